@@ -1,7 +1,7 @@
 -- The whole metadata schema, version 3. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
--- version brings older files to its own (pipelined/db/open.c); what is newer is refused.
+-- version brings older files to its own (pipelined/db/writer/db_open.c); what is newer is refused.
 
 CREATE TABLE meta (                      -- store_id, epoch, log_seq, log_hash, schema
     key   TEXT PRIMARY KEY,

@@ -1,9 +1,9 @@
 #include "pipelined/daemon/config.h"
 
 #include "storage/base/clock.h"
-#include "storage/base/io.h"
-#include "storage/base/log.h"
 #include "storage/base/path.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,12 +1,12 @@
 #include "pipelined/daemon/kube_settings.h"
 
-#include "pipelined/core/quantity.h"
-#include "pipelined/kube/cache_folder.h"
-#include "pipelined/kube/offer.h"
-#include "pipelined/kube/pod_patch.h"
+#include "pipelined/kube/nodes/node_capacity.h"
+#include "pipelined/kube/pod/node_cache_path.h"
+#include "pipelined/kube/pod/pod_patch.h"
+#include "pipelined/text/quantity.h"
 #include "storage/base/clock.h"
-#include "storage/base/log.h"
 #include "storage/base/path.h"
+#include "storage/system/log_line.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 
 #include "pipelined/daemon/config.h"
 
-#include "pipelined/kube/pod_render.h"
+#include "pipelined/kube/pod/pod_render.h"
 
 #define PL_KUBE_NAMES_MAX     64u /* in one list */
 #define PL_KUBE_GRACE_MOST_MS 86400000

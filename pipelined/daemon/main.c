@@ -128,8 +128,8 @@
  *   closed (a process that no other looks into), lock_order (debug builds: no two threads may wait for each other) */
 #include "pipelined/daemon/daemon.h"
 
-#include "storage/base/closed.h"
-#include "storage/base/log.h"
+#include "storage/system/log_line.h"
+#include "storage/system/process_hardening.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* pl-git: asks git about a folder, for programs; code.h says what is printed. */
-#include "pipelined/git/code.h"
+#include "pipelined/git/git_code.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 #include "storage/object/object.h"
 
-#include "storage/base/lock_order.h"
 #include "storage/object/object_libs3.h"
 #include "storage/object/object_s3.h"
+#include "storage/system/lock_order.h"
 
 struct pl_object_store *pl_object_close(struct pl_object_store *s)
 {

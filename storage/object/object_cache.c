@@ -1,8 +1,8 @@
 #include "storage/object/object_cache.h"
 
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
 #include "storage/base/map.h"
+#include "storage/system/io.h"
 
 #include <dirent.h>
 #include <fcntl.h>

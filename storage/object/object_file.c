@@ -7,10 +7,10 @@
  * Who removes objects syncs their folders itself: removals come by the hundred, and the next flush is somebody's who waits for one put. */
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
 #include "storage/base/map.h"
-#include "storage/base/patience.h"
 #include "storage/object/object.h"
+#include "storage/system/io.h"
+#include "storage/system/sync_priority.h"
 
 #include <dirent.h>
 #include <fcntl.h>

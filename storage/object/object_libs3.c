@@ -2,12 +2,12 @@
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
-#include "storage/object/comparison.h"
 #include "storage/object/libs3_module.h"
 #include "storage/object/object_cache.h"
-#include "storage/object/s3_creds.h"
-#include "storage/object/s3_profile.h"
-#include "storage/object/s3_url.h"
+#include "storage/object/stream_compare.h"
+#include "storage/s3/s3_credentials.h"
+#include "storage/s3/s3_profile.h"
+#include "storage/s3/s3_url.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

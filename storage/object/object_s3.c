@@ -1,10 +1,10 @@
 #include "storage/object/object_s3.h"
 
 #include "storage/base/hash.h"
-#include "storage/object/crc32c.h"
-#include "storage/object/s3_answer.h"
-#include "storage/object/s3_profile.h"
-#include "storage/object/s3_xml.h"
+#include "storage/s3/crc32c.h"
+#include "storage/s3/s3_profile.h"
+#include "storage/s3/s3_response.h"
+#include "storage/s3/s3_xml.h"
 
 #include <dirent.h>
 #include <fcntl.h>

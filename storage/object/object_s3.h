@@ -7,7 +7,7 @@
 
 #include "storage/object/object.h"
 #include "storage/object/object_cache.h"
-#include "storage/object/s3_client.h"
+#include "storage/s3/s3_client.h"
 
 #define PL_S3_RANGE_BYTES  ((uint64_t)8 << 20) /* what is larger is read in pieces of this size, */
 #define PL_S3_RANGES       4u                  /* so many at a time */

@@ -1,8 +1,8 @@
 #include "storage/object/object_s3.h"
 
-#include "storage/object/s3_xml.h"
-#include "storage/object/sigv4_query.h"
-#include "storage/object/uri.h"
+#include "storage/http/uri.h"
+#include "storage/s3/s3_xml.h"
+#include "storage/s3/sigv4_encoding.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "storage/object/object_s3.h"
 
-#include "storage/object/comparison.h"
+#include "storage/object/stream_compare.h"
 
 #include <pthread.h>
 #include <stdio.h>

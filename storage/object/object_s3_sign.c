@@ -3,7 +3,7 @@
 
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
-#include "storage/base/log.h"
+#include "storage/system/log_line.h"
 
 #include <stdio.h>
 #include <time.h>

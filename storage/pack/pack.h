@@ -7,5 +7,5 @@
  *   chunk_reader   where verified records come from, whoever keeps them */
 #pragma once
 
+#include "storage/pack/pack_builder.h"
 #include "storage/pack/pack_reader.h"
-#include "storage/pack/pack_session.h"

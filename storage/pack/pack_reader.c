@@ -1,7 +1,7 @@
 #include "storage/pack/pack_reader.h"
 
-#include "storage/base/io.h"
 #include "storage/chunk/codec.h"
+#include "storage/system/io.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
  * is empty stands at a boundary for certain, one that is open may stand at one (pl_level_writer_fits tells). Single-threaded. */
 #pragma once
 
-#include "storage/tree/node.h"
+#include "storage/tree/tree_node.h"
 
 /* One entry of any level: what add takes and a written node becomes on the level above. */
 struct pl_level_item {

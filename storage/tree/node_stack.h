@@ -5,7 +5,7 @@
  * whole tree (low == top + 1). Every node that is entered is held against what its parent says of it: PL_ECORRUPT. */
 #pragma once
 
-#include "storage/tree/node.h"
+#include "storage/tree/tree_node.h"
 
 struct pl_node_frame {
     struct pl_node node;

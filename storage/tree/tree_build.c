@@ -1,7 +1,7 @@
 #include "storage/tree/tree_build.h"
 
 #include "storage/tree/level_writer.h"
-#include "storage/tree/names.h"
+#include "storage/tree/path_conflict.h"
 
 struct pl_tree_builder {
     struct pl_level_tower tower;

@@ -1,6 +1,6 @@
 #include "storage/tree/tree_find.h"
 
-#include "storage/tree/node.h"
+#include "storage/tree/tree_node.h"
 
 #include <stdatomic.h>
 

@@ -3,7 +3,7 @@
  * say is not held against each other. Any thread. */
 #pragma once
 
-#include "storage/base/shown.h"
+#include "storage/base/byte_view.h"
 #include "storage/tree/tree.h"
 
 /* Nodes by their ids, as pl_node_source has them, shown where they lie. What tree_find keeps beside a node is an index of its keys. */

@@ -1,3 +1,4 @@
+// link: storage/base storage/s3
 /* pl-bench-gateway WORK HOST PORT SECRET BUCKET CONNECTIONS COUNT N: asks an S3 gateway, by requests that are signed before the clock starts,
  * over connections that stay open, each with one request under way; one thread, so that most of the machine is left to the gateway.
  *
@@ -9,8 +10,8 @@
  * it. */
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
-#include "storage/object/sigv4.h"
-#include "storage/object/sigv4_query.h"
+#include "storage/s3/sigv4.h"
+#include "storage/s3/sigv4_encoding.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

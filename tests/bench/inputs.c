@@ -1,9 +1,10 @@
+// link: pipelined/agent/inputs storage/system
 /* pl-bench-inputs URL TOKEN STORE_DIR PROJECT ROOT WORK [CACHE]: makes the tree ROOT the input "data" in WORK/pfs, by the very code
  * with which a worker does it: looked up in the daemon at URL, bytes out of the store's packs in STORE_DIR ("" = over HTTP), as hard
  * links out of CACHE when that is given. Prints the bytes of the files. */
-#include "pipelined/agent/inputs.h"
+#include "pipelined/agent/inputs/inputs.h"
 
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,14 +1,15 @@
+// link: pipelined/kube/client pipelined/kube/watch storage/base storage/http
 /* pl-bench-kubelets KUBECONFIG NAMESPACE URL: the kubelets of all nodes of a real API server, and the agents of all pods that get a node: they
  * attach to the daemon at URL, take their task, hand in a result at once, and end; then the pod is said to have succeeded. Nothing
  * runs. Prints a line a result, "POD SENT_US ANSWERED_US" (wall time). Ends with its input.
  *
  * pl-bench-kubelets KUBECONFIG NAMESPACE bare N POD.json: the same kubelets, and a client that does without a daemon what the daemon does for
  * N pods like that one: makes them over 8 connections, and removes each when it has ended. Prints {"pods", "seconds"}. */
-#include "pipelined/kube/kube_informer.h"
-#include "pipelined/kube/kube_write.h"
+#include "pipelined/kube/client/kube_object.h"
+#include "pipelined/kube/watch/kube_informer.h"
 #include "storage/base/clock.h"
 #include "storage/base/map.h"
-#include "storage/object/http_io.h"
+#include "storage/http/http_io.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
+// link: pipelined/net/remote storage/base storage/pack storage/tree_edit
 /* pl-bench-many URL TOKEN PROJECT REPO FILES BYTES: one commit of many random files, without a folder to read them from: d000/f000 …, a
  * thousand a folder, of which each holds other bytes. Goes the way that an ingest goes: packs, then operations. */
-#include "pipelined/net/remote.h"
+#include "pipelined/net/remote/remote.h"
 #include "storage/base/hash.h"
-#include "storage/pack/pack_session.h"
-#include "storage/tree/ops.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/tree_edit/tree_ops.h"
 
 #include <stdio.h>
 

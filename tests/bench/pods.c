@@ -1,3 +1,4 @@
+// link: pipelined/exec/kubernetes pipelined/kube/nodes pipelined/kube/pod storage/base kube_fake
 /* pl-bench-pods PODS NODES FOREIGN: the executor `kubernetes` alone, against the fake API server in a process of its own, whose other half plays the
  * kubelet: as soon as a pod is there, its containers run. Prints one JSON object:
  *   {"pods", "nodes", "foreign",
@@ -6,9 +7,9 @@
  *    "adopt_s": a second life until it knows all of them, "adopt_writes"} */
 #include "tests/unit/kube_fake.h"
 
-#include "pipelined/exec/kubernetes.h"
-#include "pipelined/kube/offer.h"
-#include "pipelined/kube/pod_render.h"
+#include "pipelined/exec/kubernetes/kubernetes.h"
+#include "pipelined/kube/nodes/node_capacity.h"
+#include "pipelined/kube/pod/pod_render.h"
 #include "storage/base/clock.h"
 
 #include <ctype.h>

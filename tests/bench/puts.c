@@ -1,3 +1,4 @@
+// link:
 /* puts: many small files into a daemon, one request each, over several connections that stay open.
  *
  *   puts HOST PORT TOKEN TARGET CONNECTIONS FILES BYTES

@@ -31,7 +31,7 @@ def varint(n):
 
 
 def ops_stream(files):
-    """storage/tree/ops.h: {path: bytes of at most 64} as the body of a commit; the paths come sorted."""
+    """storage/tree_edit/tree_ops.h: {path: bytes of at most 64} as the body of a commit; the paths come sorted."""
     out = bytearray(b"PLOP\x01")
     for path, content in files:
         name = path.encode()

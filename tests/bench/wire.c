@@ -1,3 +1,4 @@
+// link:
 /* pl-bench-wire PORT DELAY_MS [TRACE]: stands between S3 clients and the server at 127.0.0.1:PORT. Prints its own port; for each line that it
  * reads, what passed since the line before: {"requests": {"GET": 3, …}, "up": bytes, "down": bytes, "connections": n}. Ends with its input.
  *

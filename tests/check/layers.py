@@ -1,66 +1,116 @@
 #!/usr/bin/env python3
-"""Includes follow the layers: daemon → {api, exec, git, cli, agent} → {kube, net, db} → core → storage/{tree, base}; what is above core
-may use all of storage; no arrow between siblings; core knows no I/O, clock or threads. One exception: the API includes the
-engine's header, which lies in daemon. usage: layers.py [CHECKOUT]"""
+"""Rooms use each other as the pl_room calls of the CMakeLists.txt files say. usage: layers.py [CHECKOUT]
+
+A room is a folder of storage/ or pipelined/ with .c or .h files. Each has at most FILES_MAX of them and a face, a header that is named after it.
+Its files include no room but those of its USES line; they name files by the path from the top. Rooms use each other in one direction only, and as
+the layers allow: daemon -> {api, s3gateway, engine, exec, git, cli, agent} -> {kube, net, db} -> {sched, plan, spec, merge, text, policy} ->
+storage/{base, tree, tree_edit}; what is above the pure rooms may use all of storage. Pure rooms know no I/O, clock or threads."""
+import collections
 import re
 
 import sources
 
-STORAGE = {"storage/base", "storage/object", "storage/chunk", "storage/pack", "storage/tree", "storage/dataset"}
-CORE = {"storage/base", "storage/tree", "pipelined/core"}
-SERVICES = {"pipelined/kube", "pipelined/net", "pipelined/db"}
-FACES = {"pipelined/api", "pipelined/exec", "pipelined/git", "pipelined/cli", "pipelined/agent"}
-ABOVE_CORE = STORAGE | {"pipelined/core"}
-
-MAY_INCLUDE = {
-    "storage/base": set(),
-    "storage/object": {"storage/base"},
-    "storage/chunk": {"storage/base"},
-    "storage/tree": {"storage/base"},
-    "storage/pack": {"storage/base", "storage/object", "storage/chunk"},
-    "storage/dataset": STORAGE,
-    "pipelined/core": CORE,
-    **{folder: ABOVE_CORE for folder in SERVICES},
-    **{folder: ABOVE_CORE | SERVICES for folder in FACES},
-    "pipelined/daemon": ABOVE_CORE | SERVICES | FACES,
-}
-# Pairs of folder and header that are allowed beyond that.
-ALSO = {("pipelined/api", "pipelined/daemon/engine.h")}
-# core decides and does nothing else: these would let it act, wait or look at a clock.
-NOT_IN_CORE = re.compile(r"<(uv|sqlite3|microhttpd|git2|pthread|threads|time|fcntl|poll|signal|dirent)\.h>|<(curl|net|netinet|arpa|sys(?!/(queue|types)\.h))/"
-                         r"|\"storage/base/(io|pool|log)\.h\"|\bpl_clock_(mono|wall)\w*\(")
-INCLUDE = re.compile(r'^\s*#\s*include\s+([<"][^>"]+[>"])', re.M)
+FILES_MAX = 25
+RANK = {"daemon": 5,
+        "api": 4, "s3gateway": 4, "engine": 4, "exec": 4, "git": 4, "cli": 4, "agent": 4,
+        "kube": 3, "net": 3, "db": 3,
+        "sched": 2, "plan": 2, "spec": 2, "merge": 2, "text": 2, "policy": 2}
+PURE = 2
+PURE_MAY = {"storage/base", "storage/tree", "storage/tree_edit"}
+SIDEWAYS = {("api", "engine"), ("engine", "exec")}
+GATEWAY_MAY = {"pipelined/api/access", "pipelined/api/transfer"}
+# Pure rooms decide and do nothing else: these would let them act, wait or look at a clock.
+NOT_PURE = re.compile(r"<(uv|sqlite3|microhttpd|git2|pthread|threads|time|fcntl|poll|signal|dirent)\.h>|<(curl|net|netinet|arpa|sys(?!/(queue|types)\.h))/"
+                      r"|\bpl_clock_(mono|wall)\w*\(")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+ROOM = re.compile(r"^pl_room\((\S+?)(?:\s([^)]*))?\)", re.M)
 
 
-def folder_of(path):
-    """storage/tree/node.c -> storage/tree; pipelined/core/sched/x.c -> pipelined/core."""
-    return "/".join(path.split("/")[:2])
+def rooms_of(top):
+    """-> {room: set of rooms that it uses}, as cmake links them."""
+    rooms = {}
+    for path in sorted([*(top / "storage").rglob("CMakeLists.txt"), *(top / "pipelined").rglob("CMakeLists.txt")]):
+        for room, rest in ROOM.findall(path.read_text(encoding="utf-8")):
+            uses = re.search(r"\bUSES\s+(.*?)(?:\s(?:SOURCES|LIBRARIES)\b|$)", rest, re.S)
+            rooms[room] = set(uses.group(1).split()) if uses else set()
+    return rooms
 
 
-def complaints_of(top, path):
+def may_not(user, used):
+    """Why the layers do not let the room `user` use the room `used`; None if they do."""
+    if user.startswith("storage/"):
+        return "storage uses nothing of pipelined" if used.startswith("pipelined/") else None
+    x = user.split("/")[1]
+    if used.startswith("storage/"):
+        return "pure rooms use storage/{base, tree, tree_edit} alone" if RANK[x] == PURE and used not in PURE_MAY else None
+    y = used.split("/")[1]
+    if x == y or RANK[x] > RANK[y] or RANK[x] == RANK[y] == PURE or (x, y) in SIDEWAYS or (x == "s3gateway" and used in GATEWAY_MAY):
+        return None
+    return "that is upward" if RANK[x] < RANK[y] else "that is sideways"
+
+
+def cycle_of(rooms):
+    """Rooms that use each other in a circle; None if there is none."""
+    state = {}
+
+    def visit(room, path):
+        state[room] = "open"
+        for used in sorted(rooms.get(room, ())):
+            if state.get(used) == "open":
+                return [*path[path.index(used):], used]
+            found = visit(used, [*path, used]) if used not in state else None
+            if found:
+                return found
+        state[room] = "done"
+        return None
+
+    for room in sorted(rooms):
+        found = visit(room, [room]) if room not in state else None
+        if found:
+            return found
+    return None
+
+
+def complaints_of(top, path, rooms):
     short = path.relative_to(top).as_posix()
-    own = folder_of(short)
-    if own not in MAY_INCLUDE:
-        yield f"{short}: the folder {own} has no place in the layers: add it to layers.py and docs/architecture.md"
-        return
+    own = short.rsplit("/", 1)[0]
     text = path.read_text(encoding="utf-8")
-    for number, row in enumerate(text.splitlines() if own == "pipelined/core" else [], 1):
-        if NOT_IN_CORE.search(row):
-            yield f"{short}:{number}: core may not do I/O, wait or see a clock: {row.strip()}"
+    if own not in rooms:
+        yield f"{short}: no CMakeLists.txt has a pl_room({own})"
+        return
+    pure = own.startswith("pipelined/") and RANK[own.split("/")[1]] == PURE
+    for number, row in enumerate(text.splitlines() if pure else [], 1):
+        if NOT_PURE.search(row):
+            yield f"{short}:{number}: a pure room may not do I/O, wait or see a clock: {row.strip()}"
     for match in INCLUDE.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        included = match.group(1).strip('<>"')
-        if not included.startswith(("storage/", "pipelined/")):
-            continue
-        target = folder_of(included)
-        if target != own and target not in MAY_INCLUDE[own] and (own, included) not in ALSO:
-            yield f"{short}:{line}: {own} may not include {included}"
+        used = match.group(1).rsplit("/", 1)[0] if "/" in match.group(1) else None
+        if used and used != own and used not in rooms[own]:
+            yield f"{short}:{text.count(chr(10), 0, match.start()) + 1}: {own} does not use {used}: leave out {match.group(1)}, or add the room to its USES"
 
 
 def main():
     top = sources.top_argument()
     code = sources.files(top, ["storage", "pipelined"], (".c", ".h"))
-    sources.report("layers", [line for path in code for line in complaints_of(top, path)], len(code))
+    rooms = rooms_of(top)
+    complaints = []
+    files = collections.Counter(path.relative_to(top).as_posix().rsplit("/", 1)[0] for path in code)
+    for room, n in sorted(files.items()):
+        if n > FILES_MAX:
+            complaints.append(f"{room}: {n} files, at most {FILES_MAX}: two rooms")
+        if not (top / room / (room.rsplit("/", 1)[1] + ".h")).is_file():
+            complaints.append(f"{room}: it has no face, a header {room.rsplit('/', 1)[1]}.h")
+    for user, used in sorted((a, b) for a in rooms for b in rooms[a]):
+        if user.startswith("pipelined/") and user.split("/")[1] not in RANK:
+            complaints.append(f"{user}: it has no place in the layers: add it to RANK of layers.py")
+        elif may_not(user, used):
+            complaints.append(f"{user} may not use {used}: {may_not(user, used)}")
+    circle = cycle_of(rooms)
+    if circle:
+        complaints.append("rooms that use each other in a circle: " + " -> ".join(circle))
+    complaints += [line for path in code for line in complaints_of(top, path, rooms)]
+    if files:
+        print(f"layers: {len(files)} rooms, the largest has {max(files.values())} files")
+    sources.report("layers", complaints, len(code))
 
 
 if __name__ == "__main__":

@@ -36,15 +36,15 @@ def test_size(tmp_path, text, complaint):
 
 
 @pytest.mark.parametrize("path, line, allowed", [
-    ("pipelined/core/plan.c", '#include "storage/tree/tree.h"', True),
-    ("pipelined/core/plan.c", '#include "storage/pack/store.h"', False),
-    ("pipelined/core/sched/sched.c", "#include <uv.h>", False),
-    ("pipelined/core/sched/sched.c", "#include <sys/queue.h>", True),
-    ("pipelined/core/sched/sched.c", "#include <sys/stat.h>", False),
-    ("pipelined/core/sched/sched.c", "static int64_t now = pl_clock_mono_ms();", False),
-    ("pipelined/api/routes.c", '#include "pipelined/net/http_server.h"', True),
+    ("pipelined/plan/plan.c", '#include "storage/tree/tree.h"', True),
+    ("pipelined/plan/plan.c", '#include "storage/store/store.h"', False),
+    ("pipelined/sched/sched.c", "#include <uv.h>", False),
+    ("pipelined/sched/sched.c", "#include <sys/queue.h>", True),
+    ("pipelined/sched/sched.c", "#include <sys/stat.h>", False),
+    ("pipelined/sched/sched.c", "static int64_t now = pl_clock_mono_ms();", False),
+    ("pipelined/api/routes.c", '#include "pipelined/net/server/http_server.h"', True),
     ("pipelined/api/routes.c", '#include "pipelined/exec/exec.h"', False),
-    ("pipelined/db/db.c", '#include "pipelined/net/loop.h"', False),
+    ("pipelined/db/writer/db.c", '#include "pipelined/net/loop/loop.h"', False),
     ("pipelined/daemon/main.c", '#include "pipelined/exec/exec.h"', True),
     ("storage/base/buf.c", '#include "storage/tree/tree.h"', False),
     ("pipelined/odd/x.c", "", False),
@@ -56,7 +56,7 @@ def test_layers(tmp_path, path, line, allowed):
 
 
 def test_the_map_names_every_file(tmp_path):
-    make(tmp_path, "storage/tree/tree_edit.c", "")
+    make(tmp_path, "storage/tree_edit/tree_edit.c", "")
     make(tmp_path, "pipelined/daemon/main.c", "/* storage/tree   tree_edit: changes\n * pipelined/daemon  main.c */\n")
     assert run_check("map.py", tmp_path)[0] == 0
     make(tmp_path, "storage/tree/tree_diff.c", "")

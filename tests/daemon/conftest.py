@@ -231,7 +231,7 @@ class Exec(bytes):
 
 
 def ops_stream(puts, deletes):
-    """storage/tree/ops.h, with contents small enough to lie inline."""
+    """storage/tree_edit/tree_ops.h, with contents small enough to lie inline."""
     out = bytearray(b"PLOP\x01")
     for path in sorted([*puts, *deletes], key=lambda p: p.encode()):
         name = path.encode()

@@ -1,4 +1,4 @@
-// link: pl_chunk
+// link: storage/chunk
 /* Any bytes as a chunk list: refused, or all its entries lie within the bytes and add up. */
 #include "storage/chunk/chunk_list.h"
 

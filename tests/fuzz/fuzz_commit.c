@@ -1,6 +1,6 @@
-// link: pl_dataset
+// link: storage/dataset/commit
 /* Any bytes as a commit object: refused, or exactly what encoding the decoded commit gives. */
-#include "storage/dataset/commit.h"
+#include "storage/dataset/commit/commit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/nodes storage/base
 /* Any bytes as an exporter's answer: what is read of it is within its bounds, and is read again from what it is written as. */
-#include "pipelined/kube/dcgm.h"
+#include "pipelined/kube/nodes/dcgm_metrics.h"
 #include "storage/base/buf.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// link: pl_core
+// link: pipelined/text storage/base
 /* A pattern, a newline, a path: refused, or matched with captures inside the path; nothing matches below a directory that is said to be
  * without matches, and what matches starts with the prefix. */
-#include "pipelined/core/glob.h"
+#include "pipelined/text/glob.h"
 
 #include "storage/base/path.h"
 

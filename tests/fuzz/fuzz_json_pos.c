@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/text
 /* Any bytes as JSON: jansson's verdict; an error lies in the text; every value and key of a good text is found where it stands. */
-#include "pipelined/core/json_pos.h"
+#include "pipelined/text/json_position.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
-// link: pl_kube
+// link: pipelined/kube/watch
 /* Any bytes as a watch or a list, cut anywhere: the same verdict and the same values however they are cut; what jansson takes as one
  * object of such a shape is taken, and all of it is there. The first two bytes choose the kind, the list of what is kept and the cut. */
-#include "pipelined/kube/kube_scan.h"
+#include "pipelined/kube/watch/kube_stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

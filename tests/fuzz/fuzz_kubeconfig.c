@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/client
 /* Any bytes as a kubeconfig: refused with the reason, or a cluster that can be asked. Two files in one input are parted by a byte 0. */
-#include "pipelined/kube/kubeconfig.h"
+#include "pipelined/kube/client/kubeconfig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

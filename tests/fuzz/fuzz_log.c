@@ -1,10 +1,10 @@
-// link: pl_db
+// link: pipelined/db/writer storage/dataset/log storage/system
 /* Any bytes as a log object: decoded strictly, and with its chain set right its records are applied to a database: errors, no crash. What
  * was applied can be applied again from the start. */
-#include "pipelined/db/apply.h"
-#include "pipelined/db/open.h"
-#include "storage/base/io.h"
-#include "storage/dataset/log.h"
+#include "pipelined/db/writer/db_open.h"
+#include "pipelined/db/writer/log_apply.h"
+#include "storage/dataset/log/log.h"
+#include "storage/system/io.h"
 
 #include <stdio.h>
 

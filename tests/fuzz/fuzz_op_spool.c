@@ -1,6 +1,7 @@
+// link: pipelined/db/open_commits storage/pack
 /* Any bytes as the spool of an open commit: refused with a message, or operations and records that are read again. The first byte says
  * whether the rest is a file, or groups (u16 length of meta, u16 of data, both) whose checksums are set right. */
-#include "storage/dataset/op_spool.h"
+#include "pipelined/db/open_commits/open_commit_file.h"
 #include "storage/pack/pack_format.h"
 
 #include <stdio.h>

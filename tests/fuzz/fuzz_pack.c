@@ -1,4 +1,4 @@
-// link: pl_pack
+// link: storage/pack
 /* Any bytes as a pack: refused, or every record of it is read. The footer's hash is set right first, since no mutation would get past it. */
 #include "storage/pack/pack_reader.h"
 

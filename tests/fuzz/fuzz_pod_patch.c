@@ -1,8 +1,8 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/pod
 /* Any patch of a pod, in all three ways: refused, or a pod that still is one; of one that is taken the agent's containers are as they were and
  * nothing of the host is in it. */
-#include "pipelined/kube/pod_patch.h"
-#include "pipelined/kube/pod_render.h"
+#include "pipelined/kube/pod/pod_patch.h"
+#include "pipelined/kube/pod/pod_render.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// link: pl_base
+// link: pipelined/agent/runner
 /* Any bytes as what the agent sends to pl-runner, in pieces of the size that the first byte says, which is in a pod when that is odd:
  * commands that lie whole within their frame, or the runner ends. The program's source is taken in with its ends and its processes taken
  * away: nothing is started. */
@@ -18,9 +18,9 @@ static jmp_buf ended;
 #define dprintf(fd, format, what, why) ((void)(what), (void)(why))
 #define main                           runner_main
 int runner_main(int argc, char **argv);
-#include "pipelined/agent/no_network.c"
-#include "pipelined/agent/runner.c"
-#include "pipelined/agent/runner_pod.c"
+#include "pipelined/agent/runner/no_network.c"
+#include "pipelined/agent/runner/runner.c"
+#include "pipelined/agent/runner/runner_pod.c"
 
 static void must(bool ok)
 {

@@ -1,8 +1,8 @@
-// link: pl_agent
+// link: pipelined/agent/command pipelined/net/agent_protocol
 /* Any bytes as what a runner sends to the agent: HELLO and EXITs as they are written, or an error. The client's source is taken in, to
  * give it a socket without a process. */
-#include "pipelined/agent/runner_client.c"
-#include "pipelined/agent/wire.h"
+#include "pipelined/agent/command/runner_client.c"
+#include "pipelined/net/agent_protocol/agent_protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

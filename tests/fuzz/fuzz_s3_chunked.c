@@ -1,7 +1,7 @@
-// link: pl_api
+// link: pipelined/s3gateway/formats
 /* Any bytes as an aws-chunked body: what comes out does not depend on how they were cut, and what a body gives is framed as it again. The
  * first byte says how long the pieces are. */
-#include "pipelined/api/s3_chunked.h"
+#include "pipelined/s3gateway/formats/s3_chunked.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

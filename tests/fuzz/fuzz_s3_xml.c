@@ -1,7 +1,7 @@
-// link: pl_object
+// link: storage/base storage/s3
 /* Any bytes as XML: refused with a reason, or a tree within its bounds, whose texts are written and read back the same. */
 #include "storage/base/path.h"
-#include "storage/object/s3_xml.h"
+#include "storage/s3/s3_xml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -1,7 +1,7 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/pod
 /* What an API server answers of secrets, less its values: what was JSON still is, with the same keys; no string below "data", "stringData" or
  * "annotations" is left, and any other is as it was or gone. */
-#include "pipelined/kube/secret_object.h"
+#include "pipelined/kube/pod/secret_object.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-// link: pl_object
+// link: storage/http storage/s3
 /* Any query and any Authorization header: refused with a reason, or a claim within its bounds, that a random key does not bear out and
  * the true one does. */
-#include "storage/object/sigv4_query.h"
-#include "storage/object/uri.h"
-#include "storage/object/sigv4_verify.h"
+#include "storage/http/uri.h"
+#include "storage/s3/sigv4_encoding.h"
+#include "storage/s3/sigv4_verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

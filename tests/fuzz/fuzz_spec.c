@@ -1,7 +1,7 @@
-// link: pl_core
+// link: pipelined/spec pipelined/text
 /* Any bytes as a spec: the scanner gives jansson's verdict, positions lie in the text, an accepted spec reads as itself when written. */
-#include "pipelined/core/json_pos.h"
-#include "pipelined/core/spec.h"
+#include "pipelined/spec/spec.h"
+#include "pipelined/text/json_position.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
-// link: pl_dataset
+// link: storage/dataset/ingest storage/system
 /* Any bytes as the stat cache's file, with its key and checksum set right first: no cache, or one whose every answer is an entry that a
  * tree may hold; and it can be added to and written anew. */
-#include "storage/base/io.h"
-#include "storage/dataset/stat_cache.h"
+#include "storage/dataset/ingest/stat_cache.h"
+#include "storage/system/io.h"
 
 #include <stdio.h>
 

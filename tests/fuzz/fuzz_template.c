@@ -1,8 +1,8 @@
-// link: pl_core
+// link: pipelined/text storage/base
 /* A template, a path and two parameters, a line each: refused, or rendered as a plain reading of template.h's list would; the same for
  * parameters in any text. */
-#include "pipelined/core/params.h"
-#include "pipelined/core/template.h"
+#include "pipelined/text/param_text.h"
+#include "pipelined/text/template.h"
 
 #include "storage/base/path.h"
 

@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/tree
 /* Any bytes as a tree node: refused, or a node that is written as the same bytes again. */
 #include "storage/tree/level_writer.h"
 

@@ -1,6 +1,6 @@
-// link: pl_tree
+// link: storage/tree_edit
 /* Any bytes as a stream of operations: refused, or operations that are written as the same bytes again. */
-#include "storage/tree/ops.h"
+#include "storage/tree_edit/tree_ops.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

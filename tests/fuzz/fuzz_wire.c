@@ -1,7 +1,7 @@
-// link: pl_agent
+// link: pipelined/net/agent_protocol storage/base
 /* Any JSON as the daemon's answers to attach and next: refused with the field's name, or all of it can be used; and any bytes as what a
  * command printed. */
-#include "pipelined/agent/wire.h"
+#include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/base/path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -1,4 +1,4 @@
-/* gc.pml: collecting garbage while others write (storage/dataset/gc.h), for spin: every interleaving of those below and the daemon's death,
+/* gc.pml: collecting garbage while others write (storage/dataset/gc/gc.h), for spin: every interleaving of those below and the daemon's death,
  * over PACKS packs of two contents.
  *
  *   who         what it stands for

@@ -1,3 +1,4 @@
+// link: storage/object
 /* sign_url: a request that others may make, as the driver signs it after it has tried the server out.
  *
  *   pl-sign-url URL ENDPOINT get KEY OFFSET BYTES SECONDS

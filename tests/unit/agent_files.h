@@ -1,14 +1,14 @@
 /* A store in a temporary folder and a work folder beside it, for the tests of inputs and outputs. */
 #pragma once
 
-#include "pipelined/agent/inputs.h"
-#include "pipelined/agent/outputs.h"
-#include "storage/base/io.h"
-#include "storage/dataset/ingest.h"
-#include "storage/object/marker.h"
+#include "pipelined/agent/inputs/inputs.h"
+#include "pipelined/agent/outputs/outputs.h"
+#include "storage/dataset/ingest/ingest.h"
 #include "storage/object/object.h"
-#include "storage/pack/store.h"
-#include "storage/tree/tree_edit.h"
+#include "storage/object/store_marker.h"
+#include "storage/store/store.h"
+#include "storage/system/io.h"
+#include "storage/tree_edit/tree_edit.h"
 #include <stdio.h>
 #include <sys/stat.h>
 

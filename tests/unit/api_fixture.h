@@ -4,17 +4,17 @@
 
 #include "tests/unit/http_fixture.h"
 
-#include "pipelined/api/api.h"
-#include "pipelined/api/data_routes.h"
-#include "pipelined/api/run_routes.h"
-#include "pipelined/core/spec.h"
-#include "pipelined/db/commit_tx.h"
-#include "pipelined/db/job_tx.h"
-#include "pipelined/db/repo_tx.h"
-#include "storage/base/io.h"
-#include "storage/dataset/stores.h"
-#include "storage/object/marker.h"
-#include "storage/tree/ops.h"
+#include "pipelined/api/data_routes/data_routes.h"
+#include "pipelined/api/run_routes/run_routes.h"
+#include "pipelined/api/server/api.h"
+#include "pipelined/db/tx/commit_tx.h"
+#include "pipelined/db/tx/job_tx.h"
+#include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/spec/spec.h"
+#include "storage/object/store_marker.h"
+#include "storage/store/project_stores.h"
+#include "storage/system/io.h"
+#include "storage/tree_edit/tree_ops.h"
 #include <stdatomic.h>
 
 #define TOKEN        "token-of-the-daemon"

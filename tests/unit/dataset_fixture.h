@@ -9,13 +9,13 @@
 #include <cmocka.h>
 
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
-#include "storage/dataset/checkout.h"
-#include "storage/dataset/ingest.h"
-#include "storage/dataset/session_sink.h"
-#include "storage/pack/pack_session.h"
-#include "storage/pack/store.h"
-#include "storage/tree/tree_edit.h"
+#include "storage/dataset/checkout/checkout.h"
+#include "storage/dataset/commit/pack_node_sink.h"
+#include "storage/dataset/ingest/ingest.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
+#include "storage/system/io.h"
+#include "storage/tree_edit/tree_edit.h"
 
 #include <fcntl.h>
 #include <limits.h>

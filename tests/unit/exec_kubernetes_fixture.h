@@ -4,7 +4,7 @@
 
 #include "tests/unit/kube_fake.h"
 
-#include "pipelined/exec/kubernetes.h"
+#include "pipelined/exec/kubernetes/kubernetes.h"
 #include "storage/base/clock.h"
 #include "tests/unit/pod_fixture.h"
 

@@ -3,9 +3,9 @@
 
 #include "tests/unit/gc_world.h"
 
-#include "pipelined/db/opens.h"
+#include "pipelined/db/open_commits/open_commits.h"
 
-#include "pipelined/db/brought_tx.h"
+#include "pipelined/db/tx/direct_upload_tx.h"
 
 #define SLOTS       6
 #define BROUGHT_MAX 3 /* files that somebody brings */

@@ -5,8 +5,8 @@
 #include "tests/unit/gc_play.h"
 #include "tests/unit/opens_world.h"
 
-#include "pipelined/db/keep_pass.h"
-#include "pipelined/db/result_rows.h"
+#include "pipelined/db/gc/result_codec.h"
+#include "pipelined/db/retention/retention.h"
 
 #include <zstd.h>
 

@@ -3,8 +3,8 @@
 
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/gc_collect.h"
-#include "pipelined/db/session_tx.h"
+#include "pipelined/db/gc/gc_round.h"
+#include "pipelined/db/tx/upload_session_tx.h"
 
 struct gc_world {
     struct world w;

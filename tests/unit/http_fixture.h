@@ -2,8 +2,8 @@
  * waits at most 10 s. */
 #pragma once
 
-#include "pipelined/net/http_server.h"
-#include "pipelined/net/loop.h"
+#include "pipelined/net/loop/loop.h"
+#include "pipelined/net/server/http_server.h"
 #include "storage/base/base.h"
 #include <arpa/inet.h>
 #include <errno.h>

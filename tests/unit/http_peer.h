@@ -1,7 +1,7 @@
 /* A server that says exactly what the test wants, byte by byte, and hangs up where it likes. */
 #pragma once
 
-#include "pipelined/net/http_client.h"
+#include "pipelined/net/http_client/http_client.h"
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>

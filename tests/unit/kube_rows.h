@@ -1,8 +1,8 @@
 /* What the client must do against any API server: run on the fake one by test_kube_client, on a real one by tests/kube. */
 #pragma once
 
-#include "pipelined/kube/kube_informer.h"
-#include "pipelined/kube/kube_write.h"
+#include "pipelined/kube/client/kube_object.h"
+#include "pipelined/kube/watch/kube_informer.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
 
 #include "tests/unit/store_fixture.h"
 
-#include "storage/object/marker.h"
+#include "storage/object/store_marker.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
 
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/opens.h"
-#include "pipelined/db/repo_tx.h"
+#include "pipelined/db/open_commits/open_commits.h"
+#include "pipelined/db/tx/repo_tx.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
 
 #include "storage/chunk/codec.h"
 #include "storage/pack/pack_writer.h"
-#include "storage/pack/store.h"
+#include "storage/store/store.h"
 
 /* Record i: kinds in turn, sizes of all sorts, every other compressible. */
 static uint8_t *record(uint32_t i, uint8_t *ret_kind, size_t *ret_n)

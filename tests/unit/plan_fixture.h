@@ -3,7 +3,7 @@
 
 #include "tests/unit/tree_fixture.h"
 
-#include "pipelined/core/plan.h"
+#include "pipelined/plan/plan.h"
 
 /* "path" or "path=content" for a file, "path/" for an empty directory; in the order of paths. */
 static UNUSED struct pl_hash tree_of(struct memory *m, const char *const *files, size_t n)

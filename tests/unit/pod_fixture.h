@@ -1,7 +1,7 @@
 /* pod_fixture: stages, clusters and settings that pods are rendered for. */
 #pragma once
 
-#include "pipelined/kube/pod_render.h"
+#include "pipelined/kube/pod/pod_render.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

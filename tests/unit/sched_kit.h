@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "pipelined/core/sched/sched.h"
+#include "pipelined/sched/sched.h"
 #include <stdio.h>
 
 enum { KIT_STAGES = 8, KIT_RUNS = 10, KIT_ACTIONS = 4096 };

@@ -2,7 +2,7 @@
  * what they have not begun, crash and hang. Everything comes from one seed. The engine with its durable log, and what must hold, are in test_sched_world.c. */
 #pragma once
 
-#include "pipelined/core/sched/sched.h"
+#include "pipelined/sched/sched.h"
 #include "storage/base/hash.h"
 #include <stdio.h>
 

@@ -3,9 +3,9 @@
 
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/net/http_client.h"
+#include "pipelined/net/http_client/http_client.h"
+#include "storage/pack/pack_builder.h"
 #include "storage/pack/pack_format.h"
-#include "storage/pack/pack_session.h"
 #include "tests/unit/s3_mock.h"
 
 #ifndef UNUSED

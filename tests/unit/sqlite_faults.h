@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 static struct {
     _Atomic uint64_t calls;

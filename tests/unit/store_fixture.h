@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 #define UNUSED __attribute__((unused))
 

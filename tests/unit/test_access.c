@@ -1,10 +1,10 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Users, tokens and keys over the real API: each route is held against the table of verbs, lists show what may be read, and what was
  * deleted is good for nothing at once. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/api/api_internal.h"
-#include "pipelined/db/access_tx.h"
+#include "pipelined/api/server/api_context.h"
+#include "pipelined/db/tx/access_tx.h"
 
 #define EVERYTHING ""
 

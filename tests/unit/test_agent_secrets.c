@@ -1,7 +1,7 @@
-// link: pl_agent
+// link: pipelined/agent/command storage/system
 /* What is masked follows the files of a stage's secrets: what they hold now, and what they held before. */
-#include "pipelined/agent/secrets.h"
-#include "storage/base/io.h"
+#include "pipelined/agent/command/stage_secrets.h"
+#include "storage/system/io.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

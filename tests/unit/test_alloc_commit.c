@@ -1,6 +1,6 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Memory that runs out at any allocation of any step of the workload of db_world.h, in the caller, the writer and SQLite: the step
  * fails with PL_ENOMEM and leaves everything as it was, or the database gives up and its next start knows; the next try succeeds. */
-// link: pl_db
 #include "tests/unit/alloc_jansson.h"
 
 #include "tests/unit/db_world.h"

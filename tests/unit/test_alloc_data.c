@@ -1,10 +1,10 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/checkout storage/dataset/commit storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Memory that runs out at any allocation of an ingest, a tree's edit or merge, a checkout or an opened store: PL_ENOMEM, nothing leaked
  * or half done, and the next try gives what it would have given. */
 #include "tests/unit/dataset_fixture.h"
 
 #include "storage/tree/tree_diff.h"
-#include "storage/tree/tree_merge.h"
+#include "storage/tree_edit/tree_merge.h"
 #include "tests/unit/alloc_faults.h"
 
 #define EDITS     1500

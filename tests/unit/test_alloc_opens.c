@@ -1,12 +1,12 @@
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Memory that runs out at any allocation of the workload of opens_world.h, in the caller, the writer of open commits, that of the database
  * and SQLite: the step fails with PL_ENOMEM and leaves everything as it was, or the database gives up and its next start knows; the next
  * try succeeds. */
-// link: pl_db
 #include "tests/unit/alloc_jansson.h"
 
 #include "tests/unit/opens_world.h"
 
-#include "storage/base/log.h"
+#include "storage/system/log_line.h"
 
 /* A database is opened anew many times: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));

@@ -1,8 +1,8 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* What a container prints, over HTTP: its status says what is known of it before the first byte. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/net/http_server.h"
+#include "pipelined/net/server/http_server.h"
 #include "storage/base/clock.h"
 
 #define LOG "/api/v1/logs/default/train/agent"

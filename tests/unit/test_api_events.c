@@ -1,8 +1,8 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit pl_web
 /* The event stream over HTTP, the embedded page, and the document that describes every route. */
-// link: pl_api pl_web
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/api/api_internal.h"
+#include "pipelined/api/server/api_context.h"
 #include "pl_web.h"
 
 #define EVENTS "/api/v1/events"

@@ -1,6 +1,6 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Files over HTTP: what was put is read back, in parts too; lists, globs and differences, whole and in pages. */
-// link: pl_api
-#include "storage/base/lock_order.h"
+#include "storage/system/lock_order.h"
 #include "tests/unit/api_fixture.h"
 
 #define REPO  "/api/v1/repos/default/data"

@@ -1,8 +1,8 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* The guard: who gets in, by which name, from which page, and with what. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/api/api_internal.h"
+#include "pipelined/api/server/api_context.h"
 
 #define LIST "GET", "/api/v1/repos"
 

@@ -1,15 +1,15 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/api/transfer pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit
 /* The data plane as its clients use it: packs in and out, commits on top of them, several writers at once, entries read back. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
-#include "pipelined/api/sessions.h"
-#include "pipelined/db/gc_tx.h"
-#include "pipelined/net/http_client.h"
-#include "pipelined/net/remote.h"
-#include "storage/dataset/ingest.h"
-#include "storage/dataset/stream.h"
+#include "pipelined/api/transfer/upload_session.h"
+#include "pipelined/db/tx/pack_state_tx.h"
+#include "pipelined/net/http_client/http_client.h"
+#include "pipelined/net/remote/remote.h"
+#include "storage/dataset/file/file_write.h"
+#include "storage/dataset/ingest/ingest.h"
+#include "storage/pack/pack_builder.h"
 #include "storage/pack/pack_format.h"
-#include "storage/pack/pack_session.h"
 
 #define REPO     "/api/v1/repos/default/data"
 #define PROJECT  "/api/v1/projects/default"

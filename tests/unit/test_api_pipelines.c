@@ -1,5 +1,5 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Pipelines over HTTP: what is refused before anything is kept, and what a dry run leaves. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
 #define PIPELINES "/api/v1/pipelines"

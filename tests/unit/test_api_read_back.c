@@ -1,11 +1,11 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/db/writer pipelined/net/http_client pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/pack storage/s3 storage/store storage/system storage/tree_edit s3_mock
 /* What was put into the bucket beside the daemon is read back: what that changes, and what becomes of a pack that lies. */
-// link: pl_api s3_mock
 #include "tests/unit/signed_fixture.h"
 
-#include "pipelined/db/epoch.h"
-#include "pipelined/db/open.h"
+#include "pipelined/db/writer/db_open.h"
+#include "pipelined/db/writer/log_epoch.h"
 #include "storage/base/clock.h"
-#include "storage/object/s3_client.h"
+#include "storage/s3/s3_client.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Projects, repos, branches and commits over HTTP: what is made is told, and what cannot be is refused with a name. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
 #define REPOS "/api/v1/repos"

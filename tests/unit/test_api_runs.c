@@ -1,6 +1,6 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
-// link: pl_api
-#include "storage/base/lock_order.h"
+#include "storage/system/lock_order.h"
 #include "tests/unit/api_fixture.h"
 
 #define READERS 4 /* of the fixture's database */

@@ -1,11 +1,11 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/http_client pipelined/net/loop pipelined/net/remote pipelined/net/server pipelined/spec storage/base storage/dataset/checkout storage/dataset/file storage/dataset/ingest storage/object storage/pack storage/store storage/system storage/tree_edit s3_mock
 /* Packs that go beside the daemon: by URLs that a strict S3 server, in this process, holds to what was signed. */
-// link: pl_api s3_mock
 #include "tests/unit/signed_fixture.h"
 
-#include "pipelined/net/remote.h"
-#include "storage/dataset/checkout.h"
-#include "storage/dataset/ingest.h"
-#include "storage/dataset/stream.h"
+#include "pipelined/net/remote/remote.h"
+#include "storage/dataset/checkout/checkout.h"
+#include "storage/dataset/file/file_write.h"
+#include "storage/dataset/ingest/ingest.h"
 
 #include <dirent.h>
 #include <fcntl.h>

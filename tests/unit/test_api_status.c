@@ -1,5 +1,5 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* The daemon about itself over HTTP: whether it takes work, and checks of its store. */
-// link: pl_api
 #include "tests/unit/api_fixture.h"
 
 static void a_daemon_that_ends_is_alive_but_not_ready(void **state)

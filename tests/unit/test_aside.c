@@ -1,12 +1,12 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Runs aside: which branches they may write, which commits their stages read, that the log alone brings both back, and that memory which
  * lacks is said. */
-// link: pl_db
 #include "tests/unit/alloc_jansson.h"
 
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/aside.h"
-#include "pipelined/db/rerun.h"
+#include "pipelined/db/pipelines/rerun.h"
+#include "pipelined/db/tx/rerun_branch.h"
 
 #define FIRST  "00000000000000000000000000000001"
 #define SECOND "00000000000000000000000000000002"

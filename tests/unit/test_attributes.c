@@ -1,6 +1,6 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* What is said of a file beside its bytes: the bytes that it has in a tree. */
-#include "storage/tree/attributes.h"
+#include "storage/tree_edit/file_attributes.h"
 
 #include "tests/unit/tree_fixture.h"
 

@@ -1,11 +1,11 @@
-// link: pl_base
+// link: storage/base storage/system
 /* base: errors, buffers, cursors, hashes and their texts, clocks, arenas. */
 #include "tests/unit/store_fixture.h"
 
 #include "storage/base/arena.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
-#include "storage/base/closed.h"
+#include "storage/system/process_hardening.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -1,9 +1,9 @@
-// link: pl_db
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* A branch with what gathers on it, against a map that the same operations are done to: every path that is asked for, and a walk from any
  * place. PL_TEST_SEEDS: how many random branches (40). */
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/branch_view.h"
+#include "pipelined/db/open_commits/branch_view.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
+// link: pipelined/kube/pod
 /* Which folder of nodes may be given to agents. */
-// link: pl_kube
-#include "pipelined/kube/cache_folder.h"
+#include "pipelined/kube/pod/node_cache_path.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

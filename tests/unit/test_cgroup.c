@@ -1,10 +1,10 @@
-// link: pl_base
+// link: storage/base storage/system
 /* cgroup: what is decided from the kernel's texts, what is written to a tree of files in the place of the kernel's, and, where this machine lets
  * root mount cgroups of version 2, a real group. (tests/cgroup has a kernel whose controllers are free.) */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/base/cgroup.h"
 #include "storage/base/clock.h"
+#include "storage/system/cgroup.h"
 
 #include <sched.h>
 #include <signal.h>

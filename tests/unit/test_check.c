@@ -1,8 +1,8 @@
-// link: pl_db
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* check: fsck of a whole store: what the database needs of each project, the log, and going on where it was interrupted. */
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/check.h"
+#include "pipelined/db/writer/db_fsck.h"
 #include "storage/base/clock.h"
 
 #include <fcntl.h>

@@ -1,9 +1,9 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/checkout storage/dataset/commit storage/dataset/file storage/dataset/ingest storage/pack storage/store storage/system storage/tree_edit
 /* Checkout: what was put comes back, by copy or by link, and nothing is ever half there. */
 #include "tests/unit/clock_ahead.h"
 #include "tests/unit/dataset_fixture.h"
 
-#include "storage/dataset/file_read.h"
+#include "storage/dataset/file/file_read.h"
 
 #include <dirent.h>
 

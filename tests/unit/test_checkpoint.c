@@ -1,4 +1,4 @@
-// link: pl_agent
+// link: pipelined/agent/inputs pipelined/agent/outputs storage/base storage/dataset/ingest storage/object storage/store storage/system storage/tree_edit
 /* Checkpoints while datums come and go: what is told of a row is the folder of that row. A link that notes what it is told stands in
  * for the daemon's (threads). */
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/checkpoint.h"
+#include "pipelined/agent/outputs/datum_checkpoint.h"
 #include "storage/base/clock.h"
 #include "tests/unit/agent_files.h"
 #include <pthread.h>

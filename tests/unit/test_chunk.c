@@ -1,4 +1,4 @@
-// link: pl_chunk
+// link: storage/base storage/chunk storage/system
 /* chunk: the cuts are those of the scalar definition, however the bytes come; pinned, since they are the format. */
 #include "tests/unit/store_fixture.h"
 

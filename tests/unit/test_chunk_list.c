@@ -1,4 +1,4 @@
-// link: pl_chunk
+// link: storage/base storage/chunk storage/system
 /* chunk_list: lists of any length keep their chunks, are shared after a change, and damaged ones are refused. */
 #include "tests/unit/store_fixture.h"
 

@@ -1,8 +1,8 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/log storage/system
 /* ckpt: a checkpoint is believed whole or not at all; three are kept. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/dataset/ckpt.h"
+#include "storage/dataset/log/log_checkpoint.h"
 
 #include <zstd.h>
 

@@ -1,8 +1,8 @@
+// link: pipelined/db/writer storage/base storage/system
 /* The wall clock jumps, the clock since boot does not: what time it is for whoever takes data away. */
-// link: pl_db
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/db/clock_trust.h"
+#include "pipelined/db/writer/clock_trust.h"
 
 #include <time.h>
 

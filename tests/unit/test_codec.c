@@ -1,4 +1,4 @@
-// link: pl_chunk
+// link: storage/base storage/chunk storage/system
 /* codec: what gains is compressed, what does not is left, and nothing inflates past what was announced. */
 #include "tests/unit/store_fixture.h"
 

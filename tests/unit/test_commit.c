@@ -1,4 +1,4 @@
-// link: pl_dataset
+// link: storage/dataset/commit
 /* Commit objects: one byte sequence per commit, and nothing else is accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "storage/dataset/commit.h"
+#include "storage/dataset/commit/commit.h"
 
 static struct pl_hash hash_of(uint8_t byte)
 {

@@ -1,4 +1,4 @@
-// link: pl_db s3_mock
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit s3_mock
 /* Commits in a bucket whose server and network fail in every way: what was acknowledged is there, on the disk and from the bucket alone;
  * what was refused is not. */
 #include "tests/unit/db_world.h"

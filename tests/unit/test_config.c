@@ -1,5 +1,5 @@
+// link: pipelined/daemon storage/base storage/system
 /* What the daemon is told: defaults, file, options; what is refused and how; docs/config.md. */
-// link: pl_daemon
 #include "tests/unit/docs_file.h"
 
 #include "pipelined/daemon/config.h"

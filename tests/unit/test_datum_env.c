@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/spec
 /* datum_env: the variables that a command sees. */
-#include "pipelined/core/datum_env.h"
+#include "pipelined/spec/datum_env.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
+// link: pipelined/db/tx pipelined/db/writer storage/base storage/system
 /* The writer, the log and the database: what is acknowledged is there after any crash, and replay gives the same database. */
-// link: pl_db
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "pipelined/db/db.h"
-#include "pipelined/db/names.h"
-#include "pipelined/db/open.h"
-#include "pipelined/db/repo_tx.h"
+#include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/db/writer/db.h"
+#include "pipelined/db/writer/db_open.h"
+#include "pipelined/db/writer/name_lookup.h"
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 struct fixture {
     char dir[64], store[96], data[96];

@@ -1,11 +1,11 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* A crash, or a failure, at every single write, sync and rename that the workload of db_world.h makes, in the store, the log and SQLite,
  * also one that stays until there is room again: what was acknowledged is there, nothing is half there, the log alone gives the same database, and work goes on. */
-// link: pl_db
 #include "tests/unit/crash_sweep.h"
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/recover.h"
-#include "pipelined/db/snapshot.h"
+#include "pipelined/db/writer/db_recover.h"
+#include "pipelined/db/writer/db_snapshot.h"
 
 /* Hundreds of forks and reopened databases: what the sanitizer keeps of freed memory, and fills, would be most of the time. */
 const char *__asan_default_options(void) __attribute__((visibility("default")));

@@ -1,10 +1,10 @@
+// link: pipelined/db/tx pipelined/db/writer storage/base storage/system s3_mock
 /* The log in a bucket: what is acknowledged is in it, whatever happens on the way; what is refused is not; and of two daemons one goes. */
-// link: pl_db s3_mock
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/db/db.h"
-#include "pipelined/db/names.h"
-#include "pipelined/db/repo_tx.h"
+#include "pipelined/db/tx/repo_tx.h"
+#include "pipelined/db/writer/db.h"
+#include "pipelined/db/writer/name_lookup.h"
 #include "tests/unit/s3_mock.h"
 
 #include <pthread.h>

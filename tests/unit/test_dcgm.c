@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/nodes
 /* What an exporter tells of GPUs, and what of its text is none. */
-#include "pipelined/kube/dcgm.h"
+#include "pipelined/kube/nodes/dcgm_metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/policy
 /* disk_room: how full the disk of a store may become. */
-#include "pipelined/core/disk_room.h"
+#include "pipelined/policy/disk_space.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

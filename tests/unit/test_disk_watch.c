@@ -1,8 +1,8 @@
-// link: pl_api
+// link: pipelined/api/transfer storage/base storage/system
 /* disk_watch: a disk that does not answer holds up who asks it, and nobody else. */
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/api/disk_watch.h"
+#include "pipelined/api/transfer/disk_watch.h"
 
 #include <pthread.h>
 #include <semaphore.h>

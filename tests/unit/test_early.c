@@ -1,5 +1,5 @@
+// link: pipelined/agent/inputs pipelined/agent/outputs storage/dataset/ingest storage/object storage/store storage/system storage/tree_edit
 /* Output files read while the command runs: only what cannot have changed since counts. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/early.h"
-#include "pipelined/agent/writers.h"
-#include "storage/tree/ops.h"
+#include "pipelined/agent/outputs/early_upload.h"
+#include "pipelined/agent/outputs/file_writers.h"
+#include "storage/tree_edit/tree_ops.h"
 #include "tests/unit/agent_files.h"
 #include <fcntl.h>
 #include <signal.h>

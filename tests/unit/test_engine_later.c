@@ -1,8 +1,8 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/engine pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* What the engine gives to a pool or a database without room: it waits its time, and nothing of it is done in the wrong place or lost. */
-// link: pl_daemon
 #include "tests/unit/db_world.h"
 
-#include "pipelined/daemon/engine_internal.h"
+#include "pipelined/engine/engine_internal.h"
 #include <pthread.h>
 #include <semaphore.h>
 

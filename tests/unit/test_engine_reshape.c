@@ -1,9 +1,9 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/engine pipelined/kube/pod pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* What pods are rendered by has changed: each stage's shapes are asked for anew, by one who goes through them, however often it changes. */
-// link: pl_daemon
 #include "tests/unit/db_world.h"
 #include "tests/unit/pod_fixture.h"
 
-#include "pipelined/daemon/engine_internal.h"
+#include "pipelined/engine/engine_internal.h"
 
 enum { STAGES = 100 };
 

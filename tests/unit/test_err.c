@@ -1,5 +1,5 @@
+// link: storage/base storage/system
 /* The table of errors: sound in itself, and what docs/errors.md shows. */
-// link: pl_base
 #include "tests/unit/docs_file.h"
 
 static void test_every_code_and_name_is_there_once(void **state)

@@ -1,7 +1,7 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes` against the fake API server: the life of a worker as a pod, told to an engine that only listens. The kubelet is
  * the test itself. */
-// link: kube_fake pl_exec
-#include "pipelined/exec/pods.h"
+#include "pipelined/exec/kubernetes/worker_pod.h"
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 /* --- the life of one --- */

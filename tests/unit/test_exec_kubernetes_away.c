@@ -1,6 +1,6 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes` where the API server is away when it begins: it begins all the same, says so, and makes pods once it answers. */
-// link: kube_fake pl_exec
-#include "pipelined/exec/pods.h"
+#include "pipelined/exec/kubernetes/worker_pod.h"
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 static void be_away(struct fixture *f)

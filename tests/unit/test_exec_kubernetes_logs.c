@@ -1,10 +1,10 @@
+// link: pipelined/exec/kubernetes pipelined/kube/client pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes`: what containers print, read while they run and after. */
-// link: kube_fake pl_exec
 #include "tests/unit/clock_ahead.h"
 
 #include "tests/unit/exec_kubernetes_fixture.h"
 
-#include "pipelined/kube/kube_client.h"
+#include "pipelined/kube/client/kube_client.h"
 #include "storage/base/buf.h"
 
 #include <stdatomic.h>

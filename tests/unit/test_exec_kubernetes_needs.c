@@ -1,6 +1,6 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes`: pods that wait for a node, or to run on one: what a node must have for them, what is known of those of an earlier life, and
  * those that nobody will ever start. */
-// link: kube_fake pl_exec
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 static uint64_t needs_of(struct fixture *f, const struct pl_spec *spec, bool gpu, uint64_t *ret_shape)

@@ -1,7 +1,7 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes` where a pod cannot be made for now: it waits, says why, costs its stage nothing, and is made when it can be, as it
  * is to be then. */
-// link: kube_fake pl_exec
-#include "pipelined/exec/pods.h"
+#include "pipelined/exec/kubernetes/worker_pod.h"
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 #define QUOTAS  "/api/v1/namespaces/n/resourcequotas"

@@ -1,6 +1,6 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod pipelined/text storage/base kube_fake
 /* The executor `kubernetes` where the cluster's memory is not ours: set back to an older backup, and names that somebody else has. */
-// link: kube_fake pl_exec
-#include "pipelined/core/json_text.h"
+#include "pipelined/text/json_text.h"
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 static unsigned long version_of(struct fixture *f, const char *path)

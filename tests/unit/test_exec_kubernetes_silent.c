@@ -1,8 +1,8 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
 /* The executor `kubernetes` where time passes and a pod comes to nothing: what its agent printed is told, an image that never comes is given up. */
-// link: kube_fake pl_exec
 #include "tests/unit/clock_ahead.h"
 
-#include "pipelined/exec/pods.h"
+#include "pipelined/exec/kubernetes/worker_pod.h"
 #include "tests/unit/exec_kubernetes_fixture.h"
 
 #define NO_SERVER                                                                                                                \

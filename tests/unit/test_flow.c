@@ -1,6 +1,6 @@
+// link: pipelined/agent/connection pipelined/agent/worker storage/base
 /* Rows on their way through three threads: in order, within the bounds, and all threads end together; a row that is asked back is either given
  * back or computed. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/flow.h"
-#include "pipelined/agent/lease.h"
+#include "pipelined/agent/connection/task_lease.h"
+#include "pipelined/agent/worker/datum_flow.h"
 #include "storage/base/clock.h"
 #include "tests/unit/some.h"
 #include <pthread.h>

@@ -1,9 +1,9 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/checkout storage/dataset/commit storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree_edit
 /* fsck: a byte that is wrong anywhere in a store is found, and the files that it hurts are named. */
 #include "tests/unit/dataset_fixture.h"
 
-#include "storage/dataset/commit.h"
-#include "storage/dataset/fsck.h"
+#include "storage/dataset/commit/commit.h"
+#include "storage/dataset/fsck/fsck.h"
 
 #define LABEL "default/data@00112233445566778899aabbccddeeff"
 

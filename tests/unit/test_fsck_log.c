@@ -1,10 +1,10 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/fsck storage/dataset/log storage/system
 /* fsck_log: every byte of the log and of its checkpoints that is wrong is found, and so is every object that is missing. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/dataset/ckpt.h"
-#include "storage/dataset/fsck_log.h"
-#include "storage/dataset/record.h"
+#include "storage/dataset/fsck/fsck_log.h"
+#include "storage/dataset/log/log_checkpoint.h"
+#include "storage/dataset/log/log_record.h"
 
 #define OBJECTS 6
 

@@ -1,5 +1,5 @@
+// link: pipelined/db/gc pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Garbage collection over a real store and database, step by step: what goes, what stays, who is waited for. */
-// link: pl_db
 #include "tests/unit/gc_world.h"
 
 /* ---- what goes, what stays ---- */

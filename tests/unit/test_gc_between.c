@@ -1,6 +1,6 @@
+// link: pipelined/db/gc pipelined/db/open_commits pipelined/db/pipelines pipelined/db/retention pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Garbage collection when something comes between two of its steps: a pin, a failure of the disk, somebody who asks or commits; and what it
  * does about what is damaged, not durable, or not read back. */
-// link: pl_db
 #include "tests/unit/seeded.h"
 
 #include "tests/unit/gc_players.h"

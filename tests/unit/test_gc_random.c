@@ -1,13 +1,13 @@
+// link: pipelined/db/gc pipelined/db/open_commits pipelined/db/pipelines pipelined/db/retention pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Garbage collection among everything else, in random order: pushes at once and in two steps, deletions, tasks that are leased, sessions
  * that last, readers, steps of collections that are stopped or crash at any write, starts anew and from the store alone; also while a mark
  * or a copy is under way. After each step all that is named reads back, and who is there has what is his; when everybody has ended nothing
  * is left that nothing needs. A seed repeats to the byte. PL_GC_SEEDS: how many runs (8); PL_GC_SEED: this one alone. */
-// link: pl_db
 #include "tests/unit/seeded.h"
 
 #include "tests/unit/gc_players.h"
 
-#include "pipelined/db/recover.h"
+#include "pipelined/db/writer/db_recover.h"
 
 #define STEPS_OF_A_RUN 90
 #define ROOTS_MAX      256

@@ -1,5 +1,5 @@
+// link: pipelined/db/gc pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Garbage collection: copies, dry runs, and the thread that collects. */
-// link: pl_db
 #include "tests/unit/gc_world.h"
 
 #include <pthread.h>

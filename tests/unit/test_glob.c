@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/text storage/base
 /* glob: what each pattern matches, captures and refuses; a naive matcher as oracle; no pattern takes long. */
-#include "pipelined/core/glob.h"
+#include "pipelined/text/glob.h"
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 

@@ -1,9 +1,9 @@
-// link: pl_kube
+// link: pipelined/kube/nodes storage/base storage/system
 /* Which GPUs nodes have and who holds them; the tables stand in data/gpus: PL_UPDATE=1 writes them. */
-#include "pipelined/kube/gpu_report.h"
+#include "pipelined/kube/nodes/gpu_report.h"
 
 #include "storage/base/buf.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
+// link: pipelined/exec/kubernetes storage/base kube_fake
 /* How GPUs are used, as exporters tell over the (fake) API server's proxy: which are read and how often, and that what is not told is not
  * known. */
-// link: kube_fake pl_exec
 #include "tests/unit/kube_fake.h"
 
-#include "pipelined/exec/gpu_use.h"
+#include "pipelined/exec/kubernetes/gpu_usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

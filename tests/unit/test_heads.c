@@ -1,8 +1,8 @@
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* heads: after every step of a workload they are what the database has, though they were asked for before each. */
-// link: pl_db
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/heads.h"
+#include "pipelined/db/open_commits/head_cache.h"
 
 static const char *const repos[][2] = {{"default", "digits"}, {"vision", "cats"},    {"default", "prepare"},
                                        {"default", "train"},  {"default", "nobody"}, {"vision", "digits"}};

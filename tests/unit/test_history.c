@@ -1,4 +1,4 @@
-// link: pl_dataset
+// link: storage/dataset/commit
 /* How people name commits. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "storage/dataset/history.h"
+#include "storage/dataset/commit/commit_ref.h"
 
 #define ID "00112233445566778899aabbccddeeff"
 

@@ -1,8 +1,8 @@
-// link: pl_base
+// link: storage/base storage/system
 /* holders: processes that have a file open. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/base/holders.h"
+#include "storage/system/file_users.h"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>

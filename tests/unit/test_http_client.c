@@ -1,6 +1,6 @@
-// link: pl_net
+// link: pipelined/net/http_client pipelined/net/loop pipelined/net/server storage/base
 /* The HTTP client against the server: bodies both ways, errors that keep their code, what is done when nobody answers. */
-#include "pipelined/net/http_client.h"
+#include "pipelined/net/http_client/http_client.h"
 #include "tests/unit/http_fixture.h"
 #include "tests/unit/http_peer.h"
 

@@ -1,9 +1,9 @@
+// link: pipelined/net/loop pipelined/net/server storage/base
 /* Connections that do not get to the point: silent ones, half a handshake, headers and refused bodies by the byte, plain HTTP on a port of
  * TLS, one address that takes all there is. Each ends within its time, and the server serves others meanwhile. */
-// link: pl_net
 #include "tests/unit/http_fixture.h"
 
-#include "pipelined/net/tls.h"
+#include "pipelined/net/server/tls.h"
 #include "storage/base/clock.h"
 
 #include <gnutls/gnutls.h>

@@ -1,4 +1,4 @@
-// link: pl_net
+// link: pipelined/net/loop pipelined/net/server storage/base
 /* The HTTP server: what is answered by whom, and what is refused. Bodies and answers that stream, and stopping: test_http_stream.c. */
 #include "tests/unit/http_fixture.h"
 

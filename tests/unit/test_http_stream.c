@@ -1,4 +1,4 @@
-// link: pl_net
+// link: pipelined/net/loop pipelined/net/server storage/base
 /* The HTTP server's streams: bodies through a sink, generated and pushed answers; that nothing grows, that nobody's vanishing hurts, and how
  * it all ends. */
 #include "tests/unit/http_fixture.h"

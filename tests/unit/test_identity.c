@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/plan storage/tree
 /* identity: the three hashes byte by byte (the values come from a second implementation), and what does and does not change them. */
-#include "pipelined/core/identity.h"
+#include "pipelined/plan/datum_identity.h"
 #include "storage/tree/tree.h"
 
 #include <setjmp.h>

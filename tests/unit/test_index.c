@@ -1,8 +1,8 @@
-// link: pl_pack
+// link: storage/base storage/store storage/system
 /* index: what was added is found with its place, across segments, merges and restarts; damage only costs reading footers again. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/pack/index.h"
+#include "storage/store/index.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-// link: pl_dataset
+// link: storage/base storage/chunk storage/dataset/checkout storage/dataset/commit storage/dataset/file storage/dataset/ingest storage/pack storage/store storage/system storage/tree_edit
 /* Ingest: files of this machine become chunks and operations, the same whoever reads them; and nothing is taken that cannot be given
  * back. */
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 
 #include "storage/chunk/chunk.h"
 #include "storage/chunk/chunk_scan.h"
-#include "storage/dataset/segment.h"
-#include "storage/dataset/stream.h"
+#include "storage/dataset/file/file_write.h"
+#include "storage/dataset/ingest/large_file.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,8 +1,8 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/checkout storage/dataset/commit storage/dataset/ingest storage/pack storage/store storage/system storage/tree_edit
 /* Ingest by name alone: the paths and kinds of a push, without a byte of any file. */
 #include "tests/unit/dataset_fixture.h"
 
-#include "storage/dataset/ingest_names.h"
+#include "storage/dataset/ingest/ingest_names.h"
 
 /* "kind path" of everything in a tree, a line each. */
 static void list_tree(struct fixture *f, const struct pl_node_source *source, const struct pl_hash *root, struct pl_buf *out)

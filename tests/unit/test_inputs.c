@@ -1,5 +1,5 @@
+// link: pipelined/agent/inputs pipelined/agent/outputs storage/base storage/dataset/checkout storage/dataset/ingest storage/object storage/store storage/system storage/tree_edit
 /* /pfs/<input> of a datum: what lies there after a fetch, whatever lay there before. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/input_folder.h"
-#include "pipelined/agent/input_kept.h"
+#include "pipelined/agent/inputs/input_folder.h"
+#include "pipelined/agent/inputs/input_reuse.h"
 #include "storage/base/clock.h"
-#include "storage/dataset/checkout.h"
+#include "storage/dataset/checkout/checkout.h"
 #include "tests/unit/agent_files.h"
 #include "tests/unit/some.h"
 #include <dirent.h>

@@ -1,5 +1,5 @@
+// link: pipelined/agent/inputs pipelined/agent/outputs storage/dataset/ingest storage/object storage/store storage/system storage/tree_edit
 /* What is fetched for the row behind the one that waits: it is put in place without another fetch, and never in the place of anything else. */
-// link: pl_agent
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-// link: pl_base
+// link: storage/base storage/system
 /* io: whole reads and writes, what is left when the disk fails, and who goes first (patience). */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/base/patience.h"
+#include "storage/system/sync_priority.h"
 
 #include <fcntl.h>
 #include <pthread.h>

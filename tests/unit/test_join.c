@@ -1,6 +1,7 @@
+// link: storage/base storage/chunk storage/dataset/file storage/system
 /* join: parts one after another have the entry that their bytes have in one piece, whatever the parts are; and only what lies about the
  * joins is read. PL_TEST_SEEDS: how many random files (60). */
-#include "storage/dataset/join.h"
+#include "storage/dataset/file/file_concat.h"
 
 #include "storage/base/map.h"
 #include "storage/chunk/chunk.h"

@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/text storage/base
 /* json_pos: the scanner gives jansson's verdict on every text, and finds where each value stands. */
-#include "pipelined/core/json_pos.h"
+#include "pipelined/text/json_position.h"
 #include "storage/base/hash.h"
 
 #include <jansson.h>

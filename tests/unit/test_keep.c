@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/policy
 /* keep: which commits a repo keeps. */
-#include "pipelined/core/keep.h"
+#include "pipelined/policy/retention_rule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-// link: pl_db
+// link: pipelined/db/pipelines pipelined/db/retention pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* keep_pass: what is decided over one state of the database is dropped from a later one, and whoever has come to stand on it meanwhile keeps
  * it. */
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/keep_pass.h"
+#include "pipelined/db/retention/retention.h"
 
 #define COMMITS 6
 

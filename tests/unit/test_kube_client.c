@@ -1,8 +1,8 @@
+// link: pipelined/kube/client pipelined/kube/watch storage/base storage/system kube_fake
 /* The client against the fake API server: what it does against any (kube_rows.h), and what it makes of each
  * fault. Both have threads of their own. */
-// link: kube_fake pl_kube
 #include "storage/base/clock.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 #include "tests/unit/kube_fake.h"
 #include "tests/unit/kube_rows.h"
 

@@ -1,7 +1,7 @@
+// link: pipelined/kube/client storage/base kube_fake
 /* What a container prints, once; what the cluster says of a pod; what we may do. By threads of the client and of the server. */
-// link: kube_fake pl_kube
-#include "pipelined/kube/kube_access.h"
-#include "pipelined/kube/kube_log.h"
+#include "pipelined/kube/client/kube_log.h"
+#include "pipelined/kube/client/kube_permission.h"
 #include "tests/unit/kube_fake.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
+// link: pipelined/kube/watch
 /* What an API server sends, cut anywhere: frames and items, less what nobody needs. */
-// link: pl_kube
-#include "pipelined/kube/kube_scan.h"
+#include "pipelined/kube/watch/kube_stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
+// link: pipelined/kube/client
 /* What a refusal means, and how fast is too fast. */
-// link: pl_kube
-#include "pipelined/kube/kube_rate.h"
-#include "pipelined/kube/kube_status.h"
+#include "pipelined/kube/client/kube_rate_limit.h"
+#include "pipelined/kube/client/kube_response.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

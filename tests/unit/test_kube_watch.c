@@ -1,6 +1,6 @@
+// link: pipelined/kube/watch storage/base
 /* List, watch, and all that goes wrong between: which request comes next, when, and what its answer means. No server: bytes and times. */
-// link: pl_kube
-#include "pipelined/kube/kube_watch.h"
+#include "pipelined/kube/watch/kube_watch.h"
 #include "storage/base/hash.h"
 
 #include <setjmp.h>

@@ -1,11 +1,11 @@
+// link: pipelined/kube/client storage/base storage/system
 /* Which cluster, and who we are to it: kubeconfig files, the pod's own account, plugins. */
-// link: pl_kube
-#include "pipelined/kube/kube_exec.h"
-#include "pipelined/kube/kube_identity.h"
-#include "pipelined/kube/kube_yaml.h"
+#include "pipelined/kube/client/kube_exec_plugin.h"
+#include "pipelined/kube/client/kube_identity.h"
+#include "pipelined/kube/client/kube_yaml.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 #include <poll.h>
 #include <setjmp.h>

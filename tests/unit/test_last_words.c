@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/pod_state
 /* last_words: what of a container's output becomes part of a sentence. */
-#include "pipelined/kube/last_words.h"
+#include "pipelined/kube/pod_state/log_tail.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

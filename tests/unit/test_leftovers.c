@@ -1,6 +1,6 @@
-// link: pl_exec
+// link: pipelined/exec/local
 /* leftovers: sandboxes whose agents have gone are killed, with one look for all of them; nobody else is. */
-#include "pipelined/exec/leftovers.h"
+#include "pipelined/exec/local/orphan_sandbox.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
+// link: pipelined/agent/runner
 /* Where a link of the output folder leads, by its text. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/link_target.h"
+#include "pipelined/agent/runner/link_target.h"
 
 static const struct {
     const char *path, *text;

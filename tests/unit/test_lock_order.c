@@ -1,8 +1,8 @@
-// link: pl_base
+// link: storage/base storage/system
 /* lock_order: a debug build ends with a report where threads could wait for each other for ever, also when they do not meet. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/base/lock_order.h"
+#include "storage/system/lock_order.h"
 
 #include <pthread.h>
 #include <sys/resource.h>

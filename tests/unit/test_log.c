@@ -1,5 +1,5 @@
+// link: storage/dataset/log storage/object storage/system
 /* The log object's bytes, its chain, and what is refused. */
-// link: pl_dataset
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "storage/base/io.h"
-#include "storage/dataset/log.h"
-#include "storage/dataset/record.h"
+#include "storage/dataset/log/log.h"
+#include "storage/dataset/log/log_record.h"
 #include "storage/object/object.h"
+#include "storage/system/io.h"
 
 /* Computed by an independent encoder of the layout in log.h. */
 #define GOLDEN_LOG_OBJECT "5f07d194a88d421d0096f2821c4e5edb7649d6e1689968d7d950ee1d246c52a3"

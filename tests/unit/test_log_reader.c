@@ -1,8 +1,8 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/log storage/system
 /* log_reader: in order whatever comes first, several at once where the store is far away, each error told of its own object. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/dataset/log_reader.h"
+#include "storage/dataset/log/log_reader.h"
 
 #include <pthread.h>
 #include <time.h>

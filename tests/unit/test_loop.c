@@ -1,6 +1,6 @@
-// link: pl_net
+// link: pipelined/net/loop
 /* The event loop: what is posted runs in order on one thread, timers fire once, children report how they ended. */
-#include "pipelined/net/loop.h"
+#include "pipelined/net/loop/loop.h"
 
 #include <fcntl.h>
 #include <pthread.h>

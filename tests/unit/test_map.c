@@ -1,4 +1,4 @@
-// link: pl_base
+// link: storage/base storage/system
 /* map: against a brute-force list of pairs. */
 #include "tests/unit/store_fixture.h"
 

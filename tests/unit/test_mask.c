@@ -1,6 +1,6 @@
-// link: pl_agent
+// link: pipelined/agent/command
 /* What a command prints less its secrets, however the bytes come in pieces. */
-#include "pipelined/agent/mask.h"
+#include "pipelined/agent/command/secret_redaction.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

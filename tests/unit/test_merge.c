@@ -1,10 +1,10 @@
-// link: pl_core
+// link: pipelined/merge pipelined/plan storage/base storage/tree storage/tree_edit
 /* merge: what becomes of the outputs of datums: one tree, or an error that says who and what to do. */
 #include "tests/unit/plan_fixture.h"
 
-#include "pipelined/core/merge.h"
-#include "pipelined/core/merge_collision.h"
-#include "storage/tree/ops.h"
+#include "pipelined/merge/merge.h"
+#include "pipelined/merge/merge_collision.h"
+#include "storage/tree_edit/tree_ops.h"
 
 #include <time.h>
 

@@ -1,5 +1,5 @@
+// link: pipelined/agent/outputs storage/system
 /* Following metrics.jsonl: whole lines, bounded in length and rate, whatever the command does with the file. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/metrics.h"
-#include "storage/base/io.h"
+#include "pipelined/agent/outputs/metrics_file.h"
+#include "storage/system/io.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>

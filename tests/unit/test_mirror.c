@@ -1,14 +1,14 @@
-// link: pl_db
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/dataset/log storage/dataset/mirror storage/object storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* mirror: by what is missing, verified on the way, and whatever interrupts it, the target recovers. */
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/recover.h"
-#include "pipelined/db/snapshot.h"
-#include "storage/dataset/ckpt.h"
-#include "storage/dataset/log.h"
-#include "storage/dataset/mirror.h"
-#include "storage/dataset/record.h"
-#include "storage/object/marker.h"
+#include "pipelined/db/writer/db_recover.h"
+#include "pipelined/db/writer/db_snapshot.h"
+#include "storage/dataset/log/log.h"
+#include "storage/dataset/log/log_checkpoint.h"
+#include "storage/dataset/log/log_record.h"
+#include "storage/dataset/mirror/mirror.h"
+#include "storage/object/store_marker.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* From what people write to rows: repos, commits by branch, id, prefix and ^n, runs by prefix; and what the errors say. */
-// link: pl_db
 #include "tests/unit/db_world.h"
 
 struct names {

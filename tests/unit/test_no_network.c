@@ -1,6 +1,6 @@
-// link: pl_agent
+// link: pipelined/agent/runner
 /* What a command whose network was taken can still open, and that what it starts can no more. */
-#include "pipelined/agent/no_network.h"
+#include "pipelined/agent/runner/no_network.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// link: pl_object
+// link: storage/base storage/object storage/system
 /* object: what the file driver promises: what every driver does (object_table.h), and what it does when the disk is full. */
 #include "tests/unit/object_table.h"
 

@@ -1,4 +1,4 @@
-// link: pl_object s3_mock
+// link: storage/base storage/object storage/system s3_mock
 /* object_s3: what every driver does (object_table.h), against a strict server in every guise; and what it does when the server or the
  * network fails. */
 #include "storage/object/object_s3.h"

@@ -1,10 +1,10 @@
-// link: pl_object s3_mock
+// link: storage/base storage/http storage/object storage/s3 storage/system s3_mock
 /* Requests that a store signs for others: what they name is done, once; anything else is refused with S3's own words, and the first bytes
  * stay. */
 #include "tests/unit/s3_place.h"
 
-#include "storage/object/http_io.h"
-#include "storage/object/s3_answer.h"
+#include "storage/http/http_io.h"
+#include "storage/s3/s3_response.h"
 
 static const char bytes[] = "0123456789", other[] = "9876543210";
 static struct place place;

@@ -1,7 +1,7 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/nodes pipelined/kube/pod_state
 /* offer: what a cluster could give a pod, in sentences;  pod_ramp: how many pods may wait for it at once. */
-#include "pipelined/kube/offer_internal.h"
-#include "pipelined/kube/pod_ramp.h"
+#include "pipelined/kube/nodes/node_capacity_internal.h"
+#include "pipelined/kube/pod_state/pending_pod_limit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

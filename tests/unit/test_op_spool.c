@@ -1,10 +1,11 @@
+// link: pipelined/db/open_commits storage/base storage/chunk storage/pack storage/store storage/system
 /* The spool of an open commit: what was appended is there after any end of the program, and nothing else is. */
 #include "tests/unit/store_fixture.h"
 
+#include "pipelined/db/open_commits/open_commit_file.h"
 #include "storage/chunk/codec.h"
-#include "storage/dataset/op_spool.h"
-#include "storage/pack/pack_session.h"
-#include "storage/pack/store.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
 
 #include <fcntl.h>
 #include <pthread.h>

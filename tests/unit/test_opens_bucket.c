@@ -1,4 +1,4 @@
-// link: pl_db s3_mock
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit s3_mock
 /* Open commits whose store is a bucket: one that refuses for a while loses nothing and changes no order; what is acknowledged with
  * `durable: bucket` comes back from the bucket alone; a daemon that was taken over acknowledges nothing. */
 #include "tests/unit/opens_world.h"

@@ -1,8 +1,8 @@
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* A crash, or a failure, at every single write, sync and rename of a workload on open commits: what was answered is in them, or in the
  * commit that they became, once; what was finished or dropped comes back no more. Every start is one after a power failure: objects that
  * no flush has seen are gone. Or it is one after a death of the process alone: these objects are there, and go with a later power failure,
  * unless their folder, or all of the disk, was synced meanwhile. */
-// link: pl_db
 #include "tests/unit/crash_sweep.h"
 #include "tests/unit/opens_world.h"
 

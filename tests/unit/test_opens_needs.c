@@ -1,5 +1,5 @@
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* What open commits need of the store: bounded, whatever their lists say. */
-// link: pl_db
 #include "tests/unit/opens_world.h"
 
 #include "storage/chunk/chunk_list.h"

@@ -1,6 +1,6 @@
+// link: pipelined/db/open_commits pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Open commits under many threads at once: those who put into what gathers, who reads it, who packs it, who finishes it, and who starts,
  * finishes and drops others on the same repo. What was answered is in the head at the end. For the thread sanitizer too. */
-// link: pl_db
 #include "tests/unit/opens_world.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
+// link: pipelined/agent/inputs pipelined/agent/outputs pipelined/agent/sandbox storage/dataset/ingest storage/object storage/store storage/system storage/tree storage/tree_edit
 /* /pfs/out of a datum → entries: what is kept, by what path and mode, and what is refused by name. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/sandbox.h"
-#include "storage/tree/ops.h"
+#include "pipelined/agent/sandbox/sandbox.h"
 #include "storage/tree/tree_walk.h"
+#include "storage/tree_edit/tree_ops.h"
 #include "tests/unit/agent_files.h"
 #include <fcntl.h>
 #include <pthread.h>

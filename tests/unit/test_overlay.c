@@ -1,8 +1,8 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Operations one after another as a set, and seen through layers: against the tree that an edit for each of them makes. */
 #include "tests/unit/tree_fixture.h"
 
-#include "storage/tree/overlay.h"
+#include "storage/tree_edit/op_overlay.h"
 
 static int edit(struct memory *m, const struct pl_hash *root, const struct pl_tree_op *ops, size_t n, struct pl_hash *ret,
                 struct pl_err *err)

@@ -1,7 +1,7 @@
-// link: pl_core
+// link: pipelined/spec
 /* Pachyderm's form of a spec: what it becomes, and in which words it is refused. */
-#include "pipelined/core/spec.h"
-#include "pipelined/core/spec_documents.h"
+#include "pipelined/spec/spec.h"
+#include "pipelined/spec/spec_documents.h"
 
 #include <ctype.h>
 #include <setjmp.h>

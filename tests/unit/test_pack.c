@@ -1,4 +1,4 @@
-// link: pl_pack
+// link: storage/base storage/chunk storage/pack storage/system
 /* pack: its bytes are pinned, every damaged byte is noticed, and what was written is read. */
 #include "tests/unit/store_fixture.h"
 

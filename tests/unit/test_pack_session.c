@@ -1,11 +1,11 @@
-// link: pl_pack
+// link: storage/base storage/pack storage/store storage/system
 /* pack_session: everything added is stored once and durable after finish; what fails, fails as a whole. */
 #include "tests/unit/store_fixture.h"
 
+#include "storage/pack/pack_builder.h"
 #include "storage/pack/pack_reader.h"
-#include "storage/pack/pack_session.h"
-#include "storage/pack/seen_set.h"
-#include "storage/pack/store.h"
+#include "storage/pack/recent_ids.h"
+#include "storage/store/store.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-// link: pl_base
+// link: storage/base storage/system
 /* path: which paths and names are allowed; words for people. */
 #include "tests/unit/store_fixture.h"
 

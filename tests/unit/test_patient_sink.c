@@ -1,7 +1,7 @@
-// link: pl_net
+// link: pipelined/net/http_client pipelined/net/remote storage/base storage/system
 /* A sink that outlives lost connections: how often it tries, and when it gives up. The sink below is played. */
-#include "pipelined/net/http_client.h"
-#include "pipelined/net/patient_sink.h"
+#include "pipelined/net/http_client/http_client.h"
+#include "pipelined/net/remote/retrying_sink.h"
 #include "tests/unit/store_fixture.h"
 
 static struct {

@@ -1,5 +1,5 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Pipelines as transactions: what a spec makes, changes and takes away, who owns a name, and what runs. */
-// link: pl_db
 #include "tests/unit/db_world.h"
 
 struct result {

@@ -1,4 +1,4 @@
-// link: pl_core
+// link: pipelined/plan storage/base storage/tree storage/tree_edit
 /* plan: which datums there are, in which order, with which keys. */
 #include "tests/unit/plan_fixture.h"
 

@@ -1,11 +1,11 @@
-// link: pl_core
+// link: pipelined/merge pipelined/plan storage/base storage/tree storage/tree_edit
 /* plan and commit from a base against plan and commit in full: random repos, stages, edits and failures, and both must agree in every
  * datum, in what is run, and in every byte of output, owner tree and datum table. */
 #include "tests/unit/plan_fixture.h"
 
-#include "pipelined/core/carry.h"
-#include "pipelined/core/merge.h"
-#include "storage/tree/ops.h"
+#include "pipelined/merge/merge.h"
+#include "pipelined/merge/merge_incremental.h"
+#include "storage/tree_edit/tree_ops.h"
 
 #define REPOS      3
 #define ROUNDS     8

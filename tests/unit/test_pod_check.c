@@ -1,8 +1,8 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/pod
 /* pod_check: what a spec may not ask for is found on the rendered pod, by its name;  pod_patch: the three ways to patch. */
 #include "tests/unit/pod_fixture.h"
 
-#include "pipelined/kube/pod_patch.h"
+#include "pipelined/kube/pod/pod_patch.h"
 
 /* A stage's patch, what stands beside it in the stage, and whose cluster it is. */
 struct ask {

@@ -1,10 +1,10 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/pod storage/base storage/system
 /* pod_render: which pod a stage becomes, for each way to ask for GPUs, each level of Pod Security and each kind of cluster. The pods stand in
  * data/pods: PL_UPDATE=1 writes them. */
 #include "tests/unit/pod_fixture.h"
 
 #include "storage/base/buf.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 #define PODS PL_TEST_DATA "/pods/"
 

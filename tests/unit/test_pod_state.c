@@ -1,6 +1,6 @@
-// link: pl_kube pl_core
+// link: pipelined/kube/pod_state
 /* pod_state: each way in which a pod waits or ends → whose business it is, and the sentence. */
-#include "pipelined/kube/pod_state.h"
+#include "pipelined/kube/pod_state/pod_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

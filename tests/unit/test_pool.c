@@ -1,8 +1,8 @@
-// link: pl_base
+// link: storage/base storage/system
 /* pool: all work is done, the queue is bounded, one thread keeps the order. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/base/pool.h"
+#include "storage/system/thread_pool.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,6 +1,6 @@
+// link: pipelined/policy storage/base storage/system
 /* Who may do what: the table of verbs against a table of people, and what a token leaves of a user's roles. */
-// link: pl_api
-#include "pipelined/api/principal.h"
+#include "pipelined/policy/principal.h"
 
 #include "tests/unit/docs_file.h"
 
@@ -177,7 +177,7 @@ static void the_page_on_security_has_the_table(void **state)
     (void)state;
     MUST(pl_verb_markdown(&want, &err));
     MUST(pl_buf_add_str(&want, "\n", &err));
-    assert_docs_part(DOCS("security.md"), "<!-- made from pipelined/api/principal.h: PL_UPDATE=1 test_principal -->\n",
+    assert_docs_part(DOCS("security.md"), "<!-- made from pipelined/policy/principal.h: PL_UPDATE=1 test_principal -->\n",
                      "<!-- end -->", &want);
 }
 

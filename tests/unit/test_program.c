@@ -1,9 +1,9 @@
-// link: pl_base
+// link: storage/base storage/system
 /* program: what another program says in a line. */
 #include "tests/unit/store_fixture.h"
 
 #include "storage/base/clock.h"
-#include "storage/base/program.h"
+#include "storage/system/program_run.h"
 
 static char line[64];
 

@@ -1,9 +1,9 @@
+// link: pipelined/exec/kubernetes storage/base kube_fake
 /* Secrets of projects against the fake API server: what is asked of them, by whoever they were made, and what stages may name. The loop turns
  * only where something is followed. */
-// link: kube_fake pl_exec
 #include "tests/unit/kube_fake.h"
 
-#include "pipelined/exec/project_secrets.h"
+#include "pipelined/exec/kubernetes/project_secrets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

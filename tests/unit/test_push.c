@@ -1,5 +1,5 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Pushes: operations onto the head of a branch, alone and against each other. */
-// link: pl_db
 #include "tests/unit/db_world.h"
 
 #include <pthread.h>

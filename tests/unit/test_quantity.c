@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/text
 /* quantity: Kubernetes quantities, exactly, rounded up. */
-#include "pipelined/core/quantity.h"
+#include "pipelined/text/quantity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
+// link: pipelined/policy
 /* How often is too often: bursts, what leaks away, many keys at once, and more of them than there is room for. */
-// link: pl_core
-#include "pipelined/core/rate.h"
+#include "pipelined/policy/rate_limit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

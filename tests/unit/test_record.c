@@ -1,10 +1,10 @@
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/dataset/log storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Log records: what the table says of their fields is what transactions write and what docs/format.md shows. */
-// link: pl_db
 #include "tests/unit/db_world.h"
 #include "tests/unit/docs_file.h"
 
-#include "storage/dataset/log.h"
-#include "storage/dataset/record.h"
+#include "storage/dataset/log/log.h"
+#include "storage/dataset/log/log_record.h"
 
 static bool word_in(const char *words, const char *word, size_t len)
 {
@@ -102,7 +102,7 @@ static void test_the_format_page_has_the_table(void **state)
 
     (void)state;
     assert_int_equal(pl_record_markdown(&table, NULL), 0);
-    assert_docs_part(DOCS("format.md"), "<!-- made from storage/dataset/record.h: PL_UPDATE=1 test_record -->\n",
+    assert_docs_part(DOCS("format.md"), "<!-- made from storage/dataset/log/log_record.h: PL_UPDATE=1 test_record -->\n",
                      "\n<!-- end -->", &table);
     pl_buf_finish(&table);
 }

@@ -1,8 +1,8 @@
-// link: pl_pack
+// link: storage/base storage/store storage/system
 /* record_cache: what is here, what makes room, and a record that is looked at while the cache forgets it. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/pack/record_cache.h"
+#include "storage/store/record_cache.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

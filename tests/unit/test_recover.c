@@ -1,13 +1,13 @@
-// link: pl_db
+// link: pipelined/db/pipelines pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/dataset/log storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* recover: the store alone gives back every logged record, with checkpoints and without, whatever is broken of them; what is missing from
  * the log is named, not left out. */
 #include "tests/unit/db_world.h"
 
-#include "pipelined/db/access_tx.h"
-#include "pipelined/db/recover.h"
-#include "pipelined/db/snapshot.h"
+#include "pipelined/db/tx/access_tx.h"
+#include "pipelined/db/writer/db_recover.h"
+#include "pipelined/db/writer/db_snapshot.h"
 #include "storage/base/clock.h"
-#include "storage/dataset/ckpt.h"
+#include "storage/dataset/log/log_checkpoint.h"
 
 #include <fcntl.h>
 #include <pthread.h>

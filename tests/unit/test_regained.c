@@ -1,12 +1,12 @@
-// link: pl_db
+// link: pipelined/db/gc pipelined/db/pipelines pipelined/db/retention pipelined/db/stage_log pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* regained: what a checkpoint brings back although it was dropped after it is used only when all of it is there. */
 #include "tests/unit/gc_world.h"
 
-#include "pipelined/db/keep_pass.h"
-#include "pipelined/db/recover.h"
-#include "pipelined/db/regained.h"
-#include "pipelined/db/snapshot.h"
-#include "pipelined/db/stage_log.h"
+#include "pipelined/db/gc/recovery_prune.h"
+#include "pipelined/db/retention/retention.h"
+#include "pipelined/db/stage_log/stage_log.h"
+#include "pipelined/db/writer/db_recover.h"
+#include "pipelined/db/writer/db_snapshot.h"
 
 #include <zstd.h>
 

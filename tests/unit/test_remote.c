@@ -1,14 +1,14 @@
-// link: pl_net
+// link: pipelined/net/loop pipelined/net/remote pipelined/net/server storage/base storage/chunk storage/pack storage/store storage/system
 /* A store behind a daemon: packs go up, records come down, by ranges or from the pack files; bytes that lie are refused. The daemon is
  * played by a real store behind a few routes. */
-#include "pipelined/net/remote.h"
-#include "pipelined/net/remote_table.h"
+#include "pipelined/net/remote/remote.h"
+#include "pipelined/net/remote/remote_locations.h"
 #include "tests/unit/http_fixture.h"
 #include "tests/unit/store_fixture.h"
 
 #include "storage/chunk/chunk_list.h"
-#include "storage/pack/pack_session.h"
-#include "storage/pack/store.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
 #include <fcntl.h>
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
-// link: pl_net
+// link: pipelined/net/remote storage/base storage/chunk storage/pack storage/system
 /* What is planned is fetched before it is asked for: few fetches, in the order of reading, within a bound; and whatever does not work that
  * way is said to be read otherwise. */
-#include "pipelined/net/remote_ahead.h"
+#include "pipelined/net/remote/remote_prefetch.h"
 #include "storage/chunk/codec.h"
 #include "storage/pack/pack_format.h"
 #include "tests/unit/store_fixture.h"

@@ -1,6 +1,6 @@
+// link: pipelined/agent/command storage/base storage/system
 /* The runner: one command after another, each reported exactly, none leaving a process behind.
  * Runs pl-runner itself, which lies beside this program, without a sandbox and (where bubblewrap works) in one. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/runner_client.h"
+#include "pipelined/agent/command/runner_client.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

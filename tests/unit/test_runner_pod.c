@@ -1,6 +1,6 @@
+// link: pipelined/agent/command pipelined/agent/runner storage/base storage/system
 /* The runner as a container's first process: agent and command are different users with a group in common, and a pod's folders lie
  * where a kubelet would mount them (here bubblewrap does). Needs root, as a kubelet does; elsewhere it says so and runs nothing. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/runner_client.h"
-#include "pipelined/agent/runner_pod.h"
+#include "pipelined/agent/command/runner_client.h"
+#include "pipelined/agent/runner/runner_pod.h"
 #include "storage/base/buf.h"
 #include "storage/base/clock.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 #include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>

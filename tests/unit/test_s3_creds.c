@@ -1,9 +1,9 @@
-// link: pl_object s3_mock
+// link: storage/base storage/object storage/s3 storage/system s3_mock
 /* s3_creds: each source gives its keys, in order; what expires is renewed before, and while it is renewed the old ones are used. */
 #include "tests/unit/store_fixture.h"
 
 #include "storage/object/object.h"
-#include "storage/object/s3_creds.h"
+#include "storage/s3/s3_credentials.h"
 #include "tests/unit/s3_mock.h"
 
 #include <microhttpd.h>

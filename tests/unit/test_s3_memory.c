@@ -1,4 +1,4 @@
-// link: pl_object s3_mock
+// link: storage/base storage/object storage/system s3_mock
 /* object_s3: the memory that it takes beside what callers bring stays under the bound of its header, however much goes through it. The mock
  * is a process of its own, and callers' bytes are mapped or reserved before. PL_TRANSFER_MIB: how much each way; 256. */
 #include "tests/unit/store_fixture.h"

@@ -1,12 +1,12 @@
-// link: pl_object
+// link: storage/base storage/http storage/s3 storage/system
 /* The pure parts of the S3 driver: where objects are, what answers mean, the checksum, the shared profile. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/object/crc32c.h"
-#include "storage/object/s3_answer.h"
-#include "storage/object/s3_profile.h"
-#include "storage/object/s3_url.h"
-#include "storage/object/this_host.h"
+#include "storage/http/loopback_host.h"
+#include "storage/s3/crc32c.h"
+#include "storage/s3/s3_profile.h"
+#include "storage/s3/s3_response.h"
+#include "storage/s3/s3_url.h"
 
 static void places_give_their_urls(void **state)
 {

@@ -1,10 +1,10 @@
-// link: pl_api
+// link: pipelined/s3gateway/formats storage/base storage/system
 /* s3_uploads: uploads in parts that nobody goes on with do not stay in the way of others. */
 #include "tests/unit/clock_ahead.h"
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/api/s3_error.h"
-#include "pipelined/api/s3_uploads.h"
+#include "pipelined/s3gateway/formats/s3_error.h"
+#include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "storage/base/clock.h"
 
 #include <dirent.h>

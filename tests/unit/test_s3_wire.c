@@ -1,8 +1,8 @@
-// link: pl_api
+// link: pipelined/s3gateway/gateway
 /* What S3 says on the wire, without a server: the framing of aws-chunked bodies however they are cut, checksums, names of buckets, lists of
  * ETags, codes of errors. */
-#include "pipelined/api/s3_headers.h"
-#include "pipelined/api/s3_internal.h"
+#include "pipelined/s3gateway/gateway/gateway_internal.h"
+#include "pipelined/s3gateway/gateway/s3_headers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-// link: pl_object
+// link: storage/base storage/s3 storage/system
 /* s3_xml: documents of S3 are read, everything else is refused; what is written is read back. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/object/s3_xml.h"
+#include "storage/s3/s3_xml.h"
 
 static int parse(const char *text, struct pl_s3_xml **ret, struct pl_err *err)
 {

@@ -1,5 +1,5 @@
+// link: pipelined/agent/command storage/system
 /* The sandbox: its arguments, what a command sees and may do in it, and how it is refused. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/runner_client.h"
-#include "storage/base/io.h"
+#include "pipelined/agent/command/runner_client.h"
+#include "storage/system/io.h"
 #include <stdio.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* What the scheduler decides, case by case. The same rules in a world of chance: test_sched_world.c. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 /* --- a job's way */

@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* Runs aside: they write what nobody else reads. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 static void a_run_aside_is_of_its_stages_alone_which_wait_for_each_other(void **state)

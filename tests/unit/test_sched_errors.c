@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* What failed datums are to their job, and a newer run to a running one. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 /* Four datums of which `failed` end badly, one after the other; `recovered` are told so. */

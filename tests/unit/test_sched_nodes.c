@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* Another node after two on one: where workers of a job were lost, and who then runs where. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 static void said(enum pl_sched_event_kind kind, uint64_t worker, bool on, const char *text)

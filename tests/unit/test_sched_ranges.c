@@ -1,13 +1,13 @@
+// link: pipelined/sched storage/base
 /* Sets of rows against a plain table of bits, and deadlines against a search. */
-// link: pl_core pl_base
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 
-#include "pipelined/core/sched/ranges.h"
-#include "pipelined/core/sched/timers.h"
+#include "pipelined/sched/datum_ranges.h"
+#include "pipelined/sched/deadline_heap.h"
 #include "storage/base/hash.h"
 
 enum { ROWS = 300, TIMERS = 100 };

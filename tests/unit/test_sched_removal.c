@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* A stage that goes while it has work: what ends, what is waited for, and what the end is called. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 static void a_removed_stage_ends_with_its_jobs_and_workers(void **state)

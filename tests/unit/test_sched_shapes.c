@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* Workers that are pods of a cluster: which start, how many wait for a node at once, and what the job says meanwhile. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 static void shape(uint64_t id, bool offered, uint32_t pending_max)

@@ -1,5 +1,5 @@
+// link: pipelined/sched
 /* How many datums at once, to which workers, on which devices. */
-// link: pl_core pl_base
 #include "tests/unit/sched_kit.h"
 
 /* --- how much at once */

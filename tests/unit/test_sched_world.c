@@ -1,7 +1,7 @@
+// link: pipelined/sched storage/base
 /* The scheduler in a virtual world: random graphs, pushes, updates and stops; agents that crash, hang and answer late; a daemon that dies
  * between any two actions and comes back with what a log would hold. What must hold is checked at every action; when the world calms,
  * every run must end. PL_SEED=N runs one seed, PL_SEEDS=N so many. */
-// link: pl_core pl_base
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
+// link: storage/base
 /* A sealed secret opens with its key and for its purpose, and with nothing else. */
-// link: pl_base
 #include "storage/base/seal.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// link: pl_agent pl_dep_seccomp
+// link: pipelined/agent/runner pipelined/agent/sandbox pl_dep_seccomp
 /* What the filters of system calls answer, on this machine's ABI and on those that it cannot run: the programs are interpreted as the kernel does
  * it, over numbers as each ABI has them. */
 #include <setjmp.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/no_network.h"
-#include "pipelined/agent/seccomp.h"
+#include "pipelined/agent/runner/no_network.h"
+#include "pipelined/agent/sandbox/seccomp.h"
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/pod
 /* Secrets of projects as a cluster keeps them: only those with the project's label are ours, and no value is told. */
-#include "pipelined/kube/secret_object.h"
+#include "pipelined/kube/pod/secret_object.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-// link: pl_exec
+// link: pipelined/exec/kubernetes storage/base storage/system
 /* seen_nodes: what nodes the daemon's last life saw, through a file that may be anything; two threads: the caller's and the writer's. */
-#include "pipelined/exec/seen_nodes.h"
+#include "pipelined/exec/kubernetes/node_history.h"
 
 #include "storage/base/buf.h"
-#include "storage/base/io.h"
+#include "storage/system/io.h"
 
 #include <sched.h>
 #include <setjmp.h>

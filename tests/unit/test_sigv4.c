@@ -1,9 +1,9 @@
-// link: pl_object
+// link: storage/base storage/s3 storage/system
 /* sigv4: AWS's published examples, to the byte, and what a verifier says to anything else. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/object/sigv4_query.h"
-#include "storage/object/sigv4_verify.h"
+#include "storage/s3/sigv4_encoding.h"
+#include "storage/s3/sigv4_verify.h"
 
 #define KEY        "AKIAIOSFODNN7EXAMPLE"
 #define SECRET     "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"

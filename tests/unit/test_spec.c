@@ -1,8 +1,8 @@
-// link: pl_core
+// link: pipelined/plan pipelined/spec
 /* spec: what a pipeline spec may say, what is refused and with which words, and that schema, docs and the effective form come from the same
  * table. */
-#include "pipelined/core/identity.h"
-#include "pipelined/core/spec.h"
+#include "pipelined/plan/datum_identity.h"
+#include "pipelined/spec/spec.h"
 
 #include <jansson.h>
 #include <setjmp.h>

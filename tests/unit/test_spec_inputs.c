@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/spec
 /* The inputs of a stage: what is understood, what is refused and in which words. */
-#include "pipelined/core/spec.h"
+#include "pipelined/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

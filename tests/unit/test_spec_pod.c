@@ -1,7 +1,7 @@
-// link: pl_core
+// link: pipelined/plan pipelined/spec
 /* What a spec says of pods: gpu, secrets, user, placement; what is refused and with which words; what one machine does not do. */
-#include "pipelined/core/identity.h"
-#include "pipelined/core/spec.h"
+#include "pipelined/plan/datum_identity.h"
+#include "pipelined/spec/spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-// link: pl_api
+// link: pipelined/api/transfer storage/base storage/system
 /* spool: what bodies take of memory is bounded together, and comes back. */
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/api/spool.h"
+#include "pipelined/api/transfer/body_spool.h"
 
 #define SPOOLS 160 /* of PL_SPOOL_MEMORY_BYTES each: more than all may have */
 

@@ -1,6 +1,6 @@
-// link: pl_net
+// link: pipelined/net/loop pipelined/net/server storage/base
 /* Server-sent events: everybody gets everything in order, a reconnecting client goes on where it was, one that is too far behind is told. */
-#include "pipelined/net/sse.h"
+#include "pipelined/net/server/sse.h"
 #include "tests/unit/http_fixture.h"
 
 static struct pl_sse_hub *hub;

@@ -1,6 +1,6 @@
+// link: pipelined/db/pipelines pipelined/db/stage_log pipelined/db/tx pipelined/db/writer pipelined/plan pipelined/spec storage/base storage/chunk storage/dataset/file storage/dataset/fsck storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* What stages print: kept once and in order of arrival, cut into segments, sealed into packs, read and followed across all of it. */
-// link: pl_db
-#include "pipelined/db/stage_log.h"
+#include "pipelined/db/stage_log/stage_log.h"
 #include "tests/unit/db_world.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// link: pl_pack
+// link: storage/base storage/chunk storage/pack storage/store storage/system
 /* store: records by id, verified; packs taken in whole or not at all; nothing is lost over a restart. */
 #include "tests/unit/pack_fixture.h"
 

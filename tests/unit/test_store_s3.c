@@ -1,8 +1,8 @@
-// link: pl_pack s3_mock
+// link: storage/base storage/chunk storage/pack storage/store storage/system s3_mock
 /* store, over a bucket: the same records, verified; few requests for them; copies of trees on this disk, which are no truth. */
 #include "tests/unit/pack_fixture.h"
 
-#include "storage/pack/pack_files.h"
+#include "storage/store/pack_files.h"
 #include "tests/unit/s3_mock.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
-// link: pl_dataset
+// link: storage/base storage/store storage/system
 /* stores: each project's store is opened once, by one thread, while other projects' stores are opened and given. */
 #include "tests/unit/store_fixture.h"
 
-#include "storage/dataset/stores.h"
+#include "storage/store/project_stores.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

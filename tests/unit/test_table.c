@@ -1,8 +1,8 @@
-// link: pl_core
+// link: pipelined/plan storage/base storage/tree storage/tree_edit
 /* table: rows byte by byte, and finding what is done already. */
 #include "tests/unit/plan_fixture.h"
 
-#include "pipelined/core/table.h"
+#include "pipelined/plan/datum_table.h"
 
 static struct pl_row sample_row(enum pl_row_outputs outputs)
 {

@@ -1,6 +1,6 @@
-// link: pl_core
+// link: pipelined/text
 /* template: output prefixes: what they render to, what is refused when the spec is read. */
-#include "pipelined/core/template.h"
+#include "pipelined/text/template.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Identity of files and directories. */
 #include "storage/tree/content_id.h"
 

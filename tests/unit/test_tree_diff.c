@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Differences against brute force, and what finding them costs. */
 #include "storage/tree/tree_diff.h"
 

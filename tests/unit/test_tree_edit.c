@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Edits against a sorted map: the same set has the same root however it came to be. */
 #include "tests/unit/tree_fixture.h"
 

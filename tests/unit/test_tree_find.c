@@ -1,9 +1,9 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* tree_find: every key of a tree and every place between them, as a cursor has it; and nodes that are none. */
 #include "storage/tree/tree_find.h"
 
-#include "storage/tree/tree_edit.h"
 #include "storage/tree/tree_walk.h"
+#include "storage/tree_edit/tree_edit.h"
 #include "tests/unit/tree_fixture.h"
 
 /* Nodes in memory, and what tree_find puts beside them. */

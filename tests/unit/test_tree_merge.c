@@ -1,6 +1,6 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Merges against brute force over three sorted maps. */
-#include "storage/tree/tree_merge.h"
+#include "storage/tree_edit/tree_merge.h"
 
 #include "tests/unit/tree_fixture.h"
 

@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Bytes of entries and nodes: what is written, and that nothing else is read. */
 #include "storage/tree/level_writer.h"
 

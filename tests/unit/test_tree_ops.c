@@ -1,6 +1,6 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* The stream of operations: its bytes, and that nothing else is read. */
-#include "storage/tree/ops.h"
+#include "storage/tree_edit/tree_ops.h"
 
 #include "tests/unit/tree_fixture.h"
 

@@ -1,4 +1,4 @@
-// link: pl_tree
+// link: storage/base storage/tree storage/tree_edit
 /* Building and reading: the golden roots, order, ranges, sums, and that lies of nodes are found. */
 #include "storage/base/clock.h"
 

@@ -1,8 +1,8 @@
-// link: pl_api
+// link: pipelined/api/transfer storage/base storage/system
 /* turns: so many costly requests of each principal run at once, so many more wait, and others are not held up. */
 #include "tests/unit/store_fixture.h"
 
-#include "pipelined/api/turns.h"
+#include "pipelined/api/transfer/request_turns.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,12 +1,12 @@
-// link: pl_dataset
+// link: storage/base storage/dataset/checkout storage/dataset/commit storage/dataset/fsck storage/dataset/gc storage/dataset/ingest storage/pack storage/store storage/system storage/tree storage/tree_edit
 /* Whatever goes through a tree holds each node against what the one above says of it: reach, fsck and the mark of garbage collection. Nodes
  * that name one node again and again, or lie deeper than a tree has levels, cost no more than what is stored. */
 #include "tests/unit/dataset_fixture.h"
 
-#include "storage/dataset/fsck.h"
-#include "storage/dataset/gc_mark.h"
-#include "storage/dataset/reach.h"
-#include "storage/tree/node.h"
+#include "storage/dataset/fsck/fsck.h"
+#include "storage/dataset/gc/gc_mark.h"
+#include "storage/dataset/gc/reachability.h"
+#include "storage/tree/tree_node.h"
 
 #define CHAIN 20000 /* more frames than a stack holds */
 

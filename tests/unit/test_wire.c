@@ -1,5 +1,5 @@
+// link: pipelined/net/agent_protocol
 /* Agent protocol 1: what the daemon says is checked field by field; what the agent says is what the contract names. */
-// link: pl_agent
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "pipelined/agent/wire.h"
+#include "pipelined/net/agent_protocol/agent_protocol.h"
 #include <stdio.h>
 
 #define ID "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"

@@ -1,5 +1,5 @@
+// link: pipelined/exec/local storage/system
 /* The agents' log: what was written is kept once more and no longer, and who has the file open goes on writing to it. */
-// link: pl_exec
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "pipelined/exec/workers_log.h"
-#include "storage/base/io.h"
+#include "pipelined/exec/local/workers_log.h"
+#include "storage/system/io.h"
 
 #include <fcntl.h>
 #include <stdio.h>

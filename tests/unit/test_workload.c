@@ -1,6 +1,6 @@
-// link: pl_kube
+// link: pipelined/kube/pod_state
 /* workload: which of a Workload's conditions says why its pod is held back. */
-#include "pipelined/kube/workload.h"
+#include "pipelined/kube/pod_state/kueue_workload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,8 +11,8 @@
 
 #include "storage/base/map.h"
 #include "storage/tree/tree_build.h"
-#include "storage/tree/tree_edit.h"
 #include "storage/tree/tree_walk.h"
+#include "storage/tree_edit/tree_edit.h"
 
 #define UNUSED __attribute__((unused))
 

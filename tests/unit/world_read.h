@@ -1,8 +1,8 @@
 /* world_read: a reader of a database that a test may hold longer than the daemon may. */
 #pragma once
 
-#include "pipelined/db/db.h"
-#include "storage/base/lock_order.h"
+#include "pipelined/db/writer/db.h"
+#include "storage/system/lock_order.h"
 #include "tests/unit/store_fixture.h"
 
 /* A reader that is held while the store is read: the daemon may not do that (lock_order.h), a test on one thread may. */

@@ -1,0 +1,277 @@
+#include "pipelined/agent/command/command_env.h"
+
+#include "pipelined/spec/datum_env.h"
+#include "storage/base/arena.h"
+#include <stdio.h>
+
+#define BASE_MAX 32
+
+/* In mode none the command finds the host's own set-up; nothing of the daemon's or the agent's goes along. */
+static const char *const inherited[] = {
+    "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"};
+
+struct pl_env {
+    const struct pl_wire_attach *stage;
+    const struct pl_sandbox_config *config;
+    const struct pl_sandbox_paths *paths;
+    const struct pl_secrets *secrets; /* NULL = none */
+    char *base[BASE_MAX];             /* NAME=value */
+    size_t n_base;
+    size_t python_at;       /* index of PYTHONPATH, which holds the stage's own too */
+    struct pl_arena *arena; /* of the last call */
+};
+
+static int add_base(struct pl_env *e, const char *name, const char *value, struct pl_err *err)
+{
+    if (!value)
+        return 0;
+    if (asprintf(&e->base[e->n_base], "%s=%s", name, value) < 0) {
+        e->base[e->n_base] = NULL;
+        return pl_err_nomem(err);
+    }
+    e->n_base++;
+    return 0;
+}
+
+/* In the sandbox CUDA counts only the devices that it sees, from 0; without one it sees all, counts them in an order of its own, and is
+ * told by their UUIDs. */
+static int add_gpus(struct pl_env *e, struct pl_err *err)
+{
+    const bool none = e->config->mode == PL_SANDBOX_NONE;
+    char list[(PL_GPU_UUID_BYTES + 1) * PL_AGENT_PROTOCOL_GPUS_MAX] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < e->config->n_gpus; i++) {
+        const char *uuid = e->config->gpu_uuids[i], *comma = i ? "," : "";
+
+        if (none && *uuid)
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", comma, uuid);
+        else
+            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", comma, none ? e->config->gpus[i] : (unsigned)i);
+    }
+    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: none */
+}
+
+/* pl.py, behind what the stage's own `env` says. */
+static int add_python(struct pl_env *e, struct pl_err *err)
+{
+    const char *own = NULL;
+    char path[2 * 4096];
+
+    for (size_t i = 0; i < e->stage->n_env; i++)
+        if (pl_streq(e->stage->env[i].key, "PYTHONPATH"))
+            own = e->stage->env[i].value;
+    snprintf(path, sizeof(path), "%s%s%s/py", own ? own : "", own && *own ? ":" : "", e->paths->bin);
+    e->python_at = e->n_base;
+    return add_base(e, "PYTHONPATH", path, err);
+}
+
+static int add_socket(struct pl_env *e, struct pl_err *err)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s/next", e->paths->sock);
+    return add_base(e, "PL_NEXT_SOCKET", path, err);
+}
+
+/* Of a pod only how many it has is known. */
+static uint32_t gpus_of(const struct pl_env *e)
+{
+    return PL_MAX((uint32_t)e->config->n_gpus, e->stage->gpu_count);
+}
+
+/* In a pod the rest is the image's, and devices are what the node gave to the container. */
+static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *err)
+{
+    int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+
+    if (r == 0)
+        r = add_python(e, err);
+    if (r == 0 && e->stage->batch)
+        r = add_socket(e, err);
+    if (r == 0 && gpus_of(e) == 0)
+        r = add_base(e, "CUDA_VISIBLE_DEVICES", "", err);
+    if (r == 0 && e->config->has_checkpoint)
+        r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
+    return r;
+}
+
+static int make_base(struct pl_env *e, struct pl_err *err)
+{
+    const bool none = e->config->mode == PL_SANDBOX_NONE;
+    _cleanup_free_ char *path = pl_sandbox_search_path(e->config);
+    const char *home = none && getenv("HOME") ? getenv("HOME") : e->paths->home;
+    int r;
+
+    if (e->config->mode == PL_SANDBOX_POD)
+        return make_base_of_pod(e, path, err);
+    r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
+    if (r == 0)
+        r = add_base(e, "HOME", home, err);
+    if (r == 0)
+        r = add_base(e, "TMPDIR", e->paths->tmp, err);
+    if (r == 0)
+        r = add_base(e, "LANG", "C.UTF-8", err);
+    if (r == 0)
+        r = add_python(e, err);
+    if (r == 0 && e->stage->batch)
+        r = add_socket(e, err);
+    if (r == 0)
+        r = add_gpus(e, err);
+    if (r == 0 && e->config->has_checkpoint)
+        r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
+    if (r == 0 && !none && e->config->n_gpus) /* where the driver's libraries are when the linker's cache does not know */
+        r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
+    for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
+        r = add_base(e, inherited[i], getenv(inherited[i]), err);
+    return r;
+}
+
+int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
+                  const struct pl_sandbox_paths *paths, const struct pl_secrets *secrets, struct pl_env **ret, struct pl_err *err)
+{
+    struct pl_env *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->stage = stage;
+    e->config = config;
+    e->paths = paths;
+    e->secrets = secrets;
+    r = make_base(e, err);
+    if (r < 0) {
+        pl_env_destroy(e);
+        return r;
+    }
+    *ret = e;
+    return 0;
+}
+
+struct pl_env *pl_env_destroy(struct pl_env *e)
+{
+    if (!e)
+        return NULL;
+    for (size_t i = 0; i < e->n_base; i++)
+        free(e->base[i]);
+    pl_arena_destroy(e->arena);
+    free(e);
+    return NULL;
+}
+
+static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
+{
+    const size_t len = strcspn(text, "=");
+
+    for (size_t i = 0; i < n; i++)
+        if (strlen(vars[i].key) == len && memcmp(vars[i].key, text, len) == 0)
+            return true;
+    return false;
+}
+
+static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
+{
+    const size_t n_secrets = e->secrets ? e->secrets->n_env : 0;
+    const char **all = pl_arena_alloc(e->arena, (n + e->n_base + n_secrets + 1) * sizeof(*all));
+    size_t at = 0;
+
+    if (!all)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < e->n_base; i++)
+        if (i == e->python_at || !has_key(vars, n, e->base[i]))
+            all[at++] = e->base[i];
+    for (size_t i = 0; i < n_secrets; i++) /* of names that nothing else has: the spec's reader saw to that */
+        all[at++] = e->secrets->env[i];
+    for (size_t i = 0; i < n; i++) {
+        if (pl_streq(vars[i].key, "PYTHONPATH"))
+            continue;
+        all[at] = pl_arena_printf(e->arena, "%s=%s", vars[i].key, vars[i].value);
+        if (!all[at++])
+            return pl_err_nomem(err);
+    }
+    *ret = all;
+    return 0;
+}
+
+static size_t params_of(const struct pl_wire_row *row, struct pl_param params[PL_PARAM_NAMES_MAX])
+{
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    for (size_t i = 0; i < row->n_inputs && n == 0; i++)
+        json_object_foreach(row->inputs[i].values, key, value) params[n++] = (struct pl_param){key, json_string_value(value)};
+    return n;
+}
+
+int pl_env_argv(struct pl_env *e, const struct pl_wire_row *row, const char *const *argv, const char *const **ret,
+                struct pl_err *err)
+{
+    struct pl_param params[PL_PARAM_NAMES_MAX];
+    size_t n_params = params_of(row, params), n = 0;
+    const char **all;
+
+    *ret = argv;
+    if (n_params == 0)
+        return 0;
+    while (argv[n])
+        n++;
+    all = pl_arena_alloc(e->arena, (n + 1) * sizeof(*all));
+    for (size_t i = 0; all && i < n; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+        int r = pl_params_expand(argv[i], params, n_params, &text, err);
+
+        if (r < 0)
+            return r;
+        all[i] = pl_buf_str(&text) ? pl_arena_strdup(e->arena, (char *)text.data) : NULL;
+        if (!all[i])
+            return pl_err_nomem(err);
+    }
+    *ret = all;
+    return all ? 0 : pl_err_nomem(err);
+}
+
+int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_env_var **ret,
+                    size_t *ret_n, struct pl_err *err)
+{
+    struct pl_datum_env_input inputs[PL_WIRE_INPUTS_MAX];
+    struct pl_param params[PL_PARAM_NAMES_MAX];
+    struct pl_datum_env_request request = {
+        .pfs = e->paths->pfs,
+        .project = e->stage->project,
+        .pipeline = e->stage->pipeline,
+        .stage = e->stage->stage,
+        .gpu_count = gpus_of(e),
+        .inputs = inputs,
+        .params = params,
+        .env = e->stage->env,
+        .n_env = e->stage->n_env,
+    };
+
+    if (row) {
+        request.run = task->run;
+        request.datum_id = row->datum;
+        request.datum_key = row->key;
+        request.n_inputs = row->n_inputs;
+        request.n_params = params_of(row, params);
+    }
+    for (size_t i = 0; i < request.n_inputs; i++)
+        inputs[i] = (struct pl_datum_env_input){.name = row->inputs[i].name,
+                                                .path = row->inputs[i].path,
+                                                .commit = row->inputs[i].commit};
+    pl_arena_destroy(e->arena);
+    e->arena = pl_arena_create(0);
+    if (!e->arena)
+        return pl_err_nomem(err);
+    return pl_datum_env(&request, e->arena, ret, ret_n, err);
+}
+
+int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
+              struct pl_err *err)
+{
+    struct pl_env_var *vars;
+    size_t n;
+    int r = pl_env_of_datum(e, task, row, &vars, &n, err);
+
+    return r == 0 ? merge(e, vars, n, ret, err) : r;
+}

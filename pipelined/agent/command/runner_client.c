@@ -1,0 +1,668 @@
+#include "pipelined/agent/command/runner_client.h"
+
+#include "pipelined/agent/command/unix_socket.h"
+#include "pipelined/agent/sandbox/seccomp.h"
+#include "pipelined/agent/sandbox/user_namespace.h"
+#include "pipelined/text/quantity.h"
+#include "storage/base/buf.h"
+#include "storage/base/clock.h"
+#include "storage/system/cgroup.h"
+#include "storage/system/io.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define SECCOMP_FD_IN_CHILD 10
+#define USERNS_FD_IN_CHILD  12 /* PL_RUNNER_HELD_FD is between */
+#define START_MS            10000
+#define START_TRIES         3 /* of a sandbox that is killed while it comes up */
+#define STOP_MS             2000
+#define SHARE_MS            600000 /* a command may have left very many files */
+#define OUTPUT_READ_BYTES   65536
+#define OUTPUT_PIPE_BYTES   (256 << 10)
+
+struct pl_runner_client {
+    const struct pl_sandbox_config *config;
+    pid_t pid;      /* bwrap or the runner itself; 0 = down, or the runner of a pod */
+    int control_fd; /* our end of the socket; -1 = down */
+    int output_fd;  /* our end of the pipe, not blocking */
+    int wake_fd;
+    uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
+    size_t in_len;
+    bool has_exit; /* an EXIT that came before another answer */
+    uint8_t exit[PL_RUNNER_EXIT_BYTES];
+    int64_t next_tick_ms;           /* 0 = to be set */
+    int64_t began_us;               /* the command that runs */
+    struct pl_cgroup_memory memory; /* of the sandbox's group, when that began */
+    bool used_up;                   /* down, because that group was out of memory */
+    uint8_t output[OUTPUT_READ_BYTES];
+};
+
+int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err)
+{
+    struct pl_runner_client *c = calloc(1, sizeof(*c));
+
+    if (!c)
+        return pl_err_nomem(err);
+    c->config = config;
+    c->control_fd = c->output_fd = -1;
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->wake_fd < 0) {
+        free(c);
+        return pl_err_errno(err, errno, "runner");
+    }
+    *ret = c;
+    return 0;
+}
+
+bool pl_runner_client_up(const struct pl_runner_client *c)
+{
+    return c->control_fd >= 0;
+}
+
+/* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
+static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, int userns, int held, pid_t *ret_pid,
+                 struct pl_err *err)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int r;
+
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&none);
+    sigfillset(&all);
+    r = posix_spawn_file_actions_adddup2(&files, control, STDIN_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
+    if (r == 0 && seccomp >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
+    if (r == 0 && userns >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, userns, USERNS_FD_IN_CHILD);
+    if (r == 0 && held > 0) /* last: the others may have its number */
+        r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (r == 0)
+        r = posix_spawnp(ret_pid, argv->v[0], &files, &attr, argv->v, argv->env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    if (r == ENOENT)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s is not installed", argv->v[0]);
+    return r ? pl_err_errno(err, r, "start %s", argv->v[0]) : 0;
+}
+
+static void close_fd(int *fd)
+{
+    pl_closep(fd);
+    *fd = -1;
+}
+
+/* Waits for `fd` until `deadline_ms` on the monotonic clock; true when it has something. */
+static bool wait_readable(int fd, int64_t deadline_ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int r;
+
+    do {
+        int64_t left = deadline_ms - pl_clock_mono_ms();
+        r = poll(&p, 1, left > 0 ? (int)left : 0);
+    } while (r < 0 && errno == EINTR);
+    return r > 0;
+}
+
+/* Is the first frame whole? PL_EIO: it is none of ours. */
+static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
+{
+    size_t want;
+
+    if (c->in_len < PL_RUNNER_HEAD_BYTES)
+        return 0;
+    want = pl_runner_get32(c->in);
+    if (want > PL_RUNNER_EXIT_BYTES)
+        return pl_err_set(err, PL_EIO, "the runner sent a frame of %zu bytes", want);
+    return c->in_len >= PL_RUNNER_HEAD_BYTES + want;
+}
+
+static void drop_frame(struct pl_runner_client *c)
+{
+    const size_t n = PL_RUNNER_HEAD_BYTES + pl_runner_get32(c->in);
+
+    memmove(c->in, c->in + n, c->in_len - n);
+    c->in_len -= n;
+}
+
+/* Reads what there is of the next frame. 1: it is whole. 0: not yet. PL_EIO: the runner has gone. */
+static int read_frame(struct pl_runner_client *c, struct pl_err *err)
+{
+    int r = has_frame(c, err);
+    ssize_t n;
+
+    if (r != 0)
+        return r;
+    n = recv(c->control_fd, c->in + c->in_len, sizeof(c->in) - c->in_len, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return pl_err_set(err, PL_EIO, "the runner has gone");
+    c->in_len += (size_t)n;
+    return has_frame(c, err);
+}
+
+/* Collects bwrap, or the runner; kills it when it does not end by itself. With the sandbox's process 1 all in it die. */
+static int collect(struct pl_runner_client *c, int wait_ms)
+{
+    int status = 0;
+    _cleanup_close_ int pid_fd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
+
+    if (c->pid == 0)
+        return 0; /* of a pod: its container's end is seen by others */
+    if (pid_fd < 0 || !wait_readable(pid_fd, pl_clock_mono_ms() + wait_ms))
+        kill(c->pid, SIGKILL);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    c->pid = 0;
+    return status;
+}
+
+void pl_runner_client_stop(struct pl_runner_client *c)
+{
+    close_fd(&c->control_fd); /* an idle runner ends at that */
+    if (c->pid > 0)
+        collect(c, STOP_MS);
+    close_fd(&c->output_fd);
+    c->in_len = 0;
+    c->has_exit = false;
+}
+
+struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
+{
+    if (!c)
+        return NULL;
+    pl_runner_client_stop(c);
+    close_fd(&c->wake_fd);
+    free(c);
+    return NULL;
+}
+
+/* What bwrap or the runner wrote before it gave up, in one line. PL_ERETRY: nothing, it was killed while it came up. */
+static int explain_start(struct pl_runner_client *c, const struct pl_err *why, struct pl_err *err)
+{
+    char said[512];
+    ssize_t n;
+    int status;
+
+    close_fd(&c->control_fd);
+    status = collect(c, STOP_MS);
+    n = read(c->output_fd, said, sizeof(said) - 1);
+    said[n > 0 ? n : 0] = 0;
+    said[strcspn(said, "\n")] = 0;
+    pl_runner_client_stop(c);
+    if (said[0])
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", said);
+    if (why->code != PL_EIO)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s", why->msg);
+    if (WIFSIGNALED(status))
+        return pl_err_set(err, PL_ERETRY, "the sandbox was killed by signal %d", WTERMSIG(status));
+    return pl_err_set(err, PL_ERETRY, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
+}
+
+static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
+{
+    int64_t deadline_ms = pl_clock_mono_ms() + START_MS;
+    int r = 0;
+
+    while (r == 0) {
+        if (!wait_readable(c->control_fd, deadline_ms))
+            return pl_err_set(err, PL_ETIMEOUT, "no answer in %d s", START_MS / 1000);
+        r = read_frame(c, err);
+    }
+    if (r < 0)
+        return r;
+    if (c->in[4] != PL_RUNNER_HELLO || pl_runner_get32(c->in) != PL_RUNNER_HELLO_BYTES ||
+        c->in[PL_RUNNER_HEAD_BYTES] != PL_RUNNER_VERSION)
+        return pl_err_set(err, PL_EPROTO, "the runner is of another version");
+    drop_frame(c);
+    return 0;
+}
+
+/* bwrap's child asks the kernel to end with it (PR_SET_PDEATHSIG) a moment after it was made: when bwrap is killed before that, the runner
+ * comes up, with nobody who sees to the end of its sandbox. HELLO comes after that moment: who lives then is tied to it. */
+static int check_alive(struct pl_runner_client *c, struct pl_err *err)
+{
+    siginfo_t ended = {0};
+
+    if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
+        return 0;
+    return pl_err_set(err, PL_EIO, "the sandbox has gone");
+}
+
+/* PL_ERETRY as explain_start. */
+static int start_once(struct pl_runner_client *c, struct pl_err *err)
+{
+    _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
+    _cleanup_close_ int seccomp = -1, userns = -1, theirs = -1, output = -1;
+    struct pl_err why = {0};
+    int sockets[2], pipe_fds[2], r;
+
+    if (c->config->mode == PL_SANDBOX_BWRAP) {
+        r = pl_seccomp_filter_fd(&seccomp, err);
+        if (r < 0)
+            return r;
+        userns = pl_userns_open();
+    }
+    r = pl_sandbox_argv(c->config, seccomp < 0 ? -1 : SECCOMP_FD_IN_CHILD, userns < 0 ? -1 : USERNS_FD_IN_CHILD, &argv, err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+        return pl_err_errno(err, errno, "runner's socket");
+    c->control_fd = sockets[0];
+    theirs = sockets[1];
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        r = pl_err_errno(err, errno, "runner's pipe");
+        pl_runner_client_stop(c);
+        return r;
+    }
+    c->output_fd = pipe_fds[0];
+    output = pipe_fds[1];
+    fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
+    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES); /* a wish: the default of 64 KiB does as well */
+    r = spawn(&argv, theirs, output, seccomp, userns, c->config->held_fd, &c->pid, err);
+    if (r < 0) {
+        pl_runner_client_stop(c);
+        return r;
+    }
+    close_fd(&theirs); /* so that we see the end of file when the runner goes */
+    close_fd(&output);
+    r = wait_hello(c, &why);
+    r = r < 0 ? r : check_alive(c, &why);
+    return r < 0 ? explain_start(c, &why, err) : 0;
+}
+
+/* ---- the runner of a pod ---- */
+
+/* The descriptor of the commands' output goes to the runner. */
+static int send_output(int control_fd, int output, struct pl_err *err)
+{
+    char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &output, sizeof(output));
+    return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : pl_err_set(err, PL_EIO, "the runner has gone");
+}
+
+/* The runner's connection. PL_ECANCELED: woken. */
+static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct pl_err *err)
+{
+    struct pollfd fds[2] = {{.fd = listen_fd, .events = POLLIN}, {.fd = c->wake_fd, .events = POLLIN}};
+    int fd;
+
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return pl_err_errno(err, errno, "runner's socket");
+    if (fds[1].revents)
+        return pl_err_set(err, PL_ECANCELED, "told to end before the container of the command was there");
+    fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    return fd < 0 ? pl_err_errno(err, errno, "runner's socket") : fd;
+}
+
+/* It comes once: nobody else shall take its place. */
+static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
+{
+    _cleanup_close_ int listen_fd = -1, output = -1;
+    char folder[4200];
+    int pipe_fds[2], r;
+
+    snprintf(folder, sizeof(folder), "%s/sock", c->config->work);
+    r = pl_unix_listen(folder, "runner", 1, &listen_fd, err);
+    if (r < 0)
+        return r;
+    r = accept_runner(c, listen_fd, err);
+    if (r < 0)
+        return r;
+    c->control_fd = r;
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
+        r = pl_err_errno(err, errno, "runner's pipe");
+        pl_runner_client_stop(c);
+        return r;
+    }
+    c->output_fd = pipe_fds[0];
+    output = pipe_fds[1];
+    fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
+    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES);
+    r = send_output(c->control_fd, output, err);
+    close_fd(&output);
+    r = r < 0 ? r : wait_hello(c, err);
+    if (r < 0)
+        pl_runner_client_stop(c);
+    return r;
+}
+
+/* What the kernel killed in the sandbox's group since the command began, or the sandbox started. True: because of the group's own limit. */
+static bool count_ooms(const struct pl_runner_client *c, struct pl_command_result *ret)
+{
+    struct pl_cgroup_memory now;
+
+    if (!c->config->cgroup)
+        return false;
+    pl_cgroup_read_memory(c->config->cgroup, &now);
+    if (now.killed <= c->memory.killed)
+        return false;
+    ret->ooms = (uint32_t)PL_MIN(now.killed - c->memory.killed, (uint64_t)UINT32_MAX);
+    ret->memory_limit = now.at_limit > c->memory.at_limit ? now.limit_bytes : 0;
+    return ret->memory_limit > 0;
+}
+
+int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
+{
+    struct pl_command_result end = {0};
+    struct pl_err why = {0};
+    char limit[32];
+    int r = PL_ERETRY;
+
+    c->used_up = false;
+    if (c->config->mode == PL_SANDBOX_POD)
+        return start_in_pod(c, err);
+    if (c->config->cgroup)
+        pl_cgroup_read_memory(c->config->cgroup, &c->memory);
+    for (int i = 0; i < START_TRIES && r == PL_ERETRY; i++)
+        r = start_once(c, &why);
+    if (r < 0 && count_ooms(c, &end))
+        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox needs more to start than the %s of resources.memory",
+                          pl_quantity_bytes_text((int64_t)end.memory_limit, limit));
+    if (r == PL_ERETRY)
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s, %d times", why.msg, START_TRIES);
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
+static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)
+{
+    uint32_t n = 0;
+    int r = 0;
+
+    for (; r == 0 && words[n]; n++)
+        r = pl_buf_add(b, words[n], strlen(words[n]) + 1, err);
+    *ret_n = n;
+    return r;
+}
+
+static int send_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {.max = PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX};
+    uint8_t head[PL_RUNNER_HEAD_BYTES + PL_RUNNER_RUN_HEAD_BYTES] = {0};
+    uint32_t argc = 0, envc = 0;
+    int r = pl_buf_add(&b, head, sizeof(head), err);
+
+    if (r == 0)
+        r = pl_buf_add(&b, command->cwd, strlen(command->cwd) + 1, err);
+    if (r == 0)
+        r = add_words(&b, command->argv, &argc, err);
+    if (r == 0)
+        r = add_words(&b, command->env, &envc, err);
+    if (r == 0 && command->input)
+        r = pl_buf_add(&b, command->input, strlen(command->input) + 1, err);
+    if (r < 0 || argc + envc > PL_RUNNER_ARGS_MAX)
+        return pl_err_set(err, PL_ETOOBIG, "command and environment are longer than 2 MiB or %u words", PL_RUNNER_ARGS_MAX);
+    pl_runner_put32(b.data, (uint32_t)(b.len - PL_RUNNER_HEAD_BYTES));
+    b.data[4] = PL_RUNNER_RUN;
+    pl_runner_put64(b.data + 5, command->timeout_ms);
+    pl_runner_put32(b.data + 13, argc);
+    pl_runner_put32(b.data + 17, envc);
+    for (size_t done = 0; done < b.len;) {
+        ssize_t n = send(c->control_fd, b.data + done, b.len - done, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return pl_err_set(err, PL_EIO, "the runner has gone");
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static void send_kill(struct pl_runner_client *c)
+{
+    const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_KILL};
+
+    (void)!send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL); /* a lost runner shows at the next read */
+}
+
+/* Hands over what the pipe holds now; false when it is closed. */
+static bool pump_output(struct pl_runner_client *c, const struct pl_runner_command *command, bool all)
+{
+    ssize_t n;
+
+    do {
+        n = read(c->output_fd, c->output, sizeof(c->output));
+        if (n > 0)
+            command->on_output(command->self, c->output, (size_t)n);
+    } while ((n > 0 && all) || (n < 0 && errno == EINTR));
+    return n != 0;
+}
+
+static void take_result(const uint8_t *p, struct pl_command_result *ret)
+{
+    uint64_t *const numbers[PL_RUNNER_EXIT_NUMBERS] = {
+        &ret->wall_us,      &ret->user_us,   &ret->sys_us,     &ret->max_rss_kb,         &ret->minor_faults,
+        &ret->major_faults, &ret->in_blocks, &ret->out_blocks, &ret->voluntary_switches, &ret->involuntary_switches,
+        &ret->memory_limit,
+    };
+
+    *ret = (struct pl_command_result){
+        .how = (enum pl_runner_how)p[0],
+        .timed_out = p[1],
+        .killed = p[2],
+        .code = (int)pl_runner_get32(p + 4),
+        .leftovers = pl_runner_get32(p + 8),
+        .ooms = pl_runner_get32(p + 12),
+    };
+    for (size_t i = 0; i < PL_RUNNER_EXIT_NUMBERS; i++)
+        *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
+}
+
+/* The runner does not answer any more: it is collected, and the client is down. */
+static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
+{
+    int status = collect(c, 0);
+
+    pl_runner_client_stop(c);
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+        return pl_err_set(err, PL_EIO, "the runner was killed by signal %d", WTERMSIG(status));
+    return code;
+}
+
+/* The whole frame is the end of the command. */
+static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
+{
+    if (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES)
+        return pl_err_set(err, PL_EIO, "the runner answered out of turn");
+    memcpy(c->exit, c->in + PL_RUNNER_HEAD_BYTES, PL_RUNNER_EXIT_BYTES);
+    c->has_exit = true;
+    drop_frame(c);
+    return 0;
+}
+
+/* One turn while the command runs: 1 when EXIT has come. `*ret_fd`: `fd` has something. */
+static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms, bool *ret_fd,
+                struct pl_err *err)
+{
+    struct pollfd fds[4] = {{.fd = c->control_fd, .events = POLLIN},
+                            {.fd = c->output_fd, .events = POLLIN},
+                            {.fd = c->wake_fd, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN}};
+    const bool here = c->has_exit || has_frame(c, NULL) != 0;
+    int64_t until_ms = deadline_ms, now_ms;
+    uint64_t wakes;
+
+    if (command->tick_ms) {
+        if (!c->next_tick_ms)
+            c->next_tick_ms = pl_clock_mono_ms() + command->tick_ms;
+        until_ms = until_ms ? PL_MIN(until_ms, c->next_tick_ms) : c->next_tick_ms;
+    }
+    now_ms = pl_clock_mono_ms();
+    until_ms = here ? now_ms : until_ms;
+    if (poll(fds, 4, until_ms ? (int)PL_MIN(PL_MAX(until_ms - now_ms, 0), 3600000) : -1) < 0 && errno != EINTR)
+        return pl_err_errno(err, errno, "runner");
+    if (fds[1].revents && !pump_output(c, command, false))
+        close_fd(&c->output_fd);
+    if (fds[0].revents || here) {
+        int r = c->has_exit ? 1 : read_frame(c, err);
+        if (r != 0)
+            return r;
+    }
+    *ret_fd = fds[3].revents != 0;
+    if (fds[2].revents)
+        (void)!read(c->wake_fd, &wakes, sizeof(wakes));
+    if (fds[2].revents || (command->tick_ms && pl_clock_mono_ms() >= c->next_tick_ms)) {
+        c->next_tick_ms = 0;
+        if (command->on_tick && command->on_tick(command->self))
+            send_kill(c);
+    }
+    return 0;
+}
+
+int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
+{
+    int r = c->used_up ? pl_runner_client_start(c, err) : 0;
+
+    if (r < 0)
+        return r;
+    if (!pl_runner_client_up(c))
+        return pl_err_set(err, PL_EIO, "the runner is not up");
+    c->next_tick_ms = 0;
+    c->began_us = pl_clock_mono_us();
+    if (c->config->cgroup)
+        pl_cgroup_read_memory(c->config->cgroup, &c->memory);
+    r = send_run(c, command, err);
+    if (r < 0 && r != PL_ETOOBIG)
+        lose_runner(c, r, err);
+    return r;
+}
+
+int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
+                          enum pl_runner_event *ret_event, struct pl_command_result *ret, struct pl_err *err)
+{
+    bool ready = false;
+    int r = 0;
+
+    while (r == 0) {
+        r = turn(c, command, fd, deadline_ms, &ready, err);
+        if (r == 0 && (ready || (deadline_ms && pl_clock_mono_ms() >= deadline_ms))) {
+            *ret_event = ready ? PL_RUNNER_EVENT_FD : PL_RUNNER_EVENT_TIME;
+            return 0;
+        }
+    }
+    if (c->output_fd >= 0)
+        (void)pump_output(c, command, true); /* all of it was written before EXIT */
+    if (r > 0 && !c->has_exit)
+        r = keep_exit(c, err);
+    if (r < 0) {
+        struct pl_command_result end = {.how = PL_RUNNER_SIGNALED,
+                                        .code = SIGKILL,
+                                        .wall_us = (uint64_t)(pl_clock_mono_us() - c->began_us)};
+
+        r = lose_runner(c, r, err);
+        c->used_up = count_ooms(c, &end);
+        if (!c->used_up)
+            return r;
+        *ret = end;
+    } else {
+        c->has_exit = false;
+        take_result(c->exit, ret);
+        (void)count_ooms(c, ret);
+    }
+    *ret_event = PL_RUNNER_EVENT_EXIT;
+    return 0;
+}
+
+void pl_runner_client_kill(struct pl_runner_client *c)
+{
+    if (pl_runner_client_up(c))
+        send_kill(c);
+}
+
+/* The command may end before it is answered. */
+static int wait_shared(struct pl_runner_client *c, struct pl_err *err)
+{
+    int r = 0;
+
+    for (;;) {
+        if (has_frame(c, NULL) == 0 && !wait_readable(c->control_fd, pl_clock_mono_ms() + SHARE_MS))
+            return pl_err_set(err, PL_EIO, "the runner did not answer in %d s", SHARE_MS / 1000);
+        r = read_frame(c, err);
+        if (r > 0 && c->in[4] == PL_RUNNER_SHARED) {
+            drop_frame(c);
+            return 0;
+        }
+        if (r > 0)
+            r = keep_exit(c, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err)
+{
+    const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_SHARE};
+    int r;
+
+    if (c->config->mode != PL_SANDBOX_POD)
+        return 0;
+    if (!pl_runner_client_up(c) || send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL) != (ssize_t)sizeof(frame))
+        return pl_err_set(err, PL_EIO, "the runner has gone");
+    r = wait_shared(c, err);
+    return r < 0 ? lose_runner(c, r, err) : 0;
+}
+
+int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_command_result *ret,
+                         struct pl_err *err)
+{
+    enum pl_runner_event event;
+    int r = pl_runner_client_begin(c, command, err);
+
+    return r < 0 ? r : pl_runner_client_wait(c, command, -1, 0, &event, ret, err);
+}
+
+void pl_runner_client_wake(struct pl_runner_client *c)
+{
+    const uint64_t one = 1;
+
+    (void)!write(c->wake_fd, &one, sizeof(one)); /* fails only when it is set already */
+}
+
+int pl_runner_client_probe(const char *runner, const char *extra_ro, const char *tmp, struct pl_err *err)
+{
+    char work[4096];
+    struct pl_sandbox_config config = {.mode = PL_SANDBOX_BWRAP, .work = work, .runner = runner, .extra_ro = extra_ro};
+    struct pl_runner_client *c = NULL;
+    int r;
+
+    snprintf(work, sizeof(work), "%s/pl-probe-XXXXXX", tmp);
+    if (!mkdtemp(work))
+        return pl_err_errno(err, errno, "probe folder %s", work);
+    r = pl_sandbox_make_folders(&config, err);
+    if (r == 0)
+        r = pl_runner_client_create(&config, &c, err);
+    if (r == 0)
+        r = pl_runner_client_start(c, err);
+    pl_runner_client_destroy(c);
+    if (pl_sandbox_remove_folders(&config, r < 0 ? NULL : err) < 0 && r == 0)
+        r = PL_EIO;
+    return r;
+}

@@ -1,0 +1,171 @@
+#include "pipelined/agent/command/secret_redaction.h"
+
+#define FOR_GOOD UINT64_MAX
+
+static struct pl_mask_text *find(const struct pl_mask *m, const char *text, size_t len)
+{
+    for (size_t i = 0; m->first[(unsigned char)*text] && i < m->n; i++)
+        if (m->texts[i].len == len && memcmp(m->texts[i].text, text, len) == 0)
+            return &m->texts[i];
+    return NULL;
+}
+
+static void forget(struct pl_mask_text *t)
+{
+    explicit_bzero(t->text, t->len);
+    free(t->text);
+}
+
+static bool is_of_round(const struct pl_mask *m, const struct pl_mask_text *t)
+{
+    return t->round == m->round || t->round == FOR_GOOD;
+}
+
+/* Room for one more: at its most, that of the oldest which this round has not had. There is one. If the round has it yet, it comes again. */
+static struct pl_mask_text *make_room(struct pl_mask *m)
+{
+    struct pl_mask_text *oldest = NULL;
+
+    if (m->n < PL_MASK_TEXTS && m->n == m->cap) {
+        size_t cap = m->cap ? 2 * m->cap : 16;
+        struct pl_mask_text *texts = realloc(m->texts, cap * sizeof(*texts));
+
+        if (!texts)
+            return NULL;
+        m->texts = texts;
+        m->cap = cap;
+    }
+    if (m->n < PL_MASK_TEXTS)
+        return &m->texts[m->n];
+    for (size_t i = 0; i < m->n; i++)
+        if (!is_of_round(m, &m->texts[i]) && (!oldest || m->texts[i].age < oldest->age))
+            oldest = &m->texts[i];
+    return oldest;
+}
+
+static int put_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+{
+    char *copy = malloc(len);
+    struct pl_mask_text *t = copy ? make_room(m) : NULL;
+
+    if (!t) {
+        free(copy);
+        return pl_err_nomem(err);
+    }
+    if (t == &m->texts[m->n])
+        m->n++;
+    else
+        forget(t);
+    memcpy(copy, text, len);
+    *t = (struct pl_mask_text){copy, len, m->age++, round};
+    m->first[(unsigned char)*text] = true;
+    m->n_round++;
+    return 0;
+}
+
+static int add_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+{
+    struct pl_mask_text *t;
+
+    len = PL_MIN(len, PL_MASK_MAX);
+    if (len < PL_MASK_MIN || (m->full && m->n_round == PL_MASK_TEXTS))
+        return 0;
+    t = find(m, text, len);
+    if (!t && m->n_round == PL_MASK_TEXTS)
+        m->full = true;
+    else if (!t)
+        return put_text(m, text, len, round, err);
+    else if (t->round != FOR_GOOD) {
+        m->n_round += t->round != m->round;
+        t->round = round;
+    }
+    return 0;
+}
+
+void pl_mask_begin(struct pl_mask *m)
+{
+    m->round++;
+    m->n_round = 0;
+    for (size_t i = 0; i < m->n; i++)
+        m->n_round += m->texts[i].round == FOR_GOOD;
+}
+
+int pl_mask_add(struct pl_mask *m, const char *text, size_t len, bool for_good, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t at = 0, n; r == 0 && at < len; at += n + 1) {
+        const char *end = memchr(text + at, '\n', len - at);
+
+        n = end ? (size_t)(end - (text + at)) : len - at;
+        r = add_text(m, text + at, n && text[at + n - 1] == '\r' ? n - 1 : n, for_good ? FOR_GOOD : m->round, err);
+    }
+    return r;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct pl_mask_text *x = a, *y = b;
+
+    return (x->len < y->len) - (x->len > y->len);
+}
+
+void pl_mask_ready(struct pl_mask *m)
+{
+    if (m->n)
+        qsort(m->texts, m->n, sizeof(*m->texts), longest_first);
+    memset(m->first, 0, sizeof(m->first));
+    for (size_t i = 0; i < m->n; i++)
+        m->first[(unsigned char)m->texts[i].text[0]] = true;
+}
+
+void pl_mask_finish(struct pl_mask *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        forget(&m->texts[i]);
+    free(m->texts);
+    *m = (struct pl_mask){0};
+}
+
+/* Bytes of the text that begins here; 0: none does; SIZE_MAX: one may, when more comes. */
+static size_t begins(const struct pl_mask *m, const uint8_t *at, size_t left, bool end)
+{
+    size_t found = 0;
+
+    if (!m->first[*at])
+        return 0;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct pl_mask_text *t = &m->texts[i];
+
+        if (memcmp(t->text, at, PL_MIN(t->len, left)) != 0)
+            continue;
+        if (t->len > left && !end)
+            return SIZE_MAX;
+        if (t->len <= left)
+            found = PL_MAX(found, t->len);
+    }
+    return found;
+}
+
+void pl_mask_pass(const struct pl_mask *m, struct pl_buf *held, const void *data, size_t n, bool end, struct pl_buf *out)
+{
+    size_t at = 0, plain = 0, len = 0;
+
+    if (pl_buf_add(held, data, n, NULL) < 0)
+        return;
+    for (; at < held->len; at += len ? len : 1) {
+        len = begins(m, held->data + at, held->len - at, end);
+        if (len == SIZE_MAX)
+            break;
+        if (len == 0)
+            continue;
+        if (pl_buf_add(out, held->data + plain, at - plain, NULL) < 0 || pl_buf_add_str(out, PL_MASK_STARS, NULL) < 0)
+            break;
+        plain = at + len;
+    }
+    at = PL_MIN(at, held->len);
+    (void)!pl_buf_add(out, held->data + plain, at - plain, NULL);
+    if (at > 0 && at < held->len)
+        memmove(held->data, held->data + at, held->len - at);
+    held->len -= at;
+}

@@ -1,0 +1,495 @@
+#include "pipelined/agent/connection/daemon_client.h"
+
+#include "pipelined/net/remote/remote.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+#include "storage/chunk/chunk_list.h"
+#include "storage/pack/pack_format.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#define INTERRUPT_LOOK_MS 50
+
+/* One URL that the daemon has had. Old ones stay until the end: another thread may be in a call. */
+struct endpoint {
+    struct endpoint *older;
+    char *url;
+    struct pl_http_client *client;
+    struct pl_remote *remote; /* NULL until the store was opened */
+    bool in_session;
+};
+
+struct pl_uplink {
+    char *url_file;
+    char *token;
+    char *ca;
+    char *store_url; /* "file:///DIR" or NULL */
+    char *project;   /* of the store; NULL before pl_uplink_open_store */
+    int64_t orphan_ms;
+    atomic_bool *stopping;
+    int wake_fd; /* readable for ever once the agent is stopping */
+    pthread_mutex_t lock;
+    struct endpoint *current;
+    uint64_t sessions_ended;
+    atomic_uint interrupts;
+    atomic_int_least64_t away_since_ms; /* 0 = it answered */
+};
+
+static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err)
+{
+    struct endpoint *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->url = strdup(url);
+    r = e->url ? pl_http_client_create(url, l->token, &e->client, err) : pl_err_nomem(err);
+    r = r < 0 || !l->ca ? r : pl_http_client_set_ca(e->client, l->ca, err);
+    if (r < 0) {
+        pl_http_client_destroy(e->client);
+        free(e->url);
+        free(e);
+        return r;
+    }
+    e->older = l->current;
+    l->current = e;
+    l->sessions_ended += e->older && e->older->in_session;
+    return 0;
+}
+
+int pl_uplink_set_token(struct pl_uplink *l, const char *token, struct pl_err *err)
+{
+    char *copy = strdup(token), *before;
+    int r = 0;
+
+    if (!copy)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&l->lock);
+    before = l->token;
+    l->token = copy;
+    if (!pl_streq(before, copy))
+        r = add_endpoint(l, l->current->url, err);
+    pthread_mutex_unlock(&l->lock);
+    free(before);
+    return r;
+}
+
+int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err)
+{
+    struct pl_uplink *l = calloc(1, sizeof(*l));
+    int r = 0;
+
+    if (!l)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&l->lock, NULL);
+    l->stopping = config->stopping;
+    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_UPLINK_ORPHAN_MS;
+    l->url_file = config->url_file ? strdup(config->url_file) : NULL;
+    l->token = strdup(config->token);
+    l->ca = config->ca ? strdup(config->ca) : NULL;
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (config->store_dir && asprintf(&l->store_url, "file://%s", config->store_dir) < 0)
+        l->store_url = NULL; /* then by HTTP */
+    if (!l->token || (config->url_file && !l->url_file) || (config->ca && !l->ca))
+        r = pl_err_nomem(err);
+    else if (l->wake_fd < 0)
+        r = pl_err_errno(err, errno, "link");
+    else
+        r = add_endpoint(l, config->url, err);
+    if (r < 0) {
+        pl_uplink_destroy(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
+{
+    if (!l)
+        return NULL;
+    for (struct endpoint *e = l->current, *older; e; e = older) {
+        older = e->older;
+        if (e->in_session && e == l->current && !pl_uplink_down(l))
+            pl_remote_end_session(e->remote);
+        pl_remote_close(e->remote);
+        pl_http_client_destroy(e->client);
+        free(e->url);
+        free(e);
+    }
+    pl_closep(&l->wake_fd);
+    pthread_mutex_destroy(&l->lock);
+    free(l->url_file);
+    free(l->token);
+    free(l->ca);
+    free(l->store_url);
+    free(l->project);
+    free(l);
+    return NULL;
+}
+
+static struct endpoint *current(struct pl_uplink *l)
+{
+    struct endpoint *e;
+
+    pthread_mutex_lock(&l->lock);
+    e = l->current;
+    pthread_mutex_unlock(&l->lock);
+    return e;
+}
+
+bool pl_uplink_is_away(int code)
+{
+    return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY || code == PL_ESTOPPING;
+}
+
+bool pl_uplink_not_the_commands(int code)
+{
+    return code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY || pl_uplink_is_away(code);
+}
+
+bool pl_uplink_down(const struct pl_uplink *l)
+{
+    return atomic_load(&l->away_since_ms) != 0;
+}
+
+/* Notes whether the daemon answered. */
+static int note(struct pl_uplink *l, int r)
+{
+    if (!pl_uplink_is_away(r))
+        atomic_store(&l->away_since_ms, 0);
+    else if (!pl_uplink_down(l))
+        atomic_store(&l->away_since_ms, pl_clock_mono_ms());
+    return r;
+}
+
+/* `call`: how it is made; the rest is filled in. */
+static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call call, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *text = pl_json_text(body, JSON_COMPACT);
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_UPLINK_ANSWER_MAX};
+    json_error_t where;
+    json_t *answer;
+    int r;
+
+    if (!text)
+        return pl_err_nomem(err);
+    call.method = "POST";
+    call.content_type = "application/json";
+    call.upload = PL_UPLOAD_BYTES;
+    call.bytes = text;
+    call.len = strlen(text);
+    call.out = &out;
+    r = note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
+    if (r < 0)
+        return r;
+    answer = out.len ? json_loadb((const char *)out.data, out.len, 0, &where) : json_object();
+    if (!answer)
+        return pl_err_set(err, PL_EPROTO, "answer to %s is no JSON: %s", call.path, out.len ? where.text : "");
+    if (ret)
+        *ret = answer;
+    else
+        json_decref(answer);
+    return 0;
+}
+
+int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+{
+    return ask_json(l, body, (struct pl_http_call){.path = path, .cancel = cancel ? l->stopping : NULL}, ret, err);
+}
+
+int pl_uplink_poll(struct pl_uplink *l, const char *path, const json_t *body, atomic_bool *cancel, int64_t timeout_ms,
+                   json_t **ret, struct pl_err *err)
+{
+    return ask_json(l, body,
+                    (struct pl_http_call){.path = path, .cancel = cancel, .timeout_ms = timeout_ms, .interruptible = true}, ret,
+                    err);
+}
+
+int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err)
+{
+    const struct pl_http_call call = {
+        .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n, .interruptible = true};
+
+    return note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
+}
+
+/* A daemon that came back may listen elsewhere. */
+static void look_for_url(struct pl_uplink *l)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 4096};
+    char *url;
+
+    if (!l->url_file || pl_io_read_file(l->url_file, &b, NULL) < 0)
+        return;
+    url = pl_buf_str(&b);
+    if (!url)
+        return;
+    url[strcspn(url, " \t\r\n")] = 0;
+    pthread_mutex_lock(&l->lock);
+    if (*url && !pl_streq(url, l->current->url))
+        (void)!add_endpoint(l, url, NULL); /* without memory: the old one is tried again */
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The folder in which the daemon says where it listens was taken away: none comes back to it. */
+static bool is_folder_gone(const struct pl_uplink *l)
+{
+    _cleanup_free_ char *folder = l->url_file && l->url_file[0] == '/' ? strdup(l->url_file) : NULL;
+
+    if (!folder)
+        return false;
+    *PL_MAX(strrchr(folder, '/'), folder + 1) = 0;
+    return access(folder, F_OK) < 0 && errno == ENOENT;
+}
+
+bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
+{
+    struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
+    const unsigned interrupts = atomic_load(&l->interrupts);
+    int64_t since = atomic_load(&l->away_since_ms);
+    int wait_ms = PL_MIN(PL_UPLINK_BACKOFF_MS << PL_MIN(*tries, 6u), PL_UPLINK_BACKOFF_MAX);
+
+    if (!pl_uplink_is_away(code) || atomic_load(l->stopping))
+        return false;
+    if (since && (pl_clock_mono_ms() - since > l->orphan_ms || is_folder_gone(l)))
+        return false;
+    ++*tries;
+    for (; wait_ms > 0 && interrupts == atomic_load(&l->interrupts); wait_ms -= INTERRUPT_LOOK_MS)
+        if (poll(&wake, 1, PL_MIN(wait_ms, INTERRUPT_LOOK_MS)) > 0)
+            break;
+    look_for_url(l);
+    return !atomic_load(l->stopping);
+}
+
+void pl_uplink_wake(struct pl_uplink *l)
+{
+    const uint64_t one = 1;
+
+    (void)!write(l->wake_fd, &one, sizeof(one));
+}
+
+void pl_uplink_interrupt(struct pl_uplink *l)
+{
+    atomic_fetch_add(&l->interrupts, 1);
+    pthread_mutex_lock(&l->lock);
+    for (struct endpoint *e = l->current; e; e = e->older) {
+        pl_http_client_interrupt(e->client);
+        if (e->remote)
+            pl_remote_interrupt(e->remote);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err)
+{
+    return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "it is not wanted any more");
+}
+
+/* After a failure: was the call interrupted for another's sake? */
+static bool is_others_interrupt(const struct pl_uplink *l, int code)
+{
+    return code == PL_ECANCELED && !atomic_load(l->stopping);
+}
+
+/* The remote of the current URL, opened when that has not been done yet. */
+static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret, struct pl_err *err)
+{
+    struct endpoint *e;
+    int r = 0;
+
+    pthread_mutex_lock(&l->lock);
+    e = l->current;
+    if (!e->remote) {
+        r = pl_remote_open(e->client, l->project, &e->remote, err);
+        if (r == 0 && l->store_url)
+            r = pl_remote_set_store(e->remote, l->store_url, err);
+    }
+    if (r == 0 && session && !e->in_session) {
+        r = pl_remote_session(e->remote, err);
+        e->in_session = r == 0;
+    }
+    *ret = e->remote;
+    pthread_mutex_unlock(&l->lock);
+    return note(l, r);
+}
+
+int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err)
+{
+    struct pl_remote *remote;
+    unsigned tries = 0;
+    int r;
+
+    free(l->project);
+    l->project = strdup(project);
+    if (!l->project)
+        return pl_err_nomem(err);
+    do
+        r = open_remote(l, false, &remote, err);
+    while (r < 0 && pl_uplink_again(l, r, &tries));
+    return r;
+}
+
+void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+{
+    struct pl_remote *remote;
+
+    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+        (void)!pl_remote_locate(remote, ids, n, NULL);
+}
+
+void pl_uplink_will_read(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+{
+    struct pl_remote *remote;
+
+    if (n > 0 && open_remote(l, false, &remote, NULL) == 0)
+        (void)!pl_remote_will_read(remote, ids, n, NULL);
+}
+
+bool pl_uplink_reads_files(struct pl_uplink *l)
+{
+    struct pl_remote *remote;
+
+    return open_remote(l, false, &remote, NULL) == 0 && pl_remote_is_local(remote);
+}
+
+static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_uplink_user *user = self;
+    struct pl_uplink *l = user->link;
+    struct pl_remote *remote = NULL;
+    unsigned tries = 0;
+    int r;
+
+    do {
+        r = pl_uplink_check(user, err);
+        if (r < 0)
+            return r;
+        r = open_remote(l, false, &remote, err);
+        if (r == 0) {
+            const struct pl_chunk_reader reader = pl_remote_reader(remote);
+            r = note(l, reader.get(reader.self, id, kind, ret, err));
+        }
+    } while (r < 0 && (is_others_interrupt(l, r) || pl_uplink_again(l, r, &tries)));
+    return r;
+}
+
+struct pl_chunk_reader pl_uplink_reader(const struct pl_uplink_user *user)
+{
+    return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get};
+}
+
+/* The session ended: the daemon was restarted, or the lease ran out while the command computed. One new one. */
+static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
+{
+    if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL && code != PL_ERETRY))
+        return false;
+    *renewed = true;
+    pthread_mutex_lock(&l->lock);
+    l->sessions_ended += l->current->in_session;
+    l->current->in_session = false;
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+uint64_t pl_uplink_session(struct pl_uplink *l, char ret[PL_UPLINK_SESSION_BYTES])
+{
+    uint64_t ended;
+
+    pthread_mutex_lock(&l->lock);
+    snprintf(ret, PL_UPLINK_SESSION_BYTES, "%s", l->current->in_session ? pl_remote_session_id(l->current->remote) : "");
+    ended = l->sessions_ended;
+    pthread_mutex_unlock(&l->lock);
+    return ended;
+}
+
+/* A daemon whose own disk or memory is full is as good as away: room is made there, not by failing the stage. */
+static int daemons_trouble(int code, struct pl_err *err)
+{
+    if (code != PL_ENOSPC && code != PL_EIO && code != PL_ENOMEM)
+        return code;
+    return pl_err_wrap(err, PL_EBUSY, "the daemon cannot keep it now");
+}
+
+/* One thing asked of the sink; what it takes and fills. */
+struct ask {
+    int (*step)(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err);
+    const struct pl_hash *ids; /* a pack's id, or those asked for */
+    const void *bytes;
+    size_t n;
+    uint8_t *ret_bitmap;
+};
+
+static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
+{
+    struct pl_remote *remote;
+    int r = open_remote(l, true, &remote, err);
+
+    if (r == 0) {
+        const struct pl_pack_sink sink = pl_remote_sink(remote);
+        r = note(l, a->step(&sink, a, err));
+    }
+    return r < 0 ? daemons_trouble(r, err) : r;
+}
+
+static int ask(const struct pl_uplink_user *user, const struct ask *a, struct pl_err *err)
+{
+    struct pl_uplink *l = user->link;
+    const int64_t since_ms = pl_clock_mono_ms();
+    unsigned tries = 0, said = 0;
+    bool renewed = false;
+    struct pl_err why = {0};
+    int r;
+
+    while ((r = pl_uplink_check(user, &why)) == 0 && (r = ask_once(l, a, &why)) < 0) {
+        if (session_is_gone(l, r, &renewed) || is_others_interrupt(l, r))
+            continue;
+        if (!pl_uplink_down(l) && r == PL_EBUSY && said++ == 0)
+            pl_log_warn("uplink", "%s: trying again", why.msg);
+        if (pl_clock_mono_ms() - since_ms > l->orphan_ms || !pl_uplink_again(l, r, &tries))
+            break;
+    }
+    if (r < 0 && err)
+        *err = why;
+    return r;
+}
+
+static int step_has(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    return sink->has(sink->self, a->ids, a->n, a->ret_bitmap, err);
+}
+
+static int step_put(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    return sink->put_pack(sink->self, a->ids, a->bytes, a->n, err);
+}
+
+static int step_flush(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err)
+{
+    (void)a;
+    return sink->flush ? sink->flush(sink->self, err) : 0;
+}
+
+static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    return ask(self, &(struct ask){.step = step_has, .ids = ids, .n = n, .ret_bitmap = ret_bitmap}, err);
+}
+
+static int sink_put(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    return ask(self, &(struct ask){.step = step_put, .ids = pack_id, .bytes = bytes, .n = n}, err);
+}
+
+static int sink_flush(void *self, struct pl_err *err)
+{
+    return ask(self, &(struct ask){.step = step_flush}, err);
+}
+
+struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user)
+{
+    return (struct pl_pack_sink){.self = (void *)user, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
+}

@@ -1,0 +1,309 @@
+#include "pipelined/agent/connection/output_log.h"
+
+#include "storage/base/clock.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+#include <inttypes.h>
+#include <pthread.h>
+#include <time.h>
+
+#define REFUSALS_MAX 12 /* of a task that is ours still: the daemon was restarted, and the next renewal attaches again */
+
+enum kind { OUTPUT, METRICS };
+
+/* Bytes of one attempt that follow one another: one request. */
+struct piece {
+    struct piece *next;
+    enum kind kind;
+    struct pl_wire_lease lease;
+    char datum[PL_HASH_HEX + 1];
+    uint32_t index, attempt;
+    uint64_t offset; /* OUTPUT: in bytes; METRICS: in lines */
+    int64_t born_ms;
+    struct pl_buf bytes;
+    size_t taken, lines_taken; /* of them, by the daemon (METRICS) */
+};
+
+struct pl_outlog {
+    struct pl_uplink *link; /* NULL: printed to print_fd, there is no thread */
+    int print_fd;
+    struct pl_lease *lease;
+    const char *worker;
+    const atomic_bool *stopping;
+    pthread_t thread;
+    pthread_mutex_t lock; /* all below */
+    pthread_cond_t more;  /* for the thread */
+    pthread_cond_t less;  /* for who waits for room or for the end */
+    struct piece *first, *last;
+    size_t bytes; /* in pieces, the one being sent too */
+    bool sending;
+    bool draining;
+    bool ending;
+};
+
+static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t mono_ms)
+{
+    const struct timespec until = {.tv_sec = mono_ms / 1000, .tv_nsec = mono_ms % 1000 * 1000000};
+
+    pthread_cond_timedwait(cond, lock, &until);
+}
+
+static void piece_free(struct piece *p)
+{
+    pl_buf_finish(&p->bytes);
+    free(p);
+}
+
+static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/worker/log?worker=%s&task=%s&datum=%s&attempt=%u&offset=%u", o->worker,
+                                                  p->lease.task, p->datum, (uint64_t)p->attempt, p->offset);
+
+    return path ? pl_uplink_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
+}
+
+/* Up to PL_WIRE_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
+static json_t *take_lines(const struct piece *p, size_t *at)
+{
+    const char *text = (const char *)p->bytes.data;
+    json_t *lines = json_array();
+
+    for (size_t i = 0; lines && i < PL_WIRE_LINES_MAX && *at < p->bytes.len; i++) {
+        const char *end = memchr(text + *at, '\n', p->bytes.len - *at);
+        size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
+
+        if (json_array_append_new(lines, json_stringn(text + *at, n)) < 0)
+            (void)!json_array_append_new(lines, json_null()); /* one that is not UTF-8 is no JSON either; it has its number */
+        *at += n + 1;
+    }
+    return lines;
+}
+
+/* In requests of so many lines as the daemon takes at once; those that were taken are not sent again. */
+static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && p->taken < p->bytes.len) {
+        size_t at = p->taken, n;
+        json_t *lines = take_lines(p, &at), *lease = pl_wire_lease_json(&p->lease), *body;
+
+        n = json_array_size(lines);
+        body = json_pack("{s:s, s:O, s:I, s:I, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "fence",
+                         (json_int_t)p->lease.fence, "index", (json_int_t)p->index, "first",
+                         (json_int_t)(p->offset + p->lines_taken), "lines", lines);
+        json_decref(lease);
+        r = pl_uplink_poll(o->link, "/api/v1/worker/metrics", body, NULL, 0, NULL, err);
+        json_decref(body);
+        if (r < 0)
+            break;
+        p->taken = at;
+        p->lines_taken += n;
+    }
+    return r;
+}
+
+static void send_piece(struct pl_outlog *o, struct piece *p)
+{
+    struct pl_err err = {0};
+    unsigned tries = 0, refusals = 0;
+    bool held;
+    int r = 0;
+
+    while ((held = pl_lease_holds(o->lease, &p->lease))) { /* else the daemon takes no more of it */
+        r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
+        if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
+            r = PL_EBUSY;
+        if (r != PL_ECANCELED && (r == 0 || !pl_uplink_again(o->link, r, &tries)))
+            break;
+    }
+    if (r < 0 && held)
+        pl_log_warn("outlog", "task %s: %zu bytes of %s not delivered: %s", p->lease.task, p->bytes.len,
+                    p->kind == OUTPUT ? "output" : "metrics", err.msg);
+}
+
+/* When the first piece shall go: 0 = now. */
+static int64_t due_ms(const struct pl_outlog *o)
+{
+    const struct piece *p = o->first;
+
+    if (p->next || o->draining || o->ending || p->kind == METRICS || p->bytes.len >= PL_OUTLOG_SEND_BYTES)
+        return 0;
+    return p->born_ms + PL_OUTLOG_FLUSH_MS;
+}
+
+static void *send_loop(void *arg)
+{
+    struct pl_outlog *o = arg;
+
+    pthread_mutex_lock(&o->lock);
+    for (;;) {
+        struct piece *p = o->first;
+        if (!p && o->ending)
+            break;
+        if (!p) {
+            pthread_cond_wait(&o->more, &o->lock);
+            continue;
+        }
+        if (due_ms(o) > pl_clock_mono_ms()) {
+            wait_until(&o->more, &o->lock, due_ms(o));
+            continue;
+        }
+        o->first = p->next;
+        if (!o->first)
+            o->last = NULL;
+        o->sending = true;
+        pthread_mutex_unlock(&o->lock);
+        send_piece(o, p);
+        pthread_mutex_lock(&o->lock);
+        o->sending = false;
+        o->bytes -= p->bytes.len;
+        piece_free(p);
+        pthread_cond_broadcast(&o->less);
+    }
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}
+
+int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
+                     struct pl_outlog **ret, struct pl_err *err)
+{
+    struct pl_outlog *o = calloc(1, sizeof(*o));
+    pthread_condattr_t monotonic;
+    int r;
+
+    if (!o)
+        return pl_err_nomem(err);
+    o->link = link;
+    o->lease = lease;
+    o->worker = worker;
+    o->stopping = stopping;
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&o->more, &monotonic);
+    pthread_cond_init(&o->less, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    r = pthread_create(&o->thread, NULL, send_loop, o);
+    if (r != 0) {
+        free(o);
+        return pl_err_errno(err, r, "output thread");
+    }
+    *ret = o;
+    return 0;
+}
+
+int pl_outlog_create_print(int fd, struct pl_outlog **ret, struct pl_err *err)
+{
+    struct pl_outlog *o = calloc(1, sizeof(*o));
+
+    if (!o)
+        return pl_err_nomem(err);
+    o->print_fd = fd;
+    *ret = o;
+    return 0;
+}
+
+struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o)
+{
+    struct piece *rest;
+
+    if (!o || !o->link) {
+        free(o);
+        return NULL;
+    }
+    pthread_mutex_lock(&o->lock);
+    o->ending = true;
+    rest = o->first;
+    o->first = o->last = NULL;
+    pthread_cond_broadcast(&o->more);
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(o->thread, NULL);
+    for (struct piece *next; rest; rest = next) {
+        next = rest->next;
+        piece_free(rest);
+    }
+    pthread_cond_destroy(&o->more);
+    pthread_cond_destroy(&o->less);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+    return NULL;
+}
+
+/* The last piece when these bytes go on where it ends, else a new one; NULL without memory. */
+static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct pl_outlog_source *s, uint64_t offset)
+{
+    struct piece *p = o->last;
+
+    if (p && p->kind == kind && p->index == s->index && p->attempt == s->attempt && p->lease.fence == s->lease->fence &&
+        pl_streq(p->lease.task, s->lease->task) && p->bytes.len < PL_OUTLOG_SEND_BYTES)
+        return p;
+    p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->kind = kind;
+    p->lease = *s->lease;
+    memcpy(p->datum, s->datum, PL_HASH_HEX);
+    p->index = s->index;
+    p->attempt = s->attempt;
+    p->offset = offset;
+    p->born_ms = pl_clock_mono_ms();
+    if (o->last)
+        o->last->next = p;
+    else
+        o->first = p;
+    o->last = p;
+    return p;
+}
+
+static void add(struct pl_outlog *o, enum kind kind, const struct pl_outlog_source *s, uint64_t offset, const void *data,
+                size_t n)
+{
+    struct piece *p;
+
+    pthread_mutex_lock(&o->lock);
+    while (o->bytes >= (pl_uplink_down(o->link) ? PL_OUTLOG_AWAY_MAX : PL_OUTLOG_MAX) && !atomic_load(o->stopping))
+        wait_until(&o->less, &o->lock, pl_clock_mono_ms() + 100); /* going away and stopping are not signalled here */
+    p = piece_for(o, kind, s, offset);
+    if (p && pl_buf_add(&p->bytes, data, n, NULL) == 0)
+        o->bytes += n;
+    else
+        pl_log_warn("outlog", "task %s: %zu bytes lost: out of memory", s->lease->task, n);
+    pthread_cond_signal(&o->more);
+    pthread_mutex_unlock(&o->lock);
+}
+
+void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t offset, const uint8_t *data, size_t n)
+{
+    if (o->link)
+        add(o, OUTPUT, source, offset, data, n);
+    else
+        (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL); /* nobody reads it any more: the command runs on */
+}
+
+void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t first, const char *lines, size_t n)
+{
+    if (o->link)
+        add(o, METRICS, source, first, lines, n);
+}
+
+void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
+{
+    int64_t until_ms = pl_clock_mono_ms() + timeout_ms;
+
+    if (!o->link)
+        return;
+    pthread_mutex_lock(&o->lock);
+    o->draining = true;
+    pthread_cond_signal(&o->more);
+    while ((o->first || o->sending) && pl_clock_mono_ms() < until_ms) {
+        if (pl_uplink_down(o->link)) {
+            if (!patient || atomic_load(o->stopping))
+                break;
+            until_ms = pl_clock_mono_ms() + timeout_ms; /* the time counts from when it is back */
+        }
+        wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));
+    }
+    o->draining = false;
+    pthread_mutex_unlock(&o->lock);
+}

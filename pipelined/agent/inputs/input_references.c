@@ -1,0 +1,72 @@
+#include "pipelined/agent/inputs/input_references.h"
+
+int pl_input_refs_init(struct pl_input_refs *refs, const struct pl_chunk_reader *reader, struct pl_err *err)
+{
+    return pl_node_cache_init(&refs->nodes, reader, PL_INPUT_REFS_NODES, err);
+}
+
+void pl_input_refs_finish(struct pl_input_refs *refs)
+{
+    pl_node_cache_finish(&refs->nodes);
+}
+
+bool pl_input_is_writable(const struct pl_wire_row *row, const char *name)
+{
+    for (size_t i = 0; i < row->n_inputs; i++)
+        if (pl_streq(row->inputs[i].name, name))
+            return row->inputs[i].writable;
+    return false;
+}
+
+static int visit_folder(struct pl_input_refs *refs, const struct pl_wire_input *wi, const char *path,
+                        pl_input_refs_visit_fn visit, void *self, struct pl_err *err)
+{
+    struct pl_tree_source source = {0};
+    struct pl_entry e;
+    const char *p;
+    size_t len, n = strlen(path), found = 0;
+    int r = pl_tree_source_open(&refs->nodes, NULL, NULL, wi, &source, err);
+
+    while (r >= 0 && (r = pl_tree_source_next(&source, &p, &len, &e, err)) > 0) {
+        if (n > 0 && (strncmp(p, path, n) != 0 || (p[n] != 0 && p[n] != '/')))
+            continue;
+        found++;
+        r = visit(self, n == 0 ? p : p[n] ? p + n + 1 : "", &e, err);
+    }
+    pl_tree_source_finish(&source);
+    if (r == 0 && found == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
+    return r;
+}
+
+static int visit_file(struct pl_input_refs *refs, const struct pl_wire_input *wi, const char *path, pl_input_refs_visit_fn visit,
+                      void *self, struct pl_err *err)
+{
+    const struct pl_node_source source = pl_node_cache_source(&refs->nodes);
+    const size_t n = strlen(path);
+    struct pl_entry e;
+    int r;
+
+    if (wi->json)
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo: copy it", wi->path);
+    r = pl_tree_get(&source, &wi->root, wi->path, strlen(wi->path), &e, err);
+    if (r < 0)
+        return r;
+    if (pl_streq(wi->path, path))
+        return visit(self, "", &e, err);
+    if (n == 0 || (strncmp(wi->path, path, n) == 0 && wi->path[n] == '/'))
+        return visit(self, wi->path + n + (n > 0), &e, err);
+    return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
+}
+
+int pl_input_refs_visit(struct pl_input_refs *refs, const struct pl_wire_row *row, const char *name, const char *path,
+                        pl_input_refs_visit_fn visit, void *self, struct pl_err *err)
+{
+    for (size_t i = 0; i < row->n_inputs; i++) {
+        const struct pl_wire_input *wi = &row->inputs[i];
+
+        if (pl_streq(wi->name, name))
+            return wi->file ? visit_file(refs, wi, path, visit, self, err) : visit_folder(refs, wi, path, visit, self, err);
+    }
+    return pl_err_set(err, PL_ENOTFOUND, "there is no input %s", name);
+}

@@ -1,0 +1,766 @@
+#include "pipelined/agent/inputs/inputs.h"
+
+#include "pipelined/agent/inputs/folder_move.h"
+#include "pipelined/agent/inputs/input_reuse.h"
+#include "pipelined/agent/inputs/input_update.h"
+#include "pipelined/agent/sandbox/sandbox.h"
+#include "storage/dataset/checkout/checkout.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* No input has such a name. */
+#define CHECKPOINT "next/.checkpoint"
+#define AHEAD      "next/.ahead"
+#define GONE       "next/.gone" /* a fetch that was given up, until pl_inputs_trim */
+
+/* What lies in a folder. */
+struct copy {
+    bool filled;
+    bool writable;
+    struct pl_hash root;
+    bool file;
+    char *path;
+    char *files; /* the globs, one after another; NULL = all */
+    size_t files_len;
+    struct pl_input_sums sums;
+};
+
+/* How apply makes `back` the input. */
+enum staged {
+    NOTHING, /* nothing was staged */
+    SAME,    /* it is there already */
+    AWAY,    /* the datum has no such input */
+    FILE_IN, /* WORK/next/<name> is a file, which takes the place of the last datum's in the same folder */
+    FOLDER,  /* WORK/next/<name> is the input */
+    REFILL,  /* … and a writable one, whose folder is a mount: it is emptied and filled from there */
+};
+
+struct slot {
+    char name[PL_NAME_MAX_BYTES + 1];
+    struct copy front, back; /* WORK/pfs/<name>, WORK/next/<name> */
+    bool littered;           /* something lies in WORK/next/<name> */
+    struct copy
+        latest; /* what was staged last, wherever that is by now: no bytes of its own. Of the thread that stages, as `ahead` is */
+    struct copy ahead; /* AHEAD/<name>, a folder also for a file */
+    bool ahead_littered;
+    enum staged staged;
+    struct pl_tree_cursor *cursor; /* over `cursor_root`, for matches that are files */
+    struct pl_hash cursor_root;
+};
+
+struct pl_inputs {
+    struct pl_inputs_config config;
+    struct pl_file_cache *cache;
+    struct pl_node_cache nodes;
+    struct pl_input_folder folder;
+    bool saved; /* what an attempt before kept lies in WORK/next/CHECKPOINT */
+    struct slot slots[PL_WIRE_INPUTS_MAX];
+    size_t n_slots;
+};
+
+/* A worker does without one: it only saves fetching. */
+static int open_cache(struct pl_inputs *in, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    int r = pl_file_cache_open(in->config.cache, PL_INPUTS_CACHE_BYTES, &in->cache, &why);
+
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    if (r < 0)
+        pl_log_warn("inputs", "files are fetched each time: cache %s: %s", in->config.cache, why.msg);
+    return 0;
+}
+
+int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **ret, struct pl_err *err)
+{
+    struct pl_inputs *in = calloc(1, sizeof(*in));
+    int r;
+
+    if (!in)
+        return pl_err_nomem(err);
+    in->config = *config;
+    r = pl_node_cache_init(&in->nodes, &config->reader, PL_INPUTS_NODES, err);
+    if (r == 0 && config->cache && config->read_only)
+        r = open_cache(in, err);
+    if (r < 0) {
+        pl_inputs_destroy(in);
+        return r;
+    }
+    in->folder =
+        (struct pl_input_folder){.reader = config->reader, .user = config->user, .cache = in->cache, .nodes = &in->nodes};
+    *ret = in;
+    return 0;
+}
+
+static void copy_forget(struct copy *c)
+{
+    free(c->path);
+    free(c->files);
+    *c = (struct copy){0};
+}
+
+struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in)
+{
+    if (!in)
+        return NULL;
+    for (size_t i = 0; i < in->n_slots; i++) {
+        copy_forget(&in->slots[i].front);
+        copy_forget(&in->slots[i].back);
+        copy_forget(&in->slots[i].latest);
+        copy_forget(&in->slots[i].ahead);
+        pl_tree_cursor_destroy(in->slots[i].cursor);
+    }
+    pl_node_cache_finish(&in->nodes);
+    pl_buf_finish(&in->folder.scratch);
+    pl_file_cache_close(in->cache);
+    free(in);
+    return NULL;
+}
+
+static struct slot *known_slot(struct pl_inputs *in, const char *name)
+{
+    for (size_t i = 0; i < in->n_slots; i++)
+        if (pl_streq(in->slots[i].name, name))
+            return &in->slots[i];
+    return NULL;
+}
+
+static struct slot *slot_of(struct pl_inputs *in, const char *name)
+{
+    struct slot *s = known_slot(in, name);
+
+    if (s || in->n_slots == PL_WIRE_INPUTS_MAX)
+        return s;
+    s = &in->slots[in->n_slots++];
+    snprintf(s->name, sizeof(s->name), "%s", name);
+    return s;
+}
+
+/* The globs of an input as one run of bytes. */
+static int files_key(const struct pl_wire_input *wi, struct pl_buf *ret, struct pl_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < wi->n_files; i++)
+        r = pl_buf_add(ret, wi->files[i], strlen(wi->files[i]) + 1, err);
+    return r;
+}
+
+/* The same match, of whatever commit. */
+static bool copy_is_of(const struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files)
+{
+    return c->filled && c->file == wi->file && pl_streq(c->path, wi->path) && c->files_len == files->len &&
+           (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
+}
+
+static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files, const struct pl_input_sums *sums,
+                     struct pl_err *err)
+{
+    copy_forget(c);
+    c->path = strdup(wi->path);
+    c->files = malloc(files->len + 1);
+    if (!c->path || !c->files)
+        return pl_err_nomem(err);
+    if (files->len)
+        memcpy(c->files, files->data, files->len);
+    c->files_len = files->len;
+    c->root = wi->root;
+    c->file = wi->file;
+    c->writable = wi->writable;
+    c->sums = *sums;
+    c->filled = true;
+    return 0;
+}
+
+/* The entry that the match `wi`, a file, is. The cursor stays for the next one, which is near. */
+static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, struct pl_entry *ret,
+                     struct pl_err *err)
+{
+    const struct pl_node_source source = pl_node_cache_source(&in->nodes);
+    struct pl_tree_item item;
+    int r = 0;
+
+    if (wi->json)
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo", wi->path);
+    if (!s->cursor || !pl_hash_eq(&s->cursor_root, &wi->root)) {
+        s->cursor = pl_tree_cursor_destroy(s->cursor);
+        s->cursor_root = wi->root;
+        r = pl_tree_cursor_create(&source, &wi->root, NULL, 0, &s->cursor, err);
+    }
+    if (r == 0)
+        r = pl_tree_cursor_get(s->cursor, wi->path, strlen(wi->path), &item, err);
+    if (r < 0) {
+        s->cursor = pl_tree_cursor_destroy(s->cursor); /* where it stands after a failure is not said */
+        return r;
+    }
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is not in its commit", wi->path);
+    *ret = item.entry;
+    return 0;
+}
+
+void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
+{
+    _cleanup_free_ struct pl_hash *ids = NULL;
+    size_t n = 0, max = 0;
+
+    if (!in->config.user || task->n_rows < 2)
+        return;
+    for (size_t i = 0; i < task->n_rows; i++)
+        max += task->rows[i].n_inputs;
+    ids = malloc((max + 1) * sizeof(*ids));
+    for (size_t i = 0; ids && i < max; i++) {
+        struct slot *s = slot_of(in, task->inputs[i].name);
+        struct pl_entry e;
+        if (s && task->inputs[i].file && find_file(in, s, &task->inputs[i], &e, NULL) == 0 &&
+            (e.content == PL_CONTENT_CHUNK || e.content == PL_CONTENT_LIST))
+            ids[n++] = e.id;
+    }
+    if (ids)
+        pl_uplink_locate(in->config.user->link, ids, n);
+}
+
+/* --- aside --- */
+
+/* WORK/<folder>/<name of the slot> */
+static int place(const struct pl_inputs *in, const char *folder, const struct slot *s, char out[PL_INPUTS_PATH_MAX],
+                 struct pl_err *err)
+{
+    char parent[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(parent, in->config.work, folder, err);
+
+    return r < 0 ? r : pl_input_path(out, parent, s->name, err);
+}
+
+/* What `copy` tells of in `folder` goes. */
+static int clear(const struct pl_inputs *in, const struct slot *s, const char *folder, struct copy *copy, bool *littered,
+                 struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r;
+
+    copy_forget(copy);
+    if (!*littered)
+        return 0;
+    r = place(in, folder, s, path, err);
+    r = r < 0 ? r : pl_io_remove_tree(path, err);
+    *littered = r < 0;
+    return r;
+}
+
+/* Moves `folder`/<name>, of a fetch that was given up, aside: removing it may take long, and the worker's next task waits. Does nothing when
+ * something lies aside already. */
+static void set_aside(const struct pl_inputs *in, const struct slot *s, const char *folder)
+{
+    char path[PL_INPUTS_PATH_MAX], gone[PL_INPUTS_PATH_MAX];
+
+    if (place(in, folder, s, path, NULL) == 0 && pl_input_path(gone, in->config.work, GONE, NULL) == 0)
+        (void)!rename(path, gone);
+}
+
+static int clear_next(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    return clear(in, s, "next", &s->back, &s->littered, err);
+}
+
+static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    return clear(in, s, AHEAD, &s->ahead, &s->ahead_littered, err);
+}
+
+/* The last datum's file and this one's lie in one folder, where no command could write: the file alone is replaced. */
+static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_wire_input *wi)
+{
+    const struct copy *c = &s->front;
+    const char *a = c->filled ? strrchr(c->path, '/') : NULL, *b = strrchr(wi->path, '/');
+    size_t len = b ? (size_t)(b - wi->path) : 0;
+
+    if (!in->config.read_only || wi->writable || !c->filled || !c->file || !wi->file || (a ? (size_t)(a - c->path) : 0) != len)
+        return false;
+    return memcmp(c->path, wi->path, len) == 0;
+}
+
+/* The file alone, as `next`. */
+static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                      struct pl_input_sums *ret, struct pl_err *err)
+{
+    struct pl_entry e;
+    int r;
+
+    if (wi->json) {
+        *ret = (struct pl_input_sums){.files = 1, .bytes = strlen(wi->json)};
+        return pl_io_write_file(next, wi->json, strlen(wi->json), 0444, err);
+    }
+    r = find_file(in, s, wi, &e, err);
+    if (r == 0)
+        r = pl_input_entry(&in->folder, &e, AT_FDCWD, next, err);
+    if (r == 0)
+        *ret = (struct pl_input_sums){.files = 1, .bytes = e.size};
+    return r;
+}
+
+/* The folder that the input is, as `next`. */
+static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                        struct pl_input_sums *ret, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r = 0;
+
+    if (mkdir(next, 0755) < 0)
+        return pl_err_errno(err, errno, "%s", next);
+    if (!wi->file)
+        return pl_input_build(&in->folder, wi, next, ret, err);
+    r = pl_input_parents(next, wi->path, err);
+    r = r < 0 ? r : pl_input_path(path, next, wi->path, err);
+    return r < 0 ? r : build_file(in, s, wi, path, ret, err);
+}
+
+static int make_writable(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)ftw;
+    return type == FTW_F ? chmod(path, (st->st_mode & 07777) | 0200) : 0;
+}
+
+static int make_writable_by_group(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    const mode_t more = type == FTW_F ? 0220 : type == FTW_D ? 0070 : 0;
+
+    (void)ftw;
+    return more ? chmod(path, (st->st_mode & 07777) | more) : 0;
+}
+
+/* What the command may change. */
+static int open_to_command(const struct pl_inputs *in, const char *folder, struct pl_err *err)
+{
+    if (nftw(folder, in->config.by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
+        return pl_err_errno(err, errno, "%s", folder);
+    return 0;
+}
+
+/* Copies, with no links to the cache. */
+static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+                          struct pl_input_sums *ret, struct pl_err *err)
+{
+    int r;
+
+    in->folder.cache = NULL;
+    r = build_folder(in, s, wi, next, ret, err);
+    in->folder.cache = in->cache;
+    return r < 0 ? r : open_to_command(in, next, err);
+}
+
+/* Does the checkout `c`, of another commit, become this one by what differs? Then it need not be made anew. */
+static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_wire_input *wi,
+                       const struct pl_buf *files)
+{
+    return in->cache && !wi->writable && !wi->file && c->sums.files >= PL_INPUTS_CHANGE_FILES && copy_is_of(c, wi, files);
+}
+
+/* The older checkout aside, or, when no command runs, the one in place. 1: done. 0: it must be built. */
+static int change(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
+                  struct pl_err *err)
+{
+    const bool aside = may_change(in, &s->back, wi, files);
+    struct copy *c = aside ? &s->back : &s->front;
+    struct pl_err why = {0};
+    char path[PL_INPUTS_PATH_MAX];
+    int r;
+
+    if (!aside && !(alone && may_change(in, &s->front, wi, files)))
+        return 0;
+    r = place(in, aside ? "next" : "pfs", s, path, err);
+    if (r < 0)
+        return r;
+    r = pl_input_change(&in->folder, &c->root, wi, path, &c->sums, &why);
+    c->root = wi->root;
+    if (r == 0) {
+        s->staged = aside ? FOLDER : SAME;
+        return 1;
+    }
+    copy_forget(c);
+    if (r == PL_ECANCELED) {
+        set_aside(in, s, aside ? "next" : "pfs");
+        (void)!pl_io_remove_tree(path, NULL);
+        return pl_err_set(err, r, "%s", why.msg);
+    }
+    pl_log_warn("inputs", "input %s is made anew: %s", s->name, why.msg);
+    return aside ? 0 : pl_io_remove_tree(path, err);
+}
+
+static void key_of(const struct pl_inputs *in, const struct slot *s, const char *path, const char *files, size_t files_len,
+                   char out[PL_KEPT_KEY])
+{
+    const char *const texts[] = {in->config.project, in->config.stage, s->name, path};
+
+    pl_kept_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
+}
+
+/* The checkout that another worker of the stage left becomes the one aside. */
+static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
+                     struct pl_err *err)
+{
+    const struct pl_input_sums enough = {.files = PL_INPUTS_CHANGE_FILES};
+    char next[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+    struct pl_hash root;
+    int r;
+
+    if (!in->cache || !in->config.stage || wi->file || wi->writable || s->back.filled || copy_is_of(&s->front, wi, files))
+        return 0;
+    r = clear_next(in, s, err);
+    r = r < 0 ? r : place(in, "next", s, next, err);
+    if (r < 0)
+        return r;
+    key_of(in, s, wi->path, (const char *)files->data, files->len, key);
+    if (!pl_kept_take(in->config.cache, key, next, &root))
+        return 0;
+    s->littered = true;
+    r = copy_note(&s->back, wi, files, &enough, err);
+    s->back.root = root;
+    return r;
+}
+
+void pl_inputs_keep(struct pl_inputs *in)
+{
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+        const struct copy *c = &s->front;
+        char pfs[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+
+        if (!in->cache || !in->config.stage || !c->filled || c->file || c->writable || c->sums.files < PL_KEPT_FILES ||
+            pl_file_cache_bytes(in->cache) > PL_INPUTS_CACHE_BYTES / 2 || place(in, "pfs", s, pfs, NULL) < 0)
+            continue;
+        key_of(in, s, c->path, c->files, c->files_len, key);
+        pl_kept_put(in->config.cache, key, pfs, &c->root);
+        copy_forget(&s->front);
+    }
+}
+
+/* What the row before has in the same way may be there already, or become this one by what differs. */
+static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf files = {0};
+    struct pl_input_sums sums = {0};
+    char parent[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
+    int r = files_key(wi, &files, err);
+
+    if (r < 0 || wi->json || wi->writable || copy_is_of(&s->latest, wi, &files))
+        return r;
+    r = clear_ahead(in, s, err);
+    r = r < 0 ? r : pl_input_path(parent, in->config.work, AHEAD, err);
+    r = r < 0 ? r : pl_io_mkdirs(parent, 0755, err);
+    r = r < 0 ? r : pl_input_path(path, parent, s->name, err);
+    if (r < 0)
+        return r;
+    s->ahead_littered = true;
+    r = build_folder(in, s, wi, path, &sums, err);
+    return r < 0 ? r : copy_note(&s->ahead, wi, &files, &sums, err);
+}
+
+void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row)
+{
+    for (size_t i = 0; i < row->n_inputs; i++) {
+        struct slot *s = known_slot(in, row->inputs[i].name); /* a new one would come under the eyes of apply */
+
+        int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
+
+        if (r == PL_ECANCELED)
+            set_aside(in, s, AHEAD);
+        if (r < 0)
+            (void)!clear_ahead(in, s, NULL);
+    }
+}
+
+/* What was fetched ahead becomes `next`, which is not there: of a match that is a file that alone (`file`), else the folder. 0: it is something else. */
+static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool file,
+                      const char *next, struct pl_input_sums *ret, struct pl_err *err)
+{
+    const bool same = !wi->writable && copy_is_of(&s->ahead, wi, files) && pl_hash_eq(&s->ahead.root, &wi->root);
+    char folder[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
+    int r = 0;
+
+    if (same) {
+        *ret = s->ahead.sums;
+        r = place(in, AHEAD, s, folder, err);
+        r = r < 0 ? r : pl_input_path(path, folder, file ? wi->path : "", err);
+        if (r == 0 && rename(path, next) < 0)
+            r = pl_err_errno(err, errno, "%s", path);
+        s->ahead_littered = file || r < 0;
+    }
+    r = r < 0 ? r : clear_ahead(in, s, err);
+    return r < 0 ? r : same;
+}
+
+static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
+                     struct pl_err *err)
+{
+    const bool file = is_next_file(in, s, wi);
+    char next[PL_INPUTS_PATH_MAX];
+    struct pl_input_sums sums = {0};
+    int r;
+
+    if (in->config.read_only && !wi->writable && copy_is_of(&s->front, wi, files) && pl_hash_eq(&s->front.root, &wi->root)) {
+        s->staged = SAME;
+        return 0;
+    }
+    r = take_kept(in, s, wi, files, err);
+    r = r < 0 ? r : change(in, s, wi, files, alone, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = clear_next(in, s, err);
+    r = r < 0 ? r : place(in, "next", s, next, err);
+    if (r < 0)
+        return r;
+    s->littered = true;
+    r = take_ahead(in, s, wi, files, file, next, &sums, err);
+    if (r == 0)
+        r = wi->writable ? build_writable(in, s, wi, next, &sums, err)
+            : file       ? build_file(in, s, wi, next, &sums, err)
+                         : build_folder(in, s, wi, next, &sums, err);
+    r = r < 0 ? r : copy_note(&s->back, wi, files, &sums, err);
+    if (r == PL_ECANCELED)
+        set_aside(in, s, "next");
+    if (r < 0) {
+        (void)!clear_next(in, s, NULL);
+        return r;
+    }
+    s->staged = wi->writable ? REFILL : file ? FILE_IN : FOLDER;
+    return 0;
+}
+
+void pl_inputs_trim(struct pl_inputs *in)
+{
+    char gone[PL_INPUTS_PATH_MAX];
+
+    if (pl_input_path(gone, in->config.work, GONE, NULL) == 0)
+        (void)!pl_io_remove_tree(gone, NULL); /* most often there is none */
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+
+        (void)!clear_ahead(in, s, NULL);
+        if (!in->cache || !s->back.filled || s->back.file || s->back.sums.files < PL_INPUTS_CHANGE_FILES)
+            (void)!clear_next(in, s, NULL); /* else before the next one is staged */
+    }
+}
+
+static bool row_has(const struct pl_wire_row *row, const char *name)
+{
+    for (size_t i = 0; i < row->n_inputs; i++)
+        if (pl_streq(row->inputs[i].name, name))
+            return true;
+    return false;
+}
+
+static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
+{
+    const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
+    const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
+    struct pl_tree_source source = {0};
+    int r = pl_tree_source_open(&in->nodes, in->config.user, NULL, &all, &source, err);
+
+    if (r == 0) {
+        const struct pl_entry_source entries = pl_tree_source_entries(&source);
+        r = pl_checkout(&entries, &in->config.reader, dest, &options, NULL, err);
+    }
+    pl_tree_source_finish(&source);
+    return r < 0 ? r : open_to_command(in, dest, err);
+}
+
+static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row, struct pl_err *err)
+{
+    char path[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(path, in->config.work, CHECKPOINT, err);
+
+    if (r == 0 && in->saved)
+        r = pl_io_remove_tree(path, err);
+    in->saved = row->has_checkpoint;
+    if (r == 0 && row->has_checkpoint)
+        r = checkout_writable(in, &row->checkpoint, path, err);
+    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
+}
+
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool alone, uint64_t *ret_bytes, struct pl_err *err)
+{
+    uint64_t bytes = 0;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < in->n_slots; i++) {
+        in->slots[i].staged = NOTHING;
+        if (!in->slots[i].front.filled || row_has(row, in->slots[i].name))
+            continue;
+        r = clear_next(in, &in->slots[i], err);
+        in->slots[i].staged = AWAY;
+    }
+    for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
+        const struct pl_wire_input *wi = &row->inputs[i];
+        struct slot *s = slot_of(in, wi->name);
+        _cleanup_(pl_buf_finish) struct pl_buf files = {0};
+
+        if (!s)
+            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
+        r = files_key(wi, &files, err);
+        r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
+        r = r < 0 ? r : copy_note(&s->latest, wi, &files, &(struct pl_input_sums){0}, err);
+        if (r < 0)
+            return pl_err_wrap(err, r, "input %s", wi->name);
+        bytes += s->staged == SAME ? s->front.sums.bytes : s->back.sums.bytes;
+    }
+    if (r == 0 && in->config.checkpoint)
+        r = stage_checkpoint(in, row, err);
+    if (r == 0)
+        *ret_bytes = bytes;
+    return r;
+}
+
+/* --- in place --- */
+
+static void exchange_notes(struct slot *s)
+{
+    const struct copy front = s->front;
+
+    s->front = s->back;
+    s->back = front;
+    s->littered = s->back.filled;
+}
+
+/* `next` becomes `at`. 1: what was there is `next` now; 0: nothing was, or a file system that cannot exchange has lost it. */
+static int put_in(const char *next, const char *at, struct pl_err *err)
+{
+    if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
+        return 1;
+    if (errno != ENOENT && errno != EINVAL)
+        return pl_err_errno(err, errno, "%s", at);
+    if (errno == EINVAL && pl_io_remove_tree(at, err) < 0)
+        return PL_EIO;
+    return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
+}
+
+/* What was there lies aside. */
+static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    const int r = put_in(next, pfs, err);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        copy_forget(&s->front);
+    exchange_notes(s);
+    s->littered = r > 0;
+    return 0;
+}
+
+/* The last datum's file lies aside then: to remove it takes the longer the larger it is, and the command waits. */
+static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    char old[PL_INPUTS_PATH_MAX], new[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(old, pfs, s->front.path, err);
+
+    r = r < 0 ? r : pl_input_path(new, pfs, s->back.path, err);
+    r = r < 0 ? r : put_in(next, new, err);
+    if (r >= 0 && !pl_streq(old, new) && rename(old, next) < 0)
+        r = pl_err_errno(err, errno, "%s", old);
+    if (r < 0)
+        return r;
+    copy_forget(&s->front);
+    exchange_notes(s);
+    s->littered = true;
+    return 0;
+}
+
+/* Empties `to`, which stays, and moves all of `from` there. */
+static int refill(const char *from, const char *to, struct pl_err *err)
+{
+    _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r;
+
+    if (fd < 0)
+        return pl_err_errno(err, errno, "%s", from);
+    r = pl_io_mkdirs(to, 0755, err);
+    r = r < 0 ? r : pl_sandbox_clear(to, err);
+    r = r < 0 ? r : pl_folder_move(fd, from, to, err);
+    return r < 0 ? r : 0;
+}
+
+static int refill_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    int r = refill(next, pfs, err);
+
+    if (r < 0)
+        return r;
+    copy_forget(&s->front);
+    exchange_notes(s);
+    s->littered = true; /* an empty folder */
+    return 0;
+}
+
+static int away(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
+{
+    if (s->front.writable) {
+        copy_forget(&s->front);
+        return pl_sandbox_clear(pfs, err);
+    }
+    if (rename(pfs, next) < 0)
+        return pl_err_errno(err, errno, "%s", pfs);
+    copy_forget(&s->back);
+    exchange_notes(s);
+    return 0;
+}
+
+static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *err)
+{
+    char next[PL_INPUTS_PATH_MAX], pfs[PL_INPUTS_PATH_MAX];
+    int r = place(in, "next", s, next, err);
+
+    r = r < 0 ? r : place(in, "pfs", s, pfs, err);
+    if (r == 0)
+        r = s->staged == FOLDER    ? folder_in(s, next, pfs, err)
+            : s->staged == FILE_IN ? file_in(s, next, pfs, err)
+            : s->staged == REFILL  ? refill_in(s, next, pfs, err)
+                                   : away(s, next, pfs, err);
+    if (r < 0) { /* not the last datum's files for the next one */
+        (void)!(s->front.writable || s->staged == REFILL ? pl_sandbox_clear(pfs, NULL) : pl_io_remove_tree(pfs, NULL));
+        copy_forget(&s->front);
+    }
+    return r;
+}
+
+/* The last datum's is gone in any case. */
+static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
+{
+    char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX];
+    int r = pl_input_path(from, in->config.work, CHECKPOINT, err);
+
+    r = r < 0 ? r : pl_input_path(to, in->config.work, "checkpoint", err);
+    if (r == 0)
+        r = in->saved ? refill(from, to, err) : pl_sandbox_clear(to, err);
+    return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
+}
+
+int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err)
+{
+    for (size_t i = 0; i < in->n_slots; i++) {
+        struct slot *s = &in->slots[i];
+        const enum staged staged = s->staged;
+        int r;
+
+        if (staged == NOTHING || staged == SAME)
+            continue;
+        r = apply_one(in, s, err);
+        s->staged = NOTHING;
+        if (r < 0)
+            return pl_err_wrap(err, r, "input %s", s->name);
+    }
+    return in->config.checkpoint ? apply_checkpoint(in, err) : 0;
+}
+
+/* --- the stage's code --- */
+
+int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
+{
+    int r = checkout_writable(in, root, dest, err);
+
+    return r < 0 ? pl_err_wrap(err, r, "code") : 0;
+}

@@ -1,0 +1,81 @@
+#include "pipelined/agent/outputs/file_writers.h"
+
+#include "storage/base/base.h"
+#include "storage/system/file_users.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define TRIAL_BYTES 4096
+#define TICKS_MAX   100 /* of 1 ms, until the clock of the kernel's times has moved */
+
+bool pl_writers_none(int fd)
+{
+    return pl_holders_writing(fd) == 0;
+}
+
+/* A mapping outlives its descriptor. */
+static void *map_for_writing(const char *path, int flags)
+{
+    _cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
+    void *map;
+
+    if (fd < 0 || (flags && ftruncate(fd, TRIAL_BYTES) < 0))
+        return NULL;
+    map = mmap(NULL, TRIAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Times are those of the last tick. */
+static void wait_for_tick(const struct timespec *after)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct timespec now;
+
+    for (int i = 0; i < TICKS_MAX; i++) {
+        clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (now.tv_sec != after->tv_sec || now.tv_nsec > after->tv_nsec)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static bool mapped_write_moves_time(const char *path, int fd)
+{
+    struct stat before, after;
+    volatile char *map;
+    bool moved;
+
+    if (fstat(fd, &before) < 0)
+        return false;
+    wait_for_tick(&before.st_ctim);
+    map = map_for_writing(path, 0);
+    if (!map)
+        return false;
+    map[0] = (char)(map[0] + 1); /* read first: some map the page for writing at once then, and no time moves */
+    moved = fstat(fd, &after) == 0 &&
+            (after.st_ctim.tv_sec != before.st_ctim.tv_sec || after.st_ctim.tv_nsec != before.st_ctim.tv_nsec);
+    munmap((void *)map, TRIAL_BYTES);
+    return moved;
+}
+
+bool pl_writers_tell(const char *work)
+{
+    char path[4200];
+    _cleanup_close_ int fd = -1;
+    bool tell;
+    void *map;
+
+    snprintf(path, sizeof(path), "%s/.writers", work);
+    map = map_for_writing(path, O_CREAT | O_EXCL | O_NOFOLLOW);
+    if (!map)
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    tell = fd >= 0 && !pl_writers_none(fd); /* mapped */
+    munmap(map, TRIAL_BYTES);
+    tell = tell && pl_writers_none(fd) && mapped_write_moves_time(path, fd);
+    (void)unlink(path);
+    return tell;
+}

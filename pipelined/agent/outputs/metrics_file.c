@@ -1,0 +1,64 @@
+#include "pipelined/agent/outputs/metrics_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define READ_BYTES 16384
+#define READS_MAX  64 /* in one poll: a file that grows faster than that is caught up with later */
+
+void pl_metrics_start(struct pl_metrics *m, int dirfd, int64_t now_ms)
+{
+    *m = (struct pl_metrics){.dirfd = dirfd, .milli_tokens = PL_METRICS_BURST * 1000, .refilled_ms = now_ms};
+}
+
+static void finish_line(struct pl_metrics *m, struct pl_buf *out)
+{
+    size_t n = m->line_len;
+
+    m->line_len = 0;
+    if (n == 0 || n > PL_METRICS_LINE_MAX || m->milli_tokens < 1000)
+        return;
+    m->line[n] = '\n';
+    if (pl_buf_add(out, m->line, n + 1, NULL) < 0)
+        return;
+    m->milli_tokens -= 1000;
+    m->lines++;
+}
+
+static void take(struct pl_metrics *m, const char *data, size_t n, struct pl_buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (data[i] == '\n')
+            finish_line(m, out);
+        else if (m->line_len++ < PL_METRICS_LINE_MAX)
+            m->line[m->line_len - 1] = data[i];
+    }
+}
+
+void pl_metrics_poll(struct pl_metrics *m, int64_t now_ms, bool end, struct pl_buf *out)
+{
+    _cleanup_close_ int fd = -1;
+    char data[READ_BYTES];
+    struct stat st;
+    ssize_t n = 0;
+
+    m->milli_tokens = PL_MIN(m->milli_tokens + (now_ms - m->refilled_ms) * PL_METRICS_RATE, PL_METRICS_BURST * 1000);
+    m->refilled_ms = now_ms;
+    fd = openat(m->dirfd, PL_METRICS_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return;
+    if (st.st_ino != m->inode || (uint64_t)st.st_size < m->offset) {
+        m->inode = st.st_ino;
+        m->offset = 0;
+        m->line_len = 0;
+    }
+    for (int i = 0; i < READS_MAX; i++) {
+        n = pread(fd, data, sizeof(data), (off_t)m->offset);
+        if (n <= 0)
+            break;
+        take(m, data, (size_t)n, out);
+        m->offset += (uint64_t)n;
+    }
+    if (end && n == 0)
+        finish_line(m, out);
+}

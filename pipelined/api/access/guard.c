@@ -1,0 +1,716 @@
+#include "pipelined/api/access/guard.h"
+
+#include "pipelined/policy/rate_limit.h"
+#include "storage/base/clock.h"
+#include "storage/base/hash.h"
+#include "storage/system/log_line.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define NAMES_MAX      64
+#define AUTHORITY_MAX  300 /* host and port as text */
+
+#define DAEMON_SUBJECT "d"
+#define ENDED          "the session has ended: run pipelinectl open"
+
+struct login_code {
+    struct pl_hash hash;               /* of the code: what lies in memory is not the secret */
+    int64_t until_ms;                  /* monotonic; 0 = free */
+    char subject[PL_TOKEN_ID_HEX + 1]; /* whose session it begins */
+    char user[PL_USER_MAX + 1];        /* who asked for it */
+};
+
+/* The first `bits` of an address; those of IPv4 behind ::ffff:. */
+struct network {
+    uint8_t bytes[16];
+    unsigned bits;
+};
+
+struct pl_guard {
+    struct pl_hash token; /* SHA-256 of the daemon's */
+    char *token_text;     /* makes the cookies */
+    char *names[NAMES_MAX];
+    size_t n_names;
+    bool any_address;                     /* it listens on all addresses: any literal one is ours */
+    char public_origin[AUTHORITY_MAX];    /* "https://host:port" */
+    char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url */
+    char *proxy_header;
+    struct network proxies[PL_GUARD_PROXIES_MAX];
+    size_t n_proxies;
+    atomic_uint ports[PL_GUARD_PORTS];
+    struct pl_principal *daemon; /* whoever has the daemon's token */
+    struct pl_access *access;
+    int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
+    void *self;
+    void (*refused)(void *self, const struct pl_principal *who, const char *peer, const char *target);
+    void *refused_self;
+
+    pthread_mutex_t lock; /* the rest */
+    struct login_code codes[PL_LOGIN_CODES_MAX];
+    struct pl_rate failures;
+    struct pl_rate_bucket buckets[PL_GUARD_ADDRESSES];
+    struct pl_rate forbidden; /* by user */
+    struct pl_rate_bucket users[PL_GUARD_ADDRESSES];
+};
+
+/* ---- names of this daemon ---- */
+
+/* "host:port", "[::1]:port", "host" → both parts; a part that is not there is "". False when it is neither. */
+static bool authority_split(const char *text, char host[AUTHORITY_MAX], char port[8])
+{
+    const char *end = *text == '[' ? strchr(text, ']') : text + strcspn(text, ":"), *colon;
+
+    if (!end || (size_t)(end - text) >= AUTHORITY_MAX - 1)
+        return false;
+    end += *text == '[';
+    colon = end;
+    snprintf(host, AUTHORITY_MAX, "%.*s", (int)(end - text), text);
+    if (*colon && *colon != ':')
+        return false;
+    snprintf(port, 8, "%s", *colon ? colon + 1 : "");
+    return *host && strlen(port) < 6 && strspn(port, "0123456789") == strlen(port);
+}
+
+static int add_name(struct pl_guard *g, const char *name, struct pl_err *err)
+{
+    if (g->n_names == NAMES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %d names of this daemon are configured", NAMES_MAX);
+    g->names[g->n_names] = strdup(name);
+    if (!g->names[g->n_names])
+        return pl_err_nomem(err);
+    g->n_names++;
+    return 0;
+}
+
+static int add_names(struct pl_guard *g, const struct pl_guard_config *config, struct pl_err *err)
+{
+    static const char *const own[] = {"localhost", "127.0.0.1", "[::1]"};
+    char host[AUTHORITY_MAX], port[8];
+    int r = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(own) && r == 0; i++)
+        r = add_name(g, own[i], err);
+    for (size_t i = 0; config->hosts && config->hosts[i] && r == 0; i++)
+        r = add_name(g, config->hosts[i], err);
+    if (r < 0 || !authority_split(config->listen, host, port))
+        return r; /* the server says what is wrong with the address */
+    g->any_address = pl_streq(host, "0.0.0.0") || pl_streq(host, "[::]");
+    if (g->any_address && gethostname(host, sizeof host) < 0)
+        return 0;
+    return add_name(g, host, err); /* of all addresses: by the machine's name, as api.c says where it is */
+}
+
+/* "https://host/path" → "https://host"; NULL or "" → "". */
+static int set_origin(const char *field, const char *url, char out[AUTHORITY_MAX], struct pl_err *err)
+{
+    const char *host = url ? strstr(url, "://") : NULL;
+    int len;
+
+    *out = '\0';
+    if (!url || !*url)
+        return 0;
+    if (!host || (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s \"%s\" is no URL: give http://… or https://…", field, url),
+                            field);
+    len = (int)(host + 3 - url) + (int)strcspn(host + 3, "/");
+    snprintf(out, AUTHORITY_MAX, "%.*s", len, url);
+    return 0;
+}
+
+static int set_urls(struct pl_guard *g, const struct pl_guard_config *config, struct pl_err *err)
+{
+    char worker[AUTHORITY_MAX];
+    int r = set_origin("public_url", config->public_url, g->public_origin, err);
+
+    r = r < 0 ? r : set_origin("worker_url", config->worker_url, worker, err);
+    if (r == 0 && *worker)
+        snprintf(g->worker_authority, sizeof g->worker_authority, "%s", strstr(worker, "://") + 3);
+    return r;
+}
+
+/* ---- proxies ---- */
+
+static bool parse_address(const char *text, uint8_t out[16], bool *ret_four)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    memcpy(out, mapped, sizeof mapped);
+    *ret_four = inet_pton(AF_INET, text, out + 12) == 1;
+    return *ret_four || inet_pton(AF_INET6, text, out) == 1;
+}
+
+/* "10.0.0.7", "10.0.0.0/24", "fd00::/8". */
+static bool parse_network(char *text, struct network *ret)
+{
+    char *slash = strchr(text, '/'), *end = NULL;
+    unsigned long bits = 0;
+    bool four;
+
+    if (slash) {
+        *slash = '\0';
+        bits = strtoul(slash + 1, &end, 10);
+    }
+    if (!parse_address(text, ret->bytes, &four) ||
+        (slash && (*end || !isdigit((unsigned char)slash[1]) || bits > (four ? 32 : 128))))
+        return false;
+    ret->bits = slash ? (unsigned)bits + (four ? 96 : 0) : 128;
+    return true;
+}
+
+static bool in_network(const struct network *n, const uint8_t address[16])
+{
+    unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+    return memcmp(n->bytes, address, whole) == 0 && (rest == 0 || (n->bytes[whole] ^ address[whole]) >> (8 - rest) == 0);
+}
+
+/* It has an address of this machine, or is one. */
+static bool has_own(const struct network *n)
+{
+    static const uint8_t four[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, six[16] = {[15] = 1};
+
+    return in_network(n, four) || in_network(n, six) || (n->bits >= 104 && memcmp(n->bytes, four, 13) == 0);
+}
+
+static void warn_of_own(const struct pl_guard *g)
+{
+    for (size_t i = 0; i < g->n_proxies; i++)
+        if (has_own(&g->proxies[i])) {
+            pl_log_warn("api",
+                        "auth.proxy_addresses has addresses of this machine: whatever runs here, a stage's command too, can "
+                        "name any user");
+            return;
+        }
+}
+
+static int set_proxies(struct pl_guard *g, const char *header, const char *addresses, struct pl_err *err)
+{
+    _cleanup_free_ char *text = strdup(addresses ? addresses : "");
+    char *save = NULL;
+
+    if (!header || !*header)
+        return 0;
+    g->proxy_header = strdup(header);
+    if (!text || !g->proxy_header)
+        return pl_err_nomem(err);
+    for (char *one = strtok_r(text, ", ", &save); one; one = strtok_r(NULL, ", ", &save)) {
+        if (g->n_proxies == PL_GUARD_PROXIES_MAX)
+            return pl_err_set(err, PL_ELIMIT, "auth.proxy_addresses has more than %d: name networks, as 10.0.0.0/24",
+                              PL_GUARD_PROXIES_MAX);
+        if (!parse_network(one, &g->proxies[g->n_proxies++]))
+            return pl_err_field(
+                err, pl_err_set(err, PL_EINVAL, "auth.proxy_addresses: \"%s\" is neither an address nor a network", one),
+                "auth.proxy_addresses");
+    }
+    if (g->n_proxies == 0)
+        return pl_err_field(
+            err,
+            pl_err_set(err, PL_EINVAL,
+                       "auth.proxy_header is set without auth.proxy_addresses: from anybody it would be worth nothing"),
+            "auth.proxy_addresses");
+    warn_of_own(g);
+    return 0;
+}
+
+static bool is_proxy(const struct pl_guard *g, const char *peer)
+{
+    uint8_t address[16];
+    bool four;
+
+    if (!parse_address(peer, address, &four))
+        return false;
+    for (size_t i = 0; i < g->n_proxies; i++)
+        if (in_network(&g->proxies[i], address))
+            return true;
+    return false;
+}
+
+int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret, struct pl_err *err)
+{
+    struct pl_guard *g = calloc(1, sizeof *g);
+    int r;
+
+    if (!g)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&g->lock, NULL);
+    pl_hash_sha256(config->token, strlen(config->token), &g->token);
+    g->worker = config->worker;
+    g->access = config->access;
+    g->self = config->self;
+    g->refused = config->refused;
+    g->refused_self = config->refused_self;
+    g->failures = (struct pl_rate){
+        .buckets = g->buckets, .n = PL_GUARD_ADDRESSES, .burst = PL_GUARD_FAILURES, .leak_a_minute = PL_GUARD_FAILURES_A_MINUTE};
+    g->forbidden = g->failures;
+    g->forbidden.buckets = g->users;
+    g->token_text = strdup(config->token);
+    r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
+    r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
+    r = r < 0 ? r : set_urls(g, config, err);
+    r = r < 0 ? r : set_proxies(g, config->proxy_header, config->proxy_addresses, err);
+    if (r < 0) {
+        pl_guard_destroy(g);
+        return r;
+    }
+    *ret = g;
+    return 0;
+}
+
+struct pl_guard *pl_guard_destroy(struct pl_guard *g)
+{
+    if (!g)
+        return NULL;
+    for (size_t i = 0; i < g->n_names; i++)
+        free(g->names[i]);
+    free(g->token_text);
+    free(g->proxy_header);
+    pl_principal_unref(g->daemon);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return NULL;
+}
+
+void pl_guard_add_port(struct pl_guard *g, unsigned port)
+{
+    unsigned none = 0;
+
+    for (size_t i = 0; i < PL_GUARD_PORTS && !atomic_compare_exchange_strong(&g->ports[i], &none, port); i++)
+        none = 0;
+}
+
+static bool port_ours(const struct pl_guard *g, const char *text)
+{
+    unsigned long port = strtoul(text, NULL, 10);
+
+    for (size_t i = 0; i < PL_GUARD_PORTS; i++)
+        if (port && port == atomic_load(&g->ports[i]))
+            return true;
+    return false;
+}
+
+/* An address that is written as numbers: no name server can point it elsewhere. */
+static bool is_literal(const char *host)
+{
+    char inner[AUTHORITY_MAX];
+    struct in6_addr address;
+    size_t len = strlen(host);
+
+    if (*host != '[')
+        return inet_pton(AF_INET, host, &address) == 1;
+    snprintf(inner, sizeof inner, "%.*s", (int)len - 2, host + 1);
+    return inet_pton(AF_INET6, inner, &address) == 1;
+}
+
+static bool host_ours(const struct pl_guard *g, const char *header)
+{
+    const char *public_host = strstr(g->public_origin, "://");
+    char host[AUTHORITY_MAX], port[8];
+
+    if (public_host && strcasecmp(header, public_host + 3) == 0)
+        return true;
+    if (*g->worker_authority && strcasecmp(header, g->worker_authority) == 0)
+        return true;
+    if (!authority_split(header, host, port))
+        return false;
+    if (*port && !port_ours(g, port))
+        return false;
+    for (size_t i = 0; i < g->n_names; i++)
+        if (strcasecmp(g->names[i], host) == 0)
+            return true;
+    return g->any_address && is_literal(host);
+}
+
+/* A page is ours when it came from the very host and port that it now talks to, or from the public URL. One that came in the clear, which
+ * anybody on the way can write, does not talk over TLS; the other way round TLS may have ended at a proxy. */
+static bool origin_ours(const struct pl_guard *g, const struct pl_http_request *req, const char *origin, const char *host)
+{
+    const char *authority = strstr(origin, "://");
+
+    if (*g->public_origin && strcasecmp(origin, g->public_origin) == 0)
+        return true;
+    if (pl_http_tls(req) && strncasecmp(origin, "https:", 6) != 0)
+        return false;
+    return authority && strcasecmp(authority + 3, host) == 0;
+}
+
+static bool only_reads(const struct pl_http_request *req)
+{
+    return pl_streq(pl_http_method(req), "GET") || pl_streq(pl_http_method(req), "HEAD");
+}
+
+static int check_names(const struct pl_guard *g, const struct pl_http_request *req, struct pl_err *err)
+{
+    const char *host = pl_http_header(req, "Host"), *origin = pl_http_header(req, "Origin");
+
+    if (!host || !host_ours(g, host))
+        return pl_err_set(err, PL_EHOST, "\"%.200s\" is no name of this daemon", host ? host : "");
+    if (origin && !only_reads(req) && !origin_ours(g, req, origin, host))
+        return pl_err_set(err, PL_EORIGIN, "a page of %.200s may not change anything here", origin);
+    return 0;
+}
+
+/* ---- who fails too often ---- */
+
+/* An address as far as one machine has it for its own: all of IPv4, the network of IPv6; a text that is neither, by its hash. */
+static uint64_t address_key(const char *peer)
+{
+    uint8_t bytes[16] = {0};
+    uint64_t key = 0;
+
+    if (inet_pton(AF_INET, peer, bytes) != 1 && inet_pton(AF_INET6, peer, bytes) != 1)
+        return pl_xxh64(peer, strlen(peer), 0);
+    if (strncasecmp(peer, "::ffff:", 7) == 0) /* IPv4 behind an IPv6 socket */
+        memcpy(bytes, bytes + 12, 4);
+    memcpy(&key, bytes, sizeof key);
+    return key;
+}
+
+int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err)
+{
+    enum pl_rate_verdict verdict;
+
+    pthread_mutex_lock(&g->lock);
+    verdict = pl_rate_hit(&g->failures, address_key(peer), pl_clock_mono_ms());
+    pthread_mutex_unlock(&g->lock);
+    if (verdict == PL_RATE_FIRST) {
+        pl_log_warn("api", "more than %d requests with wrong or missing tokens from %s", PL_GUARD_FAILURES, peer);
+        if (g->refused)
+            g->refused(g->refused_self, NULL, peer, "requests with wrong or missing tokens");
+    }
+    return verdict == PL_RATE_UNDER ? code : pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
+}
+
+int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err)
+{
+    enum pl_rate_verdict verdict;
+
+    if (*err->field) /* the content of the document is at fault; no role would allow it */
+        return code;
+    pthread_mutex_lock(&g->lock);
+    verdict = pl_rate_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
+    pthread_mutex_unlock(&g->lock);
+    if (verdict == PL_RATE_FIRST)
+        pl_log_warn("api", "more than %d requests of %s that no role of theirs allows", PL_GUARD_FAILURES, who->name);
+    return verdict == PL_RATE_UNDER
+               ? code
+               : pl_err_set(err, PL_EBUSY, "too many requests of %s that no role of theirs allows", who->name);
+}
+
+static int refuse(struct pl_guard *g, const struct pl_http_request *req, const char *why, struct pl_err *err)
+{
+    return pl_guard_refuse(g, pl_http_peer(req), pl_err_set(err, PL_EAUTH, "%s", why), err);
+}
+
+/* ---- tokens ---- */
+
+static bool is_token(const struct pl_guard *g, const char *text)
+{
+    struct pl_hash given;
+
+    pl_hash_sha256(text, strlen(text), &given);
+    return pl_secret_eq(given.b, g->token.b, PL_HASH_BYTES);
+}
+
+/* The bearer token, NULL when there is none. */
+static const char *bearer_of(const struct pl_http_request *req)
+{
+    const char *header = pl_http_header(req, "Authorization");
+
+    if (!header || strncasecmp(header, "Bearer ", 7) != 0)
+        return NULL;
+    return header + 7 + strspn(header + 7, " ");
+}
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static int bearer_principal(struct pl_guard *g, const struct pl_http_request *req, const char *bearer, struct pl_principal **ret,
+                            struct pl_err *err)
+{
+    int r;
+
+    if (is_token(g, bearer)) {
+        *ret = pl_principal_ref(g->daemon);
+        return 0;
+    }
+    if (g->access && starts(bearer, PL_TOKEN_START))
+        r = pl_access_token(g->access, bearer, ret, err);
+    else if (g->worker && starts(bearer, PL_WORKER_TOKEN_START))
+        r = g->worker(g->self, bearer, ret, err);
+    else
+        r = pl_err_set(err, PL_EAUTH, "the token is not this daemon's");
+    return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+}
+
+/* ---- cookies ---- */
+
+/* A cookie is "<seconds since 1970>.<subject>.<64 hex digits>": the subject is the id of the token that the login link was made with, or "d"
+ * for the daemon's own; the digits are made from the daemon's token and that one, so that it outlives restarts, but neither of them. */
+struct session {
+    uint64_t issued_s;
+    char subject[PL_TOKEN_ID_HEX + 1];
+    struct pl_hash secret; /* of the subject's token; zeros for "d" */
+};
+
+static void cookie_make(const struct pl_guard *g, const struct session *s, char ret[PL_SESSION_COOKIE_SIZE])
+{
+    char hex[PL_HASH_HEX + 1], head[48];
+    struct pl_hasher hasher;
+    struct pl_hash mac;
+
+    snprintf(head, sizeof head, "%llu.%s", (unsigned long long)s->issued_s, s->subject);
+    pl_hasher_add_field(pl_hasher_init(&hasher), g->token_text, strlen(g->token_text));
+    pl_hasher_add_field(&hasher, "pl-session-2", 12);
+    pl_hasher_add_field(&hasher, head, strlen(head));
+    pl_hasher_add_field(&hasher, s->secret.b, PL_HASH_BYTES);
+    pl_hasher_add_field(&hasher, g->token_text, strlen(g->token_text));
+    pl_hasher_get(&hasher, &mac);
+    snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", head, pl_hash_hex(&mac, hex));
+}
+
+/* The token that a session stands on: whose it is, and what its cookies are made with. */
+static int subject_principal(struct pl_guard *g, const char *subject, struct pl_hash *ret_secret, struct pl_principal **ret,
+                             struct pl_err *err)
+{
+    if (pl_streq(subject, DAEMON_SUBJECT)) {
+        memset(ret_secret, 0, sizeof *ret_secret);
+        *ret = pl_principal_ref(g->daemon);
+        return 0;
+    }
+    if (!g->access)
+        return pl_err_set(err, PL_EAUTH, "the session is not this daemon's");
+    return pl_access_token_by_id(g->access, subject, ret_secret, ret, err);
+}
+
+/* "<digits>.<subject>." taken apart; false when it is not like that. */
+static bool cookie_parse(const char *text, struct session *ret)
+{
+    const char *subject = strchr(text, '.'), *mac = subject ? strchr(subject + 1, '.') : NULL;
+    size_t len;
+
+    if (!mac || !isdigit((unsigned char)*text))
+        return false;
+    len = (size_t)(mac - subject - 1);
+    if (len == 0 || len > PL_TOKEN_ID_HEX)
+        return false;
+    ret->issued_s = strtoull(text, NULL, 10);
+    memcpy(ret->subject, subject + 1, len);
+    ret->subject[len] = '\0';
+    return true;
+}
+
+static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char given[PL_SESSION_COOKIE_SIZE],
+                            struct pl_principal **ret, struct pl_err *err)
+{
+    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
+    char expected[PL_SESSION_COOKIE_SIZE] = {0};
+    struct session s;
+    int r = PL_EAUTH;
+
+    if (!cookie_parse(given, &s))
+        return refuse(g, req, ENDED, err);
+    r = subject_principal(g, s.subject, &s.secret, &who, err);
+    if (r < 0)
+        return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+    cookie_make(g, &s, expected);
+    if (!pl_secret_eq(given, expected, sizeof expected) ||
+        (uint64_t)(pl_clock_wall_us() / 1000000) >= s.issued_s + PL_SESSION_COOKIE_DAYS * 86400u)
+        return refuse(g, req, ENDED, err);
+    *ret = TAKE_PTR(who);
+    return 0;
+}
+
+/* ---- whom a proxy names ---- */
+
+/* Two of them: one came through the proxy from whoever asks, and nobody knows which. */
+static bool is_repeated(const struct pl_http_request *req, const char *name)
+{
+    size_t n, found = 0;
+    const struct pl_http_pair *headers = pl_http_headers(req, &n);
+
+    for (size_t i = 0; i < n; i++)
+        found += strcasecmp(headers[i].name, name) == 0;
+    return found > 1;
+}
+
+static int proxied_principal(struct pl_guard *g, const struct pl_http_request *req, const char *name, struct pl_principal **ret,
+                             struct pl_err *err)
+{
+    int r;
+
+    if (is_repeated(req, g->proxy_header))
+        return refuse(g, req, "the request names its user twice: the proxy must take the header out of what it is sent", err);
+    r = pl_access_user(g->access, name, ret, err);
+
+    return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
+}
+
+static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
+{
+    char cookie[PL_SESSION_COOKIE_SIZE] = {0};
+    const char *bearer = bearer_of(req), *named = g->proxy_header ? pl_http_header(req, g->proxy_header) : NULL;
+    bool proxy = named && is_proxy(g, pl_http_peer(req));
+
+    if (bearer)
+        return bearer_principal(g, req, bearer, ret, err);
+    if (proxy && g->access)
+        return proxied_principal(g, req, named, ret, err);
+    if (pl_http_cookie(req, PL_SESSION_COOKIE, cookie, sizeof cookie))
+        return cookie_principal(g, req, cookie, ret, err);
+    return refuse(g, req,
+                  named ? "the request carries no token, and its address is none that may name a user"
+                        : "the request carries no token",
+                  err);
+}
+
+/* ---- what it may do ---- */
+
+static const char *param_of(const struct pl_http_request *req, const struct pl_http_route *route, const char *name)
+{
+    char braced[24];
+
+    snprintf(braced, sizeof braced, "{%s}", name);
+    return strstr(route->pattern, braced) ? pl_http_param(req, name) : NULL;
+}
+
+/* What the path names; a stage stands for the repo that it writes. Where body or query name it the handler asks, of all but those who
+ * have no business there whatever they name. */
+static int check_verb(const struct pl_http_request *req, const struct pl_http_route *route, const struct pl_principal *p,
+                      struct pl_err *err)
+{
+    const char *project = param_of(req, route, "project"), *repo = param_of(req, route, "repo");
+    enum pl_verb verb = PL_ACCESS_VERB(route->access);
+    const struct pl_verb_rule *rule = pl_verb_rule(verb);
+
+    if ((route->access & PL_ACCESS_SOMEWHERE) && p->kind != PL_PRINCIPAL_WORKER && !pl_principal_has(p, rule->least))
+        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s has nowhere", rule->name,
+                          pl_role_name(rule->least), p->name);
+    if ((route->access & PL_ACCESS_ASKS) && !(p->kind == PL_PRINCIPAL_WORKER && rule->worker == PL_WORKER_NEVER))
+        return 0;
+    return pl_principal_check(p, verb, project, repo ? repo : param_of(req, route, "stage"), err);
+}
+
+static void drop_principal(void *context)
+{
+    pl_principal_unref(context);
+}
+
+int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err)
+{
+    struct pl_guard *g = guard;
+    struct pl_principal *p;
+    char target[512];
+    int r = check_names(g, req, err);
+    if (r < 0 || (route && PL_ACCESS_VERB(route->access) == PL_VERB_OPEN))
+        return r;
+    r = find_principal(g, req, &p, err);
+    if (r < 0)
+        return r;
+    pl_http_set_context(req, p, drop_principal);
+    r = route ? check_verb(req, route, p, err) : 0;
+    if (r < 0 && g->refused) {
+        snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
+        g->refused(g->refused_self, p, pl_http_peer(req), target);
+    }
+    return r == PL_EFORBIDDEN ? pl_guard_forbid(g, p, r, err) : r;
+}
+
+int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err)
+{
+    const struct pl_principal *p = pl_http_context(req);
+
+    return !p || pl_principal_stands(p, pl_clock_wall_us()) ? 0 : pl_guard_check(req, pl_http_request_route(req), guard, err);
+}
+
+/* ---- login links ---- */
+
+/* A place for one more: a free one, else the oldest of whoever has most. With the lock held. */
+static struct login_code *code_place(struct pl_guard *g, int64_t now)
+{
+    struct login_code *found = NULL;
+    size_t most = 0;
+
+    for (size_t i = 0; i < PL_LOGIN_CODES_MAX; i++) {
+        struct login_code *c = &g->codes[i];
+        size_t n = 0;
+
+        if (c->until_ms <= now)
+            return c;
+        for (size_t k = 0; k < PL_LOGIN_CODES_MAX; k++)
+            n += pl_streq(g->codes[k].user, c->user);
+        if (n > most || (n == most && c->until_ms < found->until_ms)) {
+            most = n;
+            found = c;
+        }
+    }
+    return found;
+}
+
+int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err)
+{
+    uint8_t random[PL_LOGIN_CODE_HEX / 2];
+    int64_t now = pl_clock_mono_ms();
+    struct login_code code = {.until_ms = now + PL_LOGIN_CODE_MS, .subject = DAEMON_SUBJECT};
+
+    if (who->kind != PL_PRINCIPAL_DAEMON && !*who->token)
+        return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "a login link stands on a token, and %s came without one", who->name),
+                           "Whoever a proxy lets in needs none: open the page through it.");
+    if (who->kind != PL_PRINCIPAL_DAEMON)
+        snprintf(code.subject, sizeof code.subject, "%s", who->token);
+    snprintf(code.user, sizeof code.user, "%s", who->name);
+    pl_random_bytes(random, sizeof random);
+    pl_hex_encode(random, sizeof random, out);
+    pl_hash_sha256(out, PL_LOGIN_CODE_HEX, &code.hash);
+    pthread_mutex_lock(&g->lock);
+    *code_place(g, now) = code;
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+/* Spends the code. False: unknown, used, too old. */
+static bool spend(struct pl_guard *g, const char *code, char ret_subject[PL_TOKEN_ID_HEX + 1])
+{
+    int64_t now = pl_clock_mono_ms();
+    struct pl_hash given;
+    bool ok = false;
+
+    pl_hash_sha256(code, strlen(code), &given);
+    pthread_mutex_lock(&g->lock);
+    for (size_t i = 0; i < PL_LOGIN_CODES_MAX; i++) {
+        struct login_code *c = &g->codes[i];
+
+        if (c->until_ms <= now || !pl_secret_eq(c->hash.b, given.b, PL_HASH_BYTES))
+            continue;
+        c->until_ms = 0;
+        memcpy(ret_subject, c->subject, sizeof c->subject);
+        ok = true;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return ok;
+}
+
+int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
+                   char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_principal **ret, struct pl_err *err)
+{
+    struct session s = {.issued_s = (uint64_t)(pl_clock_wall_us() / 1000000)};
+    int r;
+
+    if (!spend(g, code, s.subject)) {
+        if (g->refused)
+            g->refused(g->refused_self, NULL, pl_http_peer(req), "login by a link");
+        r = refuse(g, req, "this login link was used already, or is older than five minutes", err);
+        return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open for a new one.") : r;
+    }
+    r = subject_principal(g, s.subject, &s.secret, ret, err);
+    if (r == 0)
+        cookie_make(g, &s, ret_cookie);
+    return r;
+}

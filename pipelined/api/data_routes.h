@@ -1,7 +1,0 @@
-/* data_routes: routes on projects, repos, branches, commits, files and packs. */
-#pragma once
-
-#include "pipelined/api/api.h"
-
-/* For pl_api_config.tables. */
-extern const struct pl_api_tables pl_api_data_routes;

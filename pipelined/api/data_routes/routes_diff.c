@@ -1,0 +1,167 @@
+/* What differs between two commits. There may be ten thousand changes in an answer: it is written as text, without a tree of JSON. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/api/data_routes/commit_view.h"
+#include "storage/tree/content_id.h"
+#include "storage/tree/tree_diff.h"
+
+#include <stdio.h>
+
+struct diff {
+    const struct pl_api_page *page;
+    const char *path; /* a directory or a file: changes of it and below it */
+    size_t path_len, after_len;
+    struct pl_buf out;
+    struct pl_effort effort;
+    size_t n;
+    char last[PL_PATH_MAX_BYTES + 1];
+};
+
+/* A path as JSON: it has no control characters and is UTF-8. */
+static int add_path(struct pl_buf *out, const char *path, size_t len, struct pl_err *err)
+{
+    int r = pl_buf_reserve(out, 2 * len + 2, err);
+    uint8_t *p = r == 0 ? out->data + out->len : NULL;
+
+    if (r < 0)
+        return r;
+    *p++ = '"';
+    for (size_t i = 0; i < len; i++) {
+        if (path[i] == '"' || path[i] == '\\')
+            *p++ = '\\';
+        *p++ = (uint8_t)path[i];
+    }
+    *p++ = '"';
+    out->len = (size_t)(p - out->data);
+    return 0;
+}
+
+static int add_text(struct pl_buf *out, const char *text, struct pl_err *err)
+{
+    return pl_buf_add_str(out, text, err);
+}
+
+/* ,"old":{"kind":"file","size":12,"id":"…"} */
+static int add_side(struct pl_buf *out, const char *name, const struct pl_entry *entry, struct pl_err *err)
+{
+    char text[192], hex[PL_HASH_HEX + 1] = "";
+    struct pl_hash id;
+    int n;
+
+    if (entry->kind != PL_KIND_DIR && pl_content_id_file(entry, &id, NULL) == 0)
+        pl_hash_hex(&id, hex);
+    n = snprintf(text, sizeof text, ",\"%s\":{\"kind\":\"%s\",\"size\":%llu,\"id\":\"%s\"}", name, pl_api_kind_name(entry->kind),
+                 (unsigned long long)entry->size, hex);
+    return pl_buf_add(out, text, (size_t)n, err);
+}
+
+/* 1 when the page is full. */
+static int add_change(void *self, const struct pl_tree_change *change, struct pl_err *err)
+{
+    struct diff *d = self;
+    const char *what = !change->old_entry ? "added" : !change->new_entry ? "removed" : "changed";
+    int r = pl_effort_add(&d->effort, 1, err);
+
+    if (r < 0)
+        return r;
+    if (d->path_len && change->path_len > d->path_len && change->path[d->path_len] != '/')
+        return 0; /* "ab" beside "a" */
+    if (d->page->after && pl_key_cmp(change->path, change->path_len, d->page->after, d->after_len) <= 0)
+        return 0;
+    if (d->n == d->page->limit)
+        return 1;
+    r = add_text(&d->out, d->n++ ? ",{\"path\":" : "{\"path\":", err);
+    r = r < 0 ? r : add_path(&d->out, change->path, change->path_len, err);
+    r = r < 0 ? r : add_text(&d->out, ",\"change\":\"", err);
+    r = r < 0 ? r : add_text(&d->out, what, err);
+    r = r < 0 ? r : add_text(&d->out, "\"", err);
+    r = r < 0 || !change->old_entry ? r : add_side(&d->out, "old", change->old_entry, err);
+    r = r < 0 || !change->new_entry ? r : add_side(&d->out, "new", change->new_entry, err);
+    memcpy(d->last, change->path, change->path_len + 1);
+    return r < 0 ? r : add_text(&d->out, "}", err);
+}
+
+/* Both commits; without `from` it is the parent of the other, or nothing. */
+static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *from_view,
+                        struct pl_api_view *to_view, struct pl_err *err)
+{
+    const char *from = pl_http_query(req, "from"), *to = pl_http_query(req, "to");
+    int r = pl_api_view_init(a, req, to ? to : "", to_view, err);
+
+    if (r < 0)
+        return pl_err_field(err, r, "to");
+    if (!from || !*from)
+        from = to_view->commit.parent;
+    r = *from ? pl_api_view_init(a, req, from, from_view, err) : 0;
+    return r < 0 ? pl_err_field(err, r, "from") : 0;
+}
+
+/* Nodes of either side: two open commits have some of their own. */
+static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+{
+    const struct pl_api_view *const *views = self;
+    int r = views[0]->source.get(views[0]->source.self, id, ret, err);
+
+    if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open) /* what the store lacks may be the other's own */
+        return r;
+    pl_buf_clear(ret);
+    return views[1]->source.get(views[1]->source.self, id, ret, err);
+}
+
+/* The end of the document; `more`: from `last` on. */
+static int add_end(struct diff *d, const struct pl_api_view *from, const struct pl_api_view *to, bool more, struct pl_err *err)
+{
+    int r = add_text(&d->out, "]", err);
+
+    if (r == 0 && more) {
+        r = add_text(&d->out, ",\"next\":", err);
+        r = r < 0 ? r : add_path(&d->out, d->last, strlen(d->last), err);
+    }
+    return r < 0 ? r : pl_buf_addf(&d->out, err, ",\"from\":\"%s\",\"to\":\"%s\"}\n", from->commit.run, to->commit.run);
+}
+
+static int write_diff(struct pl_api *a, const struct pl_http_request *req, struct pl_buf *ret, struct pl_err *err)
+{
+    _cleanup_(pl_api_view_finish) struct pl_api_view from = {0}, to = {0};
+    char path[PL_PATH_MAX_BYTES + 1];
+    const struct pl_api_view *views[] = {&to, &from};
+    struct pl_node_source source = {(void *)views, get_of_either};
+    struct pl_api_page page;
+    struct diff d = {.page = &page, .path = path, .effort = pl_turns_effort(req), .out = {.max = (size_t)64 << 20}};
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
+    r = r < 0 ? r : diff_commits(a, req, &from, &to, err);
+    r = r < 0 ? r : add_text(&d.out, "{\"changes\":[", err);
+    if (r < 0)
+        return r;
+    d.path_len = strlen(path);
+    d.after_len = page.after ? strlen(page.after) : 0;
+    r = pl_tree_diff(&source, &from.commit.root, &to.commit.root, path, d.path_len, add_change, &d, err);
+    r = r < 0 ? r : add_end(&d, &from, &to, r > 0, err);
+    *ret = d.out;
+    return r;
+}
+
+static void diff_files(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    struct pl_err err = {0};
+
+    if (write_diff(a, req, &out, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else
+        pl_http_reply_buf(req, 200, "application/json", &out);
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/api/v1/repos/{project}/{repo}/diff", .raw = diff_files, .costly = true, .verb = PL_VERB_READ,
+     .summary = "What changed below path from one commit to the other; without from, since the parent of to.",
+     .query = "from to path after limit:integer", .reply = "Changes"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"Side", "kind:string size:integer id:string"},
+    {"Change", "path:string change:string old:Side? new:Side?"},
+    {"Changes", "changes:Change[] from:string to:string next:string?"},
+};
+PL_API_TABLE(diff, routes, schemas);

@@ -1,0 +1,151 @@
+/* Files of a commit: their bytes, their lists; and one file put by itself. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/data_routes/upload_request.h"
+#include "pipelined/api/transfer/download.h"
+#include "pipelined/api/transfer/tree_listing.h"
+#include "storage/tree/content_id.h"
+
+#include <stdio.h>
+
+const char *pl_api_kind_name(uint8_t kind)
+{
+    static const char *const names[] = {
+        [PL_KIND_FILE] = "file", [PL_KIND_EXEC] = "exec", [PL_KIND_LINK] = "link", [PL_KIND_DIR] = "dir"};
+
+    return kind < PL_ARRAY_SIZE(names) && names[kind] ? names[kind] : "";
+}
+
+static json_t *content_json(const struct pl_entry *entry)
+{
+    struct pl_hash id = {0};
+
+    if (entry->kind == PL_KIND_DIR || pl_content_id_file(entry, &id, NULL) < 0)
+        return json_string("");
+    return pl_api_hash_json(&id);
+}
+
+/* ---- bytes ---- */
+
+/* Whether there is a directory of this name. */
+static int is_directory(const struct pl_node_source *source, const struct pl_hash *root, const char *path, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    char below[PL_PATH_MAX_BYTES + 2];
+    int len = snprintf(below, sizeof below, "%s/", path);
+    struct pl_tree_item item;
+    int r = pl_tree_cursor_create(source, root, below, (size_t)len, &c, err);
+
+    return r < 0 ? r : pl_tree_cursor_next(c, &item, err);
+}
+
+static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *v, struct pl_entry *ret,
+                     struct pl_err *err)
+{
+    char path[PL_PATH_MAX_BYTES + 1];
+    size_t len;
+    int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
+
+    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), v, err);
+    if (r < 0)
+        return r;
+    len = strlen(path);
+    r = len ? pl_tree_get(&v->source, &v->commit.root, path, len, ret, err) : PL_ENOTFOUND;
+    if (r == 0)
+        return ret->kind == PL_KIND_DIR ? pl_err_set(err, PL_EINVAL, "/%s is an empty directory", path) : 0;
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = len ? is_directory(&v->source, &v->commit.root, path, err) : 1;
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s has no /%s", v->commit.run, pl_http_param(req, "repo"), path);
+    pl_err_set(err, PL_EINVAL, "/%s is a directory", path);
+    return pl_err_hint(err, PL_EINVAL, "List it, or get it with -r.");
+}
+
+static void drop_open(void *owner)
+{
+    pl_open_unref(owner);
+}
+
+static void get_file(struct pl_api *a, struct pl_http_request *req)
+{
+    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
+    struct pl_download_from from = {0};
+    struct pl_entry entry;
+    struct pl_err err = {0};
+
+    if (find_file(a, req, &v, &entry, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind)); /* the bytes of a link are its target */
+    if (v.open)
+        from = (struct pl_download_from){pl_open_reader(v.open), pl_open_ref(v.open), drop_open};
+    else
+        from.reader = pl_store_chunk_reader(v.store);
+    pl_download_reply(req, &from, &entry);
+}
+
+/* ---- list ---- */
+
+static int add_item(void *self, const struct pl_listing_item *item, struct pl_err *err)
+{
+    bool dir = item->entry.kind == PL_KIND_DIR;
+    json_t *o = json_pack("{s:s, s:s, s:I, s:o}", "path", item->path, "kind", pl_api_kind_name(item->entry.kind), "size",
+                          (json_int_t)(dir ? item->stats.bytes : item->entry.size), "id", content_json(&item->entry));
+
+    if (dir && o)
+        json_object_set_new(o, "files", json_integer((json_int_t)item->stats.files));
+    return json_array_append_new(self, o) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2];
+    const char *pattern = pl_http_query(req, "glob");
+    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
+    struct pl_listing l = {
+        .source = &v.source, .base = path, .recursive = pl_http_query_flag(req, "recursive"), .item = add_item, .self = items};
+    struct pl_api_page page;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
+    r = r < 0 || !pattern ? r : pl_glob_compile(pattern, &glob, err);
+    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), &v, err);
+    if (r < 0)
+        return r;
+    l.root = v.commit.root;
+    l.glob = glob;
+    l.after = page.after;
+    l.limit = page.limit;
+    r = pl_listing_read(&l, next, err);
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("files", TAKE_PTR(items), r > 0 ? next : NULL);
+    json_object_set_new(*ret, "commit", json_string(v.commit.run));
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = pl_upload_file_to_branch,
+     .body = PL_BODY_STREAM, .verb = PL_VERB_WRITE,
+     .summary = "Puts one file onto the branch's head and commits; where the repo has a commit_window and no base is named, into "
+                "the commit that gathers there.",
+     .query = "base message author exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
+    {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file, .verb = PL_VERB_READ,
+     .summary = "The bytes of a file, or of it what Range asks for; those of a link are its target.",
+     .reply = "application/octet-stream"},
+    {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files, .costly = true, .verb = PL_VERB_READ,
+     .summary = "Lists one level below path, or all (recursive), or what a glob over whole paths matches.",
+     .query = "path glob recursive:boolean after limit:integer", .reply = "Files"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"File", "path:string kind:string size:integer id:string files:integer?"},
+    {"Files", "files:File[] commit:string next:string?"},
+};
+PL_API_TABLE(files, routes, schemas);

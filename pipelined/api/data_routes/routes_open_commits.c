@@ -1,0 +1,162 @@
+/* Open commits: started, listed, put into, finished. They are read like any other, by their id, and deleted like one. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/data_routes/upload_request.h"
+#include "pipelined/api/transfer/branch_push.h"
+#include "storage/tree_edit/tree_ops.h"
+
+#include <stdio.h>
+
+/* Reads the open commits, as DIR/open has them. */
+static int open_commits(struct pl_api *a, struct pl_err *err)
+{
+    _cleanup_free_ char *dir = NULL;
+    struct pl_opens_config config = {.db = a->config.db,
+                                     .heads = a->services.heads,
+                                     .stores = a->config.stores,
+                                     .pool = a->config.pool,
+                                     .finished = a->services.run_created,
+                                     .self = a->services.engine};
+
+    if (asprintf(&dir, "%s/open", a->config.data_dir) < 0) {
+        dir = NULL;
+        return pl_err_nomem(err);
+    }
+    config.dir = dir;
+    return pl_opens_open(&config, &a->services.opens, err);
+}
+
+static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    struct pl_open_args args = {.project = pl_http_param(req, "project"),
+                                .repo = pl_http_param(req, "repo"),
+                                .branch = pl_http_param(req, "branch"),
+                                .message = "",
+                                .author = ""};
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
+
+    r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
+    r = r < 0 ? r : pl_opens_start(a->services.opens, &args, &c, err);
+    r = r < 0 ? r : pl_api_open_json(c, false, ret, err);
+    return r < 0 ? r : 201;
+}
+
+static int add_one(void *self, struct pl_open *c)
+{
+    json_t *o;
+    int r = pl_api_open_json(c, false, &o, NULL);
+
+    return r < 0 ? r : json_array_append_new(self, o) < 0 ? PL_ENOMEM : 0;
+}
+
+static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    int r = pl_api_may_push(&a->services, req, NULL, err);
+
+    if (r == PL_EOUTPUT) /* an output repo has none */
+        r = 0;
+    r = r < 0 ? r : pl_opens_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
+    if (r == PL_ENOMEM)
+        return pl_err_nomem(err);
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("commits", TAKE_PTR(items), NULL);
+    return 0;
+}
+
+/* What is open no more was finished by an answer that was lost, or by another: of a commit it is what was made. */
+static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo"), *id = pl_http_param(req, "commit");
+    struct pl_push_result result = {.changed = true};
+    struct pl_commit_row row;
+    struct pl_open_end end;
+
+    if (pl_db_commit_named(rd.conn, project, repo, id, &row, NULL) == 0 && strncmp(row.run, id, strlen(id)) == 0) {
+        memcpy(result.commit, row.run, sizeof row.run);
+        result.root = row.root;
+        result.files = row.files;
+        result.bytes = row.bytes;
+        *ret = pl_api_pushed_json(project, repo, row.branch, &result, 0);
+        return 200;
+    }
+    if (pl_open_end_find(rd.conn, project, repo, id, &end, NULL) < 0)
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, id);
+    if (!end.unchanged)
+        return pl_err_set(err, PL_ENOTFOUND, "%s", end.reason);
+    result = (struct pl_push_result){0};
+    memcpy(result.commit, end.head, sizeof end.head);
+    if (*end.head && pl_db_commit_named(rd.conn, project, repo, end.head, &row, NULL) == 0) {
+        result.root = row.root;
+        result.files = row.files;
+        result.bytes = row.bytes;
+    }
+    *ret = pl_api_pushed_json(project, repo, end.branch, &result, 0);
+    return 200;
+}
+
+static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    const char *message = "";
+    struct pl_push_result result;
+    int r = pl_api_body(req, &body, err, "{s?:s}", "message", &message);
+
+    r = r < 0 ? r
+              : pl_opens_find(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                              pl_http_param(req, "commit"), true, &c, err);
+    if (r == PL_ENOTFOUND)
+        return finished_before(a, req, ret, err);
+    r = r < 0 ? r : pl_open_finish(c, message, &result, err);
+    if (r < 0)
+        return r;
+    *ret = pl_api_pushed_json(pl_open_head(c)->project, pl_open_head(c)->repo, pl_open_head(c)->branch, &result, 0);
+    return result.changed ? 201 : 200;
+}
+
+static int flush_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    (void)ret;
+    return pl_opens_flush(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                          pl_http_param(req, "branch"), err);
+}
+
+static const struct pl_api_route routes[] = {
+    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/open", start_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary = "Starts a commit on the branch's head: files are put into it until it is finished.", .request = "NewOpen",
+     .reply = "OpenCommit"},
+    {"GET", "/api/v1/repos/{project}/{repo}/open", list_open, .verb = PL_VERB_READ,
+     .summary = "Lists the open commits of a repo, the oldest first.", .reply = "OpenCommits"},
+    {"PUT", "/api/v1/repos/{project}/{repo}/open/{commit}/files/{path...}", .raw = pl_upload_file_to_open, .body = PL_BODY_STREAM,
+     .verb = PL_VERB_WRITE,
+     .summary = "Puts one file into an open commit, named by its id, the start of it, or its branch; answered when it survives a "
+                "crash.",
+     .query = "exec:boolean message", .request = "application/octet-stream", .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/ops", .raw = pl_upload_ops_to_open, .body = PL_BODY_STREAM,
+     .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
+     .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.",
+     .query = "session message", .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary =
+         "Makes an open commit a commit with its run; refused when others changed its paths since it was started. Of one that "
+         "was finished before: what came of it.",
+     .request = "FinishOpen", .reply = "Pushed"},
+    {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/flush", flush_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary = "Finishes what gathers on the branch, if anything: then its head has all that was answered before.",
+     .reply = "Nothing"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"NewOpen", "message:string? author:string?"},
+    {"FinishOpen", "message:string?"},
+    {"OpenCommit", "id:string project:string repo:string branch:string parent:string state:string message:string author:string"
+                   " created_us:integer operations:integer gathers:boolean blocked:string"
+                   " blocked_us:integer set_aside:boolean"},
+    {"OpenCommits", "commits:OpenCommit[] next:string?"},
+};
+PL_API_TABLE_OPENED(open, routes, schemas, open_commits);

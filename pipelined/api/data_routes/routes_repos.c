@@ -1,0 +1,369 @@
+/* Projects and their repos. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/db/tx/repo_tx.h"
+#include "storage/base/clock.h"
+
+#include <stdio.h>
+
+/* ---- projects ---- */
+
+#define PROJECT_SELECT "SELECT name, created_us, json_extract(options, '$.network') IS NOT 0 FROM project"
+
+static json_t *project_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:I, s:b}", "name", pl_col_text(rows, 0), "created_us", (json_int_t)pl_col_int(rows, 1), "network",
+                     (int)pl_col_int(rows, 2));
+}
+
+static int read_project(struct pl_api *a, const char *name, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, PROJECT_SELECT " WHERE name = ?", "s", name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "project \"%s\" was deleted just now", name);
+    *ret = project_json(&rows);
+    return 0;
+}
+
+static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    char last[PL_NAME_MAX_BYTES + 1] = "";
+    struct pl_api_page page;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows, PROJECT_SELECT " WHERE name > ? AND readable(name, NULL) ORDER BY name LIMIT ?",
+                             "si", page.after ? page.after : "", (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
+        json_array_append_new(items, project_json(&rows));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("projects", TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+/* One that there was may have left secrets, or somebody has them ready: whose they shall be is said, or they go first. "default" is there, made or
+ * not. */
+static int check_secrets(struct pl_api *a, const char *project, struct pl_err *err)
+{
+    const struct pl_secret_op none = {.what = PL_SECRET_NONE, .project = project};
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = pl_api_project(rd.conn, project, NULL);
+    }
+    return r == PL_ENOTFOUND ? a->config.engine->secrets(a->config.engine_self, &none, NULL, err) : 0;
+}
+
+/* "network" of a request, -1 where it does not say. */
+static int read_network(const struct pl_api *a, int network, struct pl_repo_args *args, struct pl_err *err)
+{
+    args->set_network = network >= 0;
+    args->network_off = network == 0;
+    if (!args->network_off || !a->config.no_sandbox)
+        return 0;
+    return pl_err_field(
+        err,
+        pl_err_set(err, PL_EINVAL,
+                   "network: false of project \"%s\" would not be kept: this daemon runs stages without a sandbox "
+                   "(--sandbox none), and the network cannot be taken away from them; use bubblewrap",
+                   args->name),
+        "network");
+}
+
+static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {0};
+    int exist_ok = 0, with_secrets = 0, network = -1;
+    int r = pl_api_body(req, &body, err, "{s:s, s?:b, s?:b, s?:b}", "name", &args.name, "exist_ok", &exist_ok, "with_secrets",
+                        &with_secrets, "network", &network);
+
+    args.exist_ok = exist_ok;
+    r = r < 0 ? r : read_network(a, network, &args, err);
+    if (r < 0)
+        return r;
+    pthread_rwlock_wrlock(&a->secrets);
+    r = with_secrets ? 0 : check_secrets(a, args.name, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_create, &args, err);
+    pthread_rwlock_unlock(&a->secrets);
+    if (r < 0)
+        return r;
+    if (args.changed && args.set_network) /* it may have been there */
+        a->config.engine->network_changed(a->config.engine_self, args.name);
+    *ret = json_pack("{s:s}", "name", args.name);
+    return args.changed ? 201 : 200;
+}
+
+static int update_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.name = pl_http_param(req, "project")};
+    char target[PL_NAME_MAX_BYTES + 32];
+    int network = -1;
+    int r = pl_api_body(req, &body, err, "{s:b}", "network", &network);
+
+    r = r < 0 ? r : read_network(a, network, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_update, &args, err);
+    if (r < 0)
+        return r;
+    a->config.engine->network_changed(a->config.engine_self, args.name);
+    if (args.changed) {
+        snprintf(target, sizeof target, "%s network %s", args.name, network ? "on" : "off");
+        pl_api_audit(a->services.audit, req, pl_http_context(req), "update project", target);
+    }
+    return read_project(a, args.name, ret, err);
+}
+
+/* Its secrets go first: they are not the next one's of that name, whatever ends the daemon in between. Both may be done again. */
+static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay, struct pl_err *err)
+{
+    const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = name};
+    struct pl_repo_args args = {.name = name, .look = true};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+
+    r = r < 0 ? r : a->config.engine->secrets(a->config.engine_self, &secrets, ret_stay, err);
+    if (r < 0)
+        return r;
+    args.look = false;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
+    return r < 0 ? pl_err_wrap(err, r, "its secrets are removed, the project is not") : 0;
+}
+
+static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    json_t *stay = NULL;
+    int r;
+
+    pthread_rwlock_wrlock(&a->secrets);
+    r = remove_project(a, pl_http_param(req, "project"), &stay, err);
+    pthread_rwlock_unlock(&a->secrets);
+    if (r < 0) {
+        json_decref(stay);
+        return r;
+    }
+    *ret = json_pack("{s:o}", "warnings", stay ? stay : json_array());
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+/* ---- repos ---- */
+
+/* The newest of the branches' heads stands for the repo. */
+#define REPO_SELECT                                                                                                              \
+    "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
+    " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
+    " coalesce(json_extract(r.options, '$.keep'), '{}')"                                                                         \
+    " FROM repo r"                                                                                                               \
+    " LEFT JOIN commit_ c ON c.id = (SELECT max(head) FROM branch WHERE repo = r.id)"
+
+static json_t *repo_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:o}", "project", pl_col_text(rows, 0), "name",
+                     pl_col_text(rows, 1), "kind", pl_col_text(rows, 2), "description", pl_col_text(rows, 3), "created_us",
+                     (json_int_t)pl_col_int(rows, 4), "commit", pl_col_text(rows, 5), "branch", pl_col_text(rows, 6), "files",
+                     (json_int_t)pl_col_int(rows, 7), "bytes", (json_int_t)pl_col_int(rows, 8), "commit_window_ms",
+                     (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep", pl_col_json(rows, 11));
+}
+
+/* "project/name" of the last repo of the page before. */
+struct place {
+    char project[PL_NAME_MAX_BYTES + 1];
+    const char *name;
+};
+
+static int read_place(const char *after, struct place *ret, struct pl_err *err)
+{
+    const char *slash = after ? strchr(after, '/') : NULL;
+
+    *ret = (struct place){.name = ""};
+    if (!after)
+        return 0;
+    if (!slash || slash - after > PL_NAME_MAX_BYTES)
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL, "\"%.120s\" is no place in this list: give the \"next\" of a page", after),
+                            "after");
+    snprintf(ret->project, sizeof ret->project, "%.*s", (int)(slash - after), after);
+    ret->name = slash + 1;
+    return 0;
+}
+
+static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    const char *project = pl_http_query(req, "project");
+    char last[2 * PL_NAME_MAX_BYTES + 2] = "";
+    struct pl_api_page page;
+    struct place place;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_SURVEY, project, NULL, err);
+    r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
+    r = r < 0 ? r : read_place(page.after, &place, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             REPO_SELECT " WHERE (?1 IS NULL OR r.project = ?1) AND (r.project, r.name) > (?2, ?3)"
+                                         " AND readable(r.project, r.name)"
+                                         " ORDER BY r.project, r.name LIMIT ?4",
+                             "sssi", project, place.project, place.name, (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s/%s", pl_col_text(&rows, 0), pl_col_text(&rows, 1));
+        json_array_append_new(items, repo_json(&rows));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("repos", TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+static int read_repo(struct pl_api *a, const char *project, const char *name, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(rd.conn, project, name, &row, err); /* says what may have been meant */
+
+    r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted just now", name);
+    *ret = repo_json(&rows);
+    return 0;
+}
+
+/* "commit_window" as a duration. */
+static int read_window(const char *text, struct pl_repo_args *args, struct pl_err *err)
+{
+    int r = text ? pl_duration_parse(text, &args->commit_window_ms, err) : 0;
+
+    args->set_window = text;
+    return r < 0 ? pl_err_field(err, r, "commit_window") : 0;
+}
+
+/* "keep" as an object. */
+static int read_keep(const json_t *object, struct pl_keep *keep, struct pl_repo_args *args, struct pl_err *err)
+{
+    int r = object ? pl_keep_read(object, keep, err) : 0;
+
+    args->keep = object ? keep : NULL;
+    return r;
+}
+
+static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.project = "default", .description = ""};
+    const char *window = NULL;
+    json_t *rule = NULL;
+    struct pl_keep keep;
+    int exist_ok = 0;
+    int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b, s?:s, s?:s, s?:o}", "project", &args.project, "name",
+                        &args.name, "description", &args.description, "exist_ok", &exist_ok, "commit_window", &window, "durable",
+                        &args.durable, "keep", &rule);
+
+    r = r < 0 ? r : read_window(window, &args, err);
+    r = r < 0 ? r : read_keep(rule, &keep, &args, err);
+    r = r < 0 ? r : pl_name_check("project", args.project, err);
+    r = r < 0 ? r : pl_api_may(req, PL_VERB_DEFINE, args.project, NULL, err);
+    if (r < 0)
+        return r;
+    args.exist_ok = exist_ok;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_create, &args, err);
+    r = r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+    return r < 0 ? r : args.changed ? 201 : 200;
+}
+
+static int inspect_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return read_repo(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), ret, err);
+}
+
+static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_repo_args args = {.project = pl_http_param(req, "project"), .name = pl_http_param(req, "repo")};
+    const char *window = NULL;
+    json_t *rule = NULL;
+    struct pl_keep keep;
+    int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:s, s?:o}", "description", &args.description, "commit_window", &window,
+                        "durable", &args.durable, "keep", &rule);
+
+    r = r < 0 ? r : read_window(window, &args, err);
+    r = r < 0 ? r : read_keep(rule, &keep, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_update, &args, err);
+    return r < 0 ? r : read_repo(a, args.project, args.name, ret, err);
+}
+
+static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_repo_args args = {.project = pl_http_param(req, "project"),
+                                .name = pl_http_param(req, "repo"),
+                                .force = pl_http_query_flag(req, "force")};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+
+    (void)ret;
+    if (r < 0)
+        return r;
+    pl_opens_drop_repo(a->services.opens, args.project, args.name, args.id);
+    if (a->config.repo_deleted)
+        a->config.repo_deleted(a->config.gateway_self, args.id);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LOOK, .summary = "Lists projects by name.",
+     .query = "after limit:integer", .reply = "Projects"},
+    {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
+     .summary = "Creates a project; over secrets that are there for one of its name only `with_secrets`.",
+     .request = "NewProject", .reply = "ProjectName"},
+    {"PATCH", "/api/v1/projects/{project}", update_project, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_GOVERN,
+     .summary =
+         "Sets what a project's stages may: without `network` none has one from its next worker on, whatever its spec says, and "
+         "workers that have one get nothing more.",
+     .request = "ProjectChange", .reply = "Project"},
+    {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_GOVERN,
+     .summary = "Deletes a project that has no repos and pipelines, with its secrets; `warnings` tell of those that stay.",
+     .reply = "ProjectDeleted"},
+    {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LOOK,
+     .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
+     .query = "project after limit:integer", .reply = "Repos"},
+    {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
+     .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
+    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Tells about a repo.",
+     .reply = "Repo"},
+    {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
+     .summary = "Sets description and options of a repo; what is not named stays.", .request = "RepoChange", .reply = "Repo"},
+    {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
+     .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
+     .query = "force:boolean", .reply = "Nothing"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"Nothing", ""},
+    {"Project", "name:string created_us:integer network:boolean"},
+    {"ProjectChange", "network:boolean"},
+    {"ProjectName", "name:string"},
+    {"Projects", "projects:Project[] next:string?"},
+    {"NewProject", "name:string exist_ok:boolean? with_secrets:boolean? network:boolean?"},
+    {"ProjectDeleted", "warnings:string[]"},
+    {"Repo",
+     "project:string name:string kind:string description:string created_us:integer commit:string branch:string files:integer"
+     " bytes:integer commit_window_ms:integer durable:string keep:Keep"},
+    {"Keep", "commits:integer? days:integer? results:integer? logs:integer?"},
+    {"Repos", "repos:Repo[] next:string?"},
+    {"NewRepo",
+     "project:string? name:string description:string? exist_ok:boolean? commit_window:string? durable:string? keep:Keep?"},
+    {"RepoChange", "description:string? commit_window:string? durable:string? keep:Keep?"},
+};
+PL_API_TABLE(repos, routes, schemas);

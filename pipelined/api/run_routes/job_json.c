@@ -1,0 +1,139 @@
+#include "pipelined/api/run_routes/job_json.h"
+
+#include <stdio.h>
+
+json_t *pl_run_row_json(const struct pl_rows *rows)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "id", pl_col_text(rows, 0), "state", pl_col_text(rows, 1), "reason",
+                     pl_col_text(rows, 2), "message", pl_col_text(rows, 3), "cause", pl_col_text(rows, 4), "created_us",
+                     (json_int_t)pl_col_int(rows, 5), "finished_us", pl_api_time_or_null(pl_col_int(rows, 6)));
+}
+
+static int64_t num(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static json_t *datums_json(const json_t *counts)
+{
+    json_t *out =
+        json_pack("{s:I, s:I, s:I, s:I}", "total", (json_int_t)num(counts, "total"), "reused", (json_int_t)num(counts, "reused"),
+                  "done", (json_int_t)num(counts, "done"), "failed", (json_int_t)num(counts, "failed"));
+
+    if (num(counts, "recovered"))
+        json_object_set_new(out, "recovered", json_integer(num(counts, "recovered")));
+    return out;
+}
+
+/* What its GPUs did; null of a job on CPUs. What no driver's library told is null, never 0. */
+static json_t *gpu_json(const json_t *ms)
+{
+    const bool measured = num(ms, "gpu_measured") > 0;
+    json_t *out;
+
+    if (num(ms, "gpus") == 0)
+        return json_null();
+    out = json_pack("{s:I, s:I, s:I}", "held_ms", (json_int_t)num(ms, "gpu"), "waiting_ms", (json_int_t)num(ms, "gpu_wait"),
+                    "measured_ms", (json_int_t)num(ms, "gpu_measured"));
+    json_object_set_new(out, "used_ms", measured ? json_integer(num(ms, "gpu_used")) : json_null());
+    json_object_set_new(out, "mem_peak", num(ms, "gpu_mem_peak") > 0 ? json_integer(num(ms, "gpu_mem_peak")) : json_null());
+    return out;
+}
+
+/* What its commands ran on; before the first has, what the stage asks for; null: that may be either, or none will. */
+static const char *device_of(const struct pl_rows *rows, const json_t *counts, const json_t *ms)
+{
+    _cleanup_(json_decrefp) json_t *asked = pl_col_json(rows, 20);
+
+    if (num(ms, "gpus") > 0)
+        return "gpu";
+    if (num(counts, "attempts") > 0 || !json_is_object(asked))
+        return "cpu";
+    return pl_col_int(rows, 18) == 0 && !json_is_false(json_object_get(asked, "required")) ? "gpu" : NULL;
+}
+
+json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
+{
+    _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
+    struct pl_hash code = pl_col_hash(rows, 10);
+    json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null(); /* none: the pipeline was deleted */
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s?, s:s, s:I, s:o, s:o}", "run",
+                            pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",
+                            pl_col_text(rows, 4), "version", version, "state", pl_col_text(rows, 6), "reason",
+                            pl_col_text(rows, 7), "warnings", pl_col_json(rows, 12), "datums", datums_json(counts), "ms", ms,
+                            "bytes", pl_col_json(rows, 15), "device", device_of(rows, counts, ms), "output", pl_col_text(rows, 9),
+                            "created_us", (json_int_t)pl_col_int(rows, 16), "started_us",
+                            pl_api_time_or_null(pl_col_int(rows, 17)), "finished_us", pl_api_time_or_null(pl_col_int(rows, 18)));
+
+    json_object_set_new(out, "gpu", gpu_json(ms));
+    json_object_set_new(out, "mem_peak", num(ms, "max_rss_kb") > 0 ? json_integer(num(ms, "max_rss_kb") * 1024) : json_null());
+    if (*pl_col_text(rows, 19))
+        json_object_set_new(out, "as", json_string(pl_col_text(rows, 19)));
+    if (whole) {
+        json_object_set_new(out, "base", json_string(pl_col_text(rows, 8)));
+        json_object_set_new(out, "code", pl_api_hash_json(&code));
+        json_object_set_new(out, "inputs", pl_col_json(rows, 11));
+        json_object_set_new(out, "attempts", json_integer(num(counts, "attempts")));
+        if (json_object_get(counts, "planned"))
+            json_object_set_new(out, "planned", json_integer(num(counts, "planned")));
+    }
+    return out;
+}
+
+void pl_job_add_live(struct pl_api *a, json_t *job)
+{
+    static const char *const figures[] = {"waiting", "leased", "workers"};
+    _cleanup_(json_decrefp) json_t *live = NULL;
+    json_t *datums = json_object_get(job, "datums");
+
+    if (!job || !json_is_null(json_object_get(job, "finished_us")))
+        return;
+    live = a->config.engine->job_live(a->config.engine_self, json_string_value(json_object_get(job, "run")),
+                                      json_string_value(json_object_get(job, "project")),
+                                      json_string_value(json_object_get(job, "stage")));
+    for (size_t i = 0; live && i < PL_ARRAY_SIZE(figures); i++)
+        json_object_set(datums, figures[i], json_object_get(live, figures[i]));
+    if (json_object_get(live, "device"))
+        json_object_set(job, "device", json_object_get(live, "device"));
+}
+
+void pl_jobs_add_live(struct pl_api *a, json_t *jobs)
+{
+    json_t *job;
+    size_t i;
+
+    json_array_foreach(jobs, i, job) pl_job_add_live(a, job);
+}
+
+int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
+                    char ret_run[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char found[PL_ID_HEX + 1];
+    int64_t id;
+    int r = *run ? pl_db_run_text_check(run, err) : 0;
+
+    r = r < 0 ? r
+              : pl_sql_query(
+                    c, err, &rows,
+                    *run ? "SELECT id, run FROM job WHERE +project = ?1 AND +stage = ?2 AND run >= ?3 AND run < ?3 || 'g' LIMIT 2"
+                         : "SELECT id, run FROM job WHERE project = ?1 AND stage = ?2 ORDER BY id DESC LIMIT 1",
+                    *run ? "sss" : "ss", project, stage, run);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r < 0)
+        return r;
+    if (r == 0 && *run)
+        return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job in run %s", stage, project, run);
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job", stage, project);
+    id = pl_col_int(&rows, 0);
+    snprintf(found, sizeof found, "%s", pl_col_text(&rows, 1));
+    r = pl_sql_next(c, &rows, err);
+    if (r > 0)
+        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several run ids: give more digits", run);
+    if (r < 0)
+        return r;
+    *ret_id = id;
+    strcpy(ret_run, found);
+    return 0;
+}

@@ -1,0 +1,627 @@
+/* Users with their roles, tokens, S3 keys, and the audit of all that. Secrets are answered once, when they are made. */
+#include "pipelined/api/access/access.h"
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/db/tx/access_tx.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+
+#define EXPIRES_MAX_MS (3650LL * 86400 * 1000)
+
+static const struct pl_principal *asker(const struct pl_http_request *req)
+{
+    return pl_http_context(req);
+}
+
+static bool operates(const struct pl_http_request *req)
+{
+    return pl_principal_may(asker(req), PL_VERB_OPERATE, NULL, NULL);
+}
+
+static struct pl_audit audit_of(const struct pl_http_request *req, const char *verb, const char *target)
+{
+    return pl_api_audit_entry(req, asker(req), verb, target);
+}
+
+/* Whether it may see and change what is `user`'s: it is its own, or it operates. */
+static int check_own(const struct pl_http_request *req, const char *user, struct pl_err *err)
+{
+    if (asker(req)->kind == PL_PRINCIPAL_USER && pl_streq(user, asker(req)->name))
+        return 0;
+    return pl_api_may(req, PL_VERB_OPERATE, NULL, NULL, err);
+}
+
+/* A change has been made: who may come in is known from here on. */
+static int take_effect(struct pl_api *a, struct pl_err *err)
+{
+    int r = pl_access_reload(a->services.access, err);
+
+    pl_sse_hub_look(a->hub);
+    return r;
+}
+
+static int change(struct pl_api *a, pl_tx_fn fn, void *args, struct pl_err *err)
+{
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, fn, args, err);
+
+    return r < 0 ? r : take_effect(a, err);
+}
+
+/* ---- users ---- */
+
+/* Their own [[scope, role]…] as [{"scope", "role"}…]. */
+static json_t *roles_json(const json_t *pairs)
+{
+    json_t *list = json_array(), *pair;
+    size_t i;
+
+    json_array_foreach(pairs, i, pair)
+        json_array_append_new(list, json_pack("{s:O, s:O}", "scope", json_array_get(pair, 0), "role", json_array_get(pair, 1)));
+    return list;
+}
+
+static json_t *user_json(const struct pl_rows *rows)
+{
+    _cleanup_(json_decrefp) json_t *roles = pl_col_json(rows, 1);
+
+    return json_pack("{s:s, s:o, s:I, s:I, s:I}", "name", pl_col_text(rows, 0), "roles", roles_json(roles), "created_us",
+                     (json_int_t)pl_col_int(rows, 2), "tokens", (json_int_t)pl_col_int(rows, 3), "s3_keys",
+                     (json_int_t)pl_col_int(rows, 4));
+}
+
+#define USER_SELECT                                                                                                              \
+    "SELECT name, roles, created_us, (SELECT count(*) FROM token t WHERE t.user = u.name),"                                      \
+    " (SELECT count(*) FROM s3_key k WHERE k.user = u.name) FROM user u"
+
+static int read_user(struct pl_api *a, const char *name, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, USER_SELECT " WHERE name = ?", "s", name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "user \"%.64s\" does not exist", name);
+    *ret = user_json(&rows);
+    return 0;
+}
+
+static int list_users(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    char last[PL_USER_MAX + 1] = "";
+    struct pl_api_page page;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows, USER_SELECT " WHERE name > ? ORDER BY name LIMIT ?", "si",
+                             page.after ? page.after : "", (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
+        json_array_append_new(items, user_json(&rows));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("users", TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+/* The request's [{"scope", "role"}…] as pairs, each checked; giving a role over a project takes its admin, over everything everything's. */
+static int read_roles(const struct pl_http_request *req, const json_t *roles, json_t *out, struct pl_err *err)
+{
+    const json_t *one;
+    size_t i;
+    int r = 0;
+
+    if (roles && !json_is_array(roles))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "roles: a list of {\"scope\", \"role\"} is expected"), "roles");
+    json_array_foreach(roles, i, one)
+    {
+        const char *scope = pl_json_text_at(one, "scope"), *role = pl_json_text_at(one, "role");
+        char project[PL_SCOPE_MAX + 1];
+        enum pl_role parsed;
+
+        if (!role)
+            return pl_err_field(err,
+                                pl_err_set(err, PL_EINVAL, "roles[%zu] has no role; accepted: reader, writer, admin, none", i),
+                                "role");
+        scope = scope ? scope : "";
+        r = pl_streq(role, "none") ? 0 : pl_role_parse(role, &parsed, err);
+        r = r < 0 ? r : pl_scope_check(scope, err);
+        if (r < 0)
+            return r;
+        snprintf(project, sizeof project, "%.*s", (int)strcspn(scope, "/"), scope);
+        r = pl_api_may(req, *project ? PL_VERB_GOVERN : PL_VERB_OPERATE, project, NULL, err);
+        r = r < 0 ? r : pl_json_add(out, json_pack("[s, s]", scope, role), err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int create_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
+    struct pl_user_args args = {.roles = pairs, .project_roles_max = PL_PROJECT_GRANTS_MAX, .create = true};
+    int r = pl_api_body(req, &body, err, "{s:s, s?:O}", "name", &args.name, "roles", &roles);
+
+    r = r < 0 ? r : pl_user_check(args.name, err);
+    r = r < 0 ? r : read_roles(req, roles, pairs, err);
+    if (r < 0)
+        return r;
+    args.audit = audit_of(req, "create user", args.name);
+    r = change(a, pl_tx_user_set, &args, err);
+    r = r < 0 ? r : read_user(a, args.name, ret, err);
+    return r < 0 ? r : 201;
+}
+
+/* "create user bob: reader of images" is what the audit should say. */
+static void tell_roles(const char *user, const json_t *pairs, struct pl_buf *out)
+{
+    const json_t *pair;
+    size_t i;
+
+    if (pl_buf_add_str(out, user, NULL) < 0)
+        return;
+    json_array_foreach(pairs, i, pair)
+    {
+        const char *scope = json_string_value(json_array_get(pair, 0));
+
+        if (pl_buf_addf(out, NULL, " %s:%s", *scope ? scope : "everything", json_string_value(json_array_get(pair, 1))) < 0)
+            return;
+    }
+}
+
+/* An admin of a project gives roles in it to users whom they can name; the answer tells no more than that. */
+static int update_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
+    _cleanup_(pl_buf_finish) struct pl_buf told = {0};
+    struct pl_user_args args = {.name = pl_http_param(req, "user"), .roles = pairs, .project_roles_max = PL_PROJECT_GRANTS_MAX};
+    int r = pl_api_body(req, &body, err, "{s:O}", "roles", &roles);
+
+    r = r < 0 ? r : read_roles(req, roles, pairs, err);
+    if (r == 0 && json_array_size(pairs) == 0)
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "roles is empty: there is nothing to change"), "roles");
+    if (r < 0)
+        return r;
+    tell_roles(args.name, pairs, &told);
+    if (!pl_buf_str(&told))
+        return pl_err_nomem(err);
+    args.audit = audit_of(req, "update user", pl_buf_str(&told));
+    r = change(a, pl_tx_user_set, &args, err);
+    if (r < 0)
+        return r;
+    if (operates(req))
+        return read_user(a, args.name, ret, err);
+    *ret = json_pack("{s:s, s:o}", "name", args.name, "roles", roles_json(pairs));
+    return 0;
+}
+
+static int inspect_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    int r = check_own(req, pl_http_param(req, "user"), err);
+
+    return r < 0 ? r : read_user(a, pl_http_param(req, "user"), ret, err);
+}
+
+static int delete_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_user_args args = {.name = pl_http_param(req, "user")};
+
+    (void)ret;
+    args.audit = audit_of(req, "delete user", args.name);
+    return change(a, pl_tx_user_delete, &args, err);
+}
+
+/* Who asks, and what the token leaves them. */
+static int who_am_i(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const struct pl_principal *who = asker(req);
+    json_t *roles = json_array();
+
+    (void)a;
+    (void)err;
+    for (size_t i = 0; i < who->n_grants; i++)
+        json_array_append_new(roles,
+                              json_pack("{s:s, s:s}", "scope", who->grants[i].scope, "role", pl_role_name(who->grants[i].role)));
+    *ret = json_pack("{s:s, s:s, s:I, s:o}", "name", who->name, "token", who->token, "expires_us", (json_int_t)who->expires_us,
+                     "roles", roles);
+    return 0;
+}
+
+/* ---- tokens and S3 keys ---- */
+
+/* What both are asked for with. Texts are the body's. */
+struct wanted {
+    json_t *body;
+    struct pl_credential_args args;
+};
+
+static void wanted_finish(struct wanted *w)
+{
+    json_decref(w->body);
+}
+
+/* Limits a new token or S3 key to the life of the token that asks, whoever asks, and to what that token may do. */
+static int check_limit(const struct pl_http_request *req, struct wanted *w, struct pl_err *err)
+{
+    const struct pl_principal *who = asker(req);
+    struct pl_grant wanted = {0};
+    int r = pl_role_parse(w->args.role, &wanted.role, err);
+
+    r = r < 0 ? r : pl_scope_check(w->args.scope, err);
+    if (who->expires_us && (!w->args.expires_us || w->args.expires_us > who->expires_us))
+        w->args.expires_us = who->expires_us;
+    if (r < 0 || operates(req))
+        return r;
+    snprintf(wanted.scope, sizeof wanted.scope, "%s", w->args.scope);
+    if (wanted.role > who->limit.role || !pl_scope_covers(who->limit.scope, wanted.scope))
+        return pl_err_set(err, PL_EFORBIDDEN, "the token that asks is %s over %s: one that it makes is no more than that",
+                          pl_role_name(who->limit.role), *who->limit.scope ? who->limit.scope : "everything");
+    return 0;
+}
+
+static int read_expires(const char *text, int64_t *ret_us, struct pl_err *err)
+{
+    int64_t ms = 0;
+    int r = text ? pl_duration_parse(text, &ms, err) : 0;
+
+    if (r == 0 && text && (ms <= 0 || ms > EXPIRES_MAX_MS))
+        r = pl_err_set(err, PL_EINVAL, "expires: \"%.40s\" is not from now on; accepted: 1s to 3650d, or nothing", text);
+    if (r == 0 && text)
+        *ret_us = pl_clock_wall_us() + ms * 1000;
+    return r < 0 ? pl_err_field(err, r, "expires") : 0;
+}
+
+static int read_wanted(struct pl_http_request *req, struct wanted *w, struct pl_err *err)
+{
+    const struct pl_principal *who = asker(req);
+    const char *expires = NULL;
+    int r;
+
+    w->args = (struct pl_credential_args){.name = "",
+                                          .user = who->kind == PL_PRINCIPAL_USER ? who->name : NULL,
+                                          .role = pl_role_name(who->limit.role),
+                                          .scope = who->limit.scope};
+    r = pl_api_body(req, &w->body, err, "{s?:s, s?:s, s?:s, s?:s, s?:s}", "user", &w->args.user, "name", &w->args.name, "role",
+                    &w->args.role, "scope", &w->args.scope, "expires", &expires);
+    if (r == 0 && !w->args.user)
+        r = pl_err_hint(
+            err,
+            pl_err_field(err, pl_err_set(err, PL_EINVAL, "user: the daemon's own token is nobody's: say whose it is to be"),
+                         "user"),
+            "pipelinectl create user NAME --role ROLE, then name them.");
+    if (r == 0 && strlen(w->args.name) > 200)
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "name: %zu bytes; at most 200", strlen(w->args.name)), "name");
+    r = r < 0 ? r : check_own(req, w->args.user, err);
+    r = r < 0 ? r : read_expires(expires, &w->args.expires_us, err);
+    return r < 0 ? r : check_limit(req, w, err);
+}
+
+static json_t *wanted_json(const struct wanted *w)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I}", "user", w->args.user, "name", w->args.name, "role", w->args.role, "scope",
+                     w->args.scope, "expires_us", (json_int_t)w->args.expires_us);
+}
+
+static int create_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(wanted_finish) struct wanted w = {0};
+    char token[PL_TOKEN_CHARS + 1], id[PL_TOKEN_ID_HEX + 1], target[PL_USER_MAX + PL_TOKEN_ID_HEX + 2];
+    int r = read_wanted(req, &w, err);
+
+    if (r < 0)
+        return r;
+    pl_token_make(token, &w.args.hash);
+    snprintf(target, sizeof target, "%s %s", w.args.user, pl_token_id(&w.args.hash, id));
+    w.args.audit = audit_of(req, "create token", target);
+    r = change(a, pl_tx_token_create, &w.args, err);
+    if (r == 0) {
+        *ret = wanted_json(&w);
+        json_object_set_new(*ret, "id", json_string(id));
+        json_object_set_new(*ret, "token", json_string(token));
+    }
+    OPENSSL_cleanse(token, sizeof token);
+    return r < 0 ? r : 201;
+}
+
+static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(wanted_finish) struct wanted w = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf sealed = {0};
+    char key[PL_S3_KEY_CHARS + 1], secret[PL_S3_SECRET_CHARS + 1], target[PL_USER_MAX + PL_S3_KEY_CHARS + 2];
+    int r = read_wanted(req, &w, err);
+
+    if (r < 0)
+        return r;
+    pl_s3_key_make(key, secret);
+    r = pl_seal(a->config.master_key, key, secret, PL_S3_SECRET_CHARS, &sealed, err);
+    snprintf(target, sizeof target, "%s %s", w.args.user, key);
+    w.args.access_key = key;
+    w.args.sealed = sealed.data;
+    w.args.sealed_len = sealed.len;
+    w.args.audit = audit_of(req, "create s3-key", target);
+    r = r < 0 ? r : change(a, pl_tx_s3_key_create, &w.args, err);
+    if (r == 0) {
+        *ret = wanted_json(&w);
+        json_object_set_new(*ret, "access_key", json_string(key));
+        json_object_set_new(*ret, "secret_key", json_string(secret));
+    }
+    OPENSSL_cleanse(secret, sizeof secret);
+    return r < 0 ? r : 201;
+}
+
+/* Columns: id, user, name, role, scope, expires_us, created_us. */
+#define TOKEN_SELECT                                                                                                             \
+    "SELECT id, user, name, role, scope, expires_us, created_us FROM"                                                            \
+    " (SELECT lower(substr(hex(hash), 1, 12)) AS id, * FROM token)"
+#define S3_KEY_SELECT "SELECT id, user, name, role, scope, expires_us, created_us FROM (SELECT access_key AS id, * FROM s3_key)"
+
+struct kind {
+    const char *select, *list, *id, *what;
+};
+static const struct kind token_kind = {TOKEN_SELECT, "tokens", "id", "token"},
+                         s3_key_kind = {S3_KEY_SELECT, "s3_keys", "access_key", "S3 key"};
+
+static json_t *credential_json(struct pl_api *a, const struct kind *kind, const struct pl_rows *rows)
+{
+    bool lost = kind == &s3_key_kind && !pl_access_s3_key_opens(a->services.access, pl_col_text(rows, 0));
+    int64_t expires_us = pl_col_int(rows, 5);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s}", kind->id, pl_col_text(rows, 0), "user", pl_col_text(rows, 1),
+                     "name", pl_col_text(rows, 2), "role", pl_col_text(rows, 3), "scope", pl_col_text(rows, 4), "expires_us",
+                     (json_int_t)expires_us, "created_us", (json_int_t)pl_col_int(rows, 6), "state",
+                     expires_us && expires_us <= pl_clock_wall_us() ? "expired"
+                     : lost                                         ? "lost"
+                                                                    : "good");
+}
+
+/* Their own; all of them for whoever operates. */
+static int list_credentials(struct pl_api *a, struct pl_http_request *req, const struct kind *kind, json_t **ret,
+                            struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    const char *user = pl_http_query(req, "user");
+    char last[PL_S3_KEY_CHARS + 1] = "", sql[600];
+    struct pl_api_page page;
+    int r = pl_api_page_read(req, &page, err);
+
+    if (!operates(req) && !user)
+        user = asker(req)->name;
+    r = r < 0 || !user ? r : check_own(req, user, err);
+    snprintf(sql, sizeof sql, "%s WHERE id > ?1 AND (?2 IS NULL OR user = ?2) ORDER BY id LIMIT ?3", kind->select);
+    r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, sql, "ssi", page.after ? page.after : "", user, (int64_t)page.limit + 1);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
+        snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
+        json_array_append_new(items, credential_json(a, kind, &rows));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list(kind->list, TAKE_PTR(items), r > 0 ? last : NULL);
+    return 0;
+}
+
+static int list_tokens(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return list_credentials(a, req, &token_kind, ret, err);
+}
+
+static int list_s3_keys(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return list_credentials(a, req, &s3_key_kind, ret, err);
+}
+
+/* The one that the start of an id names, of those that are the asker's to name. */
+static int find_credential(struct pl_api *a, const struct pl_http_request *req, const struct kind *kind,
+                           char ret_id[PL_S3_KEY_CHARS + 1], char ret_user[PL_USER_MAX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *start = pl_http_param(req, "id"), *user = operates(req) ? NULL : asker(req)->name;
+    char sql[600];
+    int r, found = 0;
+
+    snprintf(sql, sizeof sql, "%s WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR user = ?2) LIMIT 2", kind->select);
+    r = strlen(start) < 4
+            ? pl_err_set(err, PL_EINVAL, "\"%s\" is too little of a %s's id: give 4 digits or more", start, kind->what)
+            : pl_sql_query(rd.conn, err, &rows, sql, "ss", start, user);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        snprintf(ret_id, PL_S3_KEY_CHARS + 1, "%s", pl_col_text(&rows, 0));
+        snprintf(ret_user, PL_USER_MAX + 1, "%s", pl_col_text(&rows, 1));
+        found++;
+    }
+    if (r < 0)
+        return r;
+    if (found > 1)
+        return pl_err_set(err, PL_ECONFLICT, "more than one %s begins with \"%s\": give more of it", kind->what, start);
+    return found ? 0 : pl_err_set(err, PL_ENOTFOUND, "there is no %s \"%.60s\"", kind->what, start);
+}
+
+static int hash_of_id(struct pl_api *a, const char *id, struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT hash FROM token WHERE lower(substr(hex(hash), 1, 12)) = ?", "s", id);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r > 0)
+        *ret = pl_col_hash(&rows, 0);
+    return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "token %s was deleted just now", id) : 0;
+}
+
+/* The token `old` as it stands; texts are the body's. */
+static int read_token(struct pl_api *a, struct wanted *w, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT user, name, role, scope, expires_us FROM token WHERE hash = ?", "h",
+                         &w->args.old);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "the token was deleted just now");
+    json_decref(w->body);
+    w->body = json_pack("{s:s, s:s, s:s, s:s}", "user", pl_col_text(&rows, 0), "name", pl_col_text(&rows, 1), "role",
+                        pl_col_text(&rows, 2), "scope", pl_col_text(&rows, 3));
+    w->args.expires_us = pl_col_int(&rows, 4);
+    return json_unpack(w->body, "{s:s, s:s, s:s, s:s}", "user", &w->args.user, "name", &w->args.name, "role", &w->args.role,
+                       "scope", &w->args.scope) < 0
+               ? pl_err_nomem(err)
+               : 0;
+}
+
+static int delete_credential(struct pl_api *a, struct pl_http_request *req, const struct kind *kind, json_t **ret,
+                             struct pl_err *err)
+{
+    char id[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], target[sizeof id + sizeof user];
+    struct pl_credential_args args = {.access_key = id};
+    bool token = kind == &token_kind;
+    int r = find_credential(a, req, kind, id, user, err);
+
+    r = r < 0 || !token ? r : hash_of_id(a, id, &args.hash, err);
+    if (r < 0)
+        return r;
+    snprintf(target, sizeof target, "%s %s", user, id);
+    args.audit = audit_of(req, token ? "delete token" : "delete s3-key", target);
+    r = change(a, token ? pl_tx_token_delete : pl_tx_s3_key_delete, &args, err);
+    if (r == 0)
+        *ret = json_pack("{s:s}", "deleted", id);
+    return r;
+}
+
+/* What the token was but its text, and no more than the token that asks. */
+static int rotate_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(wanted_finish) struct wanted w = {.body = json_object()};
+    char old[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], token[PL_TOKEN_CHARS + 1], id[PL_TOKEN_ID_HEX + 1],
+        target[sizeof user + 2 * sizeof old];
+    int r = find_credential(a, req, &token_kind, old, user, err);
+
+    r = r < 0 ? r : hash_of_id(a, old, &w.args.old, err);
+    r = r < 0 ? r : read_token(a, &w, err);
+    r = r < 0 ? r : check_limit(req, &w, err);
+    if (r < 0)
+        return r;
+    pl_token_make(token, &w.args.hash);
+    snprintf(target, sizeof target, "%s %s by %s", user, old, pl_token_id(&w.args.hash, id));
+    w.args.audit = audit_of(req, "rotate token", target);
+    r = change(a, pl_tx_token_rotate, &w.args, err);
+    if (r == 0) {
+        *ret = wanted_json(&w);
+        json_object_set_new(*ret, "id", json_string(id));
+        json_object_set_new(*ret, "token", json_string(token));
+    }
+    OPENSSL_cleanse(token, sizeof token);
+    return r < 0 ? r : 201;
+}
+
+static int delete_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return delete_credential(a, req, &token_kind, ret, err);
+}
+
+static int delete_s3_key(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return delete_credential(a, req, &s3_key_kind, ret, err);
+}
+
+/* ---- audit ---- */
+
+static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *items = json_array();
+    struct pl_api_page page;
+    int64_t before = 0;
+    char last[32] = "";
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT id, at_us, who, token, peer, verb, target FROM audit WHERE id < ?1"
+                             " AND (?2 IS NULL OR who = ?2) ORDER BY id DESC LIMIT ?3",
+                             "isi", before, pl_http_query(req, "user"), (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        json_array_append_new(items, json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "id", (json_int_t)pl_col_int(&rows, 0),
+                                               "at_us", (json_int_t)pl_col_int(&rows, 1), "who", pl_col_text(&rows, 2), "token",
+                                               pl_col_text(&rows, 3), "peer", pl_col_text(&rows, 4), "verb",
+                                               pl_col_text(&rows, 5), "target", pl_col_text(&rows, 6)));
+    }
+    if (r < 0)
+        return r;
+    *ret = pl_api_list("audit", json_incref(items), json_array_size(items) == page.limit ? last : NULL);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LOOK, .summary = "Who asks, and the roles that their token leaves them.",
+     .reply = "WhoAmI"},
+    {"GET", "/api/v1/users", list_users, .verb = PL_VERB_OPERATE, .summary = "Lists users by name, with their roles.",
+     .query = "after limit:integer", .reply = "Users"},
+    {"POST", "/api/v1/users", create_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_OPERATE,
+     .summary = "Makes a user, with or without roles.", .request = "NewUser", .reply = "User"},
+    {"GET", "/api/v1/users/{user}", inspect_user, .verb = PL_VERB_LOOK,
+     .summary = "Tells about a user; everybody about themselves.", .reply = "User"},
+    {"PATCH", "/api/v1/users/{user}", update_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_GOVERN, .asks = true,
+     .summary = "Sets roles of a user, each over its scope (\"\" = everything, PROJECT, PROJECT/REPO); the role none takes one "
+                "away. Over a project its admins may.",
+     .request = "UserChange", .reply = "UserChanged"},
+    {"DELETE", "/api/v1/users/{user}", delete_user, .audits = true, .verb = PL_VERB_OPERATE,
+     .summary = "Deletes a user with all tokens and keys, at once.", .reply = "Nothing"},
+    {"GET", "/api/v1/tokens", list_tokens, .verb = PL_VERB_LOOK,
+     .summary = "Lists one's tokens; admins of everything those of all.", .query = "user after limit:integer", .reply = "Tokens"},
+    {"POST", "/api/v1/tokens", create_token, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LOOK,
+     .summary =
+         "Makes a token of one's own, or of another user's for admins of everything: no more than role over scope, till it "
+         "expires. It is told this once.",
+     .request = "NewCredential", .reply = "NewToken"},
+    {"DELETE", "/api/v1/tokens/{id}", delete_token, .audits = true, .verb = PL_VERB_LOOK,
+     .summary = "Deletes a token, by its id or the start of it, and ends what it began, at once.", .reply = "Deleted"},
+    {"POST", "/api/v1/tokens/{id}/rotate", rotate_token, .audits = true, .verb = PL_VERB_LOOK,
+     .summary = "Makes a token in the place of one, which ends at once with what it began: the same name, limit and end. It is "
+                "told this once.",
+     .reply = "NewToken"},
+    {"GET", "/api/v1/s3-keys", list_s3_keys, .verb = PL_VERB_LOOK,
+     .summary = "Lists one's keys for S3 clients; admins of everything those of all. Lost: the secret went with a machine.",
+     .query = "user after limit:integer", .reply = "S3Keys"},
+    {"POST", "/api/v1/s3-keys", create_s3_key, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LOOK,
+     .summary = "Makes a key for S3 clients, as a token is made. The secret is told this once.", .request = "NewCredential",
+     .reply = "NewS3Key"},
+    {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LOOK,
+     .summary = "Deletes a key, by its access key or the start of it.", .reply = "Deleted"},
+    {"GET", "/api/v1/audit", list_audit, .verb = PL_VERB_OPERATE,
+     .summary = "Who let whom in, and who made and deleted what, newest first; kept a year.", .query = "user after limit:integer",
+     .reply = "Audit"},
+};
+static const struct pl_api_schema schemas[] = {
+    {"Role", "scope:string role:string"},
+    {"WhoAmI", "name:string token:string expires_us:integer roles:Role[]"},
+    {"User", "name:string roles:Role[] created_us:integer tokens:integer s3_keys:integer"},
+    {"Users", "users:User[] next:string?"},
+    {"NewUser", "name:string roles:Role[]?"},
+    {"UserChange", "roles:Role[]"},
+    {"UserChanged", "name:string roles:Role[] created_us:integer? tokens:integer? s3_keys:integer?"},
+    {"NewCredential", "user:string? name:string? role:string? scope:string? expires:string?"},
+    {"NewToken", "user:string name:string role:string scope:string expires_us:integer id:string token:string"},
+    {"NewS3Key", "user:string name:string role:string scope:string expires_us:integer access_key:string secret_key:string"},
+    {"Token", "id:string user:string name:string role:string scope:string expires_us:integer created_us:integer state:string"},
+    {"Tokens", "tokens:Token[] next:string?"},
+    {"S3Key",
+     "access_key:string user:string name:string role:string scope:string expires_us:integer created_us:integer state:string"},
+    {"S3Keys", "s3_keys:S3Key[] next:string?"},
+    {"Deleted", "deleted:string"},
+    {"AuditEntry", "id:integer at_us:integer who:string token:string peer:string verb:string target:string"},
+    {"Audit", "audit:AuditEntry[] next:string?"},
+};
+PL_API_TABLE(access, routes, schemas);

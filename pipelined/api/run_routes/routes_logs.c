@@ -1,0 +1,363 @@
+/* Logs of stages, and of the containers of their pods: what is there, or followed as it comes. */
+#include "pipelined/api/run_routes/job_json.h"
+
+#include "pipelined/db/retention/retention.h"
+#include "storage/base/clock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define PIECE_BYTES (64u << 10)
+#define FIRST_MS    30000
+#define AWAITED_MAX 2u /* answers whose first piece threads of the pool wait for */
+#define TAIL_MAX    1000000u
+
+/* Held by the stream until `closed`, and by the handler until the stream is known here. */
+struct following {
+    _Atomic unsigned refs;
+    struct pl_api *api;
+    struct pl_principal *who;
+    struct pl_http_stream *_Atomic stream;
+    char project[PL_NAME_MAX_BYTES + 1];
+    int64_t job;
+    bool follow, all_datums;
+    struct pl_hash datum;
+    struct pl_stage_log_cursor cursor;
+};
+
+static bool job_over(struct following *f)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->api->config.db);
+    int64_t final = 1;
+
+    return pl_sql_int(rd.conn, NULL, &final, "SELECT final FROM job WHERE id = ?", "i", f->job) < 0 || final;
+}
+
+static int pull(void *self, struct pl_buf *out, struct pl_err *err)
+{
+    struct following *f = self;
+    size_t before = out->len;
+    bool over = !f->follow || job_over(f); /* asked first: what came before the end is read below */
+    int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
+                               out, err);
+
+    if (r >= 0 && !pl_principal_stands(f->who, pl_clock_wall_us()))
+        r = pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
+    if (r < 0)
+        return r;
+    if (out->len > before)
+        return PL_PULL_MORE;
+    return over ? PL_PULL_END : PL_PULL_WAIT;
+}
+
+static void wake(void *arg)
+{
+    struct following *f = arg;
+
+    if (f->stream)
+        pl_http_stream_wake(f->stream);
+}
+
+static void unref(struct following *f)
+{
+    if (--f->refs > 0)
+        return;
+    pl_principal_unref(f->who);
+    free(f);
+}
+
+static void closed(void *self)
+{
+    struct following *f = self;
+
+    pl_stage_logs_unwatch(f->api->config.logs, f); /* after it no wake comes */
+    unref(f);
+}
+
+/* The datum by its id, the start of it, or its paths, among the attempts kept; else it must be a whole id. */
+static int find_datum(struct pl_conn *c, struct following *f, const char *text, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_hash_parse(text, &f->datum, NULL);
+
+    if (r == 0)
+        return 0;
+    r = pl_sql_query(c, err, &rows,
+                     "SELECT datum FROM attempt WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
+                     " OR json_extract(detail, '$.paths') = ?2) LIMIT 1",
+                     "is", f->job, text);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r > 0)
+        f->datum = pl_col_hash(&rows, 0);
+    return r < 0    ? r
+           : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "the job has no datum \"%s\": list datum shows their ids", text)
+                    : 0;
+}
+
+static int start(struct pl_api *a, struct pl_http_request *req, struct following **ret, struct pl_err *err)
+{
+    const char *run = pl_http_query(req, "run"), *datum = pl_http_query(req, "datum");
+    char id[PL_ID_HEX + 1];
+    struct following *f = calloc(1, sizeof *f);
+    int r = f ? 0 : pl_err_nomem(err);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        f->refs = 2;
+        f->api = a;
+        f->follow = pl_http_query_flag(req, "follow");
+        f->all_datums = !datum;
+        snprintf(f->project, sizeof f->project, "%s", pl_http_param(req, "project"));
+        r = pl_api_job_find(rd.conn, f->project, pl_http_param(req, "stage"), run ? run : "", &f->job, id, err);
+        r = r < 0 ? r : pl_keep_check_job(rd.conn, f->job, PL_KEEP_LOGS, err);
+        if (r == 0 && datum)
+            r = find_datum(rd.conn, f, datum, err);
+    }
+    if (r < 0) {
+        free(f);
+        return r;
+    }
+    f->who = pl_principal_ref(pl_http_context(req));
+    pl_http_reply_header(req, "X-Run", id);
+    *ret = f;
+    return 0;
+}
+
+static void get_logs(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_ops ops = {.pull = pull, .closed = closed};
+    struct pl_http_stream *stream;
+    struct following *f;
+    struct pl_err err = {0};
+
+    if (start(a, req, &f, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    if (f->follow && pl_stage_logs_watch(a->config.logs, f->job, wake, f, &err) < 0) {
+        f->refs = 1;
+        unref(f);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    ops.self = f;
+    options.endless = f->follow;
+    stream = pl_http_reply_stream(req, &options, &ops);
+    f->stream = stream;
+    pl_http_stream_wake(stream);
+    unref(f);
+    pl_http_stream_close(stream); /* it goes on until `pull` says that was all */
+}
+
+/* ---- what a container of a stage's pod prints ---- */
+
+/* Held by the stream until `closed`, and by the handler until it has replied. */
+struct printed {
+    _Atomic unsigned refs;
+    struct pl_principal *who;
+    struct pl_http_stream_ops from;
+    struct pl_http_stream *_Atomic stream;
+    struct pl_buf first; /* that came before the reply */
+    bool follow, ended;  /* ended: `first` is all */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool came; /* lock */
+};
+
+static void printed_came(void *self)
+{
+    struct printed *p = self;
+
+    pthread_mutex_lock(&p->lock);
+    p->came = true;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    if (p->stream)
+        pl_http_stream_wake(p->stream);
+}
+
+static void printed_unref(struct printed *p)
+{
+    if (--p->refs > 0)
+        return;
+    pl_principal_unref(p->who);
+    pl_buf_finish(&p->first);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static void printed_closed(void *self)
+{
+    struct printed *p = self;
+
+    p->from.closed(p->from.self); /* after it nothing comes */
+    printed_unref(p);
+}
+
+/* An answer that has begun has no other place for an error than its end. */
+static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
+{
+    struct printed *p = self;
+    struct pl_err why = {0};
+    int r;
+
+    if (!pl_principal_stands(p->who, pl_clock_wall_us()))
+        return pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
+    if (p->first.len > 0) {
+        r = pl_buf_add(out, p->first.data, p->first.len, err);
+        pl_buf_clear(&p->first);
+        return r < 0 ? r : PL_PULL_MORE;
+    }
+    if (p->ended)
+        return PL_PULL_END;
+    r = p->from.pull(p->from.self, out, &why);
+    if (r >= 0)
+        return r;
+    r = pl_buf_addf(out, err, "pipelined: the log ends here: %s\n", why.msg);
+    return r < 0 ? r : PL_PULL_END;
+}
+
+/* Waits until the status of the answer is known: so that what cannot be had is refused in words. Who follows has an answer, too, when nothing
+ * is wrong but that nothing is printed. */
+static int await_first(struct printed *p, struct pl_err *err)
+{
+    const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;
+    const struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+    bool late = false, stands = false;
+    int r;
+
+    while ((r = p->from.pull(p->from.self, &p->first, err)) == PL_PULL_WAIT) {
+        if (p->follow && (late || stands))
+            return 0;
+        if (late)
+            return pl_err_set(err, PL_EUNAVAILABLE, "the container's log did not come within %d s", FIRST_MS / 1000);
+        pthread_mutex_lock(&p->lock);
+        while (!p->came && !late)
+            late = pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT;
+        stands = p->came;
+        p->came = false;
+        pthread_mutex_unlock(&p->lock);
+    }
+    p->ended = r == PL_PULL_END;
+    return r;
+}
+
+/* A kubelet that does not answer holds up no thread for long, and others serve the rest meanwhile: where they would not, an answer begins before
+ * its status is known. */
+static int await_status(struct printed *p, struct pl_err *err)
+{
+    static atomic_uint awaited;
+    const int r = atomic_fetch_add(&awaited, 1) < AWAITED_MAX ? await_first(p, err) : 0;
+
+    atomic_fetch_sub(&awaited, 1);
+    return r;
+}
+
+/* One that is no more may have pods yet. */
+static int need_stage(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    const char *project = pl_http_param(req, "project"), *stage = pl_http_param(req, "stage");
+    int64_t known = 0;
+    int r = pl_sql_int(rd.conn, err, &known,
+                       "SELECT EXISTS (SELECT 1 FROM stage WHERE project = ?1 AND name = ?2)"
+                       " OR EXISTS (SELECT 1 FROM job WHERE project = ?1 AND stage = ?2)",
+                       "ss", project, stage);
+
+    if (r < 0 || known)
+        return PL_MIN(r, 0);
+    return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" has no stage \"%s\"", project, stage);
+}
+
+static int read_ask(struct pl_http_request *req, struct pl_container_log_ask *ask, struct pl_err *err)
+{
+    int r;
+
+    ask->pod = pl_http_query(req, "pod");
+    ask->container = pl_http_param(req, "container");
+    r = pl_container_log_check(ask->container, err);
+    if (r == 0 && ask->pod && !*ask->pod)
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "pod is empty: name one, or leave it out where the stage has one alone"),
+                         "pod");
+    return r < 0 ? r : pl_http_query_u64(req, "tail", 0, TAIL_MAX, &ask->tail, err);
+}
+
+/* `p` is the stream's and the handler's when it succeeds, else the handler's alone. */
+static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
+{
+    struct pl_container_log_ask ask = {.follow = p->follow, .came = printed_came, .self = p};
+    int r = read_ask(req, &ask, err);
+
+    r = r < 0 ? r : need_stage(a, req, err);
+    r = r < 0 ? r
+              : a->config.engine->container_log(a->config.engine_self, pl_http_param(req, "project"), pl_http_param(req, "stage"),
+                                                &ask, &p->from, err);
+    if (r < 0)
+        return r;
+    p->refs = 2;
+    r = await_status(p, err);
+    if (r < 0)
+        printed_closed(p);
+    return r;
+}
+
+static void get_container_log(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_ops ops = {.pull = printed_pull, .closed = printed_closed};
+    struct printed *p = calloc(1, sizeof *p);
+    struct pl_http_stream *stream;
+    struct pl_err err = {0};
+    pthread_condattr_t clock;
+
+    if (!p) {
+        pl_err_nomem(&err);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    p->refs = 1;
+    p->follow = pl_http_query_flag(req, "follow");
+    p->who = pl_principal_ref(pl_http_context(req));
+    if (begin_printed(a, req, p, &err) < 0) {
+        pl_http_reply_error(req, &err);
+        printed_unref(p);
+        return;
+    }
+    ops.self = p;
+    options.endless = p->follow;
+    stream = pl_http_reply_stream(req, &options, &ops);
+    p->stream = stream;
+    pl_http_stream_wake(stream);
+    printed_unref(p);
+    pl_http_stream_close(stream);
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/logs/{project}/{stage}",
+     .raw = get_logs,
+     .verb = PL_VERB_READ,
+     .summary = "What the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
+     .query = "run datum follow:boolean",
+     .reply = "text/plain"},
+    {.method = "GET",
+     .pattern = "/api/v1/logs/{project}/{stage}/{container}",
+     .raw = get_container_log,
+     .verb = PL_VERB_READ,
+     .summary =
+         "What a container (main, agent, install) of a pod that the stage has now has printed; with `follow` until the container "
+         "has ended. Of several pods `pod` names one; `tail`: of what is there, the last so many lines.",
+     .query = "pod tail:integer follow:boolean",
+     .reply = "text/plain"},
+};
+
+const struct pl_api_table pl_api_routes_logs = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

@@ -1,0 +1,599 @@
+/* Pipelines: a spec comes in as text with the roots of its code folders; everything is checked before anything is kept. */
+#include "pipelined/api/server/api_context.h"
+
+#include "pipelined/db/pipelines/defaults_tx.h"
+#include "pipelined/db/pipelines/manual_run.h"
+#include "pipelined/db/pipelines/pipeline_tx.h"
+#include "pipelined/plan/datum_identity.h"
+#include "storage/dataset/gc/reachability.h"
+#include "storage/pack/pack_builder.h"
+
+#include <stdio.h>
+
+#define SPEC_BODY_MAX (12u << 20)
+
+/* ---- what the spec reader asks of the store ---- */
+
+struct context {
+    struct pl_conn *conn;
+    const struct pl_principal *who;
+    char owner[PL_NAME_MAX_BYTES + 1];
+    char *defaults[3];    /* of the cluster, of the project, NULL */
+    struct pl_err failed; /* its answers are void */
+};
+
+static void context_finish(struct context *c)
+{
+    free(c->defaults[0]);
+    free(c->defaults[1]);
+}
+
+static bool find_repo(struct context *c, const char *project, const char *repo, struct pl_repo_row *ret)
+{
+    struct pl_err err = {0};
+    int r = pl_db_repo_seek(c->conn, project, repo, ret, &err);
+
+    if (r < 0)
+        c->failed = err;
+    return r > 0;
+}
+
+/* Of repos that the asker may not read nothing is told: they are taken to be there for anybody, and refused behind. */
+static bool repo_exists(void *self, const char *project, const char *repo)
+{
+    struct context *c = self;
+    struct pl_repo_row row;
+
+    return !pl_principal_may(c->who, PL_VERB_READ, project, repo) || find_repo(c, project, repo, &row);
+}
+
+static const char *stage_owner(void *self, const char *project, const char *stage)
+{
+    struct context *c = self;
+    _cleanup_free_ char *owner = NULL;
+    struct pl_repo_row repo;
+    struct pl_err err = {0};
+    int r;
+
+    if (!pl_principal_may(c->who, PL_VERB_READ, project, stage))
+        return "";
+    r = pl_db_stage_owner(c->conn, project, stage, &owner, &err);
+    if (r < 0 && r != PL_ENOTFOUND)
+        c->failed = err;
+    if (r < 0)
+        return find_repo(c, project, stage, &repo) && repo.output ? "" : NULL;
+    snprintf(c->owner, sizeof c->owner, "%s", owner);
+    return c->owner;
+}
+
+static const char *const *defaults(void *self, const char *project)
+{
+    struct context *c = self;
+    struct pl_err err = {0};
+
+    if (pl_db_defaults_read(c->conn, NULL, &c->defaults[0], &err) < 0 ||
+        pl_db_defaults_read(c->conn, project, &c->defaults[1], &err) < 0)
+        c->failed = err;
+    return (const char *const *)c->defaults;
+}
+
+static bool network_off(void *self, const char *project)
+{
+    struct context *c = self;
+    struct pl_err err = {0};
+    bool off = false;
+
+    if (pl_db_network_off(c->conn, project, &off, &err) < 0)
+        c->failed = err;
+    return off;
+}
+
+static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(out, json_string(list[i].text));
+    return out;
+}
+
+/* ---- set ---- */
+
+struct setting {
+    struct pl_api *api;
+    const struct pl_http_request *req;
+    json_t *body;
+    const char *text, *filename;
+    struct pl_spec *spec;
+    struct pl_spec_errors problems;
+    struct pl_stage_code *code;
+    struct pl_pipeline_args args;
+    json_t *warnings; /* the cluster's */
+    struct pl_store_hold hold;
+    struct pl_pack_set hidden; /* packs of the code folders */
+    struct pl_effort effort;   /* of looking at these */
+};
+
+static void setting_finish(struct setting *s)
+{
+    pl_spec_destroy(s->spec);
+    free(s->code);
+    pl_store_release(&s->hold);
+    pl_pack_set_finish(&s->hidden);
+    json_decref(s->args.changes);
+    json_decref(s->warnings);
+    json_decref(s->body);
+}
+
+/* Its stages may be made there, and whoever makes them may read what they read: what they write can be read by all who may read the
+ * project. */
+static int may_set(const struct setting *s, struct pl_err *err)
+{
+    int r = pl_api_may(s->req, PL_VERB_DEFINE, s->spec->project, NULL, err);
+
+    for (size_t i = 0; i < s->spec->n_stages && r == 0; i++) {
+        const struct pl_stage *stage = &s->spec->stages[i];
+
+        for (size_t leaf = 0; leaf < stage->n_leaves && r == 0; leaf++)
+            if (stage->leaves[leaf]->kind == PL_INPUT_LEAF)
+                r = pl_api_may(s->req, PL_VERB_READ, stage->leaves[leaf]->project, stage->leaves[leaf]->repo, err);
+    }
+    return r;
+}
+
+/* The spec, of a project that exists: nothing is opened or made for another. */
+static int parse(struct setting *s, const char *project, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
+    _cleanup_(context_finish) struct context c = {.conn = rd.conn, .who = pl_http_context(s->req)};
+    const struct pl_api_config *config = &s->api->config;
+    struct pl_spec_context ctx = {.self = &c,
+                                  .project = project,
+                                  .defaults = defaults,
+                                  .network_off = network_off,
+                                  .repo_exists = repo_exists,
+                                  .stage_owner = stage_owner,
+                                  .no_sandbox = config->no_sandbox,
+                                  .local = config->executor == NULL || pl_streq(config->executor, "local")};
+    int r = pl_spec_parse(s->text, strlen(s->text), s->filename, &ctx, &s->spec, &s->problems, err);
+
+    if (c.failed.code < 0) {
+        *err = c.failed;
+        return c.failed.code;
+    }
+    r = r < 0 ? r : may_set(s, err);
+    return r < 0 ? r : pl_api_project(rd.conn, s->spec->project, err);
+}
+
+static int refuse_code(const char *stage, const char *key, const char *why, struct pl_err *err)
+{
+    char field[2 * PL_NAME_MAX_BYTES];
+
+    snprintf(field, sizeof field, "code.%.60s%s%.24s", stage, *key ? "." : "", key);
+    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s: %s", field, why), field);
+}
+
+/* `code` of the request: {STAGE: {"root", "git"}} of stages that have a code folder. */
+static int check_code(const struct setting *s, json_t *code, struct pl_err *err)
+{
+    const char *name, *key;
+    json_t *one, *value;
+
+    if (code && !json_is_object(code))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "code: an object {STAGE: {\"root\", \"git\"}} is expected"), "code");
+    json_object_foreach(code, name, one)
+    {
+        const struct pl_stage *stage = pl_spec_stage(s->spec, name);
+
+        if (!stage || !stage->code)
+            return refuse_code(name, "", stage ? "this stage of the spec has no \"code\"" : "the spec has no stage of that name",
+                               err);
+        if (!json_is_object(one))
+            return refuse_code(name, "", "an object {\"root\", \"git\"} is expected", err);
+        json_object_foreach(one, key, value)
+        {
+            bool git = pl_streq(key, "git");
+
+            if (!git && !pl_streq(key, "root"))
+                return refuse_code(name, key, "unknown; \"root\" and \"git\" are accepted", err);
+            if (git ? !json_is_object(value) : !json_is_string(value))
+                return refuse_code(name, key, git ? "an object is expected" : "a string is expected", err);
+        }
+    }
+    return 0;
+}
+
+static int note_hidden(void *self, const struct pl_hash *pack, struct pl_err *err)
+{
+    struct setting *s = self;
+
+    return pl_pack_set_add(&s->hidden, pack, err);
+}
+
+/* The root of a stage's code folder, as the client stored it. */
+static int read_root(struct setting *s, const struct pl_stage *stage, const char *text, struct pl_hash *ret, struct pl_err *err)
+{
+    struct pl_store *store;
+    int r;
+
+    if (!text)
+        return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root", stage->name,
+                          stage->code, stage->name);
+    r = pl_hash_parse(text, ret, err);
+    r = r < 0 ? r : pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    if (r < 0)
+        return r;
+    if (!s->hold.store)
+        pl_store_hold(store, &s->hold);
+    r = pl_reach_tree(&(struct pl_reach){.store = store, .hidden = note_hidden, .self = s, .effort = &s->effort}, ret, err);
+    return r < 0 ? pl_err_wrap(err, r, "the code folder of stage \"%s\"", stage->name) : 0;
+}
+
+static int read_code(struct setting *s, json_t *code, struct pl_err *err)
+{
+    int r = check_code(s, code, err);
+
+    if (r < 0)
+        return r;
+    s->code = calloc(s->spec->n_stages + 1, sizeof *s->code);
+    if (!s->code)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < s->spec->n_stages; i++) {
+        const struct pl_stage *stage = &s->spec->stages[i];
+        json_t *one = json_object_get(code, stage->name);
+
+        r = stage->code ? read_root(s, stage, json_string_value(json_object_get(one, "root")), &s->code[i].root, err) : 0;
+        if (r < 0)
+            return r;
+        s->code[i].git = json_object_get(one, "git");
+        pl_stage_code_identity(stage, stage->code ? &s->code[i].root : NULL, &s->code[i].identity);
+    }
+    return 0;
+}
+
+/* The spec as written and as it is meant, as blobs; of a dry run their ids alone. */
+static int store_specs(struct setting *s, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    int r = pl_spec_effective_json(s->spec, &effective, err);
+
+    if (r < 0)
+        return r;
+    if (s->args.dry_run) {
+        pl_hash_sha256(s->text, strlen(s->text), &s->args.user_spec);
+        pl_hash_sha256(effective.data, effective.len, &s->args.effective_spec);
+        return 0;
+    }
+    r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    if (r < 0)
+        return r;
+    if (!s->hold.store)
+        pl_store_hold(store, &s->hold);
+    sink = pl_store_sink(store);
+    r = pl_pack_session_open(&sink, s->spec->project, &session, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, effective.data, effective.len, &s->args.effective_spec, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+/* What the cluster says of the stages' pods, before anything is stored. */
+static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
+{
+    const struct pl_api_config *config = &s->api->config;
+
+    s->warnings = problems_json(s->problems.warnings, s->problems.n_warnings);
+    return config->engine->check_stages(config->engine_self, s->spec, strict, s->warnings, err);
+}
+
+static json_t *set_reply(const struct setting *s)
+{
+    return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline,
+                     "version", (json_int_t)s->args.version, "changed", (int)s->args.changed, "run", s->args.run, "stages",
+                     s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings", json_incref(s->warnings));
+}
+
+static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_turns_effort(req)};
+    const char *project = NULL;
+    int update = 0, dry_run = 0, yes = 0, strict = 0, r;
+    json_t *code = NULL;
+
+    s.filename = "spec.json";
+    r = pl_api_body(req, &s.body, err, "{s:s, s?:s, s?:s, s?:o, s?:b, s?:b, s?:b, s?:b}", "spec", &s.text, "filename",
+                    &s.filename, "project", &project, "code", &code, "update", &update, "dry_run", &dry_run, "yes", &yes,
+                    "strict", &strict);
+    s.args.filename = s.filename;
+    s.args.update = update;
+    s.args.dry_run = dry_run;
+    s.args.confirmed = yes || !update;
+    s.args.confirm_above_s = a->config.confirm_above_s;
+    r = r < 0 ? r : parse(&s, project, err);
+    r = r < 0 ? r : read_code(&s, code, err);
+    r = r < 0 ? r : ask_cluster(&s, strict, err);
+    r = r < 0 ? r : store_specs(&s, err);
+    if (r < 0)
+        return r;
+    s.args.spec = s.spec;
+    s.args.code = s.code;
+    s.args.stands_on = &s.hidden;
+    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
+    if (r < 0 && !(dry_run && r == PL_ECANCELED))
+        return r;
+    *ret = set_reply(&s);
+    if (!dry_run && s.args.changed)
+        a->config.engine->pipelines_changed(a->config.engine_self, s.args.run);
+    return 0;
+}
+
+/* ---- run ---- */
+
+static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_manual_run_args args = {.project = pl_http_param(req, "project"), .pipeline = pl_http_param(req, "pipeline")};
+    int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
+
+    args.force = force;
+    /* It reads what was answered before. */
+    r = r < 0 ? r : pl_opens_flush_inputs(a->services.opens, args.project, args.pipeline, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
+    if (r == 0) {
+        json_t *names = json_array();
+
+        for (size_t i = 0; i < json_array_size(args.stages); i++)
+            json_array_append(names, json_array_get(json_array_get(args.stages, i), 1));
+        *ret = json_pack("{s:s, s:o}", "run", args.run, "stages", names);
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    }
+    json_decref(args.stages);
+    return r;
+}
+
+/* ---- list, inspect, delete ---- */
+
+static void add_inputs(const json_t *node, json_t *out)
+{
+    const char *repo = json_string_value(json_object_get(node, "repo")), *slash;
+    const json_t *child, *children = json_object_get(node, "cross");
+    char name[PL_NAME_MAX_BYTES + 1];
+    size_t i;
+
+    if (!children)
+        children = json_object_get(node, "union");
+    json_array_foreach(children, i, child) add_inputs(child, out);
+    if (!repo)
+        return;
+    slash = strchr(repo, '/');
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : repo);
+    name[strcspn(name, "@")] = '\0';
+    json_array_append_new(out, json_string(name));
+}
+
+static json_t *stage_json(const struct pl_rows *rows, bool whole)
+{
+    json_t *spec = pl_col_json(rows, 2), *inputs = json_array(), *out;
+    struct pl_hash code = pl_col_hash(rows, 4);
+    bool gpu = json_is_object(json_object_get(spec, "gpu"));
+
+    add_inputs(json_object_get(spec, "input"), inputs);
+    out = json_pack("{s:s, s:s, s:o, s:b}", "name", pl_col_text(rows, 0), "branch", pl_col_text(rows, 1), "inputs", inputs, "gpu",
+                    (int)gpu);
+    if (whole) {
+        json_object_set(out, "spec", spec);
+        json_object_set_new(out, "git", pl_col_json(rows, 3));
+        json_object_set_new(out, "code", pl_api_hash_json(&code));
+    }
+    json_decref(spec);
+    return out;
+}
+
+static int stages_json(struct pl_conn *c, int64_t pipeline, bool whole, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT name, branch, spec, git, code_identity FROM stage WHERE pipeline = ? AND current = 1 ORDER BY position", "i",
+        pipeline);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(list, stage_json(&rows, whole));
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = list;
+    return 0;
+}
+
+static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool whole, json_t **ret, struct pl_err *err)
+{
+    json_t *stages = NULL;
+    int r = stages_json(c, pl_col_int(rows, 0), whole, &stages, err);
+
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "project", pl_col_text(rows, 1), "name", pl_col_text(rows, 2), "version",
+                     (json_int_t)pl_col_int(rows, 3), "created_us", (json_int_t)pl_col_int(rows, 4), "updated_us",
+                     (json_int_t)pl_col_int(rows, 5), "stages", stages);
+    return 0;
+}
+
+#define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us FROM pipeline"
+
+static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *project = pl_http_query(req, "project");
+    struct pl_api_page page;
+    json_t *list = json_array(), *one;
+    int64_t after = 0;
+    char last[32] = "";
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_page_number(&page, 0, &after, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             PIPELINE_COLUMNS " WHERE (?1 IS NULL OR project = ?1) AND id > ?2 AND readable(project, NULL)"
+                                              " ORDER BY id LIMIT ?3",
+                             "sii", project, after, (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        r = pipeline_json(rd.conn, &rows, false, &one, err);
+        if (r < 0)
+            break;
+        json_array_append_new(list, one);
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("pipelines", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static int no_pipeline(const char *project, const char *name, struct pl_err *err)
+{
+    return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", name, project);
+}
+
+/* Which spec, and what its file is called: 1, or 0 when the pipeline has none. */
+static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(
+        c, err, &rows,
+        "SELECT v.user_spec, v.filename FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline AND p.version = v.version"
+        " WHERE p.id = ?",
+        "i", id);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    *ret = pl_col_hash(&rows, 0);
+    json_object_set_new(out, "filename", json_string(pl_col_text(&rows, 1)));
+    return 1;
+}
+
+static int add_spec_text(struct pl_api *a, const char *project, const struct pl_hash *spec, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    struct pl_store *store;
+    int r = pl_stores_get(a->config.stores, project, &store, err);
+
+    r = r < 0 ? r : pl_store_get(store, spec, PL_REC_BLOB, &text, err);
+    if (r == 0)
+        json_object_set_new(out, "spec", json_stringn((const char *)text.data, text.len));
+    return r;
+}
+
+/* Its rows: 1 with a spec, 0 without. */
+static int read_pipeline(struct pl_api *a, const char *project, const char *name, struct pl_hash *ret_spec, json_t **ret,
+                         struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows, PIPELINE_COLUMNS " WHERE project = ? AND name = ?", "ss", project, name);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r < 0 ? r : no_pipeline(project, name, err);
+    r = pipeline_json(rd.conn, &rows, true, ret, err);
+    return r < 0 ? r : find_spec(rd.conn, pl_col_int(&rows, 0), ret_spec, *ret, err);
+}
+
+static int inspect_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project");
+    struct pl_hash spec;
+    int r = read_pipeline(a, project, pl_http_param(req, "pipeline"), &spec, ret, err);
+
+    return r <= 0 ? r : add_spec_text(a, project, &spec, *ret, err);
+}
+
+static int delete_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_pipeline_delete_args args = {.project = pl_http_param(req, "project"),
+                                           .name = pl_http_param(req, "pipeline"),
+                                           .keep_repos = pl_http_query_flag(req, "keep_repos"),
+                                           .force = pl_http_query_flag(req, "force")};
+    int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_delete, &args, err);
+
+    if (r < 0)
+        return r;
+    a->config.engine->pipelines_changed(a->config.engine_self, "");
+    *ret = json_pack("{s:s, s:s}", "project", args.project, "deleted", args.name);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/pipelines",
+     .json = list_pipelines,
+     .verb = PL_VERB_LOOK,
+     .summary = "Pipelines with their stages.",
+     .query = "project after limit:integer",
+     .reply = "PipelineList"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines",
+     .json = set_pipeline,
+     .body = PL_BODY_JSON,
+     .body_max = SPEC_BODY_MAX,
+     .costly = true,
+     .verb = PL_VERB_DEFINE,
+     .asks = true,
+     .somewhere = true,
+     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen. An "
+                "update whose jobs may take more than `confirm_above` wants `yes`.",
+     .request = "PipelineSet",
+     .reply = "PipelineSetReply"},
+    {.method = "GET",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}",
+     .json = inspect_pipeline,
+     .verb = PL_VERB_SURVEY,
+     .summary = "One pipeline: its spec as written, its stages with their effective specs and code.",
+     .reply = "Pipeline"},
+    {.method = "POST",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}/run",
+     .json = run_pipeline,
+     .body = PL_BODY_JSON,
+     .verb = PL_VERB_DEFINE,
+     .summary =
+         "Begins a run of the pipeline, or of one stage and what follows from it, over what their inputs hold now; `force`: "
+         "every datum of theirs again.",
+     .request = "PipelineRun",
+     .reply = "PipelineRunReply"},
+    {.method = "DELETE",
+     .pattern = "/api/v1/pipelines/{project}/{pipeline}",
+     .json = delete_pipeline,
+     .verb = PL_VERB_DEFINE,
+     .summary = "Deletes a pipeline with its output repos.",
+     .query = "keep_repos:boolean force:boolean",
+     .reply = "PipelineDeleted"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Stage", "name:string branch:string inputs:string[] gpu:boolean spec:object? git:object? code:string?"},
+    {"Pipeline", "project:string name:string version:integer created_us:integer updated_us:integer stages:Stage[] "
+                 "filename:string? spec:string?"},
+    {"PipelineList", "pipelines:Pipeline[] next:string?"},
+    {"PipelineSet",
+     "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? strict:boolean?"},
+    {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
+    {"StageChange", "stage:string change:string what:string? again:RunAgain?"},
+    {"PipelineSetReply",
+     "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] gpu_s:integer "
+     "warnings:string[]"},
+    {"PipelineRun", "stage:string? force:boolean?"},
+    {"PipelineRunReply", "run:string stages:string[]"},
+    {"PipelineDeleted", "project:string deleted:string"},
+};
+
+PL_API_TABLE(pipelines, routes, schemas);

@@ -1,0 +1,671 @@
+/* Runs, jobs and datums: what happened, what is going on, and stopping it. */
+#include "pipelined/api/run_routes/job_images.h"
+#include "pipelined/api/run_routes/job_json.h"
+
+#include "pipelined/db/pipelines/rerun.h"
+#include "pipelined/db/retention/retention.h"
+#include "pipelined/db/tx/job_tx.h"
+#include "pipelined/plan/datum_table.h"
+#include "pipelined/spec/spec.h"
+#include "storage/tree/tree_walk.h"
+
+#include <stdio.h>
+
+#define WAIT_MS 25000
+
+/* ---- runs ---- */
+
+/* What a run says in words may name other repos and stages: it is shown to readers of all of them (the run: PL_RUN_SEEN). */
+#define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
+#define RUN_COLUMNS                                                                                                              \
+    "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
+
+static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    struct pl_api_page page;
+    int64_t before = 0;
+    char last[32] = "";
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT " RUN_COLUMNS ", ord FROM run WHERE ord < ?1"
+                             " AND (?2 IS NULL OR state = ?2) AND " PL_RUN_SEEN " ORDER BY ord DESC LIMIT ?3",
+                             "isi", before, pl_http_query(req, "state"), (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        json_array_append_new(list, pl_run_row_json(&rows));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 7));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("runs", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+/* "ID" or its start, or the head of "REPO@REF" that a client resolved: its commit id is the run's. */
+static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, struct pl_err *err)
+{
+    char id[PL_ID_HEX + 1];
+    int r = pl_db_run_find(c, text, id, err);
+
+    r = r < 0 ? r : pl_sql_query(c, err, rows, "SELECT " RUN_COLUMNS " FROM run WHERE id = ?", "s", id);
+    r = r < 0 ? r : pl_sql_next(c, rows, err);
+    return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "there is no run %s", text) : 0;
+}
+
+static int jobs_of(struct pl_conn *c, const char *run, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *list = json_array();
+    int r = pl_sql_query(c, err, &rows,
+                         PL_JOB_COLUMNS " FROM job j WHERE j.run = ? AND readable(j.project, j.stage) ORDER BY j.id", "s", run);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        json_array_append_new(list, pl_job_row_json(&rows, true));
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = list;
+    return 0;
+}
+
+static int read_run(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    json_t *jobs = NULL;
+    int r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+
+    r = r < 0 ? r : jobs_of(rd.conn, pl_col_text(&rows, 0), &jobs, err);
+    if (r < 0)
+        return r;
+    *ret = pl_run_row_json(&rows);
+    json_object_set_new(*ret, "jobs", jobs);
+    return 0;
+}
+
+static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    int r = read_run(a, req, ret, err);
+
+    if (r == 0)
+        pl_jobs_add_live(a, json_object_get(*ret, "jobs"));
+    return r;
+}
+
+/* The verb over every stage that has a job in the run; over the repos that it has commits in when no stage has. */
+static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, const char *run, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT project, stage FROM job WHERE run = ?1 UNION SELECT r.project, r.name FROM commit_ c"
+                         " JOIN repo r ON r.id = c.repo WHERE c.run = ?1 AND NOT EXISTS (SELECT 1 FROM job WHERE run = ?1)",
+                         "s", run);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0)
+        r = pl_api_may(req, PL_VERB_WRITE, pl_col_text(&rows, 0), pl_col_text(&rows, 1), err);
+    return r;
+}
+
+/* The run that the request names, if its principal may change it. A run of which they see nothing is not there for them: PL_ENOTFOUND, as for an id
+ * that no run has. */
+static int find_own(struct pl_conn *c, const struct pl_http_request *req, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = run_of(c, pl_http_param(req, "run"), &rows, err);
+
+    if (r < 0)
+        return r;
+    snprintf(ret_id, PL_ID_HEX + 1, "%s", pl_col_text(&rows, 0));
+    return may_touch_run(c, req, ret_id, err);
+}
+
+static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    char id[PL_ID_HEX + 1];
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+
+        r = find_own(rd.conn, req, id, err);
+    }
+    r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, id, NULL, NULL, "stopped by a user", err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s}", "stopped", id);
+    return 0;
+}
+
+static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *body = NULL;
+    struct pl_rerun_args args = {0};
+    char id[PL_ID_HEX + 1];
+    int failed = 0, r = pl_api_body(req, &body, err, "{s?:b, s?:s}", "failed", &failed, "as", &args.as);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+
+        r = find_own(rd.conn, req, id, err);
+    }
+    args.of = id;
+    args.failed = failed;
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_rerun, &args, err);
+    if (r == 0) {
+        json_t *names = json_array();
+
+        for (size_t i = 0; i < json_array_size(args.stages); i++)
+            json_array_append(names, json_array_get(json_array_get(args.stages, i), 1));
+        *ret = json_pack("{s:s, s:s, s:o}", "run", args.run, "of", id, "stages", names);
+        a->config.engine->pipelines_changed(a->config.engine_self, args.run);
+    }
+    json_decref(args.stages);
+    return r;
+}
+
+/* ---- waiting: answered when the run ends, or after WAIT_MS with what is then ---- */
+
+/* A run that does nothing but be superseded leads on to the one that took its place: "superseded by run <id>". */
+static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX + 1], struct pl_err *err)
+{
+    _cleanup_free_ char *by = NULL;
+    int r = pl_sql_text(c, err, &by,
+                        "SELECT substr(reason, length('superseded by run ') + 1, 32) FROM job WHERE run = ? AND state = 'killed'"
+                        " AND reason LIKE 'superseded by run %' LIMIT 1",
+                        "s", run);
+
+    if (r == PL_ENOTFOUND)
+        return 0;
+    r = r < 0 ? r : pl_db_run_find(c, by, ret, err);
+    return r < 0 ? r : 1;
+}
+
+/* A commit that is still open: its run begins when it is finished. */
+static int not_begun(const char *id, json_t **ret)
+{
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b}", "id", id, "state", "running", "reason",
+                     "its commit is open: the run begins when it is finished", "message", "", "cause", "push", "created_us",
+                     (json_int_t)0, "finished_us", "done", 0);
+    return 0;
+}
+
+/* A commit that was open and made none has no run: that is over, and says where what it held is. */
+static int never_began(struct pl_conn *c, const char *id, json_t **ret)
+{
+    struct pl_open_end end;
+
+    if (pl_open_end_find(c, NULL, NULL, id, &end, NULL) < 0)
+        return PL_ENOTFOUND;
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b, s:s?}", "id", end.commit, "state",
+                     end.unchanged ? "success" : "killed", "reason", end.reason, "message", "", "cause", "push", "created_us",
+                     (json_int_t)0, "finished_us", "done", 1, "unchanged_at", end.unchanged ? end.head : NULL);
+    return *ret ? 1 : PL_ENOMEM;
+}
+
+/* pl_run_look_fn. */
+static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct pl_api *a = self;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char next[PL_ID_HEX + 1];
+    json_t *out;
+    bool done;
+    int r;
+
+    if (pl_opens_has(a->services.opens, rd.conn, pl_http_param(req, "run")))
+        return not_begun(pl_http_param(req, "run"), ret);
+    r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
+    if (r == PL_ENOTFOUND && never_began(rd.conn, pl_http_param(req, "run"), ret) > 0)
+        return 1;
+    if (r < 0)
+        return r;
+    done = !pl_streq(pl_col_text(&rows, 1), "running");
+    out = pl_run_row_json(&rows);
+    json_object_set_new(out, "done", json_boolean(done));
+    if (done && superseded_by(rd.conn, pl_col_text(&rows, 0), next, NULL) > 0)
+        json_object_set_new(out, "superseded_by", json_string(next));
+    *ret = out;
+    return done;
+}
+
+static int open_waits(struct pl_api *a, struct pl_err *err)
+{
+    return pl_run_waits_create(a->config.loop, a->config.pool, look_at_run, a, &a->waits, err);
+}
+
+static void wait_run(struct pl_api *a, struct pl_http_request *req)
+{
+    struct pl_err err = {0};
+    uint64_t ms = WAIT_MS;
+
+    if (pl_http_query_u64(req, "timeout_ms", WAIT_MS, WAIT_MS, &ms, &err) < 0)
+        pl_http_reply_error(req, &err);
+    else
+        pl_run_waits_add(a->waits, req, ms);
+}
+
+/* ---- jobs ---- */
+
+static int read_jobs(struct pl_api *a, const struct pl_http_request *req, json_t *list, int64_t *ret_next, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *run = pl_http_query(req, "run");
+    char id[PL_ID_HEX + 1] = "";
+    struct pl_api_page page;
+    int64_t before = 0, last = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_page_number(&page, INT64_MAX, &before, err);
+    if (r == 0 && run)
+        r = pl_db_run_find(rd.conn, run, id, err);
+    r = r < 0
+            ? r
+            : pl_sql_query(rd.conn, err, &rows,
+                           PL_JOB_COLUMNS
+                           " FROM job j WHERE j.id < ?1 AND (?2 = '' OR j.run = ?2) AND (?3 IS NULL OR j.stage = ?3)"
+                           " AND (?4 IS NULL OR j.state = ?4) AND (?5 IS NULL OR j.project = ?5) AND readable(j.project, j.stage)"
+                           " ORDER BY j.id DESC LIMIT ?6",
+                           "issssi", before, id, pl_http_query(req, "stage"), pl_http_query(req, "state"),
+                           pl_http_query(req, "project"), (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        json_array_append_new(list, pl_job_row_json(&rows, false));
+        last = pl_col_int(&rows, 0);
+    }
+    *ret_next = r == 0 && json_array_size(list) == page.limit ? last : 0;
+    return r;
+}
+
+static int list_jobs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = json_array();
+    char text[32];
+    int64_t next;
+    int r = read_jobs(a, req, list, &next, err);
+
+    if (r < 0)
+        return r;
+    pl_jobs_add_live(a, list);
+    snprintf(text, sizeof text, "%lld", (long long)next);
+    *ret = pl_api_list("jobs", TAKE_PTR(list), next ? text : NULL);
+    return 0;
+}
+
+static int find_job(struct pl_conn *c, struct pl_http_request *req, int64_t *ret_id, char ret_run[PL_ID_HEX + 1],
+                    struct pl_err *err)
+{
+    return pl_api_job_find(c, pl_http_param(req, "project"), pl_http_param(req, "stage"), pl_http_param(req, "run"), ret_id,
+                           ret_run, err);
+}
+
+static int read_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1];
+    int64_t id = 0;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, PL_JOB_COLUMNS " FROM job j WHERE j.id = ?", "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r < 0)
+        return r;
+    *ret = pl_job_row_json(&rows, true);
+    return pl_job_images_add(rd.conn, id, *ret, err); /* the caller gives back what it finds there */
+}
+
+static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    int r = read_job(a, req, ret, err);
+
+    if (r == 0)
+        pl_job_add_live(a, *ret);
+    return r;
+}
+
+/* What a job ran, though its pipeline may be another by now. */
+static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1];
+    struct pl_hash code;
+    json_t *spec;
+    int64_t id = 0;
+    bool off = false;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r : pl_db_network_off(rd.conn, pl_http_param(req, "project"), &off, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT j.pipeline, s.version, s.spec, s.code_root FROM job j JOIN stage s ON s.id = j.version"
+                             " WHERE j.id = ?",
+                             "i", id);
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r == 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "the pipeline of job %s of run %.8s was deleted", pl_http_param(req, "stage"), run);
+    if (r < 0)
+        return r;
+    code = pl_col_hash(&rows, 3);
+    spec = pl_col_json(&rows, 2);
+    if (off) /* so its workers have it, whatever it says */
+        json_object_set_new(spec, "network", json_false());
+    *ret = json_pack("{s:s, s:s, s:I, s:o, s:o}", "run", run, "pipeline", pl_col_text(&rows, 0), "version",
+                     (json_int_t)pl_col_int(&rows, 1), "spec", spec, "code_root", pl_api_hash_json(&code));
+    return 0;
+}
+
+static int stop_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    const char *project = pl_http_param(req, "project"), *stage = pl_http_param(req, "stage");
+    char run[PL_ID_HEX + 1];
+    int64_t id = 0;
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+
+        r = find_job(rd.conn, req, &id, run, err);
+    }
+    r = r < 0 ? r : a->config.engine->stop(a->config.engine_self, run, project, stage, "stopped by a user", err);
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s}", "stopped", stage, "run", run);
+    return 0;
+}
+
+/* ---- datums: attempts that are kept ---- */
+
+#define ATTEMPT_COLUMNS                                                                                                          \
+    "SELECT datum, attempt, state, coalesce(exit_code, 0), coalesce(signal, 0), oom, timed_out, reason, detail, finished_us, "   \
+    "tail FROM attempt"
+
+static json_t *attempt_json(const struct pl_rows *rows, bool whole)
+{
+    struct pl_hash datum = pl_col_hash(rows, 0);
+    json_t *detail = pl_col_json(rows, 8), *out;
+
+    out = json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:b, s:s, s:I}", "id", pl_api_hash_json(&datum), "attempt",
+                    (json_int_t)pl_col_int(rows, 1), "state", pl_col_text(rows, 2), "exit_code", (json_int_t)pl_col_int(rows, 3),
+                    "signal", (json_int_t)pl_col_int(rows, 4), "oom", (int)pl_col_int(rows, 5), "timed_out",
+                    (int)pl_col_int(rows, 6), "reason", pl_col_text(rows, 7), "finished_us", (json_int_t)pl_col_int(rows, 9));
+    json_object_update_missing(out, detail);
+    json_decref(detail);
+    if (whole)
+        json_object_set_new(out, "tail", json_string(pl_col_text(rows, 10)));
+    return out;
+}
+
+#define PLACE_ATTEMPT_DIGITS 20
+/* Where a page of attempts goes on: after this attempt at this datum. "HASH/N". */
+struct datum_place {
+    struct pl_hash datum;
+    int64_t attempt;
+};
+
+static int datum_place_parse(const struct pl_api_page *page, struct datum_place *ret, struct pl_err *err)
+{
+    const char *slash = page->after ? strchr(page->after, '/') : NULL;
+    char hex[PL_HASH_HEX + 1];
+
+    *ret = (struct datum_place){0}; /* attempts count from 1 */
+    if (!page->after)
+        return 0;
+    if (!slash || slash - page->after != PL_HASH_HEX)
+        return pl_api_page_refuse(page, err);
+    snprintf(hex, sizeof hex, "%s", page->after);
+    if (pl_hash_parse(hex, &ret->datum, NULL) < 0 ||
+        pl_api_page_number(&(struct pl_api_page){.after = slash + 1}, 0, &ret->attempt, NULL) < 0)
+        return pl_api_page_refuse(page, err);
+    return 0;
+}
+
+static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char run[PL_ID_HEX + 1], hex[PL_HASH_HEX + 1], last[PL_HASH_HEX + 1 + PLACE_ATTEMPT_DIGITS + 1] = "";
+    json_t *list = json_array();
+    struct datum_place after;
+    struct pl_api_page page;
+    int64_t id = 0;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : datum_place_parse(&page, &after, err);
+    r = r < 0 ? r : find_job(rd.conn, req, &id, run, err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (datum, attempt) > (?2, ?3) AND (?4 IS NULL OR state = ?4)"
+                                             " ORDER BY datum, attempt LIMIT ?5",
+                             "ibisi", id, after.datum.b, (size_t)PL_HASH_BYTES, after.attempt, pl_http_query(req, "state"),
+                             (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        struct pl_hash datum = pl_col_hash(&rows, 0);
+
+        json_array_append_new(list, attempt_json(&rows, false));
+        snprintf(last, sizeof last, "%s/%lld", pl_hash_hex(&datum, hex), (long long)pl_col_int(&rows, 1));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("datums", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+/* With the line that runs it again on somebody's own machine; the reference to `attempts` is taken. */
+static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
+{
+    const char *project = pl_http_param(req, "project");
+    bool other = !pl_streq(project, PL_DEFAULT_PROJECT);
+    json_t *id = json_object_get(json_array_get(attempts, 0), "id");
+
+    return json_pack("{s:O, s:o, s:o}", "id", id, "try",
+                     json_sprintf("pipelinectl try %s%s%s --at %.8s --datum %.12s", other ? project : "", other ? "/" : "",
+                                  pl_http_param(req, "stage"), run, json_string_value(id)),
+                     "attempts", attempts);
+}
+
+static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *text = pl_http_param(req, "datum");
+    char run[PL_ID_HEX + 1];
+    json_t *list = json_array();
+    int64_t id = 0;
+    int r = find_job(rd.conn, req, &id, run, err);
+
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             ATTEMPT_COLUMNS " WHERE job = ?1 AND (substr(lower(hex(datum)), 1, length(?2)) = lower(?2)"
+                                             " OR json_extract(detail, '$.paths') = ?2) ORDER BY datum, attempt LIMIT 100",
+                             "is", id, text);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+        json_array_append_new(list, attempt_json(&rows, true));
+    if (r == 0 && json_array_size(list) == 0)
+        r = pl_keep_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
+    if (r == 0 && json_array_size(list) == 0)
+        r = pl_err_set(err, PL_ENOTFOUND,
+                       "job %s of run %.8s has no attempt kept of a datum \"%s\": list datum shows those it has",
+                       pl_http_param(req, "stage"), run, text);
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = datum_json(req, run, list);
+    return 0;
+}
+
+/* ---- metrics ---- */
+
+static int list_metrics(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    const char *asked = pl_http_query(req, "run");
+    char run[PL_ID_HEX + 1], last[32] = "";
+    json_t *list = json_array();
+    struct pl_api_page page;
+    int64_t id = 0, after = 0;
+    size_t n = 0;
+    int r = pl_api_page_read(req, &page, err);
+
+    r = r < 0 ? r : pl_api_page_number(&page, -1, &after, err);
+    r = r < 0 ? r
+              : pl_api_job_find(rd.conn, pl_http_param(req, "project"), pl_http_param(req, "stage"), asked ? asked : "", &id, run,
+                                err);
+    r = r < 0 ? r
+              : pl_sql_query(rd.conn, err, &rows,
+                             "SELECT id, datum, at_us, data FROM metric WHERE job = ? AND id > ? ORDER BY id LIMIT ?", "iii", id,
+                             after, (int64_t)page.limit);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        struct pl_hash datum = pl_col_hash(&rows, 1);
+
+        json_array_append_new(list, json_pack("{s:I, s:o, s:I, s:o}", "id", (json_int_t)pl_col_int(&rows, 0), "datum",
+                                              pl_api_hash_json(&datum), "at_us", (json_int_t)pl_col_int(&rows, 2), "line",
+                                              pl_col_json(&rows, 3)));
+        snprintf(last, sizeof last, "%lld", (long long)pl_col_int(&rows, 0));
+        n++;
+    }
+    if (r < 0) {
+        json_decref(list);
+        return r;
+    }
+    *ret = pl_api_list("metrics", list, n == page.limit ? last : NULL);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/runs",
+     .json = list_runs,
+     .verb = PL_VERB_LOOK,
+     .summary = "Runs, newest first.",
+     .query = "state after limit:integer",
+     .reply = "RunList"},
+    {.method = "GET",
+     .pattern = "/api/v1/runs/{run}",
+     .json = inspect_run,
+     .verb = PL_VERB_LOOK,
+     .summary = "One run with its jobs.",
+     .reply = "Run"},
+    {.method = "GET",
+     .pattern = "/api/v1/runs/{run}/wait",
+     .raw = wait_run,
+     .verb = PL_VERB_LOOK,
+     .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which. Of an open commit that changed "
+                "nothing when "
+                "it was finished: `unchanged_at` is its branch's commit, \"\" when that has none.",
+     .query = "timeout_ms:integer",
+     .reply = "Run"},
+    {.method = "POST",
+     .pattern = "/api/v1/runs/{run}/stop",
+     .json = stop_run,
+     .verb = PL_VERB_WRITE,
+     .asks = true,
+     .summary = "Stops every job of the run.",
+     .reply = "Stopped"},
+    {.method = "POST",
+     .pattern = "/api/v1/runs/{run}/rerun",
+     .json = rerun,
+     .body = PL_BODY_JSON,
+     .verb = PL_VERB_WRITE,
+     .asks = true,
+     .summary =
+         "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well. With "
+         "`as` the outputs go to that branch of the stages' repos, and nothing follows from them.",
+     .request = "Rerun",
+     .reply = "RerunReply"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs",
+     .json = list_jobs,
+     .verb = PL_VERB_LOOK,
+     .summary = "Jobs, newest first.",
+     .query = "run stage state project after limit:integer",
+     .reply = "JobList"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}",
+     .json = inspect_job,
+     .verb = PL_VERB_READ,
+     .summary = "One job.",
+     .reply = "Job"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/spec",
+     .json = job_spec,
+     .verb = PL_VERB_READ,
+     .summary = "The stage as the job ran it: its effective spec and the tree of its code.",
+     .reply = "JobSpec"},
+    {.method = "POST",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/stop",
+     .json = stop_job,
+     .verb = PL_VERB_WRITE,
+     .summary = "Stops a job.",
+     .reply = "Stopped"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
+     .json = list_datums,
+     .verb = PL_VERB_READ,
+     .summary = "Attempts at datums that are kept: of a job the first 1,000 failed ones and the first 1,000 good ones.",
+     .query = "state after limit:integer",
+     .reply = "DatumList"},
+    {.method = "GET",
+     .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
+     .json = inspect_datum,
+     .verb = PL_VERB_READ,
+     .summary = "The attempts at one datum, by its id, the start of it, or its paths.",
+     .reply = "DatumAttempts"},
+    {.method = "GET",
+     .pattern = "/api/v1/metrics/{project}/{stage}",
+     .json = list_metrics,
+     .verb = PL_VERB_READ,
+     .summary = "Lines of metrics.jsonl of a job, in order.",
+     .query = "run after limit:integer",
+     .reply = "MetricList"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Rerun", "failed:boolean? as:string?"},
+    {"RerunReply", "run:string of:string stages:string[]"},
+    {"Run", "id:string state:string reason:string message:string cause:string created_us:integer finished_us:integer? "
+            "jobs:Job[]? done:boolean?"
+            " superseded_by:string? unchanged_at:string?"},
+    {"RunList", "runs:Run[] next:string?"},
+    {"Datums", "total:integer reused:integer done:integer failed:integer recovered:integer? waiting:integer? "
+               "leased:integer? "
+               "workers:integer?"},
+    {"Job",
+     "run:string project:string stage:string pipeline:string version:integer? state:string reason:string warnings:string[] "
+     "datums:Datums"
+     " ms:object bytes:object device:string? gpu:JobGpu? mem_peak:integer? output:string created_us:integer started_us:integer? "
+     "finished_us:integer? "
+     "base:string?"
+     " images:string[]? code:string? inputs:object[]? attempts:integer? planned:integer? as:string?"},
+    {"JobGpu", "held_ms:integer waiting_ms:integer measured_ms:integer used_ms:integer? mem_peak:integer?"},
+    {"JobList", "jobs:Job[] next:string?"},
+    {"JobSpec", "run:string pipeline:string version:integer spec:object code_root:string?"},
+    {"Stopped", "stopped:string run:string?"},
+    {"Attempt",
+     "id:string attempt:integer state:string exit_code:integer signal:integer oom:boolean timed_out:boolean reason:string"
+     " finished_us:integer paths:string? ms:object? bytes:object? rusage:object? gpu:object? node:string? worker:integer? "
+     "image_id:string? tail:string?"},
+    {"DatumList", "datums:Attempt[] next:string?"},
+    {"DatumAttempts", "id:string try:string attempts:Attempt[]"},
+    {"MetricLine", "id:integer datum:string at_us:integer line:object"},
+    {"MetricList", "metrics:MetricLine[] next:string?"},
+};
+
+PL_API_TABLE_OPENED(runs, routes, schemas, open_waits);

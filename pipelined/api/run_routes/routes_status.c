@@ -1,0 +1,206 @@
+/* The daemon itself: status, GPUs. */
+#include "pipelined/api/data_routes/commit_view.h"
+#include "pipelined/api/run_routes/job_json.h"
+
+#include "pipelined/api/transfer/upload_verify.h"
+
+#include "pipelined/text/json_text.h"
+#include "storage/system/io.h"
+
+#include <stdio.h>
+
+#define BUCKET_CA_BYTES (64u << 10)
+
+/* ---- status ---- */
+
+static int64_t count(struct pl_conn *c, const char *sql)
+{
+    int64_t n = 0;
+
+    return pl_sql_int(c, NULL, &n, sql, "") < 0 ? 0 : n;
+}
+
+static json_t *counts_json(struct pl_conn *c)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "repos",
+                     (json_int_t)count(c, "SELECT count(*) FROM repo WHERE readable(project, name)"), "pipelines",
+                     (json_int_t)count(c, "SELECT count(*) FROM pipeline WHERE readable(project, NULL)"), "runs_running",
+                     (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'running'"), "runs_failed",
+                     (json_int_t)count(c, "SELECT count(*) FROM run WHERE state = 'failure'"), "jobs_unfinished",
+                     (json_int_t)count(c, "SELECT count(*) FROM job WHERE final = 0 AND readable(project, stage)"), "commits",
+                     (json_int_t)count(c, "SELECT count(*) FROM commit_"));
+}
+
+/* The daemon's folder's, which is the last of them, with all. */
+static json_t *disk_json(struct pl_api *a)
+{
+    json_t *disks = pl_disk_watch_json(a->services.disks), *data = json_array_get(disks, json_array_size(disks) - 1);
+
+    return json_pack("{s:O, s:O, s:o}", "free_bytes", json_object_get(data, "free_bytes"), "total_bytes",
+                     json_object_get(data, "total_bytes"), "places", disks);
+}
+
+/* By which certificates the bucket is known to those who use signed URLs; NULL: by those of the system. What cannot be read, or is a whole
+ * system's, is not handed out: then they go through the daemon. */
+static json_t *bucket_ca(struct pl_object_store *objects)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = BUCKET_CA_BYTES};
+    const char *file = pl_object_ca(objects);
+
+    if (!file || pl_io_read_file(file, &text, NULL) < 0)
+        return NULL;
+    return json_stringn((const char *)text.data, text.len);
+}
+
+/* How packs come and go, and what of them went through this program. */
+static json_t *packs_json(struct pl_api *a)
+{
+    struct pl_object_store *objects = pl_stores_objects(a->config.stores);
+    unsigned caps = pl_object_caps(objects);
+    struct pl_read_back_stats s;
+
+    pl_read_back_get_stats(a->read_back, &s);
+    return json_pack("{s:o*, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ca",
+                     caps & (PL_OBJECT_SIGNED_GET | PL_OBJECT_SIGNED_PUT) ? bucket_ca(objects) : NULL, "signed_get",
+                     (caps & PL_OBJECT_SIGNED_GET) != 0, "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in",
+                     (json_int_t)atomic_load(&a->moved.bytes_in), "bytes_out", (json_int_t)atomic_load(&a->moved.bytes_out),
+                     "urls_get", (json_int_t)atomic_load(&a->moved.urls_get), "urls_put",
+                     (json_int_t)atomic_load(&a->moved.urls_put), "unread", (json_int_t)s.unread, "read_back", (json_int_t)s.good,
+                     "quarantined", (json_int_t)s.quarantined);
+}
+
+static bool readable_at(const struct pl_http_request *req, const json_t *o)
+{
+    return pl_access_may_read(pl_http_context(req), pl_json_text_at(o, "project"), pl_json_text_at(o, "stage"));
+}
+
+/* Of a node's GPUs: who has them, or only how many where the asker may not know. Pods that are not ours are the operators' matter. */
+static void hide_holders(const struct pl_http_request *req, json_t *rows)
+{
+    const bool operates = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL);
+    json_t *row, *holder;
+    size_t i, k;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_array_foreach(json_object_get(row, "by"), k, holder)
+        {
+            const bool ours = pl_json_text_at(holder, "stage") != NULL;
+
+            if (ours ? !readable_at(req, holder) : !operates)
+                json_array_set_new(json_object_get(row, "by"), k, json_pack("{s:O}", "count", json_object_get(holder, "count")));
+        }
+    }
+}
+
+/* Workers and GPUs, without whose they are where the asker may not read that. */
+static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
+{
+    json_t *live = a->config.engine->live(a->config.engine_self), *workers = json_object_get(live, "workers"), *one;
+    size_t i;
+
+    for (i = json_array_size(workers); i-- > 0;)
+        if (!readable_at(req, json_array_get(workers, i)))
+            json_array_remove(workers, i);
+    json_array_foreach(json_object_get(json_object_get(live, "gpus"), "gpus"), i, one)
+    {
+        if (json_object_size(json_object_get(one, "by")) && !readable_at(req, json_object_get(one, "by")))
+            json_object_set_new(one, "by", json_object());
+    }
+    hide_holders(req, json_object_get(json_object_get(live, "gpus"), "nodes"));
+    return live;
+}
+
+struct stalled {
+    const struct pl_http_request *req;
+    json_t *list;
+};
+
+static int add_stalled(void *self, struct pl_open *c)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+    struct stalled *s = self;
+    json_t *o;
+    int r;
+
+    if (!pl_access_may_read(pl_http_context(s->req), h->project, h->repo))
+        return 0;
+    r = pl_api_open_json(c, false, &o, NULL);
+    return r < 0 ? r : json_array_append_new(s->list, o) < 0 ? PL_ENOMEM : 0;
+}
+
+static json_t *clock_json(struct pl_api *a)
+{
+    const struct pl_clock_view now = pl_clock_trust_look(pl_db_clock(a->config.db));
+
+    return json_pack("{s:b, s:I, s:I}", "doubted", now.doubted, "wall_us", (json_int_t)now.wall_us, "trusted_us",
+                     (json_int_t)now.now_us);
+}
+
+static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    json_t *counts, *live = live_json(a, req);
+    struct stalled stalled = {req, json_array()};
+
+    if (pl_opens_stalled(a->services.opens, add_stalled, &stalled) < 0) {
+        json_decref(stalled.list);
+        json_decref(live);
+        return pl_err_nomem(err);
+    }
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
+
+        counts = counts_json(rd.conn);
+    }
+    *ret =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "version", a->config.version, "store",
+                  a->config.store_url, "store_id", pl_db_store_id(a->config.db), "executor", a->config.executor, "data_dir",
+                  a->config.data_dir, "url", a->url, "s3_url", a->config.s3_url ? a->config.s3_url(a->config.gateway_self) : "",
+                  "log_seq", (json_int_t)pl_db_log_seq(a->config.db), "counts", counts, "disk", disk_json(a), "packs",
+                  packs_json(a), "stalled", stalled.list, "clock", clock_json(a), "live", live);
+    return 0;
+}
+
+static int get_gpus(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    json_t *live = live_json(a, req), *gpus = json_object_get(live, "gpus");
+
+    (void)err;
+    *ret = gpus ? json_incref(gpus) : json_pack("{s:[], s:[]}", "gpus", "nodes");
+    json_decref(live);
+    return 0;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/status",
+     .json = get_status,
+     .verb = PL_VERB_STATUS,
+     .summary = "The daemon: version, store, what it holds, what runs.",
+     .reply = "Status"},
+    {.method = "GET",
+     .pattern = "/api/v1/gpus",
+     .json = get_gpus,
+     .verb = PL_VERB_STATUS,
+     .summary = "GPUs: `nodes` says of each node and product how many there are and who holds how many; `gpus` are the slots of "
+                "one machine.",
+     .reply = "Gpus"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"Status",
+     "version:string store:string store_id:string executor:string data_dir:string url:string s3_url:string log_seq:integer "
+     "counts:object disk:object packs:object stalled:Commit[] clock:object"
+     " live:object"},
+    {"Gpu", "slot:integer product:string uuid:string? memory_mib:integer? used_mib:integer? compute:string? utilisation:integer? "
+            "state:string "
+            "by:object?"},
+    {"GpuHolder", "count:integer project:string? stage:string? run:string? namespace:string? pod:string? devices:object? "
+                  "utilisation:any? used_mib:integer?"},
+    {"GpuMemory", "allocated:integer total:integer"},
+    {"GpuNode", "node:string address:string? resource:string product:string? capacity:integer allocated:integer by:GpuHolder[] "
+                "gpus:GpuMemory[]? pending:integer?"},
+    {"Gpus", "node:string? driver:string? gpus:Gpu[] nodes:GpuNode[] not_measured:string?"},
+};
+
+PL_API_TABLE(status, routes, schemas);

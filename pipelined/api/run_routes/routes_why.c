@@ -1,0 +1,437 @@
+/* Why: from a path of a commit to the datum that wrote it, its inputs, their commits, and so on back to what was pushed. */
+#include "pipelined/api/run_routes/job_images.h"
+
+#include "pipelined/plan/datum_identity.h"
+#include "pipelined/plan/datum_table.h"
+#include "pipelined/text/glob.h"
+#include "pipelined/text/json_text.h"
+#include "storage/tree/tree_walk.h"
+
+#include <stdio.h>
+
+#define NODES_MAX 500 /* of one answer; the rest is said to be left out */
+#define DEPTH_MAX 64
+#define FILES_MAX 20 /* of a folder that a datum read: so many are followed */
+/* Of a folder with patterns: so many are looked at for files to follow. */
+#define VISITS_MAX 100000
+
+/* Holds no reader while it reads trees. */
+struct why {
+    struct pl_api *api;
+    const struct pl_http_request *req;
+    unsigned nodes;
+};
+
+struct place {
+    const char *project, *repo;
+    struct pl_commit_row commit;
+    struct pl_store *store;
+    struct pl_node_source source;
+};
+
+static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err);
+
+static int is_wanted(const struct why *w, struct pl_err *err)
+{
+    return pl_http_request_gone(w->req) ? pl_err_set(err, PL_ECANCELED, "the client has gone") : 0;
+}
+
+static int open_place(struct why *w, const char *project, const char *repo, const char *commit, struct place *ret,
+                      struct pl_err *err)
+{
+    int r;
+
+    {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+
+        r = pl_db_commit_named(rd.conn, project, repo, commit, &ret->commit, err);
+    }
+    r = r < 0 ? r : pl_stores_get(w->api->config.stores, project, &ret->store, err);
+    ret->project = project;
+    ret->repo = repo;
+    ret->source = (struct pl_node_source){ret->store, pl_store_node_get};
+    return r;
+}
+
+/* ---- the datum of an output path ---- */
+
+/* Reads a row of a tree of rows into `out`: 1, or 0. */
+static int row_at(const struct place *at, const struct pl_hash *root, const void *key, size_t len, struct pl_buf *out,
+                  struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    struct pl_tree_item item;
+    int r = pl_tree_cursor_create(&at->source, root, NULL, 0, &c, err);
+
+    r = r < 0 ? r : pl_tree_cursor_get(c, key, len, &item, err);
+    if (r <= 0)
+        return r;
+    r = pl_buf_add(out, item.entry.row, item.entry.size, err);
+    return r < 0 ? r : 1;
+}
+
+/* What a datum has of one of its inputs. */
+struct match {
+    size_t leaf;      /* number of the input */
+    const char *path; /* in the key */
+    size_t path_len;
+    bool dir;
+};
+
+/* The next of an enumeration key (plan.h), one per input that the datum has; false also when the key was too long and is a hash. */
+static bool next_match(struct pl_cursor *c, struct match *ret)
+{
+    const uint8_t *start, *end;
+
+    if (pl_cursor_left(c) < 3 || c->p[0] == 0xFF)
+        return false;
+    ret->leaf = (size_t)pl_cursor_u8(c) << 8;
+    ret->leaf |= pl_cursor_u8(c);
+    start = c->p;
+    end = memchr(start, 0, pl_cursor_left(c));
+    if (!end)
+        return false;
+    ret->path = (const char *)start;
+    ret->path_len = (size_t)(end - start);
+    ret->dir = ret->path_len == 0 || start[ret->path_len - 1] == '/';
+    if (ret->path_len && ret->dir)
+        ret->path_len--;
+    c->p = end + 1;
+    return ret->path_len <= PL_PATH_MAX_BYTES;
+}
+
+/* ---- inputs ---- */
+
+/* `files` of the input; NULL = all. */
+static int compile_files(const json_t *files, struct pl_glob_set **ret, struct pl_err *err)
+{
+    size_t n = json_array_size(files);
+    _cleanup_free_ const char **patterns = calloc(n + 1, sizeof *patterns);
+
+    *ret = NULL;
+    if (!patterns)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        patterns[i] = json_string_value(json_array_get(files, i));
+    return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
+}
+
+/* The files of a folder that a datum read. */
+struct folder {
+    char prefix[PL_PATH_MAX_BYTES + 2]; /* "" or with its slash */
+    size_t prefix_len;
+    struct pl_glob_set *set; /* NULL = all of them */
+    uint64_t files;          /* how many there are, */
+    bool more;               /* or at least: it was not counted to the end */
+    json_t *inputs;
+};
+
+static void folder_finish(struct folder *f)
+{
+    pl_glob_set_destroy(f->set);
+    json_decref(f->inputs);
+}
+
+static bool takes(const struct folder *f, const struct pl_tree_item *item)
+{
+    return item->entry.kind != PL_KIND_DIR &&
+           (!f->set || pl_glob_set_takes(f->set, item->path + f->prefix_len, item->path_len - f->prefix_len));
+}
+
+/* The first FILES_MAX explained, and whether there is another. */
+static int explain_files(struct why *w, const struct place *at, struct folder *f, unsigned depth, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
+    struct pl_tree_item item;
+    unsigned visits = 0;
+    int r = pl_tree_cursor_create(&at->source, &at->commit.root, f->prefix, f->prefix_len, &c, err);
+
+    while (r >= 0 && !f->more && (r = pl_tree_cursor_next(c, &item, err)) > 0) {
+        json_t *child;
+
+        f->more = visits++ == VISITS_MAX || (f->files == FILES_MAX && takes(f, &item));
+        if (visits % 1024 == 0)
+            r = is_wanted(w, err);
+        if (r < 0 || f->more || !takes(f, &item))
+            continue;
+        f->files++;
+        r = explain(w, at, item.path, depth, &child, err);
+        if (r >= 0)
+            json_array_append_new(f->inputs, child);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* A folder: its files, the first FILES_MAX of them explained. Without patterns the tree knows how many they are. */
+static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
+                          json_t **ret, struct pl_err *err)
+{
+    _cleanup_(folder_finish) struct folder f = {.inputs = json_array()};
+    struct pl_tree_stats stats;
+    int r = compile_files(files, &f.set, err);
+
+    f.prefix_len = (size_t)snprintf(f.prefix, sizeof f.prefix, "%s%s", path, *path ? "/" : "");
+    r = r < 0 ? r : explain_files(w, at, &f, depth, err);
+    if (r == 0 && f.more && !f.set) {
+        r = pl_tree_stats_get(&at->source, &at->commit.root, f.prefix, f.prefix_len, &stats, err);
+        f.files = stats.files;
+        f.more = false;
+    }
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s, s:s, s:s, s:I, s:O}", "project", at->project, "repo", at->repo, "path", f.prefix, "commit",
+                     at->commit.run, "files", (json_int_t)f.files, "inputs", f.inputs);
+    if (f.more)
+        json_object_set_new(*ret, "more", json_true());
+    return 0;
+}
+
+static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
+{
+    const json_t *child, *found, *children = json_object_get(node, "cross");
+    size_t i;
+
+    if (json_object_get(node, "repo") || json_object_get(node, "params"))
+        return (*at)++ == wanted_leaf ? node : NULL;
+    json_array_foreach(children ? children : json_object_get(node, "union"), i, child)
+    {
+        found = leaf_of(child, at, wanted_leaf);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* One input of the datum: `in` is the job's {project, repo, branch, commit, name}. */
+static int explain_input(struct why *w, const json_t *in, const json_t *leaf, const char *path, bool dir, unsigned depth,
+                         json_t **ret, struct pl_err *err)
+{
+    const char *commit = json_string_value(json_object_get(in, "commit"));
+    struct place at = {0};
+    json_t *child = NULL;
+    int r;
+
+    if (json_object_get(leaf, "params")) {
+        *ret = json_pack("{s:s, s:s, s:s}", "input", "params", "repo", "", "path", path);
+        return 0;
+    }
+    if (!commit || !*commit)
+        return 0;
+    if (!pl_access_may_read(pl_http_context(w->req), json_string_value(json_object_get(in, "project")),
+                            json_string_value(json_object_get(in, "repo")))) {
+        *ret =
+            json_pack("{s:O, s:s}", "input", json_object_get(in, "name"), "note", "it comes from a repo that you may not read");
+        return 0;
+    }
+    r = open_place(w, json_string_value(json_object_get(in, "project")), json_string_value(json_object_get(in, "repo")), commit,
+                   &at, err);
+    if (r == PL_ENOTFOUND) {
+        *ret = json_pack("{s:O, s:s, s:s}", "repo", json_object_get(in, "repo"), "path", path, "note",
+                         "the commit was deleted since");
+        return 0;
+    }
+    r = r < 0 ? r
+        : dir ? explain_folder(w, &at, path, json_object_get(leaf, "files"), depth, &child, err)
+              : explain(w, &at, path, depth, &child, err);
+    if (r < 0)
+        return r;
+    json_object_set(child, "input", json_object_get(in, "name"));
+    *ret = child;
+    return 0;
+}
+
+/* ---- one node ---- */
+
+struct maker {
+    json_t *inputs, *spec, *git;
+};
+
+static void maker_finish(struct maker *m)
+{
+    json_decref(m->inputs);
+    json_decref(m->spec);
+    json_decref(m->git);
+}
+
+static int find_maker(struct why *w, const struct place *at, struct maker *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(rd.conn, err, &rows,
+                         "SELECT j.inputs, s.spec, s.git FROM job j LEFT JOIN stage s ON s.id = j.version"
+                         " WHERE j.run = ? AND j.project = ? AND j.stage = ?",
+                         "sss", at->commit.run, at->project, at->repo);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->inputs = pl_col_json(&rows, 0);
+    ret->spec = pl_col_json(&rows, 1);
+    ret->git = pl_col_json(&rows, 2);
+    return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
+}
+
+/* The id of the datum with that enumeration key, as attempts have it; of a key that is a hash it is nobody's. */
+static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_hash *ret)
+{
+    struct pl_cursor c = pl_cursor_of(key->data, key->len);
+    struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX];
+    struct pl_input in[PL_SPEC_LEAVES_MAX];
+    struct match match;
+    size_t n = 0;
+
+    for (; n < PL_SPEC_LEAVES_MAX && next_match(&c, &match); n++) {
+        const json_t *one = json_array_get(inputs, match.leaf);
+        const char *repo = pl_json_str(one, "repo");
+
+        in[n] = (struct pl_input){.kind = *repo ? PL_INPUT_LEAF : PL_INPUT_PARAMS,
+                                  .project = pl_json_str(one, "project"),
+                                  .repo = repo,
+                                  .branch = pl_json_str(one, "branch"),
+                                  .name = pl_json_str(one, "name")};
+        leaves[n] = (struct pl_datum_leaf){.input = &in[n], .path = match.path, .path_len = match.path_len};
+    }
+    pl_datum_id(leaves, n, ret);
+}
+
+/* The image that it was made in, in a run of its own where the row is of an earlier one. */
+static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
+                     struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w->api->config.db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    _cleanup_(json_decrefp) json_t *inputs = NULL;
+    _cleanup_free_ char *image = NULL;
+    struct pl_hash datum;
+    int r = pl_sql_query(rd.conn, err, &rows, "SELECT id, inputs FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
+                         run, at->project, at->repo);
+
+    r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+    if (r <= 0)
+        return r;
+    inputs = pl_col_json(&rows, 1);
+    datum_of(key, inputs, &datum);
+    r = pl_job_image_of(rd.conn, pl_col_int(&rows, 0), &datum, &image, err);
+    if (r == 0 && image)
+        json_object_set_new(out, "image_id", json_string(image));
+    return r;
+}
+
+static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf *key, unsigned depth, json_t *out,
+                      struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(key->data, key->len);
+    json_t *list = json_array(), *child;
+    char path[PL_PATH_MAX_BYTES + 1];
+    struct match match;
+
+    json_object_set_new(out, "inputs", list);
+    while (next_match(&c, &match)) {
+        size_t at = 0;
+        int r;
+
+        child = NULL;
+        snprintf(path, sizeof path, "%.*s", (int)match.path_len, match.path);
+        r = explain_input(w, json_array_get(m->inputs, match.leaf), leaf_of(json_object_get(m->spec, "input"), &at, match.leaf),
+                          path, match.dir, depth + 1, &child, err);
+        if (r < 0)
+            return r;
+        if (child)
+            json_array_append_new(list, child);
+    }
+    return 0;
+}
+
+static int add_datum(struct why *w, const struct place *at, const char *path, unsigned depth, json_t *out, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf key = {0}, bytes = {0};
+    _cleanup_(maker_finish) struct maker m = {0};
+    char run[PL_ID_HEX + 1];
+    struct pl_row row;
+    int r = row_at(at, &at->commit.owner, path, strlen(path), &key, err);
+
+    if (r <= 0)
+        return r;
+    r = row_at(at, &at->commit.table, key.data, key.len, &bytes, err);
+    r = r > 0 ? pl_row_decode(bytes.data, bytes.len, &row, err) : r < 0 ? r : PL_ECORRUPT;
+    if (r < 0)
+        return r;
+    pl_hex_encode(row.run, sizeof row.run, run);
+    json_object_set_new(out, "stage", json_string(at->repo));
+    json_object_set_new(out, "run", json_string(run));
+    json_object_set_new(out, "reused", json_boolean(!pl_streq(run, at->commit.run)));
+    json_object_set_new(out, "key", pl_api_hash_json(&row.key));
+    json_object_set_new(out, "code", pl_api_hash_json(&at->commit.code));
+    r = add_image(w, at, run, &key, out, err);
+    r = r < 0 ? r : find_maker(w, at, &m, err);
+    if (r <= 0)
+        return r;
+    if (json_object_size(m.git))
+        json_object_set(out, "git", m.git);
+    return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
+}
+
+static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err)
+{
+    char shown[PL_PATH_MAX_BYTES + 2];
+    struct pl_entry entry;
+    json_t *out;
+    int r = is_wanted(w, err);
+
+    r = r < 0 ? r : pl_tree_get(&at->source, &at->commit.root, path, strlen(path), &entry, err);
+    if (r < 0)
+        return r;
+    snprintf(shown, sizeof shown, "/%s", path);
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "project", at->project, "repo", at->repo, "path", shown, "commit",
+                    at->commit.run, "size", (json_int_t)entry.size, "created_us", (json_int_t)at->commit.created_us);
+    if (++w->nodes > NODES_MAX)
+        json_object_set_new(out, "note", json_string("its origin is left out: the answer is large; ask for this path alone"));
+    else if (!pl_hash_is_zero(&at->commit.owner))
+        r = add_datum(w, at, path, depth, out, err);
+    if (r < 0) {
+        json_decref(out);
+        return r;
+    }
+    *ret = out;
+    return 0;
+}
+
+static int get_why(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    struct why w = {.api = a, .req = req};
+    char path[PL_PATH_MAX_BYTES + 1];
+    struct place at = {0};
+    int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
+
+    r = r < 0 ? r
+              : open_place(&w, pl_http_param(req, "project"), pl_http_param(req, "repo"), pl_http_param(req, "ref"), &at, err);
+    if (r == 0 && !*path)
+        return explain_folder(&w, &at, path, NULL, 0, ret, err);
+    r = r < 0 ? r : explain(&w, &at, path, 0, ret, err);
+    if (r == PL_ENOTFOUND && explain_folder(&w, &at, path, NULL, 0, ret, NULL) == 0) {
+        if (json_integer_value(json_object_get(*ret, "files")) > 0)
+            return 0;
+        json_decref(*ret);
+        *ret = NULL; /* the caller gives back what it finds there */
+        return r;
+    }
+    return r;
+}
+
+static const struct pl_api_route routes[] = {
+    {.method = "GET",
+     .pattern = "/api/v1/why/{project}/{repo}/{ref}/{path...}",
+     .json = get_why,
+     .verb = PL_VERB_READ,
+     .summary = "Where a file comes from: its datum, the datum's inputs, and so on back to what was pushed.",
+     .reply = "WhyNode"},
+};
+
+static const struct pl_api_schema schemas[] = {
+    {"WhyNode", "project:string? repo:string? path:string? commit:string? size:integer? created_us:integer? stage:string? "
+                "run:string? reused:boolean?"
+                " key:string? code:string? image_id:string? git:object? files:integer? more:boolean? input:string? note:string? "
+                "inputs:WhyNode[]?"},
+};
+
+PL_API_TABLE(why, routes, schemas);

@@ -1,0 +1,213 @@
+#include "pipelined/api/server/run_waiters.h"
+
+#include "storage/base/clock.h"
+#include "storage/system/log_line.h"
+
+#include <pthread.h>
+
+#define BUSY_MS 20 /* the pool was full: when it is asked again */
+
+struct wait {
+    struct wait *next, *prev;
+    struct pl_run_waits *all;
+    struct pl_http_request *req;
+    int64_t until_ms;
+    bool looking; /* on the pool, or about to be */
+    bool again;   /* something has happened since that look began; or the pool was full */
+};
+
+struct pl_run_waits {
+    struct pl_loop *loop;
+    struct pl_pool *pool;
+    pl_run_look_fn look;
+    void *self;
+    struct pl_timer *timer; /* the loop's, made and destroyed there: the next time that is over */
+    struct pl_loop_work arm;
+    pthread_mutex_t lock; /* what follows */
+    struct wait *first;
+    bool stopping;
+};
+
+static void look(void *arg);
+
+/* Under the lock. */
+static void look_soon(struct wait *w)
+{
+    if (w->looking) {
+        w->again = true;
+        return;
+    }
+    w->looking = pl_pool_submit(w->all->pool, look, w, NULL) == 0;
+    w->again = !w->looking;
+}
+
+/* Under the lock. */
+static void unlink_wait(struct wait *w)
+{
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        w->all->first = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+}
+
+/* True: not yet, it waits. False: look again. What is to be answered is unlinked and `ret_over` set. */
+static bool look_ended(struct wait *w, int r, bool *ret_over)
+{
+    struct pl_run_waits *all = w->all;
+    bool waits;
+
+    pthread_mutex_lock(&all->lock);
+    *ret_over = r != 0 || all->stopping || pl_clock_mono_ms() >= w->until_ms || pl_http_request_gone(w->req);
+    if (*ret_over)
+        unlink_wait(w);
+    waits = !*ret_over && !w->again;
+    w->looking = !waits;
+    w->again = false;
+    pthread_mutex_unlock(&all->lock);
+    return waits;
+}
+
+static void look(void *arg)
+{
+    struct wait *w = arg;
+
+    for (;;) {
+        struct pl_err err = {0};
+        json_t *answer = NULL;
+        bool over;
+        int r = w->all->look(w->all->self, w->req, &answer, &err);
+
+        if (look_ended(w, r, &over)) {
+            json_decref(answer);
+            return; /* and `w` may be gone already */
+        }
+        if (!over) {
+            json_decref(answer);
+            continue;
+        }
+        if (r < 0)
+            pl_http_reply_error(w->req, &err);
+        else
+            pl_http_reply_json(w->req, 200, answer);
+        free(w);
+        return;
+    }
+}
+
+static void on_time(void *arg);
+
+static void set_timer(struct pl_run_waits *all, int64_t in_ms)
+{
+    struct pl_err err = {0};
+
+    if (!all->timer && pl_timer_create(all->loop, "run_waits.time", on_time, all, &all->timer, &err) < 0)
+        pl_log_error("api", "those who wait for a run are not told when their time is over: %s", err.msg);
+    if (all->timer)
+        pl_timer_start(all->timer, (uint64_t)in_ms);
+}
+
+/* On the loop: for the first whose time will be over. */
+static void arm(void *arg)
+{
+    struct pl_run_waits *all = arg;
+    int64_t now = pl_clock_mono_ms(), at = INT64_MAX;
+    bool stopping;
+
+    pthread_mutex_lock(&all->lock);
+    stopping = all->stopping;
+    for (struct wait *w = all->first; w; w = w->next)
+        if (!w->looking)
+            at = PL_MIN(at, w->again ? now + BUSY_MS : w->until_ms);
+    pthread_mutex_unlock(&all->lock);
+    if (stopping)
+        all->timer = pl_timer_destroy(all->timer);
+    else if (at != INT64_MAX)
+        set_timer(all, PL_MAX(at - now, 1));
+}
+
+static void on_time(void *arg)
+{
+    struct pl_run_waits *all = arg;
+    int64_t now = pl_clock_mono_ms();
+
+    pthread_mutex_lock(&all->lock);
+    for (struct wait *w = all->first; w; w = w->next)
+        if (!w->looking && (w->again || w->until_ms <= now))
+            look_soon(w);
+    pthread_mutex_unlock(&all->lock);
+    arm(all);
+}
+
+int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_fn look_fn, void *self, struct pl_run_waits **ret,
+                        struct pl_err *err)
+{
+    struct pl_run_waits *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return pl_err_nomem(err);
+    *all = (struct pl_run_waits){.loop = loop, .pool = pool, .look = look_fn, .self = self};
+    pthread_mutex_init(&all->lock, NULL);
+    *ret = all;
+    return 0;
+}
+
+void pl_run_waits_add(struct pl_run_waits *all, struct pl_http_request *req, uint64_t timeout_ms)
+{
+    struct wait *w = calloc(1, sizeof *w);
+    struct pl_err err = {0};
+
+    if (!w) {
+        pl_err_nomem(&err);
+        pl_http_reply_error(req, &err);
+        return;
+    }
+    *w = (struct wait){.all = all, .req = req, .until_ms = pl_clock_mono_ms() + (int64_t)timeout_ms, .looking = true};
+    pthread_mutex_lock(&all->lock);
+    w->next = all->first;
+    if (w->next)
+        w->next->prev = w;
+    all->first = w;
+    pthread_mutex_unlock(&all->lock);
+    look(w); /* it is in the list before: what happens meanwhile is not missed */
+    pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
+}
+
+void pl_run_waits_wake(struct pl_run_waits *all)
+{
+    bool refused = false;
+
+    pthread_mutex_lock(&all->lock);
+    for (struct wait *w = all->first; w; w = w->next) {
+        look_soon(w);
+        refused |= !w->looking;
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (refused)
+        pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
+}
+
+void pl_run_waits_stop(struct pl_run_waits *all)
+{
+    pthread_mutex_lock(&all->lock);
+    all->stopping = true;
+    pthread_mutex_unlock(&all->lock);
+    pl_run_waits_wake(all);
+    pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
+}
+
+struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *all)
+{
+    if (!all)
+        return NULL;
+    while (all->first) {
+        struct wait *w = all->first;
+
+        unlink_wait(w);
+        free(w);
+    }
+    pthread_mutex_destroy(&all->lock);
+    free(all);
+    return NULL;
+}

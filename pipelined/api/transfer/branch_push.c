@@ -1,0 +1,65 @@
+#include "pipelined/api/transfer/branch_push.h"
+
+#include "pipelined/db/tx/commit_tx.h"
+
+int pl_api_may_push(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->db);
+    const char *name = pl_http_param(req, "repo");
+    struct pl_repo_row repo;
+    int r = pl_db_repo_find(rd.conn, pl_http_param(req, "project"), name, &repo, err);
+
+    if (r == 0 && repo.output)
+        r = pl_db_refuse_output(rd.conn, pl_http_param(req, "project"), name, err);
+    if (r == 0 && ret)
+        *ret = repo;
+    return r;
+}
+
+int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request *req, struct pl_err *err)
+{
+    const struct pl_principal *who = pl_http_context(req);
+    int64_t length = pl_http_body_length(req);
+
+    return who->kind == PL_PRINCIPAL_WORKER ? 0 : pl_disk_watch_admit(s->disks, (uint64_t)PL_MAX(length, 0), err);
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+json_t *pl_api_pushed_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
+                           uint64_t new_bytes)
+{
+    char root[PL_HASH_HEX + 1];
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:I, s:I, s:I}", "project", project, "repo", repo, "branch",
+                     branch, "commit", result->commit, "run", result->changed ? result->commit : "", "changed", result->changed,
+                     "open", 0, "root", pl_hash_hex(&result->root, root), "files", (json_int_t)result->files, "bytes",
+                     (json_int_t)result->bytes, "new_bytes", (json_int_t)new_bytes);
+}
+
+int pl_api_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
+                json_t **ret, struct pl_err *err)
+{
+    struct pl_effort effort = pl_turns_effort(req);
+    struct pl_push_args args = {.project = pl_http_param(req, "project"),
+                                .repo = pl_http_param(req, "repo"),
+                                .branch = pl_http_param(req, "branch"),
+                                .base = text_or_empty(pl_http_query(req, "base")),
+                                .message = text_or_empty(pl_http_query(req, "message")),
+                                .author = text_or_empty(pl_http_query(req, "author")),
+                                .ops = ops,
+                                .ops_len = n,
+                                .effort = &effort};
+    struct pl_push_result result;
+    int r = pl_db_push(s->db, s->stores, &args, &result, err);
+
+    if (r < 0)
+        return r;
+    if (result.changed)
+        s->run_created(s->engine, result.commit);
+    *ret = pl_api_pushed_json(args.project, args.repo, args.branch, &result, new_bytes);
+    return result.changed ? 201 : 200;
+}

@@ -1,0 +1,150 @@
+#include "pipelined/api/transfer/request_turns.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/map.h"
+
+#include <pthread.h>
+
+struct turn {
+    struct turn *next;
+    struct pl_turns *turns;
+    struct owner *owner;
+    pl_pool_fn fn;
+    void *arg;
+};
+
+/* One whose requests run or wait. */
+struct owner {
+    char *who;
+    unsigned running, waiting;
+    struct turn *first, *last; /* that wait */
+};
+
+struct pl_turns {
+    struct pl_pool *pool;
+    unsigned each;
+    pthread_mutex_t lock; /* what follows, and all owners */
+    struct pl_map owners;
+};
+
+int pl_turns_create(struct pl_pool *pool, struct pl_turns **ret, struct pl_err *err)
+{
+    struct pl_turns *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return pl_err_nomem(err);
+    t->pool = pool;
+    t->each = (pl_pool_slow_threads(pool) + 1) / 2;
+    pthread_mutex_init(&t->lock, NULL);
+    *ret = t;
+    return 0;
+}
+
+struct pl_turns *pl_turns_destroy(struct pl_turns *t)
+{
+    if (!t)
+        return NULL;
+    pl_map_finish(&t->owners, NULL); /* it is empty */
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return NULL;
+}
+
+/* With the lock held. NULL without memory. */
+static struct owner *owner_of(struct pl_turns *t, const char *who)
+{
+    struct owner *o = pl_map_get(&t->owners, who, strlen(who));
+
+    if (o)
+        return o;
+    o = calloc(1, sizeof *o);
+    if (o)
+        o->who = strdup(who);
+    if (o && o->who && pl_map_put(&t->owners, who, strlen(who), o, NULL, NULL) == 0)
+        return o;
+    if (o)
+        free(o->who);
+    free(o);
+    return NULL;
+}
+
+/* With the lock held. */
+static void owner_leave(struct pl_turns *t, struct owner *o)
+{
+    if (o->running || o->waiting)
+        return;
+    (void)pl_map_remove(&t->owners, o->who, strlen(o->who));
+    free(o->who);
+    free(o);
+}
+
+/* The next of the owner's that waits; NULL: none does. With the lock held; it counts as running. */
+static struct turn *owner_next(struct pl_turns *t, struct owner *o)
+{
+    struct turn *next = o->first;
+
+    o->running--;
+    if (next) {
+        o->first = next->next;
+        o->waiting--;
+        o->running++;
+    }
+    owner_leave(t, o);
+    return next;
+}
+
+static void turn_run(void *arg)
+{
+    struct turn *turn = arg, *next;
+    struct pl_turns *t = turn->turns;
+
+    do {
+        turn->fn(turn->arg);
+        pthread_mutex_lock(&t->lock);
+        next = owner_next(t, turn->owner);
+        pthread_mutex_unlock(&t->lock);
+        free(turn);
+        turn = next; /* behind what others have waiting; here and now when there is no room for that */
+    } while (turn && pl_pool_submit_slow(t->pool, turn_run, turn, NULL) < 0);
+}
+
+int pl_turns_run(struct pl_turns *t, const char *who, pl_pool_fn fn, void *arg, struct pl_err *err)
+{
+    struct turn *turn = calloc(1, sizeof *turn);
+    struct owner *o;
+    int r = 0;
+
+    if (!turn)
+        return pl_err_nomem(err);
+    *turn = (struct turn){.turns = t, .fn = fn, .arg = arg};
+    pthread_mutex_lock(&t->lock);
+    o = turn->owner = owner_of(t, who);
+    if (!o) {
+        r = pl_err_nomem(err);
+    } else if (o->running < t->each) {
+        r = pl_pool_submit_slow(t->pool, turn_run, turn, err);
+        o->running += r == 0;
+        owner_leave(t, o);
+    } else if (o->waiting >= PL_TURNS_WAITING) {
+        r = pl_err_set(err, PL_EBUSY, "%u requests of %s that take long run, and %u more wait", o->running, who, o->waiting);
+    } else {
+        *(o->first ? &o->last->next : &o->first) = turn;
+        o->last = turn;
+        o->waiting++;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (r < 0)
+        free(turn);
+    return r;
+}
+
+static bool client_gone(const void *req)
+{
+    return pl_http_request_gone(req);
+}
+
+struct pl_effort pl_turns_effort(const struct pl_http_request *req)
+{
+    return (struct pl_effort){
+        .visits_max = PL_TURNS_STEPS_MAX, .until_ms = pl_clock_mono_ms() + PL_TURNS_WORK_MS, .gone = client_gone, .self = req};
+}

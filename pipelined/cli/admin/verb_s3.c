@@ -1,0 +1,211 @@
+/* Keys for S3 clients, and what these need to reach the repos. */
+#include "pipelined/cli/admin/credential.h"
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/contexts.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include <stdio.h>
+
+/* ---- keys ---- */
+
+static int create_s3_key(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column lines[] = {{"access key", "access_key", NULL},
+                                             {"secret key", "secret_key", NULL},
+                                             {"user", "user", NULL}};
+    _cleanup_(json_decrefp) json_t *made = NULL;
+    json_t *body = pl_cli_credential_body(c, err);
+    int r = body ? pl_cli_call(c, "POST", "/api/v1/s3-keys", body, &made, err) : err->code;
+
+    if (r < 0)
+        return r;
+    if (!c->json)
+        pl_show_say(c, "S3 key of %s; the secret is shown this once:\n", pl_show_text_at(made, "user"));
+    r = pl_show_object(c, made, lines, PL_ARRAY_SIZE(lines), err);
+    if (r == 0 && !c->json)
+        pl_show_say(c, "next: give both to the client; pipelinectl s3 env has the endpoint\n");
+    return r;
+}
+
+static int list_s3_key(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"ACCESS KEY", "access_key", NULL},
+                                               {"USER", "user", NULL},
+                                               {"AT MOST", "role", NULL},
+                                               {"OVER", "scope", NULL},
+                                               {"NAME", "name", NULL},
+                                               {"STATE", "state", NULL},
+                                               {"CREATED", "created_us", pl_show_ago}};
+    const char *user = pl_cli_value(c, "user");
+    _cleanup_free_ char *path = user ? pl_http_path_make("/api/v1/s3-keys?user=%s", user) : strdup("/api/v1/s3-keys");
+
+    return pl_show_list(c, path, "s3_keys", columns, PL_ARRAY_SIZE(columns), 0, "no S3 keys: pipelinectl create s3-key USER",
+                        err);
+}
+
+static int delete_s3_key(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/s3-keys/%s", c->args[0]);
+
+    return pl_show_delete(c, path, "S3 key", c->args[0], err);
+}
+
+/* ---- s3 env ---- */
+
+/* The key of before, if the server has it still. New reference, NULL when there is none. */
+static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
+{
+    json_t *key = json_object_get(json_object_get(all, "s3_keys"), store);
+    _cleanup_(json_decrefp) json_t *page = NULL;
+    const json_t *one;
+    size_t i;
+
+    if (!key || pl_cli_call(c, "GET", "/api/v1/s3-keys?limit=10000", NULL, &page, NULL) < 0)
+        return NULL;
+    json_array_foreach(json_object_get(page, "s3_keys"), i, one)
+    {
+        if (pl_streq(pl_show_text_at(one, "access_key"), pl_show_text_at(key, "access_key")) &&
+            pl_streq(pl_show_text_at(one, "state"), "good"))
+            return json_incref(key);
+    }
+    return NULL;
+}
+
+/* The daemon's own key, whose secret is its token. */
+static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *url = NULL, *token = NULL;
+    int r = pl_cli_place(c, &url, &token, err);
+
+    if (r < 0)
+        return r;
+    *ret = json_pack("{s:s, s:s}", "access_key", "pipelined", "secret_key", token ? token : "");
+    return *ret ? 0 : pl_err_nomem(err);
+}
+
+/* Whom a key is made for: --user, else whoever asks; `ret_own`: with the daemon's own token nobody is, and it is key enough. */
+static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err *err)
+{
+    const char *user = pl_cli_value(c, "user");
+    json_t *body = user ? json_pack("{s:s, s:s}", "user", user, "name", "s3 env") : json_pack("{s:s}", "name", "s3 env");
+    int r = pl_cli_call(c, "POST", "/api/v1/s3-keys", body, ret, err);
+
+    *ret_own = r == PL_EINVAL && !user && pl_streq(err->field, "user");
+    return *ret_own ? own_key(c, ret, err) : r;
+}
+
+static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *all = NULL;
+    json_t *keys;
+    bool own;
+    int r = pl_cli_contexts_read(&all, err);
+
+    if (r < 0)
+        return r;
+    *ret = pl_cli_flag(c, "new") ? NULL : kept_key(c, all, store);
+    if (*ret)
+        return 0;
+    r = make_key(c, ret, &own, err);
+    if (r < 0 || own)
+        return r;
+    keys = json_object_get(all, "s3_keys");
+    if (!keys) {
+        keys = json_object();
+        json_object_set_new(all, "s3_keys", keys);
+    }
+    json_object_set_new(keys, store,
+                        json_pack("{s:s, s:s}", "access_key", pl_show_text_at(*ret, "access_key"), "secret_key",
+                                  pl_show_text_at(*ret, "secret_key")));
+    return pl_cli_contexts_write(all, err);
+}
+
+static int no_gateway(struct pl_err *err)
+{
+    pl_err_set(err, PL_EUNAVAILABLE, "this pipelined has no S3 gateway: there is no endpoint to export");
+    return pl_err_hint(err, PL_EUNAVAILABLE, "Start it with --s3-listen; pipelinectl put file and get file need none.");
+}
+
+/* For eval: whatever the server says is text to the shell, and nothing that it runs. */
+static int print_export(const char *name, const char *text, struct pl_err *err)
+{
+    int r = printf("export %s='", name);
+
+    for (; *text && r >= 0; text++)
+        r = *text == '\'' ? fputs("'\\''", stdout) : putchar(*text);
+    r = r < 0 ? r : fputs("'\n", stdout);
+    return r < 0 ? pl_err_errno(err, errno, "standard output") : 0;
+}
+
+/* Lines for eval; the endpoint is what newer AWS SDKs read, and most other clients' wrappers. */
+static int s3_env(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *status = NULL, *key = NULL, *out = NULL;
+    const char *name;
+    const json_t *value;
+    int r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &status, err);
+
+    if (r == 0 && !*pl_show_text_at(status, "s3_url"))
+        r = no_gateway(err);
+    r = r < 0 ? r : find_key(c, pl_show_text_at(status, "store_id"), &key, err);
+    if (r < 0)
+        return r;
+    out = json_pack("{s:s, s:s, s:s, s:s}", "AWS_ENDPOINT_URL", pl_show_text_at(status, "s3_url"), "AWS_ACCESS_KEY_ID",
+                    pl_show_text_at(key, "access_key"), "AWS_SECRET_ACCESS_KEY", pl_show_text_at(key, "secret_key"),
+                    "AWS_DEFAULT_REGION", "us-east-1");
+    if (!out)
+        return pl_err_nomem(err);
+    if (c->json)
+        return pl_show_json(out, err);
+    json_object_foreach(out, name, value)
+    {
+        r = r < 0 ? r : print_export(name, json_string_value(value), err);
+    }
+    return r;
+}
+
+static const struct pl_option key_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};
+static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "that user's alone"}, {0}};
+static const struct pl_option env_options[] = {{"user", 0, "NAME", "whose key it is to be, when it is not yours"},
+                                               {"new", 0, NULL, "make a new key, though one is kept here"},
+                                               {0}};
+
+static const struct pl_verb verbs[] = {
+    {"create",
+     "s3-key",
+     "[USER]",
+     0,
+     1,
+     key_options,
+     create_s3_key,
+     "Makes a key for S3 clients, yours or another user's: no more than --role over --over. Its secret is shown this once.",
+     {"create s3-key bob", "create s3-key --role reader --over vision", "create s3-key bob --expires 30d --json"}},
+    {"list",
+     "s3-key",
+     "",
+     0,
+     0,
+     of_user_options,
+     list_s3_key,
+     "Lists your S3 keys; \"lost\": the secret went with a machine, and another key is wanted.",
+     {"list s3-key", "ls s3-keys --user bob", "list s3-key --json"}},
+    {"delete",
+     "s3-key",
+     "ACCESS_KEY",
+     1,
+     1,
+     NULL,
+     delete_s3_key,
+     "Deletes an S3 key, at once.",
+     {"delete s3-key PLQ7X2MNB4CDZTKWRF3A", "delete s3-key PLQ7", "rm s3-key PLQ7"}},
+    {"s3",
+     "env",
+     "",
+     0,
+     0,
+     env_options,
+     s3_env,
+     "Prints what S3 clients need to reach the repos; makes a key the first time and keeps it with the login contexts.",
+     {"s3 env", "eval \"$(pipelinectl s3 env)\"", "s3 env --json"}},
+};
+PL_CLI_TABLE(s3, verbs);

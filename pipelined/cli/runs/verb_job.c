@@ -1,0 +1,308 @@
+/* Jobs (one stage in one run) and their datums. */
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/server_client.h"
+#include "storage/base/clock.h"
+#include <stdio.h>
+
+/* ---- jobs ---- */
+
+static int add_query(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
+{
+    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
+
+    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
+}
+
+static int list_job(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"RUN", "run", pl_show_id},
+                                               {"STAGE", "stage", NULL},
+                                               {"STATE", "state", pl_show_job_state},
+                                               {"CREATED", "created_us", pl_show_ago},
+                                               {"DATUMS", "datums", pl_show_datums},
+                                               {"TOOK", "", pl_show_took},
+                                               {"ON", "device", NULL},
+                                               {"REASON", "reason", NULL}};
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    _cleanup_free_ char *run = NULL;
+    uint64_t limit = 20;
+    int r = pl_cli_number(c, "limit", 1000000000, &limit, err);
+
+    if (r == 0 && pl_cli_value(c, "run"))
+        r = pl_cli_run_id(c, pl_cli_value(c, "run"), &run, err);
+    r = r < 0 ? r : pl_buf_add_str(&url, "/api/v1/jobs?", err);
+    r = r < 0 ? r : add_query(&url, "project", c->project, err);
+    r = r < 0 ? r : add_query(&url, "run", run, err);
+    r = r < 0 ? r : add_query(&url, "stage", pl_cli_value(c, "stage"), err);
+    r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
+    return r < 0 ? r
+                 : pl_show_list(c, pl_buf_str(&url), "jobs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
+                                "no such jobs", err);
+}
+
+static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *one;
+    size_t i, n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_array_foreach(value, i, one)
+    {
+        if (n < PL_SHOW_TEXT_MAX && !*pl_show_text_at(one, "repo"))
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", pl_show_text_at(one, "name"));
+        else if (n < PL_SHOW_TEXT_MAX)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s=%s@%.8s", i ? ", " : "", pl_show_text_at(one, "name"),
+                                  pl_show_text_at(one, "repo"), pl_show_text_at(one, "commit"));
+    }
+}
+
+/* `ms` of a job or an attempt. */
+static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    static const struct {
+        const char *key, *name;
+    } parts[] = {{"wait", "wait"},     {"fetch", "fetch"}, {"compute", "compute"},
+                 {"upload", "upload"}, {"held", "held"},   {"gpu", "GPU held"}};
+    size_t n = 0;
+    char text[32];
+
+    (void)item;
+    *out = '\0';
+    for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
+        if (pl_show_at(value, parts[i].key) && (pl_show_int_at(value, parts[i].key) || !pl_streq(parts[i].key, "gpu")))
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s %s", n ? ", " : "", parts[i].name,
+                                  pl_duration_text(pl_show_int_at(value, parts[i].key), text));
+}
+
+/* What became of the GPUs' time; "" of a job on CPUs. */
+static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak");
+    char held[32], waiting[32], of[32], used[32], peak[32];
+    int n;
+
+    (void)item;
+    *out = '\0';
+    if (!json_is_object(value))
+        return;
+    n = snprintf(out, PL_SHOW_TEXT_MAX, "held %s, waiting for data %s of that, ",
+                 pl_duration_text(pl_show_int_at(value, "held_ms"), held),
+                 pl_duration_text(pl_show_int_at(value, "waiting_ms"), waiting));
+    if (!measured) {
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "use not measured");
+        return;
+    }
+    n += snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, "busy %lld %% of %s that were measured (%s)",
+                  (long long)(pl_show_int_at(value, "used_ms") * 100 / measured), pl_duration_text(measured, of),
+                  pl_duration_text(pl_show_int_at(value, "used_ms"), used));
+    if (peak_bytes > 0)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", at most %s of memory", pl_size_text((uint64_t)peak_bytes, peak));
+}
+
+/* The most memory that one command took; "" where none ran. */
+static void show_memory(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    char peak[32];
+
+    (void)item;
+    *out = '\0';
+    if (json_integer_value(value) > 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, "at most %s of a command", pl_size_text((uint64_t)json_integer_value(value), peak));
+}
+
+static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_job job;
+    int r = pl_cli_job_find(c, c->args[0], &job, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", job.project, job.stage, job.run);
+    if (!path || asprintf(ret, "%s%s", path, tail) < 0)
+        return pl_err_nomem(err);
+    return 0;
+}
+
+static int inspect_job(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column lines[] = {{"stage", "stage", NULL},
+                                             {"run", "run", NULL},
+                                             {"pipeline", "pipeline", NULL},
+                                             {"version", "version", NULL},
+                                             {"state", "state", pl_show_job_state},
+                                             {"reason", "reason", NULL},
+                                             {"warnings", "warnings", NULL},
+                                             {"datums", "datums", pl_show_datums},
+                                             {"inputs", "inputs", show_inputs},
+                                             {"output", "output", NULL},
+                                             {"on", "device", NULL},
+                                             {"images", "images", NULL},
+                                             {"time of workers", "ms", show_times},
+                                             {"GPUs", "gpu", show_gpu},
+                                             {"memory", "mem_peak", show_memory},
+                                             {"code", "code", NULL},
+                                             {"created", "created_us", pl_show_time},
+                                             {"started", "started_us", pl_show_time},
+                                             {"finished", "finished_us", pl_show_time},
+                                             {"took", "", pl_show_took}};
+    _cleanup_(json_decrefp) json_t *job = NULL, *list = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = job_path(c, "", &path, err);
+
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &job, err);
+    r = r < 0 ? r : pl_show_object(c, job, lines, PL_ARRAY_SIZE(lines), err);
+    if (r < 0 || c->json)
+        return r;
+    fflush(stdout);
+    list = json_pack("[O]", job);
+    return pl_cli_jobs_explain(c, list, err);
+}
+
+static int stop_job(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = job_path(c, "/stop", &path, err);
+
+    r = r < 0 ? r : pl_cli_call(c, "POST", path, NULL, &answer, err);
+    if (r < 0)
+        return r;
+    pl_show_say(c, "job %s of run %.8s stopped\n", pl_show_text_at(answer, "stopped"), pl_show_text_at(answer, "run"));
+    return c->json ? pl_show_json(answer, err) : 0;
+}
+
+/* ---- datums ---- */
+
+static void show_end(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    (void)value;
+    if (pl_show_int_at(item, "signal"))
+        snprintf(out, PL_SHOW_TEXT_MAX, "signal %lld", (long long)pl_show_int_at(item, "signal"));
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, "%lld", (long long)pl_show_int_at(item, "exit_code"));
+}
+
+static const struct pl_column attempt_columns[] = {{"DATUM", "id", pl_show_id}, {"TRY", "attempt", NULL},
+                                                   {"STATE", "state", NULL},    {"EXIT", "", show_end},
+                                                   {"PATHS", "paths", NULL},    {"TOOK", "ms.compute", pl_show_ms},
+                                                   {"REASON", "reason", NULL}};
+
+static int list_datum(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    _cleanup_free_ char *path = NULL;
+    uint64_t limit = 0;
+    int r = job_path(c, "/datums?", &path, err);
+
+    r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
+    r = r < 0 ? r : pl_buf_add_str(&url, path, err);
+    r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
+    return r < 0 ? r
+                 : pl_show_list(c, pl_buf_str(&url), "datums", attempt_columns, PL_ARRAY_SIZE(attempt_columns), limit,
+                                "no datum was run in this job", err);
+}
+
+/* Where the time of the last attempt went. */
+static void print_times(const json_t *attempt)
+{
+    const json_int_t memory = pl_show_int_at(attempt, "gpu.mem_peak");
+    char text[PL_SHOW_TEXT_MAX], size[32];
+
+    show_times(pl_show_at(attempt, "ms"), attempt, text);
+    if (*text)
+        printf("\ntime   %s\n", text);
+    if (json_is_object(pl_show_at(attempt, "gpu")))
+        printf("GPU    %lld %% busy%s%s%s\n", (long long)pl_show_int_at(attempt, "gpu.util"), memory ? ", " : "",
+               memory ? pl_size_text((uint64_t)memory, size) : "", memory ? " at most" : "");
+}
+
+static int inspect_datum(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *datum = NULL;
+    _cleanup_free_ char *path = NULL;
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    const json_t *attempts, *last;
+    int r = job_path(c, "/datums/", &path, err);
+
+    r = r < 0 ? r : pl_buf_add_str(&url, path, err);
+    r = r < 0 ? r : pl_http_escape(&url, c->args[1], false, err);
+    r = r < 0 ? r : pl_cli_call(c, "GET", pl_buf_str(&url), NULL, &datum, err);
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(datum, err);
+    attempts = json_object_get(datum, "attempts");
+    last = json_array_get(attempts, json_array_size(attempts) - 1);
+    printf("datum  %s\n", pl_show_text_at(datum, "id"));
+    r = pl_show_table(attempts, attempt_columns + 1, PL_ARRAY_SIZE(attempt_columns) - 1, true, err);
+    if (r == 0)
+        print_times(last);
+    if (r == 0 && *pl_show_text_at(last, "image_id"))
+        pl_show_print(stdout, "image  %s\n", pl_show_text_at(last, "image_id"));
+    if (r == 0 && *pl_show_text_at(last, "tail"))
+        pl_show_print(stdout, "\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
+    if (r == 0 && !pl_streq(pl_show_text_at(last, "state"), "success"))
+        pl_show_print(stdout, "\ntry it here: %s\n", pl_show_text_at(datum, "try"));
+    return r;
+}
+
+static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "of this run"},
+                                                {"stage", 0, "STAGE", "of this stage"},
+                                                {"state", 0, "STATE", "running, success, failure, killed, …"},
+                                                {"limit", 'n', "N", "at most so many (20)"},
+                                                {"all", 'a', NULL, "all of them"},
+                                                {0}};
+static const struct pl_option datum_options[] = {{"state", 0, "STATE", "success or failed"},
+                                                 {"limit", 'n', "N", "at most so many"},
+                                                 {0}};
+
+static const struct pl_verb verbs[] = {
+    {"list",
+     "job",
+     "",
+     0,
+     0,
+     list_options,
+     list_job,
+     "Lists jobs, newest first.",
+     {"list job", "list job --stage train", "list job --run digits@master"}},
+    {"inspect",
+     "job",
+     "STAGE[@RUN]",
+     1,
+     1,
+     NULL,
+     inspect_job,
+     "Tells about a job: the newest of the stage, or that of a run.",
+     {"inspect job train", "inspect job train@9ab2f1c4", "inspect job train@digits@master --json"}},
+    {"stop",
+     "job",
+     "STAGE[@RUN]",
+     1,
+     1,
+     NULL,
+     stop_job,
+     "Stops a job.",
+     {"stop job train", "stop job train@9ab2f1c4", "stop job vision/detect"}},
+    {"list",
+     "datum",
+     "STAGE[@RUN]",
+     1,
+     1,
+     datum_options,
+     list_datum,
+     "Lists the attempts at datums that are kept: all failed ones, the last good ones.",
+     {"list datum prepare", "list datum train@9ab2f1c4 --state failed", "list datum prepare -n 5 --json"}},
+    {"inspect",
+     "datum",
+     "STAGE[@RUN] DATUM",
+     2,
+     2,
+     NULL,
+     inspect_datum,
+     "Tells about a datum, by its id, the start of it, or its paths.",
+     {"inspect datum prepare 1f0c2b7a", "inspect datum infer 'test=/test/b1.csv, model=/'",
+      "inspect datum prepare@9ab2f1c4 1f0c2b7a --json"}},
+};
+PL_CLI_TABLE(job, verbs);

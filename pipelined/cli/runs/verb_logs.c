@@ -1,0 +1,136 @@
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+#define TAIL_MAX_BYTES (64u << 20)
+
+struct logs {
+    uint64_t tail;      /* 0 = all, as it comes */
+    struct pl_buf kept; /* with `tail`: the end of it */
+    struct pl_show_text shown;
+};
+
+static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
+{
+    size_t at = b->len;
+
+    for (; at > 0; at--)
+        if (b->data[at - 1] == '\n' && at != b->len && --lines == 0)
+            break;
+    return at;
+}
+
+static int take(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct logs *l = self;
+    size_t from;
+
+    if (!l->tail)
+        return pl_show_write(&l->shown, data, n, err);
+    if (l->kept.len + n > TAIL_MAX_BYTES / 2) {
+        from = PL_MAX(start_of_tail(&l->kept, l->tail), l->kept.len > TAIL_MAX_BYTES / 4 ? l->kept.len - TAIL_MAX_BYTES / 4 : 0);
+        memmove(l->kept.data, l->kept.data + from, l->kept.len - from);
+        l->kept.len -= from;
+    }
+    return pl_buf_add(&l->kept, data, n, err);
+}
+
+static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
+{
+    int r = value ? pl_buf_addf(url, err, "&%s=", name) : 0;
+
+    return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
+}
+
+/* Pods are of a stage, whichever of its jobs they work at. */
+static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, uint64_t *tail,
+                          struct pl_buf *url, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    int r;
+
+    if (*job->run)
+        return pl_err_set(err, PL_EUSAGE, "--container shows a pod that stage %s has now: name the stage without a run",
+                          job->stage);
+    if (pl_cli_value(c, "datum"))
+        return pl_err_set(err, PL_EUSAGE,
+                          "--container and --datum do not go together: what a command prints is not in its container's log");
+    path = pl_http_path_make("/api/v1/logs/%s/%s/%s?follow=%u", job->project, job->stage, container,
+                             (uint64_t)pl_cli_flag(c, "follow"));
+    r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
+    if (r == 0 && *tail)
+        r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
+    *tail = 0; /* what comes is that already */
+    return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
+}
+
+/* `tail`: 0 from then on where the server cuts it. */
+static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    const char *container = pl_cli_value(c, "container");
+    struct pl_cli_job job;
+    int r = pl_cli_job_arg(c, c->args[0], &job, err);
+
+    if (r < 0)
+        return r;
+    if (container)
+        return container_path(c, &job, container, tail, url, err);
+    if (pl_cli_value(c, "pod"))
+        return pl_err_set(err, PL_EUSAGE, "--pod goes with --container");
+    path = pl_http_path_make("/api/v1/logs/%s/%s?follow=%u", job.project, job.stage, (uint64_t)pl_cli_flag(c, "follow"));
+    r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
+    if (r == 0 && *job.run)
+        r = pl_buf_addf(url, err, "&run=%s", job.run);
+    return r < 0 ? r : add_argument(url, "datum", pl_cli_value(c, "datum"), err);
+}
+
+static int logs(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    struct logs l = {.kept = {.max = TAIL_MAX_BYTES}};
+    struct pl_http_call call = {.method = "GET", .write = take, .write_self = &l, .may_stall = true};
+    struct pl_http_client *client;
+    size_t from;
+    int r = pl_cli_number(c, "tail", 1000000, &l.tail, err);
+
+    if (r == 0 && l.tail && pl_cli_flag(c, "follow"))
+        r = pl_err_set(err, PL_EUSAGE, "--tail and --follow do not go together");
+    r = r < 0 ? r : logs_path(c, &l.tail, &url, err);
+    r = r < 0 ? r : pl_cli_client(c, &client, err);
+    if (r < 0)
+        return r;
+    call.path = pl_buf_str(&url);
+    r = call.path ? pl_http_client_call(client, &call, NULL, err) : pl_err_nomem(err);
+    if (r == 0 && l.tail) {
+        from = start_of_tail(&l.kept, l.tail);
+        r = pl_show_write(&l.shown, l.kept.data + from, l.kept.len - from, err);
+    }
+    pl_buf_finish(&l.kept);
+    return r;
+}
+
+static const struct pl_option options[] = {
+    {"follow", 'f', NULL, "go on until the job has ended"},
+    {"datum", 0, "ID", "of one datum: its id, the start of it, or its paths"},
+    {"tail", 'n', "N", "the last N lines"},
+    {"container", 0, "NAME", "of a pod that the stage has now, what that container printed itself: main, agent or install"},
+    {"pod", 0, "POD", "with --container: which, where the stage has several"},
+    {0},
+};
+
+static const struct pl_verb verbs[] = {
+    {"logs",
+     NULL,
+     "STAGE[@RUN]",
+     1,
+     1,
+     options,
+     logs,
+     "What a stage printed in its newest job, or in that of a run; with --container what a container of its pod did.",
+     {"logs train -f", "logs prepare@9ab2f1c4 --datum 1f0c2b7a", "logs train --container agent -f"}},
+};
+PL_CLI_TABLE(logs, verbs);

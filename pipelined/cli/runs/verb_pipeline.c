@@ -1,0 +1,472 @@
+/* Pipelines: made from a spec file and the code folders that lie beside it. */
+#include "pipelined/cli/local/code_folder.h"
+#include "pipelined/cli/local/spec_file.h"
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+
+#include "pipelined/net/remote/remote.h"
+#include "storage/pack/pack_sink.h"
+#include <stdio.h>
+
+/* ---- create, update ---- */
+
+struct setting {
+    struct pl_cli *c;
+    struct pl_cli_spec file;
+    json_t *code; /* {stage: {root, git}} */
+    bool update;
+    json_t *answer;
+};
+
+static void setting_finish(struct setting *s)
+{
+    pl_cli_spec_finish(&s->file);
+    json_decref(s->code);
+    json_decref(s->answer);
+}
+
+/* The entry of an earlier stage with the same folder. */
+static json_t *same_folder(const struct setting *s, size_t i)
+{
+    const struct pl_spec *spec = s->file.spec;
+
+    for (size_t k = 0; k < i; k++)
+        if (spec->stages[k].code && pl_streq(spec->stages[k].code, spec->stages[i].code))
+            return json_object_get(s->code, spec->stages[k].name);
+    return NULL;
+}
+
+static int store_one(struct setting *s, struct pl_remote *remote, const struct pl_stage *stage, struct pl_err *err)
+{
+    _cleanup_free_ char *folder = pl_cli_spec_code_path(&s->file, stage);
+    char hex[PL_HASH_HEX + 1];
+    json_t *git = NULL, *entry;
+    const struct pl_pack_sink sink = pl_remote_sink(remote);
+    struct pl_hash root;
+    int r = folder ? pl_cli_code_store(&sink, s->file.spec->project, folder, &root, &git, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "stage %s", stage->name);
+    entry = json_pack("{s:s}", "root", pl_hash_hex(&root, hex));
+    if (git)
+        json_object_set_new(entry, "git", git);
+    return json_object_set_new(s->code, stage->name, entry) < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* Opens a session in which code is stored, before the pipeline is made. Makes the project if there is none, which takes an admin: so not unasked. */
+static int open_session(struct setting *s, struct pl_remote *remote, struct pl_err *err)
+{
+    int r = pl_remote_session(remote, err);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    r = pl_cli_call(s->c, "POST", "/api/v1/projects", json_pack("{s:s, s:b}", "name", s->file.spec->project, "exist_ok", 1), NULL,
+                    err);
+    return r < 0 ? r : pl_remote_session(remote, err);
+}
+
+static int store_code(struct setting *s, struct pl_err *err)
+{
+    _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
+    const struct pl_spec *spec = s->file.spec;
+    struct pl_http_client *client;
+    json_t *same;
+    int r = pl_cli_client(s->c, &client, err);
+
+    for (size_t i = 0; i < spec->n_stages && r == 0; i++) {
+        if (!spec->stages[i].code)
+            continue;
+        same = same_folder(s, i);
+        if (same) {
+            json_object_set(s->code, spec->stages[i].name, same);
+            continue;
+        }
+        if (!remote) {
+            r = pl_remote_open(client, spec->project, &remote, err);
+            r = r < 0 ? r : open_session(s, remote, err);
+        }
+        r = r < 0 ? r : store_one(s, remote, &spec->stages[i], err);
+    }
+    return r;
+}
+
+static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *err)
+{
+    const char *slash = strrchr(s->file.filename, '/');
+    json_t *text = json_stringn((const char *)s->file.text.data, s->file.text.len);
+
+    if (!text)
+        return pl_err_set(err, PL_ESPEC, "%s is not UTF-8", s->file.filename);
+    json_decref(s->answer);
+    s->answer = NULL;
+    return pl_cli_call(s->c, "POST", "/api/v1/pipelines",
+                       json_pack("{s:o, s:s, s:s, s:O, s:b, s:b, s:b, s:b}", "spec", text, "filename",
+                                 slash ? slash + 1 : s->file.filename, "project", s->file.spec->project, "code", s->code,
+                                 "update", (int)s->update, "dry_run", (int)dry_run, "yes", (int)yes, "strict",
+                                 (int)pl_cli_flag(s->c, "strict")),
+                       &s->answer, err);
+}
+
+/* 1203441 → "1,203,441" */
+static const char *with_commas(json_int_t n, char out[32])
+{
+    char digits[24];
+    size_t at = 0;
+    int len = snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, n);
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+/* "~310 GPU-hours at the last job's rate"; "" when nobody knows. */
+static void price_text(const json_t *again, char out[64])
+{
+    json_int_t gpu_s = pl_show_int_at(again, "gpu_s"), s = gpu_s ? gpu_s : pl_show_int_at(again, "worker_s");
+    const char *unit = s < 60 ? "seconds" : s < 3600 ? "minutes" : "hours";
+    double n = (double)s / (s < 60 ? 1 : s < 3600 ? 60 : 3600);
+
+    *out = '\0';
+    if (s)
+        snprintf(out, 64, ", ~%.*f %s-%s at the last job's rate", n < 10 && s >= 60, n, gpu_s ? "GPU" : "worker", unit);
+}
+
+/* What an update runs again of a stage; "" of a new one. */
+static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *again = pl_show_at(change, "again");
+    json_int_t n = pl_show_int_at(again, "datums"), of = pl_show_int_at(again, "of");
+    char some[32], all[32], price[64];
+
+    price_text(again, price);
+    if (!again)
+        *out = '\0';
+    else if (n == 0)
+        snprintf(out, PL_SHOW_TEXT_MAX, ": nothing to run again");
+    else
+        snprintf(out, PL_SHOW_TEXT_MAX, ": %s%s of %s datum%s to run%s",
+                 json_is_true(pl_show_at(again, "at_most")) ? "up to " : "", with_commas(n, some), with_commas(of, all),
+                 of == 1 ? "" : "s", price);
+}
+
+static void print_changes(const struct setting *s)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(pl_show_at(s->answer, "stages"), i, one)
+    {
+        const char *what = pl_show_text_at(one, "what");
+        char again[PL_SHOW_TEXT_MAX];
+
+        again_text(one, again);
+        pl_show_say(s->c, "  %-20s %s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), again);
+    }
+}
+
+/* On a terminal an update says what it would do and asks; `*ret_yes`: it may cost what it wants. */
+static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
+{
+    char answer[16] = "";
+    int r;
+
+    *ret_yes = pl_cli_flag(s->c, "yes");
+    if (!s->update || s->c->json || *ret_yes || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return 0;
+    r = send_spec(s, true, false, err);
+    if (r < 0 || !json_is_true(pl_show_at(s->answer, "changed")))
+        return r;
+    print_changes(s);
+    printf("update pipeline %s? [y/N] ", s->file.spec->pipeline);
+    fflush(stdout);
+    if (!fgets(answer, sizeof answer, stdin) || (*answer != 'y' && *answer != 'Y'))
+        return pl_err_set(err, PL_ECANCELED, "nothing was changed");
+    *ret_yes = true;
+    return 0;
+}
+
+/* Where it stands in the file, without the file's name, which the server has without its folder. */
+static const char *behind_name(const char *warning)
+{
+    const char *colon = strchr(warning, ':');
+
+    return colon ? colon : warning;
+}
+
+/* Those of the server that were not found here: it knows what there is to run on. */
+static void print_warnings(const struct setting *s)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(s->answer, "warnings"), i, one)
+    {
+        const char *text = json_string_value(one);
+        bool told = false;
+        char shown[PL_ERR_MSG_BYTES];
+
+        for (size_t k = 0; text && k < s->file.problems->n_warnings && !told; k++)
+            told = strstr(s->file.problems->warnings[k].text, behind_name(text)) != NULL;
+        if (text && !told && !s->c->quiet)
+            fprintf(stderr, "%s (warning)\n", pl_show_clean(text, shown, sizeof shown));
+    }
+}
+
+static int say(const struct setting *s, bool dry_run, struct pl_err *err)
+{
+    const struct pl_cli *c = s->c;
+    const char *name = pl_show_text_at(s->answer, "pipeline"), *run = pl_show_text_at(s->answer, "run");
+    const struct pl_spec *spec = s->file.spec;
+    const struct pl_input *first = spec->n_stages && spec->stages[0].n_leaves ? spec->stages[0].leaves[0] : NULL;
+    char repo[PL_CLI_REPO_TEXT];
+
+    if (c->json)
+        return pl_show_json(s->answer, err);
+    if (!json_is_true(pl_show_at(s->answer, "changed"))) {
+        pl_show_say(c, "pipeline %s: nothing changed (version %lld)\n", name, (long long)pl_show_int_at(s->answer, "version"));
+        return 0;
+    }
+    pl_show_say(c, "pipeline %s %s%s (version %lld)\n", name, dry_run ? "would be " : "", s->update ? "updated" : "created",
+                (long long)pl_show_int_at(s->answer, "version"));
+    print_warnings(s);
+    print_changes(s);
+    if (dry_run)
+        return 0;
+    if (*run)
+        pl_show_say(c, "run %s\nnext: pipelinectl wait run %.8s\n", run, run);
+    else if (first && pl_input_reads(first))
+        pl_show_say(c, "next: pipelinectl put file %s@%s:/ -r -f FOLDER\n", pl_cli_repo_text(first->project, first->repo, repo),
+                    first->branch);
+    return 0;
+}
+
+/* The spec that the file is at. */
+static int set_one(struct setting *s, struct pl_err *err)
+{
+    bool dry_run = pl_cli_flag(s->c, "dry-run"), yes = false;
+    int tries = 3, r;
+
+    do {
+        json_object_clear(s->code);
+        r = store_code(s, err);
+        r = r < 0 || dry_run || yes ? r : confirm(s, &yes, err);
+        r = r < 0 ? r : send_spec(s, dry_run, yes, err);
+    } while (r == PL_ERETRY && --tries > 0);
+    return r < 0 ? r : say(s, dry_run, err);
+}
+
+/* One after another: a pipeline may read what the one before it writes. */
+static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
+{
+    _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object()};
+    const char *filename = pl_cli_value(c, "file");
+    int r;
+
+    if (!filename)
+        return pl_err_set(err, PL_EUSAGE, "%s pipeline wants its spec: -f SPEC", c->verb->verb);
+    for (r = pl_cli_spec_read(c, filename, true, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
+        r = set_one(&s, err);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+static int create_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    return set_pipeline(c, false, err);
+}
+
+static int update_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    return set_pipeline(c, true, err);
+}
+
+/* ---- list, inspect, delete ---- */
+
+static void show_stages(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *one;
+    size_t i, n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_array_foreach(value, i, one)
+    {
+        if (n < PL_SHOW_TEXT_MAX)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s", i ? ", " : "", pl_show_text_at(one, "name"));
+    }
+}
+
+static int list_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"PIPELINE", "name", NULL},
+                                               {"VERSION", "version", NULL},
+                                               {"UPDATED", "updated_us", pl_show_ago},
+                                               {"STAGES", "stages", show_stages}};
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/pipelines?project=%s", c->project);
+
+    return pl_show_list(c, path, "pipelines", columns, PL_ARRAY_SIZE(columns), 0,
+                        "no pipelines yet: pipelinectl create pipeline -f SPEC", err);
+}
+
+static int pipeline_path(const struct pl_cli *c, const char *query, char **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    struct pl_cli_name at;
+    int r = pl_cli_name(c, "pipeline", c->args[0], &at, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/pipelines/%s/%s", at.project, at.name);
+    if (!path || asprintf(ret, "%s%s", path, query) < 0)
+        return pl_err_nomem(err);
+    return 0;
+}
+
+static int run_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    const char *stage = pl_cli_value(c, "stage");
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = pipeline_path(c, "/run", &path, err);
+
+    r = r < 0 ? r
+              : pl_cli_call(c, "POST", path, json_pack("{s:s*, s:b}", "stage", stage, "force", (int)pl_cli_flag(c, "force")),
+                            &answer, err);
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(answer, err);
+    pl_show_say(c, "run %s of %zu stage%s\nnext: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"),
+                json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
+                pl_show_text_at(answer, "run"));
+    return 0;
+}
+
+static void show_code(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    const char *head = pl_show_text_at(value, "head");
+
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%.12s%s", head, json_is_true(pl_show_at(value, "dirty")) ? " (changed since)" : "");
+}
+
+static int inspect_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column lines[] = {{"pipeline", "name", NULL},
+                                             {"project", "project", NULL},
+                                             {"version", "version", NULL},
+                                             {"created", "created_us", pl_show_time},
+                                             {"updated", "updated_us", pl_show_time},
+                                             {"spec", "filename", NULL}};
+    static const struct pl_column stages[] = {{"STAGE", "name", NULL},
+                                              {"INPUTS", "inputs", NULL},
+                                              {"GPU", "gpu", NULL},
+                                              {"BRANCH", "branch", NULL},
+                                              {"GIT", "git", show_code}};
+    _cleanup_(json_decrefp) json_t *pipeline = NULL;
+    _cleanup_free_ char *path = NULL;
+    int r = pipeline_path(c, "", &path, err);
+
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &pipeline, err);
+    if (r == 0 && pl_cli_flag(c, "spec") && !c->json) {
+        pl_show_print(stdout, "%s", pl_show_text_at(pipeline, "spec"));
+        return 0;
+    }
+    r = r < 0 ? r : pl_show_object(c, pipeline, lines, PL_ARRAY_SIZE(lines), err);
+    if (r < 0 || c->json)
+        return r;
+    putchar('\n');
+    return pl_show_table(pl_show_at(pipeline, "stages"), stages, PL_ARRAY_SIZE(stages), true, err);
+}
+
+static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
+{
+    static const char *const queries[] = {"", "?keep_repos=1", "?force=1", "?keep_repos=1&force=1"};
+    _cleanup_free_ char *path = NULL;
+    int r = pipeline_path(c, queries[pl_cli_flag(c, "keep-repos") + 2 * pl_cli_flag(c, "force")], &path, err);
+
+    return r < 0 ? r : pl_show_delete(c, path, "pipeline", c->args[0], err);
+}
+
+static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
+                                                  {"dry-run", 0, NULL, "say what would happen, change nothing"},
+                                                  {"strict", 0, NULL,
+                                                   "refuse what the cluster cannot take now, or does not answer"},
+                                                  {0}};
+static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
+                                                  {"dry-run", 0, NULL, "say what would happen, change nothing"},
+                                                  {"yes", 'y', NULL, "do not ask, whatever it runs again"},
+                                                  {"strict", 0, NULL,
+                                                   "refuse what the cluster cannot take now, or does not answer"},
+                                                  {0}};
+static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "this one and what follows from it"},
+                                               {"force", 0, NULL, "every datum again, also those whose results are there"},
+                                               {0}};
+static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "the spec as it was written"}, {0}};
+static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "the stages' outputs stay, as input repos"},
+                                                  {"force", 0, NULL, "although another pipeline reads them"},
+                                                  {0}};
+
+static const struct pl_verb verbs[] = {
+    {"create",
+     "pipeline",
+     "-f SPEC",
+     0,
+     0,
+     create_options,
+     create_pipeline,
+     "Makes a pipeline of a spec and the code folders beside it, and runs it over what is there.",
+     {"create pipeline -f pipelines/digits/pipeline.json", "create pipeline -f spec.json --dry-run",
+      "create pipeline -f - <spec.json"}},
+    {"update",
+     "pipeline",
+     "-f SPEC",
+     0,
+     0,
+     update_options,
+     update_pipeline,
+     "Changes a pipeline to what the spec says now, and says what that runs again. Much GPU time (confirm_above) wants --yes.",
+     {"update pipeline -f spec.json", "update pipeline -f spec.json --dry-run", "update pipeline -f spec.json --yes"}},
+    {"run",
+     "pipeline",
+     "NAME [--stage STAGE] [--force]",
+     1,
+     1,
+     run_options,
+     run_pipeline,
+     "Begins a run of a pipeline's stages over what their inputs hold now.",
+     {"run pipeline digits", "run pipeline digits --stage train", "run pipeline digits --stage train --force"}},
+    {"list",
+     "pipeline",
+     "",
+     0,
+     0,
+     NULL,
+     list_pipeline,
+     "Lists pipelines with their stages.",
+     {"list pipeline", "ls pipelines --json", "--project vision list pipeline"}},
+    {"inspect",
+     "pipeline",
+     "NAME",
+     1,
+     1,
+     inspect_options,
+     inspect_pipeline,
+     "Tells about a pipeline and its stages.",
+     {"inspect pipeline digits", "inspect pipeline digits --spec", "inspect pipeline vision/photos --json"}},
+    {"delete",
+     "pipeline",
+     "NAME",
+     1,
+     1,
+     delete_options,
+     delete_pipeline,
+     "Deletes a pipeline with its stages' outputs.",
+     {"delete pipeline digits", "delete pipeline digits --keep-repos", "delete pipeline digits --force"}},
+};
+PL_CLI_TABLE(pipeline, verbs);

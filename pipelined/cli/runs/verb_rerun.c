@@ -1,0 +1,128 @@
+/* rerun: the jobs of a run again, over what they read; and whether the same comes out. */
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+
+#include <stdio.h>
+
+#define DIFFERENCES_SHOWN 1000 /* of a stage */
+
+/* Until the new run has ended. */
+static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s/wait", run);
+    bool done = false;
+    int r = 0;
+
+    while (r == 0 && !done) {
+        _cleanup_(json_decrefp) json_t *answer = NULL;
+
+        r = pl_cli_call(c, "GET", path, NULL, &answer, err);
+        done = json_is_true(pl_show_at(answer, "done"));
+        if (r == 0 && done && !pl_streq(pl_show_text_at(answer, "state"), "success"))
+            return pl_err_set(err, PL_ESTAGE, "run %.8s: %s: there is nothing to compare", run, pl_show_text_at(answer, "state"));
+    }
+    return r;
+}
+
+/* Files of one stage's output that came out differently: {"stage", "path", "change"} each. */
+static int compare_stage(struct pl_cli *c, const json_t *job, const char *of, const char *run, json_t *ret, struct pl_err *err)
+{
+    const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage");
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/diff?from=%s&to=%s&limit=%u", project, stage, of, run,
+                                                  (uint64_t)DIFFERENCES_SHOWN);
+    const json_t *change;
+    size_t i;
+    int r = pl_cli_call(c, "GET", path, NULL, &answer, err);
+
+    json_array_foreach(pl_show_at(answer, "changes"), i, change)
+    {
+        json_array_append_new(ret, json_pack("{s:s, s:O, s:O}", "stage", stage, "path", pl_show_at(change, "path"), "change",
+                                             pl_show_at(change, "change")));
+    }
+    return r;
+}
+
+static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"STAGE", "stage", NULL}, {"FILE", "path", NULL}, {"CHANGE", "change", NULL}};
+    _cleanup_(json_decrefp) json_t *before = NULL, *differ = json_array(), *out = NULL;
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", of);
+    const json_t *job;
+    size_t i, n;
+    int r = wait_for(c, run, err);
+
+    r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &before, err);
+    json_array_foreach(pl_show_at(before, "jobs"), i, job)
+    {
+        if (r == 0 && *pl_show_text_at(job, "output"))
+            r = compare_stage(c, job, of, run, differ, err);
+    }
+    if (r < 0)
+        return r;
+    n = json_array_size(differ);
+    out = json_pack("{s:s, s:s, s:O}", "of", of, "run", run, "differ", differ);
+    if (c->json)
+        r = pl_show_json(out, err);
+    else if (n)
+        r = pl_show_table(differ, columns, PL_ARRAY_SIZE(columns), true, err);
+    else
+        pl_show_say(c, "run %.8s wrote what run %.8s did\n", run, of);
+    fflush(stdout);
+    return r < 0 || n == 0 ? r
+                           : pl_err_set(err, PL_ESTAGE, "%zu file%s differ%s between run %.8s and run %.8s", n, n == 1 ? "" : "s",
+                                        n == 1 ? "s" : "", of, run);
+}
+
+static json_t *request(bool failed, const char *as)
+{
+    return as ? json_pack("{s:b, s:s}", "failed", (int)failed, "as", as) : json_pack("{s:b}", "failed", (int)failed);
+}
+
+static int rerun(struct pl_cli *c, struct pl_err *err)
+{
+    bool failed = pl_cli_flag(c, "failed"), comparing = pl_cli_flag(c, "compare");
+    const char *as = pl_cli_value(c, "as");
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    _cleanup_free_ char *id = NULL, *path = NULL;
+    int r = 0;
+
+    if (failed && comparing)
+        r = pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with");
+    r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &id, err);
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/runs/%s/rerun", id);
+    r = pl_cli_call(c, "POST", path, request(failed, as), &answer, err);
+    if (r < 0)
+        return r;
+    if (!c->json || !comparing)
+        pl_show_say(c, "run %s of %zu stage%s%s%s\n", pl_show_text_at(answer, "run"),
+                    json_array_size(pl_show_at(answer, "stages")), json_array_size(pl_show_at(answer, "stages")) == 1 ? "" : "s",
+                    as ? ", outputs on branch " : "", as ? as : "");
+    if (comparing)
+        return compare(c, id, pl_show_text_at(answer, "run"), err);
+    pl_show_say(c, "next: pipelinectl wait run %.8s\n", pl_show_text_at(answer, "run"));
+    return c->json ? pl_show_json(answer, err) : 0;
+}
+
+static const struct pl_option options[] = {{"failed", 0, NULL, "only jobs that did not end well; what they finished is kept"},
+                                           {"compare", 0, NULL, "wait, and name the files that came out differently (exit 1)"},
+                                           {"as", 0, "NAME",
+                                            "outputs go to this branch of the stages' repos; inputs may have moved"},
+                                           {0}};
+
+static const struct pl_verb verbs[] = {
+    {"rerun",
+     NULL,
+     "RUN",
+     1,
+     1,
+     options,
+     rerun,
+     "Does the jobs of a run again over what they read: every datum, or what failed.",
+     {"rerun 9ab2f1c4 --failed", "rerun train@master --compare", "rerun 9ab2f1c4 --as again"}},
+};
+PL_CLI_TABLE(rerun, verbs);

@@ -1,0 +1,335 @@
+/* The daemon: what it does, its GPUs, its page. */
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/kube/nodes/gpu_report.h"
+#include "storage/base/buf.h"
+#include "storage/base/clock.h"
+#include "storage/base/path.h"
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* ---- status ---- */
+
+/* "3 repos", "1 repo": the number at `path` and its noun; `sep` follows. */
+static void print_count(const json_t *s, const char *path, const char *noun, const char *what, const char *sep)
+{
+    long long n = (long long)pl_show_int_at(s, path);
+
+    printf("%lld %s%s%s%s", n, noun, n == 1 ? "" : "s", what, sep);
+}
+
+static void print_figures(const json_t *s)
+{
+    char free_text[32], total_text[32];
+
+    pl_show_print(stdout, "pipelined %s at %s, data in %s\n", pl_show_text_at(s, "version"), pl_show_text_at(s, "url"),
+                  pl_show_text_at(s, "data_dir"));
+    print_count(s, "counts.repos", "repo", "", ", ");
+    print_count(s, "counts.pipelines", "pipeline", "", ", ");
+    print_count(s, "counts.commits", "commit", "", "; ");
+    printf("%s free of %s\n", pl_size_text((uint64_t)pl_show_int_at(s, "disk.free_bytes"), free_text),
+           pl_size_text((uint64_t)pl_show_int_at(s, "disk.total_bytes"), total_text));
+    print_count(s, "counts.runs_running", "run", " running", ", ");
+    print_count(s, "counts.jobs_unfinished", "job", " unfinished", ", ");
+    print_count(s, "live.queue.workers_busy", "worker", " busy", ", ");
+    printf("%lld of %lld GPUs used\n", (long long)pl_show_int_at(s, "live.queue.gpus_used"),
+           (long long)pl_show_int_at(s, "live.queue.gpus"));
+}
+
+/* Disks that run full. */
+static void print_disks(const json_t *s)
+{
+    char left[32], total[32], full[32];
+    const json_t *p;
+    size_t i;
+
+    json_array_foreach(pl_show_at(s, "disk.places"), i, p)
+    {
+        const char *state = pl_show_text_at(p, "state");
+
+        pl_size_text((uint64_t)pl_show_int_at(p, "free_bytes"), left);
+        pl_size_text((uint64_t)pl_show_int_at(p, "total_bytes"), total);
+        pl_size_text((uint64_t)pl_show_int_at(p, "full_bytes"), full);
+        if (pl_streq(state, "full"))
+            pl_show_print(stdout, "DISK FULL: %s has %s free of %s: pushes are refused, running jobs finish\n",
+                          pl_show_text_at(p, "path"), left, total);
+        else if (pl_streq(state, "low"))
+            pl_show_print(stdout, "disk is low: %s has %s free of %s; below %s pushes are refused\n", pl_show_text_at(p, "path"),
+                          left, total, full);
+    }
+}
+
+/* What stages ask for, and the machine does not hold them to. */
+static void print_limits(const json_t *s)
+{
+    const char *missing = pl_show_text_at(s, "live.limits.not_held");
+
+    if (*missing)
+        pl_show_print(stdout, "not limited: %s of workers: %s: %s\n", missing, pl_show_text_at(s, "live.limits.why"),
+                      pl_show_text_at(s, "live.limits.remedy"));
+}
+
+/* Open commits that the daemon could not finish. */
+static void print_stalled(const json_t *s)
+{
+    const json_t *c;
+    size_t i;
+
+    json_array_foreach(pl_show_at(s, "stalled"), i, c)
+        printf("NOT FINISHED: what gathers in %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
+               pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
+               json_is_true(pl_show_at(c, "set_aside")) ? "set aside" : "tried again", pl_show_text_at(c, "blocked"));
+}
+
+static const struct pl_column unfinished[] = {{"RUN", "run", pl_show_id},
+                                              {"STAGE", "stage", NULL},
+                                              {"STATE", "state", NULL},
+                                              {"DATUMS", "datums", pl_show_datums},
+                                              {"SINCE", "created_us", pl_show_ago},
+                                              {"REASON", "reason", NULL}};
+static const struct pl_column ended[] = {{"RUN", "id", pl_show_id},
+                                         {"STATE", "state", NULL},
+                                         {"CREATED", "created_us", pl_show_ago},
+                                         {"TOOK", "", pl_show_took},
+                                         {"REASON", "reason", NULL}};
+
+static bool is_over(const json_t *job)
+{
+    return pl_show_at(job, "finished_us") && !json_is_null(pl_show_at(job, "finished_us"));
+}
+
+static int print_jobs(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL, *open = json_array();
+    json_t *job;
+    size_t i;
+    int r = pl_cli_call(c, "GET", "/api/v1/jobs?limit=200", NULL, &page, err);
+
+    if (r < 0)
+        return r;
+    json_array_foreach(json_object_get(page, "jobs"), i, job)
+    {
+        if (!is_over(job))
+            json_array_append(open, job);
+    }
+    if (json_array_size(open) == 0)
+        return 0;
+    puts("\nunfinished:");
+    return pl_show_table(open, unfinished, PL_ARRAY_SIZE(unfinished), true, err);
+}
+
+/* What to type next, from what there is. */
+static void print_next(const json_t *s, const json_t *newest)
+{
+    const char *state = pl_show_text_at(newest, "state"), *id = pl_show_text_at(newest, "id");
+
+    if (pl_show_int_at(s, "counts.repos") == 0)
+        puts("\nnext: pipelinectl create repo NAME, or pipelinectl create pipeline -f SPEC");
+    else if (pl_show_int_at(s, "counts.pipelines") == 0)
+        puts("\nnext: pipelinectl create pipeline -f SPEC");
+    else if (pl_streq(state, "failure"))
+        printf("\nnext: pipelinectl inspect run %.8s\n", id);
+    else if (pl_streq(state, "running"))
+        printf("\nnext: pipelinectl wait run %.8s\n", id);
+    else
+        puts("\nnext: pipelinectl list repo, pipelinectl put file REPO@master:/PATH -f FILE, pipelinectl open");
+}
+
+static int print_runs(struct pl_cli *c, const json_t *s, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *page = NULL;
+    const json_t *runs;
+    int r = pl_cli_call(c, "GET", "/api/v1/runs?limit=5", NULL, &page, err);
+
+    if (r < 0)
+        return r;
+    runs = json_object_get(page, "runs");
+    if (json_array_size(runs)) {
+        puts("\nnewest runs:");
+        r = pl_show_table(runs, ended, PL_ARRAY_SIZE(ended), true, err);
+    }
+    if (r == 0)
+        print_next(s, json_array_get(runs, 0));
+    return r;
+}
+
+static int status(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *s = NULL;
+    int r = pl_cli_call(c, "GET", "/api/v1/status", NULL, &s, err);
+
+    if (r == PL_ENET && !*err->hint)
+        snprintf(err->hint, sizeof err->hint,
+                 "pipelined starts one on this machine; pipelinectl login URL uses another machine's; pipelinectl help shows all "
+                 "verbs");
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(s, err);
+    if (c->quiet)
+        return 0;
+    print_figures(s);
+    print_disks(s);
+    print_limits(s);
+    print_stalled(s);
+    if (json_is_true(pl_show_at(s, "clock.doubted")))
+        puts("CLOCK DOUBTED: it is far ahead of the log, and nothing is dropped for its age: set it, or say that it is right with"
+             " pipelinectl keep --trust-clock");
+    r = print_jobs(c, err);
+    return r < 0 ? r : print_runs(c, s, err);
+}
+
+/* ---- GPUs ---- */
+
+static void show_holder(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    (void)item;
+    snprintf(out, PL_SHOW_TEXT_MAX, "%s%s%s", pl_show_text_at(value, "stage"), *pl_show_text_at(value, "run") ? "@" : "",
+             pl_show_text_at(value, "run"));
+}
+
+/* " (37 %, 10240 MiB)"; nothing where it is not measured. */
+static void show_use(const json_t *holder, char out[64])
+{
+    const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
+    char per_cent[24] = "", mib[32] = "";
+
+    if (busy)
+        snprintf(per_cent, sizeof per_cent, "%.0f %%", json_number_value(busy));
+    if (used)
+        snprintf(mib, sizeof mib, "%lld MiB", (long long)json_integer_value(used));
+    *out = '\0';
+    if (busy || used)
+        snprintf(out, 64, " (%s%s%s)", per_cent, busy && used ? ", " : "", mib);
+}
+
+/* "default/train ×2 (37 %, 10240 MiB), default/jupyter-0 ×1, others ×4" */
+static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
+{
+    json_int_t others = 0;
+    const json_t *one;
+    size_t i, n = 0;
+
+    (void)item;
+    *out = '\0';
+    json_array_foreach(value, i, one)
+    {
+        const char *stage = pl_show_text_at(one, "stage"), *pod = pl_show_text_at(one, "pod");
+        char use[64];
+
+        if (!*stage && !*pod)
+            others += pl_show_int_at(one, "count");
+        show_use(one, use);
+        if ((*stage || *pod) && n < PL_SHOW_TEXT_MAX - 1)
+            n += (size_t)snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%s%s/%s ×%lld%s", n ? ", " : "",
+                                  *stage ? pl_show_text_at(one, "project") : pl_show_text_at(one, "namespace"),
+                                  *stage ? stage : pod, (long long)pl_show_int_at(one, "count"), use);
+    }
+    if (others && n < PL_SHOW_TEXT_MAX - 1)
+        snprintf(out + n, PL_SHOW_TEXT_MAX - n, "%sothers ×%lld", n ? ", " : "", (long long)others);
+}
+
+static int show_nodes(struct pl_cli *c, const json_t *answer, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"NODE", "node", NULL},       {"RESOURCE", "resource", NULL},
+                                               {"PRODUCT", "product", NULL}, {"THERE", "capacity", NULL},
+                                               {"GIVEN", "allocated", NULL}, {"TO", "by", show_holders}};
+    const json_t *nodes = json_object_get(answer, "nodes");
+    _cleanup_(pl_buf_finish) struct pl_buf shared = {0};
+    int r = pl_show_table(nodes, columns, PL_ARRAY_SIZE(columns), true, err);
+
+    r = r < 0 ? r : pl_gpushare_table(nodes, pl_cli_flag(c, "details"), &shared, err);
+    if (r == 0 && shared.len && printf("\n%.*s", (int)shared.len, (const char *)shared.data) < 0)
+        r = pl_err_errno(err, errno, "standard output");
+    if (r == 0 && *pl_show_text_at(answer, "not_measured"))
+        pl_show_say(c, "\nhow they are used is not measured, or not everywhere: %s\n", pl_show_text_at(answer, "not_measured"));
+    return r;
+}
+
+static int gpus(struct pl_cli *c, struct pl_err *err)
+{
+    static const struct pl_column columns[] = {{"SLOT", "slot", NULL},          {"PRODUCT", "product", NULL},
+                                               {"MiB", "memory_mib", NULL},     {"USED MiB", "used_mib", NULL},
+                                               {"BUSY %", "utilisation", NULL}, {"STATE", "state", NULL},
+                                               {"BY", "by", show_holder},       {"UUID", "uuid", NULL}};
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    int r = pl_cli_call(c, "GET", "/api/v1/gpus", NULL, &answer, err);
+
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(answer, err);
+    if (json_array_size(json_object_get(answer, "gpus")) == 0 && json_array_size(json_object_get(answer, "nodes")) > 0)
+        return show_nodes(c, answer, err);
+    if (json_array_size(json_object_get(answer, "gpus")) == 0) {
+        pl_show_say(c, "no GPUs on offer; stages with \"gpu\": {\"required\": false} run on CPUs\n");
+        return 0;
+    }
+    return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
+}
+
+/* ---- the page ---- */
+
+static int start_browser(const char *url, struct pl_err *err)
+{
+    char *argv[] = {(char *)"xdg-open", (char *)url, NULL};
+    int status = 0, e;
+    pid_t pid;
+
+    e = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
+    if (e)
+        return pl_err_errno(err, e, "start xdg-open (open --print shows the link)");
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0
+               ? 0
+               : pl_err_set(err, PL_EUNAVAILABLE, "no browser was found: open --print shows the link");
+}
+
+static int open_page(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *link = NULL;
+    int r = pl_cli_call(c, "POST", "/api/v1/login-links", NULL, &link, err);
+
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(link, err);
+    if (!pl_cli_flag(c, "print"))
+        return start_browser(pl_show_text_at(link, "url"), err);
+    puts(pl_show_text_at(link, "url"));
+    return 0;
+}
+
+static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link, open nothing"}, {0}};
+
+static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where memory of GPUs is shared out: pod by pod"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"status",
+     NULL,
+     "",
+     0,
+     0,
+     NULL,
+     status,
+     "What runs, what waits, what failed, and what to type next. The verb when none is given.",
+     {"status", "status --json", "--server https://10.0.0.7:7380 status"}},
+    {"gpus",
+     NULL,
+     "",
+     0,
+     0,
+     gpus_options,
+     gpus,
+     "GPUs on offer and who holds them.",
+     {"gpus", "gpus --details", "gpus --json | jq -r .gpus[].product"}},
+    {"open",
+     NULL,
+     "[--print]",
+     0,
+     0,
+     open_options,
+     open_page,
+     "Opens the web page, logged in by a link that works once.",
+     {"open", "open --print", "open --json | jq -r .url"}},
+};
+PL_CLI_TABLE(status, verbs);

@@ -1,0 +1,194 @@
+/* wait run: until it has ended, and the one that took its place when it was superseded. */
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/progress.h"
+#include "pipelined/cli/support/server_client.h"
+#include "storage/base/clock.h"
+#include <stdio.h>
+
+#define SLICE_MS 25000 /* of one question */
+#define LIVE_MS  1000  /* with somebody watching */
+
+struct waiting {
+    struct pl_cli *c;
+    char *id;
+    int64_t until_ms; /* INT64_MAX = no end */
+    bool line;        /* a progress line is on the terminal */
+    json_t *answer;   /* the last one */
+};
+
+static void waiting_finish(struct waiting *w)
+{
+    free(w->id);
+    json_decref(w->answer);
+}
+
+/* "prepare 3/8, train waiting": of jobs that are not over. */
+static void draw(struct waiting *w)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
+    _cleanup_(json_decrefp) json_t *run = NULL;
+    const json_t *job;
+    size_t i;
+
+    if (pl_cli_call(w->c, "GET", path, NULL, &run, NULL) < 0)
+        return;
+    fprintf(stderr, "\r\033[Krun %.8s", pl_show_text_at(run, "id"));
+    json_array_foreach(pl_show_at(run, "jobs"), i, job)
+    {
+        const char *state = pl_show_text_at(job, "state");
+        json_int_t total = pl_show_int_at(job, "datums.total"),
+                   over = pl_show_int_at(job, "datums.done") + pl_show_int_at(job, "datums.reused");
+
+        if (total && pl_streq(state, "running"))
+            fprintf(stderr, "  %s %lld/%lld", pl_show_text_at(job, "stage"), (long long)over, (long long)total);
+        else
+            fprintf(stderr, "  %s %s", pl_show_text_at(job, "stage"), state);
+    }
+    w->line = true;
+}
+
+static void wipe(struct waiting *w)
+{
+    if (w->line)
+        fputs("\r\033[K", stderr);
+    w->line = false;
+}
+
+static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s/wait?timeout_ms=%u", w->id, (uint64_t)slice_ms);
+
+    json_decref(w->answer);
+    w->answer = NULL;
+    return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
+}
+
+/* 1: it has ended; the run that superseded it, or made the commit that it found unchanged, is what is waited for from then on. */
+static int check(struct waiting *w, struct pl_err *err)
+{
+    const char *next = pl_show_text_at(w->answer, "superseded_by"), *same = pl_show_text_at(w->answer, "unchanged_at");
+
+    if (!json_is_true(pl_show_at(w->answer, "done")))
+        return 0;
+    if (!*next && !*same)
+        return 1;
+    wipe(w);
+    if (!w->c->quiet && !w->c->json && *next)
+        fprintf(stderr, "run %.8s was superseded by run %.8s\n", w->id, next);
+    else if (!w->c->quiet && !w->c->json)
+        pl_show_print(stderr, "%s\n", pl_show_text_at(w->answer, "reason"));
+    next = *next ? next : same;
+    free(w->id);
+    w->id = strdup(next);
+    return w->id ? 0 : pl_err_nomem(err);
+}
+
+static int wait_until_over(struct waiting *w, struct pl_err *err)
+{
+    bool seen = pl_cli_progress_seen(w->c);
+    int r;
+
+    for (;;) {
+        int64_t left = w->until_ms == INT64_MAX ? SLICE_MS : w->until_ms - pl_clock_mono_ms();
+
+        r = ask(w, PL_MAX(PL_MIN(left, seen ? LIVE_MS : SLICE_MS), 1), err);
+        r = r < 0 ? r : check(w, err);
+        if (r != 0)
+            break;
+        if (pl_clock_mono_ms() >= w->until_ms) {
+            r = pl_err_set(err, PL_ETIMEOUT, "run %.8s is still running", w->id);
+            break;
+        }
+        if (seen)
+            draw(w);
+    }
+    wipe(w);
+    return PL_MIN(r, 0);
+}
+
+static int tell_none(const struct waiting *w, struct pl_err *err)
+{
+    const char *reason = pl_show_text_at(w->answer, "reason");
+
+    if (!pl_streq(pl_show_text_at(w->answer, "state"), "success"))
+        return pl_err_set(err, PL_ESTAGE, "there is no run: %s", reason);
+    if (w->c->json)
+        return pl_show_json(w->answer, err);
+    pl_show_say(w->c, "there is no run: %s\n", reason);
+    return 0;
+}
+
+/* What the jobs came to. */
+static int tell(struct waiting *w, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *run = NULL;
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
+    const char *state = pl_show_text_at(w->answer, "state");
+    bool good = pl_streq(state, "success");
+    char took[PL_SHOW_TEXT_MAX];
+    int r = pl_cli_call(w->c, "GET", path, NULL, &run, NULL);
+
+    if (r == PL_ENOTFOUND) /* of an open commit that made none */
+        return tell_none(w, err);
+    if (r < 0)
+        return pl_cli_call(w->c, "GET", path, NULL, &run, err);
+    pl_show_took(NULL, run, took);
+    pl_show_say(w->c, "run %.8s: %s in %s\n", w->id, state, took);
+    r = w->c->json ? pl_show_json(run, err) : w->c->quiet ? 0 : pl_cli_jobs_table(pl_show_at(run, "jobs"), false, err);
+    fflush(stdout);
+    if (r < 0 || good)
+        return r;
+    r = w->c->json ? 0 : pl_cli_jobs_explain(w->c, pl_show_at(run, "jobs"), err);
+    return r < 0 ? r
+                 : pl_err_set(err, PL_ESTAGE, "run %.8s: %s%s%s", w->id, state, *pl_show_text_at(run, "reason") ? ": " : "",
+                              pl_show_text_at(run, "reason"));
+}
+
+/* What was put onto the branch and still gathers shall be waited for too, and what a stage is about to write there. */
+static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    struct pl_ref ref;
+    int r = pl_cli_ref(c, text, &ref, err);
+
+    if (r < 0 || ref.back || ref.kind == PL_REF_ID)
+        return r;
+    path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/flush", ref.project, ref.repo, ref.name);
+    r = pl_cli_call(c, "POST", path, json_object(), NULL, err);
+    return r < 0 ? r : pl_cli_run_to_come(c, &ref, ret, err);
+}
+
+static int wait_run(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(waiting_finish) struct waiting w = {.c = c, .until_ms = INT64_MAX};
+    const char *timeout = pl_cli_value(c, "timeout");
+    int64_t ms = 0;
+    int r = timeout ? pl_duration_parse(timeout, &ms, err) : 0;
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "--timeout");
+    if (timeout)
+        w.until_ms = pl_clock_mono_ms() + ms;
+    r = strchr(c->args[0], '@') ? find_newest(c, c->args[0], &w.id, err) : 0;
+    r = r < 0 || w.id ? r : pl_cli_run_id(c, c->args[0], &w.id, err);
+    r = r < 0 ? r : wait_until_over(&w, err);
+    return r < 0 ? r : tell(&w, err);
+}
+
+static const struct pl_option options[] = {{"timeout", 0, "90s", "give up after so long (exit 1); the run goes on"}, {0}};
+
+static const struct pl_verb verbs[] = {
+    {"wait",
+     "run",
+     "ID|REPO@REF",
+     1,
+     1,
+     options,
+     wait_run,
+     "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started; of a branch: that of all that "
+     "was put before; of a stage's branch: the newest that writes it.",
+     {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m",
+      "wait run digits@master -q && pipelinectl cat report@master:/report.json"}},
+};
+PL_CLI_TABLE(wait, verbs);

@@ -1,0 +1,145 @@
+/* why: where a file comes from, as a tree. */
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include "storage/base/map.h"
+#include "storage/base/path.h"
+#include <stdio.h>
+
+#define INDENT_MAX 512
+
+/* Its files were not counted to the end. */
+static bool has_more(const json_t *node)
+{
+    return json_is_true(pl_show_at(node, "more"));
+}
+
+static void print_head(const json_t *node)
+{
+    char path[PL_SHOW_TEXT_MAX], size[32];
+    const char *input = pl_show_text_at(node, "input"), *commit = pl_show_text_at(node, "commit");
+
+    if (*input)
+        pl_show_print(stdout, "%s = ", input);
+    pl_show_clean(pl_show_text_at(node, "path"), path, sizeof path);
+    if (!*pl_show_text_at(node, "repo")) { /* parameters */
+        pl_show_print(stdout, "%s", path);
+        return;
+    }
+    pl_show_print(stdout, "%s%s%.8s:%s%s", pl_show_text_at(node, "repo"), *commit ? "@" : "", commit, *path == '/' ? "" : "/",
+                  path);
+    if (pl_show_at(node, "size"))
+        printf("  %s", pl_size_text((uint64_t)pl_show_int_at(node, "size"), size));
+    if (pl_show_at(node, "files"))
+        printf("  %lld%s file%s", (long long)pl_show_int_at(node, "files"), has_more(node) ? "+" : "",
+               pl_show_int_at(node, "files") == 1 ? "" : "s");
+}
+
+/* The image that it was made in: its digest, where it has one. */
+static void print_image(const char *image)
+{
+    char text[PL_SHOW_TEXT_MAX];
+    const char *at = strrchr(pl_show_clean(image, text, sizeof text), '@'), *colon = at ? strchr(at, ':') : NULL;
+
+    if (colon)
+        printf(", image %.*s%.12s", (int)(colon + 1 - text), text, colon + 1);
+    else if (*text)
+        printf(", image %s", text);
+}
+
+/* What made it, on the same line. */
+static void print_maker(const json_t *node)
+{
+    const char *stage = pl_show_text_at(node, "stage"), *head = pl_show_text_at(node, "git.head");
+    char when[PL_SHOW_TEXT_MAX], note[PL_SHOW_TEXT_MAX];
+
+    if (*stage) {
+        pl_show_print(stdout, "  made by %s in run %.8s%s, code %.8s", stage, pl_show_text_at(node, "run"),
+                      json_is_true(pl_show_at(node, "reused")) ? " (reused)" : "", pl_show_text_at(node, "code"));
+        if (*head)
+            pl_show_print(stdout, " (git %.12s%s)", head, json_is_true(pl_show_at(node, "git.dirty")) ? ", changed since" : "");
+        print_image(pl_show_text_at(node, "image_id"));
+    } else if (pl_show_at(node, "created_us")) {
+        pl_show_time(pl_show_at(node, "created_us"), node, when);
+        printf("  pushed %s", when);
+    }
+    if (pl_show_at(node, "note"))
+        printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
+}
+
+/* The first time that this file of this commit is told with its origin. */
+static bool first_time(struct pl_map *told, const json_t *node)
+{
+    char key[PL_PATH_MAX_BYTES + 256];
+    int n = snprintf(key, sizeof key, "%s/%s@%s:%s", pl_show_text_at(node, "project"), pl_show_text_at(node, "repo"),
+                     pl_show_text_at(node, "commit"), pl_show_text_at(node, "path"));
+    size_t len = PL_MIN((size_t)n, sizeof key - 1);
+
+    if (pl_map_get(told, key, len))
+        return false;
+    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* without memory it is told twice */
+    return true;
+}
+
+static void print_node(struct pl_map *told, const json_t *node, char indent[INDENT_MAX])
+{
+    const json_t *inputs = json_object_get(node, "inputs"), *child;
+    size_t i, n = json_array_size(inputs), len = strlen(indent);
+    json_int_t files = pl_show_int_at(node, "files");
+
+    print_head(node);
+    if (n && *pl_show_text_at(node, "stage") && !first_time(told, node)) {
+        puts("  (as above)");
+        return;
+    }
+    print_maker(node);
+    putchar('\n');
+    if (len + 8 >= INDENT_MAX)
+        return;
+    json_array_foreach(inputs, i, child)
+    {
+        bool last = i + 1 == n && files <= (json_int_t)n && !has_more(node);
+
+        printf("%s%s", indent, last ? "└─ " : "├─ ");
+        snprintf(indent + len, INDENT_MAX - len, "%s", last ? "   " : "│  ");
+        print_node(told, child, indent);
+        indent[len] = '\0';
+    }
+    if (n && has_more(node))
+        printf("%s└─ … and more files\n", indent);
+    else if (n && files > (json_int_t)n)
+        printf("%s└─ … and %lld more files\n", indent, (long long)(files - (json_int_t)n));
+}
+
+static int why(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *node = NULL;
+    _cleanup_free_ char *path = NULL;
+    char commit[PL_NAME_MAX_BYTES + 16], indent[INDENT_MAX] = "";
+    struct pl_map told = {0};
+    struct pl_ref ref;
+    int r = pl_cli_ref(c, c->args[0], &ref, err);
+
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/why/%s/%s/%s/%p", ref.project, ref.repo, pl_cli_ref_text(&ref, commit), ref.path);
+    r = pl_cli_call(c, "GET", path, NULL, &node, err);
+    if (r < 0 || c->json)
+        return r < 0 ? r : pl_show_json(node, err);
+    print_node(&told, node, indent);
+    pl_map_finish(&told, NULL);
+    return 0;
+}
+
+static const struct pl_verb verbs[] = {
+    {"why",
+     NULL,
+     "REPO@REF:/PATH",
+     1,
+     1,
+     NULL,
+     why,
+     "Where a file comes from: the stage, its code, its inputs, and so on back to what was pushed.",
+     {"why infer@master:/b1/predictions.csv", "why report@master:/report.json", "why report@9ab2f1c4:/report.json --json"}},
+};
+PL_CLI_TABLE(why, verbs);

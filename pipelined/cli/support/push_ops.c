@@ -1,0 +1,165 @@
+#include "pipelined/cli/support/push_ops.h"
+
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include "storage/base/path.h"
+#include "storage/tree_edit/tree_ops.h"
+
+#include <stdio.h>
+
+/* PL_EUSAGE unless a branch has that name: a finished commit. */
+static int check_branch(struct pl_cli *c, const struct pl_ref *ref, const char *id, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);
+    _cleanup_(json_decrefp) json_t *branch = NULL;
+    int r = ref->kind == PL_REF_ID ? PL_ENOTFOUND : pl_cli_call(c, "GET", path, NULL, &branch, err);
+
+    if (r != PL_ENOTFOUND)
+        return r;
+    return pl_err_set(err, PL_EUSAGE, "commit %.8s of %s is finished and never changes: give REPO@BRANCH[:/PATH]", id, ref->repo);
+}
+
+int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, struct pl_err *err)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref->project, ref->repo, ref->name);
+    _cleanup_(json_decrefp) json_t *commit = NULL;
+    int r = pl_cli_call(c, "GET", path, NULL, &commit, err);
+    const char *id;
+
+    *ret_open = false;
+    if (r == PL_ENOTFOUND && ref->kind == PL_REF_PREFIX)
+        return 0; /* a branch to be */
+    if (r < 0)
+        return r;
+    id = pl_show_text_at(commit, "id");
+    *ret_open = pl_streq(pl_show_text_at(commit, "state"), "open");
+    if (*ret_open)
+        snprintf(ref->name, sizeof ref->name, "%s", id);
+    else if (strncmp(id, ref->name, strlen(ref->name)) == 0)
+        return check_branch(c, ref, id, err);
+    return 0;
+}
+
+int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err)
+{
+    int r = pl_cli_ref(c, text, &p->to, err);
+
+    if (r < 0)
+        return r;
+    if (p->to.kind == PL_REF_NONE)
+        memcpy(p->to.name, "master", sizeof "master");
+    if (!p->to.back && (p->to.kind == PL_REF_ID || p->to.kind == PL_REF_PREFIX))
+        r = pl_cli_push_find_open(c, &p->to, &p->open, err);
+    if (r == 0 && p->to.back)
+        r = pl_err_set(err, PL_EUSAGE, "\"%s\" is a commit, which never changes: give REPO@BRANCH[:/PATH]", text);
+    if (r == 0 && p->open && p->base)
+        r = pl_err_set(err, PL_EUSAGE, "--base: an open commit has its base already: it was started on it");
+    return r;
+}
+
+static const char *author(void)
+{
+    const char *user = getenv("USER");
+
+    return user ? user : "";
+}
+
+static int add_argument(struct pl_buf *url, const char *name, const char *value, struct pl_err *err)
+{
+    int r = value && *value ? pl_buf_addf(url, err, "&%s=", name) : 0;
+
+    return r < 0 || !value || !*value ? r : pl_http_escape(url, value, false, err);
+}
+
+int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err)
+{
+    const char *form = p->open ? path ? "/api/v1/repos/%s/%s/open/%s/files/%p" : "/api/v1/repos/%s/%s/open/%s/ops"
+                       : path  ? "/api/v1/repos/%s/%s/branches/%s/files/%p"
+                               : "/api/v1/repos/%s/%s/branches/%s/commits";
+    _cleanup_free_ char *made = pl_http_path_make(form, p->to.project, p->to.repo, p->to.name, path);
+    int r = made ? pl_buf_add_str(url, made, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : pl_buf_add_str(url, "?author=", err);
+    r = r < 0 ? r : pl_http_escape(url, author(), false, err);
+    r = r < 0 ? r : add_argument(url, "message", p->message, err);
+    r = r < 0 ? r : add_argument(url, "base", p->base, err);
+    return r < 0 ? r : add_argument(url, "session", p->session, err);
+}
+
+int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0}, out = {0};
+    struct pl_http_call call = {
+        .method = "POST", .content_type = PL_OPS_MEDIA_TYPE, .upload = PL_UPLOAD_BYTES, .bytes = ops, .len = n, .out = &out};
+    struct pl_http_client *client;
+    int r = pl_cli_client(c, &client, err);
+
+    r = r < 0 ? r : pl_cli_push_url(p, NULL, &url, err);
+    if (r < 0)
+        return r;
+    call.path = pl_buf_str(&url);
+    if (!call.path)
+        return pl_err_nomem(err);
+    r = pl_http_client_call(client, &call, NULL, err);
+    if (r < 0)
+        return r;
+    *ret = json_loadb((const char *)out.data, out.len, 0, NULL);
+    return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
+}
+
+void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
+{
+    const struct pl_cli *c = arg;
+
+    if (!c->quiet)
+        pl_show_print(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg,
+                      PL_PATIENCE_MS / 1000);
+}
+
+void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret)
+{
+    pl_patient_init(ret);
+    ret->lost = pl_cli_push_tell_lost;
+    ret->arg = c;
+    if (!c->daemon_was_there)
+        ret->patience_ms = -1;
+}
+
+static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer)
+{
+    const char *commit = pl_show_text_at(answer, "commit"), *branch = pl_show_text_at(answer, "branch");
+    char repo[PL_CLI_REPO_TEXT];
+
+    pl_cli_repo_text(p->to.project, p->to.repo, repo);
+    if (json_is_true(pl_show_at(answer, "gathers")))
+        pl_show_say(c,
+                    "%s@%s: taken into commit %s, which is finished when nothing more comes\nnext: pipelinectl wait run %.8s\n",
+                    repo, branch, commit, commit);
+    else
+        pl_show_say(c, "%s@%s: taken into open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit,
+                    repo, commit);
+}
+
+int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
+{
+    const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
+    char size[32], added[32];
+
+    if (c->json)
+        return pl_show_json(answer, err);
+    if (json_is_true(pl_show_at(answer, "open"))) {
+        say_open(c, p, answer);
+        return 0;
+    }
+    if (!json_is_true(pl_show_at(answer, "changed"))) {
+        pl_show_say(c, "%s@%s: nothing changed%s%.8s\n", p->to.repo, p->to.name, *commit ? ", still at commit " : "", commit);
+        return 0;
+    }
+    pl_show_say(c, "%s@%s: commit %s: %lld file%s, %s, %s new\n", p->to.repo, p->to.name, commit,
+                (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
+                pl_size_text((uint64_t)pl_show_int_at(answer, "bytes"), size),
+                pl_size_text((uint64_t)pl_show_int_at(answer, "new_bytes"), added));
+    if (*run)
+        pl_show_say(c, "run %s; next: pipelinectl wait run %.8s\n", run, run);
+    return 0;
+}

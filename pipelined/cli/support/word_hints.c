@@ -1,0 +1,166 @@
+#include "pipelined/cli/support/word_hints.h"
+
+#include "storage/base/base.h"
+#include <string.h>
+
+#define ANY NULL
+
+/* By word, those with a word behind them before ANY. */
+static const struct {
+    const char *word, *next, *instead;
+} words[] = {
+    /* kubectl */
+    {"apply", ANY, "create pipeline -f SPEC makes a pipeline, update pipeline -f SPEC changes it"},
+    {"describe", ANY, "inspect tells about one thing: inspect job STAGE"},
+    {"exec", ANY, "try STAGE --at RUN --shell is a shell in a datum's sandbox"},
+    {"attach", ANY, "logs STAGE -f follows what a stage prints"},
+    {"edit", ANY, "update pipeline -f SPEC changes a pipeline"},
+    {"patch", ANY, "update pipeline -f SPEC changes a pipeline"},
+    {"set", ANY, "image, env and workers stand in a stage's spec: update pipeline -f SPEC"},
+    {"cluster-info", ANY, "status says where the daemon is and what runs"},
+    {"api-resources", ANY, "help shows all verbs and what they take"},
+    {"replace", ANY, "update pipeline -f SPEC changes a pipeline"},
+    {"explain", ANY, "help VERB tells about a verb, why REPO@REF:/PATH about a file"},
+    {"rollout", ANY, "run pipeline NAME --force runs all of it again"},
+    {"scale", ANY, "\"workers\" of the stage in its spec, then update pipeline -f SPEC"},
+    {"top", ANY, "status says what runs and waits, gpus who holds the GPUs"},
+    {"use-context", ANY, "login NAME goes to another server"},
+    {"config", ANY, "list context shows the servers you are logged in to, login NAME goes to one"},
+    {"port-forward", ANY, "open opens the web page"},
+    {"cancel", ANY, "stop run RUN or stop job STAGE ends one"},
+    {"kill", ANY, "stop run RUN or stop job STAGE ends one"},
+    {"events", ANY, "list run and list job tell what happened"},
+    {"watch", ANY, "wait run RUN waits for a run, logs STAGE -f follows a stage"},
+    /* pachctl */
+    {"auth", ANY, "login URL keeps a server's address and token"},
+    {"draw", ANY, "open shows the graph in the browser"},
+    {"enter", ANY, "try STAGE --at RUN --shell is a shell in a datum's sandbox"},
+    {"flush", ANY, "wait run RUN waits for all that a push set off"},
+    {"subscribe", ANY, "wait run RUN waits for a run, logs STAGE -f follows a stage"},
+    {"restart", ANY, "run pipeline NAME --stage STAGE --force runs its datums again"},
+    {"squash", ANY, "delete commit REPO@REF takes a commit away"},
+    {"mount", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
+    {"unmount", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
+    {"copy", ANY, "get file, then put file"},
+    {"find", "commit", "list commit REPO shows commits, why REPO@REF:/PATH what a file was made from"},
+    {"find", ANY, "glob file 'REPO@REF:/**/NAME' finds files"},
+    {"garbage-collect", ANY, "gc removes what nothing needs any more"},
+    {"prune", ANY, "keep --dry-run tells what repos do not keep, update repo NAME --keep says what they do"},
+    {"retention", ANY, "update repo NAME --keep commits=10,days=30 says what a repo keeps"},
+    {"debug", ANY, "status, inspect run RUN and logs STAGE tell what goes on"},
+    {"shell", ANY, "try STAGE --at RUN --shell is a shell in a datum's sandbox"},
+    {"next", ANY, "datums follow each other inside a stage; try STAGE runs one"},
+    {"truncate", ANY, "delete file REPO@BRANCH:/PATH takes files away"},
+    {"extract", ANY, "mirror FROM TO copies a store"},
+    {"restore", ANY, "recover --store URL --data DIR makes the daemon's folder anew; mirror FROM TO copies a store"},
+    {"deploy", ANY, "start pipelined; create pipeline -f SPEC makes a pipeline"},
+    {"pause", ANY, "stop run RUN ends what runs"},
+    {"upgrade", ANY, "start the new pipelined on the same folder"},
+    /* dvc */
+    {"repro", ANY, "a push runs what depends on it; run pipeline NAME begins a run by hand"},
+    {"exp", ANY, "update pipeline -f SPEC runs what a change touches; list run shows runs"},
+    {"experiments", ANY, "update pipeline -f SPEC runs what a change touches; list run shows runs"},
+    {"add", ANY, "put file REPO@BRANCH -f FILE adds a file; create makes repos, branches and pipelines"},
+    {"commit", ANY, "every put file is a commit; finish commit REPO makes one of an open one"},
+    {"remove", ANY, "delete file REPO@BRANCH:/PATH takes files away, delete pipeline NAME a pipeline"},
+    {"move", ANY, "put file under the new name, delete file under the old: no byte of it is sent again"},
+    {"destroy", ANY, "delete pipeline NAME and delete repo NAME take one away"},
+    {"get-url", ANY, "get file REPO@REF:/PATH -o FILE fetches a file"},
+    {"data", ANY, "list file REPO@REF shows files, diff file REPO@OLD REPO@NEW what changed"},
+    {"unfreeze", ANY, "a stage without changes does not run again"},
+    {"push", ANY, "put file REPO@BRANCH -r -f FOLDER pushes"},
+    {"pull", ANY, "get file REPO@REF:/ -r -o FOLDER fetches"},
+    {"fetch", ANY, "get file REPO@REF:/ -r -o FOLDER fetches"},
+    {"checkout", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a commit"},
+    {"import", ANY, "put file REPO@BRANCH -f FILE"},
+    {"import-url", ANY, "put file REPO@BRANCH:/PATH -f - reads what curl gives it"},
+    {"dag", ANY, "open shows the graph in the browser, list pipeline the stages"},
+    {"init", ANY, "create repo NAME makes a repo; no folder is to be prepared"},
+    {"remote", ANY, "login URL keeps a server's address and token"},
+    {"stage", ANY, "stages stand in a spec: create pipeline -f SPEC"},
+    {"params", ANY, "parameters stand in a spec: update pipeline -f SPEC"},
+    {"plots", ANY, "open shows metrics in the browser"},
+    {"queue", ANY, "list job shows what runs and waits"},
+    {"freeze", ANY, "a stage without changes does not run again"},
+    /* git */
+    {"log", ANY, "list commit REPO shows commits, logs STAGE what a stage prints"},
+    {"clone", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
+    {"merge", ANY, "pushes to one branch are merged by themselves"},
+    {"revert", ANY, "delete commit REPO@REF takes a commit away"},
+    {"reset", ANY, "delete commit REPO@REF takes a commit away"},
+    {"blame", ANY, "why REPO@REF:/PATH says what a file was made from"},
+    {"tag", ANY, "create branch REPO@NAME --from REF names a commit"},
+};
+
+static const struct {
+    const char *verb, *noun, *instead;
+} nouns[] = {
+    {"create", "commit", "a commit is made by put file or delete file"},
+    {"create", "file", "use put file"},
+    {"create", "run", "a run is made by every commit and by create or update pipeline; run pipeline makes one by hand"},
+    {"create", "job", "jobs are made by runs"},
+    {"delete", "all", "projects, repos and pipelines are deleted one by one, by name"},
+    {"delete", "stage", "take it out of the spec, then update pipeline -f SPEC"},
+    {"delete", "run", "runs are kept; stop run ends one"},
+    {"delete", "job", "jobs are kept; stop job ends one"},
+    {"wait", "commit", "wait run REPO@REF waits for all that the commit set off"},
+    {"wait", "job", "wait run RUN waits for all jobs of a run"},
+    {"stop", "pipeline", "stop run RUN ends what runs; delete pipeline NAME --keep-repos ends it for good"},
+    {"start", "transaction", "start commit REPO@BRANCH gathers any number of puts into one commit"},
+    {"inspect", "cluster", "status says how the daemon is"},
+    {"inspect", "stage", "inspect job STAGE tells about its newest job, inspect pipeline NAME about all stages"},
+    {"list", "stage", "list pipeline shows them"},
+    {"start", "pipeline", "run pipeline NAME begins a run"},
+    {"run", "stage", "run pipeline NAME --stage STAGE"},
+    {"run", "job", "run pipeline NAME --stage STAGE"},
+    {"edit", "pipeline", "update pipeline -f SPEC"},
+    /* kubectl's */
+    {"get", "pod", "list job shows what runs, logs STAGE what it prints"},
+    {"get", "po", "list job shows what runs, logs STAGE what it prints"},
+    {"get", "node", "status says what runs and waits, gpus who holds the GPUs"},
+    {"get", "deployment", "list pipeline shows the stages"},
+    {"get", "event", "list run and list job tell what happened"},
+    {"get", "all", "status shows what there is and what runs"},
+};
+
+static const struct {
+    const char *name, *instead;
+} options[] = {
+    {"pipeline", "stages are named directly, as in logs STAGE, list job --stage STAGE and why STAGE@master:/PATH"},
+    {"namespace", "--project NAME names the project"},
+    {"output", "--json gives the answer as JSON"},
+    {"raw", "--json gives the answer as JSON"},
+    {"format", "--json gives the answer as JSON"},
+    {"watch", "wait run RUN waits for a run, logs STAGE -f follows a stage"},
+    {"repo", "a repo is named with its branch: REPO@BRANCH:/PATH"},
+    {"branch", "a branch is named with its repo: REPO@BRANCH:/PATH"},
+    {"commit", "a commit is named with its repo: REPO@COMMIT:/PATH"},
+    {"job", "a job is named STAGE@RUN"},
+    {"history", "REPO@BRANCH^2 is the commit two before; list commit REPO shows all"},
+};
+
+const char *pl_cli_other_option(const char *name)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(options); i++)
+        if (pl_streq(options[i].name, name))
+            return options[i].instead;
+    return NULL;
+}
+
+const char *pl_cli_other_word(const char *word, const char *next)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(words); i++)
+        if (pl_streq(words[i].word, word) && (!words[i].next || (next && pl_streq(words[i].next, next))))
+            return words[i].instead;
+    return NULL;
+}
+
+const char *pl_cli_other_noun(const char *verb, const char *noun)
+{
+    size_t n = strlen(noun), bare = n && noun[n - 1] == 's' ? n - 1 : n;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(nouns); i++)
+        if (pl_streq(nouns[i].verb, verb) && strlen(nouns[i].noun) == bare && memcmp(nouns[i].noun, noun, bare) == 0)
+            return nouns[i].instead;
+    return NULL;
+}

@@ -1,0 +1,412 @@
+/* try: one datum of a stage on this machine, in the sandbox and with the variables that it would have; nothing is committed. */
+#include "pipelined/cli/local/code_folder.h"
+#include "pipelined/cli/local/spec_file.h"
+#include "pipelined/cli/support/args.h"
+#include "pipelined/cli/support/job_table.h"
+#include "pipelined/cli/support/server_client.h"
+#include "pipelined/cli/support/show.h"
+#include "pipelined/cli/try/try_worker.h"
+
+#include "storage/base/clock.h"
+#include <stdio.h>
+
+#define PATHS_SHOWN 20u
+#define NO_RUN      "00000000000000000000000000000000"
+
+struct trial {
+    struct pl_cli *c;
+    struct pl_cli_spec file; /* of -f */
+    struct pl_spec *told;    /* without -f: the stage as its job ran it */
+    const struct pl_spec *spec;
+    const struct pl_stage *stage;
+    json_t *job; /* of --at, or the stage's newest one without -f */
+    struct pl_cli_try_inputs inputs;
+    struct pl_cli_try_folder folder;
+    struct pl_plan *names, *plan; /* over names, over contents */
+    size_t n_datums, number;      /* of the datum in `names` */
+    char *url, *token, *secrets;
+    struct pl_cli_try request;
+};
+
+static void trial_finish(struct trial *t)
+{
+    pl_plan_destroy(t->plan);
+    pl_plan_destroy(t->names);
+    pl_cli_try_inputs_finish(&t->inputs);
+    pl_cli_try_folder_finish(&t->folder);
+    json_decref(t->request.gpus);
+    json_decref(t->job);
+    pl_cli_spec_finish(&t->file);
+    pl_spec_destroy(t->told);
+    free(t->url);
+    free(t->token);
+    free(t->secrets);
+}
+
+/* ---- which stage ---- */
+
+/* The job of STAGE in --at; without --at the newest, when it is needed (no -f). */
+static int find_job(struct trial *t, const char *stage, struct pl_err *err)
+{
+    const char *run = pl_cli_value(t->c, "at");
+    _cleanup_free_ char *name = NULL, *path = NULL;
+    struct pl_cli_job job;
+    int r;
+
+    if (asprintf(&name, "%s%s%s", stage, run ? "@" : "", run ? run : "") < 0)
+        return pl_err_nomem(err);
+    r = pl_cli_job_find(t->c, name, &job, err);
+    if (r < 0)
+        return r;
+    path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", job.project, job.stage, job.run);
+    return pl_cli_call(t->c, "GET", path, NULL, &t->job, err);
+}
+
+/* The stage and its code as the job ran them. */
+static int ask_stage(struct trial *t, struct pl_err *err)
+{
+    const char *project = pl_show_text_at(t->job, "project"), *stage = pl_show_text_at(t->job, "stage"),
+               *run = pl_show_text_at(t->job, "run");
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs/%s/%s/%s/spec", project, stage, run), *text = NULL;
+    const char *sandbox = pl_cli_value(t->c, "sandbox");
+    const struct pl_spec_context context = {.no_sandbox = sandbox && pl_streq(sandbox, "none")};
+    _cleanup_(json_decrefp) json_t *told = NULL, *spec = NULL;
+    int r = pl_cli_call(t->c, "GET", path, NULL, &told, err);
+
+    if (r < 0)
+        return r;
+    spec = json_pack("{s:s, s:s, s:[O]}", "pipeline", pl_show_text_at(told, "pipeline"), "project", project, "stages",
+                     json_object_get(told, "spec"));
+    text = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
+    r = text ? pl_spec_parse(text, strlen(text), "the job's spec", &context, &t->told, NULL, err) : pl_err_nomem(err);
+    if (r == 0 && *pl_show_text_at(told, "code_root"))
+        r = pl_hash_parse(pl_show_text_at(told, "code_root"), &t->request.code_root, err);
+    if (r < 0)
+        return r;
+    t->spec = t->told;
+    t->stage = &t->told->stages[0];
+    return 0;
+}
+
+static int read_file(struct trial *t, const char *filename, const char *stage, struct pl_err *err)
+{
+    char names[PL_CLI_STAGES_TEXT];
+    int r = pl_cli_spec_read(t->c, filename, false, &t->file, err);
+
+    if (r < 0)
+        return r;
+    r = stage ? pl_cli_spec_find_stage(t->c, &t->file, stage, err) : 0;
+    if (r < 0)
+        return r;
+    t->spec = t->file.spec;
+    t->stage = stage ? pl_spec_stage(t->spec, stage) : t->spec->n_stages == 1 ? &t->spec->stages[0] : NULL;
+    if (!t->stage)
+        return pl_err_set(err, PL_EUSAGE, "try which stage? Pipeline %s has %s", t->spec->pipeline,
+                          pl_cli_spec_stages(t->spec, names));
+    return 0;
+}
+
+static int find_stage(struct trial *t, struct pl_err *err)
+{
+    const char *filename = pl_cli_value(t->c, "file"), *stage = t->c->n_args ? t->c->args[0] : NULL;
+    _cleanup_free_ char *whole = NULL;
+    int r;
+
+    if (!filename && !stage)
+        return pl_err_set(err, PL_EUSAGE, "try what? Give -f SPEC STAGE, or STAGE --at RUN");
+    r = filename ? read_file(t, filename, stage, err) : 0;
+    if (r < 0 || (filename && !pl_cli_flag(t->c, "at")))
+        return r;
+    if (filename && asprintf(&whole, "%s/%s", t->spec->project, t->stage->name) < 0)
+        return pl_err_nomem(err);
+    r = find_job(t, filename ? whole : stage, err);
+    return r < 0 || filename ? r : ask_stage(t, err);
+}
+
+/* ---- which datum, and its files ---- */
+
+static int choose(struct trial *t, struct pl_err *err)
+{
+    char text[PL_ERR_MSG_BYTES];
+    int r = pl_cli_try_inputs_plan(&t->inputs, NULL, &t->names, err);
+
+    r = r < 0 ? r : pl_cli_datum_choose(t->names, pl_cli_value(t->c, "datum"), &t->number, err);
+    if (r < 0)
+        return r;
+    t->n_datums = t->names->n_datums;
+    if (!t->c->quiet && !t->c->json)
+        fprintf(stderr, "stage %s, datum %zu of %zu: %s%s\n", t->stage->name, t->number, t->n_datums,
+                pl_plan_datum_text(t->names, t->number, text, sizeof text),
+                t->n_datums > 1 && !pl_cli_flag(t->c, "datum") ? " (--datum chooses another)" : "");
+    return 0;
+}
+
+static int take_code(struct trial *t, struct pl_err *err)
+{
+    _cleanup_free_ char *folder = NULL;
+    int r;
+
+    if (!t->stage->code || t->told) /* the job's own code is the daemon's */
+        return 0;
+    folder = pl_cli_spec_code_path(&t->file, t->stage);
+    r = folder ? pl_cli_try_folder_take_code(&t->folder, t->spec->project, folder, &t->request.code_root, err)
+               : pl_err_nomem(err);
+    return r < 0 ? pl_err_wrap(err, r, "stage %s", t->stage->name) : 0;
+}
+
+/* The datum's key, and with it its seed, is that of a real one: of the bytes, not of the names. */
+static int take(struct trial *t, struct pl_err *err)
+{
+    struct pl_hash code;
+    int r = pl_cli_try_folder_make(t->spec->project, &t->folder, err);
+
+    r = r < 0 ? r : pl_cli_try_folder_take(&t->folder, &t->inputs, t->names, t->number, err);
+    r = r < 0 ? r : take_code(t, err);
+    if (r < 0)
+        return r;
+    pl_stage_code_identity(t->stage, pl_hash_is_zero(&t->request.code_root) ? NULL : &t->request.code_root, &code);
+    r = pl_cli_try_inputs_plan(&t->inputs, &code, &t->plan, err);
+    return r < 0 ? r : pl_cli_datum_same(t->plan, t->names, t->number, &t->request.datum, err);
+}
+
+/* ---- where ---- */
+
+/* The devices: those of --gpus, else the first that the stage wants, as far as there are any. */
+static int find_gpus(struct trial *t, struct pl_err *err)
+{
+    const char *given = pl_cli_value(t->c, "gpus");
+    uint32_t want = given ? 0 : t->stage->gpu.count;
+    char device[32];
+
+    t->request.gpus = json_array();
+    for (const char *p = given && !pl_streq(given, "none") ? given : ""; *p;) {
+        char *end;
+        unsigned long n = strtoul(p, &end, 10);
+
+        if (end == p || (*end && *end != ',') || n > 255)
+            return pl_err_set(err, PL_EUSAGE, "--gpus %.60s: numbers of /dev/nvidiaN with commas between, or none", given);
+        json_array_append_new(t->request.gpus, json_integer((json_int_t)n));
+        p = end + (*end == ',');
+    }
+    for (unsigned n = 0; n < PL_GPUS_MAX && json_array_size(t->request.gpus) < want; n++) {
+        snprintf(device, sizeof device, "/dev/nvidia%u", n);
+        if (access(device, F_OK) == 0)
+            json_array_append_new(t->request.gpus, json_integer((json_int_t)n));
+    }
+    if (json_array_size(t->request.gpus) >= want)
+        return 0;
+    if (t->stage->gpu.required) {
+        pl_err_set(err, PL_EUNAVAILABLE, "stage %s wants %u GPU%s, this machine has %zu", t->stage->name, want,
+                   want == 1 ? "" : "s", json_array_size(t->request.gpus));
+        return pl_err_hint(err, PL_EUNAVAILABLE, "--gpus none tries it on the CPU.");
+    }
+    json_array_clear(t->request.gpus);
+    return 0;
+}
+
+/* Those of a daemon of this machine, which only who runs it can read. */
+static int find_secrets(struct trial *t, struct pl_err *err)
+{
+    _cleanup_free_ char *folder = t->stage->n_secrets ? pl_cli_folder(t->c) : NULL;
+
+    if (!t->stage->n_secrets)
+        return 0;
+    if (!folder || asprintf(&t->secrets, "%s/secrets/%s", folder, t->spec->project) < 0)
+        return pl_err_nomem(err);
+    if (access(t->secrets, R_OK) == 0)
+        return 0;
+    pl_err_set(err, PL_EUNAVAILABLE, "stage %s takes secrets, and project %s has none that can be read here (%s)", t->stage->name,
+               t->spec->project, t->secrets);
+    return pl_err_hint(err, PL_EUNAVAILABLE, "--data DIR names the folder of a daemon of this machine.");
+}
+
+static int find_sandbox(struct trial *t, struct pl_err *err)
+{
+    const char *mode = pl_cli_value(t->c, "sandbox");
+
+    t->request.sandbox = mode ? mode : "bwrap";
+    if (mode && !pl_streq(mode, "bwrap") && !pl_streq(mode, "none"))
+        return pl_err_set(err, PL_EUSAGE, "--sandbox %.60s: bwrap and none are accepted", mode);
+    return 0;
+}
+
+static int fill_request(struct trial *t, struct pl_err *err)
+{
+    struct pl_cli_try *q = &t->request;
+    int r = find_gpus(t, err);
+
+    r = r < 0 ? r : find_sandbox(t, err);
+    r = r < 0 ? r : find_secrets(t, err);
+    if (r == 0 && (t->inputs.asks_daemon || t->told))
+        r = pl_cli_place(t->c, &t->url, &t->token, err);
+    q->c = t->c;
+    q->stage = t->stage;
+    q->pipeline = t->spec->pipeline;
+    q->project = t->spec->project;
+    q->run = t->job ? pl_show_text_at(t->job, "run") : NO_RUN;
+    q->folder = &t->folder;
+    q->inputs = &t->inputs;
+    q->plan = t->plan;
+    q->out = pl_cli_value(t->c, "output");
+    q->secrets = t->secrets;
+    q->shell = pl_cli_flag(t->c, "shell");
+    q->url = t->url;
+    q->token = t->token;
+    return r;
+}
+
+/* The real path of `path`, or of the nearest folder above it that is there. */
+static char *real_above(const char *path)
+{
+    _cleanup_free_ char *at = strdup(path);
+    char *real = NULL;
+
+    while (at && !(real = realpath(at, NULL)) && errno == ENOENT) {
+        char *slash = strrchr(at, '/');
+
+        if (!slash || slash == at)
+            return realpath(slash ? "/" : ".", NULL);
+        *slash = '\0';
+    }
+    return real;
+}
+
+/* An output in a folder that is read would be input the next time. */
+static int check_out(const struct trial *t, struct pl_err *err)
+{
+    const char *out = pl_cli_value(t->c, "output");
+    _cleanup_free_ char *real = out ? real_above(out) : NULL;
+
+    for (size_t i = 0; real && i < t->inputs.folders.n; i++) {
+        const char *dir = t->inputs.folders.items[i].dir;
+        _cleanup_free_ char *input = realpath(dir, NULL);
+        size_t len = input ? strlen(input) : 0;
+
+        if (input && strncmp(real, input, len) == 0 && (real[len] == '/' || !real[len] || len == 1))
+            return pl_err_set(err, PL_EUSAGE,
+                              "-o %s lies in the input folder %s and would be read the next time: give another folder", out, dir);
+    }
+    return 0;
+}
+
+/* ---- what came of it ---- */
+
+static void say_before_shell(const struct trial *t)
+{
+    const struct pl_stage *s = t->stage;
+
+    if (t->c->quiet || !isatty(STDIN_FILENO))
+        return;
+    fputs("a shell in its sandbox: inputs in /pfs, the output goes to /pfs/out, exit ends it; the stage runs", stderr);
+    for (size_t i = 0; i < s->n_run; i++)
+        fprintf(stderr, " %s", s->run[i]);
+    fputs(s->script ? " /pl/script\n" : "\n", stderr);
+}
+
+static void say_output(const struct trial *t, const json_t *answer)
+{
+    const json_t *paths = json_object_get(answer, "paths"), *one;
+    long long files = pl_show_int_at(answer, "files");
+    char text[PL_SHOW_TEXT_MAX], size[32];
+    size_t i;
+
+    json_array_foreach(paths, i, one)
+    {
+        if (i < PATHS_SHOWN)
+            fprintf(stderr, "  /%s  %s\n", pl_show_clean(pl_show_text_at(one, "path"), text, sizeof text),
+                    pl_size_text((uint64_t)pl_show_int_at(one, "size"), size));
+    }
+    if (files > (long long)PATHS_SHOWN)
+        fprintf(stderr, "  … and %lld more\n", files - (long long)PATHS_SHOWN);
+    if (files && t->request.out)
+        fprintf(stderr, "written to %s; nothing was committed\n", t->request.out);
+    else if (files)
+        fputs("nothing was kept: -o DIR writes it to a folder\n", stderr);
+}
+
+static int say_success(const struct trial *t, const json_t *answer)
+{
+    char took[32], size[32];
+
+    if (t->c->json || t->c->quiet)
+        return 0;
+    fprintf(stderr, "success in %s: %lld file%s, %s\n", pl_duration_text(pl_show_int_at(answer, "ms.compute"), took),
+            (long long)pl_show_int_at(answer, "files"), pl_show_int_at(answer, "files") == 1 ? "" : "s",
+            pl_size_text((uint64_t)pl_show_int_at(answer, "bytes.out"), size));
+    say_output(t, answer);
+    return 0;
+}
+
+static int judge(const struct trial *t, const json_t *answer, struct pl_err *err)
+{
+    char text[PL_ERR_MSG_BYTES];
+
+    if (json_is_true(json_object_get(answer, "success")))
+        return say_success(t, answer);
+    if (json_is_true(json_object_get(answer, "gave_back")))
+        return pl_err_set(err, PL_ECANCELED, "interrupted");
+    pl_err_set(err, PL_ESTAGE, "stage %s: datum %s: %s", t->stage->name,
+               pl_plan_datum_text(t->names, t->number, text, sizeof text), pl_show_text_at(answer, "reason"));
+    return pl_err_hint(err, PL_ESTAGE, "The same line with --shell looks around in its sandbox.");
+}
+
+static int print_json(const struct trial *t, json_t *answer, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    struct pl_hash id;
+
+    pl_plan_datum_id(t->names, t->number, &id);
+    json_object_set_new(answer, "stage", json_string(t->stage->name));
+    json_object_set_new(answer, "datum", json_integer((json_int_t)t->number));
+    json_object_set_new(answer, "datums", json_integer((json_int_t)t->n_datums));
+    json_object_set_new(answer, "id", json_string(pl_hash_hex(&id, hex)));
+    return pl_show_json(answer, err);
+}
+
+static int try_datum(struct pl_cli *c, struct pl_err *err)
+{
+    _cleanup_(trial_finish) struct trial t = {.c = c};
+    _cleanup_(json_decrefp) json_t *answer = NULL;
+    int r;
+
+    pl_cli_note_interrupt(); /* the temporary folder goes whatever happens */
+    r = find_stage(&t, err);
+    r = r < 0 ? r : pl_cli_try_inputs_bind(&t.inputs, c, t.stage, t.job, err);
+    r = r < 0 ? r : check_out(&t, err);
+    r = r < 0 ? r : choose(&t, err);
+    r = r < 0 ? r : take(&t, err);
+    r = r < 0 ? r : fill_request(&t, err);
+    if (r < 0)
+        return r;
+    if (t.request.shell)
+        say_before_shell(&t);
+    r = pl_cli_try_run(&t.request, &answer, err);
+    r = r < 0 || !c->json ? r : print_json(&t, answer, err);
+    return r < 0 ? r : judge(&t, answer, err);
+}
+
+static const struct pl_option options[] = {
+    {"file", 'f', "SPEC", "the spec, its code as it lies on disk; without it the stage and code of a job"},
+    {"input", 'i', "REPO=DIR", "the folder DIR stands for the repo; once for each repo"},
+    {"at", 0, "RUN", "what the stage read in this run: an id, the start of one, or REPO@REF"},
+    {"datum", 0, "N|ID|PATH", "which datum (the first): its number in `plan`, its id, a path of it"},
+    {"output", 'o', "DIR", "where its output goes, laid out as in the stage's repo"},
+    {"shell", 0, NULL, "a shell in the place of the command"},
+    {"sandbox", 0, "MODE", "bwrap (default) or none"},
+    {"gpus", 0, "N,…", "the N of /dev/nvidiaN, or none (the first that the stage wants)"},
+    {0},
+};
+
+static const struct pl_verb verbs[] = {
+    {"try",
+     NULL,
+     "[-f SPEC] STAGE [--input REPO=DIR … | --at RUN] [--datum N|ID|PATH] [-o DIR] [--shell]",
+     0,
+     1,
+     options,
+     try_datum,
+     "Runs one datum of a stage on this machine, in the sandbox it would have, and commits nothing.",
+     {"try -f pipelines/digits/pipeline.json prepare --input digits=pipelines/digits/data -o out/prepare",
+      "try train --at 9ab2f1c4 --datum 1f0c2b7a90c1", "try -f spec.json train --at digits@master --shell"}},
+};
+PL_CLI_TABLE(try, verbs);

@@ -1,0 +1,167 @@
+#include "pipelined/daemon/log_checkpoint_schedule.h"
+
+#include "pipelined/db/writer/db_snapshot.h"
+#include "storage/base/clock.h"
+#include "storage/dataset/log/log_checkpoint.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define DAY_MS ((int64_t)PL_LOG_CKPT_HOURS * 3600 * 1000)
+
+struct pl_log_ckpt {
+    struct pl_log_ckpt_config config;
+    char dir[PATH_MAX];
+    struct pl_timer *day; /* loop */
+    struct pl_loop_work ended;
+    atomic_uint_fast64_t seq;  /* where the log stands */
+    atomic_uint_fast64_t made; /* the newest checkpoint's */
+    atomic_uint_fast64_t due;  /* the next one is made at this seq */
+    atomic_bool writing, stopping;
+};
+
+static bool is_stopping(void *arg)
+{
+    struct pl_log_ckpt *c = arg;
+
+    return atomic_load(&c->stopping);
+}
+
+static void begin(struct pl_log_ckpt *c);
+
+/* Loop: the day counts from the newest one. What was logged while it was written may make the next one due, and nothing else may come. */
+static void on_ended(void *arg)
+{
+    struct pl_log_ckpt *c = arg;
+
+    atomic_store(&c->writing, false);
+    if (atomic_load(&c->stopping))
+        return;
+    pl_timer_start(c->day, (uint64_t)DAY_MS);
+    if (atomic_load(&c->seq) >= atomic_load(&c->due))
+        begin(c);
+}
+
+/* On the pool. */
+static void write_it(void *arg)
+{
+    struct pl_log_ckpt *c = arg;
+    struct pl_snapshot_options o = {.dir = c->dir, .stop = is_stopping, .arg = c};
+    struct pl_err err = {0};
+    uint64_t seq = 0;
+    int64_t began = pl_clock_mono_ms();
+    int r = pl_db_checkpoint(c->config.db, &o, &seq, &err);
+
+    if (r == 0) {
+        atomic_store(&c->made, seq);
+        atomic_store(&c->due, seq + c->config.every);
+        pl_log_info("ckpt", "checkpoint at log object %" PRIu64 ", made in %lld ms", seq,
+                    (long long)(pl_clock_mono_ms() - began));
+    } else {
+        atomic_store(&c->due, atomic_load(&c->seq) + c->config.every / 10 + 1);
+        if (r != PL_ECANCELED)
+            pl_log_warn("ckpt", "no checkpoint of the log: %s; the log has it all, recovery takes longer", err.msg);
+    }
+    pl_loop_post_work(c->config.loop, &c->ended, "ckpt.ended", on_ended, c);
+}
+
+/* Any thread. */
+static void begin(struct pl_log_ckpt *c)
+{
+    struct pl_err err = {0};
+
+    if (atomic_load(&c->stopping) || atomic_exchange(&c->writing, true))
+        return;
+    if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) { /* it is full: the next log object asks again */
+        atomic_store(&c->writing, false);
+        pl_log_warn("ckpt", "no checkpoint now: %s", err.msg);
+    }
+}
+
+void pl_log_ckpt_logged(struct pl_log_ckpt *c, uint64_t seq)
+{
+    if (!c)
+        return;
+    atomic_store(&c->seq, seq);
+    if (seq >= atomic_load(&c->due))
+        begin(c);
+}
+
+/* Loop. */
+static void on_day(void *arg)
+{
+    struct pl_log_ckpt *c = arg;
+
+    if (atomic_load(&c->seq) > atomic_load(&c->made))
+        begin(c);
+    pl_timer_start(c->day, (uint64_t)DAY_MS);
+}
+
+/* The newest one that the store has, and how long it has had it. */
+static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
+{
+    uint64_t seqs[PL_CKPT_LISTED_MAX];
+    struct pl_ckpt_head head;
+    int n = pl_ckpt_list(pl_db_objects(c->config.db), seqs, err);
+
+    *ret_age_ms = 0;
+    if (n <= 0)
+        return n;
+    atomic_store(&c->made, seqs[0]);
+    if (pl_ckpt_head_read(pl_db_objects(c->config.db), seqs[0], &head, NULL) == 0)
+        *ret_age_ms = PL_MAX((int64_t)0, (pl_clock_wall_us() - head.at_us) / 1000);
+    return 0;
+}
+
+/* Without what a crash has left of the last life's. */
+static int make_scratch(struct pl_log_ckpt *c, struct pl_err *err)
+{
+    int r;
+
+    if (snprintf(c->dir, sizeof c->dir, "%s/ckpt", c->config.dir) >= (int)sizeof c->dir)
+        return pl_err_set(err, PL_EINVAL, "the folder name %.64s… is too long", c->config.dir);
+    r = pl_io_remove_tree(c->dir, err);
+    return r < 0 ? r : pl_io_mkdirs(c->dir, 0700, err);
+}
+
+int pl_log_ckpt_create(const struct pl_log_ckpt_config *config, struct pl_log_ckpt **ret, struct pl_err *err)
+{
+    struct pl_log_ckpt *c = calloc(1, sizeof *c);
+    int64_t age_ms = 0;
+    int r;
+
+    if (!c)
+        return pl_err_nomem(err);
+    c->config = *config;
+    atomic_store(&c->seq, pl_db_log_seq(config->db));
+    r = make_scratch(c, err);
+    r = r < 0 ? r : look(c, &age_ms, err);
+    atomic_store(&c->due, atomic_load(&c->made) + config->every);
+    r = r < 0 ? r : pl_timer_create(config->loop, "ckpt.day", on_day, c, &c->day, err);
+    if (r < 0) {
+        free(c);
+        return r;
+    }
+    pl_timer_start(c->day, (uint64_t)PL_MAX((int64_t)1, DAY_MS - age_ms));
+    *ret = c;
+    return 0;
+}
+
+void pl_log_ckpt_stop(struct pl_log_ckpt *c)
+{
+    if (c)
+        atomic_store(&c->stopping, true);
+}
+
+struct pl_log_ckpt *pl_log_ckpt_destroy(struct pl_log_ckpt *c)
+{
+    if (!c)
+        return NULL;
+    pl_timer_destroy(c->day);
+    free(c);
+    return NULL;
+}

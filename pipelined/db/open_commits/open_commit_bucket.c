@@ -1,0 +1,327 @@
+/* The copy of an open commit in the bucket (durable: bucket), from which a daemon that has lost its folder goes on. Each append to the
+ * spool is an object first; the objects joined by their offsets are the spool's file.
+ *
+ *   open/<commit>/<offset>-<epoch>-<try>     numbers in hex, 16, 16 and 8 digits; the bytes of the file from that offset on
+ *
+ *   append ─▶ object put, name durable ─▶ the log is still ours ─▶ appended to the file ─▶ answered
+ *
+ * A key is never put twice: a put that failed may come late, when another one has taken its place. So of several objects at one offset the
+ * last key counts, and none counts that follows one of a higher epoch: it is of a daemon that was taken over. Who takes over lists the
+ * objects after its epoch is in the log: what was answered before is there. Objects go before an end that the log does not know, and
+ * after one that it knows; what is left of ended ones is swept. */
+#include "pipelined/db/open_commits/open_commits_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+#define PREFIX    "open/"
+#define KEY_BYTES 96
+
+struct piece {
+    uint64_t offset, epoch, size;
+    unsigned try;
+};
+
+/* Of one commit: those that joined are its file. */
+struct pl_open_saved {
+    char commit[PL_ID_HEX + 1];
+    struct piece *pieces;
+    size_t n, cap;
+};
+
+static void make_key(const char *commit, const struct piece *p, char out[KEY_BYTES])
+{
+    snprintf(out, KEY_BYTES, PREFIX "%.32s/%016" PRIx64 "-%016" PRIx64 "-%08x", commit, p->offset, p->epoch, p->try);
+}
+
+static bool parse_key(const char *key, char commit[PL_ID_HEX + 1], struct piece *ret)
+{
+    char again[KEY_BYTES];
+
+    if (sscanf(key, PREFIX "%32[0-9a-f]/%16" SCNx64 "-%16" SCNx64 "-%8x", commit, &ret->offset, &ret->epoch, &ret->try) != 4)
+        return false;
+    make_key(commit, ret, again);
+    return pl_id_ok(commit) && pl_streq(key, again);
+}
+
+static struct pl_object_store *objects_of(const struct pl_opens *o)
+{
+    return pl_db_objects(o->config.db);
+}
+
+/* ---- writing ---- */
+
+static int save(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err)
+{
+    struct pl_open *c = self;
+    struct pl_db *db = c->o->config.db;
+    const struct piece p = {.offset = offset, .epoch = pl_db_epoch(db), .try = c->save_tries++};
+    char key[KEY_BYTES];
+    int r;
+
+    make_key(pl_open_head(c)->commit, &p, key);
+    atomic_store(&c->saved, true); /* what fails may be there all the same */
+    r = pl_object_put(objects_of(c->o), key, iov, n, true, err);
+    r = r < 0 ? r : pl_object_flush(objects_of(c->o), err);
+    return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_db_check_owner(db, err);
+}
+
+static const struct pl_open_saved *find_saved(const struct pl_opens *o, const char *commit)
+{
+    for (size_t i = 0; i < o->n_saved; i++)
+        if (pl_streq(o->saved[i].commit, commit))
+            return &o->saved[i];
+    return NULL;
+}
+
+static uint64_t size_of(const struct pl_open_saved *s)
+{
+    return s && s->n ? s->pieces[s->n - 1].offset + s->pieces[s->n - 1].size : 0;
+}
+
+void pl_open_begin_saving(struct pl_open *c)
+{
+    const struct pl_open_saved *s = find_saved(c->o, pl_open_head(c)->commit);
+
+    if (!pl_open_head(c)->bucket)
+        return;
+    atomic_store(&c->saved, s != NULL);
+    pl_op_spool_copy_to(c->spool, save, c, size_of(s));
+}
+
+/* ---- removing ---- */
+
+struct keys {
+    char (*list)[KEY_BYTES];
+    size_t n, cap;
+};
+
+static int add_key(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct keys *k = arg;
+
+    (void)size;
+    if (strlen(key) >= KEY_BYTES)
+        return 0; /* not one of ours */
+    if (k->n == k->cap) {
+        size_t cap = k->cap ? 2 * k->cap : 16;
+        char(*list)[KEY_BYTES] = reallocarray(k->list, cap, sizeof *list);
+
+        if (!list)
+            return pl_err_nomem(err);
+        k->list = list;
+        k->cap = cap;
+    }
+    memcpy(k->list[k->n++], key, strlen(key) + 1);
+    return 0;
+}
+
+/* Those at offset 0 first, one after another: without one the others count no more, however far this comes. */
+static int remove_keys(struct pl_object_store *objects, const struct keys *k, struct pl_err *err)
+{
+    _cleanup_free_ const char **rest = calloc(k->n + 1, sizeof *rest);
+    char commit[PL_ID_HEX + 1];
+    struct piece p;
+    size_t n = 0;
+    int r = rest ? 0 : pl_err_nomem(err);
+
+    for (size_t i = 0; i < k->n && r == 0; i++) {
+        if (parse_key(k->list[i], commit, &p) && p.offset == 0)
+            r = pl_object_remove(objects, k->list[i], err);
+        else
+            rest[n++] = k->list[i];
+    }
+    r = r < 0 || !n ? r : pl_object_remove_many(objects, rest, n, err);
+    return r < 0 ? r : pl_object_flush(objects, err);
+}
+
+static int remove_commit(struct pl_opens *o, const char *commit, struct pl_err *err)
+{
+    struct keys k = {0};
+    char prefix[KEY_BYTES];
+    int r;
+
+    snprintf(prefix, sizeof prefix, PREFIX "%.32s/", commit);
+    r = pl_object_list(objects_of(o), prefix, add_key, &k, err);
+    r = r < 0 ? r : remove_keys(objects_of(o), &k, err);
+    free(k.list);
+    return r < 0 ? pl_err_wrap(err, r, "what the store has of open commit %.8s", commit) : 0;
+}
+
+int pl_open_unsave(struct pl_open *c, struct pl_err *err)
+{
+    int r = atomic_load(&c->saved) ? remove_commit(c->o, pl_open_head(c)->commit, err) : 0;
+
+    if (r == 0)
+        atomic_store(&c->saved, false);
+    return r;
+}
+
+void pl_opens_sweep_later(struct pl_opens *o, const struct pl_err *why)
+{
+    pl_log_warn("open", "what is over is removed later: %s", why->msg);
+    pthread_mutex_lock(&o->lock);
+    o->sweep_ms = pl_clock_mono_ms() + o->config.retry_ms;
+    pthread_cond_signal(&o->wake);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static bool is_open(struct pl_opens *o, const char *commit)
+{
+    struct pl_open *c;
+
+    pthread_mutex_lock(&o->lock);
+    for (c = o->list; c && !pl_streq(pl_open_head(c)->commit, commit); c = c->next)
+        ;
+    pthread_mutex_unlock(&o->lock);
+    return c;
+}
+
+void pl_opens_sweep(struct pl_opens *o)
+{
+    char commit[PL_ID_HEX + 1], last[PL_ID_HEX + 1] = "";
+    struct keys k = {0};
+    struct pl_err err = {0};
+    struct piece p;
+    int r = pl_object_list(objects_of(o), PREFIX, add_key, &k, &err);
+
+    for (size_t i = 0; i < k.n && r == 0; i++) { /* none of these begins to be open after it was listed */
+        if (!parse_key(k.list[i], commit, &p) || pl_streq(commit, last))
+            continue;
+        memcpy(last, commit, sizeof last);
+        r = is_open(o, commit) ? 0 : remove_commit(o, commit, &err);
+    }
+    free(k.list);
+    if (r < 0)
+        pl_opens_sweep_later(o, &err);
+}
+
+/* ---- what a start finds ---- */
+
+void pl_opens_saved_finish(struct pl_opens *o)
+{
+    for (size_t i = 0; i < o->n_saved; i++)
+        free(o->saved[i].pieces);
+    free(o->saved);
+    o->saved = NULL;
+    o->n_saved = 0;
+}
+
+/* Keys come in order: of a commit by offset, and of an offset the one that counts last. */
+static int add_piece(struct pl_open_saved *s, const struct piece *p, struct pl_err *err)
+{
+    struct piece *list;
+    bool again = s->n && s->pieces[s->n - 1].offset == p->offset;
+    size_t before = s->n - again; /* pieces that it follows */
+
+    if (before ? p->offset != s->pieces[before - 1].offset + s->pieces[before - 1].size || p->epoch < s->pieces[before - 1].epoch
+               : p->offset != 0)
+        return 0;
+    if (!again && s->n == s->cap) {
+        list = reallocarray(s->pieces, s->cap ? 2 * s->cap : 8, sizeof *list);
+        if (!list)
+            return pl_err_nomem(err);
+        s->pieces = list;
+        s->cap = s->cap ? 2 * s->cap : 8;
+    }
+    s->pieces[before] = *p;
+    s->n = before + 1;
+    return 0;
+}
+
+static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct pl_opens *o = arg;
+    struct pl_open_saved *s;
+    char commit[PL_ID_HEX + 1];
+    struct piece p;
+
+    if (!parse_key(key, commit, &p))
+        return 0;
+    p.size = size;
+    if (!o->n_saved || !pl_streq(o->saved[o->n_saved - 1].commit, commit)) {
+        s = reallocarray(o->saved, o->n_saved + 1, sizeof *s);
+        if (!s)
+            return pl_err_nomem(err);
+        o->saved = s;
+        s[o->n_saved] = (struct pl_open_saved){0};
+        memcpy(s[o->n_saved++].commit, commit, sizeof commit);
+    }
+    return add_piece(&o->saved[o->n_saved - 1], &p, err);
+}
+
+/* Bytes of the file that verify; 0: it is not there, or damaged. */
+static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
+{
+    _cleanup_(pl_op_spool_closep) struct pl_op_spool *s = NULL;
+    struct pl_op_table table = {0};
+    struct stat st;
+    int r;
+
+    *ret = 0;
+    if (stat(path, &st) < 0)
+        return errno == ENOENT ? 0 : pl_err_errno(err, errno, "%s", path);
+    r = pl_op_spool_open(path, &table, &s, err);
+    if (r == 0)
+        *ret = pl_op_spool_size(s);
+    pl_op_table_finish(&table);
+    return r == PL_ECORRUPT || r == PL_EFORMAT ? 0 : r;
+}
+
+static int fetch_piece(struct pl_opens *o, const struct pl_open_saved *s, const struct piece *p, int fd, const char *path,
+                       struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = p->size};
+    char key[KEY_BYTES];
+    int r;
+
+    make_key(s->commit, p, key);
+    r = pl_object_get_all(objects_of(o), key, &bytes, err);
+    return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_io_pwrite(fd, bytes.data, bytes.len, p->offset, path, err);
+}
+
+/* Whole on the disk before it has its name. */
+static int fetch(struct pl_opens *o, const struct pl_open_saved *s, const char *path, struct pl_err *err)
+{
+    _cleanup_close_ int fd = -1;
+    char temp[PATH_MAX];
+    int r = 0;
+
+    if (snprintf(temp, sizeof temp, "%s.fetched", path) >= (int)sizeof temp)
+        return pl_err_set(err, PL_EINVAL, "%.200s… is too long a path", path);
+    fd = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return pl_err_errno(err, errno, "create %s", temp);
+    for (size_t i = 0; i < s->n && r == 0; i++)
+        r = fetch_piece(o, s, &s->pieces[i], fd, temp, err);
+    r = r < 0 ? r : pl_io_fdatasync(fd, temp, err);
+    r = r < 0 ? r : pl_io_rename(temp, path, err);
+    return r < 0 ? r : pl_io_fsync_dir(o->dir, err);
+}
+
+int pl_opens_restore(struct pl_opens *o, struct pl_err *err)
+{
+    char path[PATH_MAX];
+    uint64_t has;
+    int r = pl_object_list(objects_of(o), PREFIX, add_saved, o, err);
+
+    for (size_t i = 0; i < o->n_saved && r == 0; i++) {
+        const struct pl_open_saved *s = &o->saved[i];
+
+        if (snprintf(path, sizeof path, "%s/%s" PL_OP_SPOOL_SUFFIX, o->dir, s->commit) >= (int)sizeof path)
+            return pl_err_set(err, PL_EINVAL, "%.200s… is too long a path", o->dir);
+        r = local_size(path, &has, err);
+        if (r < 0 || has >= size_of(s))
+            continue;
+        r = fetch(o, s, path, err);
+        if (r == 0)
+            pl_log_info("open", "commit %.8s: what was put into it came back from the store", s->commit);
+    }
+    return r;
+}

@@ -1,0 +1,418 @@
+/* How open commits end: finished by somebody or by the clock, forgotten by somebody or for being left idle. */
+#include "pipelined/db/open_commits/open_commits_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/dataset/commit/commit_ref.h"
+#include "storage/system/log_line.h"
+
+#include <stdio.h>
+
+#define LOOK_EVERY_MS 60000 /* at the idle ones */
+
+/* ---- the end ---- */
+
+int pl_open_begin_end(struct pl_open *c, struct pl_err *err)
+{
+    struct pl_opens *o = c->o;
+    int r = 0;
+
+    pthread_mutex_lock(&o->lock);
+    if (c->state == PL_OPEN_OPEN || c->queued)
+        c->state = PL_OPEN_ENDING;
+    else
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_head(c)->commit,
+                       c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
+    c->queued = false; /* whose job finds that somebody was faster */
+    while (r == 0 && c->pending)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+void pl_open_again(struct pl_open *c)
+{
+    pthread_mutex_lock(&c->o->lock);
+    c->state = PL_OPEN_OPEN;
+    pthread_cond_broadcast(&c->o->ended);
+    pthread_cond_signal(&c->o->wake); /* something else may be due now */
+    pthread_mutex_unlock(&c->o->lock);
+}
+
+void pl_open_gone(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+    struct pl_err err = {0};
+    struct pl_open **at;
+
+    if (pl_open_unsave(c, &err) < 0)
+        pl_opens_sweep_later(o, &err);
+    if (pl_op_spool_remove(c->spool, &err) < 0)
+        pl_log_warn("open", "%s", err.msg); /* the next start removes it */
+    if (c->set_aside)
+        pl_open_forget_set_aside(c);
+    pthread_mutex_lock(&o->lock);
+    for (at = &o->list; *at && *at != c; at = &(*at)->next)
+        ;
+    if (*at) {
+        *at = c->next;
+        o->n--;
+    }
+    c->state = PL_OPEN_ENDED;
+    pthread_cond_broadcast(&o->ended);
+    pthread_cond_signal(&o->wake); /* what gathered behind it may be due */
+    pthread_mutex_unlock(&o->lock);
+    if (at)
+        pl_open_unref(c); /* the list's */
+}
+
+static int add_records(void *self, struct pl_pack_session *session, struct pl_err *err)
+{
+    struct pl_open *c = self;
+    uint64_t group;
+
+    return pl_op_spool_pack(c->spool, session, &group, err);
+}
+
+static int push(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+    _cleanup_free_ struct pl_tree_op *list = NULL;
+    _cleanup_free_ char *said = pl_op_spool_message(c->spool);
+    struct pl_push_args args = {.project = h->project,
+                                .repo = h->repo,
+                                .branch = h->branch,
+                                .base = h->base,
+                                .base_root = h->gathered ? NULL : &h->base_root,
+                                .message = message && *message ? message : said,
+                                .author = h->author,
+                                .commit = h->commit,
+                                .repo_id = h->repo_id,
+                                .add_records = add_records,
+                                .self = c};
+    int r = pl_op_table_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
+
+    if (r == 0 && !said)
+        r = pl_err_nomem(err);
+    if (h->gathered)
+        args.base = NULL;
+    args.list = list;
+    return r < 0 ? r : pl_db_push(c->o->config.db, c->o->config.stores, &args, ret, err);
+}
+
+/* In the state ENDING; it still is when this fails. */
+static int finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    int r = push(c, message, ret, err);
+
+    if (r < 0)
+        return r;
+    pl_open_ref(c);
+    if (!ret->changed) { /* nothing of it is in the log, and it is forgotten */
+        r = pl_db_check_owner(c->o->config.db, err);
+        r = r < 0 ? r : pl_open_unsave(c, err);
+        if (r < 0)
+            return r;
+        pl_open_ends(c, ret->commit, NULL);
+    }
+    pl_open_gone(c);
+    if (ret->changed)
+        c->o->config.finished(c->o->config.self, ret->commit);
+    pl_open_unref(c);
+    return 0;
+}
+
+int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+{
+    int r = pl_open_begin_end(c, err);
+
+    if (r < 0)
+        return r;
+    r = finish(c, message, ret, err);
+    if (r == 0)
+        return 0;
+    pthread_mutex_lock(&c->o->lock);
+    c->idle_since_ms = pl_clock_mono_ms();
+    pthread_mutex_unlock(&c->o->lock);
+    pl_open_again(c);
+    return r;
+}
+
+int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
+{
+    int r = pl_open_begin_end(c, err);
+
+    if (r < 0)
+        return r;
+    r = pl_open_unsave(c, err);
+    if (r < 0) {
+        pl_open_again(c);
+        return r;
+    }
+    pl_open_ends(c, NULL, why);
+    pl_open_gone(c);
+    return 0;
+}
+
+int pl_open_revive(struct pl_open *c, const struct pl_pack_set *hidden, struct pl_err *err)
+{
+    return pl_db_revive(c->o->config.db, pl_open_head(c)->project, hidden, err);
+}
+
+/* ---- what gathers ---- */
+
+/* The oldest on the branch that gathers, with a reference. */
+static struct pl_open *oldest(struct pl_opens *o, const char *project, const char *repo, const char *branch)
+{
+    struct pl_open *c;
+
+    pthread_mutex_lock(&o->lock);
+    for (c = o->list; c; c = c->next) {
+        const struct pl_op_spool_head *h = pl_open_head(c);
+
+        if (h->gathered && !c->set_aside && pl_streq(h->branch, branch) && pl_streq(h->repo, repo) &&
+            pl_streq(h->project, project))
+            break;
+    }
+    if (c)
+        c->refs++;
+    pthread_mutex_unlock(&o->lock);
+    return c;
+}
+
+void pl_open_wait_end(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+
+    pthread_mutex_lock(&o->lock);
+    while (c->state == PL_OPEN_ENDING && !o->stopping)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+}
+
+int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_err *err)
+{
+    struct pl_push_result result;
+    struct pl_open *c;
+    int r = 0;
+
+    while (r == 0 && (c = oldest(o, project, repo, branch))) {
+        r = pl_open_finish(c, NULL, &result, err);
+        if (r == PL_ERETRY) {
+            pl_open_wait_end(c);
+            r = 0;
+        }
+        pl_open_unref(c);
+        pthread_mutex_lock(&o->lock);
+        if (o->stopping)
+            r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+        pthread_mutex_unlock(&o->lock);
+    }
+    return r;
+}
+
+/* The text of a leaf of an effective spec: PROJECT/REPO@BRANCH. */
+static int flush_ref(struct pl_opens *o, const char *text, struct pl_err *err)
+{
+    struct pl_ref ref;
+    int r = pl_ref_parse(text, &ref, err);
+
+    return r < 0 ? r : pl_opens_flush(o, ref.project, ref.repo, ref.name, err);
+}
+
+int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *refs = json_array();
+    const json_t *ref;
+    size_t i;
+    int r = refs ? 0 : pl_err_nomem(err);
+
+    if (r == 0) {
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+        r = pl_sql_query(
+            rd.conn, err, &rows,
+            "SELECT DISTINCT t.value FROM stage s JOIN pipeline p ON p.id = s.pipeline, json_tree(s.spec, '$.input') t"
+            " WHERE p.project = ? AND p.name = ? AND s.current = 1 AND t.key = 'repo'",
+            "ss", project, pipeline);
+        while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
+            r = pl_json_add(refs, json_string(pl_col_text(&rows, 0)), err);
+    }
+    json_array_foreach(refs, i, ref) r = r < 0 ? r : flush_ref(o, json_string_value(ref), err);
+    return r;
+}
+
+/* ---- the clock ---- */
+
+/* The operations cannot be applied to the branch, now or later: somebody must look at them. All else is the store's or the machine's to
+ * mend, whatever it says: a bucket that refuses today takes them tomorrow. */
+static bool is_final(int code)
+{
+    return code == PL_ECOLLISION || code == PL_EOUTPUT || code == PL_ELIMIT || code == PL_ETOOBIG;
+}
+
+static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
+{
+    struct pl_opens *o = c->o;
+    bool first, other;
+
+    pthread_mutex_lock(&o->lock);
+    c->closed = true; /* what comes now goes into another one */
+    c->retry_ms = pl_clock_mono_ms() + o->config.retry_ms;
+    c->set_aside = is_final(r);
+    first = !*c->blocked;
+    other = first || c->blocked_code != r;
+    snprintf(c->blocked, sizeof c->blocked, "%.255s", err->msg);
+    c->blocked_code = r;
+    if (first)
+        c->blocked_us = pl_clock_wall_us();
+    pthread_mutex_unlock(&o->lock);
+    if (other)
+        pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_head(c)->commit,
+                    c->set_aside ? "" : ", and is tried again until it is", err->msg);
+    if (c->set_aside)
+        pl_open_set_aside(c);
+    if (first || c->set_aside)
+        pl_open_event(c, c->set_aside ? "blocked" : "refused", err->msg);
+    pl_open_again(c);
+}
+
+/* By the monotonic clock: a clock that jumps must take nothing that was answered. Under the lock. */
+static bool is_idle(const struct pl_open *c)
+{
+    return !pl_open_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
+}
+
+static bool is_idle_now(struct pl_open *c)
+{
+    bool idle;
+
+    pthread_mutex_lock(&c->o->lock);
+    idle = is_idle(c);
+    pthread_mutex_unlock(&c->o->lock);
+    return idle;
+}
+
+/* What was due for it, which is in the state ENDING. */
+static void end_by_clock(struct pl_open *c)
+{
+    struct pl_push_result result;
+    struct pl_err err = {0};
+    int r;
+
+    if (pl_open_head(c)->gathered && !c->set_aside) {
+        r = finish(c, NULL, &result, &err);
+        if (r < 0)
+            failed_by_clock(c, r, &err);
+    } else if (is_idle_now(c) && pl_open_unsave(c, &err) == 0) {
+        pl_log_info("open", "commit %.8s is dropped: nothing was written to it for a day", pl_open_head(c)->commit);
+        pl_open_ends(c, NULL, "nothing was written to it for a day");
+        pl_open_gone(c);
+    } else {
+        pl_open_again(c);
+    }
+}
+
+/* On the pool. Whoever waited for its end while the pool had no thread for it has ended it already. */
+static void end_job(void *arg)
+{
+    struct pl_open *c = arg;
+    struct pl_opens *o = c->o;
+    bool mine;
+
+    pthread_mutex_lock(&o->lock);
+    mine = c->queued;
+    c->queued = false;
+    while (mine && c->pending)
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    if (mine)
+        end_by_clock(c);
+    pthread_mutex_lock(&o->lock);
+    o->jobs--;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+    pl_open_unref(c);
+}
+
+static void sweep_job(void *arg)
+{
+    struct pl_opens *o = arg;
+
+    pl_opens_sweep(o);
+    pthread_mutex_lock(&o->lock);
+    o->jobs--;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Under the lock: when to look again whether the bucket is to be swept. */
+static int64_t sweep_due(struct pl_opens *o, int64_t now_ms)
+{
+    if (!o->sweep_ms)
+        return INT64_MAX;
+    if (now_ms < o->sweep_ms)
+        return o->sweep_ms;
+    if (pl_pool_submit(o->config.pool, sweep_job, o, NULL) < 0)
+        return o->sweep_ms = now_ms + o->config.retry_ms;
+    o->sweep_ms = 0;
+    o->jobs++;
+    return INT64_MAX;
+}
+
+/* When `c` shall be looked at; ≤ now: it shall end. */
+static int64_t due_of(struct pl_open *c, int64_t now_ms)
+{
+    if (!pl_open_head(c)->gathered || c->set_aside) {
+        if (now_ms < c->look_ms)
+            return c->look_ms;
+        c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
+        return is_idle(c) ? now_ms : c->look_ms;
+    }
+    if (!c->written) /* what it was begun for is on its way */
+        return PL_MAX(c->first_ms + PL_OPEN_GATHER_MAX_MS, c->retry_ms);
+    return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_GATHER_MAX_MS), c->retry_ms);
+}
+
+/* What gathered earlier on a branch is finished earlier. */
+static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
+{
+    const struct pl_op_spool_head *h = pl_open_head(c);
+
+    for (const struct pl_open *e = o->list; e && e != c; e = e->next) {
+        const struct pl_op_spool_head *other = pl_open_head(e);
+
+        if (other->gathered && !e->set_aside && pl_streq(other->branch, h->branch) && pl_streq(other->repo, h->repo) &&
+            pl_streq(other->project, h->project))
+            return true;
+    }
+    return false;
+}
+
+int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
+{
+    int64_t next = PL_MIN(now_ms + LOOK_EVERY_MS, sweep_due(o, now_ms));
+
+    for (struct pl_open *c = o->list; c; c = c->next) {
+        int64_t due = due_of(c, now_ms);
+
+        if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_head(c)->gathered && has_elder(o, c)))
+            continue; /* whoever ends wakes the writer */
+        if (due > now_ms) {
+            next = PL_MIN(next, due);
+            continue;
+        }
+        c->state = PL_OPEN_ENDING;
+        c->queued = true;
+        c->refs++;
+        o->jobs++;
+        if (pl_pool_submit(o->config.pool, end_job, c, NULL) == 0)
+            continue;
+        c->state = PL_OPEN_OPEN;
+        c->queued = false;
+        c->refs--;
+        o->jobs--;
+        next = PL_MIN(next, now_ms + PL_OPEN_RETRY_MS);
+    }
+    return next;
+}

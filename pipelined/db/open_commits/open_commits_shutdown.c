@@ -1,0 +1,125 @@
+/* What is open on a repo or branch is shut, while it is seen whether it is empty and taken away. */
+#include "pipelined/db/open_commits/open_commits_internal.h"
+
+/* ---- who waits ---- */
+
+/* Under the lock. */
+static bool is_shut(const struct pl_opens *o, const struct pl_open_args *args)
+{
+    for (const struct pl_opens_shut *s = o->shut; s; s = s->next)
+        if (pl_streq(s->project, args->project) && pl_streq(s->repo, args->repo) &&
+            (!s->branch || pl_streq(s->branch, args->branch)))
+            return true;
+    return false;
+}
+
+/* One that stops starts nothing: who asks is told so. */
+bool pl_opens_is_shut(struct pl_opens *o, const struct pl_open_args *args)
+{
+    bool shut;
+
+    pthread_mutex_lock(&o->lock);
+    shut = !o->stopping && is_shut(o, args);
+    pthread_mutex_unlock(&o->lock);
+    return shut;
+}
+
+void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args)
+{
+    pthread_mutex_lock(&o->lock);
+    while (!o->stopping && is_shut(o, args))
+        pthread_cond_wait(&o->ended, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* ---- who shuts ---- */
+
+/* Nothing is started on it from now on, and what was being started is in the list. */
+static void shut_begin(struct pl_opens *o, struct pl_opens_shut *shut)
+{
+    pthread_mutex_lock(&o->lock);
+    shut->next = o->shut;
+    o->shut = shut;
+    pthread_mutex_unlock(&o->lock);
+    pthread_mutex_lock(&o->start_lock);
+    pthread_mutex_unlock(&o->start_lock);
+}
+
+static void shut_end(struct pl_opens *o, struct pl_opens_shut *shut)
+{
+    struct pl_opens_shut **at;
+
+    pthread_mutex_lock(&o->lock);
+    for (at = &o->shut; *at != shut; at = &(*at)->next)
+        ;
+    *at = shut->next;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* 1: nobody writes to it any more, and what waited is written; 0: it has ended. */
+static int hold(struct pl_open *c, struct pl_err *err)
+{
+    struct pl_opens *o = c->o;
+    bool ended = false, stopping = false;
+    int r;
+
+    while ((r = pl_open_begin_end(c, err)) == PL_ERETRY) {
+        pl_open_wait_end(c);
+        pthread_mutex_lock(&o->lock);
+        ended = c->state == PL_OPEN_ENDED;
+        stopping = o->stopping;
+        pthread_mutex_unlock(&o->lock);
+        if (ended)
+            return 0;
+        if (stopping)
+            return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    }
+    return r < 0 ? r : 1;
+}
+
+static int hold_empty(struct pl_open *c, struct pl_err *err)
+{
+    int r = hold(c, err);
+    size_t n;
+
+    if (r <= 0)
+        return r;
+    pthread_mutex_lock(&c->lock);
+    n = c->table.n;
+    pthread_mutex_unlock(&c->lock);
+    if (!n)
+        return r;
+    pl_open_again(c);
+    return pl_err_set(err, PL_ECONFLICT, "%zu operations wait in open commit %.8s", n, pl_open_head(c)->commit);
+}
+
+int pl_opens_while_empty(struct pl_opens *o, const char *project, const char *repo, const char *branch,
+                         int (*act)(void *self, struct pl_err *err), void *self, struct pl_err *err)
+{
+    struct pl_opens_shut shut = {.project = project, .repo = repo, .branch = branch};
+    _cleanup_free_ struct pl_open **list = NULL;
+    size_t n = 0, held = 0;
+    int r;
+
+    shut_begin(o, &shut);
+    r = pl_opens_list(o, project, repo, &list, &n) < 0 ? pl_err_nomem(err) : 0;
+    for (size_t i = 0; i < n; i++) { /* the oldest first, whoever asks: no two wait for each other */
+        if (r >= 0 && (!branch || pl_streq(branch, pl_open_head(list[i])->branch)) && (r = hold_empty(list[i], err)) > 0)
+            list[held++] = list[i];
+        else
+            pl_open_unref(list[i]);
+    }
+    r = r < 0 ? r : act(self, err);
+    for (size_t i = 0; i < held; i++) {
+        if (r == 0 && (!branch || pl_open_head(list[i])->gathered)) {
+            pl_open_ends(list[i], NULL, branch ? "its branch was deleted" : "its repo was deleted");
+            pl_open_gone(list[i]);
+        } else {
+            pl_open_again(list[i]);
+        }
+        pl_open_unref(list[i]);
+    }
+    shut_end(o, &shut);
+    return r;
+}

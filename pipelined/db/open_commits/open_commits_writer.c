@@ -1,0 +1,400 @@
+/* The thread that writes groups of open commits: all that waits for one commit is checked in order, appended with one fdatasync, and
+ * answered. It also looks at the clock. */
+#include "pipelined/db/open_commits/branch_view.h"
+#include "pipelined/db/open_commits/open_commits_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/map.h"
+#include "storage/chunk/codec.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
+#include "storage/system/log_line.h"
+
+#include <time.h>
+
+#define GROUP_BYTES ((size_t)32 << 20)
+
+/* ---- one group ---- */
+
+struct group {
+    struct pl_open *c;
+    struct pl_op_table request, ops;
+    struct pl_overlay overlay;
+    struct pl_op_record *records;
+    size_t n, cap;
+    struct pl_map ids; /* of records */
+    const char *message;
+};
+
+static int add_record(struct group *g, const struct pl_op_record *record, struct pl_err *err)
+{
+    int r;
+
+    if (pl_op_spool_has(g->c->spool, &record->id) || pl_map_get(&g->ids, record->id.b, PL_HASH_BYTES))
+        return 0;
+    if (g->n == g->cap) {
+        size_t cap = g->cap ? 2 * g->cap : 64;
+        struct pl_op_record *records = reallocarray(g->records, cap, sizeof *records);
+
+        if (!records)
+            return pl_err_nomem(err);
+        g->records = records;
+        g->cap = cap;
+    }
+    r = pl_map_put(&g->ids, record->id.b, PL_HASH_BYTES, g, NULL, err);
+    if (r == 0)
+        g->records[g->n++] = *record;
+    return r;
+}
+
+/* Room for what a request adds: nothing is appended that the table could not take afterwards. */
+static int check_bounds(const struct group *g, struct pl_err *err)
+{
+    const struct pl_open *c = g->c;
+    size_t items = c->table.n + g->ops.n + g->request.n, bytes = g->ops.bytes + g->request.bytes;
+
+    if (items > PL_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit: finish it", PL_OPS_MAX);
+    if (c->table.bytes + bytes > PL_OPEN_BYTES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "paths and entries of one commit have more than %zu MiB: finish it",
+                          PL_OPEN_BYTES_MAX >> 20);
+    if (atomic_load(&c->o->bytes) + bytes > PL_OPENS_BYTES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "paths and entries of open commits have more than %zu MiB: finish some",
+                          PL_OPENS_BYTES_MAX >> 20);
+    return 0;
+}
+
+/* What is at a path now: of this group, of what gathers, of the head. 1, or 0. */
+static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_branch_file *ret, struct pl_err *err)
+{
+    const struct pl_op_spool_head *h = pl_open_head(g->c);
+    _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
+    struct pl_tree_op op;
+    int r;
+
+    switch (pl_op_table_look(&g->ops, at->path, at->path_len, &op)) {
+    case PL_OP_GONE:
+        return 0;
+    case PL_OP_THERE:
+        ret->entry = op.entry;
+        r = op.attributes.len ? pl_buf_add(&ret->attributes, op.attributes.data, op.attributes.len, err) : 0;
+        return r < 0 ? r : 1;
+    case PL_OP_UNKNOWN:
+        break;
+    }
+    r = pl_branch_view_init(g->c->o->config.heads, g->c->o, g->c->store, h->repo, h->branch, &view, err);
+    r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
+    ret->open = NULL; /* the view goes */
+    return r;
+}
+
+static int check(struct group *g, struct pl_open_write *w, struct pl_err *err)
+{
+    _cleanup_(pl_branch_file_finish) struct pl_branch_file now = {0};
+    int r = look_now(g, &w->ops[0], &now, err);
+
+    return r < 0 ? r : w->check(w, r > 0 ? &now : NULL, err);
+}
+
+static int take(struct group *g, struct pl_open_write *w, struct pl_err *err)
+{
+    int r = w->check && w->n_ops ? check(g, w, err) : 0;
+
+    r = r < 0 ? r : pl_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
+    r = r < 0 ? r : check_bounds(g, err);
+    r = r < 0 ? r : pl_op_table_reserve(&g->ops, &g->request, err);
+    for (size_t i = 0; i < w->n_records && r == 0; i++)
+        r = add_record(g, &w->records[i], err);
+    if (r == 0) {
+        pl_op_table_take(&g->ops, &g->request);
+        g->message = w->message && *w->message ? w->message : g->message;
+    }
+    pl_op_table_finish(&g->request);
+    return r;
+}
+
+/* Whether the operations name bytes that the store has and the spool has not: its pack may be one that no flush has seen. A list's pieces
+ * are not looked at. */
+static bool stands_on_packs(const struct group *g)
+{
+    struct pl_op_cursor cursor = pl_op_table_seek(&g->ops, "", 0);
+    struct pl_tree_op op;
+
+    while (pl_op_cursor_next(&cursor, &op)) {
+        if (op.op != PL_TREE_PUT && op.op != PL_TREE_REPLACE)
+            continue;
+        if (op.entry.content == PL_CONTENT_LIST)
+            return true;
+        if (op.entry.content == PL_CONTENT_CHUNK && !pl_map_get(&g->ids, op.entry.id.b, PL_HASH_BYTES) &&
+            !pl_op_spool_has(g->c->spool, &op.entry.id))
+            return true;
+    }
+    return false;
+}
+
+static int make_durable(struct group *g, struct pl_err *err)
+{
+    struct pl_open *c = g->c;
+    size_t before;
+    int r = 0;
+
+    /* One look a group: what a daemon answers that was taken over is lost. With durable: bucket it follows the put of the object. */
+    if (!pl_open_head(c)->bucket)
+        r = pl_db_check_owner(c->o->config.db, err);
+    if (r == 0 && stands_on_packs(g))
+        r = pl_store_flush(c->store, err);
+    pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
+    r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
+    pthread_mutex_unlock(&c->lock);
+    if (r == 0 && (g->ops.n || g->n))
+        r = pl_op_spool_append(c->spool, g->records, g->n, &g->ops, g->message, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&c->lock);
+    before = c->table.bytes;
+    pl_open_took(c, &g->ops);
+    atomic_fetch_add(&c->o->bytes, c->table.bytes - before);
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+static void write_group(struct pl_open *c, struct pl_open_write *writes)
+{
+    struct group g = {.c = c};
+    struct pl_err err = {0};
+    int r;
+
+    g.overlay = (struct pl_overlay){.layers = {&g.request, &g.ops, &c->table}, .n = 3, .base = c->base};
+    for (struct pl_open_write *w = writes; w; w = w->next)
+        w->result = take(&g, w, &w->err);
+    r = make_durable(&g, &err);
+    for (struct pl_open_write *w = writes; w && r < 0; w = w->next) {
+        if (w->result == 0) {
+            w->result = r;
+            w->err = err;
+        }
+    }
+    pl_op_table_finish(&g.ops);
+    pl_map_finish(&g.ids, NULL);
+    free(g.records);
+}
+
+/* ---- packs ---- */
+
+int pl_open_pack_records(struct pl_open *c, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    struct pl_pack_sink sink = pl_store_sink(c->store);
+    uint64_t group;
+    int r = pl_pack_session_open(&sink, pl_open_head(c)->project, &session, err);
+
+    r = r < 0 ? r : pl_op_spool_pack(c->spool, session, &group, err);
+    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&c->o->lock);
+    c->packed_group = PL_MAX(c->packed_group, group);
+    pthread_mutex_unlock(&c->o->lock);
+    return 0;
+}
+
+static void pack_job(void *arg)
+{
+    struct pl_open *c = arg;
+    struct pl_opens *o = c->o;
+    struct pl_err err = {0};
+    bool still;
+
+    pthread_mutex_lock(&o->lock);
+    still = c->state == PL_OPEN_OPEN; /* whoever ends it packs what is left, and does not wait for this */
+    pthread_mutex_unlock(&o->lock);
+    if (still && pl_open_pack_records(c, &err) < 0)
+        pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_head(c)->commit, err.msg);
+    pthread_mutex_lock(&o->lock);
+    c->packing = false;
+    o->jobs--;
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+    pl_open_unref(c);
+}
+
+/* What the last job has packed is marked; a new job is begun when there is much again. */
+static void look_after_packs(struct pl_open *c)
+{
+    struct pl_opens *o = c->o;
+    struct pl_err err = {0};
+    uint64_t group;
+    bool begin;
+
+    pthread_mutex_lock(&o->lock);
+    group = c->packed_group;
+    pthread_mutex_unlock(&o->lock);
+    if (pl_op_spool_mark_packed(c->spool, group, &err) < 0)
+        pl_log_warn("open", "commit %.8s: %s", pl_open_head(c)->commit, err.msg);
+    if (pl_op_spool_unpacked_bytes(c->spool) < PL_OPEN_PACK_BYTES)
+        return;
+    pthread_mutex_lock(&o->lock);
+    begin = !c->packing && !o->stopping;
+    if (begin) {
+        c->packing = true;
+        c->refs++;
+        o->jobs++;
+    }
+    pthread_mutex_unlock(&o->lock);
+    if (begin && pl_pool_submit(o->config.pool, pack_job, c, NULL) < 0)
+        pack_job(c); /* the pool is full: whoever writes waits for it here */
+}
+
+/* ---- the queue ---- */
+
+int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err)
+{
+    struct pl_opens *o = c->o;
+    int r = 0;
+
+    w->next = NULL;
+    pthread_mutex_lock(&o->lock);
+    while (o->queue_bytes >= PL_OPEN_QUEUE_BYTES && !o->stopping)
+        pthread_cond_wait(&o->room, &o->lock);
+    if (o->stopping)
+        r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    else if (c->state != PL_OPEN_OPEN)
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is open no more", pl_open_head(c)->commit);
+    if (r == 0) {
+        c->last_ms = c->idle_since_ms = pl_clock_mono_ms();
+        if (!c->written)
+            c->first_ms = c->last_ms;
+        c->written = true;
+        *(c->first ? &c->last->next : &c->first) = w;
+        c->last = w;
+        c->pending++;
+        o->queue_bytes += w->bytes;
+        if (!c->ready) {
+            c->ready = true;
+            c->next_ready = NULL;
+            *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = c;
+            o->ready_last = c;
+            pthread_cond_signal(&o->wake);
+        }
+    }
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+bool pl_open_has(struct pl_open *c, const struct pl_hash *id)
+{
+    return pl_store_has(c->store, id) || pl_op_spool_has(c->spool, id);
+}
+
+/* Under the lock: what waits for `c`, at most a group's worth. */
+static struct pl_open_write *take_writes(struct pl_opens *o, struct pl_open *c)
+{
+    struct pl_open_write *writes = c->first, *w = writes;
+    size_t bytes = w->bytes;
+
+    while (w->next && bytes + w->next->bytes <= GROUP_BYTES) {
+        w = w->next;
+        bytes += w->bytes;
+    }
+    c->first = w->next;
+    w->next = NULL;
+    if (c->first) { /* the rest goes to the end: others shall have their turn */
+        c->next_ready = NULL;
+        *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = c;
+        o->ready_last = c;
+    } else {
+        c->ready = false;
+    }
+    return writes;
+}
+
+static void answer(struct pl_open *c, struct pl_open_write *writes)
+{
+    struct pl_opens *o = c->o;
+    struct pl_open_write *next;
+    size_t n = 0, bytes = 0;
+
+    for (struct pl_open_write *w = writes; w; w = next) {
+        next = w->next;
+        n++;
+        bytes += w->bytes;
+        w->done(w, w->result, &w->err);
+    }
+    pthread_mutex_lock(&o->lock);
+    c->pending -= n;
+    o->queue_bytes -= bytes;
+    pthread_cond_broadcast(&o->room);
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void work(struct pl_opens *o, struct pl_open *c)
+{
+    struct pl_open_write *writes;
+
+    pthread_mutex_lock(&o->lock);
+    writes = take_writes(o, c);
+    pthread_mutex_unlock(&o->lock);
+    write_group(c, writes);
+    answer(c, writes);
+    look_after_packs(c);
+}
+
+/* Under the lock: the next commit with something to write, with a reference; NULL: the end. */
+static struct pl_open *next_ready(struct pl_opens *o)
+{
+    struct pl_open *c;
+
+    while (!o->ready_first && !o->stopping) {
+        int64_t due = pl_opens_due(o, pl_clock_mono_ms());
+        struct timespec until = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
+
+        if (!o->ready_first && !o->stopping)
+            pthread_cond_timedwait(&o->wake, &o->lock, &until);
+    }
+    c = o->ready_first;
+    if (c) {
+        o->ready_first = c->next_ready;
+        c->refs++;
+    }
+    return c;
+}
+
+static void *writer_main(void *arg)
+{
+    struct pl_opens *o = arg;
+    struct pl_open *c;
+
+    pthread_setname_np(pthread_self(), "open-writer");
+    for (;;) {
+        pthread_mutex_lock(&o->lock);
+        c = next_ready(o);
+        pthread_mutex_unlock(&o->lock);
+        if (!c)
+            return NULL;
+        work(o, c);
+        pl_open_unref(c);
+    }
+}
+
+int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err)
+{
+    if (pthread_create(&o->thread, NULL, writer_main, o) != 0)
+        return pl_err_nomem(err);
+    o->thread_started = true;
+    return 0;
+}
+
+void pl_opens_writer_stop(struct pl_opens *o)
+{
+    if (!o->thread_started)
+        return;
+    pthread_mutex_lock(&o->lock);
+    o->stopping = true;
+    pthread_cond_broadcast(&o->wake);
+    pthread_cond_broadcast(&o->room);
+    pthread_cond_broadcast(&o->ended);
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(o->thread, NULL);
+    o->thread_started = false;
+}

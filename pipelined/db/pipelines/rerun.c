@@ -1,0 +1,181 @@
+#include "pipelined/db/pipelines/rerun.h"
+
+#include "pipelined/db/tx/job_tx.h"
+#include "pipelined/db/tx/rerun_branch.h"
+#include "pipelined/db/writer/name_lookup.h"
+
+#include <stdio.h>
+
+static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
+{
+    int64_t running = 0;
+    int r = pl_sql_int(c, err, &running, "SELECT state = 'running' FROM run WHERE id = ?", "s", run);
+
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, r, "there is no run %.8s", run);
+    if (r == 0 && running) {
+        r = pl_err_set(err, PL_EINUSE, "run %.8s is not over", run);
+        return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
+    }
+    return r;
+}
+
+/* Does the rerun itself write the branch before the stage reads it? With `failed` only jobs that did not succeed are done again, and what a
+ * stage reads of its own output was there before. */
+static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const char *project, const char *repo,
+                     const char *branch, bool *ret, struct pl_err *err)
+{
+    int64_t n = 0;
+    int r = pl_sql_int(c, err, &n,
+                       "SELECT count(*) FROM job j JOIN stage s ON s.project = j.project AND s.name = j.stage AND s.current = 1"
+                       " WHERE j.run = ?1 AND j.project = ?2 AND j.stage = ?3 AND s.branch = ?4"
+                       " AND (NOT ?5 OR (j.state <> 'success' AND j.stage <> ?6))",
+                       "ssssis", a->of, project, repo, branch, (int64_t)a->failed, stage);
+
+    *ret = n > 0;
+    return r;
+}
+
+/* A run that has not ended may write it before the rerun reads it. */
+static int check_settled(struct pl_conn *c, const char *project, const char *repo, const char *branch, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT j.run FROM job j JOIN run r ON r.id = j.run"
+                         " WHERE j.project = ? AND j.stage = ? AND j.final = 0 AND r.as_branch IS NULL LIMIT 1",
+                         "ss", project, repo);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    r = pl_err_set(err, PL_ECONFLICT, "run %.8s may be about to write %s@%s", pl_col_text(&rows, 0), repo, branch);
+    return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
+}
+
+/* What the job read can be read again. */
+static int check_there(struct pl_conn *c, const char *project, const char *repo, const char *commit, struct pl_err *err)
+{
+    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_row row;
+    int r;
+
+    snprintf(ref.name, sizeof ref.name, "%s", commit);
+    r = pl_db_commit_find(c, project, repo, &ref, &row, err);
+    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s is not there any more", commit, repo) : r;
+}
+
+/* What the job read is what it would read now. */
+static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *in, struct pl_err *err)
+{
+    const char *run = a->of;
+    const char *project = json_string_value(json_object_get(in, "project")),
+               *repo = json_string_value(json_object_get(in, "repo")), *branch = json_string_value(json_object_get(in, "branch")),
+               *commit = json_string_value(json_object_get(in, "commit"));
+    struct pl_commit_row head = {0};
+    struct pl_repo_row row;
+    bool own = false;
+    int r;
+
+    if (!project || !repo || !branch || !commit || !*repo)
+        return 0; /* parameters */
+    r = is_output(c, a, stage, project, repo, branch, &own, err);
+    if (r == 0 && a->as) /* not what this run writes itself, nor what was not there */
+        return !*commit || (own && pl_streq(commit, run)) ? 0 : check_there(c, project, repo, commit, err);
+    if (r < 0 || own)
+        return r;
+    r = pl_db_repo_find(c, project, repo, &row, err);
+    r = r < 0 ? r : pl_db_branch_head(c, row.id, branch, &head, err);
+    if (r < 0)
+        return r;
+    if (pl_streq(head.run, commit))
+        return check_settled(c, project, repo, branch, err);
+    r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; now %.8s is there", stage,
+                   *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
+    return pl_err_hint(err, r,
+                       "What is there now: pipelinectl run pipeline NAME --force; what was there then, on a branch of its own: "
+                       "pipelinectl rerun RUN --as NAME");
+}
+
+static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,
+                        struct pl_err *err)
+{
+    const json_t *in;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(inputs, i, in)
+    {
+        r = r < 0 ? r : check_input(c, a, stage, in, err);
+    }
+    return r;
+}
+
+/* The stage is there, and (to run again what was done) as it was. */
+static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const char *project, const char *stage, int64_t version,
+                       struct pl_err *err)
+{
+    int64_t current = 0;
+    int r =
+        pl_sql_int(c, err, &current, "SELECT id FROM stage WHERE project = ? AND name = ? AND current = 1", "ss", project, stage);
+
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s is not there any more", stage, a->of);
+    if (r < 0 || a->failed || current == version)
+        return PL_MIN(r, 0);
+    return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
+}
+
+static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT project, stage, state, version, inputs FROM job WHERE run = ? ORDER BY id", "s",
+                         a->of);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        _cleanup_(json_decrefp) json_t *inputs = pl_col_json(&rows, 4);
+        const char *project = pl_col_text(&rows, 0), *stage = pl_col_text(&rows, 1);
+
+        if (a->failed && pl_streq(pl_col_text(&rows, 2), "success"))
+            continue;
+        r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
+        r = r < 0 ? r : inputs ? check_inputs(c, a, stage, inputs, err) : pl_err_nomem(err);
+        r = r < 0 || !a->as ? r : pl_aside_check(c, project, stage, a->as, err);
+        r = r < 0 ? r
+                  : pl_json_add(a->stages,
+                                a->failed ? json_pack("[s, s]", project, stage) : json_pack("[s, s, s]", project, stage, "force"),
+                                err);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+static int check_as(const struct pl_rerun_args *a, struct pl_err *err)
+{
+    int r = a->as ? pl_name_check("branch", a->as, err) : 0;
+
+    return r < 0 ? pl_err_field(err, r, "as") : 0;
+}
+
+int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_rerun_args *a = arg;
+    struct pl_run_args run = {.id = a->run, .cause = "manual", .state = "running", .of = a->of, .as = a->as};
+    char message[64 + PL_NAME_MAX_BYTES];
+    int r = check_as(a, err);
+
+    r = r < 0 ? r : check_over(pl_tx_conn(tx), a->of, err);
+    json_decref(a->stages); /* of a try before */
+    a->stages = json_array();
+    r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
+    if (r < 0)
+        return r;
+    if (json_array_size(a->stages) == 0)
+        return pl_err_set(err, PL_ENOTFOUND, a->failed ? "no job of run %.8s failed" : "run %.8s has no jobs", a->of);
+    snprintf(message, sizeof message, "%s of run %.8s again%s%s", a->failed ? "what failed" : "all", a->of, a->as ? ", as " : "",
+             a->as ? a->as : "");
+    run.message = message;
+    run.stages = a->stages;
+    pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
+    return pl_tx_run_create(tx, &run, err);
+}

@@ -1,0 +1,241 @@
+#include "pipelined/db/pipelines/update_cost.h"
+
+#include "pipelined/text/json_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WHAT_MAX  320 /* bytes of the sentence */
+#define VALUE_MAX 80u /* of a value in it: a longer one is not told */
+
+enum again { NOTHING, AT_MOST, ALL };
+
+/* ---- what changed ---- */
+
+struct old_stage {
+    json_t *spec; /* NULL: there was none */
+    struct pl_hash code_root, identity;
+};
+
+static int read_old(struct pl_conn *c, const char *project, const char *stage, struct old_stage *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows,
+                         "SELECT spec, code_root, code_identity FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
+                         project, stage);
+
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->spec = pl_col_json(&rows, 0);
+    ret->code_root = pl_col_hash(&rows, 1);
+    ret->identity = pl_col_hash(&rows, 2);
+    return ret->spec ? 0 : pl_err_nomem(err);
+}
+
+/* A number, a word, a switch: short enough to be told. "" = it is not. */
+static void value_text(const json_t *v, char out[VALUE_MAX + 1])
+{
+    _cleanup_free_ char *text = json_is_string(v) || json_is_object(v) || json_is_array(v) ? NULL
+                                : v                                                        ? json_dumps(v, JSON_ENCODE_ANY)
+                                                                                           : NULL;
+    const char *s = json_is_string(v) ? json_string_value(v) : text;
+
+    snprintf(out, VALUE_MAX + 1, "%s", s && strlen(s) <= VALUE_MAX && !strchr(s, '\n') ? s : "");
+}
+
+static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, const json_t *after)
+{
+    char from[VALUE_MAX + 1], to[VALUE_MAX + 1];
+    size_t n = strlen(out);
+
+    value_text(before, from);
+    value_text(after, to);
+    if (n + strlen(key) + strlen(from) + strlen(to) + 16 > WHAT_MAX)
+        return;
+    n += (size_t)snprintf(out + n, WHAT_MAX - n, "%s%s", n ? ", " : "", key);
+    if (*from && *to)
+        snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
+}
+
+/* Takes from the inputs what only says what a reference of one match brings: its path is in the key, its content is in none. */
+static void drop_unkeyed(json_t *tree)
+{
+    const char *glob = pl_json_str(tree, "glob"), *key;
+    json_t *one;
+    size_t i;
+
+    if (json_is_true(json_object_get(tree, "reference")) && (!*glob || pl_streq(glob, "/"))) {
+        (void)!json_object_del(tree, "files");
+        (void)!json_object_del(tree, "repo");
+    }
+    json_array_foreach(tree, i, one) drop_unkeyed(one);
+    json_object_foreach(tree, key, one) drop_unkeyed(one);
+}
+
+/* Do the inputs differ in what a datum key holds, or could there be other datums? */
+static bool inputs_differ(const json_t *before, const json_t *after)
+{
+    _cleanup_(json_decrefp) json_t *old = json_deep_copy(before), *now = json_deep_copy(after);
+
+    drop_unkeyed(old);
+    drop_unkeyed(now);
+    return !json_equal(old, now);
+}
+
+/* Names of the fields that differ, of the code folder by what is in it. */
+static void say_what(const struct old_stage *old, const json_t *now, const struct pl_stage_code *code, char out[WHAT_MAX])
+{
+    const char *key;
+    json_t *v;
+
+    *out = '\0';
+    json_object_foreach((json_t *)(uintptr_t)now, key, v)
+    {
+        if (!json_equal(v, json_object_get(old->spec, key)))
+            add_what(out,
+                     pl_streq(key, "input") && !inputs_differ(json_object_get(old->spec, key), v) ? "reference (in no datum key)"
+                                                                                                  : key,
+                     json_object_get(old->spec, key), v);
+    }
+    json_object_foreach(old->spec, key, v)
+    {
+        if (!json_object_get(now, key))
+            add_what(out, key, v, NULL);
+    }
+    if (!pl_hash_eq(&old->code_root, &code->root) && json_equal(json_object_get(old->spec, "code"), json_object_get(now, "code")))
+        add_what(out, "code", NULL, NULL);
+}
+
+/* Of one that did not change itself: what it reads may. */
+static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
+{
+    for (size_t i = 0; i < stage->n_leaves; i++)
+        if (stage->leaves[i]->stage != PL_SPEC_NO_STAGE &&
+            !(stage->leaves[i]->reference && pl_streq(stage->leaves[i]->glob, "/")) && stages[stage->leaves[i]->stage] != NOTHING)
+            return AT_MOST;
+    return NOTHING;
+}
+
+static enum again again_of(const struct pl_pipeline_args *a, size_t i, const struct old_stage *old, const json_t *now,
+                           const enum again *stages)
+{
+    const struct pl_stage *stage = &a->spec->stages[i];
+
+    if (!stage->cache.enabled || !json_equal(json_object_get(old->spec, "cache"), json_object_get(now, "cache")) ||
+        (stage->cache.code && !pl_hash_eq(&old->identity, &a->code[i].identity)))
+        return ALL;
+    if (inputs_differ(json_object_get(old->spec, "input"), json_object_get(now, "input")))
+        return AT_MOST;
+    return again_by_inputs(stage, stages);
+}
+
+/* ---- what it takes ---- */
+
+struct past {
+    int64_t datums;         /* of the last job; −1: there was none */
+    double gpu_s, worker_s; /* of one datum; negative: no job said */
+};
+
+static int read_past(struct pl_conn *c, const char *project, const char *stage, struct past *ret, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_int(c, err, &ret->datums,
+                       "SELECT json_extract(counts, '$.total') FROM job WHERE project = ? AND stage = ? AND planned = 1"
+                       " ORDER BY id DESC LIMIT 1",
+                       "ss", project, stage);
+
+    if (r == PL_ENOTFOUND)
+        return 0;
+    r = r < 0 ? r
+              : pl_sql_query(c, err, &rows,
+                             "SELECT ran, json_extract(ms, '$.gpu'), json_extract(ms, '$.held') FROM (SELECT ms, id,"
+                             " json_extract(counts, '$.done') + json_extract(counts, '$.failed') AS ran FROM job"
+                             " WHERE project = ? AND stage = ? AND planned = 1) WHERE ran > 0 ORDER BY id DESC LIMIT 1",
+                             "ss", project, stage);
+    r = r < 0 ? r : pl_sql_next(c, &rows, err);
+    if (r <= 0)
+        return r;
+    ret->gpu_s = (double)pl_col_int(&rows, 1) / 1000 / (double)pl_col_int(&rows, 0);
+    ret->worker_s = (double)pl_col_int(&rows, 2) / 1000 / (double)pl_col_int(&rows, 0);
+    return 0;
+}
+
+static json_t *seconds(double each, int64_t datums)
+{
+    return each < 0 ? json_null() : json_integer((json_int_t)(each * (double)datums + 0.5));
+}
+
+static int add_again(json_t *change, enum again again, const struct past *past, int64_t *gpu_s, struct pl_err *err)
+{
+    int64_t datums = again == NOTHING ? 0 : past->datums;
+    json_t *one =
+        json_pack("{s:I, s:I, s:b, s:o, s:o}", "datums", (json_int_t)datums, "of", (json_int_t)past->datums, "at_most",
+                  (int)(again == AT_MOST), "gpu_s", seconds(past->gpu_s, datums), "worker_s", seconds(past->worker_s, datums));
+
+    if (!one || json_object_set_new(change, "again", one) < 0)
+        return pl_err_nomem(err);
+    *gpu_s += json_integer_value(json_object_get(one, "gpu_s"));
+    return 0;
+}
+
+/* ---- all stages ---- */
+
+/* Of the spec's stages those that the run has, of which `runs` are [project, name]. */
+static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(runs, i, one)
+    {
+        const struct pl_stage *stage = pl_spec_stage(spec, json_string_value(json_array_get(one, 1)));
+
+        if (stage)
+            ret[stage - spec->stages] = true;
+    }
+}
+
+static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum again *stages,
+                       int64_t *gpu_s, struct pl_err *err)
+{
+    const struct pl_stage *stage = &a->spec->stages[i];
+    _cleanup_(pl_buf_finish) struct pl_buf text = {0};
+    _cleanup_(json_decrefp) json_t *now = NULL;
+    struct past past = {-1, -1, -1};
+    struct old_stage old = {0};
+    char what[WHAT_MAX];
+    int r = pl_stage_effective_json(stage, &text, err);
+
+    now = r < 0 ? NULL : json_loadb((const char *)text.data, text.len, 0, NULL);
+    r = r < 0 ? r : now ? read_old(c, a->spec->project, stage->name, &old, err) : pl_err_nomem(err);
+    r = r < 0 || !old.spec ? r : read_past(c, a->spec->project, stage->name, &past, err);
+    stages[i] = ALL;
+    if (r == 0 && old.spec) {
+        say_what(&old, now, &a->code[i], what);
+        if (*what && json_object_set_new(change, "what", json_string(what)) < 0)
+            r = pl_err_nomem(err);
+        stages[i] = again_of(a, i, &old, now, stages);
+    }
+    json_decref(old.spec);
+    return r < 0 || past.datums < 0 ? r : add_again(change, stages[i], &past, gpu_s, err);
+}
+
+int pl_update_price(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
+                    struct pl_err *err)
+{
+    _cleanup_free_ enum again *stages = calloc(a->spec->n_stages + 1, sizeof *stages);
+    _cleanup_free_ bool *run = calloc(a->spec->n_stages + 1, sizeof *run);
+    int r = stages && run ? 0 : pl_err_nomem(err);
+
+    *ret_gpu_s = 0;
+    if (r == 0)
+        note_runs(a->spec, runs, run);
+    for (size_t k = 0; r == 0 && k < a->spec->n_stages; k++) {
+        uint32_t i = a->spec->order[k];
+
+        if (run[i])
+            r = price_stage(c, a, i, json_array_get(changes, i), stages, ret_gpu_s, err);
+    }
+    return r;
+}

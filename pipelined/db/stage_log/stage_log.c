@@ -1,0 +1,717 @@
+#include "pipelined/db/stage_log/stage_log.h"
+
+#include "storage/pack/pack_builder.h"
+#include "storage/system/io.h"
+#include "storage/system/lock_order.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* A segment, in its file and as a blob alike: "PLSL", u8 1, then frames:
+ *   datum 32 | u32 attempt | u64 offset within the datum's output | u32 length | the bytes        (little-endian)
+ * The first frame is empty and its "datum" says whose segment it is (owner_of): files are named by rows of jobs, which begin anew in
+ * a database that was rebuilt. */
+#define SEGMENT_MAGIC "PLSL\001"
+#define MAGIC_BYTES   5u
+#define FRAME_BYTES   48u
+
+struct watcher {
+    struct watcher *next;
+    int64_t job;
+    void (*wake)(void *arg);
+    void *arg;
+};
+
+/* A job's open segment. Whoever adds to it or seals it holds `mutex`, for as long as that takes; who only wants to know where it ends
+ * does not wait for that. */
+struct open_log {
+    int64_t job;
+    unsigned refs;         /* under the common lock; so are … */
+    uint64_t segment;      /* … the number of the open one: those before it are sealed, … */
+    uint64_t size;         /* … the bytes in it … */
+    bool loaded;           /* … and whether these are known */
+    pthread_mutex_t mutex; /* what follows */
+    bool gone;             /* the job ended, it is not in the map any more */
+    int fd;                /* -1 = nothing in it yet */
+    struct pl_hash owner;
+    /* datum + attempt → bytes had so far (as a pointer): of the open segment, and of the one before it, since a piece whose answer was
+     * lost is in one of the two */
+    struct pl_map next, before;
+};
+
+struct pl_stage_logs {
+    char *dir;
+    struct pl_db *db;
+    struct pl_stores *stores;
+    pthread_mutex_t lock; /* what follows */
+    struct pl_map open;   /* job → open_log */
+    struct watcher *watchers;
+};
+
+static void file_of(const struct pl_stage_logs *l, int64_t job, uint64_t segment, char out[4200])
+{
+    snprintf(out, 4200, "%s/%" PRId64 "-%" PRIu64 ".log", l->dir, job, segment);
+}
+
+/* ---- whose segment it is ---- */
+
+static int owner_of(struct pl_stage_logs *l, int64_t job, struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+    _cleanup_free_ char *text = NULL;
+    int r = pl_sql_text(rd.conn, err, &text, "SELECT run || '/' || project || '/' || stage FROM job WHERE id = ?", "i", job);
+
+    if (r == 0)
+        pl_hash_sha256(text, strlen(text), ret);
+    return r;
+}
+
+static bool begins_as(const void *bytes, size_t n, const struct pl_hash *owner)
+{
+    return n >= MAGIC_BYTES + FRAME_BYTES && memcmp(bytes, SEGMENT_MAGIC, MAGIC_BYTES) == 0 &&
+           memcmp((const uint8_t *)bytes + MAGIC_BYTES, owner->b, PL_HASH_BYTES) == 0;
+}
+
+/* A file of a job that is not in the database, or is another there, would give its lines to whichever job gets that number. */
+static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, struct pl_err *err)
+{
+    uint8_t start[MAGIC_BYTES + FRAME_BYTES];
+    struct pl_hash owner;
+    uint64_t segment;
+    int64_t job;
+    ssize_t n;
+    int r, used = 0;
+
+    if (sscanf(name, "%" SCNd64 "-%" SCNu64 ".log%n", &job, &segment, &used) != 2 || used == 0 || name[used])
+        return 0;
+    r = owner_of(l, job, &owner, err);
+    if (r == 0) {
+        _cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+
+        n = fd < 0 ? pl_err_errno(err, errno, "%s/%s", l->dir, name) : pl_io_read(fd, start, sizeof start, name, err);
+        if (n < 0 || begins_as(start, (size_t)n, &owner))
+            return (int)PL_MIN(n, 0);
+    } else if (r != PL_ENOTFOUND) {
+        return r;
+    }
+    return unlinkat(dirfd, name, 0) < 0 ? pl_err_errno(err, errno, "%s/%s", l->dir, name) : 0;
+}
+
+static int remove_foreign_files(struct pl_stage_logs *l, struct pl_err *err)
+{
+    DIR *dir = opendir(l->dir);
+    const struct dirent *entry;
+    int r = dir ? 0 : pl_err_errno(err, errno, "%s", l->dir);
+
+    while (r == 0 && (entry = readdir(dir)))
+        r = remove_foreign(l, dirfd(dir), entry->d_name, err);
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+/* ---- open and close ---- */
+
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret,
+                       struct pl_err *err)
+{
+    struct pl_stage_logs *l = calloc(1, sizeof *l);
+    int r;
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->db = db;
+    l->stores = stores;
+    pthread_mutex_init(&l->lock, NULL);
+    l->dir = strdup(dir);
+    r = l->dir ? pl_io_mkdirs(dir, 0700, err) : pl_err_nomem(err);
+    r = r < 0 ? r : remove_foreign_files(l, err);
+    if (r < 0) {
+        pl_stage_logs_close(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+static void free_open(void *p)
+{
+    struct open_log *o = p;
+
+    pl_closep(&o->fd);
+    pl_map_finish(&o->next, NULL);
+    pl_map_finish(&o->before, NULL);
+    pthread_mutex_destroy(&o->mutex);
+    free(o);
+}
+
+struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l)
+{
+    struct watcher *w;
+
+    if (!l)
+        return NULL;
+    pl_map_finish(&l->open, free_open);
+    while ((w = l->watchers)) {
+        l->watchers = w->next;
+        free(w);
+    }
+    pthread_mutex_destroy(&l->lock);
+    free(l->dir);
+    free(l);
+    return NULL;
+}
+
+/* ---- frames ---- */
+
+struct frame {
+    struct pl_hash datum;
+    uint32_t attempt;
+    uint64_t offset;
+    const uint8_t *bytes;
+    uint32_t len;
+};
+
+static void frame_head(const struct frame *f, uint8_t out[FRAME_BYTES])
+{
+    memcpy(out, f->datum.b, 32);
+    for (unsigned i = 0; i < 4; i++) {
+        out[32 + i] = (uint8_t)(f->attempt >> (8 * i));
+        out[44 + i] = (uint8_t)(f->len >> (8 * i));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        out[36 + i] = (uint8_t)(f->offset >> (8 * i));
+}
+
+/* False at the end, or where a crash cut the last frame off. */
+static bool next_frame(struct pl_cursor *c, struct frame *ret)
+{
+    const uint8_t *datum;
+
+    if (pl_cursor_left(c) < FRAME_BYTES)
+        return false;
+    datum = pl_cursor_bytes(c, 32);
+    memcpy(ret->datum.b, datum, 32);
+    ret->attempt = pl_cursor_le32(c);
+    ret->offset = pl_cursor_le64(c);
+    ret->len = pl_cursor_le32(c);
+    ret->bytes = pl_cursor_bytes(c, ret->len);
+    return !c->failed;
+}
+
+static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[36])
+{
+    memcpy(out, datum->b, 32);
+    memcpy(out + 32, &attempt, 4);
+}
+
+/* ---- segments ---- */
+
+/* A sealed segment's bytes: 1, or 0 when none of that number is. */
+static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
+                       struct pl_err *err)
+{
+    struct pl_store *store;
+    struct pl_hash blob;
+    int r;
+
+    {
+        _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+        _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+
+        r = pl_sql_query(rd.conn, err, &rows, "SELECT blob FROM log_segment WHERE job = ? AND id = ?", "ii", job,
+                         (int64_t)segment);
+        r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
+        if (r > 0)
+            blob = pl_col_hash(&rows, 0);
+        pl_rows_finish(&rows);
+    }
+    if (r <= 0 || pl_hash_is_zero(&blob)) /* what it held had gone before a recovery (regained.h) */
+        return r;
+    r = pl_stores_get(l->stores, project, &store, err);
+    r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
+    return r < 0 ? r : 1;
+}
+
+/* Up to where the segment's file may be read: a frame that is being written behind it may yet be taken back. */
+static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
+{
+    const struct open_log *o;
+    uint64_t end = UINT64_MAX;
+
+    pthread_mutex_lock(&l->lock);
+    o = pl_map_get(&l->open, &job, sizeof job);
+    if (o && o->loaded && o->segment == segment)
+        end = o->size;
+    pthread_mutex_unlock(&l->lock);
+    return end;
+}
+
+/* The bytes from `offset` of a segment that is not sealed. PL_ENOTFOUND: there is no such file. */
+static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uint64_t offset, struct pl_buf *ret,
+                     struct pl_err *err)
+{
+    uint64_t end = end_of(l, job, segment);
+    _cleanup_close_ int fd = -1;
+    char path[4200];
+    struct stat st;
+    ssize_t n;
+    int r;
+
+    file_of(l, job, segment, path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    end = PL_MIN(end, (uint64_t)st.st_size);
+    if (offset >= end)
+        return 0;
+    if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    r = pl_buf_reserve(ret, end - offset, err);
+    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* less when a torn end is cut off just now */
+    ret->len = (size_t)PL_MAX(n, 0);
+    return (int)PL_MIN(n, 0);
+}
+
+/* ---- the open segment ---- */
+
+/* Notes how far each datum's output is known after the frames of a segment; `ret_size`: up to the last whole one. */
+static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64_t *ret_size, struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(segment->data + MAGIC_BYTES, segment->len - MAGIC_BYTES);
+    uint64_t size = MAGIC_BYTES;
+    struct frame f;
+    uint8_t key[36];
+    int r = 0;
+
+    while (r == 0 && next_frame(&c, &f)) {
+        next_key(&f.datum, f.attempt, key);
+        r = pl_map_put(next, key, sizeof key, (void *)(uintptr_t)(f.offset + f.len), NULL, err);
+        size += FRAME_BYTES + f.len;
+    }
+    *ret_size = size;
+    return r;
+}
+
+/* A worker that had no answer sends its piece again after a restart: it is in the open segment or in the one sealed last. One that
+ * cannot be read costs no more than a piece kept twice. */
+static int note_sealed(struct pl_stage_logs *l, const char *project, struct open_log *o, uint64_t segment, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char path[4200];
+    uint64_t size;
+
+    if (segment == 0)
+        return 0;
+    file_of(l, o->job, segment - 1, path); /* a crash between its row and its removal */
+    unlink(path);
+    if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0 || bytes.len < MAGIC_BYTES)
+        return 0;
+    return note_frames(&o->before, &bytes, &size, err);
+}
+
+/* What a crash left: the frames that are whole count. */
+static int reopen(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t *ret_size, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    char path[4200];
+    int r;
+
+    file_of(l, o->job, segment, path);
+    r = pl_io_read_file(path, &bytes, err);
+    if (r == PL_ENOTFOUND)
+        return 0;
+    if (r < 0)
+        return r;
+    if (!begins_as(bytes.data, bytes.len, &o->owner)) {
+        unlink(path);
+        return 0;
+    }
+    r = note_frames(&o->next, &bytes, ret_size, err);
+    if (r < 0)
+        return r;
+    o->fd = open(path, O_RDWR | O_CLOEXEC);
+    if (o->fd < 0 || ftruncate(o->fd, (off_t)*ret_size) < 0) {
+        pl_closep(&o->fd);
+        o->fd = -1;
+        return pl_err_errno(err, errno, "%s", path);
+    }
+    return 0;
+}
+
+static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(l->db);
+
+    return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
+}
+
+/* Says where the open segment stands now. */
+static void stands(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t size)
+{
+    pthread_mutex_lock(&l->lock);
+    o->segment = segment;
+    o->size = size;
+    o->loaded = true;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static int load_open(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
+{
+    int64_t sealed = 0;
+    uint64_t size = 0;
+    int r = owner_of(l, o->job, &o->owner, err);
+
+    r = r < 0 ? r : sealed_count(l, o->job, &sealed, err);
+    r = r < 0 ? r : note_sealed(l, project, o, (uint64_t)sealed, err);
+    r = r < 0 ? r : reopen(l, o, (uint64_t)sealed, &size, err);
+    if (r == 0)
+        stands(l, o, (uint64_t)sealed, size);
+    return r;
+}
+
+static struct open_log *new_open(struct pl_stage_logs *l, int64_t job, struct pl_err *err)
+{
+    struct open_log *o = calloc(1, sizeof *o);
+
+    if (!o) {
+        pl_err_nomem(err);
+        return NULL;
+    }
+    o->job = job;
+    o->fd = -1;
+    pthread_mutex_init(&o->mutex, NULL);
+    pl_lock_order_spans_requests(&o->mutex); /* one job's */
+    if (pl_map_put(&l->open, &job, sizeof job, o, NULL, err) < 0) {
+        free_open(o);
+        return NULL;
+    }
+    o->refs = 1; /* the map's */
+    return o;
+}
+
+/* Gives back what open_of gave; `end`: it leaves the map too. */
+static void done_with(struct pl_stage_logs *l, struct open_log *o, bool end)
+{
+    unsigned refs;
+
+    o->gone |= end;
+    pthread_mutex_unlock(&o->mutex);
+    pthread_mutex_lock(&l->lock);
+    if (end)
+        pl_map_remove(&l->open, &o->job, sizeof o->job);
+    refs = o->refs -= 1 + end;
+    pthread_mutex_unlock(&l->lock);
+    if (refs == 0)
+        free_open(o);
+}
+
+/* The job's open segment, locked: until done_with. */
+static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, struct open_log **ret, struct pl_err *err)
+{
+    struct open_log *o;
+    int r;
+
+    for (;;) {
+        pthread_mutex_lock(&l->lock);
+        o = pl_map_get(&l->open, &job, sizeof job);
+        o = o ? o : new_open(l, job, err);
+        if (o)
+            o->refs++;
+        pthread_mutex_unlock(&l->lock);
+        if (!o)
+            return PL_ENOMEM;
+        pthread_mutex_lock(&o->mutex);
+        if (!o->gone)
+            break;
+        done_with(l, o, false); /* it ended while we waited for it */
+    }
+    r = o->loaded ? 0 : load_open(l, project, o, err);
+    if (r < 0) {
+        done_with(l, o, true); /* the next one begins anew */
+        return r;
+    }
+    *ret = o;
+    return 0;
+}
+
+static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
+{
+    uint8_t start[MAGIC_BYTES + FRAME_BYTES] = SEGMENT_MAGIC;
+    char path[4200];
+    int r;
+
+    if (o->fd >= 0)
+        return 0;
+    memcpy(start + MAGIC_BYTES, o->owner.b, PL_HASH_BYTES);
+    file_of(l, o->job, o->segment, path);
+    o->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (o->fd < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    r = pl_io_pwrite(o->fd, start, sizeof start, 0, path, err);
+    if (r < 0) {
+        pl_closep(&o->fd);
+        o->fd = -1;
+        return r;
+    }
+    stands(l, o, o->segment, sizeof start);
+    return 0;
+}
+
+/* ---- sealing ---- */
+
+struct sealing {
+    int64_t job;
+    uint64_t segment, raw;
+    struct pl_hash blob;
+};
+
+static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct sealing *s = arg;
+    int r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO log_segment(job, id, worker, blob, raw_bytes, created_us) VALUES (?, ?, '', ?, ?, ?)",
+                        "iihii", s->job, (int64_t)s->segment, &s->blob, (int64_t)s->raw, pl_tx_now_us(tx));
+
+    return r < 0 ? r : 0;
+}
+
+/* Under `hold` until its row is written. */
+static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_store_hold *hold,
+                    struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    struct pl_pack_sink sink;
+    struct pl_store *store;
+    int r = pl_stores_get(l->stores, project, &store, err);
+
+    if (r < 0)
+        return r;
+    pl_store_hold(store, hold);
+    sink = pl_store_sink(store);
+    r = pl_pack_session_open(&sink, project, &session, err);
+    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, bytes->data, bytes->len, ret, err);
+    return r < 0 ? r : pl_pack_session_finish(session, err);
+}
+
+/* File → blob → row → no file. A crash in between leaves the file, which is sealed again. Others go on meanwhile: readers find the file
+ * or, when it is gone, the row. */
+static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
+{
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct sealing s = {.job = o->job, .segment = o->segment, .raw = o->size};
+    char path[4200];
+    int r;
+
+    if (o->fd < 0 || o->size <= MAGIC_BYTES + FRAME_BYTES)
+        return 0;
+    file_of(l, o->job, o->segment, path);
+    r = pl_io_read_file(path, &bytes, err);
+    if (r < 0)
+        return r;
+    r = put_blob(l, project, &bytes, &hold, &s.blob, err);
+    r = r < 0 ? r : pl_db_run(l->db, PL_TX_UNLOGGED, seal_tx, &s, err);
+    if (r < 0)
+        return r;
+    unlink(path);
+    pl_closep(&o->fd);
+    o->fd = -1;
+    pl_map_finish(&o->before, NULL);
+    o->before = o->next;
+    o->next = (struct pl_map){0};
+    stands(l, o, o->segment + 1, 0);
+    return 0;
+}
+
+static void wake(struct pl_stage_logs *l, int64_t job)
+{
+    pthread_mutex_lock(&l->lock);
+    for (struct watcher *w = l->watchers; w; w = w->next)
+        if (w->job == job)
+            w->wake(w->arg);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- the face ---- */
+
+/* Whole, or not at all: what a full disk leaves of it would be read as a frame once shorter ones have been written over it. */
+static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct frame *f, struct pl_err *err)
+{
+    uint8_t head[FRAME_BYTES];
+    int r;
+
+    frame_head(f, head);
+    r = pl_io_pwrite(o->fd, head, sizeof head, o->size, "stage log", err);
+    r = r < 0 ? r : pl_io_pwrite(o->fd, f->bytes, f->len, o->size + FRAME_BYTES, "stage log", err);
+    if (r == 0)
+        stands(l, o, o->segment, o->size + FRAME_BYTES + f->len);
+    else if (ftruncate(o->fd, (off_t)o->size) < 0)
+        r = pl_err_errno(err, errno, "stage log");
+    return r;
+}
+
+static uint64_t had_of(const struct open_log *o, const uint8_t key[36])
+{
+    const void *had = pl_map_get(&o->next, key, 36);
+
+    return (uint64_t)(uintptr_t)(had ? had : pl_map_get(&o->before, key, 36));
+}
+
+static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
+{
+    uint8_t key[36];
+    uint64_t had, skip;
+    int r;
+
+    next_key(&f->datum, f->attempt, key);
+    had = had_of(o, key);
+    if (f->offset < had) { /* sent twice, wholly or in part */
+        skip = PL_MIN(had - f->offset, (uint64_t)f->len);
+        f->offset += skip;
+        f->bytes += skip;
+        f->len -= (uint32_t)skip;
+    }
+    if (f->len == 0 || f->offset >= PL_STAGE_LOG_DATUM_BYTES + 4096)
+        return 0;
+    if (o->size + FRAME_BYTES + f->len > PL_STAGE_LOG_SEGMENT_BYTES) {
+        r = seal(l, project, o, err);
+        if (r < 0)
+            return r;
+    }
+    r = start_file(l, o, err);
+    r = r < 0 ? r : write_frame(l, o, f, err);
+    return r < 0 ? r : pl_map_put(&o->next, key, sizeof key, (void *)(uintptr_t)(f->offset + f->len), NULL, err);
+}
+
+int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
+                         const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
+                         struct pl_err *err)
+{
+    struct frame f = {.datum = *datum, .attempt = attempt, .offset = offset, .bytes = bytes, .len = (uint32_t)n};
+    struct open_log *o;
+    int r;
+
+    (void)worker;
+    if (n > PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES)
+        return pl_err_set(err, PL_ETOOBIG, "a piece of %zu bytes of log; at most %u", n,
+                          PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
+    r = open_of(l, project, job, &o, err);
+    if (r < 0)
+        return r;
+    r = append(l, project, o, &f, err);
+    done_with(l, o, false);
+    wake(l, job);
+    return r;
+}
+
+int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err)
+{
+    struct open_log *o;
+    int r;
+
+    r = open_of(l, project, job, &o, err);
+    if (r < 0)
+        return r;
+    r = seal(l, project, o, err);
+    done_with(l, o, r == 0);
+    wake(l, job);
+    return r;
+}
+
+/* `segment` begins `base` bytes into the segment. */
+static int take_frames(const struct pl_buf *segment, uint64_t base, const struct pl_hash *datum,
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_cursor c;
+    struct frame f;
+
+    if (cursor->offset > base + segment->len)
+        return 0;
+    c = pl_cursor_of(segment->data + (cursor->offset - base), segment->len - (cursor->offset - base));
+    while (out->len < max && next_frame(&c, &f)) {
+        if (!datum || pl_hash_eq(datum, &f.datum)) {
+            int r = pl_buf_add(out, f.bytes, f.len, err);
+
+            if (r < 0)
+                return r;
+        }
+        cursor->offset += FRAME_BYTES + f.len;
+    }
+    return 0;
+}
+
+/* Reads on in the cursor's segment: 1 when it is sealed and another may follow, 0 when this is all for now. */
+static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
+                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf segment = {0};
+    int64_t sealed = 0;
+    int r;
+
+    cursor->offset = PL_MAX(cursor->offset, (uint64_t)MAGIC_BYTES);
+    r = load_sealed(l, project, job, cursor->segment, &segment, err);
+    if (r > 0) {
+        r = take_frames(&segment, 0, datum, cursor, max, out, err);
+        if (r == 0 && out->len < max) {
+            cursor->segment++;
+            cursor->offset = 0;
+        }
+        return r < 0 ? r : 1;
+    }
+    if (r == 0) {
+        const uint64_t base = cursor->offset;
+
+        r = load_file(l, job, cursor->segment, base, &segment, err);
+        r = r < 0 ? r : take_frames(&segment, base, datum, cursor, max, out, err);
+        if (r == PL_ENOTFOUND)
+            r = 0;
+    }
+    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* sealed meanwhile? then there is more of it, or another */
+    return r < 0 ? r : (uint64_t)sealed > cursor->segment;
+}
+
+int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
+                       struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
+{
+    size_t limit = out->len + max;
+    int r = 1;
+
+    while (r > 0 && out->len < limit)
+        r = read_segment(l, project, job, datum, cursor, limit, out, err);
+    return PL_MIN(r, 0);
+}
+
+int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake_fn)(void *arg), void *arg, struct pl_err *err)
+{
+    struct watcher *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return pl_err_nomem(err);
+    *w = (struct watcher){.job = job, .wake = wake_fn, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    w->next = l->watchers;
+    l->watchers = w;
+    pthread_mutex_unlock(&l->lock);
+    return 0;
+}
+
+void pl_stage_logs_unwatch(struct pl_stage_logs *l, void *arg)
+{
+    pthread_mutex_lock(&l->lock);
+    for (struct watcher **link = &l->watchers; *link;) {
+        struct watcher *w = *link;
+
+        if (w->arg == arg) {
+            *link = w->next;
+            free(w);
+        } else {
+            link = &w->next;
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+}

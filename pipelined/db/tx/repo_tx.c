@@ -1,0 +1,344 @@
+#include "pipelined/db/tx/repo_tx.h"
+
+#include "pipelined/db/tx/job_tx.h"
+#include "pipelined/db/tx/rerun_branch.h"
+#include "pipelined/db/writer/name_lookup.h"
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+static int project_exists(struct pl_tx *tx, const char *name, struct pl_err *err)
+{
+    int64_t one;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &one, "SELECT 1 FROM project WHERE name = ?", "s", name);
+
+    return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
+}
+
+/* Of a project that exists. */
+static int set_project_options(struct pl_tx *tx, struct pl_repo_args *a, struct pl_err *err)
+{
+    _cleanup_free_ char *text = NULL;
+    _cleanup_(json_decrefp) json_t *options = NULL;
+    bool off;
+    int r =
+        a->set_network ? pl_sql_text(pl_tx_conn(tx), err, &text, "SELECT options FROM project WHERE name = ?", "s", a->name) : 0;
+
+    if (r < 0 || !a->set_network)
+        return r;
+    options = json_loads(text, 0, NULL);
+    if (!options)
+        return pl_err_nomem(err);
+    off = json_is_false(json_object_get(options, "network"));
+    if (off == a->network_off)
+        return 0;
+    if (off)
+        (void)json_object_del(options, "network");
+    else if (json_object_set_new(options, "network", json_false()) < 0)
+        return pl_err_nomem(err);
+    a->changed = true;
+    return pl_tx_emit(tx, PL_RECORD_PROJECT_OPTIONS, json_pack("{s:s, s:O}", "name", a->name, "options", options), err);
+}
+
+int pl_tx_project_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int r = pl_name_check("project", a->name, err);
+
+    r = r < 0 ? r : project_exists(tx, a->name, err);
+    if (r < 0)
+        return r;
+    if (r > 0 && !a->exist_ok)
+        return pl_err_set(err, PL_EEXISTS, "project \"%s\" exists already", a->name);
+    a->changed = r == 0;
+    r = r > 0 ? 0
+              : pl_tx_emit(tx, PL_RECORD_PROJECT, json_pack("{s:s, s:I}", "name", a->name, "at", (json_int_t)pl_tx_now_us(tx)),
+                           err);
+    return r < 0 ? r : set_project_options(tx, a, err);
+}
+
+int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int64_t repos = 0, pipelines = 0;
+    int r = project_exists(tx, a->name, err);
+
+    if (r < 0)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist", a->name);
+    r = pl_sql_int(pl_tx_conn(tx), err, &repos, "SELECT count(*) FROM repo WHERE project = ?", "s", a->name);
+    r = r < 0 ? r : pl_sql_int(pl_tx_conn(tx), err, &pipelines, "SELECT count(*) FROM pipeline WHERE project = ?", "s", a->name);
+    if (r < 0)
+        return r;
+    if (repos || pipelines)
+        return pl_err_set(err, PL_EINUSE, "project \"%s\" still has %lld repos and %lld pipelines: delete them first", a->name,
+                          (long long)repos, (long long)pipelines);
+    if (a->look)
+        return 0;
+    a->changed = true;
+    return pl_tx_emit(tx, PL_RECORD_PROJECT_DELETE, json_pack("{s:s}", "name", a->name), err);
+}
+
+/* The project of a repo to be: "default" is made when it is first used, others must exist. */
+static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
+{
+    int r = project_exists(tx, name, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (!pl_streq(name, "default")) {
+        r = pl_err_set(err, PL_ENOTFOUND, "project \"%s\" does not exist", name);
+        return pl_err_hint(err, r, "pipelinectl create project %s", name);
+    }
+    return pl_tx_project_create(tx, &(struct pl_repo_args){.name = name}, err);
+}
+
+int pl_tx_project_update(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    int r = need_project(tx, a->name, err);
+
+    return r < 0 ? r : set_project_options(tx, a, err);
+}
+
+static int check_options(const struct pl_repo_args *a, struct pl_err *err)
+{
+    if (a->set_window && a->commit_window_ms &&
+        (a->commit_window_ms < PL_REPO_COMMIT_WINDOW_MIN_MS || a->commit_window_ms > PL_REPO_COMMIT_WINDOW_MAX_MS))
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL, "commit_window of repo \"%s\" is neither 0s nor from %dms to %ds", a->name,
+                                       PL_REPO_COMMIT_WINDOW_MIN_MS, PL_REPO_COMMIT_WINDOW_MAX_MS / 1000),
+                            "commit_window");
+    if (a->durable && !pl_streq(a->durable, "local") && !pl_streq(a->durable, "bucket"))
+        return pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "durable: \"%.40s\" of repo \"%s\"; accepted: local, bucket", a->durable, a->name),
+            "durable");
+    if (a->keep && !a->output && (a->keep->results || a->keep->logs))
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL,
+                                       "repo \"%s\" is an input repo, which has no results and logs: keep commits or days",
+                                       a->name),
+                            "keep");
+    return 0;
+}
+
+/* `options` with what is given set; a default leaves no trace. */
+static int set_options(json_t *options, const struct pl_repo_args *a, struct pl_err *err)
+{
+    int r = 0;
+
+    if (a->set_window && a->commit_window_ms)
+        r = json_object_set_new(options, "commit_window_ms", json_integer(a->commit_window_ms));
+    else if (a->set_window)
+        json_object_del(options, "commit_window_ms");
+    if (r == 0 && a->durable && pl_streq(a->durable, "bucket"))
+        r = json_object_set_new(options, "durable", json_string("bucket"));
+    else if (a->durable)
+        json_object_del(options, "durable");
+    if (r == 0 && a->keep && (a->keep->commits || a->keep->days || a->keep->results || a->keep->logs))
+        r = json_object_set_new(options, "keep", pl_keep_json(a->keep));
+    else if (a->keep)
+        json_object_del(options, "keep");
+    return r < 0 ? pl_err_nomem(err) : 0;
+}
+
+static int emit_repo(struct pl_tx *tx, const struct pl_repo_args *a, const char *description, json_t *options, struct pl_err *err)
+{
+    int r = set_options(options, a, err);
+
+    return r < 0 ? r
+                 : pl_tx_emit(tx, PL_RECORD_REPO,
+                              json_pack("{s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->project, "name", a->name, "kind",
+                                        a->output ? "output" : "input", "description", description, "options", options, "at",
+                                        (json_int_t)pl_tx_now_us(tx)),
+                              err);
+}
+
+int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    _cleanup_free_ char *options = NULL, *description = NULL;
+    _cleanup_(json_decrefp) json_t *now = NULL, *before = NULL;
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
+
+    if (r == 0 && row.output && (a->set_window || a->durable))
+        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window and durable", a->name);
+    a->output = r == 0 && row.output;
+    r = r < 0 ? r : check_options(a, err);
+    r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);
+    r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &description, "SELECT description FROM repo WHERE id = ?", "i", row.id);
+    if (r < 0)
+        return r;
+    now = json_loads(options, 0, NULL);
+    before = json_deep_copy(now);
+    if (!before)
+        return pl_err_nomem(err);
+    r = set_options(now, a, err);
+    if (r < 0)
+        return r;
+    if (json_equal(now, before) && (!a->description || pl_streq(a->description, description)))
+        return 0;
+    a->changed = true;
+    r = emit_repo(tx, a, a->description ? a->description : description, now, err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "updated"), err);
+}
+
+int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    _cleanup_(json_decrefp) json_t *options = json_object();
+    struct pl_repo_row row;
+    int r = pl_name_check("repo", a->name, err);
+
+    r = r < 0 ? r : check_options(a, err);
+    r = r < 0 ? r : need_project(tx, a->project, err);
+    if (r < 0)
+        return r;
+    r = pl_db_repo_seek(pl_tx_conn(tx), a->project, a->name, &row, err);
+    if (r < 0)
+        return r;
+    if (r > 0 && a->exist_ok && row.output == a->output)
+        return 0;
+    if (r > 0)
+        return pl_err_set(err, PL_EEXISTS, "repo \"%s\" exists already in project \"%s\"%s", a->name, a->project,
+                          row.output ? ": a stage writes it" : "");
+    r = options ? emit_repo(tx, a, a->description ? a->description : "", options, err) : pl_err_nomem(err);
+    a->changed = r == 0;
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
+}
+
+/* Who reads the repo, or one branch of it (`branch` not NULL): a current stage's spec names it as a leaf. */
+static int find_reader(struct pl_tx *tx, const char *project, const char *repo, const char *branch, struct pl_err *err)
+{
+    _cleanup_free_ char *stage = NULL;
+    char leaf[3 * PL_NAME_MAX_BYTES + 3];
+    int r;
+
+    snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : ""); /* as the effective spec writes an input */
+    r = pl_sql_text(pl_tx_conn(tx), err, &stage,
+                    "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
+                    " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1)) LIMIT 1",
+                    "si", leaf, (int64_t)!branch);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? 0 : r;
+    return branch ? pl_err_set(err, PL_EINUSE,
+                               "stage \"%s\" reads branch \"%s\" of repo \"%s\": delete its pipeline first, or use --force",
+                               stage, branch, repo)
+                  : pl_err_set(err, PL_EINUSE, "stage \"%s\" reads repo \"%s\": delete its pipeline first, or use --force", stage,
+                               repo);
+}
+
+/* That the head of the branch, or of each (`branch` NULL), has no files. */
+static int check_empty(struct pl_tx *tx, int64_t repo, const char *branch, struct pl_err *err)
+{
+    int64_t files = 0;
+    int r = pl_sql_int(pl_tx_conn(tx), err, &files,
+                       "SELECT coalesce(sum(c.files), 0) FROM branch b JOIN commit_ c ON c.id = b.head"
+                       " WHERE b.repo = ? AND (? OR b.name = ?)",
+                       "iis", repo, (int64_t)!branch, branch ? branch : "");
+
+    return r == 0 && files ? pl_err_set(err, PL_ECONFLICT, "it is not empty: it has %lld files", (long long)files) : r;
+}
+
+int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_repo_args *a = arg;
+    _cleanup_free_ char *pipeline = NULL;
+    struct pl_repo_row row;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
+
+    if (r < 0)
+        return r;
+    r = pl_db_stage_owner(pl_tx_conn(tx), a->project, a->name, &pipeline, err);
+    if (r == 0)
+        return pl_err_set(err, PL_EINUSE, "repo \"%s\" is written by pipeline \"%s\": delete the pipeline", a->name, pipeline);
+    r = r == PL_ENOTFOUND ? 0 : r;
+    if (r == 0 && !a->force)
+        r = find_reader(tx, a->project, a->name, NULL, err);
+    if (r == 0 && a->empty)
+        r = check_empty(tx, row.id, NULL, err);
+    if (r < 0)
+        return r;
+    a->changed = true;
+    a->id = row.id;
+    r = pl_tx_emit(tx, PL_RECORD_REPO_DELETE, json_pack("{s:s, s:s}", "project", a->project, "name", a->name), err);
+    return r < 0 ? r
+                 : pl_tx_event(tx, "repo",
+                               json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
+}
+
+/* Stages may have been waiting for a branch of that name. */
+static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *branches = json_pack("[s]", a->name);
+    char message[2 * PL_NAME_MAX_BYTES + 64];
+
+    snprintf(message, sizeof message, "branch %s@%s was made", a->repo, a->name);
+    return pl_tx_run_readers(tx, a->project, a->repo, branches, "push", message, a->started, err);
+}
+
+int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_branch_args *a = arg;
+    struct pl_commit_row from = {0};
+    struct pl_repo_row repo;
+    int64_t id;
+    int r = pl_name_check("branch", a->name, err);
+
+    r = r < 0 ? r : pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
+    if (r < 0)
+        return r;
+    if (repo.output)
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: its branches are the stage's", a->repo);
+    a->started[0] = '\0';
+    r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
+    if (r == 0)
+        return pl_err_set(err, PL_EEXISTS, "branch \"%s\" exists already in repo \"%s\"", a->name, a->repo);
+    r = pl_db_check_new_branch(pl_tx_conn(tx), repo.id, a->name, err);
+    if (r < 0)
+        return r;
+    if (a->from && *a->from) {
+        r = pl_db_commit_named(pl_tx_conn(tx), a->project, a->repo, a->from, &from, err);
+        if (r < 0)
+            return r;
+    }
+    r = pl_tx_emit(tx, PL_RECORD_BRANCH,
+                   json_pack("{s:s, s:s, s:s, s:s, s:I}", "project", a->project, "repo", a->repo, "name", a->name, "head",
+                             from.run, "at", (json_int_t)pl_tx_now_us(tx)),
+                   err);
+    return r < 0 || !*from.run ? r : run_of_branch(tx, a, err);
+}
+
+int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_branch_args *a = arg;
+    struct pl_repo_row repo;
+    bool made = false;
+    int64_t id;
+    int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->repo, &repo, err);
+
+    if (r < 0)
+        return r;
+    r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
+    if (r < 0)
+        return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", a->repo, a->name) : r;
+    r = pl_aside_made(pl_tx_conn(tx), repo.id, a->name, &made, err);
+    if (r < 0)
+        return r;
+    if (repo.output && !made)
+        return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
+    r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
+    r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
+    if (r < 0)
+        return r;
+    return pl_tx_emit(tx, PL_RECORD_BRANCH_DELETE,
+                      json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->repo, "name", a->name), err);
+}

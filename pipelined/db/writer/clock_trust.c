@@ -1,0 +1,103 @@
+#include "pipelined/db/writer/clock_trust.h"
+
+#include "storage/base/clock.h"
+#include "storage/system/log_line.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct pl_clock_trust {
+    pthread_mutex_t lock;
+    int64_t line_us, boot_us; /* the line, and where the clock since boot stood then */
+    int64_t slack_us;
+    bool doubted;
+    int64_t known_us, start_us; /* of create, by the wall and since boot */
+};
+
+/* Also while the machine sleeps. */
+static int64_t boot_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int pl_clock_trust_create(int64_t known_us, struct pl_clock_trust **ret, struct pl_err *err)
+{
+    struct pl_clock_trust *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&t->lock, NULL);
+    t->known_us = t->line_us = known_us ? known_us : pl_clock_wall_us();
+    t->start_us = t->boot_us = boot_us();
+    t->slack_us = PL_CLOCK_DOWN_US;
+    (void)pl_clock_trust_look(t);
+    *ret = t;
+    return 0;
+}
+
+/* Under the lock. */
+static void draw_from(struct pl_clock_trust *t, int64_t wall_us)
+{
+    t->line_us = wall_us;
+    t->boot_us = boot_us();
+    t->slack_us = PL_CLOCK_JUMP_US;
+}
+
+struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t)
+{
+    struct pl_clock_view v = {.wall_us = pl_clock_wall_us()};
+    char line[32], wall[32];
+    bool before;
+    int64_t line_us;
+
+    pthread_mutex_lock(&t->lock);
+    before = t->doubted;
+    line_us = t->line_us + boot_us() - t->boot_us;
+    t->doubted = v.doubted = v.wall_us - line_us > t->slack_us;
+    v.now_us = v.doubted ? line_us : v.wall_us;
+    if (!v.doubted && v.wall_us >= line_us)
+        draw_from(t, v.wall_us);
+    pthread_mutex_unlock(&t->lock);
+    if (v.doubted && !before)
+        pl_log_warn("clock", "the machine's clock says %s, but by the log it is about %s: nothing is dropped for its age",
+                    pl_clock_text(v.wall_us, wall), pl_clock_text(line_us, line));
+    else if (!v.doubted && before)
+        pl_log_info("clock", "the machine's clock says %s: it is believed again", pl_clock_text(v.wall_us, wall));
+    return v;
+}
+
+int64_t pl_clock_trust_passed_us(struct pl_clock_trust *t)
+{
+    return t->known_us + boot_us() - t->start_us;
+}
+
+void pl_clock_trust_believe(struct pl_clock_trust *t)
+{
+    pthread_mutex_lock(&t->lock);
+    draw_from(t, pl_clock_wall_us());
+    pthread_mutex_unlock(&t->lock);
+    (void)pl_clock_trust_look(t);
+}
+
+struct pl_clock_trust *pl_clock_trust_destroy(struct pl_clock_trust *t)
+{
+    if (!t)
+        return NULL;
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    return NULL;
+}
+
+int pl_clock_trust_check(const struct pl_clock_view *now, struct pl_err *err)
+{
+    char line[32], wall[32];
+
+    if (!now->doubted)
+        return 0;
+    pl_err_set(err, PL_ECONFIRM, "the machine's clock says %s, but by the log it is about %s: nothing is dropped",
+               pl_clock_text(now->wall_us, wall), pl_clock_text(now->now_us, line));
+    return pl_err_hint(err, PL_ECONFIRM, "Set the clock; if it is right, say so: pipelinectl keep --trust-clock.");
+}

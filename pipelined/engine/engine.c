@@ -1,0 +1,800 @@
+#include "pipelined/engine/engine_internal.h"
+
+#include "storage/base/clock.h"
+#include "storage/system/log_line.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+struct pl_ejob *pl_ejob_ref(struct pl_ejob *j)
+{
+    j->refs++;
+    return j;
+}
+
+void pl_eresult_finish(struct pl_eresult *r)
+{
+    free(r->ops);
+    r->ops = NULL;
+}
+
+void pl_ejob_unref(struct pl_ejob *j)
+{
+    if (!j || --j->refs)
+        return;
+    pl_job_unplan(j);
+    json_decref(j->inputs);
+    json_decref(j->warnings);
+    free(j->reason);
+    pl_estage_unref(j->stage);
+    free(j);
+}
+
+struct pl_ejob *pl_engine_job(struct pl_engine *e, uint64_t id)
+{
+    return pl_map_get(&e->jobs, &id, sizeof id);
+}
+
+static int job_key(char out[256], const char *run, const char *project, const char *stage)
+{
+    return snprintf(out, 256, "%s/%s/%s", run, project, stage);
+}
+
+struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage)
+{
+    char key[256];
+    int n = job_key(key, run, project, stage);
+
+    return pl_map_get(&e->by_key, key, (size_t)n);
+}
+
+/* What a user should know of every job of the stage on this executor. */
+static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *stage)
+{
+    json_t *list = json_array();
+    char text[PL_EXECUTOR_NOT_HELD];
+
+    if (!e->executor || e->executor->ops->shape)
+        return list; /* pods are of the image, and held to their limits */
+    if (stage->def->image) {
+        snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
+                 stage->def->image);
+        json_array_append_new(list, json_string(text));
+    }
+    /* of a share of CPU it is enough to tell who makes the pipeline */
+    if (stage->def->resources.memory_bytes && e->executor->ops->not_held &&
+        e->executor->ops->not_held(e->executor, stage->def, text))
+        json_array_append_new(list, json_string(text));
+    return list;
+}
+
+int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const char *run, struct pl_estage *stage,
+                      struct pl_ejob **ret, struct pl_err *err)
+{
+    struct pl_ejob *j = calloc(1, sizeof *j);
+    char key[256];
+    int n = job_key(key, run, stage->project, stage->def->name), r;
+
+    if (!j)
+        return pl_err_nomem(err);
+    j->refs = 1;
+    j->engine = e;
+    j->id = id;
+    j->order = order;
+    j->created_us = pl_clock_wall_us();
+    j->stage = pl_estage_ref(stage);
+    j->reason = strdup("");
+    j->warnings = warnings_of(e, stage);
+    snprintf(j->run, sizeof j->run, "%s", run);
+    r = j->reason && j->warnings ? 0 : pl_err_nomem(err);
+    r = r < 0 ? r : pl_map_put(&e->jobs, &id, sizeof id, j, NULL, err);
+    r = r < 0 ? r : pl_map_put(&e->by_key, key, (size_t)n, j, NULL, err);
+    if (r < 0) {
+        pl_map_remove(&e->jobs, &id, sizeof id);
+        pl_ejob_unref(j);
+        return r;
+    }
+    *ret = j;
+    return 0;
+}
+
+void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
+{
+    char key[256];
+    size_t n = (size_t)job_key(key, j->run, j->stage->project, j->stage->def->name);
+
+    pl_map_remove(&e->jobs, &j->id, sizeof j->id);
+    if (pl_map_get(&e->by_key, key, n) == j)
+        pl_map_remove(&e->by_key, key, n);
+    pl_ejob_unref(j);
+}
+
+/* ---- actions ---- */
+
+static void set_reason(struct pl_ejob *j, const char *reason)
+{
+    char *copy = strdup(reason ? reason : "");
+
+    if (copy) {
+        free(j->reason);
+        j->reason = copy;
+    }
+}
+
+static void seal_log(void *arg)
+{
+    struct pl_ejob *j = arg;
+    struct pl_err err = {0};
+
+    if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
+        pl_log_error("engine", "log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
+    pl_ejob_unref(j);
+}
+
+void pl_engine_job_ended(struct pl_ejob *j)
+{
+    if (j->row)
+        pl_engine_pool(j->engine, seal_log, pl_ejob_ref(j));
+}
+
+static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->job.id);
+    struct pl_estage *stage;
+    struct pl_err err = {0};
+
+    if (!j) {
+        if (pl_engine_stage(e, a->job.version, &stage, &err) < 0 ||
+            pl_engine_add_job(e, a->job.id, a->job.order, a->job.run, stage, &j, &err) < 0) {
+            pl_log_error("engine", "job of run %.8s: %s", a->job.run, err.msg);
+            return;
+        }
+    }
+    j->state = a->job.state;
+    set_reason(j, a->job.reason);
+    if (j->state == PL_SCHED_RUNNING && !j->started_us)
+        j->started_us = pl_clock_wall_us();
+    if (!pl_sched_state_final(j->state)) {
+        pl_engine_job_changed(j);
+        return;
+    }
+    if (j->over) { /* a success was written with its commit */
+        pl_engine_job_ended(j);
+    } else {
+        j->over = true;
+        pl_engine_end_job(j);
+    }
+    pl_engine_forget_job(e, j); /* its plan and results are large, and its run may last */
+}
+
+static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
+{
+    struct pl_ejob *j = pl_engine_job(e, id);
+
+    if (j)
+        fn(e, j);
+}
+
+static void tick(void *arg);
+
+static void set_timer(struct pl_engine *e, int64_t at_ms)
+{
+    int64_t now = pl_clock_mono_ms();
+
+    if (at_ms == INT64_MAX)
+        pl_timer_stop(e->timer);
+    else
+        pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
+}
+
+/* No action feeds the next event directly (it would overwrite the actions that follow it): what answers at once is posted. */
+static void act(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    switch (a->kind) {
+    case PL_SCHED_RUN_STATE:
+        if (pl_sched_state_final(a->run.state))
+            pl_engine_end_run(e, a);
+        break;
+    case PL_SCHED_JOB_STATE:
+        job_state(e, a);
+        break;
+    case PL_SCHED_PLAN:
+        with_job(e, a->job.id, pl_engine_plan);
+        break;
+    case PL_SCHED_COMMIT:
+        with_job(e, a->job.id, pl_engine_commit);
+        break;
+    case PL_SCHED_START_WORKER:
+        pl_engine_start_worker(e, a);
+        break;
+    case PL_SCHED_STOP_WORKER:
+        pl_engine_stop_worker(e, a);
+        break;
+    case PL_SCHED_LEASE:
+        pl_engine_lease(e, a);
+        break;
+    case PL_SCHED_LEASE_LOST:
+    case PL_SCHED_CANCEL:
+        pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
+        break;
+    case PL_SCHED_RETURNED:
+        pl_engine_return_task(e, a);
+        break;
+    case PL_SCHED_RECALL:
+        pl_engine_recall_task(e, a);
+        break;
+    case PL_SCHED_GIVE_UP:
+        pl_engine_give_up(e, a);
+        break;
+    case PL_SCHED_RESULT:
+        pl_engine_result_action(e, a);
+        break;
+    case PL_SCHED_TIMER:
+        set_timer(e, a->at_ms);
+        break;
+    case PL_SCHED_CONTINUE:
+        if (!e->continuing) {
+            e->continuing = true;
+            pl_engine_post(e, "sched.continue", tick, e);
+        }
+        break;
+    case PL_SCHED_DRAINED:
+        if (e->drained)
+            e->drained(e->drained_arg);
+        break;
+    }
+}
+
+void pl_engine_fail(struct pl_engine *e, const char *what)
+{
+    if (e->failed)
+        return;
+    e->failed = true;
+    if (e->config.failed)
+        e->config.failed(e->config.failed_arg, what);
+}
+
+int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err *err)
+{
+    struct pl_sched_actions out = {0};
+    int r;
+
+    if (e->failed)
+        return pl_err_set(err, PL_ESTOPPING, "the scheduler has stopped");
+    ev->now_ms = pl_clock_mono_ms();
+    r = pl_sched_step(e->sched, ev, &out, err);
+    if (r == PL_ENOMEM)
+        pl_engine_fail(e, "the scheduler ran out of memory");
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < out.n; i++)
+        act(e, &out.items[i]);
+    return 0;
+}
+
+static void tick(void *arg)
+{
+    struct pl_engine *e = arg;
+    int64_t now_ms = pl_clock_mono_ms();
+    struct pl_err err = {0};
+
+    e->continuing = false;
+    if (e->started && now_ms - e->busy_at_ms >= PL_BUSY_WRITE_MS) {
+        e->busy_at_ms = now_ms;
+        pl_engine_write_busy(e);
+    }
+    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_TICK}, &err) < 0)
+        pl_log_error("engine", "tick: %s", err.msg);
+}
+
+/* ---- loop and pool ---- */
+
+/* A post with memory of its own: not bounded by the loop's queue, for completions are bounded by the objects that await them, and
+ * what is posted within an action must not run within it. */
+struct posted {
+    struct pl_loop_work work; /* first: freed as a whole */
+    pl_loop_fn fn;
+    void *arg;
+};
+
+static void run_posted(void *arg)
+{
+    struct posted p = *(struct posted *)arg;
+
+    free(arg);
+    p.fn(p.arg);
+}
+
+void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void *arg)
+{
+    struct posted *p;
+
+    while (!(p = calloc(1, sizeof *p)))
+        usleep(1000);
+    p->fn = fn;
+    p->arg = arg;
+    pl_loop_post_work(e->config.loop, &p->work, label, run_posted, p);
+}
+
+/* ---- what the API asks ---- */
+
+/* A call from a pool thread that runs on the loop and is waited for. */
+struct call {
+    struct pl_engine *engine;
+    void (*fn)(struct call *c);
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool done;
+    const char *run, *project, *stage, *why;
+    const struct pl_stage *def;
+    bool gpu;
+    struct pl_executor_check check;
+    const struct pl_container_log_ask *ask;
+    struct pl_http_stream_ops *printed;
+    json_t *json;
+    int result;
+    struct pl_err err;
+};
+
+static void call_run(void *arg)
+{
+    struct call *c = arg;
+
+    c->fn(c);
+    pthread_mutex_lock(&c->mutex);
+    c->done = true;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static int call(struct call *c, struct pl_err *err)
+{
+    if (c->engine->hung_up) /* the loop may not turn again */
+        return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->cond, NULL);
+    pl_engine_post(c->engine, "engine.call", call_run, c);
+    pthread_mutex_lock(&c->mutex);
+    while (!c->done)
+        pthread_cond_wait(&c->cond, &c->mutex);
+    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->cond);
+    if (c->result < 0 && err)
+        *err = c->err;
+    return c->result;
+}
+
+static void do_stop(struct call *c)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_STOP_RUN, .text = c->why};
+    struct pl_ejob *j;
+
+    ev.run.id = c->run;
+    if (c->stage) {
+        j = pl_engine_job_by_key(c->engine, c->run, c->project, c->stage);
+        if (!j) {
+            c->result = pl_err_set(&c->err, PL_ENOTFOUND, "stage %s has no unfinished job in run %.8s", c->stage, c->run);
+            return;
+        }
+        ev.kind = PL_SCHED_EV_STOP_JOB;
+        ev.id = j->id;
+    }
+    c->result = pl_engine_feed(c->engine, &ev, &c->err);
+}
+
+static int ops_stop(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err)
+{
+    struct call c = {.engine = self, .fn = do_stop, .run = run, .project = project, .stage = stage, .why = why};
+
+    return call(&c, err);
+}
+
+static void do_check(struct call *c)
+{
+    struct pl_executor *x = c->engine->executor;
+
+    if (x && x->ops->check)
+        c->result = x->ops->check(x, c->project, c->def, c->gpu, &c->check, &c->err);
+}
+
+static int take_check(const struct pl_stage *def, const struct pl_executor_check *check, bool strict, json_t *warnings,
+                      struct pl_err *err)
+{
+    if (*check->not_offered && strict)
+        return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: %.900s", def->name, check->not_offered);
+    if (*check->not_offered)
+        json_array_append_new(warnings,
+                              json_sprintf("stage %s: %s; its jobs wait until one does", def->name, check->not_offered));
+    if (*check->not_checked && strict)
+        return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
+    if (*check->not_checked)
+        json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
+    if (*check->not_held) /* its jobs run: not even with `strict` a reason to refuse it */
+        json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
+    return 0;
+}
+
+/* `*away`: the cluster did not answer for an earlier stage, or does not for this one. */
+static int check_stage(struct pl_engine *e, const char *project, const struct pl_stage *def, bool strict, bool *away,
+                       json_t *warnings, struct pl_err *err)
+{
+    struct call c = {.engine = e, .fn = do_check, .project = project, .def = def, .gpu = def->gpu.count > 0};
+    int r = call(&c, err);
+
+    c.check.away = *away;
+    if (r == 0 && c.check.body)
+        r = e->executor->ops->ask(e->executor, &c.check, err);
+    *away = c.check.away;
+    if (r < 0)
+        return pl_err_wrap(err, r, "stage %s", def->name);
+    return take_check(def, &c.check, strict, warnings, err);
+}
+
+static int ops_check_stages(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err)
+{
+    bool away = false;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < spec->n_stages; i++)
+        r = check_stage(self, spec->project, &spec->stages[i], strict, &away, warnings, err);
+    return r;
+}
+
+static void do_network_changed(struct call *c)
+{
+    if (c->engine->started && !c->engine->failed)
+        pl_engine_network_changed(c->engine, c->project);
+}
+
+static void ops_network_changed(void *self, const char *project)
+{
+    struct call c = {.engine = self, .fn = do_network_changed, .project = project};
+
+    (void)call(&c, NULL); /* one that stops: the next start looks */
+}
+
+static void do_container_log(struct call *c)
+{
+    struct pl_executor *x = c->engine->executor;
+    const size_t n = c->engine->workers.len;
+    const struct pl_map_slot *slot;
+    _cleanup_free_ uint64_t *ids = malloc(PL_MAX(n, (size_t)1) * sizeof *ids);
+    size_t found = 0;
+
+    for (size_t i = 0; ids && (slot = pl_map_next(&c->engine->workers, &i));) {
+        const struct pl_eworker *w = slot->value;
+
+        if (pl_streq(w->stage->project, c->project) && pl_streq(w->stage->def->name, c->stage))
+            ids[found++] = w->id;
+    }
+    if (!ids)
+        c->result = pl_err_nomem(&c->err);
+    else if (!x || !x->ops->container_log)
+        c->result = pl_err_set(&c->err, PL_EUNAVAILABLE,
+                               "workers are processes of the daemon's machine and have no containers; what commands "
+                               "print: pipelinectl logs %s",
+                               c->stage);
+    else
+        c->result = x->ops->container_log(x, ids, found, c->ask, c->printed, &c->err);
+}
+
+static int ops_container_log(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+                             struct pl_http_stream_ops *ret, struct pl_err *err)
+{
+    struct call c = {.engine = self, .fn = do_container_log, .project = project, .stage = stage, .ask = ask, .printed = ret};
+
+    return call(&c, err);
+}
+
+static json_t *workers_json(struct pl_engine *e)
+{
+    json_t *list = json_array();
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
+        const struct pl_eworker *w = slot->value;
+        json_t *gpus = json_array();
+
+        for (uint32_t k = 0; k < w->n_gpus; k++)
+            json_array_append_new(gpus, json_integer(w->gpus[k]));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:s, s:s, s:o, s:b, s:b}", "id", (json_int_t)w->id, "project",
+                                              w->stage->project, "stage", w->stage->def->name, "host", w->host, "gpus", gpus,
+                                              "attached", w->attached, "stopping", w->stopping));
+    }
+    return list;
+}
+
+/* The row of the slot's product; made when it is the first of them. */
+static json_t *product_row(json_t *rows, const json_t *out, const json_t *gpu)
+{
+    json_t *row;
+    size_t i;
+
+    json_array_foreach(rows, i, row)
+    {
+        if (json_equal(json_object_get(row, "product"), json_object_get(gpu, "product")))
+            return row;
+    }
+    row = json_pack("{s:O, s:s, s:O, s:i, s:i, s:[]}", "node", json_object_get(out, "node"), "resource", PL_GPU_RESOURCE,
+                    "product", json_object_get(gpu, "product"), "capacity", 0, "allocated", 0, "by");
+    json_array_append_new(rows, row);
+    return row;
+}
+
+static void add_to(json_t *o, const char *key, json_int_t n)
+{
+    json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + n));
+}
+
+/* What it has of each product and who has how many: for one machine as a cluster's executor says it of nodes. */
+static void add_nodes(json_t *out)
+{
+    json_t *rows = json_array(), *gpu, *row, *holder = NULL, *by;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
+    {
+        row = product_row(rows, out, gpu);
+        add_to(row, "capacity", 1);
+        by = json_object_get(gpu, "by");
+        if (!by)
+            continue;
+        add_to(row, "allocated", 1);
+        json_array_foreach(json_object_get(row, "by"), k, holder)
+        {
+            if (json_equal(json_object_get(holder, "stage"), json_object_get(by, "stage")) &&
+                json_equal(json_object_get(holder, "project"), json_object_get(by, "project")))
+                break;
+        }
+        if (k == json_array_size(json_object_get(row, "by"))) {
+            holder = json_copy(by);
+            json_array_append_new(json_object_get(row, "by"), holder);
+        }
+        add_to(holder, "count", 1);
+    }
+    json_object_set_new(out, "nodes", rows);
+}
+
+static json_t *gpus_json(struct pl_engine *e)
+{
+    json_t *out = e->executor->ops->gpus(e->executor), *gpu;
+    uint64_t stage = 0, job = 0;
+    size_t i;
+
+    json_array_foreach(json_object_get(out, "gpus"), i, gpu)
+    {
+        const uint64_t worker = pl_sched_gpu_holder(e->sched, (uint32_t)i, &stage, &job);
+        const struct pl_eworker *w = worker ? pl_engine_worker(e, worker) : NULL;
+        const struct pl_ejob *j = worker ? pl_engine_job(e, job) : NULL;
+
+        json_object_set_new(gpu, "state", json_string(worker ? "held" : "free"));
+        if (worker)
+            json_object_set_new(gpu, "by",
+                                json_pack("{s:s*, s:s*, s:s*}", "project", w ? w->stage->project : NULL, "stage",
+                                          w ? w->stage->def->name : NULL, "run", j ? j->run : NULL));
+    }
+    if (!json_object_get(out, "nodes"))
+        add_nodes(out);
+    return out;
+}
+
+static void do_live(struct call *c)
+{
+    struct pl_sched_counts n;
+    struct pl_loop_stats loop;
+
+    pl_sched_counts(c->engine->sched, &n);
+    pl_loop_get_stats(c->engine->config.loop, &loop);
+    c->json = json_pack("{s:o, s:o, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:{s:I, s:I, s:I}}", "workers",
+                        workers_json(c->engine), "gpus", gpus_json(c->engine), "queue", "stages", (int)n.stages, "runs",
+                        (int)n.runs, "jobs", (int)n.jobs, "tasks", (int)n.tasks, "workers_busy", (int)n.workers_busy, "gpus",
+                        (int)n.gpus, "gpus_used", (int)n.gpus_used, "loop", "turns", (json_int_t)loop.turns, "slow_turns",
+                        (json_int_t)loop.slow_turns, "longest_us", (json_int_t)loop.longest_us);
+    if (c->engine->executor->ops->limits)
+        json_object_set_new(c->json, "limits", c->engine->executor->ops->limits(c->engine->executor));
+}
+
+static json_t *ops_live(void *self)
+{
+    struct call c = {.engine = self, .fn = do_live};
+
+    (void)call(&c, NULL);
+    return c.json ? c.json : json_object();
+}
+
+static void do_job_live(struct call *c)
+{
+    struct pl_ejob *j = pl_engine_job_by_key(c->engine, c->run, c->project, c->stage);
+    struct pl_sched_job_info i;
+
+    if (j && pl_sched_job_info(c->engine->sched, j->id, &i, NULL) == 0)
+        c->json = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "datums", (json_int_t)i.datums, "to_run", (int)i.to_run,
+                            "waiting", (int)i.waiting, "leased", (int)i.leased, "done", (int)i.done, "failed", (int)i.failed,
+                            "workers", (int)i.workers, "device", pl_sched_job_device(c->engine->sched, j->id));
+}
+
+static json_t *ops_job_live(void *self, const char *run, const char *project, const char *stage)
+{
+    struct call c = {.engine = self, .fn = do_job_live, .run = run, .project = project, .stage = stage};
+
+    (void)call(&c, NULL);
+    return c.json;
+}
+
+static void do_new_runs(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_err err = {0};
+
+    if (e->started && !e->failed && pl_engine_new_runs(e, &err) < 0)
+        pl_log_error("engine", "new runs: %s", err.msg);
+}
+
+static void ops_run_created(void *self, const char *run)
+{
+    (void)run; /* what is new is read from the database, in its order */
+    pl_engine_post(self, "engine.new_runs", do_new_runs, self);
+}
+
+struct changed {
+    struct pl_engine *engine;
+    struct pl_estage **stages;
+    size_t n;
+};
+
+static void do_pipelines_changed(void *arg)
+{
+    struct changed *c = arg;
+    struct pl_engine *e = c->engine;
+    struct pl_err err = {0};
+
+    pl_engine_take_stages(e, c->stages, c->n);
+    free(c);
+    if (e->started && !e->failed && pl_engine_sync_stages(e, &err) < 0)
+        pl_log_error("engine", "stages: %s", err.msg);
+    do_new_runs(e);
+}
+
+static void ops_pipelines_changed(void *self, const char *run)
+{
+    struct pl_err err = {0};
+    struct changed *c;
+
+    (void)run;
+    while (!(c = calloc(1, sizeof *c)))
+        usleep(1000);
+    c->engine = self;
+    if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
+        pl_log_warn("engine", "stages: %s", err.msg); /* the loop tries again */
+    pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
+}
+
+static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    struct pl_executor *x = ((struct pl_engine *)self)->executor;
+
+    if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name))) /* there are none */
+        return 0;
+    return x->ops->secrets ? x->ops->secrets(x, op, ret, err)
+                           : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s keeps no secrets", x->ops->name);
+}
+
+const struct pl_engine_ops *pl_engine_api_ops(void)
+{
+    static const struct pl_engine_ops ops = {.run_created = ops_run_created,
+                                             .pipelines_changed = ops_pipelines_changed,
+                                             .network_changed = ops_network_changed,
+                                             .stop = ops_stop,
+                                             .check_stages = ops_check_stages,
+                                             .live = ops_live,
+                                             .job_live = ops_job_live,
+                                             .secrets = ops_secrets,
+                                             .container_log = ops_container_log,
+                                             .worker = pl_engine_worker_principal};
+
+    return &ops;
+}
+
+const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n)
+{
+    *ret_n = e->n_routes;
+    return e->routes;
+}
+
+/* ---- life ---- */
+
+int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err)
+{
+    struct pl_engine *e = calloc(1, sizeof *e);
+    struct pl_sched_config sched = {.first_id = config->epoch << 32, .linger_ms = config->linger_ms};
+    int r;
+
+    if (!e)
+        return pl_err_nomem(err);
+    e->config = *config;
+    r = pl_db_own_reader(config->db, &e->conn, err);
+    r = r < 0 ? r : pl_engine_later_init(e, err);
+    r = r < 0 ? r : pl_worker_doors_create(&e->doors, err);
+    r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
+    r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
+    r = r < 0 ? r : pl_engine_endings_init(e, err);
+    r = r < 0 ? r : pl_engine_make_routes(e, err);
+    if (r < 0) {
+        pl_engine_detach(e);
+        pl_engine_destroy(e);
+        return r;
+    }
+    *ret = e;
+    return 0;
+}
+
+void pl_engine_take_executor(struct pl_engine *e, struct pl_executor *executor)
+{
+    e->executor = executor;
+}
+
+int pl_engine_start(struct pl_engine *e, struct pl_err *err)
+{
+    struct pl_sched_event ev = {.kind = PL_SCHED_EV_CAPACITY};
+    struct pl_executor_capacity capacity = {0};
+    int r;
+
+    e->executor->ops->capacity(e->executor, &capacity);
+    ev.capacity = (struct pl_sched_capacity){capacity.cpu_milli, capacity.memory_bytes, capacity.gpu_slots, capacity.gpu_offered};
+    r = pl_engine_feed(e, &ev, err);
+    r = r < 0 ? r : pl_engine_restore(e, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "restoring what was under way");
+    pl_worker_doors_settle(e->doors);
+    e->started = true;
+    return 0;
+}
+
+void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg)
+{
+    e->drained = drained;
+    e->drained_arg = arg;
+    if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_DRAIN}, NULL) < 0)
+        drained(arg);
+}
+
+void pl_engine_detach(struct pl_engine *e)
+{
+    if (!e)
+        return;
+    e->failed = true;
+    pl_engine_later_flush(e);
+    e->conn = pl_conn_close(e->conn);
+}
+
+static void unref_stage(void *stage)
+{
+    pl_estage_unref(stage);
+}
+
+static void unref_job(void *job)
+{
+    pl_ejob_unref(job);
+}
+
+struct pl_engine *pl_engine_destroy(struct pl_engine *e)
+{
+    if (!e)
+        return NULL;
+    pl_engine_endings_finish(e);
+    pl_engine_later_finish(e);
+    pl_map_finish(&e->tasks, pl_etask_free);
+    pl_map_finish(&e->workers, pl_eworker_free);
+    pl_worker_doors_destroy(e->doors);
+    pl_map_finish(&e->by_key, NULL);
+    pl_map_finish(&e->jobs, unref_job);
+    pl_map_finish(&e->current, NULL);
+    pl_map_finish(&e->stages, unref_stage);
+    pl_timer_destroy(e->timer);
+    pl_sched_destroy(e->sched);
+    free(e->routes);
+    free(e);
+    return NULL;
+}

@@ -1,0 +1,267 @@
+/* What the rows of an unfinished job went through: tries that failed, losses with their workers, ends without a result. It is written down
+ * with each change, newest last, so that a restart goes on where it stood. */
+#include "pipelined/engine/engine_internal.h"
+
+#include "pipelined/text/json_text.h"
+#include "storage/system/log_line.h"
+
+#include <inttypes.h>
+
+/* One row, while its job is restored. */
+struct pl_erow_tried {
+    uint32_t failures, losses;
+    enum pl_tried_state state;
+};
+
+static const char *const states[] = {
+    [PL_TRIED_WAITING] = "waiting", [PL_TRIED_FAILED] = "failed", [PL_TRIED_RECOVERED] = "recovered"};
+
+int pl_tried_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err)
+{
+    int r = pl_sql_exec(c, err,
+                        "INSERT INTO tried(job, rows, failures, losses, state, reason)"
+                        " SELECT id, ?, ?, ?, ?, ? FROM job WHERE id = ? AND final = 0",
+                        "siissi", t->rows, (int64_t)t->failures, (int64_t)t->losses, states[t->state], t->reason ? t->reason : "",
+                        job);
+
+    return r < 0 ? r : 0;
+}
+
+void pl_etried_finish(struct pl_etried *t)
+{
+    free(t->rows);
+    free(t->reason);
+    *t = (struct pl_etried){0};
+}
+
+char *pl_ranges_text(const struct pl_sched_range *ranges, size_t n)
+{
+    json_t *list = json_array();
+    char *text;
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)ranges[i].lo, (json_int_t)ranges[i].hi));
+    text = pl_json_text(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
+int pl_ranges_parse(const json_t *list, struct pl_sched_range **ret, size_t *ret_n, struct pl_err *err)
+{
+    size_t n = json_array_size(list);
+    struct pl_sched_range *ranges = calloc(n + 1, sizeof *ranges);
+
+    if (!ranges)
+        return pl_err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *pair = json_array_get(list, i);
+
+        ranges[i].lo = (uint32_t)json_integer_value(json_array_get(pair, 0));
+        ranges[i].hi = (uint32_t)json_integer_value(json_array_get(pair, 1));
+    }
+    *ret = ranges;
+    *ret_n = n;
+    return 0;
+}
+
+/* ---- as they happen ---- */
+
+/* One change on its way to the database. */
+struct change {
+    int64_t job, task; /* whose lease is over; 0 = that was told already */
+    struct pl_etried tried;
+};
+
+static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    const struct change *g = arg;
+    int r = g->task ? pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", g->task) : 0;
+
+    if (r >= 0 && g->tried.rows)
+        r = pl_tried_write(pl_tx_conn(tx), g->job, &g->tried, err);
+    return PL_MIN(r, 0);
+}
+
+/* Where it fails a restart finds the lease as it was: it prefers a newer one of the same rows. */
+static void change_done(void *arg, int r, const struct pl_err *err)
+{
+    struct change *g = arg;
+
+    if (r < 0)
+        pl_log_warn("engine", "what rows of job %" PRId64 " went through: %s", g->job, err->msg);
+    pl_etried_finish(&g->tried);
+    free(g);
+}
+
+static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t task, enum pl_tried_state state)
+{
+    const struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+    struct change *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return;
+    g->job = j ? j->row : 0; /* one that has ended takes its rows with it */
+    g->task = task;
+    g->tried = (struct pl_etried){.failures = a->lease.failures, .losses = a->lease.losses, .state = state};
+    if (j && a->lease.n_rows)
+        g->tried.rows = pl_ranges_text(a->lease.rows, a->lease.n_rows);
+    if (a->lease.message)
+        g->tried.reason = strdup(a->lease.message);
+    pl_engine_submit(e, PL_TX_UNLOGGED, change_tx, change_done, g);
+}
+
+void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    pl_engine_drop_task(e, a->lease.worker, a->lease.task, a->lease.fence);
+    submit(e, a, (int64_t)a->lease.task, PL_TRIED_WAITING);
+}
+
+void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a)
+{
+    struct pl_ejob *j = pl_engine_job(e, a->lease.job);
+
+    if (j)
+        j->totals.failed += a->lease.count;
+    submit(e, a, 0, PL_TRIED_FAILED);
+}
+
+/* ---- after a restart ---- */
+
+/* The failed attempts of the job count in its totals as they did. */
+static int count_attempts(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    int r = pl_sql_query(c, err, &rows, "SELECT detail, oom FROM attempt WHERE job = ? AND state = 'failed'", "i", j->row);
+
+    while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
+        _cleanup_(json_decrefp) json_t *row = pl_col_json(&rows, 0);
+
+        if (!row)
+            return pl_err_nomem(err);
+        json_object_set_new(row, "oom", json_boolean(pl_col_int(&rows, 1)));
+        pl_totals_add(&j->totals, row);
+    }
+    return r;
+}
+
+/* A record: its rows are as it says, whatever was said before. The reason is that of its first row. */
+static int take_record(struct pl_ejob *j, const struct pl_rows *record, uint32_t *first_failed, char **reason, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list = pl_col_json(record, 0);
+    _cleanup_free_ struct pl_sched_range *ranges = NULL;
+    struct pl_erow_tried now = {.failures = (uint32_t)pl_col_int(record, 1), .losses = (uint32_t)pl_col_int(record, 2)};
+    size_t n = 0;
+    int r = list ? pl_ranges_parse(list, &ranges, &n, err) : pl_err_nomem(err);
+
+    if (r < 0)
+        return r;
+    for (unsigned s = 0; s < PL_ARRAY_SIZE(states); s++)
+        if (pl_streq(pl_col_text(record, 3), states[s]))
+            now.state = s;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t row = ranges[i].lo; row < ranges[i].hi && row < j->n_rows; row++)
+            j->tried[row] = now;
+    if (now.state != PL_TRIED_FAILED || n == 0 || ranges[0].lo >= *first_failed)
+        return 0;
+    *first_failed = ranges[0].lo;
+    free(*reason);
+    *reason = strdup(pl_col_text(record, 4));
+    return *reason ? 0 : pl_err_nomem(err);
+}
+
+static int load(struct pl_ejob *j, struct pl_conn *c, uint32_t *first_failed, char **reason, struct pl_err *err)
+{
+    _cleanup_(pl_rows_finish) struct pl_rows records = {0};
+    int r = pl_sql_query(c, err, &records, "SELECT rows, failures, losses, state, reason FROM tried WHERE job = ? ORDER BY id",
+                         "i", j->row);
+
+    while (r >= 0 && (r = pl_sql_next(c, &records, err)) > 0) {
+        if (!j->tried)
+            j->tried = calloc((size_t)j->n_rows + 1, sizeof *j->tried);
+        r = j->tried ? take_record(j, &records, first_failed, reason, err) : pl_err_nomem(err);
+    }
+    return r;
+}
+
+/* Rows that ended without a result are settled; how many of them failed, and the first. */
+static int settle(struct pl_ejob *j, uint32_t first_failed, const char *reason, struct pl_arena *arena, struct pl_sched_event *ev,
+                  struct pl_err *err)
+{
+    for (uint32_t i = 0; i < j->n_rows; i++) {
+        if (j->settled[i] || j->tried[i].state == PL_TRIED_WAITING)
+            continue;
+        j->settled[i] = 1;
+        j->totals.recovered += j->tried[i].state == PL_TRIED_RECOVERED;
+        ev->job.failed += j->tried[i].state == PL_TRIED_FAILED;
+    }
+    j->totals.failed += ev->job.failed;
+    if (ev->job.failed > 0 && first_failed < j->n_rows) {
+        char *label = pl_arena_alloc(arena, 256), *message = pl_arena_strdup(arena, reason);
+
+        if (!label || !message)
+            return pl_err_nomem(err);
+        ev->job.first_failed = (struct pl_sched_row){.index = first_failed,
+                                                     .failed = true,
+                                                     .label = pl_plan_datum_text(j->plan, j->rows[first_failed], label, 256),
+                                                     .message = message};
+    }
+    return 0;
+}
+
+/* Rows that wait, with what they went through, as ranges. */
+static int waiting(const struct pl_ejob *j, struct pl_arena *arena, struct pl_sched_event *ev, struct pl_err *err)
+{
+    struct pl_sched_tried *list = NULL;
+    size_t n = 0;
+
+    for (int fill = 0; fill <= 1; fill++) {
+        n = 0;
+        for (uint32_t i = 0; i < j->n_rows; i++) {
+            const struct pl_erow_tried *t = &j->tried[i];
+            bool goes_on = i > 0 && !j->settled[i - 1] && t[0].failures == t[-1].failures && t[0].losses == t[-1].losses;
+
+            if (j->settled[i] || t->failures + t->losses == 0)
+                continue;
+            if (fill && goes_on)
+                list[n - 1].rows.hi++;
+            else if (fill)
+                list[n] = (struct pl_sched_tried){{i, i + 1}, t->failures, t->losses};
+            n += !goes_on;
+        }
+        if (!fill && n > 0 && !(list = pl_arena_alloc(arena, n * sizeof *list)))
+            return pl_err_nomem(err);
+    }
+    ev->job.tried = list;
+    ev->job.n_tried = n;
+    return 0;
+}
+
+int pl_job_load_tried(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev, struct pl_err *err)
+{
+    _cleanup_free_ char *reason = NULL;
+    uint32_t first_failed = UINT32_MAX;
+    int r = count_attempts(j, c, err);
+
+    r = r < 0 ? r : load(j, c, &first_failed, &reason, err);
+    if (r < 0 || !j->tried)
+        return r;
+    r = settle(j, first_failed, reason, arena, ev, err);
+    return r < 0 ? r : waiting(j, arena, ev, err);
+}
+
+bool pl_job_row_tried(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses)
+{
+    const struct pl_erow_tried none = {0}, *t = j->tried ? &j->tried[row] : &none;
+
+    return t->failures == failures && t->losses == losses;
+}
+
+static int forget_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM tried WHERE job = ?", "i", *(const int64_t *)arg), 0);
+}
+
+int pl_job_forget_tried(struct pl_ejob *j, struct pl_err *err)
+{
+    return pl_db_run(j->engine->config.db, PL_TX_UNLOGGED, forget_tx, &j->row, err);
+}

@@ -1,0 +1,128 @@
+/* What has no room now and is tried again in a moment: work for the pool, transactions for the database. Neither is done in the place
+ * of who gives it: the loop must not compute, and a full queue is no failure. Bounded by the jobs and requests that it is for. */
+#include "pipelined/engine/engine_internal.h"
+
+#include <pthread.h>
+
+#define PAUSE_MS 100
+
+struct pl_later {
+    struct pl_later *next;
+    struct pl_engine *engine;
+    void (*retry)(struct pl_later *l);
+    pl_pool_fn work; /* for the pool, or … */
+    enum pl_tx_class class;
+    pl_tx_fn tx; /* … for the database */
+    pl_tx_done done;
+    void *arg;
+};
+
+/* ---- the list ---- */
+
+static void arm(void *arg)
+{
+    struct pl_engine *e = arg;
+
+    if (!pl_timer_active(e->later_timer))
+        pl_timer_start(e->later_timer, PAUSE_MS);
+}
+
+static void put_off(struct pl_engine *e, const struct pl_later *what)
+{
+    struct pl_later *l;
+    bool first;
+
+    while (!(l = malloc(sizeof *l)))
+        usleep(1000);
+    *l = *what;
+    l->engine = e;
+    l->next = NULL;
+    pthread_mutex_lock(&e->later_mutex);
+    first = !e->later;
+    *(first ? &e->later : &e->later_last->next) = l;
+    e->later_last = l;
+    pthread_mutex_unlock(&e->later_mutex);
+    if (first)
+        pl_engine_post(e, "engine.later", arm, e);
+}
+
+static void retry_all(void *arg)
+{
+    struct pl_engine *e = arg;
+    struct pl_later *list, *next;
+
+    pthread_mutex_lock(&e->later_mutex);
+    list = TAKE_PTR(e->later);
+    pthread_mutex_unlock(&e->later_mutex);
+    for (; list; list = next) { /* those that still have no room are put off in their order */
+        next = list->next;
+        list->retry(list);
+        free(list);
+    }
+}
+
+/* ---- the pool ---- */
+
+static void retry_work(struct pl_later *l)
+{
+    pl_engine_pool(l->engine, l->work, l->arg);
+}
+
+static void retry_slow_work(struct pl_later *l)
+{
+    pl_engine_pool_slow(l->engine, l->work, l->arg);
+}
+
+void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg)
+{
+    if (e->failed)
+        fn(arg);
+    else if (pl_pool_submit_slow(e->config.pool, fn, arg, NULL) < 0)
+        put_off(e, &(struct pl_later){.retry = retry_slow_work, .work = fn, .arg = arg});
+}
+
+void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
+{
+    if (e->failed)
+        fn(arg);
+    else if (pl_pool_submit(e->config.pool, fn, arg, NULL) < 0)
+        put_off(e, &(struct pl_later){.retry = retry_work, .work = fn, .arg = arg});
+}
+
+/* ---- the database ---- */
+
+static void retry_tx(struct pl_later *l)
+{
+    pl_engine_submit(l->engine, l->class, l->tx, l->done, l->arg);
+}
+
+void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg)
+{
+    struct pl_err err = {0};
+    int r = e->failed ? pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping")
+                      : pl_db_submit(e->config.db, class, fn, done, arg, &err);
+
+    if (r == PL_EBUSY || r == PL_ENOMEM)
+        put_off(e, &(struct pl_later){.retry = retry_tx, .class = class, .tx = fn, .done = done, .arg = arg});
+    else if (r < 0)
+        done(arg, r, &err);
+}
+
+/* ---- life ---- */
+
+int pl_engine_later_init(struct pl_engine *e, struct pl_err *err)
+{
+    pthread_mutex_init(&e->later_mutex, NULL);
+    return pl_timer_create(e->config.loop, "engine.later", retry_all, e, &e->later_timer, err);
+}
+
+void pl_engine_later_flush(struct pl_engine *e)
+{
+    retry_all(e);
+}
+
+void pl_engine_later_finish(struct pl_engine *e)
+{
+    pthread_mutex_destroy(&e->later_mutex);
+    pl_timer_destroy(e->later_timer);
+}

@@ -1,0 +1,447 @@
+#include "pipelined/exec/kubernetes/cluster_state.h"
+
+#include "pipelined/exec/kubernetes/gpu_usage.h"
+#include "pipelined/exec/kubernetes/namespace_limits.h"
+#include "pipelined/exec/kubernetes/node_history.h"
+#include "pipelined/kube/client/kube_object.h"
+#include "pipelined/kube/pod/cluster_facts.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+#include "storage/system/log_line.h"
+
+#include <stdio.h>
+
+#define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions addresses}"
+#define NODES_PAGE 250 /* asked for at once */
+#define POD_KEEP                                                                                                                 \
+    "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} " PL_CLUSTER_HOLDS_KEEP       \
+    "} status{phase}"
+
+struct pl_cluster {
+    struct pl_loop *loop;
+    struct pl_kube_client *client;
+    char *space, *store;
+    void (*changed)(void *self);
+    void (*room)(void *self);
+    void *self;
+    struct pl_kube_access access;
+    struct pl_pod_cluster facts;
+    bool stale;              /* of nodes they say what was */
+    json_t *runtime_classes; /* list of names, which facts points into */
+    const char **class_names;
+    char dra[PL_FACTS_DRA_BYTES];
+    struct pl_offer *offer;
+    char *seen_path;
+    struct pl_seen_nodes *seen; /* NULL: nothing is kept */
+    struct pl_timer *seen_timer;
+    json_t *listed; /* names of the nodes that were asked for; NULL once they are followed */
+    struct pl_gpu_report *gpus;
+    struct pl_gpu_use *use;
+    struct pl_kube_feed *nodes, *pods;
+    struct pl_limits *limits;
+    struct pl_timer *timer;
+};
+
+/* ---- what is asked once ---- */
+
+/* NULL: not to be had; said in the log unless it is not there at all. */
+static json_t *ask(struct pl_cluster *c, const char *path)
+{
+    struct pl_err err = {0};
+    json_t *got = NULL;
+    int r = pl_kube_client_get(c->client, path, &got, &err);
+
+    if (r < 0 && r != PL_ENOTFOUND)
+        pl_log_warn("cluster", "%s: %s", path, err.msg);
+    return r < 0 ? NULL : got;
+}
+
+static void ask_level(struct pl_cluster *c)
+{
+    _cleanup_(json_decrefp) json_t *space = NULL;
+    char path[300];
+
+    snprintf(path, sizeof path, "/api/v1/namespaces/%s", c->space);
+    space = ask(c, path);
+    c->facts.level = pl_facts_level(space);
+}
+
+static void ask_groups(struct pl_cluster *c)
+{
+    _cleanup_(json_decrefp) json_t *groups = ask(c, "/apis");
+
+    pl_facts_groups(groups, &c->facts, c->dra);
+}
+
+static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
+{
+    _cleanup_(json_decrefp) json_t *list =
+        c->access.on[PL_KUBE_MAY_RUNTIME_CLASSES] ? ask(c, "/apis/node.k8s.io/v1/runtimeclasses") : NULL;
+    const json_t *items = json_object_get(list, "items"), *item;
+    size_t i, n = json_array_size(items);
+
+    if (!list)
+        return 0;
+    c->runtime_classes = json_array();
+    c->class_names = calloc(n + 1, sizeof *c->class_names);
+    if (!c->runtime_classes || !c->class_names)
+        return pl_err_nomem(err);
+    json_array_foreach((json_t *)(uintptr_t)items, i, item)
+    {
+        if (json_array_append_new(c->runtime_classes, json_string(pl_json_str(json_object_get(item, "metadata"), "name"))) < 0)
+            return pl_err_nomem(err);
+        c->class_names[i] = json_string_value(json_array_get(c->runtime_classes, i));
+    }
+    c->facts.runtime_classes = c->class_names;
+    c->facts.n_runtime_classes = n;
+    c->facts.runtime_classes_known = true;
+    return 0;
+}
+
+/* One page of nodes; `more` is where the next begins, "" after the last. */
+static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ char *path = NULL;
+    _cleanup_(json_decrefp) json_t *list = NULL;
+    const json_t *node;
+    const char *next;
+    size_t i;
+
+    if (asprintf(&path, "/api/v1/nodes?limit=%d%s%s", NODES_PAGE, *more ? "&continue=" : "", more) < 0) {
+        path = NULL;
+        return pl_err_nomem(err);
+    }
+    list = ask(c, path);
+    json_array_foreach(json_object_get(list, "items"), i, node)
+    {
+        int r = pl_offer_node(c->offer, node, pl_clock_wall_us() / 1000, err);
+
+        if (r < 0)
+            return r;
+        if (json_object_set_new(c->listed, pl_json_str(json_object_get(node, "metadata"), "name"), json_true()) < 0)
+            return pl_err_nomem(err);
+    }
+    next = pl_json_str(json_object_get(list, "metadata"), "continue");
+    if (strlen(next) >= n)
+        next = ""; /* what follows it is seen by the watch */
+    snprintf(more, n, "%s", next);
+    return 0;
+}
+
+/* Pods are rendered by what nodes have: so that is known before the first of them. What goes wrong here the watch makes good. Where nodes are not
+ * to be seen nothing is known of earlier ones either: it would be all there is, for a month. */
+static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
+{
+    char more[4096] = "";
+    int r = 0;
+
+    if (!c->access.on[PL_KUBE_MAY_NODES])
+        return 0;
+    c->listed = json_object();
+    if (!c->listed)
+        return pl_err_nomem(err);
+    if (c->seen_path)
+        r = pl_seen_nodes_create(c->seen_path, pl_kube_client_name(c->client), c->offer, pl_clock_wall_us() / 1000, &c->seen,
+                                 err);
+    if (r < 0)
+        return r;
+    do
+        r = take_nodes(c, more, sizeof more, err);
+    while (r == 0 && *more);
+    if (r < 0 && r != PL_ENOMEM) {
+        pl_log_warn("cluster", "nodes: %s", err->msg);
+        r = 0;
+    }
+    return r < 0 ? r : pl_offer_describe(c->offer, &c->facts, err);
+}
+
+static int ask_access(struct pl_cluster *c, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
+    int r = pl_kube_access_ask(c->client, c->space, &c->access, &lines, err);
+    const char *text = r < 0 ? NULL : pl_buf_str(&lines);
+
+    if (r < 0)
+        return r;
+    for (const char *p = text; p && *p;) {
+        size_t n = strcspn(p, "\n");
+
+        pl_log_warn("cluster", "%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+    if (!c->access.on[PL_KUBE_MAY_PODS])
+        return pl_err_set(err, PL_EFORBIDDEN, "%s: pods cannot be made in namespace %s: %.600s", pl_kube_client_name(c->client),
+                          c->space, text ? text : "");
+    return 0;
+}
+
+/* ---- what is followed ---- */
+
+static void tell(void *arg)
+{
+    struct pl_cluster *c = arg;
+
+    c->changed(c->self);
+}
+
+void pl_cluster_tell_soon(struct pl_cluster *c)
+{
+    if (!pl_timer_active(c->timer))
+        pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
+}
+
+/* GPUs that nodes have, and pods hold. */
+static void report_node(struct pl_cluster *c, enum pl_kube_event e, const json_t *node)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_gpu_report_node_gone(c->gpus, pl_json_str(json_object_get(node, "metadata"), "name"));
+    else if (e != PL_KUBE_SYNCED && pl_gpu_report_node(c->gpus, node, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
+}
+
+static void report_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_gpu_report_pod_gone(c->gpus, pl_json_str(json_object_get(pod, "metadata"), "uid"));
+    else if (e != PL_KUBE_SYNCED && pl_gpu_report_pod(c->gpus, pod, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
+}
+
+/* What of nodes is free. */
+static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(pod, "metadata"), "uid"));
+    else if (e != PL_KUBE_SYNCED && pl_offer_pod(c->offer, pod, &err) < 0)
+        pl_log_warn("cluster", "pods: %s", err.msg);
+}
+
+static void on_node(void *self, enum pl_kube_event e, json_t *object)
+{
+    struct pl_cluster *c = self;
+    const int64_t now_ms = pl_clock_wall_us() / 1000;
+    const char *name = pl_json_str(json_object_get(object, "metadata"), "name");
+    struct pl_err err = {0};
+
+    if (e == PL_KUBE_DELETED)
+        pl_offer_node_gone(c->offer, name, now_ms);
+    else if (e != PL_KUBE_SYNCED && pl_offer_node(c->offer, object, now_ms, &err) < 0)
+        pl_log_warn("cluster", "node %s: %s", name, err.msg);
+    report_node(c, e, object);
+    c->stale = true;
+    pl_cluster_tell_soon(c);
+}
+
+static void keep_seen(void *arg)
+{
+    struct pl_cluster *c = arg;
+
+    pl_seen_nodes_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    c->stale = true; /* what has not been seen for long is offered no more */
+    pl_timer_start(c->seen_timer, PL_SEEN_NODES_EVERY_MS);
+}
+
+void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
+{
+    report_pod(c, e, pod);
+    if (c->pods)
+        count_pod(c, e, pod);
+}
+
+static void on_use(void *self, const char *node, const struct pl_dcgm_gpu *gpus, size_t n)
+{
+    struct pl_cluster *c = self;
+    struct pl_err err = {0};
+
+    if (pl_gpu_report_use(c->gpus, node, gpus, n, &err) < 0)
+        pl_log_warn("cluster", "%s", err.msg);
+}
+
+static void on_pod(void *self, enum pl_kube_event e, json_t *object)
+{
+    struct pl_cluster *c = self;
+
+    report_pod(c, e, object);
+    pl_gpu_use_pod(c->use, e, object);
+    count_pod(c, e, object);
+}
+
+int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
+{
+    struct pl_kube_feed_config nodes = {
+        .loop = c->loop, .client = c->client, .path = "/api/v1/nodes", .keep = NODE_KEEP, .event = on_node, .self = c};
+    char others[120];
+    struct pl_kube_feed_config pods = {.loop = c->loop,
+                                       .client = c->client,
+                                       .path = "/api/v1/pods",
+                                       .labels = others,
+                                       .keep = POD_KEEP,
+                                       .event = on_pod,
+                                       .self = c};
+    int r = pl_limits_follow(c->limits, err);
+
+    snprintf(others, sizeof others, PL_POD_LABEL "store!=%s", c->store);
+    if (r == 0 && c->seen)
+        keep_seen(c);
+    if (r == 0 && c->access.on[PL_KUBE_MAY_NODES]) {
+        nodes.known = TAKE_PTR(c->listed);
+        r = pl_kube_feed_create(&nodes, &c->nodes, err);
+    }
+    if (r < 0)
+        return r;
+    if (c->access.on[PL_KUBE_MAY_ALL_PODS])
+        return pl_kube_feed_create(&pods, &c->pods, err);
+    pl_offer_without_pods(c->offer);
+    return 0;
+}
+
+static void take_limits(struct pl_cluster *c)
+{
+    c->facts.demands_cpu_limit = pl_limits_demand(c->limits, "cpu");
+    c->facts.demands_memory_limit = pl_limits_demand(c->limits, "memory");
+}
+
+static void on_limits(void *self)
+{
+    struct pl_cluster *c = self;
+
+    take_limits(c);
+    pl_cluster_tell_soon(c);
+    c->room(c->self);
+}
+
+void pl_cluster_look_at_limits(struct pl_cluster *c)
+{
+    pl_limits_look(c->limits);
+}
+
+static int ask_limits(struct pl_cluster *c, struct pl_err *err)
+{
+    const struct pl_limits_config config = {.loop = c->loop,
+                                            .client = c->client,
+                                            .space = c->space,
+                                            .ask = c->access.on[PL_KUBE_MAY_QUOTAS],
+                                            .follow = c->access.on[PL_KUBE_MAY_ROOM],
+                                            .changed = on_limits,
+                                            .self = c};
+    int r = pl_limits_create(&config, &c->limits, err);
+
+    if (r == 0)
+        take_limits(c);
+    return r;
+}
+
+static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, struct pl_err *err)
+{
+    const struct pl_gpu_use_config use = {.loop = c->loop, .client = c->client, .told = on_use, .self = c};
+    const json_t *shape;
+    size_t i;
+    int r = pl_offer_create(&c->offer, err);
+
+    json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r = pl_offer_shape(c->offer, shape, err);
+    if (r == 0 && config->seen && !(c->seen_path = strdup(config->seen)))
+        r = pl_err_nomem(err);
+    r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
+    r = r < 0 ? r : pl_gpu_use_create(&use, &c->use, err);
+    r = r < 0 ? r : pl_timer_create(c->loop, "cluster.seen", keep_seen, c, &c->seen_timer, err);
+    return r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
+}
+
+int pl_cluster_ask(struct pl_cluster *c, struct pl_err *err)
+{
+    int r = ask_access(c, err);
+
+    if (r < 0)
+        return r;
+    ask_level(c);
+    ask_groups(c);
+    r = ask_limits(c, err);
+    r = r < 0 ? r : ask_runtime_classes(c, err);
+    return r < 0 ? r : ask_nodes(c, err);
+}
+
+int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster **ret, struct pl_err *err)
+{
+    struct pl_cluster *c = calloc(1, sizeof *c);
+    int r;
+
+    if (!c)
+        return pl_err_nomem(err);
+    *c = (struct pl_cluster){
+        .loop = config->loop, .client = config->client, .changed = config->changed, .room = config->room, .self = config->self};
+    c->space = strdup(config->space);
+    c->store = strdup(config->store);
+    r = c->space && c->store ? fill(c, config, err) : pl_err_nomem(err);
+    if (r < 0) {
+        pl_cluster_destroy(c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
+{
+    if (!c)
+        return NULL;
+    c->nodes = pl_kube_feed_destroy(c->nodes);
+    c->pods = pl_kube_feed_destroy(c->pods);
+    c->limits = pl_limits_destroy(c->limits);
+    pl_timer_destroy(c->timer);
+    pl_timer_destroy(c->seen_timer);
+    pl_seen_nodes_destroy(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    free(c->seen_path);
+    pl_gpu_use_destroy(c->use);
+    pl_gpu_report_destroy(c->gpus);
+    pl_offer_destroy(c->offer);
+    json_decref(c->listed);
+    json_decref(c->runtime_classes);
+    free(c->class_names);
+    free(c->space);
+    free(c->store);
+    free(c);
+    return NULL;
+}
+
+/* What nodes have may have changed many times since somebody wanted to know. */
+const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
+{
+    struct pl_err err = {0};
+
+    if (c->stale && pl_offer_describe(c->offer, &c->facts, &err) < 0)
+        pl_log_error("cluster", "%s", err.msg);
+    c->stale = false;
+    return &c->facts;
+}
+
+const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c)
+{
+    return c->offer;
+}
+
+json_t *pl_cluster_gpus(const struct pl_cluster *c)
+{
+    const bool nodes = c->access.on[PL_KUBE_MAY_NODES], pods = c->access.on[PL_KUBE_MAY_ALL_PODS];
+    const char *problem = !nodes  ? "nodes are not seen: the daemon's account may not list and watch them"
+                          : !pods ? "pods of other namespaces are not seen: the daemon's account may not list and watch pods"
+                                  : pl_gpu_use_problem(c->use);
+
+    return json_pack("{s:s, s:s, s:[], s:o, s:s}", "node", pl_kube_client_name(c->client), "driver", "", "gpus", "nodes",
+                     pl_gpu_report_json(c->gpus), "not_measured", problem);
+}
+
+bool pl_cluster_gpu_told(struct pl_cluster *c, const char *pod, struct pl_gpu_told *ret)
+{
+    return pl_gpu_report_take(c->gpus, c->space, pod, ret);
+}
+
+bool pl_cluster_may(const struct pl_cluster *c, enum pl_kube_feature feature)
+{
+    return c->access.on[feature];
+}

@@ -1,0 +1,56 @@
+/* Pods that a queue of Kueue holds back: why, is in the Workload that Kueue made for them. It is asked for now and then, where that may be read;
+ * where it may not, the pod's gate is all that is told. */
+#include "pipelined/exec/kubernetes/worker_pod.h"
+
+#include "pipelined/kube/pod_state/kueue_workload.h"
+#include "storage/base/clock.h"
+
+#define AGAIN_MS  15000  /* of one pod */
+#define DENIED_MS 600000 /* until it is asked again whether it may be read */
+
+_Static_assert(PL_WORKLOAD_PATH_MAX <= PL_POD_TURN_PATH_MAX, "paths of Workloads fit");
+
+static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call)
+{
+    char words[PL_POD_QUEUE_SAYS_BYTES];
+    json_t *list;
+
+    if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE) /* GONE: no Kueue */
+        k->queue_ms = pl_clock_mono_ms() + DENIED_MS;
+    if (!p || call->err.code < 0)
+        return;
+    list = json_loadb((const char *)call->reply.data, call->reply.len, JSON_ALLOW_NUL, NULL);
+    pl_workload_words(list, words, sizeof words);
+    json_decref(list);
+    free(p->queue_says);
+    p->queue_says = *words ? strdup(words) : NULL;
+    pl_kpod_look(p);
+}
+
+static bool begin(struct kpod *p)
+{
+    const int64_t now_ms = pl_clock_mono_ms();
+
+    if (p->up || now_ms < p->kube->queue_ms)
+        return false;
+    p->queue_ms = now_ms + AGAIN_MS;
+    return true;
+}
+
+static void path(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX])
+{
+    pl_workload_path(p->kube->space, p->uid, ret);
+}
+
+const struct kturns_kind pl_kturns_queued = {begin, path, take};
+
+void pl_kpod_look_queue(struct kpod *p)
+{
+    const int64_t now_ms = pl_clock_mono_ms();
+    struct kube *k = p->kube;
+
+    if (p->queue_ms == 0)
+        p->queue_ms = now_ms + PL_POD_QUEUED_MS;
+    if (now_ms >= p->queue_ms && now_ms >= k->queue_ms && p->id)
+        pl_kturns_wait(&k->queued, p);
+}

@@ -1,0 +1,126 @@
+/* Would the cluster take a stage's pods? Rendered on the loop, asked as a dry run off it: each body once, for PL_ADMISSION_FRESH_MS. */
+#include "pipelined/exec/kubernetes/worker_pod.h"
+
+#include "storage/base/clock.h"
+#include "storage/base/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What admission looks at: all but whose pod it is. */
+static uint64_t number_of(const json_t *pod)
+{
+    static const char *const names[] = {PL_POD_LABEL "project", PL_POD_LABEL "stage"};
+    _cleanup_(json_decrefp) json_t *what = json_deep_copy(pod);
+    _cleanup_free_ char *text = NULL;
+    json_t *metadata = json_object_get(what, "metadata");
+
+    json_object_del(metadata, "name");
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++)
+        json_object_del(json_object_get(metadata, "labels"), names[i]);
+    text = json_dumps(what, JSON_COMPACT | JSON_SORT_KEYS);
+    return text ? pl_xxh64(text, strlen(text), 2) : 0;
+}
+
+int pl_admission_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                       struct pl_err *err)
+{
+    const struct pl_worker_spec spec = {.project = project,
+                                        .stage = def->name,
+                                        .def = def,
+                                        .gpu = gpu,
+                                        .network_off = pl_kube_network_off(k, project),
+                                        .token = ""};
+    struct pl_offer_request request;
+    struct pl_pod pod = {0};
+    int r;
+
+    *ret = (struct pl_executor_check){0};
+    if (!k->cluster) {
+        snprintf(ret->not_checked, sizeof ret->not_checked, "%s", k->away);
+        return 0;
+    }
+    r = pl_kube_render(k, &spec, NULL, &pod, err);
+    if (r == PL_EUNAVAILABLE) { /* until the cluster has it */
+        snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    pl_offer_request(pod.pod, &request);
+    request.elsewhere = pod.elsewhere;
+    if (!pl_kube_queue_of(pod.pod)) /* else that is for its queue to say */
+        (void)pl_offer_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
+    snprintf(ret->name, sizeof ret->name, "%s", pod.name);
+    ret->number = number_of(pod.pod);
+    ret->body = json_dumps(pod.pod, JSON_COMPACT);
+    pl_pod_finish(&pod);
+    return ret->body ? 0 : pl_err_nomem(err);
+}
+
+static bool is_known(struct kube *k, uint64_t number)
+{
+    bool known;
+
+    pthread_mutex_lock(&k->admitted_lock);
+    if (pl_clock_mono_ms() - k->admitted_ms > PL_ADMISSION_FRESH_MS || k->admitted.len >= PL_ADMISSION_MAX) {
+        pl_map_finish(&k->admitted, NULL);
+        k->admitted_ms = pl_clock_mono_ms();
+    }
+    known = number && pl_map_get(&k->admitted, &number, sizeof number);
+    pthread_mutex_unlock(&k->admitted_lock);
+    return known;
+}
+
+static void know(struct kube *k, uint64_t number)
+{
+    pthread_mutex_lock(&k->admitted_lock);
+    if (number)
+        (void)!pl_map_put(&k->admitted, &number, sizeof number, k, NULL, NULL); /* without memory it is asked again */
+    pthread_mutex_unlock(&k->admitted_lock);
+}
+
+/* A webhook that was registered before it had to say what a dry run does to it: 400, whatever is asked. */
+static bool refuses_dry_runs(const struct pl_kube_status *s)
+{
+    return strstr(s->message, "does not support dry run") != NULL;
+}
+
+static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
+{
+    struct pl_kube_create op = {.collection = k->pods_path,
+                                .name = check->name,
+                                .hash = "",
+                                .body = check->body,
+                                .body_len = strlen(check->body),
+                                .dry_run = true,
+                                .deadline_ms = PL_ADMISSION_WAIT_MS};
+    int r = 0;
+
+    if (pl_kube_create_run(k->client, &op) == 0)
+        know(k, check->number);
+    else if ((op.status.code == 400 || op.status.code == 422) && !refuses_dry_runs(&op.status))
+        r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
+    else
+        snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
+    check->away = op.verdict == PL_KUBE_AGAIN; /* tried until the time was over */
+    pl_kube_create_finish(&op);
+    return r;
+}
+
+static void say_away(const struct kube *k, struct pl_executor_check *check)
+{
+    snprintf(check->not_checked, sizeof check->not_checked, "%s was not asked: it did not answer for the stage before",
+             pl_kube_client_name(k->client));
+}
+
+int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
+{
+    const bool known = is_known(k, check->number);
+    int r = known || check->away ? 0 : ask(k, check, err);
+
+    if (check->away && !known && !*check->not_checked)
+        say_away(k, check);
+    free(TAKE_PTR(check->body));
+    return r;
+}

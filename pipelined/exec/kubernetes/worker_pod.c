@@ -1,0 +1,655 @@
+#include "pipelined/exec/kubernetes/worker_pod.h"
+
+#include "pipelined/text/json_text.h"
+#include "storage/base/clock.h"
+#include "storage/base/hash.h"
+#include "storage/system/log_line.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct kpod *pl_kpod_new(struct kube *k, uint64_t id)
+{
+    struct kpod *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    p->kube = k;
+    p->loop = k->loop;
+    p->id = id;
+    p->made_ms = p->waits_ms = pl_clock_mono_ms();
+    if (id && pl_map_put(&k->pods, &id, sizeof id, p, NULL, NULL) < 0) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* It is parked no more. */
+static void unpark(struct kpod *p)
+{
+    if (p->step != KPOD_PARKED)
+        return;
+    TAILQ_REMOVE(&p->kube->parked, p, parked_link);
+    p->step = KPOD_MAKING;
+}
+
+static void leave_maps(struct kpod *p)
+{
+    struct kube *k = p->kube;
+
+    unpark(p);
+    pl_kpod_leave_turns(p);
+    if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
+        pl_map_remove(&k->pods, &p->id, sizeof p->id);
+    if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)
+        pl_map_remove(&k->by_uid, p->uid, strlen(p->uid));
+}
+
+static void making_free(struct kpod *p)
+{
+    struct kpod_making *m = TAKE_PTR(p->making);
+
+    if (!m)
+        return;
+    pl_kube_create_finish(&m->op);
+    free(m->text);
+    free(m->path);
+    free(m);
+}
+
+static void removal_free(struct kpod *p)
+{
+    struct kpod_removal *m = TAKE_PTR(p->removal);
+
+    if (m)
+        pl_kube_delete_finish(&m->op);
+    free(m);
+}
+
+static void destroy(struct kpod *p)
+{
+    json_decref(p->object);
+    json_decref(p->events);
+    json_decref(p->body);
+    json_decref(p->claim);
+    free(p->order);
+    free(p->node);
+    free(p->queue_says);
+    making_free(p);
+    removal_free(p);
+    free(p);
+}
+
+/* Is a request of it under way, or its answer on its way here? */
+static bool is_busy(const struct kpod *p)
+{
+    return p->making || p->removal || p->leaving;
+}
+
+void pl_kpod_free(struct kpod *p)
+{
+    leave_maps(p);
+    pl_kshape_take(p, NULL);
+    if (is_busy(p))
+        p->kube = NULL; /* its callback frees it */
+    else
+        destroy(p);
+}
+
+static void know_uid(struct kpod *p, const char *uid)
+{
+    if (p->uid[0] || !*uid)
+        return;
+    snprintf(p->uid, sizeof p->uid, "%s", uid);
+    (void)!pl_map_put(&p->kube->by_uid, p->uid, strlen(p->uid), p, NULL, NULL); /* without memory it gets no events */
+}
+
+static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
+{
+    struct kube *k = p->kube;
+
+    pl_kshape_take(p, NULL);
+    if (p->reported || !p->id)
+        return;
+    p->reported = true;
+    k->events.exited(k->events.self, p->id, &(struct pl_executor_end){.text = text, .hopeless = hopeless, .counts = counts});
+}
+
+/* ---- making ---- */
+
+static void on_made(void *arg);
+
+static void made(struct pl_kube_create *op)
+{
+    struct kpod *p = op->arg;
+
+    pl_loop_post_work(p->loop, &p->work, "kube.made", on_made, p);
+}
+
+/* By what an object that is there already is known as the one that is to be made. */
+static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
+{
+    _cleanup_free_ char *spec = NULL;
+    json_t *annotations = json_object_get(metadata, "annotations");
+
+    if (!annotations && json_object_set_new(metadata, "annotations", json_object()) == 0)
+        annotations = json_object_get(metadata, "annotations");
+    if (p->step == KPOD_MAKING_CLAIM) { /* one for all pods that ask for the same */
+        spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
+        json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
+    } else {
+        json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
+        if (p->shape && p->shape->needs) /* for the daemon's next life */
+            json_object_set_new(annotations, PL_POD_NEEDS, json_sprintf("%016" PRIx64, p->shape->needs));
+    }
+}
+
+static int send(struct kpod *p, char *path, const json_t *object)
+{
+    json_t *metadata = json_object_get(object, "metadata");
+    struct kpod_making *m = calloc(1, sizeof *m);
+
+    if (!m) {
+        free(path);
+        return PL_ENOMEM;
+    }
+    add_hash(p, object, metadata);
+    p->making = m;
+    m->path = path;
+    m->text = json_dumps(object, JSON_COMPACT);
+    snprintf(m->name, sizeof m->name, "%s", pl_json_str(metadata, "name"));
+    snprintf(m->hash, sizeof m->hash, "%s", pl_json_str(json_object_get(metadata, "annotations"), PL_KUBE_HASH));
+    m->op = (struct pl_kube_create){.collection = path,
+                                    .name = m->name,
+                                    .hash = m->hash,
+                                    .body = m->text,
+                                    .body_len = m->text ? strlen(m->text) : 0,
+                                    .tries_ms = PL_POD_TRIES_MS,
+                                    .done = made,
+                                    .arg = p};
+    if (!path || !m->text) {
+        making_free(p);
+        return PL_ENOMEM;
+    }
+    if (p->step == KPOD_MAKING) /* its text is kept: of thousands that wait, the objects are ten times as much */
+        p->body = (json_decref(p->body), NULL);
+    pl_kube_create_start(p->kube->client, &m->op);
+    return 0;
+}
+
+int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    size_t n = strlen(spec->token) + 1;
+    char *at;
+
+    for (size_t i = 0; i < spec->n_avoid; i++)
+        n += strlen(spec->avoid[i]) + 1;
+    p->order = malloc(sizeof *p->order + n);
+    if (!p->order)
+        return pl_err_nomem(err);
+    p->order->spec = *spec;
+    p->order->spec.avoid = p->order->avoid;
+    p->order->spec.token = p->order->texts;
+    at = stpcpy(p->order->texts, spec->token) + 1;
+    for (size_t i = 0; i < spec->n_avoid; i++) {
+        p->order->avoid[i] = at;
+        at = stpcpy(at, spec->avoid[i]) + 1;
+    }
+    p->memory_bytes = spec->def->resources.memory_bytes;
+    return 0;
+}
+
+/* Would it be rendered otherwise by now, perhaps? */
+static bool is_outdated(struct kpod *p)
+{
+    return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
+}
+
+/* The shape of one that is to avoid nodes, or has inputs to make room for, is that of those that have not; where there is no other node it avoids none.
+ * NULL: it is as they are. */
+static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
+{
+    const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
+    struct kshape *s = differs ? pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
+
+    if (s && spec->n_avoid > 0 && !s->queued &&
+        !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
+        spec->n_avoid = 0;
+    return s;
+}
+
+static int render(struct kpod *p, struct pl_err *err)
+{
+    struct kube *k = p->kube;
+    const uint64_t facts = pl_kube_facts_of(k, p->order->spec.project);
+    struct pl_worker_spec spec = p->order->spec;
+    struct kshape *shape = avoiding(k, &spec);
+    struct pl_pod pod = {0};
+    int r = pl_kube_render(k, &spec, shape, &pod, err);
+
+    if (r < 0)
+        return r;
+    pl_kshape_take(p, shape ? shape : pl_kshape_of_pod(k, &spec, &pod));
+    pl_kshape_pending(p, true);
+    json_decref(p->body);
+    json_decref(p->claim);
+    p->body = TAKE_PTR(pod.pod);
+    p->claim = TAKE_PTR(pod.claim_template);
+    p->facts = facts;
+    snprintf(p->name, sizeof p->name, "%s", pod.name);
+    pl_pod_finish(&pod);
+    return 0;
+}
+
+int pl_kpod_make(struct kpod *p, struct pl_err *err)
+{
+    const struct kube *k = p->kube;
+    char *path;
+    int r = p->order && (!p->body || is_outdated(p)) ? render(p, err) : 0;
+
+    if (r < 0)
+        return r;
+    p->step = p->claim ? KPOD_MAKING_CLAIM : KPOD_MAKING;
+    if (!p->claim)
+        path = strdup(k->pods_path);
+    else if (asprintf(&path, "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaimtemplates", pl_cluster_facts(k->cluster)->dra,
+                      k->space) < 0)
+        path = NULL;
+    return send(p, path, p->claim ? p->claim : p->body) < 0 ? pl_err_nomem(err) : 0;
+}
+
+static void failed_to_make(struct kpod *p, const struct pl_err *err, bool hopeless)
+{
+    p->step = KPOD_THERE;
+    report(p, err->msg, hopeless, false);
+    pl_kpod_free(p);
+}
+
+/* The claim is there: now the pod. */
+static void on_claim(struct kpod *p)
+{
+    struct pl_err err = {0};
+
+    p->claim = (json_decref(p->claim), NULL);
+    if (p->stop)
+        (void)pl_err_set(&err, PL_ECANCELED, "it was told to end before its pod was made");
+    else if (pl_kpod_make(p, &err) == 0)
+        return;
+    failed_to_make(p, &err, false);
+}
+
+/* ---- what cannot be made now ---- */
+
+/* Does that refusal pass? */
+static bool passes(enum pl_kube_verdict v)
+{
+    return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
+           v == PL_KUBE_DENIED ||
+           v == PL_KUBE_CONFLICT; /* a name that is taken is EXISTS: this is two who counted a quota at once */
+}
+
+/* The namespace is not there, or goes. */
+static bool is_of_namespace(enum pl_kube_verdict v)
+{
+    return v == PL_KUBE_GONE || v == PL_KUBE_ENDING;
+}
+
+static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)
+{
+    struct kube *k = p->kube;
+    char why[PL_POD_WHY_BYTES];
+
+    p->step = KPOD_PARKED;
+    p->parked_by = verdict;
+    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_PARK_MOST_MS, (int64_t)PL_POD_PARK_MS << PL_MIN(p->parked, 6u));
+    p->parked++;
+    TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
+    if (is_of_namespace(verdict))
+        pl_kube_owner_doubt(k);
+    if (verdict == PL_KUBE_PARK)
+        pl_cluster_look_at_limits(k->cluster); /* what is demanded may be another */
+    snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
+    if (pl_streq(why, p->why))
+        return;
+    snprintf(p->why, sizeof p->why, "%s", why);
+    k->events.waits(k->events.self, p->id, p->why);
+}
+
+/* As it is to be by now; what can be no pod any more ends, without blame. */
+static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
+{
+    struct pl_err err = {0};
+    int r;
+
+    unpark(p);
+    r = pl_kpod_make(p, &err);
+    if (r == PL_ENOMEM)
+        park(p, verdict, &err);
+    else if (r < 0)
+        failed_to_make(p, &err, false);
+}
+
+static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
+{
+    const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
+    struct kpod *p, *next;
+
+    for (p = TAILQ_FIRST(&k->parked); p; p = next) {
+        const bool by_room = p->parked_by == PL_KUBE_PARK;
+
+        next = p == last ? NULL : TAILQ_NEXT(p, parked_link);
+        if (p->leaving || (k->owner_doubt && is_of_namespace(p->parked_by)) ||
+            (p->retry_ms > now_ms && !(by_room ? room : others)))
+            continue;
+        make_again(p, p->parked_by);
+        room = room && !by_room; /* one: when there was room for it, the next one is tried */
+    }
+}
+
+void pl_kpods_look_parked(struct kube *k)
+{
+    make_all_again(k, pl_clock_mono_ms(), false, false);
+}
+
+void pl_kpods_try_room(struct kube *k)
+{
+    make_all_again(k, INT64_MIN, true, false);
+}
+
+void pl_kpods_try_all(struct kube *k)
+{
+    make_all_again(k, INT64_MIN, false, true);
+}
+
+/* What held it up holds up others no more. */
+static void tell_parked(struct kpod *p)
+{
+    if (p->parked == 0)
+        return;
+    p->parked = 0;
+    if (p->parked_by == PL_KUBE_PARK)
+        pl_kpods_try_room(p->kube);
+    else
+        pl_kpods_try_all(p->kube);
+}
+
+static void on_left(void *arg)
+{
+    struct kpod *p = arg;
+
+    p->leaving = false;
+    if (!p->kube) {
+        destroy(p);
+        return;
+    }
+    report(p, "it was told to end before its pod was made", false, false);
+    if (!p->uid[0]) {
+        pl_kpod_free(p);
+        return;
+    }
+    unpark(p); /* it was made all the same, and seen meanwhile */
+    p->step = KPOD_GOING;
+    pl_kpod_delete(p, p->kill);
+}
+
+/* ---- its making ends ---- */
+
+/* What it was rendered by changed while it was being made: would it be made now? Its project may have lost a secret that it has. */
+static bool may_stay(struct kpod *p, struct pl_err *err)
+{
+    struct pl_pod pod = {0};
+    int r = is_outdated(p) ? pl_kube_render(p->kube, &p->order->spec, NULL, &pod, err) : 0;
+
+    pl_pod_finish(&pod);
+    return r == 0 || r == PL_ENOMEM;
+}
+
+static void is_there(struct kpod *p)
+{
+    struct pl_err err = {0};
+    const bool stays = may_stay(p, &err);
+
+    p->step = stays ? KPOD_THERE : KPOD_GOING;
+    p->made_ms = pl_clock_mono_ms();
+    p->body = (json_decref(p->body), NULL);
+    free(TAKE_PTR(p->order));
+    tell_parked(p);
+    if (!stays) {
+        p->kill = true;
+        report(p, err.msg, false, false);
+    }
+    pl_kpod_look(p);
+}
+
+static void on_made(void *arg)
+{
+    struct kpod *p = arg;
+    struct pl_err err = p->making->op.err;
+    const enum pl_kube_verdict verdict = p->making->op.verdict;
+
+    if (p->kube && err.code == 0 && p->step == KPOD_MAKING)
+        know_uid(p, p->making->op.uid);
+    making_free(p);
+    if (!p->kube)
+        destroy(p);
+    else if (p->step == KPOD_MAKING && (err.code == 0 || p->seen)) /* seen: its answer was lost, or no answer of the server's */
+        is_there(p);
+    else if (err.code == 0)
+        on_claim(p);
+    else if (passes(verdict) && !p->stop)
+        park(p, verdict, &err);
+    else if (verdict == PL_KUBE_REFUSED && !p->stop && is_outdated(p))
+        make_again(p, verdict); /* what was refused is no longer what is asked for */
+    else
+        failed_to_make(p, &err, verdict == PL_KUBE_REFUSED);
+}
+
+/* ---- removing ---- */
+
+static void on_deleted(void *arg)
+{
+    struct kpod *p = arg;
+    const struct pl_err err = p->removal->op.err;
+    const bool was_gone = p->removal->op.was_gone;
+
+    removal_free(p);
+    if (!p->kube) {
+        destroy(p);
+    } else if (err.code < 0) {
+        pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
+        p->asked = KPOD_ASKED_NOTHING; /* again at the next look */
+    } else if (was_gone) {
+        pl_kpod_gone(p, "its pod was gone already");
+    } else if (p->kill) {
+        pl_kpod_delete(p, true); /* it may have been asked mildly */
+    }
+}
+
+static void deleted(struct pl_kube_delete *op)
+{
+    struct kpod *p = op->arg;
+
+    pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
+}
+
+void pl_kpod_delete(struct kpod *p, bool kill)
+{
+    struct kpod_removal *m;
+
+    p->stop = true;
+    p->kill = p->kill || kill;
+    if (p->step == KPOD_PARKED && !p->leaving) {
+        p->leaving = true; /* not within the caller's call */
+        pl_loop_post_work(p->loop, &p->work, "kube.left", on_left, p);
+    }
+    if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
+        return; /* later, or already */
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return; /* at the next look */
+    snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
+    m->op = (struct pl_kube_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
+    p->removal = m;
+    p->asked = p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END;
+    pl_kube_delete_start(p->kube->client, &m->op);
+}
+
+void pl_kpod_gone(struct kpod *p, const char *text)
+{
+    pl_kpod_note_gone(p);
+    report(p, text, false, false);
+    pl_kpod_free(p);
+}
+
+/* ---- what is seen of it ---- */
+
+/* Some nodes say that a container runs before they say what of. */
+static void tell_image(struct kpod *p, const struct pl_pod_state *st)
+{
+    if (!st->image || p->image_told || !p->id || !p->kube->events.image)
+        return;
+    p->image_told = true;
+    p->kube->events.image(p->kube->events.self, p->id, st->image);
+}
+
+static void end(struct kpod *p, const struct pl_pod_state *st)
+{
+    const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
+
+    tell_image(p, st);
+    if (st->deleted && !p->stop) /* somebody else did that: with whom it belonged to, perhaps */
+        pl_kube_owner_doubt(p->kube);
+    report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
+    p->step = KPOD_GOING;
+    pl_kpod_delete(p, false);
+}
+
+static void tell_place(struct kpod *p, const struct pl_pod_state *st)
+{
+    struct kube *k = p->kube;
+    const bool up = st->verdict == PL_POD_RUNS, news = (st->bound && !p->bound) || (up && !p->up);
+
+    if (st->bound && !p->bound && p->shape && (!p->adopted || p->waited))
+        pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
+    p->bound = p->bound || st->bound;
+    if (up)
+        tell_image(p, st);
+    if (up && !p->up)
+        pl_kpod_is_up(p, st->node ? st->node : "?");
+    if (st->bound)
+        pl_kshape_pending(p, false);
+    if (news)
+        k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
+}
+
+/* Of one of an earlier life that has no node; once. One that was made by a daemon that did not write it down stays. */
+static void tell_needs(struct kpod *p)
+{
+    struct kube *k = p->kube;
+    const json_t *annotations;
+    uint64_t needs;
+
+    if (!p->adopted || p->bound || p->waited)
+        return;
+    p->waited = true;
+    pl_kshape_pending(p, true);
+    annotations = json_object_get(json_object_get(p->object, "metadata"), "annotations");
+    needs = strtoull(pl_json_str(annotations, PL_POD_NEEDS), NULL, 16);
+    if (needs && k->events.needs)
+        k->events.needs(k->events.self, p->id, needs);
+}
+
+static void tell_why(struct kpod *p, const struct pl_pod_state *st)
+{
+    struct kube *k = p->kube;
+
+    if (st->no_growth && p->shape) {
+        pl_ramp_refused(&p->shape->ramp);
+        pl_kshape_look(k, p->shape);
+    }
+    if (st->verdict != PL_POD_WAITS || pl_streq(st->why, p->why))
+        return;
+    snprintf(p->why, sizeof p->why, "%s", st->why);
+    k->events.waits(k->events.self, p->id, p->why);
+}
+
+/* For one thing: another reason begins to count anew. */
+static void note_reason(struct kpod *p)
+{
+    const json_t *status = json_object_get(p->object, "status"), *main = NULL, *one;
+    const char *reason;
+    size_t i;
+
+    json_array_foreach(json_object_get(status, "containerStatuses"), i,
+                       one) if (pl_streq(json_string_value(json_object_get(one, "name")), "main")) main = one;
+    reason = json_string_value(json_object_get(json_object_get(json_object_get(main, "state"), "waiting"), "reason"));
+    if (!reason || pl_streq(reason, "ContainerCreating") || pl_streq(reason, "PodInitializing"))
+        p->waits_ms = pl_clock_mono_ms();
+}
+
+void pl_kpod_look(struct kpod *p)
+{
+    struct pl_pod_asked asked;
+    struct pl_pod_state st;
+
+    if (p->step == KPOD_GOING || p->stop)
+        pl_kpod_delete(p, p->kill);
+    if (p->step != KPOD_THERE)
+        return;
+    if (!p->object) {
+        if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
+            pl_kpod_delete(p, true); /* answers that it is gone, or lets it be seen going */
+        return;
+    }
+    note_reason(p);
+    asked = (struct pl_pod_asked){.memory_bytes = p->memory_bytes,
+                                  .waited_ms = pl_clock_mono_ms() - p->waits_ms,
+                                  .queue_says = p->queue_says};
+    pl_pod_state(p->object, p->events, &asked, &st);
+    if (st.verdict > PL_POD_RUNS) {
+        end(p, &st);
+        return;
+    }
+    tell_place(p, &st);
+    tell_needs(p);
+    tell_why(p, &st);
+    if (st.queued)
+        pl_kpod_look_queue(p);
+    if (p->up) { /* what comes next is another object, or an event that changes nothing */
+        p->object = (json_decref(p->object), NULL);
+        p->events = (json_decref(p->events), NULL);
+    }
+}
+
+void pl_kpod_seen(struct kpod *p, json_t *object)
+{
+    const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
+
+    if (p->uid[0] && !pl_streq(p->uid, uid))
+        return; /* another one of that name */
+    know_uid(p, uid ? uid : "");
+    p->seen = true;
+    pl_kpod_note_ended(p, object);
+    json_incref(object);
+    json_decref(p->object);
+    p->object = object;
+    if (p->step == KPOD_PARKED && !p->leaving) {
+        unpark(p);
+        is_there(p);
+        return;
+    }
+    pl_kpod_look(p);
+}
+
+void pl_kpod_event(struct kpod *p, json_t *event)
+{
+    if (p->up)
+        return;
+    if (!p->events)
+        p->events = json_array();
+    if (json_array_size(p->events) >= PL_POD_EVENTS_MAX)
+        json_array_remove(p->events, 0);
+    json_array_append(p->events, event);
+    pl_kpod_look(p);
+}

@@ -1,0 +1,788 @@
+/* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
+ * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
+ * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left.
+ * Where cgroups are delegated to the daemon, the sandbox of each worker has one, with the limits of its stage; daemon and agents are in none of these. */
+#include "pipelined/exec/local/local.h"
+
+#include "pipelined/exec/local/gpu_slots.h"
+#include "pipelined/exec/local/orphan_sandbox.h"
+#include "pipelined/exec/local/sandbox_probe.h"
+#include "pipelined/exec/local/secret_files.h"
+#include "pipelined/exec/local/worker_limits.h"
+#include "pipelined/exec/local/workers_log.h"
+
+#include "pipelined/policy/policy.h"
+#include "storage/base/map.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+#include "storage/system/thread_pool.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <uv.h>
+
+struct local {
+    struct pl_executor base;
+    struct pl_loop *loop;
+    struct pl_executor_events events;
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* secrets: DIR/secrets */
+    struct pl_gpu_slots *gpus;
+    struct pl_worker_limits *limits;
+    struct pl_map workers; /* id → struct worker */
+    char host[128];
+    struct pl_timer *grace, *log_timer;
+    struct pl_leftovers *left;
+    bool closing;
+    unsigned sweeping;       /* work folders that are being removed */
+    size_t strays;           /* of the workers */
+    void (*done)(void *arg); /* of shutdown, until it was called */
+    void *done_arg;
+};
+
+struct worker {
+    struct local *local;
+    uint64_t id;
+    pid_t pid;
+    struct pl_child *child; /* started by this life, or … */
+    uv_poll_t *watch;       /* … adopted: its pidfd */
+    int pidfd;
+    int held;                 /* reading end of its pipe; −1 = none */
+    uv_poll_t *held_watch;    /* the agent has gone, a process of its command has not */
+    char end[64];             /* how the agent went */
+    bool stray;               /* nobody knows it: it is waited for, and not reported */
+    struct pl_loop_work gone; /* for what must be reported later */
+};
+
+/* Start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 when it is not there. */
+static int64_t process_start(pid_t pid)
+{
+    char path[64], text[1024], *p;
+    int64_t start = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return 0;
+    p = fgets(text, sizeof text, f);
+    fclose(f);
+    p = p ? strrchr(text, ')') : NULL; /* the name may hold anything */
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    if (p)
+        start = strtoll(p, NULL, 10);
+    return start;
+}
+
+static void closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* A worker's cgroup, and what a killed agent left of its work folder, removed off the loop. */
+struct sweep {
+    uv_work_t work;
+    struct local *local;
+    char path[4200], cgroup[PL_CGROUP_PATH];
+};
+
+static void sweep(uv_work_t *work)
+{
+    struct sweep *s = work->data;
+    struct pl_err err = {0};
+
+    if (*s->cgroup && pl_cgroup_remove(s->cgroup, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
+    if (pl_io_remove_tree(s->path, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
+}
+
+/* Nobody is left, and nothing of them. */
+static void all_gone(struct local *l)
+{
+    void (*done)(void *arg) = l->done;
+
+    if (l->workers.len > l->strays || l->sweeping || pl_leftovers_busy(l->left) || !done)
+        return;
+    l->done = NULL;
+    pl_timer_stop(l->grace);
+    done(l->done_arg);
+}
+
+static void swept(uv_work_t *work, int status)
+{
+    struct sweep *s = work->data;
+    struct local *l = s->local;
+
+    (void)status;
+    free(s);
+    l->sweeping--;
+    all_gone(l);
+}
+
+static void held_path(const struct local *l, uint64_t id, char out[4200])
+{
+    snprintf(out, 4200, "%s/work/%" PRIu64 ".held", l->data_dir, id);
+}
+
+static void sweep_work(struct local *l, uint64_t id)
+{
+    struct sweep *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return;
+    s->work.data = s;
+    s->local = l;
+    held_path(l, id, s->path);
+    (void)unlink(s->path);
+    s->path[strlen(s->path) - strlen(".held")] = '\0';
+    if (access(pl_worker_limits_cgroup(l->limits, id, s->cgroup), F_OK) != 0)
+        *s->cgroup = '\0';
+    if ((access(s->path, F_OK) != 0 && !*s->cgroup) || uv_queue_work(pl_loop_uv(l->loop), &s->work, sweep, swept) != 0)
+        free(s);
+    else
+        l->sweeping++;
+}
+
+static void unwatch(uv_poll_t *watch)
+{
+    if (!watch)
+        return;
+    uv_poll_stop(watch);
+    uv_close((uv_handle_t *)watch, closed);
+}
+
+/* Takes it out of the map and frees it. */
+static void drop(struct worker *w)
+{
+    struct local *l = w->local;
+    uint64_t id = w->id;
+
+    l->strays -= w->stray;
+    pl_map_remove(&l->workers, &id, sizeof id);
+    unwatch(w->watch);
+    unwatch(w->held_watch);
+    pl_closep(&w->pidfd);
+    pl_closep(&w->held);
+    free(w);
+}
+
+static void forget(struct worker *w)
+{
+    struct local *l = w->local;
+    uint64_t id = w->id;
+    bool stray = w->stray;
+    char text[sizeof w->end];
+
+    memcpy(text, w->end, sizeof text);
+    drop(w);
+    sweep_work(l, id);
+    if (!stray)
+        l->events.exited(l->events.self, id, &(struct pl_executor_end){.text = text});
+    all_gone(l);
+}
+
+static bool nobody_holds(int fd)
+{
+    char byte;
+
+    return fd < 0 || read(fd, &byte, 1) == 0; /* EAGAIN: somebody does, and never writes */
+}
+
+static void on_held(uv_poll_t *handle, int status, int events)
+{
+    struct worker *w = handle->data;
+
+    (void)events;
+    if (status < 0 || nobody_holds(w->held))
+        forget(w);
+}
+
+/* The next worker whose agent has gone, and whose pipe somebody holds. */
+static int next_left(void *self, size_t *at, uint64_t *ret_id)
+{
+    struct local *l = self;
+    const struct pl_map_slot *slot;
+
+    while ((slot = pl_map_next(&l->workers, at))) {
+        const struct worker *w = slot->value;
+
+        if (!w->held_watch)
+            continue;
+        *ret_id = w->id;
+        return w->held;
+    }
+    return -1;
+}
+
+static void none_looked_for(void *self)
+{
+    all_gone(self);
+}
+
+/* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. In a cgroup nothing escapes. */
+static void agent_gone(struct worker *w, const char *text)
+{
+    char cgroup[PL_CGROUP_PATH];
+
+    if (*pl_worker_limits_cgroup(w->local->limits, w->id, cgroup))
+        pl_cgroup_kill(cgroup);
+    snprintf(w->end, sizeof w->end, "%s", text);
+    w->pid = 0;
+    if (nobody_holds(w->held)) {
+        forget(w);
+        return;
+    }
+    w->held_watch = calloc(1, sizeof *w->held_watch);
+    if (!w->held_watch || uv_poll_init(pl_loop_uv(w->local->loop), w->held_watch, w->held) != 0) {
+        free(TAKE_PTR(w->held_watch));
+        forget(w);
+        return;
+    }
+    w->held_watch->data = w;
+    if (uv_poll_start(w->held_watch, UV_READABLE, on_held) != 0)
+        forget(w);
+    else
+        pl_leftovers_look(w->local->left);
+}
+
+static void on_child_exit(void *arg, int status, int signum)
+{
+    struct worker *w = arg;
+    char text[64];
+
+    if (signum)
+        snprintf(text, sizeof text, "killed by signal %d", signum);
+    else if (status == PL_WORKER_EXIT_SANDBOX)
+        snprintf(text, sizeof text, "its sandbox was killed from outside");
+    else
+        snprintf(text, sizeof text, "exit code %d", status);
+    w->child = NULL;
+    agent_gone(w, text);
+}
+
+/* ---- start ---- */
+
+struct command {
+    const char *argv[32];
+    size_t n;
+    char work[4200], cache[4200], url_file[4200], secrets[4400], cgroup[PL_CGROUP_PATH], gpus[256], token[256], incarnation[40];
+    char *env[64];
+    size_t n_env;
+};
+
+static void add(struct command *c, const char *option, const char *value)
+{
+    c->argv[c->n++] = option;
+    if (value)
+        c->argv[c->n++] = value;
+}
+
+/* The daemon's environment without what is the daemon's alone, and the token. */
+static void make_env(struct command *c)
+{
+    static const char *const kept[] = {"PATH",
+                                       "HOME",
+                                       "LANG",
+                                       "LC_ALL",
+                                       "TZ",
+                                       "TMPDIR",
+                                       "PIPELINED_SANDBOX_RO",
+                                       "PIPELINED_OVERLAP",
+                                       "ASAN_OPTIONS",
+                                       "UBSAN_OPTIONS",
+                                       "LSAN_OPTIONS",
+                                       "TSAN_OPTIONS",
+                                       "LD_LIBRARY_PATH",
+                                       "CUDA_HOME",
+                                       "NVIDIA_DRIVER_CAPABILITIES"};
+
+    extern char **environ;
+    for (char **e = environ; *e && c->n_env < PL_ARRAY_SIZE(c->env) - 2; e++)
+        for (size_t i = 0; i < PL_ARRAY_SIZE(kept); i++)
+            if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && (*e)[strlen(kept[i])] == '=')
+                c->env[c->n_env++] = *e;
+    c->env[c->n_env++] = c->token;
+}
+
+static unsigned local_device(struct pl_executor *x, uint32_t slot)
+{
+    return pl_gpu_slots_device(((struct local *)x)->gpus, slot);
+}
+
+static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
+{
+    size_t used = 0;
+
+    snprintf(c->work, sizeof c->work, "%s/work/%s", l->data_dir, spec->name);
+    snprintf(c->cache, sizeof c->cache, "%s/cache", l->data_dir);
+    snprintf(c->url_file, sizeof c->url_file, "%s/pipelined.url", l->data_dir);
+    snprintf(c->token, sizeof c->token, "PIPELINED_WORKER_TOKEN=%s", spec->token);
+    snprintf(c->incarnation, sizeof c->incarnation, "1");
+    add(c, l->program, NULL);
+    add(c, "--url", url);
+    add(c, "--url-file", c->url_file);
+    add(c, "--worker", spec->name);
+    add(c, "--incarnation", c->incarnation);
+    add(c, "--work", c->work);
+    add(c, "--cache", c->cache);
+    add(c, "--sandbox", l->sandbox);
+    add(c, "--held-fd", "3");
+    if (*l->store_dir)
+        add(c, "--store-dir", l->store_dir);
+    if (*l->ca)
+        add(c, "--ca", l->ca);
+    snprintf(c->secrets, sizeof c->secrets, "%s/%s", l->secrets, spec->project);
+    if (spec->def->n_secrets)
+        add(c, "--secrets", c->secrets);
+    if (*pl_worker_limits_cgroup(l->limits, spec->id, c->cgroup))
+        add(c, "--cgroup", c->cgroup);
+    if (spec->n_gpus) {
+        for (size_t i = 0; i < spec->n_gpus && used < sizeof c->gpus; i++)
+            used += (size_t)snprintf(c->gpus + used, sizeof c->gpus - used, "%s%u", i ? "," : "",
+                                     local_device(&l->base, spec->gpus[i]));
+        add(c, "--gpu-devices", c->gpus);
+    }
+    make_env(c);
+}
+
+/* Now and every minute. */
+static void bound_log(void *arg)
+{
+    struct local *l = arg;
+    struct pl_err err = {0};
+
+    if (pl_workers_log_bound(l->data_dir, &err) < 0)
+        pl_log_warn("exec", "%s", err.msg);
+    pl_timer_start(l->log_timer, PL_WORKERS_LOG_EVERY_MS);
+}
+
+static int read_url(struct local *l, char out[256], struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 256};
+    char path[4200];
+    int r;
+
+    snprintf(path, sizeof path, "%s/pipelined.url", l->data_dir);
+    r = pl_io_read_file(path, &text, err);
+    if (r < 0)
+        return r;
+    snprintf(out, 256, "%.*s", (int)text.len, (const char *)text.data);
+    out[strcspn(out, "\r\n")] = '\0';
+    return 0;
+}
+
+/* The pipe of a new worker: the reading end is kept, the other one is the caller's. */
+static int make_held(struct local *l, struct worker *w, struct pl_err *err)
+{
+    char path[4200];
+    int fd;
+
+    held_path(l, w->id, path);
+    (void)unlink(path);
+    if (mkfifo(path, 0600) < 0 || (w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
+        return pl_err_errno(err, errno, "%s", path);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd < 0 ? pl_err_errno(err, errno, "%s", path) : fd;
+}
+
+static int spawn(struct local *l, struct worker *w, const struct command *c, struct pl_err *err)
+{
+    _cleanup_close_ int log = pl_workers_log_open(l->data_dir), held = make_held(l, w, err);
+    struct pl_child_options o = {
+        .label = "worker.exit", .argv = c->argv, .env = (const char *const *)c->env, .n_fds = 4, .own_session = true};
+
+    if (held < 0)
+        return held;
+    o.fds[0] = -1;
+    o.fds[1] = o.fds[2] = log;
+    o.fds[3] = held;
+    return pl_child_spawn(l->loop, &o, on_child_exit, w, &w->child, err);
+}
+
+static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *err)
+{
+    struct worker *w = calloc(1, sizeof *w);
+
+    if (!w) {
+        pl_err_nomem(err);
+        return NULL;
+    }
+    w->local = l;
+    w->id = id;
+    w->pidfd = w->held = -1;
+    if (pl_map_put(&l->workers, &id, sizeof id, w, NULL, err) < 0) {
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+/* It is taken away by the sandbox. */
+static int check_network(const struct local *l, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
+        return 0;
+    return pl_err_set(err, PL_EUNAVAILABLE,
+                      "%s%s has no network%s, and without a sandbox (--sandbox none) it cannot be taken away: use bubblewrap",
+                      spec->network_off ? "project " : "stage ", spec->network_off ? spec->project : spec->stage,
+                      spec->network_off ? "" : " (\"network\": false)");
+}
+
+static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
+{
+    struct local *l = (struct local *)x;
+    _cleanup_free_ struct command *c = calloc(1, sizeof *c);
+    struct worker *w;
+    char url[256];
+    int r = l->closing ? pl_err_set(err, PL_ESTOPPING, "the daemon is stopping") : c ? read_url(l, url, err) : pl_err_nomem(err);
+
+    r = r < 0 ? r : pl_secret_files_have(l->secrets, spec->project, spec->def, err);
+    r = r < 0 ? r : check_network(l, spec, err);
+    if (r < 0)
+        return r;
+    w = new_worker(l, spec->id, err);
+    if (!w)
+        return PL_ENOMEM;
+    make_command(l, spec, url, c);
+    r = pl_worker_limits_make(l->limits, spec, err);
+    r = r < 0 ? r : spawn(l, w, c, err);
+    if (r < 0) {
+        sweep_work(l, spec->id);
+        pl_map_remove(&l->workers, &spec->id, sizeof spec->id);
+        pl_closep(&w->held);
+        free(w);
+        return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
+    }
+    w->pid = pl_child_pid(w->child);
+    l->events.started(l->events.self, w->id, l->host, w->pid, process_start(w->pid));
+    return 0;
+}
+
+/* ---- stop ---- */
+
+static void send_signal(const struct worker *w, int signum)
+{
+    if (w->pidfd >= 0) /* nobody waits for an adopted one: its number may be another's by now */
+        syscall(SYS_pidfd_send_signal, w->pidfd, signum, NULL, 0);
+    else if (w->pid > 0) /* else it has gone, and its runner sees to the rest */
+        kill(w->pid, signum);
+}
+
+/* Not within the caller's call: it is in the middle of carrying out a step. */
+static void report_gone(void *arg)
+{
+    agent_gone(arg, "it was gone already");
+}
+
+static void report_later(struct local *l, struct worker *w)
+{
+    pl_loop_post_work(l->loop, &w->gone, "worker.gone", report_gone, w);
+}
+
+static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
+{
+    struct local *l = (struct local *)x;
+    struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
+
+    if (!w) {
+        w = new_worker(l, id, NULL);
+        if (w)
+            report_later(l, w);
+        return;
+    }
+    send_signal(w, kill_it ? SIGKILL : SIGTERM);
+}
+
+/* ---- adopt ---- */
+
+static void on_pidfd(uv_poll_t *handle, int status, int events)
+{
+    struct worker *w = handle->data;
+
+    (void)status;
+    (void)events;
+    unwatch(TAKE_PTR(w->watch));
+    pl_closep(&w->pidfd);
+    w->pidfd = -1;
+    agent_gone(w, "it ended after its daemon");
+}
+
+static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
+{
+    struct local *l = (struct local *)x;
+    const uint64_t id = spec->id;
+    struct worker *w = new_worker(l, id, NULL);
+    char path[4200];
+
+    if (!w)
+        return;
+    held_path(l, id, path);
+    w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start) /* looked at while it is held: the number is another's */
+        w->pidfd = (close(w->pidfd), -1);
+    w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
+    if (!w->watch || uv_poll_init(pl_loop_uv(l->loop), w->watch, w->pidfd) != 0) {
+        free(TAKE_PTR(w->watch));
+        report_later(l, w);
+        return;
+    }
+    w->pid = (pid_t)pid;
+    w->watch->data = w;
+    if (uv_poll_start(w->watch, UV_READABLE, on_pidfd) != 0)
+        report_later(l, w);
+}
+
+/* ---- what nobody wrote down ---- */
+
+/* An agent that nobody knows is refused when it next asks, and ends; then its pipe is held by nobody. */
+static void sweep_stray(struct local *l, uint64_t id)
+{
+    struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
+    char path[4200];
+
+    w = w ? NULL : new_worker(l, id, NULL);
+    if (!w)
+        return;
+    w->stray = true;
+    l->strays++;
+    held_path(l, id, path);
+    w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    agent_gone(w, "nobody knew it");
+}
+
+/* "<id>" and "<id>.held" in a folder, behind a prefix. */
+static void sweep_folder(struct local *l, const char *path, const char *prefix)
+{
+    const struct dirent *e;
+    DIR *dir = opendir(path);
+
+    while (dir && (e = readdir(dir))) {
+        const char *number = strncmp(e->d_name, prefix, strlen(prefix)) == 0 ? e->d_name + strlen(prefix) : "";
+        char *end;
+        uint64_t id = strtoull(number, &end, 10);
+
+        if (isdigit((unsigned char)*number) && (!*end || pl_streq(end, ".held")))
+            sweep_stray(l, id);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void local_sweep(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+    char path[4200];
+
+    snprintf(path, sizeof path, "%s/work", l->data_dir);
+    sweep_folder(l, path, "");
+    sweep_folder(l, pl_worker_limits_folder(l->limits), PL_CGROUP_WORKER);
+}
+
+/* ---- figures ---- */
+
+static int local_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
+{
+    return pl_secret_files(((struct local *)x)->secrets, op, ret, err);
+}
+
+static uint64_t machine_memory(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void local_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
+{
+    struct local *l = (struct local *)x;
+
+    *ret = (struct pl_executor_capacity){.cpu_milli = (uint64_t)pl_cores() * 1000,
+                                         .memory_bytes = machine_memory(),
+                                         .gpu_slots = pl_gpu_slots_count(l->gpus),
+                                         .gpu_offered = pl_gpu_slots_count(l->gpus)};
+}
+
+static int local_choose_gpus(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
+                             size_t why_size)
+{
+    return pl_gpu_slots_choose(((struct local *)x)->gpus, want, slots, why, why_size);
+}
+
+static bool local_not_held(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD])
+{
+    return pl_worker_limits_not_held(((struct local *)x)->limits, def, out);
+}
+
+static json_t *local_limits(struct pl_executor *x)
+{
+    return pl_worker_limits_json(((struct local *)x)->limits);
+}
+
+static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
+                       struct pl_executor_check *ret, struct pl_err *err)
+{
+    const struct local *l = (struct local *)x;
+    const unsigned all = pl_gpu_slots_count(l->gpus), want = gpu && def->gpu.required ? def->gpu.count : 0;
+    uint16_t slots[PL_EXEC_GPUS_MAX];
+    char what[512] = "";
+    int n = pl_gpu_slots_choose(l->gpus, &def->gpu, slots, what, sizeof what);
+
+    (void)project;
+    (void)err;
+    (void)pl_worker_limits_not_held(l->limits, def, ret->not_held);
+    if (n < 0)
+        snprintf(what, sizeof what, "and this machine has %u", all);
+    if (want > (n < 0 ? all : (unsigned)n))
+        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %u GPU%s %s", want, want == 1 ? "" : "s", what);
+    else if ((uint64_t)def->resources.memory_bytes > machine_memory())
+        snprintf(ret->not_offered, sizeof ret->not_offered, "a worker wants %llu MiB of memory and this machine has %llu",
+                 (unsigned long long)(def->resources.memory_bytes >> 20), (unsigned long long)(machine_memory() >> 20));
+    return 0;
+}
+
+static json_t *local_gpus(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+
+    return pl_gpu_slots_json(l->gpus, l->host);
+}
+
+/* ---- life ---- */
+
+static void signal_all(struct local *l, int signum)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; (slot = pl_map_next(&l->workers, &i));)
+        send_signal(slot->value, signum);
+}
+
+/* The next life finds them again. */
+static void drop_strays(struct local *l)
+{
+    const struct pl_map_slot *slot;
+
+    for (size_t i = 0; l->strays && (slot = pl_map_next(&l->workers, &i));) {
+        struct worker *w = slot->value;
+
+        if (!w->stray)
+            continue;
+        drop(w);
+        i = 0; /* what is taken out moves others */
+    }
+}
+
+static void grace_over(void *arg)
+{
+    signal_all(arg, SIGKILL);
+}
+
+static void local_shutdown(struct pl_executor *x, bool kill_them, void (*done)(void *arg), void *arg)
+{
+    struct local *l = (struct local *)x;
+
+    l->closing = true;
+    pl_timer_stop(l->log_timer);
+    l->done = done;
+    l->done_arg = arg;
+    drop_strays(l);
+    signal_all(l, kill_them ? SIGKILL : SIGTERM);
+    pl_timer_start(l->grace, PL_EXECUTOR_GRACE_MS);
+    all_gone(l);
+}
+
+static void local_destroy(struct pl_executor *x)
+{
+    struct local *l = (struct local *)x;
+
+    pl_map_finish(&l->workers, NULL);
+    pl_timer_destroy(l->grace);
+    pl_timer_destroy(l->log_timer);
+    pl_leftovers_destroy(l->left);
+    pl_gpu_slots_destroy(l->gpus);
+    pl_worker_limits_close(l->limits);
+    free(l->data_dir);
+    free(l->store_dir);
+    free(l->ca);
+    free(l->program);
+    free(l->sandbox);
+    free(l->secrets);
+    free(l);
+}
+
+static const struct pl_executor_ops local_ops = {.name = "local",
+                                                 .start = local_start,
+                                                 .stop = local_stop,
+                                                 .adopt = local_adopt,
+                                                 .sweep = local_sweep,
+                                                 .secrets = local_secrets,
+                                                 .capacity = local_capacity,
+                                                 .device = local_device,
+                                                 .check = local_check,
+                                                 .choose_gpus = local_choose_gpus,
+                                                 .gpus = local_gpus,
+                                                 .not_held = local_not_held,
+                                                 .limits = local_limits,
+                                                 .shutdown = local_shutdown,
+                                                 .destroy = local_destroy};
+
+/* pipelined-worker beside this program. */
+static char *program_beside(void)
+{
+    char path[4096], *slash, *out = NULL;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (n <= 0)
+        return NULL;
+    path[n] = '\0';
+    slash = strrchr(path, '/');
+    if (slash && asprintf(&out, "%.*s/pipelined-worker", (int)(slash - path), path) < 0)
+        return NULL;
+    return out;
+}
+
+int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
+{
+    struct local *l = calloc(1, sizeof *l);
+    const struct pl_leftovers_config left = {.loop = config->loop, .next = next_left, .rests = none_looked_for, .self = l};
+    int r;
+
+    if (!l)
+        return pl_err_nomem(err);
+    l->base.ops = &local_ops;
+    l->loop = config->loop;
+    l->events = config->events;
+    l->data_dir = strdup(config->data_dir);
+    l->store_dir = strdup(config->store_dir);
+    l->ca = strdup(config->ca ? config->ca : "");
+    l->program = config->program ? strdup(config->program) : program_beside();
+    l->sandbox = strdup(config->sandbox);
+    if (asprintf(&l->secrets, "%s/secrets", config->data_dir) < 0)
+        l->secrets = NULL;
+    if (gethostname(l->host, sizeof l->host - 1) < 0)
+        strcpy(l->host, "localhost");
+    r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->secrets ? 0 : pl_err_nomem(err);
+    if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
+        r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
+    if (r == 0 && access(l->program, X_OK) != 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is not there: install pipelined-worker beside pipelined", l->program);
+    if (r == 0 && pl_streq(l->sandbox, "bwrap"))
+        r = pl_sandbox_probe(l->program, err);
+    r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
+    r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
+    r = r < 0 ? r : pl_leftovers_create(&left, &l->left, err);
+    r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
+    r = r < 0 ? r : pl_worker_limits_open(l->data_dir, &l->limits, err);
+    if (r < 0) {
+        local_destroy(&l->base);
+        return r;
+    }
+    bound_log(l);
+    *ret = &l->base;
+    return 0;
+}

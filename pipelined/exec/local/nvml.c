@@ -1,0 +1,130 @@
+#include "pipelined/exec/local/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+/* The parts of NVML's interface that are used (nvml.h of the CUDA toolkit, stable since version 2 of each). */
+typedef struct nvml_device *nvml_device;
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+struct nvml_utilization {
+    unsigned gpu, memory;
+};
+
+struct pl_nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*count)(unsigned *);
+    int (*driver)(char *, unsigned);
+    int (*handle)(unsigned, nvml_device *);
+    int (*name)(nvml_device, char *, unsigned);
+    int (*uuid)(nvml_device, char *, unsigned);
+    int (*minor)(nvml_device, unsigned *);
+    int (*memory)(nvml_device, struct nvml_memory *);
+    int (*utilization)(nvml_device, struct nvml_utilization *);
+    int (*compute)(nvml_device, int *major, int *minor); /* NULL: not there */
+    unsigned n;
+    char driver_text[96];
+};
+
+static int bind(struct pl_nvml *n, struct pl_err *err)
+{
+    const struct {
+        const char *symbol;
+        void *slot;
+    } wanted[] = {
+        {"nvmlInit_v2", &n->init},
+        {"nvmlShutdown", &n->shutdown},
+        {"nvmlDeviceGetCount_v2", &n->count},
+        {"nvmlSystemGetDriverVersion", &n->driver},
+        {"nvmlDeviceGetHandleByIndex_v2", &n->handle},
+        {"nvmlDeviceGetName", &n->name},
+        {"nvmlDeviceGetUUID", &n->uuid},
+        {"nvmlDeviceGetMinorNumber", &n->minor},
+        {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetUtilizationRates", &n->utilization},
+    };
+
+    void *compute = dlsym(n->library, "nvmlDeviceGetCudaComputeCapability");
+
+    memcpy(&n->compute, &compute, sizeof compute);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(wanted); i++) {
+        void *f = dlsym(n->library, wanted[i].symbol);
+
+        if (!f)
+            return pl_err_set(err, PL_EUNAVAILABLE, "NVML has no %s", wanted[i].symbol);
+        memcpy(wanted[i].slot, &f, sizeof f);
+    }
+    return 0;
+}
+
+int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err)
+{
+    struct pl_nvml *n = calloc(1, sizeof *n);
+    int r, code;
+
+    if (!n)
+        return pl_err_nomem(err);
+    n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    r = n->library ? bind(n, err) : pl_err_set(err, PL_EUNAVAILABLE, "no NVIDIA driver library (libnvidia-ml.so.1)");
+    if (r == 0 && (code = n->init()) != 0)
+        r = pl_err_set(err, PL_EUNAVAILABLE, "NVML does not start (code %d)", code);
+    if (r < 0) {
+        if (n->library)
+            dlclose(n->library);
+        free(n);
+        return r;
+    }
+    if (n->count(&n->n) != 0)
+        n->n = 0;
+    if (n->driver(n->driver_text, sizeof n->driver_text) != 0)
+        n->driver_text[0] = '\0';
+    *ret = n;
+    return 0;
+}
+
+struct pl_nvml *pl_nvml_close(struct pl_nvml *n)
+{
+    if (!n)
+        return NULL;
+    n->shutdown();
+    dlclose(n->library);
+    free(n);
+    return NULL;
+}
+
+unsigned pl_nvml_count(const struct pl_nvml *n)
+{
+    return n->n;
+}
+
+const char *pl_nvml_driver(const struct pl_nvml *n)
+{
+    return n->driver_text;
+}
+
+int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, struct pl_err *err)
+{
+    struct nvml_utilization use = {0};
+    struct nvml_memory memory = {0};
+    struct pl_nvml_gpu gpu = {0};
+    nvml_device device;
+    int code = n->handle(index, &device), major = 0, minor = 0;
+
+    code = code ? code : n->name(device, gpu.product, sizeof gpu.product);
+    code = code ? code : n->uuid(device, gpu.uuid, sizeof gpu.uuid);
+    code = code ? code : n->minor(device, &gpu.minor);
+    code = code ? code : n->memory(device, &memory);
+    if (code)
+        return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
+    gpu.measured = n->utilization(device, &use) == 0; /* not there in MIG mode */
+    gpu.utilisation = gpu.measured ? use.gpu : 0;
+    if (n->compute && n->compute(device, &major, &minor) == 0 && major >= 0 && minor >= 0)
+        gpu.compute = 100 * (unsigned)major + (unsigned)minor;
+    gpu.memory_bytes = memory.total;
+    gpu.used_bytes = memory.used;
+    *ret = gpu;
+    return 0;
+}

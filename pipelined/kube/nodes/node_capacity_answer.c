@@ -1,0 +1,376 @@
+/* What of a pod could be had: the answers of offer.h, and what of nodes pods are rendered by. */
+#include "pipelined/kube/nodes/node_capacity_internal.h"
+#include "pipelined/kube/pod/gpushare.h"
+
+#include "pipelined/text/quantity.h"
+
+#include <stdio.h>
+
+static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->key.n; i++)
+        if (pl_streq(o->names[s->key.amounts[i].name], name))
+            return (int64_t)s->key.amounts[i].count;
+    return 0;
+}
+
+/* What one pod can have of it at most: memory that is shared out is a part of one device's. */
+static int64_t most_of(const struct pl_offer *o, const struct shape *s, const char *name)
+{
+    const int64_t all = amount_of(o, s, name);
+
+    return pl_streq(name, PL_GPUSHARE_MEM) ? pl_gpushare_device(all, amount_of(o, s, PL_GPUSHARE_COUNT)) : all;
+}
+
+static bool is_known(const struct pl_offer *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken && amount_of(o, &o->shapes[i], name) > 0)
+            return true;
+    return false;
+}
+
+static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    for (size_t i = 0; i < request->n; i++)
+        if (most_of(o, s, request->extended[i].name) < request->extended[i].count &&
+            !(request->elsewhere && !is_known(o, request->extended[i].name)))
+            return false;
+    return true;
+}
+
+static void PL_PRINTF(3, 4) append(char *text, size_t *at, const char *fmt, ...);
+static void append(char *text, size_t *at, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (*at >= PL_OFFER_WHY_BYTES - 1)
+        return;
+    va_start(ap, fmt);
+    *at += (size_t)vsnprintf(text + *at, PL_OFFER_WHY_BYTES - *at, fmt, ap);
+    va_end(ap);
+}
+
+static const char *product_of(const struct pl_offer *o, const struct shape *s)
+{
+    return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
+}
+
+/* No more than there is a number for. */
+static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
+{
+    uint64_t n;
+
+    return __builtin_mul_overflow(count, times, &n) || __builtin_add_overflow(to, n, &n) ? UINT64_MAX : n;
+}
+
+/* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
+static void append_products(const struct pl_offer *o, uint32_t name, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const char *product = product_of(o, &o->shapes[i]);
+        uint64_t all = 0, used = 0;
+        bool before = false;
+
+        for (uint32_t j = 0; j < o->n_shapes && !before; j++) {
+            const struct shape *s = &o->shapes[j];
+
+            for (uint32_t k = 0; k < s->key.n && s->taken; k++) {
+                if (s->key.amounts[k].name != name || !pl_streq(product_of(o, s), product))
+                    continue;
+                before = j < i;
+                all = add(all, s->key.amounts[k].count, s->nodes);
+                used = add(used, s->used[k], 1);
+            }
+        }
+        if (before || (all == 0 && amount_of(o, &o->shapes[i], o->names[name]) == 0) || !o->shapes[i].taken)
+            continue;
+        append(why, at, "%s%s%s%llu", first ? " (" : "; ", product, product[0] != '\0' ? ": " : "", (unsigned long long)all);
+        if (!o->without_pods)
+            append(why, at, ", %llu free", (unsigned long long)(all > used ? all - used : 0));
+        first = false;
+    }
+    if (!first)
+        append(why, at, ")");
+}
+
+static void append_known(const struct pl_offer *o, char *why, size_t *at)
+{
+    bool first = true;
+
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (!known)
+            continue;
+        append(why, at, "%s%s", first ? "; known: " : ", ", o->names[name]);
+        append_products(o, name, why, at);
+        first = false;
+    }
+    if (first)
+        append(why, at, "; no node has such resources");
+}
+
+/* The first of the resources that no node has enough of. */
+static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < request->n; i++) {
+        const char *name = request->extended[i].name;
+        int64_t most = 0;
+
+        for (uint32_t k = 0; k < o->n_shapes; k++)
+            if (o->shapes[k].taken)
+                most = PL_MAX(most, most_of(o, &o->shapes[k], name));
+        if (most >= request->extended[i].count || (most == 0 && request->elsewhere))
+            continue;
+        if (most == 0)
+            append(why, &at, "no node offers %s", name);
+        else
+            append(why, &at, "no node offers %lld %s%s: one has %lld at most", (long long)request->extended[i].count, name,
+                   pl_streq(name, PL_GPUSHARE_MEM) ? " of one device" : "", (long long)most);
+        append_known(o, why, &at);
+        return true;
+    }
+    return false;
+}
+
+/* Of the nodes that have the resources, the one with the most memory. */
+static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+{
+    const struct shape *best = NULL;
+    char cpu[32], memory[32], has_cpu[32], has_memory[32];
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        if (s->taken && has_extended(o, s, request) && (best == NULL || s->memory_bytes > best->memory_bytes))
+            best = s;
+    }
+    if (best == NULL) {
+        append(why, &at, "no node offers all of");
+        for (size_t i = 0; i < request->n; i++)
+            append(why, &at, "%s %lld %s", i > 0 ? "," : "", (long long)request->extended[i].count, request->extended[i].name);
+        append_known(o, why, &at);
+        return;
+    }
+    append(why, &at, "no node has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(request->cpu_milli, 1), cpu),
+           pl_quantity_bytes_text(PL_MAX(request->memory_bytes, 1), memory));
+    for (size_t i = 0; i < request->n; i++)
+        append(why, &at, " beside %lld %s", (long long)request->extended[i].count, request->extended[i].name);
+    append(why, &at, ": the largest has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(best->cpu_milli, 1), has_cpu),
+           pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
+}
+
+static bool takes(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+{
+    return s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
+           has_extended(o, s, request);
+}
+
+bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+        uint32_t beside = s->nodes;
+
+        any = any || s->taken;
+        if (!takes(o, s, request))
+            continue;
+        for (size_t k = 0; k < n; k++) {
+            const struct node *node = pl_map_get(&o->nodes, nodes[k], strlen(nodes[k]));
+
+            beside -= node != NULL && node->shape == s;
+        }
+        if (beside > 0 || s->stays)
+            return true;
+    }
+    return !any;
+}
+
+bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES])
+{
+    bool any = false;
+
+    why[0] = '\0';
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        any = any || s->taken;
+        if (takes(o, s, request))
+            return true;
+    }
+    if (any && !lacks_one(o, request, why))
+        lacks_room(o, request, why);
+    return !any;
+}
+
+int64_t pl_offer_disk(const struct pl_offer *o, const struct pl_offer_request *request)
+{
+    int64_t most = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (takes(o, &o->shapes[i], request))
+            most = PL_MAX(most, o->shapes[i].disk_bytes);
+    return most;
+}
+
+/* --- for the renderer */
+
+/* By their labels, as in pl_offer_product_labels, and by name: what pods ask for does not depend on which node was seen first. */
+static int compare_products(const void *a, const void *b)
+{
+    const struct pl_gpu_product *x = a, *y = b;
+    uint32_t i = 0, k = 0;
+
+    while (pl_offer_product_labels[i] != x->label)
+        i++;
+    while (pl_offer_product_labels[k] != y->label)
+        k++;
+    return i != k ? (i > k) - (i < k) : strcmp(x->value, y->value);
+}
+
+static size_t describe_products(struct pl_offer *o)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        for (uint32_t k = 0; k < o->shapes[i].key.n_products && o->shapes[i].taken; k++) {
+            const struct pl_gpu_product one = {pl_offer_product_labels[o->shapes[i].key.products[k].label],
+                                               o->names[o->shapes[i].key.products[k].value]};
+            size_t j = 0;
+
+            while (j < n && !(o->products[j].label == one.label && o->products[j].value == one.value))
+                j++;
+            if (j == n)
+                o->products[n++] = one;
+        }
+    }
+    qsort(o->products, n, sizeof(*o->products), compare_products);
+    return n;
+}
+
+/* What the plugin that shares devices so offers; a node's other resources are other plugins'. */
+static bool is_shared(const struct pl_offer *o, const struct amount *amount)
+{
+    return strncmp(o->names[amount->name], "nvidia.com/", 11) == 0;
+}
+
+/* Are there nodes that share their devices so (index of pl_offer_strategies), and have any? Else those that may come count: while a plugin starts again its
+ * node has none. */
+static bool is_there(const struct pl_offer *o, uint32_t strategy)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        for (uint32_t k = 0; k < s->key.n && s->taken && s->nodes > 0 && s->key.strategy == strategy; k++)
+            if (is_shared(o, &s->key.amounts[k]))
+                return true;
+    }
+    return false;
+}
+
+static void add_turns(struct pl_offer *o, const struct shape *s, size_t *n)
+{
+    const char *strategy = pl_offer_strategies[s->key.strategy];
+
+    for (uint32_t k = 0; k < s->key.n; k++) {
+        const struct pl_gpu_turns one = {strategy, o->names[s->key.amounts[k].name]};
+        size_t j = 0;
+
+        if (!is_shared(o, &s->key.amounts[k]))
+            continue;
+        while (j < *n && !(o->turns[j].strategy == one.strategy && o->turns[j].resource == one.resource))
+            j++;
+        if (j == *n)
+            o->turns[(*n)++] = one;
+    }
+}
+
+static size_t describe_turns(struct pl_offer *o)
+{
+    size_t n = 0;
+
+    for (uint32_t strategy = 1; strategy < PL_OFFER_STRATEGIES; strategy++) {
+        const bool there = is_there(o, strategy);
+
+        for (uint32_t i = 0; i < o->n_shapes; i++) {
+            const struct shape *s = &o->shapes[i];
+
+            if (s->taken && s->key.strategy == strategy && (s->nodes > 0 || !there))
+                add_turns(o, s, &n);
+        }
+    }
+    return n;
+}
+
+static bool memory_is_shared(const struct pl_offer *o)
+{
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        if (o->shapes[i].taken && o->shapes[i].nodes > 0 && amount_of(o, &o->shapes[i], PL_GPUSHARE_MEM) > 0)
+            return true;
+    return false;
+}
+
+/* Of nodes that count in either unit the finer one is taken: so many MiB fit on no device that is counted in GiB, and so few GiB would be next to
+ * nothing of one that is counted in MiB. */
+static enum pl_share_unit describe_unit(const struct pl_offer *o)
+{
+    const bool there = memory_is_shared(o);
+
+    for (uint32_t i = 0; i < o->n_shapes; i++) {
+        const struct shape *s = &o->shapes[i];
+
+        if (s->taken && (s->nodes > 0 || !there) && pl_gpushare_unit(most_of(o, s, PL_GPUSHARE_MEM)) == PL_UNIT_MIB)
+            return PL_UNIT_MIB;
+    }
+    return PL_UNIT_GIB;
+}
+
+int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
+{
+    uint32_t labels = 0;
+    size_t n = 0, n_resources = 0;
+
+    if (o->products == NULL)
+        o->products = calloc(PRODUCTS_MAX * PL_OFFER_SHAPES_MAX, sizeof(*o->products));
+    if (o->labels == NULL)
+        o->labels = calloc(PL_OFFER_GPU_LABELS, sizeof(*o->labels));
+    if (o->resources == NULL)
+        o->resources = calloc(PL_OFFER_NAMES_MAX, sizeof(*o->resources));
+    if (o->turns == NULL)
+        o->turns = calloc((size_t)PL_OFFER_STRATEGIES * PL_OFFER_NAMES_MAX, sizeof(*o->turns));
+    if (o->products == NULL || o->labels == NULL || o->resources == NULL || o->turns == NULL)
+        return pl_err_nomem(err);
+    for (uint32_t i = 0; i < o->n_shapes; i++)
+        labels |= o->shapes[i].taken ? o->shapes[i].key.labels : 0;
+    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+        if ((labels >> i & 1) != 0)
+            o->labels[n++] = pl_offer_gpu_labels[i];
+    for (uint32_t name = 0; name < o->n_names; name++) {
+        bool known = false;
+
+        for (uint32_t i = 0; i < o->n_shapes && !known; i++)
+            known = o->shapes[i].taken && amount_of(o, &o->shapes[i], o->names[name]) > 0;
+        if (known)
+            o->resources[n_resources++] = o->names[name];
+    }
+    ret->products = o->products;
+    ret->n_products = describe_products(o);
+    ret->gpu_labels = o->labels;
+    ret->n_gpu_labels = n;
+    ret->resources = o->resources;
+    ret->n_resources = n_resources;
+    ret->turns = o->turns;
+    ret->n_turns = describe_turns(o);
+    ret->gpu_mem_unit = describe_unit(o);
+    return 0;
+}

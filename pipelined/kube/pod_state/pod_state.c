@@ -1,0 +1,470 @@
+#include "pipelined/kube/pod_state/pod_state.h"
+
+#include "pipelined/kube/pod_state/log_tail.h"
+#include "pipelined/text/json_text.h"
+#include "pipelined/text/quantity.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define RUNNER_LEFT_ALONE 75 /* its exit code when the agent is gone (agent/runner_proto.h) */
+
+struct look {
+    const json_t *pod, *spec, *status, *events;
+    const struct pl_pod_asked *asked;
+    struct pl_pod_state *to;
+};
+
+static void say(struct look *l, enum pl_pod_verdict verdict, const char *fmt, ...) PL_PRINTF(3, 4);
+static void say(struct look *l, enum pl_pod_verdict verdict, const char *fmt, ...)
+{
+    va_list ap;
+
+    l->to->verdict = verdict;
+    va_start(ap, fmt);
+    (void)vsnprintf(l->to->why, sizeof(l->to->why), fmt, ap);
+    va_end(ap);
+}
+
+/* The cluster's own sentence, or `fallback`. */
+static const char *words(const char *message, const char *fallback)
+{
+    return message[0] != '\0' ? message : fallback;
+}
+
+/* --- events */
+
+static const char *when(const json_t *event)
+{
+    static const char *const keys[] = {"lastTimestamp", "deprecatedLastTimestamp", "eventTime", "firstTimestamp"};
+    const char *series = pl_json_str(json_object_get(event, "series"), "lastObservedTime");
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(keys) && series[0] == '\0'; i++)
+        series = pl_json_str(event, keys[i]);
+    return series;
+}
+
+/* v1 has `message`, events.k8s.io/v1 `note`. */
+static const char *event_words(const json_t *event)
+{
+    return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
+}
+
+/* Beside "Failed to pull image …" kubelets say "Error: ErrImagePull": the reason of its container once more. */
+static bool says_nothing(const json_t *event)
+{
+    return strncmp(event_words(event), "Error: ", 7) == 0;
+}
+
+/* The newest event with one of the reasons that says something; NULL. RFC 3339 in UTC: order of bytes up to the second. */
+static const json_t *newest_event(const struct look *l, const char *const *reasons, size_t n)
+{
+    const json_t *event, *best = NULL;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)l->events, i, event)
+    {
+        bool meant = false;
+
+        for (size_t k = 0; k < n; k++)
+            meant = meant || pl_streq(pl_json_str(event, "reason"), reasons[k]);
+        if (meant && !says_nothing(event) && (best == NULL || strncmp(when(event), when(best), 19) >= 0))
+            best = event;
+    }
+    return best;
+}
+
+/* --- conditions and containers */
+
+static const json_t *condition(const struct look *l, const char *type)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(json_object_get(l->status, "conditions"), i, one)
+    {
+        if (pl_streq(pl_json_str(one, "type"), type))
+            return one;
+    }
+    return NULL;
+}
+
+static const json_t *named(const json_t *list, const char *name)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, one)
+    {
+        if (pl_streq(pl_json_str(one, "name"), name))
+            return one;
+    }
+    return NULL;
+}
+
+static const json_t *state_of(const struct look *l, const char *list, const char *container, const char *state)
+{
+    return json_object_get(json_object_get(named(json_object_get(l->status, list), container), "state"), state);
+}
+
+static const json_t *terminated(const struct look *l, const char *container)
+{
+    return state_of(l, "containerStatuses", container, "terminated");
+}
+
+/* --- why it waits */
+
+/* Somebody else lets it be scheduled: its queue, which then takes away the gate. */
+static bool waits_for_gate(struct look *l, const char *message)
+{
+    const json_t *gates = json_object_get(l->spec, "schedulingGates"), *one;
+    const char *queue = pl_json_str(json_object_get(json_object_get(l->pod, "metadata"), "labels"), "kueue.x-k8s.io/queue-name");
+    char names[200] = "";
+    size_t i, at = 0;
+
+    json_array_foreach((json_t *)(uintptr_t)gates, i, one)
+    {
+        if (at < sizeof(names))
+            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i > 0 ? ", " : "", pl_json_str(one, "name"));
+    }
+    if (json_array_size(gates) == 0)
+        return false;
+    l->to->queued = queue[0] != '\0' && strstr(names, "kueue.x-k8s.io/") != NULL;
+    if (l->to->queued && l->asked->queue_says != NULL)
+        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.500s", queue, l->asked->queue_says);
+    else if (l->to->queued)
+        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.200s (%s)", queue, message, names);
+    else
+        say(l, PL_POD_WAITS, "%.300s (%s)", message, names);
+    return true;
+}
+
+static void wait_for_node(struct look *l)
+{
+    static const char *const scheduling[] = {"FailedScheduling"}, *const refused[] = {"NotTriggerScaleUp"},
+                             *const grows[] = {"TriggeredScaleUp"};
+    const json_t *scheduled = condition(l, "PodScheduled"), *event = newest_event(l, scheduling, 1),
+                 *no = newest_event(l, refused, 1), *yes = newest_event(l, grows, 1);
+    const char *message = words(pl_json_str(scheduled, "message"), event_words(event)),
+               *scheduler = pl_json_str(l->spec, "schedulerName");
+
+    if (waits_for_gate(l, words(message, "Scheduling is blocked due to non-empty scheduling gates")))
+        return;
+    if (no != NULL && yes != NULL && strncmp(when(yes), when(no), 19) >= 0)
+        no = NULL;
+    l->to->no_growth = no != NULL;
+    if (message[0] == '\0' && *scheduler && !pl_streq(scheduler, "default-scheduler"))
+        say(l, PL_POD_WAITS, "scheduler %.100s has not looked at it yet: does the cluster have one of that name?", scheduler);
+    else if (message[0] == '\0')
+        say(l, PL_POD_WAITS, "the scheduler has not looked at it yet");
+    else if (no != NULL)
+        say(l, PL_POD_WAITS, "%.300s; %.300s", message, event_words(no));
+    else if (yes != NULL)
+        say(l, PL_POD_WAITS, "%.300s; %.300s", message, event_words(yes));
+    else
+        say(l, PL_POD_WAITS, "%.600s", message);
+}
+
+static const struct {
+    const char *reason;
+    int64_t patience_ms; /* then it is given up; -1 = it is waited for */
+    const char *remedy;
+} waiting_reasons[] = {
+    {"ErrImagePull", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
+    {"ImagePullBackOff", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
+    {"ErrImageNeverPull", 0, "the image is not on the node and may not be pulled"},
+    {"InvalidImageName", 0, "give another \"image\""},
+    {"ImageInspectError", PL_POD_PULL_MS, "the image is damaged"},
+    {"RegistryUnavailable", PL_POD_PULL_MS, "the registry does not answer"},
+    {"SignatureValidationFailed", 0, "the cluster does not trust the image's signature"},
+    {"CreateContainerConfigError", PL_POD_CONFIG_MS, "check the names and keys of \"secrets\""},
+    {"CreateContainerError", PL_POD_CONFIG_MS, "the node cannot make the container"},
+    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot make the container"},
+    {"RunContainerError", PL_POD_CONFIG_MS, "the node cannot start the container"},
+    {"PreStartHookError", PL_POD_CONFIG_MS, "the node cannot start the container"},
+    {"CrashLoopBackOff", -1, ""},
+    {"ContainerCreating", -1, ""},
+    {"PodInitializing", -1, ""},
+};
+
+/* A node's troubles before the containers are there stand in events only. */
+static void wait_for_containers(struct look *l)
+{
+    static const char *const troubles[] = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox",
+                                           "FailedPrepareDynamicResources"},
+                             *const steps[] = {"Pulling"};
+    const json_t *event = newest_event(l, troubles, PL_ARRAY_SIZE(troubles));
+
+    event = event != NULL ? event : newest_event(l, steps, 1);
+    if (event != NULL)
+        say(l, PL_POD_WAITS, "node %s: %.500s", words(l->to->node != NULL ? l->to->node : "", "?"), event_words(event));
+    else
+        say(l, PL_POD_WAITS, "node %s makes its containers", words(l->to->node != NULL ? l->to->node : "", "?"));
+}
+
+/* True when the container waits for something that has a name. */
+static bool container_waits(struct look *l, const char *list, const json_t *status)
+{
+    static const char *const pulls[] = {"Failed", "FailedToPullImage", "BackOff"};
+    const json_t *waiting = json_object_get(json_object_get(status, "state"), "waiting"), *event;
+    const char *reason = pl_json_str(waiting, "reason"), *message = pl_json_str(waiting, "message"),
+               *name = pl_json_str(status, "name"), *image = pl_json_str(named(json_object_get(l->spec, list), name), "image");
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(waiting_reasons); i++) {
+        if (!pl_streq(waiting_reasons[i].reason, reason) || waiting_reasons[i].patience_ms < 0)
+            continue;
+        event =
+            pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, 2) : NULL; /* its own message only says that it waits */
+        message = words(event_words(event), message);
+        if (l->asked->waited_ms < waiting_reasons[i].patience_ms)
+            say(l, PL_POD_WAITS, "%s of %s: %.500s", reason, name, words(message, image));
+        else
+            say(l, PL_POD_GIVEN_UP, "%s of %s: %.400s: %s", reason, name, words(message, image), waiting_reasons[i].remedy);
+        return true;
+    }
+    return false;
+}
+
+static void wait_on_node(struct look *l)
+{
+    static const char *const lists[][2] = {{"initContainerStatuses", "initContainers"}, {"containerStatuses", "containers"}};
+    const json_t *status;
+    size_t i;
+
+    for (size_t k = 0; k < PL_ARRAY_SIZE(lists); k++) {
+        json_array_foreach(json_object_get(l->status, lists[k][0]), i, status)
+        {
+            if (container_waits(l, lists[k][1], status))
+                return;
+        }
+    }
+    wait_for_containers(l);
+}
+
+/* --- how it ended */
+
+/* The whole pod, by the node or the scheduler. `prefix`: "OutOfcpu", "OutOfnvidia.com/gpu", … */
+static const struct {
+    const char *reason;
+    bool prefix;
+    enum pl_pod_verdict verdict;
+} pod_reasons[] = {
+    {"Evicted", false, PL_POD_ELSEWHERE},
+    {"NodeLost", false, PL_POD_ELSEWHERE},
+    {"Preempt", true, PL_POD_ELSEWHERE}, /* Preempted, Preempting */
+    {"Shutdown", false, PL_POD_ELSEWHERE},
+    {"NodeShutdown", false, PL_POD_ELSEWHERE},
+    {"Terminated", false, PL_POD_ELSEWHERE},
+    {"UnexpectedAdmissionError", false, PL_POD_ELSEWHERE},
+    {"OutOf", true, PL_POD_ELSEWHERE},
+    {"NodeAffinity", false, PL_POD_ELSEWHERE},
+    {"NodeName", false, PL_POD_ELSEWHERE},
+    {"NodePorts", false, PL_POD_ELSEWHERE},
+    {"AdmissionError", true, PL_POD_ELSEWHERE},
+    {"TopologyAffinityError", false, PL_POD_ELSEWHERE},
+    {"ContainerStatusUnknown", false, PL_POD_ELSEWHERE},
+    {"DeadlineExceeded", false, PL_POD_FAILED},
+};
+
+static bool ended_by_reason(struct look *l)
+{
+    const char *reason = pl_json_str(l->status, "reason");
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(pod_reasons) && reason[0] != '\0'; i++) {
+        size_t n = strlen(pod_reasons[i].reason);
+
+        if (strncmp(reason, pod_reasons[i].reason, n) == 0 && (pod_reasons[i].prefix || reason[n] == '\0')) {
+            say(l, pod_reasons[i].verdict, "%s: %.580s", reason,
+                words(pl_json_str(l->status, "message"), "the cluster says no more"));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* PreemptionByScheduler, DeletionByTaintManager, EvictionByEvictionAPI, TerminationByKubelet. */
+static bool ended_by_disruption(struct look *l)
+{
+    const json_t *disrupted = condition(l, "DisruptionTarget");
+
+    if (!pl_streq(pl_json_str(disrupted, "status"), "True"))
+        return false;
+    say(l, PL_POD_ELSEWHERE, "%s: %.580s", pl_json_str(disrupted, "reason"),
+        words(pl_json_str(disrupted, "message"), "the cluster says no more"));
+    return true;
+}
+
+/* Whose limit it was. */
+static void ran_out_of_memory(struct look *l)
+{
+    const json_t *main = named(json_object_get(l->spec, "containers"), "main");
+    const char *limit = pl_json_str(json_object_get(json_object_get(main, "resources"), "limits"), "memory"),
+               *ranger =
+                   pl_json_str(json_object_get(json_object_get(l->pod, "metadata"), "annotations"), "kubernetes.io/limit-ranger"),
+               *namespace = pl_json_str(json_object_get(l->pod, "metadata"), "namespace");
+    int64_t bytes = 0;
+
+    if (limit[0] == '\0' || pl_quantity_bytes(limit, &bytes, NULL) < 0)
+        say(l, PL_POD_FAILED, "OOMKilled: node %s had no memory left, and the stage has no limit: give resources.memory",
+            words(l->to->node != NULL ? l->to->node : "", "?"));
+    else if (l->asked->memory_bytes == bytes)
+        say(l, PL_POD_FAILED, "OOMKilled: it needs more than the %s of its resources.memory", limit);
+    else if (strstr(ranger, "memory limit for container main") != NULL || l->asked->memory_bytes == 0)
+        say(l, PL_POD_FAILED, "OOMKilled: it needs more than %s, the limit that %s of namespace %s sets: give resources.memory",
+            limit, ranger[0] != '\0' ? "a LimitRange" : "a LimitRange or webhook", namespace);
+    else
+        say(l, PL_POD_FAILED,
+            "OOMKilled: it needs more than %s, the limit that a patch or webhook has put in the place of resources.memory",
+            limit);
+}
+
+/* The container could not even start: nobody else's image would do, or this node has a trouble. */
+static void did_not_start(struct look *l, const char *container, const json_t *end)
+{
+    static const char *const stubborn[] = {"no such file or directory", "permission denied", "executable file not found",
+                                           "not a directory"};
+    const char *message = pl_json_str(end, "message");
+
+    if (strstr(message, "exec format error") != NULL) {
+        say(l, PL_POD_GIVEN_UP, "%s of %s: %.400s: the image is for another architecture than node %s: set placement.arch",
+            pl_json_str(end, "reason"), container, message, words(l->to->node != NULL ? l->to->node : "", "?"));
+        return;
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(stubborn); i++) {
+        if (strstr(message, stubborn[i]) != NULL) {
+            say(l, PL_POD_GIVEN_UP, "%s of %s: %.560s", pl_json_str(end, "reason"), container, message);
+            return;
+        }
+    }
+    say(l, PL_POD_ELSEWHERE, "%s of %s: %.560s", pl_json_str(end, "reason"), container,
+        words(message, "the cluster says no more"));
+}
+
+/* One container's end; true when it decides about the pod. */
+static bool container_ended(struct look *l, const char *container, const json_t *end)
+{
+    const char *reason = pl_json_str(end, "reason");
+    int code = (int)json_integer_value(json_object_get(end, "exitCode"));
+    const char *printed = pl_json_str(end, "message"); /* of a container that failed: the end of it */
+    char message[512];
+
+    pl_last_words(printed, strlen(printed), strlen(printed) >= PL_ENDED_BYTES, message, sizeof message);
+    if (pl_streq(reason, "StartError") || pl_streq(reason, "ContainerCannotRun"))
+        did_not_start(l, container, end);
+    else if (pl_streq(reason, "OOMKilled") && pl_streq(container, "main"))
+        ran_out_of_memory(l);
+    else if (pl_streq(reason, "OOMKilled"))
+        say(l, PL_POD_ELSEWHERE, "%s ran out of memory: the daemon's setting of its agents is too small", container);
+    else if (pl_streq(reason, "DeadlineExceeded"))
+        say(l, PL_POD_FAILED, "DeadlineExceeded: %.560s", words(message, "the pod's activeDeadlineSeconds are over"));
+    else if (pl_streq(reason, "ContainerStatusUnknown"))
+        say(l, PL_POD_ELSEWHERE, "ContainerStatusUnknown: %.560s", words(message, "its node is gone"));
+    else if (code == 137)
+        say(l, PL_POD_ELSEWHERE, "%s was killed%s%.500s", container, message[0] != '\0' ? ": " : "", message);
+    else if (code != 0)
+        say(l, PL_POD_ELSEWHERE, "%s ended with exit code %d%s%.500s", container, code, message[0] != '\0' ? ": " : "", message);
+    else
+        return false;
+    return true;
+}
+
+/* One with restartPolicy Always (a mesh's proxy) runs beside the others: it is started again when it fails, and what it says when it is told to end
+ * is of no account. */
+static bool runs_beside(const struct look *l, const char *init)
+{
+    return pl_streq(pl_json_str(named(json_object_get(l->spec, "initContainers"), init), "restartPolicy"), "Always");
+}
+
+static const json_t *failed_init(const struct look *l, const char **ret_name)
+{
+    const json_t *status, *end;
+    size_t i;
+
+    json_array_foreach(json_object_get(l->status, "initContainerStatuses"), i, status)
+    {
+        end = json_object_get(json_object_get(status, "state"), "terminated");
+        *ret_name = pl_json_str(status, "name");
+        if (end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0 && !runs_beside(l, *ret_name))
+            return end;
+    }
+    return NULL;
+}
+
+/* Of the agent: nothing comes of the command any more, which its runner ends in a while. */
+static bool failed(const json_t *end)
+{
+    return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
+}
+
+/* The runner ends because the agent has: then what became of that is what there is to say. */
+static bool left_by_agent(const json_t *main, const json_t *agent)
+{
+    return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
+}
+
+/* Both containers are gone, or the phase says so. What the cluster did comes before what that did to the containers. */
+static void ended(struct look *l)
+{
+    const json_t *main = terminated(l, "main"), *agent = terminated(l, "agent"), *init;
+    const char *name = "install";
+
+    init = failed_init(l, &name);
+    l->to->verdict = PL_POD_OVER;
+    if (ended_by_reason(l) || ended_by_disruption(l))
+        return;
+    if (init != NULL && container_ended(l, name, init))
+        return;
+    if (left_by_agent(main, agent) && container_ended(l, "agent", agent))
+        return;
+    if (failed(main) && container_ended(l, "main", main))
+        return;
+    if (agent != NULL && container_ended(l, "agent", agent))
+        return;
+    if (main == NULL && agent == NULL)
+        say(l, PL_POD_ELSEWHERE, "%s: %.560s", words(pl_json_str(l->status, "phase"), "it ended"),
+            words(pl_json_str(l->status, "message"), "the cluster says no more"));
+}
+
+/* Before its containers ran: none is started any more, and where its node is lost nobody ever takes the pod away. */
+static void leaves(struct look *l)
+{
+    if (!ended_by_disruption(l))
+        say(l, PL_POD_ELSEWHERE, "its pod was deleted");
+}
+
+void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
+{
+    struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
+    const char *phase = pl_json_str(l.status, "phase"), *node = pl_json_str(l.spec, "nodeName");
+    const json_t *main = terminated(&l, "main"), *agent = terminated(&l, "agent"), *init;
+    const char *image = pl_json_str(named(json_object_get(l.status, "containerStatuses"), "main"), "imageID"), *name;
+
+    *ret = (struct pl_pod_state){.exit_code = -1};
+    ret->node = node[0] != '\0' ? node : NULL;
+    ret->image = image[0] != '\0' ? image : NULL;
+    ret->bound = ret->node != NULL;
+    ret->deleted = json_object_get(json_object_get(pod, "metadata"), "deletionTimestamp") != NULL;
+    if (main != NULL)
+        ret->exit_code = (int)json_integer_value(json_object_get(main, "exitCode"));
+    init = failed_init(&l, &name);
+    if (pl_streq(phase, "Failed") || pl_streq(phase, "Succeeded") || (main != NULL && agent != NULL) || init != NULL ||
+        failed(agent))
+        ended(&l);
+    else if (main != NULL || agent != NULL || state_of(&l, "containerStatuses", "main", "running") != NULL)
+        ret->verdict = PL_POD_RUNS;
+    else if (ret->deleted)
+        leaves(&l);
+    else if (ret->bound)
+        wait_on_node(&l);
+    else
+        wait_for_node(&l);
+    if (ret->verdict == PL_POD_RUNS && main == NULL && agent == NULL && ended_by_disruption(&l))
+        ret->verdict = PL_POD_RUNS; /* it is told to end, and why */
+}
+
+const char *pl_pod_verdict_name(enum pl_pod_verdict verdict)
+{
+    static const char *const names[] = {"waits", "runs", "over", "failed", "elsewhere", "given up"};
+
+    return names[verdict];
+}

@@ -1,0 +1,10 @@
+/* merge_collision (private to merge): the words for two outputs that cannot stand beside each other. */
+#pragma once
+
+#include "pipelined/plan/plan.h"
+
+enum pl_merge_collision { MERGE_SAME_PATH, MERGE_FILE_AND_FOLDER };
+
+/* Sets PL_ECOLLISION. `path` is written by datum a (as a file) and by datum b (as a file or as the folder of something). */
+int pl_merge_collision(const struct pl_plan *plan, enum pl_merge_collision kind, const char *path, size_t a, size_t b,
+                       struct pl_err *err);

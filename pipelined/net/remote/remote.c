@@ -1,0 +1,562 @@
+#include "pipelined/net/remote/remote.h"
+
+#include "pipelined/net/remote/remote_locations.h"
+#include "pipelined/net/remote/remote_prefetch.h"
+#include "pipelined/net/remote/remote_presigned.h"
+#include "storage/chunk/chunk_list.h"
+#include "storage/object/object.h"
+#include "storage/pack/pack_sink.h"
+#include "storage/store/pack_files.h"
+#include "storage/store/pack_read_window.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define LOCATION_BYTES 80 /* of one answer to `locate`; see location_decode */
+#define OPEN_PACKS     32
+#define DAEMON_FETCHES 4 /* at a time through the daemon, which has others to serve */
+
+/* The daemon's store as a folder that is only read. */
+struct folder {
+    struct pl_object_store store;
+    char *dir;
+};
+
+struct pl_remote {
+    struct pl_http_client *client;
+    char *project;
+    char store_id[PL_ID_HEX + 1];
+    struct folder folder;
+    struct pl_pack_files *files; /* NULL: over HTTP */
+    struct pl_pack_windows *windows;
+    struct pl_remote_ahead *ahead;
+    struct pl_remote_signed *direct;
+    atomic_bool closing;
+    atomic_uint doubting; /* readers of what did not verify: meanwhile nothing but the daemon's own store is asked */
+    pthread_mutex_t lock; /* what follows */
+    struct remote_table *table;
+    char session[64];
+};
+
+/* --- the local store --- */
+
+static int folder_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err)
+{
+    struct folder *f = PL_CONTAINER_OF(s, struct folder, store);
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/%s", f->dir, key) >= (int)sizeof(path))
+        return pl_err_set(err, PL_EINVAL, "%s/%s is too long a path", f->dir, key);
+    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return *ret_fd < 0 ? pl_err_errno(err, errno, "open %s", path) : 0;
+}
+
+static const struct pl_object_ops folder_ops = {.open_fd = folder_open_fd};
+
+/* True when the folder of "file:///DIR" is a store that this process can read. */
+static bool folder_usable(const char *url, const char **ret_dir)
+{
+    char path[PATH_MAX];
+
+    if (!url || strncmp(url, "file:///", 8) != 0)
+        return false;
+    *ret_dir = url + 7;
+    return snprintf(path, sizeof(path), "%s/format", *ret_dir) < (int)sizeof(path) && access(path, R_OK) == 0 &&
+           access(*ret_dir, R_OK | X_OK) == 0;
+}
+
+int pl_remote_set_store(struct pl_remote *r, const char *url, struct pl_err *err)
+{
+    const char *dir;
+
+    if (r->files || !folder_usable(url, &dir))
+        return 0;
+    r->folder.store.ops = &folder_ops;
+    r->folder.dir = strdup(dir);
+    if (r->folder.dir)
+        r->files = pl_pack_files_create(&r->folder.store, r->project, OPEN_PACKS);
+    return r->files ? 0 : pl_err_nomem(err);
+}
+
+bool pl_remote_is_local(const struct pl_remote *r)
+{
+    return r->files;
+}
+
+const char *pl_remote_store_id(const struct pl_remote *r)
+{
+    return r->store_id;
+}
+
+/* "store": a URL, or an object with one. */
+static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
+{
+    struct pl_err why = {0};
+    const json_t *store, *packs;
+    const char *id;
+    json_t *status;
+    int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
+
+    if (e == PL_EFORBIDDEN || e == PL_EAUTH)
+        return 0; /* a worker may not ask: it was told where the store is (pl_remote_set_store), or reads over HTTP */
+    if (e < 0) {
+        if (err)
+            *err = why;
+        return e;
+    }
+    id = json_string_value(json_object_get(status, "store_id"));
+    if (id && pl_id_ok(id))
+        memcpy(r->store_id, id, sizeof(r->store_id));
+    packs = json_object_get(status, "packs");
+    pl_remote_signed_allow(r->direct, json_is_true(json_object_get(packs, "signed_get")),
+                           json_is_true(json_object_get(packs, "signed_put")));
+    if (json_is_string(json_object_get(packs, "ca")))
+        pl_remote_signed_trust(r->direct, json_string_value(json_object_get(packs, "ca")));
+    store = json_object_get(status, "store");
+    if (json_is_object(store))
+        store = json_object_get(store, "url");
+    e = pl_remote_set_store(r, json_string_value(store), err);
+    json_decref(status);
+    return e;
+}
+
+/* --- packs over HTTP --- */
+
+static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
+                       struct pl_err *err)
+{
+    struct pl_remote *r = self;
+    char path[PL_NAME_MAX_BYTES + 160], range[64], hex[PL_HASH_HEX + 1];
+    const bool doubted = atomic_load(&r->doubting) > 0;
+    const char *const headers[] = {range, doubted ? "Cache-Control: no-cache" : NULL, NULL};
+    struct pl_http_call call = {
+        .method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing, .interruptible = true};
+    struct pl_http_answer answer;
+    int e = doubted ? 1 : pl_remote_signed_fetch(r->direct, pack, start, end, ret);
+
+    if (e == PL_ECANCELED)
+        return pl_err_set(err, e, "reading a pack was given up");
+    if (e <= 0)
+        return e;
+    ret->max = (size_t)(end - start);
+    snprintf(path, sizeof(path), "/api/v1/projects/%s/packs/%s", r->project, pl_hash_hex(pack, hex));
+    snprintf(range, sizeof(range), "Range: bytes=%llu-%llu", (unsigned long long)start, (unsigned long long)end - 1);
+    e = pl_http_client_call(r->client, &call, &answer, err);
+    if (e == 0 && answer.status != 206)
+        e = pl_err_set(err, PL_EPROTO, "pack %.12s: the server does not serve ranges (status %u)", hex, answer.status);
+    return e;
+}
+
+/* --- life --- */
+
+int pl_remote_open(struct pl_http_client *client, const char *project, struct pl_remote **ret, struct pl_err *err)
+{
+    struct pl_remote *r;
+    int e = pl_name_check("project", project, err);
+
+    if (e < 0)
+        return e;
+    r = calloc(1, sizeof(*r));
+    if (!r)
+        return pl_err_nomem(err);
+    pthread_mutex_init(&r->lock, NULL);
+    r->client = client;
+    r->project = strdup(project);
+    r->table = pl_remote_table_create();
+    r->windows = r->project ? pl_pack_windows_create(fetch_range, r) : NULL;
+    r->ahead = pl_remote_ahead_create(fetch_range, r);
+    r->direct = r->project ? pl_remote_signed_create(client, r->project, &r->closing) : NULL;
+    e = r->windows && r->ahead && r->table && r->direct ? remote_ask_store(r, err) : pl_err_nomem(err);
+    if (e < 0) {
+        pl_remote_close(r);
+        return e;
+    }
+    *ret = r;
+    return 0;
+}
+
+struct pl_remote *pl_remote_close(struct pl_remote *r)
+{
+    if (!r)
+        return NULL;
+    atomic_store(&r->closing, true);
+    pl_remote_ahead_destroy(r->ahead);
+    pl_pack_files_destroy(r->files);
+    pl_pack_windows_destroy(r->windows);
+    pl_remote_signed_destroy(r->direct);
+    pl_remote_table_destroy(r->table);
+    pthread_mutex_destroy(&r->lock);
+    free(r->folder.dir);
+    free(r->project);
+    free(r);
+    return NULL;
+}
+
+void pl_remote_interrupt(struct pl_remote *r)
+{
+    pl_http_client_interrupt(r->client);
+    pl_remote_signed_interrupt(r->direct);
+}
+
+/* --- writing --- */
+
+int pl_remote_session(struct pl_remote *r, struct pl_err *err)
+{
+    json_t *body = json_pack("{s:s}", "project", r->project), *answer;
+    const char *session;
+    int e = body ? pl_http_client_json(r->client, "POST", "/api/v1/sessions", body, &answer, err) : pl_err_nomem(err);
+
+    json_decref(body);
+    if (e < 0)
+        return e;
+    session = json_string_value(json_object_get(answer, "session"));
+    if (!session || strlen(session) >= sizeof(r->session)) {
+        e = pl_err_set(err, PL_EPROTO, "%s made no session", pl_http_client_url(r->client));
+    } else {
+        pthread_mutex_lock(&r->lock);
+        snprintf(r->session, sizeof(r->session), "%s", session);
+        pthread_mutex_unlock(&r->lock);
+    }
+    json_decref(answer);
+    return e;
+}
+
+void pl_remote_end_session(struct pl_remote *r)
+{
+    _cleanup_free_ char *path = NULL;
+    char session[64];
+
+    pthread_mutex_lock(&r->lock);
+    memcpy(session, r->session, sizeof(session));
+    r->session[0] = '\0';
+    pthread_mutex_unlock(&r->lock);
+    if (!*session)
+        return;
+    path = pl_http_path_make("/api/v1/sessions/%s?project=%s", session, r->project);
+    if (path)
+        (void)!pl_http_client_json(r->client, "DELETE", path, NULL, NULL, NULL);
+}
+
+const char *pl_remote_session_id(const struct pl_remote *r)
+{
+    return r->session;
+}
+
+/* "…&session=…" of now into `out`. */
+static char *remote_session(struct pl_remote *r, char out[64])
+{
+    pthread_mutex_lock(&r->lock);
+    memcpy(out, r->session, sizeof(r->session));
+    pthread_mutex_unlock(&r->lock);
+    return out;
+}
+
+static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_buf *out, struct pl_err *err)
+{
+    char session[64];
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/have?session=%s", r->project, remote_session(r, session));
+    struct pl_http_call call = {.method = "POST",
+                                .path = path,
+                                .upload = PL_UPLOAD_BYTES,
+                                .bytes = ids,
+                                .len = n * PL_HASH_BYTES,
+                                .out = out,
+                                .interruptible = true};
+    int e;
+
+    if (!path)
+        return pl_err_nomem(err);
+    pl_buf_clear(out);
+    e = pl_http_client_call(r->client, &call, NULL, err);
+    if (e == 0 && out->len != n)
+        e = pl_err_set(err, PL_EPROTO, "have: %zu answers to %zu ids", out->len, n);
+    return e;
+}
+
+static int sink_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_REMOTE_HAVE_MAX};
+    int e;
+
+    memset(ret_bitmap, 0, (n + 7) / 8);
+    for (size_t from = 0; from < n; from += PL_REMOTE_HAVE_MAX) {
+        size_t count = PL_MIN(n - from, PL_REMOTE_HAVE_MAX);
+
+        e = sink_ask(self, ids + from, count, &out, err);
+        if (e < 0)
+            return e;
+        for (size_t i = 0; i < count; i++)
+            if (out.data[i])
+                ret_bitmap[(from + i) / 8] |= (uint8_t)(1u << (from + i) % 8);
+    }
+    return 0;
+}
+
+static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
+{
+    struct pl_remote *r = self;
+    char session[64], hex[PL_HASH_HEX + 1];
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs/%s?session=%s", r->project,
+                                                  pl_hash_hex(pack_id, hex), remote_session(r, session));
+    struct pl_http_call call = {
+        .method = "PUT", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n, .interruptible = true};
+    int e;
+
+    if (!path)
+        return pl_err_nomem(err);
+    e = pl_remote_signed_put(r->direct, session, pack_id, bytes, n);
+    if (e == PL_ECANCELED)
+        return pl_err_set(err, e, "put pack %.12s was given up", hex);
+    if (e <= 0)
+        return e;
+    e = pl_http_client_call(r->client, &call, NULL, err);
+    return e < 0 ? pl_err_wrap(err, e, "put pack %.12s", hex) : 0;
+}
+
+struct pl_pack_sink pl_remote_sink(struct pl_remote *r)
+{
+    return (struct pl_pack_sink){.self = r, .has = sink_has, .put_pack = sink_put_pack};
+}
+
+/* --- locating --- */
+
+/*  0 u8 found  1 u8 codec  2 u8 kind  3 zero  4 u32 stored  8 u32 raw  12 zero 4  16 u64 offset of the record's head  24 pack id 32
+ * 56 zero 24; all little-endian. False when it is not there. */
+static bool location_decode(const uint8_t *in, struct pl_location *ret)
+{
+    struct pl_cursor c = pl_cursor_of(in, LOCATION_BYTES);
+    bool found = pl_cursor_u8(&c) == 1;
+    uint64_t offset;
+
+    ret->codec = pl_cursor_u8(&c);
+    ret->kind = pl_cursor_u8(&c);
+    pl_cursor_bytes(&c, 1);
+    ret->stored = pl_cursor_le32(&c);
+    ret->raw = pl_cursor_le32(&c);
+    pl_cursor_bytes(&c, 4);
+    offset = pl_cursor_le64(&c);
+    memcpy(ret->pack.b, pl_cursor_bytes(&c, PL_HASH_BYTES), PL_HASH_BYTES);
+    ret->offset = (uint32_t)offset;
+    /* nothing is believed that could make a reader ask for too much */
+    return found && offset < PL_PACK_MAX_BYTES && ret->stored <= PL_PACK_MAX_BYTES && ret->raw <= PL_PACK_MAX_BYTES;
+}
+
+/* What lies close together becomes one range, with one URL. */
+static void plan_ranges(struct pl_remote *r, const struct pl_location *where, size_t n)
+{
+    _cleanup_free_ struct pl_location *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
+    _cleanup_free_ struct pl_remote_range *ranges = reallocarray(NULL, n + 1, sizeof(*ranges));
+
+    if (!sorted || !ranges)
+        return; /* ranges as they come, then */
+    memcpy(sorted, where, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), pl_remote_location_cmp);
+    pl_remote_signed_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
+}
+
+/* One question, of at most PL_REMOTE_HAVE_MAX ids. */
+static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = n * LOCATION_BYTES};
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/locate", r->project);
+    struct pl_http_call call = {.method = "POST",
+                                .path = path,
+                                .upload = PL_UPLOAD_BYTES,
+                                .bytes = ids,
+                                .len = n * PL_HASH_BYTES,
+                                .out = &out,
+                                .interruptible = true};
+    _cleanup_free_ struct pl_location *found = reallocarray(NULL, n, sizeof(*found));
+    size_t n_found = 0;
+    int e;
+
+    if (!path || !found)
+        return pl_err_nomem(err);
+    e = pl_http_client_call(r->client, &call, NULL, err);
+    if (e == 0 && out.len != n * LOCATION_BYTES)
+        e = pl_err_set(err, PL_EPROTO, "locate: %zu bytes for %zu ids", out.len, n);
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; e == 0 && i < n; i++)
+        if (location_decode(out.data + i * LOCATION_BYTES, &found[n_found]))
+            e = pl_remote_table_put(r->table, &ids[i], &found[n_found++], err);
+    pthread_mutex_unlock(&r->lock);
+    if (e == 0)
+        plan_ranges(r, found, n_found);
+    return e;
+}
+
+int pl_remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_hash *unknown = NULL;
+    struct pl_location where;
+    size_t n_unknown = 0;
+    int e = 0;
+
+    if (n == 0)
+        return 0;
+    unknown = calloc(n, sizeof(*unknown));
+    if (!unknown)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < n; i++)
+        if (!pl_remote_table_find(r->table, &ids[i], &where))
+            unknown[n_unknown++] = ids[i];
+    pthread_mutex_unlock(&r->lock);
+    for (size_t from = 0; e == 0 && from < n_unknown; from += PL_REMOTE_HAVE_MAX)
+        e = remote_locate(r, unknown + from, PL_MIN(n_unknown - from, PL_REMOTE_HAVE_MAX), err);
+    return e;
+}
+
+int pl_remote_will_read(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
+{
+    _cleanup_free_ struct pl_location *where = NULL;
+    size_t n_known = 0;
+    int e = pl_remote_locate(r, ids, n, err);
+
+    if (e < 0 || n == 0 || r->files)
+        return e;
+    where = reallocarray(NULL, n, sizeof(*where));
+    if (!where)
+        return pl_err_nomem(err);
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < n; i++)
+        n_known += pl_remote_table_find(r->table, &ids[i], &where[n_known]);
+    pthread_mutex_unlock(&r->lock);
+    pl_remote_ahead_plan(r->ahead, where, n_known, pl_remote_signed_reads(r->direct) ? PL_REMOTE_AHEAD_THREADS : DAEMON_FETCHES);
+    return 0;
+}
+
+/* --- reading --- */
+
+static bool remote_known(struct pl_remote *r, const struct pl_hash *id, struct pl_location *ret)
+{
+    bool known;
+
+    pthread_mutex_lock(&r->lock);
+    known = pl_remote_table_find(r->table, id, ret);
+    pthread_mutex_unlock(&r->lock);
+    return known;
+}
+
+static int remote_where(struct pl_remote *r, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    int e = 0;
+
+    if (remote_known(r, id, ret))
+        return 0;
+    e = remote_locate(r, id, 1, err);
+    if (e < 0 || remote_known(r, id, ret))
+        return e;
+    return pl_err_set(err, PL_ENOTFOUND, "there is no record %.12s in project %s", pl_hash_hex(id, hex), r->project);
+}
+
+struct wanted {
+    struct pl_pack_entry entry;
+    struct pl_buf *ret;
+};
+
+static int read_wanted(const struct pl_pack_input *in, void *arg, struct pl_err *err)
+{
+    const struct wanted *w = arg;
+
+    return pl_pack_record_read(in, &w->entry, w->ret, err);
+}
+
+static int remote_read(struct pl_remote *r, const struct pl_hash *id, const struct pl_location *where, struct pl_buf *ret,
+                       struct pl_err *err)
+{
+    struct wanted w = {{*id, where->offset, where->stored, where->raw, where->codec, where->kind}, ret};
+    char hex[PL_HASH_HEX + 1];
+    int e;
+
+    /* a file that cannot be read here may be readable for the daemon */
+    if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
+        return 0;
+    if (pl_remote_ahead_read(r->ahead, id, where, ret) == 0)
+        return 0;
+    e = pl_pack_windows_read(r->windows, id, where, ret, NULL, err);
+    return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
+}
+
+/* So that a large file's chunks need one question a list, not one each, and come before they are wanted. */
+static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
+{
+    _cleanup_free_ struct pl_hash *ids = NULL;
+    struct pl_list list;
+    uint64_t size;
+
+    if (pl_list_decode(bytes->data, bytes->len, &list, NULL) < 0)
+        return;
+    ids = calloc(list.count + 1, sizeof(*ids));
+    for (size_t i = 0; ids && i < list.count; i++)
+        pl_list_entry(&list, i, &ids[i], &size);
+    if (ids && pl_remote_will_read(r, ids, list.count, NULL) < 0)
+        return; /* the reads will ask, and say what is wrong */
+}
+
+static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
+{
+    struct pl_remote *r = self;
+    struct pl_location where;
+    int e = remote_where(r, id, &where, err);
+    bool doubts;
+
+    if (e == 0)
+        e = remote_read(r, id, &where, ret, err);
+    if (e == PL_ENOTFOUND ||
+        e == PL_ECORRUPT) { /* it may lie elsewhere by now, or have been damaged on the way: asked once more */
+        pthread_mutex_lock(&r->lock);
+        pl_remote_table_forget(r->table, id);
+        pthread_mutex_unlock(&r->lock);
+        doubts = e == PL_ECORRUPT;
+        atomic_fetch_add(&r->doubting, doubts);
+        e = remote_where(r, id, &where, err);
+        if (e == 0)
+            e = remote_read(r, id, &where, ret, err);
+        atomic_fetch_sub(&r->doubting, doubts);
+    }
+    if (e == 0 && kind == PL_REC_LIST)
+        will_read_list(r, ret);
+    return e;
+}
+
+struct pl_chunk_reader pl_remote_reader(struct pl_remote *r)
+{
+    return (struct pl_chunk_reader){.self = r, .get = reader_get};
+}
+
+/* --- entries --- */
+
+int pl_remote_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const char *const *files,
+                      int (*write)(void *self, const void *data, size_t n, struct pl_err *err), void *self, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf url = {0};
+    char hex[PL_HASH_HEX + 1];
+    struct pl_http_call call = {.method = "GET", .write = write, .write_self = self};
+    int e = pl_buf_addf(&url, err, "/api/v1/trees/%s/%s/entries?path=", r->project, pl_hash_hex(root, hex));
+
+    if (e == 0)
+        e = pl_http_escape(&url, path, false, err);
+    for (size_t i = 0; e == 0 && files && files[i]; i++) {
+        e = pl_buf_add_str(&url, "&files=", err);
+        if (e == 0)
+            e = pl_http_escape(&url, files[i], false, err);
+    }
+    if (e < 0)
+        return e;
+    call.path = pl_buf_str(&url);
+    return call.path ? pl_http_client_call(r->client, &call, NULL, err) : pl_err_nomem(err);
+}
+
+int pl_remote_named_entries(struct pl_remote *r, const struct pl_hash *root, const char *path, const struct pl_buf *names,
+                            struct pl_buf *ret, struct pl_err *err)
+{
+    char hex[PL_HASH_HEX + 1];
+    _cleanup_free_ char *url = pl_http_path_make("/api/v1/trees/%s/%s/entries?path=%s", r->project, pl_hash_hex(root, hex), path);
+    const struct pl_http_call call = {
+        .method = "POST", .path = url, .upload = PL_UPLOAD_BYTES, .bytes = names->data, .len = names->len, .out = ret};
+
+    return url ? pl_http_client_call(r->client, &call, NULL, err) : pl_err_nomem(err);
+}

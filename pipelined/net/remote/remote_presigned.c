@@ -1,0 +1,512 @@
+#include "pipelined/net/remote/remote_presigned.h"
+
+#include "storage/base/clock.h"
+#include "storage/pack/pack_format.h"
+#include "storage/system/io.h"
+#include "storage/system/log_line.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#define ORIGINS       4     /* addresses of buckets; one is usual */
+#define HEADERS       8     /* of a signed request */
+#define URL_MARGIN_MS 30000 /* a URL that has less left is not used any more */
+#define ELSEWHERE     1     /* not this way */
+
+/* What a signed request is made of. */
+struct ticket {
+    json_t *said; /* {"url", "headers"}; NULL = none */
+    int64_t until_ms;
+};
+
+struct range {
+    struct pl_remote_range at;
+    struct ticket ticket;
+};
+
+struct origin {
+    char *url;
+    struct pl_http_client *client;
+};
+
+struct pl_remote_signed {
+    struct pl_http_client *daemon;
+    char *project;
+    bool get, put;
+    int ca_fd; /* certificates, in memory; -1: those by which the daemon is known, or the system's */
+    atomic_bool *cancel;
+    pthread_mutex_t asking; /* one question at a time: its answer is many readers' */
+    pthread_mutex_t lock;   /* what follows */
+    int64_t paused_until_ms;
+    bool said;
+    struct origin origins[ORIGINS];
+    size_t n_origins;
+    struct range *ranges; /* ascending by pack and start */
+    size_t n_ranges;
+};
+
+struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project, atomic_bool *cancel)
+{
+    struct pl_remote_signed *s = calloc(1, sizeof(*s));
+
+    if (!s)
+        return NULL;
+    s->daemon = client;
+    s->ca_fd = -1;
+    s->cancel = cancel;
+    s->project = strdup(project);
+    pthread_mutex_init(&s->asking, NULL);
+    pthread_mutex_init(&s->lock, NULL);
+    return s->project ? s : pl_remote_signed_destroy(s);
+}
+
+static void ranges_free(struct range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        json_decref(ranges[i].ticket.said);
+    free(ranges);
+}
+
+struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
+{
+    if (!s)
+        return NULL;
+    for (size_t i = 0; i < s->n_origins; i++) {
+        pl_http_client_destroy(s->origins[i].client);
+        free(s->origins[i].url);
+    }
+    ranges_free(s->ranges, s->n_ranges);
+    pl_closep(&s->ca_fd);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->asking);
+    free(s->project);
+    free(s);
+    return NULL;
+}
+
+void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put)
+{
+    s->get = get;
+    s->put = put;
+}
+
+void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem)
+{
+    const size_t n = strlen(pem);
+
+    /* libcurl's GnuTLS reads certificates from files alone */
+    pl_closep(&s->ca_fd);
+    s->ca_fd = memfd_create("bucket-ca", MFD_CLOEXEC);
+    if (s->ca_fd < 0 || pl_io_write(s->ca_fd, pem, n, "certificates", NULL) < 0) {
+        pl_closep(&s->ca_fd);
+        s->get = s->put = false;
+    }
+}
+
+void pl_remote_signed_interrupt(struct pl_remote_signed *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_origins; i++)
+        pl_http_client_interrupt(s->origins[i].client);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- the way there --- */
+
+static bool is_open(struct pl_remote_signed *s)
+{
+    bool open;
+
+    pthread_mutex_lock(&s->lock);
+    open = s->paused_until_ms == 0 || pl_clock_mono_ms() >= s->paused_until_ms;
+    pthread_mutex_unlock(&s->lock);
+    return open;
+}
+
+bool pl_remote_signed_reads(struct pl_remote_signed *s)
+{
+    return s->get && is_open(s);
+}
+
+/* Messages of the client would hold the URL, which is as good as a key: only what happened is told. */
+static int give_up(struct pl_remote_signed *s, const char *what, const char *origin, int code, unsigned status)
+{
+    char why[64];
+    bool said;
+
+    pthread_mutex_lock(&s->lock);
+    said = s->said;
+    s->said = true;
+    s->paused_until_ms = pl_clock_mono_ms() + PL_REMOTE_SIGNED_PAUSE_MS;
+    pthread_mutex_unlock(&s->lock);
+    if (status)
+        snprintf(why, sizeof(why), "status %u", status);
+    else
+        snprintf(why, sizeof(why), "%s", pl_err_info(code)->name);
+    if (!said)
+        pl_log_warn("store", "%s the bucket at %s does not work (%s): packs go through the daemon", what, origin, why);
+    return ELSEWHERE;
+}
+
+/* Length of "https://host:port" in a URL; 0 when it is none. */
+static size_t origin_length(const char *url)
+{
+    const char *host = strstr(url, "://");
+
+    return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/") : 0;
+}
+
+/* Under the lock: the client of an address; NULL when there can be none. */
+static const struct origin *origin_find(struct pl_remote_signed *s, const char *url, size_t n)
+{
+    struct origin o = {0};
+    const char *trusted;
+    char ca[32];
+
+    for (size_t i = 0; i < s->n_origins; i++)
+        if (strlen(s->origins[i].url) == n && memcmp(s->origins[i].url, url, n) == 0)
+            return &s->origins[i];
+    if (s->n_origins == ORIGINS || n == 0)
+        return NULL;
+    snprintf(ca, sizeof(ca), "/proc/self/fd/%d", s->ca_fd);
+    trusted = s->ca_fd >= 0 ? ca : pl_http_client_ca(s->daemon);
+    o.url = strndup(url, n);
+    if (!o.url || pl_http_client_create(o.url, NULL, &o.client, NULL) < 0 ||
+        (trusted && pl_http_client_set_ca(o.client, trusted, NULL) < 0)) {
+        pl_http_client_destroy(o.client);
+        free(o.url);
+        return NULL;
+    }
+    s->origins[s->n_origins] = o;
+    return &s->origins[s->n_origins++];
+}
+
+/* Sends what was signed. 0 with an answer, or a negative code. */
+static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, struct pl_http_answer *ret,
+                const char **ret_at)
+{
+    const char *url = json_string_value(json_object_get(said, "url")), *headers[HEADERS + 1] = {0};
+    const json_t *list = json_object_get(said, "headers");
+    const struct origin *origin;
+    struct pl_err err = {0};
+    size_t n = url ? origin_length(url) : 0;
+    int r;
+
+    *ret_at = "?";
+    *ret = (struct pl_http_answer){0};
+    pthread_mutex_lock(&s->lock);
+    origin = n ? origin_find(s, url, n) : NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (!origin || json_array_size(list) > HEADERS)
+        return PL_EPROTO;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        headers[i] = json_string_value(json_array_get(list, i));
+    call->path = url + n;
+    call->headers = headers;
+    call->cancel = s->cancel;
+    call->interruptible = true;
+    *ret_at = origin->url;
+    r = pl_http_client_call(origin->client, call, ret, &err);
+    return ret->status >= 400 ? 0 : r;
+}
+
+/* What may have been bad luck is worth another attempt before all goes through the daemon. */
+static bool is_bad_luck(int r, unsigned status)
+{
+    return r == PL_ENET || status == 500 || status == 503;
+}
+
+/* Asks the daemon: `list` of `items` (taken); the answers, as many as items. */
+static json_t *ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers)
+{
+    size_t n = json_array_size(items);
+    json_t *body = json_pack("{s:o}", list, items), *answer = NULL, *got = NULL;
+
+    if (body && path && pl_http_client_json(s->daemon, "POST", path, body, &answer, NULL) == 0)
+        got = json_incref(json_object_get(answer, answers));
+    json_decref(body);
+    json_decref(answer);
+    if (got && json_array_size(got) == n)
+        return got;
+    json_decref(got);
+    return NULL;
+}
+
+static struct ticket ticket_of(json_t *said)
+{
+    int64_t life_ms = json_integer_value(json_object_get(said, "expires_s")) * 1000;
+
+    return (struct ticket){json_incref(said), pl_clock_mono_ms() + life_ms - URL_MARGIN_MS};
+}
+
+/* --- the plan --- */
+
+static int range_cmp(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+    int c = memcmp(x->at.pack.b, y->at.pack.b, PL_HASH_BYTES);
+
+    return c != 0 ? c : (x->at.start > y->at.start) - (x->at.start < y->at.start);
+}
+
+/* Under the lock. A record that begins within a range ends within it: ranges end with records. */
+static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t at)
+{
+    size_t lo = 0, hi = s->n_ranges;
+    const struct range key = {.at = {.pack = *pack, .start = at}};
+    struct range *r;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (range_cmp(&s->ranges[mid], &key) <= 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    r = lo ? &s->ranges[lo - 1] : NULL;
+    return r && pl_hash_eq(&r->at.pack, pack) && at < r->at.end ? r : NULL;
+}
+
+/* Under the lock: takes those of `made` that are not within one that is known. */
+static void plan_add(struct pl_remote_signed *s, const struct pl_remote_range *made, size_t n)
+{
+    struct range *all;
+    size_t kept = s->n_ranges;
+
+    if (kept + n > PL_REMOTE_PLANNED_MAX) {
+        ranges_free(s->ranges, s->n_ranges);
+        s->ranges = NULL;
+        s->n_ranges = kept = 0;
+        n = PL_MIN(n, (size_t)PL_REMOTE_PLANNED_MAX);
+    }
+    all = reallocarray(s->ranges, kept + n, sizeof(*all));
+    if (!all)
+        return;
+    s->ranges = all;
+    for (size_t i = 0; i < n; i++) {
+        const struct range *known = range_find(s, &made[i].pack, made[i].start);
+
+        if (!known || known->at.end < made[i].end)
+            all[kept++] = (struct range){.at = made[i]};
+    }
+    s->n_ranges = kept;
+    qsort(all, kept, sizeof(*all), range_cmp);
+}
+
+void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n)
+{
+    if (!s->get || n == 0)
+        return;
+    pthread_mutex_lock(&s->lock);
+    plan_add(s, ranges, n);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- reading --- */
+
+static bool ticket_is_good(const struct ticket *t)
+{
+    return t->said && pl_clock_mono_ms() < t->until_ms;
+}
+
+/* Under the lock: this range, and those after it that are planned without a URL, as a question. */
+static size_t question(struct pl_remote_signed *s, const struct pl_remote_range *first,
+                       struct pl_remote_range out[PL_REMOTE_URLS], json_t *items)
+{
+    const struct range *r = range_find(s, &first->pack, first->start);
+    char hex[PL_HASH_HEX + 1];
+    size_t n = 0;
+
+    out[n++] = *first;
+    if (r)
+        for (r++; r < s->ranges + s->n_ranges && n < PL_REMOTE_URLS; r++)
+            if (!ticket_is_good(&r->ticket))
+                out[n++] = r->at;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(items, json_pack("{s:s, s:I, s:I}", "pack", pl_hash_hex(&out[i].pack, hex), "offset",
+                                               (json_int_t)out[i].start, "bytes", (json_int_t)(out[i].end - out[i].start)));
+    return n;
+}
+
+/* Under the lock. */
+static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_range *asked, size_t n, const json_t *answers)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct range *r = range_find(s, &asked[i].pack, asked[i].start);
+
+        if (!r || r->at.start != asked[i].start || r->at.end != asked[i].end)
+            continue;
+        json_decref(r->ticket.said);
+        r->ticket = ticket_of(json_array_get(answers, i));
+    }
+}
+
+/* The URL that is kept for the planned range that holds `range->start`, which becomes that range. NULL: there is none. */
+static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range)
+{
+    const struct range *planned;
+    json_t *said = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    planned = range_find(s, &range->pack, range->start);
+    if (planned)
+        *range = planned->at;
+    if (planned && ticket_is_good(&planned->ticket))
+        said = json_incref(planned->ticket.said);
+    pthread_mutex_unlock(&s->lock);
+    return said;
+}
+
+static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
+    _cleanup_free_ struct pl_remote_range *asked = calloc(PL_REMOTE_URLS, sizeof(*asked));
+    json_t *items = json_array(), *answers, *said = NULL;
+    size_t n;
+
+    if (!asked || !items) {
+        json_decref(items);
+        return NULL;
+    }
+    pthread_mutex_lock(&s->lock);
+    n = question(s, range, asked, items);
+    pthread_mutex_unlock(&s->lock);
+    answers = ask(s, path, "ranges", items, "urls");
+    if (answers) {
+        said = json_incref(json_array_get(answers, 0));
+        pthread_mutex_lock(&s->lock);
+        keep_tickets(s, asked, n, answers);
+        pthread_mutex_unlock(&s->lock);
+    }
+    json_decref(answers);
+    return said;
+}
+
+/* A URL for the range that holds `range->start`, which becomes that range; `anew`: not the one that is kept. NULL: there is none. */
+static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool anew)
+{
+    json_t *said = kept_ticket(s, range);
+
+    if (said && !anew)
+        return said;
+    json_decref(said);
+    pthread_mutex_lock(&s->asking);
+    said = anew ? NULL : kept_ticket(s, range); /* somebody's question before may have had it */
+    if (!said)
+        said = ask_tickets(s, range);
+    pthread_mutex_unlock(&s->asking);
+    return said;
+}
+
+/* Whether the bytes are those of the range, or its begin: not of another, and not all where a range was asked for. */
+static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, const struct pl_buf *bytes)
+{
+    unsigned long long first, last;
+
+    return answer->status == 206 && sscanf(answer->content_range, "bytes %llu-%llu/", &first, &last) == 2 &&
+           first == range->start && last >= first && last - first == bytes->len - 1;
+}
+
+/* Drops what stands before `start`; false when nothing is left. */
+static bool cut_front(struct pl_buf *b, uint64_t n)
+{
+    if (n >= b->len)
+        return false;
+    memmove(b->data, b->data + n, b->len - n);
+    b->len -= n;
+    return true;
+}
+
+int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
+                           struct pl_buf *ret)
+{
+    struct pl_http_call call = {.method = "GET", .out = ret};
+    struct pl_http_answer answer = {0};
+    const char *at = "?";
+    int r = 0;
+
+    if (!pl_remote_signed_reads(s))
+        return ELSEWHERE;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct pl_remote_range range = {*pack, start, end};
+        json_t *said = get_ticket(s, &range, answer.status == 403); /* a URL may have expired by the bucket's clock */
+
+        if (!said || !json_object_get(said, "url")) { /* the daemon says why when it is asked for the bytes */
+            json_decref(said);
+            return ELSEWHERE;
+        }
+        pl_buf_clear(ret);
+        ret->max = (size_t)(range.end - range.start);
+        r = play(s, said, &call, &answer, &at);
+        json_decref(said);
+        if (r == 0 && is_of(&range, &answer, ret) && cut_front(ret, start - range.start))
+            return 0;
+        if (answer.status != 403 && !is_bad_luck(r, answer.status))
+            break;
+    }
+    pl_buf_clear(ret);
+    if (r == PL_ECANCELED)
+        return r;
+    if (r == 0 && answer.status == 404) /* its data may lie in another pack by now; the daemon tells */
+        return ELSEWHERE;
+    return give_up(s, "reading from", at, r, answer.status);
+}
+
+/* --- writing --- */
+
+static json_t *put_ticket(struct pl_remote_signed *s, const char *session, const char *pack, const void *bytes, size_t n)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/put-urls?session=%s", s->project, session);
+    char hex[PL_HASH_HEX + 1];
+    json_t *answers, *said;
+    struct pl_hash hash;
+
+    pl_hash_sha256(bytes, n, &hash);
+    answers =
+        ask(s, path, "packs",
+            json_pack("[{s:s, s:I, s:s}]", "pack", pack, "bytes", (json_int_t)n, "sha256", pl_hash_hex(&hash, hex)), "urls");
+    said = json_incref(json_array_get(answers, 0));
+    json_decref(answers);
+    return said;
+}
+
+static int tell(struct pl_remote_signed *s, const char *session, const char *pack, size_t n)
+{
+    _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs?session=%s", s->project, session);
+    json_t *answers = ask(s, path, "packs", json_pack("[{s:s, s:I}]", "pack", pack, "bytes", (json_int_t)n), "packs");
+    int r = answers ? 0 : ELSEWHERE;
+
+    json_decref(answers);
+    return r;
+}
+
+int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes, size_t n)
+{
+    struct pl_http_call call = {.method = "PUT", .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n};
+    struct pl_http_answer answer = {0};
+    char hex[PL_HASH_HEX + 1];
+    const char *at = "?";
+    json_t *said;
+    bool there;
+    int r = 0;
+
+    if (!s->put || !is_open(s))
+        return ELSEWHERE;
+    said = put_ticket(s, session, pl_hash_hex(pack, hex), bytes, n);
+    if (!said)
+        return ELSEWHERE;
+    there = json_is_true(json_object_get(said, "there"));
+    for (int attempt = 0; !there && attempt < 2 && (attempt == 0 || is_bad_luck(r, answer.status)); attempt++)
+        r = play(s, said, &call, &answer, &at);
+    json_decref(said);
+    if (there)
+        return 0;
+    if (r == PL_ECANCELED)
+        return r;
+    /* 412: an earlier attempt whose answer was lost, or somebody else's; whatever it is, the daemon looks at it */
+    if (r < 0 || (answer.status != 200 && answer.status != 412))
+        return give_up(s, "writing to", at, r, answer.status);
+    return tell(s, session, hex, n);
+}

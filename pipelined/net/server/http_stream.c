@@ -1,0 +1,322 @@
+/* Response streams: what is written or pulled waits in `front` until libmicrohttpd asks for it; with nothing there the connection is
+ * suspended. The pool fills `back` while `front` goes out.
+ *
+ *   open ──close / pull's end──▶ ending ──front empty──▶ end of body          over: libmicrohttpd has dropped the response
+ *     └──fail / gone───────────▶ failed ──(gone: at once)──▶ connection cut   closed(): once, when over and no pull runs */
+#include "pipelined/net/server/http_internal.h"
+
+#include "storage/base/clock.h"
+
+#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4) /* below it a generator is asked for more */
+#define STREAM_PULL_MAX     (1u << 20)                  /* one pull may append */
+#define STREAM_HEARTBEAT_MS 15000
+
+struct pl_http_stream {
+    atomic_uint refs;                /* the owner's, the response's, a running pull's */
+    struct pl_http_request *request; /* a reference; its lock guards the rest */
+    struct pl_http_stream_ops ops;
+    const char *heartbeat;
+    unsigned heartbeat_ms;
+    bool endless;
+    int64_t sent_ms;
+    struct pl_buf front;
+    size_t front_at;    /* sent already */
+    struct pl_buf back; /* the running pull's */
+    bool pulling, waiting, woken, wanted;
+    bool ending, failed, gone, over, closed;
+};
+
+static void stream_pull_job(void *arg);
+
+static void stream_unref(struct pl_http_stream *s)
+{
+    if (atomic_fetch_sub(&s->refs, 1) != 1)
+        return;
+    atomic_fetch_sub(&s->request->server->streams, 1);
+    pl_buf_finish(&s->front);
+    pl_buf_finish(&s->back);
+    pl_httpd_request_unref(s->request);
+    free(s);
+}
+
+static size_t stream_queued(const struct pl_http_stream *s)
+{
+    return s->front.len - s->front_at;
+}
+
+/* True once: the caller then calls `closed`, without the lock. */
+static bool stream_closes(struct pl_http_stream *s)
+{
+    if (!s->over || s->pulling || s->closed)
+        return false;
+    s->closed = true;
+    return s->ops.closed;
+}
+
+/* With the lock held: asks the generator when there is room and it may have something. */
+static void stream_ask(struct pl_http_stream *s)
+{
+    if (!s->ops.pull || s->pulling || s->ending || s->failed || s->over || s->waiting || stream_queued(s) >= STREAM_LOW)
+        return;
+    s->pulling = true;
+    s->wanted = false;
+    atomic_fetch_add(&s->refs, 1);
+    if (pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
+        return;
+    atomic_fetch_sub(&s->refs, 1); /* never the last: the response holds one until over */
+    s->pulling = false;
+    s->wanted = true;
+    pl_httpd_hurry(s->request->server);
+}
+
+/* With the lock held: what was sent makes room. */
+static void stream_compact(struct pl_http_stream *s)
+{
+    if (!s->front_at)
+        return;
+    memmove(s->front.data, s->front.data + s->front_at, stream_queued(s));
+    s->front.len -= s->front_at;
+    s->front_at = 0;
+}
+
+/* --- the generator's side --- */
+
+/* Takes in what a pull gave. With the lock held; true: pull again at once. */
+static bool stream_take(struct pl_http_stream *s, int result)
+{
+    struct pl_buf empty;
+
+    stream_compact(s);
+    if (stream_queued(s) == 0) {
+        empty = s->front;
+        s->front = s->back;
+        s->back = empty;
+        s->front_at = 0;
+    } else if (s->back.len && pl_buf_add(&s->front, s->back.data, s->back.len, NULL) < 0) {
+        result = PL_ENOMEM;
+    }
+    pl_buf_clear(&s->back);
+    s->failed |= result < 0;
+    s->ending |= result == PL_PULL_END;
+    s->waiting = result == PL_PULL_WAIT && !s->woken;
+    s->woken = false;
+    pl_httpd_resume(s->request);
+    return !s->ending && !s->failed && !s->over && !s->waiting && stream_queued(s) < STREAM_LOW;
+}
+
+static void stream_pull_job(void *arg)
+{
+    struct pl_http_stream *s = arg;
+    bool again = true, empty = false, closes = false;
+
+    while (again) {
+        struct pl_err err = {0};
+        int result = s->ops.pull(s->ops.self, &s->back, &err);
+
+        pthread_mutex_lock(&s->request->lock);
+        empty = s->back.len == 0;
+        again = stream_take(s, result);
+        s->pulling = again;
+        closes = !again && stream_closes(s);
+        pthread_mutex_unlock(&s->request->lock);
+        /* a generator that looks long for the next bytes lets others have the thread in between */
+        if (again && empty && pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
+            return;
+    }
+    if (closes)
+        s->ops.closed(s->ops.self);
+    stream_unref(s);
+}
+
+/* --- libmicrohttpd's side --- */
+
+static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
+{
+    struct pl_http_stream *s = arg;
+    size_t n;
+    ssize_t result;
+
+    (void)at;
+    pthread_mutex_lock(&s->request->lock);
+    n = PL_MIN(stream_queued(s), max);
+    if (s->gone || atomic_load(&s->request->server->stopping) == HTTP_CUTTING) {
+        result = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (n) {
+        memcpy(out, s->front.data + s->front_at, n);
+        s->front_at += n;
+        s->sent_ms = pl_clock_mono_ms();
+        if (stream_queued(s) == 0) {
+            pl_buf_clear(&s->front);
+            s->front_at = 0;
+        }
+        stream_ask(s);
+        result = (ssize_t)n;
+    } else if (s->failed) {
+        result = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (s->ending) {
+        result = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        stream_ask(s);
+        result = pl_httpd_suspend(s->request) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    pthread_mutex_unlock(&s->request->lock);
+    return result;
+}
+
+/* The response is dropped: sent, or its connection is gone. */
+static void on_free(void *arg)
+{
+    struct pl_http_stream *s = arg;
+    bool closes;
+
+    pthread_mutex_lock(&s->request->lock);
+    s->over = true;
+    s->request->stream = NULL;
+    closes = stream_closes(s);
+    pthread_mutex_unlock(&s->request->lock);
+    if (closes)
+        s->ops.closed(s->ops.self);
+    stream_unref(s);
+}
+
+void pl_httpd_stream_gone(struct pl_http_stream *s)
+{
+    s->gone = true;
+    pl_httpd_resume(s->request);
+}
+
+void pl_httpd_stream_drain(struct pl_http_stream *s)
+{
+    if (!s->endless)
+        return;
+    s->ending = true;
+    pl_httpd_resume(s->request);
+}
+
+void pl_httpd_stream_tick(struct pl_http_stream *s, int64_t now_ms)
+{
+    if (s->wanted)
+        stream_ask(s);
+    if (!s->heartbeat || s->ending || stream_queued(s) || now_ms - s->sent_ms < s->heartbeat_ms)
+        return;
+    s->sent_ms = now_ms;
+    if (pl_buf_add_str(&s->front, s->heartbeat, NULL) == 0)
+        pl_httpd_resume(s->request);
+}
+
+/* --- the owner's side --- */
+
+static struct MHD_Response *stream_response(struct pl_http_stream *s, uint64_t length)
+{
+    bool known = length != PL_HTTP_LENGTH_UNKNOWN;
+
+    /* chunked bodies are read straight into the connection's buffer */
+    return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN, known ? 32768 : 4096, on_read, s, on_free);
+}
+
+/* A stream that nobody will ever read: the owner can write to it in vain. */
+static void stream_stillborn(struct pl_http_stream *s)
+{
+    struct pl_err err = {0};
+
+    s->over = true;
+    if (stream_closes(s))
+        s->ops.closed(s->ops.self);
+    stream_unref(s); /* the response's */
+    pl_err_nomem(&err);
+    pl_http_reply_error(s->request, &err);
+}
+
+struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const struct pl_http_stream_options *o,
+                                            const struct pl_http_stream_ops *ops)
+{
+    struct pl_http_stream *s = calloc(1, sizeof(*s));
+    struct MHD_Response *response;
+
+    if (!s)
+        abort(); /* as everywhere where a few bytes are missing and nobody could be told */
+    atomic_init(&s->refs, 2);
+    pl_httpd_request_ref(r);
+    s->request = r;
+    if (ops)
+        s->ops = *ops;
+    s->heartbeat = o->heartbeat;
+    s->heartbeat_ms = o->heartbeat_ms ? o->heartbeat_ms : STREAM_HEARTBEAT_MS;
+    s->endless = o->endless;
+    s->sent_ms = pl_clock_mono_ms();
+    s->front.max = PL_HTTP_STREAM_BUFFER + STREAM_PULL_MAX;
+    s->back.max = STREAM_PULL_MAX;
+    atomic_fetch_add(&r->server->streams, 1);
+    response = stream_response(s, o->length);
+    if (!response) {
+        stream_stillborn(s);
+        return s;
+    }
+    pl_httpd_dress(r, response, o->content_type);
+    pthread_mutex_lock(&r->lock);
+    r->stream = s;
+    s->ending = s->endless && atomic_load(&r->server->stopping) != HTTP_SERVING;
+    if (r->connection)
+        stream_ask(s);
+    pthread_mutex_unlock(&r->lock);
+    pl_httpd_answer(r, o->status ? o->status : 200, response);
+    return s;
+}
+
+int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, struct pl_err *err)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&s->request->lock);
+    if (s->over || s->gone || s->failed || s->ending)
+        r = pl_err_set(err, PL_ENET, "the client has gone");
+    else if (stream_queued(s) && stream_queued(s) + n > PL_HTTP_STREAM_BUFFER)
+        r = pl_err_set(err, PL_EBUSY, "the client reads too slowly: %zu bytes wait for it", stream_queued(s));
+    if (r == 0)
+        stream_compact(s);
+    if (r == 0)
+        r = pl_buf_add(&s->front, data, n, err);
+    if (r == 0)
+        pl_httpd_resume(s->request);
+    pthread_mutex_unlock(&s->request->lock);
+    return r;
+}
+
+void pl_http_stream_wake(struct pl_http_stream *s)
+{
+    pthread_mutex_lock(&s->request->lock);
+    s->waiting = false;
+    s->woken = s->pulling; /* it may have looked before there was something */
+    stream_ask(s);
+    pthread_mutex_unlock(&s->request->lock);
+}
+
+bool pl_http_stream_gone(const struct pl_http_stream *s)
+{
+    bool gone;
+
+    pthread_mutex_lock(&s->request->lock);
+    gone = s->over || s->gone;
+    pthread_mutex_unlock(&s->request->lock);
+    return gone;
+}
+
+void pl_http_stream_close(struct pl_http_stream *s)
+{
+    pthread_mutex_lock(&s->request->lock);
+    if (!s->ops.pull) {
+        s->ending = true;
+        pl_httpd_resume(s->request);
+    }
+    pthread_mutex_unlock(&s->request->lock);
+    stream_unref(s);
+}
+
+void pl_http_stream_fail(struct pl_http_stream *s)
+{
+    pthread_mutex_lock(&s->request->lock);
+    s->failed = true;
+    pl_httpd_resume(s->request);
+    pthread_mutex_unlock(&s->request->lock);
+    stream_unref(s);
+}

@@ -1,0 +1,167 @@
+/* Connections that have yet to say what they want: each has until then to do so, TLS handshake and all, and is cut off otherwise; so is one
+ * that goes on sending the body of a request that was refused. libmicrohttpd's own timeout counts from the last byte: a byte a minute
+ * would hold a connection for weeks. Also the answer to those who speak plain HTTP to a port of TLS.
+ *
+ *   accepted ──greeting_ms──▶ request's headers ──(no limit here)──▶ answered ──greeting_ms + PL_HTTP_IDLE_S──▶ the next one's …
+ *                                      └─refused──greeting_ms──▶ its body
+ *
+ * Guests are linked under the server's lock from libmicrohttpd's first notice of a connection to its last, before the descriptor is
+ * closed: whoever holds the lock may shut it down. */
+#include "pipelined/net/server/http_internal.h"
+
+#include "storage/base/clock.h"
+
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#define PLAIN_MAX 32768 /* bytes of a plain request that are taken before the answer, so that it is not lost by a reset */
+
+struct http_guest {
+    struct http_guest *prev, *next;
+    int fd;
+    atomic_int_fast64_t until_ms; /* 0 = no limit */
+    bool spoke;                   /* TLS: the first byte was looked at; libmicrohttpd's thread only */
+};
+
+/* ---- plain HTTP on a port of TLS ---- */
+
+static void tell_plain(int fd)
+{
+    static const char body[] =
+        "{\"error\":{\"code\":\"invalid\",\"message\":\"this port speaks HTTPS, and was asked in plain HTTP\","
+        "\"hint\":\"Write https:// instead of http:// in the address.\"}}\n";
+    char head[160], rest[4096];
+    size_t taken = 0;
+    ssize_t k;
+    int n =
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                 sizeof body - 1);
+    struct iovec parts[2] = {{.iov_base = head, .iov_len = (size_t)n},
+                             {.iov_base = (void *)(uintptr_t)body, .iov_len = sizeof body - 1}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+    while (taken < PLAIN_MAX && (k = recv(fd, rest, sizeof rest, MSG_DONTWAIT)) > 0)
+        taken += (size_t)k;
+    if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        shutdown(fd, SHUT_WR);
+}
+
+/* GnuTLS's way to the bytes. A TLS record begins with 22; a request of plain HTTP with a letter. */
+static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t n)
+{
+    struct http_guest *g = arg;
+    unsigned char first;
+    ssize_t k;
+
+    if (!g->spoke) {
+        k = recv(g->fd, &first, 1, MSG_PEEK);
+        if (k <= 0)
+            return k;
+        g->spoke = true;
+        if (first >= 'A' && first <= 'Z') {
+            tell_plain(g->fd);
+            return 0;
+        }
+    }
+    return recv(g->fd, data, n, 0);
+}
+
+static void listen_first(struct MHD_Connection *connection, struct http_guest *g)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    if (!info || !info->tls_session)
+        return;
+    gnutls_transport_set_ptr2(info->tls_session, g, (gnutls_transport_ptr_t)(intptr_t)g->fd);
+    gnutls_transport_set_pull_function(info->tls_session, pull);
+}
+
+/* ---- coming and going ---- */
+
+static void arrive(struct pl_http_server *s, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct http_guest *g = fd ? calloc(1, sizeof *g) : NULL;
+
+    *context = g;
+    if (!g) { /* it would never be cut off: it goes at once */
+        if (fd)
+            shutdown(fd->connect_fd, SHUT_RDWR);
+        return;
+    }
+    g->fd = fd->connect_fd;
+    atomic_init(&g->until_ms, pl_clock_mono_ms() + s->greeting_ms);
+    if (s->tls)
+        listen_first(connection, g);
+    pthread_mutex_lock(&s->lock);
+    g->next = s->guests;
+    if (g->next)
+        g->next->prev = g;
+    s->guests = g;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void leave(struct pl_http_server *s, void **context)
+{
+    struct http_guest *g = *context;
+
+    *context = NULL;
+    if (!g)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (g->prev)
+        g->prev->next = g->next;
+    else
+        s->guests = g->next;
+    if (g->next)
+        g->next->prev = g->prev;
+    pthread_mutex_unlock(&s->lock);
+    free(g);
+}
+
+void pl_httpd_on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                            enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        arrive(arg, connection, context);
+    else
+        leave(arg, context);
+}
+
+/* ---- how long ---- */
+
+static void set_until(struct MHD_Connection *connection, int64_t until_ms)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_guest *g = info ? info->socket_context : NULL;
+
+    if (g)
+        atomic_store(&g->until_ms, until_ms);
+}
+
+void pl_httpd_guest_asks(struct MHD_Connection *connection)
+{
+    set_until(connection, 0);
+}
+
+void pl_httpd_guest_refused(const struct pl_http_server *s, struct MHD_Connection *connection)
+{
+    set_until(connection, pl_clock_mono_ms() + s->greeting_ms);
+}
+
+void pl_httpd_guest_answered(const struct pl_http_server *s, struct MHD_Connection *connection)
+{
+    set_until(connection, pl_clock_mono_ms() + s->greeting_ms + PL_HTTP_IDLE_S * 1000);
+}
+
+void pl_httpd_guests_sweep(struct pl_http_server *s, int64_t now_ms)
+{
+    for (struct http_guest *g = s->guests; g; g = g->next) {
+        int_fast64_t until = atomic_load(&g->until_ms);
+
+        if (until && now_ms >= until && atomic_compare_exchange_strong(&g->until_ms, &until, 0))
+            shutdown(g->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and tidies up */
+    }
+}

@@ -1,0 +1,186 @@
+#include "pipelined/plan/plan_retry.h"
+
+#include "pipelined/plan/datum_table.h"
+#include "pipelined/plan/plan_diff.h"
+
+#define AGAIN_HASHED 0xFF
+
+/* One input in an enumeration key. */
+struct again_part {
+    size_t leaf;
+    const char *path;
+    size_t len;
+    bool dir;
+};
+
+/* The next part of a key (plan.h): 1, or 0 at its end. */
+static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again_part *ret, struct pl_err *err)
+{
+    const uint8_t *end;
+
+    if (pl_cursor_left(c) == 0)
+        return 0;
+    if (c->p[0] == AGAIN_HASHED)
+        return pl_err_set(err, PL_ELIMIT, "a failed datum whose enumeration key is too long to be read");
+    ret->leaf = (size_t)pl_cursor_u8(c) << 8;
+    ret->leaf |= pl_cursor_u8(c);
+    end = pl_cursor_left(c) > 0 ? memchr(c->p, 0, pl_cursor_left(c)) : NULL;
+    if (c->failed || end == NULL || ret->leaf >= p->n_leaves)
+        return pl_err_set(err, PL_ECORRUPT, "a failed datum's enumeration key does not read");
+    ret->path = (const char *)c->p;
+    ret->len = (size_t)(end - c->p);
+    ret->dir = pl_input_reads(p->stage->leaves[ret->leaf]) && (ret->len == 0 || ret->path[ret->len - 1] == '/');
+    if (ret->dir && ret->len > 0)
+        ret->len--;
+    c->p = end + 1;
+    return 1;
+}
+
+/* The match of a part; `n` when there is none. */
+static size_t again_find(const struct pl_plan_leaf *leaf, const struct again_part *part)
+{
+    const struct pl_plan_match wanted = {.path = part->path,
+                                         .path_len = (uint16_t)part->len,
+                                         .kind = part->dir ? PL_KIND_DIR : PL_KIND_FILE};
+    size_t low = 0, high = leaf->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (pl_plan_match_cmp(&leaf->matches[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < leaf->n && pl_plan_match_cmp(&leaf->matches[low], &wanted) == 0 ? low : leaf->n;
+}
+
+static int again_open(const struct pl_plan_request *q, struct pl_tree_cursor **ret, struct pl_err *err)
+{
+    return pl_tree_cursor_create(q->base_source, &q->base_owner, PL_OWNER_FAILED_PREFIX, 1, ret, err);
+}
+
+/* ---- matches ---- */
+
+/* The leaf's matches in failed datums that its list lacks, in order of the owner tree: by what comes before in the key, then by path. */
+static int again_leaf(const struct pl_plan *p, const struct pl_plan_request *q, size_t leaf, struct plan_leaf_walk *w,
+                      struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
+    struct pl_tree_item item;
+    int r = again_open(q, &cursor, err);
+
+    while (r == 0 && (r = pl_tree_cursor_next(cursor, &item, err)) > 0) {
+        struct pl_cursor c = pl_cursor_of(item.path + 1, item.path_len - 1);
+        struct again_part part;
+
+        while ((r = again_next(p, &c, &part, err)) > 0) {
+            if (part.leaf == leaf && again_find(&p->leaves[leaf], &part) == p->leaves[leaf].n)
+                r = pl_plan_leaf_at(w, part.path, part.len, part.dir, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return r;
+}
+
+static int again_compare(const void *a, const void *b)
+{
+    return pl_plan_match_cmp(a, b);
+}
+
+/* Sorts them and drops those that came twice. */
+static void again_settle(struct pl_plan_leaf *found)
+{
+    size_t kept = 0;
+
+    if (found->n > 1)
+        qsort(found->matches, found->n, sizeof(*found->matches), again_compare);
+    for (size_t i = 0; i < found->n; i++)
+        if (i == 0 || pl_plan_match_cmp(&found->matches[kept - 1], &found->matches[i]) != 0)
+            found->matches[kept++] = found->matches[i];
+    found->n = kept;
+}
+
+static int again_join(struct pl_plan *p, const struct pl_plan_request *q, size_t leaf, struct plan_memory *memory,
+                      struct pl_err *err)
+{
+    const struct pl_input *input = p->stage->leaves[leaf];
+    struct pl_plan_leaf found = {0};
+    struct plan_leaf_walk walk;
+    int r;
+
+    if (!pl_input_reads(input))
+        return pl_plan_leaf_complete(input, &q->inputs[leaf], memory, &p->leaves[leaf], err);
+    r = pl_plan_leaf_open(&walk, input, &q->inputs[leaf], memory, &found, err);
+    if (r == 0)
+        r = again_leaf(p, q, leaf, &walk, err);
+    again_settle(&found);
+    if (r == 0)
+        r = pl_plan_leaf_join(memory, &found, &p->leaves[leaf], err);
+    pl_plan_leaf_close(&walk);
+    free(found.matches);
+    return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
+}
+
+/* Are there any at all? */
+static int again_any(const struct pl_plan_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
+    struct pl_tree_item item;
+    int r = again_open(q, &cursor, err);
+
+    return r < 0 ? r : pl_tree_cursor_next(cursor, &item, err);
+}
+
+int pl_plan_again_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
+                          struct pl_err *err)
+{
+    int r = again_any(q, err);
+
+    if (r <= 0)
+        return r;
+    r = 0;
+    for (size_t i = 0; i < p->n_leaves && r == 0; i++)
+        if (!complete[i])
+            r = again_join(p, q, i, memory, err);
+    return r;
+}
+
+/* ---- datums ---- */
+
+/* The picks of a key: 1, or 0 when the datum is planned or gone anyway. */
+static int again_picks(const struct pl_plan *p, const struct pl_tree_item *item, uint32_t *picks, struct pl_err *err)
+{
+    struct pl_cursor c = pl_cursor_of(item->path + 1, item->path_len - 1);
+    struct again_part part;
+    int r;
+
+    memset(picks, 0xFF, PL_SPEC_LEAVES_MAX * sizeof(*picks)); /* PL_PLAN_NO_PICK */
+    while ((r = again_next(p, &c, &part, err)) > 0) {
+        const struct pl_plan_leaf *leaf = &p->leaves[part.leaf];
+        size_t at = again_find(leaf, &part);
+
+        if (at == leaf->n)
+            return pl_err_set(err, PL_ECORRUPT, "a failed datum of the base is of a match that is not there");
+        if (leaf->matches[at].is != (PL_MATCH_OLD | PL_MATCH_NEW))
+            return 0;
+        picks[part.leaf] = (uint32_t)at;
+    }
+    return r < 0 ? r : 1;
+}
+
+int pl_plan_again(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_again_fn emit, void *self, struct pl_err *err)
+{
+    _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
+    uint32_t picks[PL_SPEC_LEAVES_MAX];
+    struct pl_tree_item item;
+    int r = again_open(q, &cursor, err);
+
+    while (r == 0 && (r = pl_tree_cursor_next(cursor, &item, err)) > 0) {
+        r = again_picks(p, &item, picks, err);
+        if (r > 0)
+            r = emit(self, picks, err);
+    }
+    return r;
+}

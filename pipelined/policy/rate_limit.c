@@ -1,0 +1,48 @@
+#include "pipelined/policy/rate_limit.h"
+
+#define UNIT 60000u /* of a level, a hit */
+
+static uint64_t level_at(const struct pl_rate *r, const struct pl_rate_bucket *b, int64_t now_ms)
+{
+    uint64_t leaked = now_ms > b->at_ms ? (uint64_t)(now_ms - b->at_ms) : 0;
+
+    leaked = leaked > UINT64_MAX / PL_MAX(r->leak_a_minute, 1u) ? UINT64_MAX : leaked * r->leak_a_minute;
+    return b->level > leaked ? b->level - leaked : 0;
+}
+
+/* The key's bucket, or the emptiest of those that it may have, made its own. */
+static struct pl_rate_bucket *bucket_of(struct pl_rate *r, uint64_t key, int64_t now_ms)
+{
+    size_t first = (key * 0x9E3779B97F4A7C15u >> 32) % (r->n - PL_RATE_NEAR + 1);
+    struct pl_rate_bucket *emptiest = &r->buckets[first];
+
+    for (size_t i = first; i < first + PL_RATE_NEAR; i++) {
+        struct pl_rate_bucket *b = &r->buckets[i];
+
+        if (b->key == key)
+            return b;
+        if (level_at(r, b, now_ms) < level_at(r, emptiest, now_ms))
+            emptiest = b;
+    }
+    *emptiest = (struct pl_rate_bucket){.key = key, .at_ms = now_ms};
+    return emptiest;
+}
+
+enum pl_rate_verdict pl_rate_hit(struct pl_rate *r, uint64_t key, int64_t now_ms)
+{
+    const uint64_t brim = (uint64_t)r->burst * UNIT;
+    struct pl_rate_bucket *b = bucket_of(r, key ? key : 1, now_ms);
+    bool first;
+
+    b->level = level_at(r, b, now_ms);
+    b->at_ms = PL_MAX(now_ms, b->at_ms);
+    if (b->level <= brim / 2)
+        b->told = false;
+    if (b->level + UNIT <= brim) {
+        b->level += UNIT;
+        return PL_RATE_UNDER;
+    }
+    first = !b->told; /* what is over adds nothing: it is let again as soon as there is room for one */
+    b->told = true;
+    return first ? PL_RATE_FIRST : PL_RATE_OVER;
+}

@@ -1,0 +1,136 @@
+#include "pipelined/policy/retention_rule.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+static void better(struct pl_keep_commit *c, enum pl_keep_why why)
+{
+    if (why > c->why)
+        c->why = (uint8_t)why;
+}
+
+/* What the rule says of a commit so many steps behind a branch's head. */
+static enum pl_keep_why by_rule(const struct pl_keep_world *w, const struct pl_keep_commit *c, uint32_t steps)
+{
+    const struct pl_keep *rule = &w->rules[c->repo];
+
+    if (steps == 0)
+        return PL_KEEP_HEAD;
+    if (!rule->commits && !rule->days)
+        return PL_KEEP_ALL;
+    if (steps < rule->commits || (rule->days && pl_keep_until(c->created_us, rule->days) > w->now_us))
+        return PL_KEEP_RULE;
+    return PL_KEEP_OLD;
+}
+
+/* A branch from its head back. Where another branch has been, and this one is no nearer or too far behind for its rule to count commits, all
+ * is as it will be, but for the first commit that a run that goes on may read of this branch. */
+static void walk(struct pl_keep_world *w, uint32_t head)
+{
+    bool read = w->oldest_run == INT64_MAX; /* what runs may read lies behind */
+    uint32_t steps = 0;
+
+    for (uint32_t at = head; at != PL_KEEP_NONE; at = w->commits[at].parent, steps++) {
+        struct pl_keep_commit *c = &w->commits[at];
+        bool known = c->steps <= steps || (c->steps != PL_KEEP_NONE && steps > 0 && steps >= w->rules[c->repo].commits);
+        bool was_read = read;
+
+        if (!read)
+            better(c, PL_KEEP_IN_USE);
+        read = read || c->order <= w->oldest_run;
+        if (known && was_read)
+            return;
+        if (!known) {
+            c->steps = steps;
+            better(c, by_rule(w, c, steps));
+        }
+    }
+}
+
+static int by_commit_falling(const void *a, const void *b)
+{
+    const struct pl_keep_edge *x = a, *y = b;
+
+    return (x->commit < y->commit) - (x->commit > y->commit);
+}
+
+/* Sources are older than what was made from them, so one pass from the newest on sees whether a commit stays before its sources. */
+static void keep_sources(struct pl_keep_world *w)
+{
+    if (w->n_edges)
+        qsort(w->edges, w->n_edges, sizeof *w->edges, by_commit_falling);
+    for (size_t i = 0; i < w->n_edges; i++) {
+        struct pl_keep_commit *source = &w->commits[w->edges[i].source];
+
+        if (!pl_keep_drops(w->commits[w->edges[i].commit].why) && pl_keep_drops(source->why))
+            source->why = PL_KEEP_SOURCE;
+    }
+}
+
+void pl_keep_decide(struct pl_keep_world *world)
+{
+    for (size_t i = 0; i < world->n_commits; i++)
+        world->commits[i].steps = PL_KEEP_NONE;
+    for (size_t i = 0; i < world->n_heads; i++)
+        walk(world, world->heads[i]);
+    keep_sources(world);
+}
+
+/* ---- as JSON ---- */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {{"commits", offsetof(struct pl_keep, commits)},
+               {"days", offsetof(struct pl_keep, days)},
+               {"results", offsetof(struct pl_keep, results)},
+               {"logs", offsetof(struct pl_keep, logs)}};
+
+static uint32_t *number(struct pl_keep *keep, const char *name)
+{
+    for (size_t i = 0; i < PL_ARRAY_SIZE(numbers); i++)
+        if (pl_streq(numbers[i].name, name))
+            return (uint32_t *)(void *)((char *)keep + numbers[i].offset);
+    return NULL;
+}
+
+int pl_keep_read(const json_t *object, struct pl_keep *ret, struct pl_err *err)
+{
+    struct pl_keep keep = {.said = true};
+    const char *name;
+    json_t *value;
+
+    if (!json_is_object(object))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep is no object; {} keeps everything"), "keep");
+    json_object_foreach((json_t *)object, name, value)
+    {
+        uint32_t *to = number(&keep, name);
+        json_int_t n = json_integer_value(value);
+
+        if (!to)
+            return pl_err_field(err,
+                                pl_err_set(err, PL_EINVAL, "keep has no \"%.40s\"; accepted: commits, days, results, logs", name),
+                                "keep");
+        if (!json_is_integer(value) || n < 1 || n > PL_KEEP_MAX)
+            return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep.%s is no whole number from 1 to %d", name, PL_KEEP_MAX),
+                                "keep");
+        *to = (uint32_t)n;
+    }
+    *ret = keep;
+    return 0;
+}
+
+json_t *pl_keep_json(const struct pl_keep *keep)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(numbers) && object; i++) {
+        uint32_t n = *(const uint32_t *)(const void *)((const char *)keep + numbers[i].offset);
+
+        if (n && json_object_set_new(object, numbers[i].name, json_integer(n)) < 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}

@@ -1,0 +1,204 @@
+/* ListBuckets, CreateBucket, DeleteBucket, HeadBucket, GetBucketLocation, GetBucketVersioning. */
+#include "pipelined/s3gateway/gateway/s3_headers.h"
+#include "pipelined/s3gateway/gateway/s3_objects.h"
+
+#include "pipelined/db/tx/repo_tx.h"
+#include "storage/s3/s3_xml.h"
+
+#include <stdio.h>
+
+#define REGION      "us-east-1"
+#define BUCKETS_MAX 10000 /* in one answer */
+
+/* ---- ListBuckets ---- */
+
+static int add_bucket(struct pl_buf *out, const char *name, int64_t created_us, struct pl_err *err)
+{
+    char time[32];
+    int r = pl_s3_xml_open(out, "Bucket", err);
+
+    pl_s3_iso_time(created_us, time);
+    r = r < 0 ? r : pl_s3_xml_add(out, "Name", name, err);
+    r = r < 0 ? r : pl_s3_xml_add(out, "CreationDate", time, err);
+    return r < 0 ? r : pl_s3_xml_close(out, "Bucket", err);
+}
+
+/* Of every repo that who asks may read: master and its other branches. */
+static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+    char name[PL_S3_BUCKET_MAX + 1];
+    int r;
+
+    rd.conn->readable = pl_access_may_read;
+    rd.conn->who = q->who;
+    r = pl_sql_query(rd.conn, err, &rows,
+                     "SELECT r.project, r.name, 'master', r.created_us FROM repo r WHERE readable(r.project, r.name)"
+                     " UNION ALL SELECT r.project, r.name, b.name, b.created_us FROM branch b JOIN repo r ON r.id = b.repo"
+                     " WHERE b.name != 'master' AND readable(r.project, r.name) ORDER BY 1, 2, 3 LIMIT ?",
+                     "i", (int64_t)BUCKETS_MAX);
+    while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
+        pl_s3_bucket_name(pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2), name);
+        r = add_bucket(out, name, pl_col_int(&rows, 3), err);
+    }
+    return r;
+}
+
+int pl_s3_list_buckets(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    int r = pl_s3_xml_begin(&out, "ListAllMyBucketsResult", true, err);
+
+    r = r < 0 ? r : pl_s3_xml_open(&out, "Owner", err);
+    r = r < 0 ? r : pl_s3_xml_add(&out, "ID", q->claim.access_key, err);
+    r = r < 0 ? r : pl_s3_xml_add(&out, "DisplayName", q->who->name, err);
+    r = r < 0 ? r : pl_s3_xml_close(&out, "Owner", err);
+    r = r < 0 ? r : pl_s3_xml_open(&out, "Buckets", err);
+    r = r < 0 ? r : add_buckets(q, &out, err);
+    r = r < 0 ? r : pl_s3_xml_close(&out, "Buckets", err);
+    r = r < 0 ? r : pl_s3_xml_close(&out, "ListAllMyBucketsResult", err);
+    if (r == 0)
+        pl_s3_reply_xml(q, &out);
+    return r;
+}
+
+/* ---- CreateBucket ---- */
+
+/* A repo, and its branch when it is not master; what is there is not made again. `ret_made`: something was. */
+static int make(struct pl_s3_request *q, const struct pl_s3_target *t, bool *ret_made, struct pl_err *err)
+{
+    struct pl_repo_args repo = {.project = t->project, .name = t->repo, .description = "", .exist_ok = true};
+    struct pl_branch_args branch = {.project = t->project, .repo = t->repo, .name = t->branch, .from = ""};
+    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_repo_create, &repo, err);
+
+    *ret_made = repo.changed;
+    if (r < 0 || pl_streq(t->branch, "master"))
+        return r;
+    r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_create, &branch, err);
+    *ret_made |= r == 0;
+    if (r == 0 && *branch.started)
+        q->services->run_created(q->services->engine, branch.started);
+    return r == PL_EEXISTS ? 0 : r;
+}
+
+int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
+{
+    struct pl_s3_target t;
+    char location[PL_S3_BUCKET_MAX + 2], target[512];
+    bool made;
+    int r = pl_s3_check_wants(q, err);
+
+    r = r < 0 ? r : pl_s3_target_name(q->bucket, &t, err);
+    if (r == 0 && *t.commit)
+        r = pl_err_set(err, PL_S3_INVALID_BUCKET_NAME, "A commit is not created: put something into %s.%s.%s.", t.branch, t.repo,
+                       t.project);
+    r = r < 0 ? r : pl_principal_check(q->who, PL_VERB_DEFINE, t.project, t.repo, err);
+    r = r < 0 ? r : make(q, &t, &made, err);
+    if (r == PL_ENOTFOUND)
+        return pl_err_set(err, PL_S3_INVALID_BUCKET_NAME, "Project \"%s\" does not exist: pipelinectl create project %s",
+                          t.project, t.project);
+    if (r == 0 && !made)
+        r = pl_s3_error(err, PL_S3_BUCKET_EXISTS);
+    if (r < 0)
+        return r;
+    pl_api_audit(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
+    snprintf(location, sizeof location, "/%s", q->bucket);
+    pl_s3_reply_header(q, "Location", location);
+    pl_http_reply(q->http, 200, NULL, NULL, 0);
+    return 0;
+}
+
+/* ---- DeleteBucket ---- */
+
+static int remove_branch(void *self, struct pl_err *err)
+{
+    struct pl_s3_request *q = self;
+    const struct pl_s3_target *t = &q->target;
+    struct pl_branch_args args = {.project = t->project, .repo = t->repo, .name = t->branch, .empty = true};
+
+    return pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);
+}
+
+static int remove_repo(void *self, struct pl_err *err)
+{
+    struct pl_s3_request *q = self;
+    const struct pl_s3_target *t = &q->target;
+    struct pl_repo_args args = {.project = t->project, .name = t->repo, .empty = true};
+    int r = pl_db_run(q->services->db, PL_TX_LOGGED, pl_tx_repo_delete, &args, err);
+
+    if (r == 0)
+        pl_s3_drop_repo(q->s3, args.id);
+    return r;
+}
+
+/* A branch goes alone; master takes its repo along, when all other branches are empty as well. Nothing that was put meanwhile goes with
+ * them. */
+static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
+{
+    const struct pl_s3_target *t = &q->target;
+    int r = pl_opens_flush(q->services->opens, t->project, t->repo, t->branch, err);
+
+    if (r < 0)
+        return r;
+    r = pl_opens_while_empty(q->services->opens, t->project, t->repo, whole ? NULL : t->branch,
+                             whole ? remove_repo : remove_branch, q, err);
+    return r == PL_ECONFLICT ? pl_s3_error(err, PL_S3_BUCKET_NOT_EMPTY) : r;
+}
+
+int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
+{
+    struct pl_s3_target *t = &q->target;
+    int r = pl_s3_target_name(q->bucket, t, err);
+    bool whole = r == 0 && pl_streq(t->branch, "master");
+    char target[512];
+
+    r = r < 0 ? r : pl_s3_target(q, whole ? PL_VERB_REMOVE : PL_VERB_WRITE, err);
+    if (r < 0)
+        return r;
+    r = remove_empty(q, whole, err);
+    if (r < 0)
+        return r;
+    pl_api_audit(q->services->audit, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
+    pl_http_reply(q->http, 204, NULL, NULL, 0);
+    return 0;
+}
+
+/* ---- what is asked of one ---- */
+
+int pl_s3_head_bucket(struct pl_s3_request *q, struct pl_err *err)
+{
+    int r = pl_s3_target(q, PL_VERB_READ, err);
+
+    if (r < 0)
+        return r;
+    pl_s3_reply_header(q, "x-amz-bucket-region", REGION);
+    pl_http_reply(q->http, 200, NULL, NULL, 0);
+    return 0;
+}
+
+/* us-east-1 is said by saying nothing. */
+int pl_s3_bucket_location(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    int r = pl_s3_target(q, PL_VERB_READ, err);
+
+    r = r < 0 ? r : pl_s3_xml_begin(&out, "LocationConstraint", true, err);
+    r = r < 0 ? r : pl_s3_xml_close(&out, "LocationConstraint", err);
+    if (r == 0)
+        pl_s3_reply_xml(q, &out);
+    return r;
+}
+
+int pl_s3_bucket_versioning(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    int r = pl_s3_target(q, PL_VERB_READ, err);
+
+    r = r < 0 ? r : pl_s3_xml_begin(&out, "VersioningConfiguration", true, err);
+    r = r < 0 ? r : pl_s3_xml_add(&out, "Status", "Enabled", err);
+    r = r < 0 ? r : pl_s3_xml_close(&out, "VersioningConfiguration", err);
+    if (r == 0)
+        pl_s3_reply_xml(q, &out);
+    return r;
+}

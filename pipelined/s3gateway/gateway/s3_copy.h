@@ -1,0 +1,29 @@
+/* s3_copy: what x-amz-copy-source names, for CopyObject and UploadPartCopy. */
+#pragma once
+
+#include "pipelined/s3gateway/gateway/s3_headers.h"
+#include "pipelined/s3gateway/gateway/s3_objects.h"
+
+struct pl_s3_source {
+    struct pl_buf name;
+    const char *text, *key, *version; /* version: NULL: the newest */
+    char bucket[PL_S3_BUCKET_MAX + 1];
+    struct pl_s3_target target;
+    struct pl_branch_view view;
+    struct pl_branch_file file;
+    char etag[PL_S3_ETAG_MAX + 1];
+};
+
+/* Finds it, and that its conditions hold. `{0}` before; finish it in any case. PL_S3_NO_SUCH_KEY and the like, PL_S3_INVALID_ARGUMENT,
+ * PL_S3_PRECONDITION_FAILED. */
+PL_MUST_CHECK
+int pl_s3_source(struct pl_s3_request *q, struct pl_s3_source *s, struct pl_err *err);
+void pl_s3_source_finish(struct pl_s3_source *s);
+/* So that another open commit of the project may name its bytes: they are in packs. */
+PL_MUST_CHECK
+int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err);
+PL_MUST_CHECK
+int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_spool *spool, struct pl_err *err);
+/* "CopyObjectResult", "CopyPartResult". */
+PL_MUST_CHECK
+int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag);

@@ -1,0 +1,150 @@
+/* GetObject, HeadObject. */
+#include "pipelined/s3gateway/gateway/s3_objects.h"
+
+#include "pipelined/api/transfer/download.h"
+#include "pipelined/s3gateway/gateway/s3_headers.h"
+
+#include <stdio.h>
+
+#define TYPE_MAX 512
+
+static void drop_open(void *owner)
+{
+    pl_open_unref(owner);
+}
+
+/* What a key names: a file, or with a slash at its end a directory that is there. 1, or 0. */
+int pl_s3_find(const struct pl_branch_view *v, const char *key, size_t len, struct pl_branch_file *ret, struct pl_err *err)
+{
+    bool directory = len && key[len - 1] == '/';
+    int r;
+
+    pl_buf_clear(&ret->attributes);
+    ret->open = NULL;
+    if (len > PL_S3_KEY_MAX + 1 || pl_path_check(key, len - directory, NULL) < 0)
+        return 0; /* nothing can have that name */
+    if (!directory) {
+        r = pl_branch_view_get(v, key, len, ret, err);
+        return r > 0 ? ret->entry.kind != PL_KIND_DIR : r;
+    }
+    r = pl_branch_view_get(v, key, len - 1, ret, err);
+    if (r > 0)
+        return ret->entry.kind == PL_KIND_DIR;
+    r = r < 0 ? r : pl_branch_view_has_dir(v, key, len - 1, err);
+    ret->entry = pl_entry_dir();
+    ret->open = NULL;
+    return r;
+}
+
+const char *pl_s3_version_of(const struct pl_branch_view *v, const struct pl_branch_file *f)
+{
+    return f->open ? pl_open_head(f->open)->commit : v->head.run;
+}
+
+int64_t pl_s3_modified(const struct pl_branch_view *v, const struct pl_branch_file *f)
+{
+    struct pl_attributes a = {f->attributes.data, f->attributes.len};
+
+    return pl_attributes_modified(&a, f->open ? pl_open_head(f->open)->created_us : v->head.created_us);
+}
+
+struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const struct pl_branch_file *f)
+{
+    struct pl_download_from from = {.reader = pl_branch_view_reader(v, f->open)};
+
+    if (f->open) {
+        from.owner = pl_open_ref(f->open);
+        from.drop = drop_open;
+    }
+    return from;
+}
+
+/* Whatever parts a file came in, it is one now. `*ret_part`: that is asked for by its number. */
+static int read_part_number(const struct pl_s3_request *q, bool *ret_part, struct pl_err *err)
+{
+    const char *number = pl_s3_query(q, "partNumber");
+
+    *ret_part = number;
+    if (number && pl_s3_header(q, "Range"))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Cannot specify both Range header and partNumber query parameter");
+    return !number || pl_streq(number, "1") ? 0 : pl_s3_error(err, PL_S3_INVALID_PART_NUMBER);
+}
+
+static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_branch_file *f, bool part, uint64_t *ret_first,
+                                   uint64_t *ret_count)
+{
+    char text[96];
+
+    if (!part || !f->entry.size)
+        return pl_http_request_range(q->http, f->entry.size, ret_first, ret_count);
+    *ret_first = 0;
+    *ret_count = f->entry.size;
+    snprintf(text, sizeof text, "bytes 0-%llu/%llu", (unsigned long long)f->entry.size - 1, (unsigned long long)f->entry.size);
+    pl_s3_reply_header(q, "Content-Range", text);
+    return PL_RANGE_PART;
+}
+
+static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f, const char *type,
+                       struct pl_err *err)
+{
+    bool head = pl_streq(q->op->method, "HEAD");
+    struct pl_download_from from;
+    enum pl_http_range range;
+    uint64_t first, count;
+    bool part;
+    int r = read_part_number(q, &part, err);
+
+    if (r < 0)
+        return r;
+    range = range_of(q, f, part, &first, &count);
+    if (range == PL_RANGE_OUTSIDE)
+        return pl_s3_error(err, PL_S3_INVALID_RANGE);
+    if (head) {
+        pl_http_reply_head(q->http, range == PL_RANGE_PART ? 206 : 200, type, count);
+        return 0;
+    }
+    from = pl_s3_bytes_of(v, f);
+    r = pl_download_bytes(q->http, &from, &f->entry, range == PL_RANGE_PART ? 206 : 200, type, first, count, err);
+    if (r <= 0 && from.owner)
+        from.drop(from.owner);
+    return PL_MIN(r, 0);
+}
+
+static int reply(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f, struct pl_err *err)
+{
+    char etag[PL_S3_ETAG_MAX + 1], time[32], type[TYPE_MAX];
+    int64_t modified = pl_s3_modified(v, f);
+    bool unchanged;
+    int r;
+
+    pl_s3_etag(&f->entry, &f->attributes, etag);
+    r = pl_s3_read_conditions(q, "", etag, modified, &unchanged, err);
+    if (r < 0)
+        return r;
+    pl_s3_reply_etag(q, etag);
+    pl_s3_http_time(modified, time);
+    pl_s3_reply_header(q, "Last-Modified", time);
+    pl_s3_reply_version(q, pl_s3_version_of(v, f));
+    if (unchanged) {
+        pl_http_reply(q->http, 304, NULL, NULL, 0);
+        return 0;
+    }
+    pl_s3_reply_attributes(q, f, type, sizeof type);
+    return reply_bytes(q, v, f, type, err);
+}
+
+int pl_s3_get_object(struct pl_s3_request *q, struct pl_err *err)
+{
+    _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
+    _cleanup_(pl_branch_file_finish) struct pl_branch_file file = {0};
+    const char *version = pl_s3_query(q, "versionId");
+    int r = pl_s3_target(q, PL_VERB_READ, err);
+
+    if (r == 0 && q->key_len > PL_S3_KEY_MAX)
+        r = pl_s3_error(err, PL_S3_KEY_TOO_LONG);
+    r = r < 0 ? r : pl_s3_view(q, &q->target, version, &view, err);
+    r = r < 0 ? r : pl_s3_find(&view, q->key, q->key_len, &file, err);
+    if (r == 0)
+        r = pl_s3_error(err, version && *version ? PL_S3_NO_SUCH_VERSION : PL_S3_NO_SUCH_KEY);
+    return r < 0 ? r : reply(q, &view, &file, err);
+}

@@ -1,0 +1,470 @@
+#include "pipelined/s3gateway/gateway/s3_headers.h"
+
+#include "storage/base/clock.h"
+#include "storage/tree/content_id.h"
+#include "storage/tree_edit/file_attributes.h"
+
+#include <stdio.h>
+#include <strings.h>
+#include <time.h>
+
+#define META "x-amz-meta-"
+
+/* Headers that are attributes. */
+static const struct {
+    enum pl_attribute tag;
+    const char *header, *override; /* in a GET's query */
+} texts[] = {
+    {PL_ATTR_TYPE, "Content-Type", "response-content-type"},
+    {PL_ATTR_CACHE, "Cache-Control", "response-cache-control"},
+    {PL_ATTR_DISPOSITION, "Content-Disposition", "response-content-disposition"},
+    {PL_ATTR_ENCODING, "Content-Encoding", "response-content-encoding"},
+    {PL_ATTR_LANGUAGE, "Content-Language", "response-content-language"},
+    {PL_ATTR_EXPIRES, "Expires", "response-expires"},
+};
+
+static struct pl_attributes attributes_of(const struct pl_buf *b)
+{
+    return (struct pl_attributes){b->data, b->len};
+}
+
+/* ---- ETag, time ---- */
+
+void pl_s3_etag(const struct pl_entry *entry, const struct pl_buf *attributes, char ret[PL_S3_ETAG_MAX + 1])
+{
+    struct pl_attributes a = attributes_of(attributes);
+    struct pl_attribute_field f;
+    struct pl_hash id = {0};
+    char hex[PL_HASH_HEX + 1];
+
+    if (pl_attributes_find(&a, PL_ATTR_ETAG, &f) && f.len && f.len <= PL_S3_ETAG_MAX)
+        snprintf(ret, PL_S3_ETAG_MAX + 1, "%.*s", (int)f.len, (const char *)f.bytes);
+    else if (entry->kind == PL_KIND_DIR)
+        snprintf(ret, PL_S3_ETAG_MAX + 1, "%s", PL_S3_DIRECTORY_ETAG);
+    else if (pl_content_id_file(entry, &id, NULL) == 0)
+        snprintf(ret, PL_S3_ETAG_MAX + 1, "%.32s-1", pl_hash_hex(&id, hex));
+    else
+        *ret = '\0';
+}
+
+void pl_s3_quote(const char *etag, char ret[PL_S3_ETAG_MAX + 3])
+{
+    size_t n = strnlen(etag, PL_S3_ETAG_MAX);
+
+    ret[0] = '"';
+    memcpy(ret + 1, etag, n);
+    memcpy(ret + 1 + n, "\"", 2);
+}
+
+/* Of a page each key has one: printf would take half of the page's time. `n` digits. */
+static char *add_number(char *p, int value, int n)
+{
+    for (int i = n - 1; i >= 0; i--, value /= 10)
+        p[i] = (char)('0' + value % 10);
+    return p + n;
+}
+
+static char *add_word(char *p, const char *word, size_t n)
+{
+    memcpy(p, word, n);
+    return p + n;
+}
+
+static char *add_clock(char *p, const struct tm *t)
+{
+    p = add_number(p, t->tm_hour, 2);
+    *p++ = ':';
+    p = add_number(p, t->tm_min, 2);
+    *p++ = ':';
+    return add_number(p, t->tm_sec, 2);
+}
+
+void pl_s3_http_time(int64_t us, char ret[32])
+{
+    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t s = (time_t)(PL_MAX(us, 0) / 1000000);
+    struct tm t;
+    char *p = ret;
+
+    gmtime_r(&s, &t);
+    p = add_word(p, days + (size_t)(t.tm_wday % 7) * 3, 3);
+    p = add_word(p, ", ", 2);
+    p = add_number(p, t.tm_mday, 2);
+    *p++ = ' ';
+    p = add_word(p, months + (size_t)(t.tm_mon % 12) * 3, 3);
+    *p++ = ' ';
+    p = add_number(p, t.tm_year + 1900, 4);
+    *p++ = ' ';
+    p = add_clock(p, &t);
+    memcpy(p, " GMT", 5);
+}
+
+void pl_s3_iso_time(int64_t us, char ret[32])
+{
+    time_t s = (time_t)(PL_MAX(us, 0) / 1000000);
+    struct tm t;
+    char *p = ret;
+
+    gmtime_r(&s, &t);
+    p = add_number(p, t.tm_year + 1900, 4);
+    *p++ = '-';
+    p = add_number(p, t.tm_mon + 1, 2);
+    *p++ = '-';
+    p = add_number(p, t.tm_mday, 2);
+    *p++ = 'T';
+    p = add_clock(p, &t);
+    *p++ = '.';
+    p = add_number(p, (int)(PL_MAX(us, 0) / 1000 % 1000), 3);
+    memcpy(p, "Z", 2);
+}
+
+/* Seconds since 1970; -1: no such time. */
+static int64_t parse_http_time(const char *text)
+{
+    struct tm t = {0};
+    const char *end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &t);
+
+    return end && !*end ? (int64_t)timegm(&t) : -1;
+}
+
+/* ---- what a put says ---- */
+
+static bool text_ok(const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        if ((*p < 0x20 && *p != '\t') || *p == 0x7F)
+            return false;
+    return true;
+}
+
+/* Content-Encoding without the framing that was taken off. */
+static void strip_framing(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    *out = '\0';
+    while (*text) {
+        size_t len;
+
+        text += strspn(text, ", ");
+        len = strcspn(text, ", ");
+        if (len && !(len == 11 && strncasecmp(text, "aws-chunked", 11) == 0) && used + len + 2 < size)
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used ? "," : "", (int)len, text);
+        text += len;
+    }
+}
+
+static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    char encoding[256];
+    int r = 0;
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts) && r == 0; i++) {
+        const char *text = pl_s3_header(q, texts[i].header);
+
+        if (text && texts[i].tag == PL_ATTR_ENCODING) {
+            strip_framing(text, encoding, sizeof encoding);
+            text = encoding;
+        }
+        if (text && !text_ok(text))
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s has a control character.", texts[i].header);
+        if (text && *text)
+            r = pl_attributes_add(out, texts[i].tag, text, strlen(text), err);
+    }
+    return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct pl_http_pair *const *x = a, *const *y = b;
+
+    return strcasecmp((*x)->name, (*y)->name);
+}
+
+static int add_meta(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
+{
+    size_t n, metas = 0, bytes = 0;
+    const struct pl_http_pair *headers = pl_http_headers(q->http, &n), *meta[PL_SIGV4_PAIRS_MAX];
+    int r = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (strncasecmp(headers[i].name, META, strlen(META)) != 0 || !headers[i].name[strlen(META)])
+            continue;
+        bytes += strlen(headers[i].name) - strlen(META) + strlen(headers[i].value);
+        if (bytes > PL_S3_META_MAX || metas == PL_ARRAY_SIZE(meta))
+            return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
+        if (!text_ok(headers[i].value))
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s has a control character.", headers[i].name);
+        meta[metas++] = &headers[i];
+    }
+    qsort(meta, metas, sizeof(const struct pl_http_pair *), by_name);
+    for (size_t i = 0; i < metas && r == 0; i++) {
+        if (i && strcasecmp(meta[i]->name, meta[i - 1]->name) == 0)
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s is there twice.", meta[i]->name);
+        r = pl_attributes_add_meta(out, meta[i]->name + strlen(META), meta[i]->value, err);
+    }
+    return r;
+}
+
+static int begin(const char *etag, struct pl_buf *out, struct pl_err *err)
+{
+    int r = pl_attributes_begin(out, err);
+
+    r = r < 0 || !etag ? r : pl_attributes_add(out, PL_ATTR_ETAG, etag, strlen(etag), err);
+    return r < 0 ? r : pl_attributes_add_modified(out, pl_clock_wall_us(), err);
+}
+
+static int check(const struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_attributes a = attributes_of(out);
+
+    if (out->len > PL_ATTRIBUTES_MAX_BYTES)
+        return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
+    return pl_attributes_check(&a, err) < 0 ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Headers of the object cannot be kept.")
+                                            : 0;
+}
+
+static int add_sum(enum pl_s3_sum_kind kind, const char *sum, struct pl_buf *out, struct pl_err *err)
+{
+    char checksum[PL_S3_SUM_TEXT + 1];
+
+    if (!kind || !sum)
+        return 0;
+    checksum[0] = (char)kind;
+    snprintf(checksum + 1, sizeof checksum - 1, "%s", sum);
+    return pl_attributes_add(out, PL_ATTR_CHECKSUM, checksum, 1 + strlen(checksum + 1), err);
+}
+
+int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
+                     struct pl_buf *out, struct pl_err *err)
+{
+    int r = begin(etag, out, err);
+
+    r = r < 0 ? r : add_texts(q, out, err);
+    r = r < 0 ? r : add_sum(kind, sum, out, err);
+    r = r < 0 ? r : add_meta(q, out, err);
+    return r < 0 ? r : check(out, err);
+}
+
+int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
+                           struct pl_buf *out, struct pl_err *err)
+{
+    struct pl_attributes a = attributes_of(from);
+    struct pl_attribute_field f;
+    bool summed = !kind;
+    size_t at = 0;
+    int r = begin(etag, out, err);
+
+    while (r == 0 && pl_attributes_next(&a, &at, &f)) {
+        if (!summed && f.tag >= PL_ATTR_CHECKSUM) {
+            r = add_sum(kind, sum, out, err);
+            summed = true;
+        }
+        if (r == 0 && f.tag != PL_ATTR_ETAG && f.tag != PL_ATTR_MODIFIED && !(kind && f.tag == PL_ATTR_CHECKSUM))
+            r = pl_attributes_add(out, (enum pl_attribute)f.tag, f.bytes, f.len, err);
+    }
+    r = r < 0 || summed ? r : add_sum(kind, sum, out, err);
+    return r < 0 ? r : check(out, err);
+}
+
+/* ---- what is not there ---- */
+
+int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
+{
+    static const struct {
+        const char *header, *fine; /* values that change nothing, with a blank before and behind each */
+    } table[] = {
+        {"x-amz-acl", " private bucket-owner-full-control bucket-owner-read "},
+        {"x-amz-grant-full-control", ""},
+        {"x-amz-grant-read", ""},
+        {"x-amz-grant-read-acp", ""},
+        {"x-amz-grant-write", ""},
+        {"x-amz-grant-write-acp", ""},
+        {"x-amz-tagging", ""},
+        {"x-amz-tagging-directive", " COPY "},
+        {"x-amz-server-side-encryption", ""},
+        {"x-amz-server-side-encryption-customer-algorithm", ""},
+        {"x-amz-website-redirect-location", ""},
+        {"x-amz-object-lock-mode", ""},
+        {"x-amz-object-lock-legal-hold", " OFF "},
+        {"x-amz-object-lock-retain-until-date", ""},
+        {"x-amz-bucket-object-lock-enabled", " false False "},
+        {"x-amz-write-offset-bytes", ""},
+    };
+    const char *storage = pl_s3_header(q, "x-amz-storage-class");
+    char word[128];
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
+        const char *value = pl_s3_header(q, table[i].header);
+
+        if (!value || !*value)
+            continue;
+        snprintf(word, sizeof word, " %.120s ", value);
+        if (!strstr(table[i].fine, word))
+            return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s: %.60s is not implemented here.", table[i].header, value);
+    }
+    return storage && !pl_streq(storage, "STANDARD") ? pl_s3_error(err, PL_S3_INVALID_STORAGE_CLASS) : 0;
+}
+
+/* ---- what an answer says ---- */
+
+void pl_s3_reply_version(struct pl_s3_request *q, const char *commit)
+{
+    if (*commit)
+        pl_s3_reply_header(q, "x-amz-version-id", commit);
+}
+
+void pl_s3_reply_etag(struct pl_s3_request *q, const char *etag)
+{
+    char quoted[PL_S3_ETAG_MAX + 3];
+
+    pl_s3_quote(etag, quoted);
+    pl_s3_reply_header(q, "ETag", quoted);
+}
+
+void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text)
+{
+    const struct pl_s3_sum_info *info = pl_s3_sum_info(kind);
+
+    if (!info || !*text)
+        return;
+    pl_s3_reply_header(q, info->header, text);
+    pl_s3_reply_header(q, "x-amz-checksum-type", strchr(text, '-') ? "COMPOSITE" : "FULL_OBJECT");
+}
+
+static const char *text_of(const struct pl_attribute_field *f, char *out, size_t size)
+{
+    snprintf(out, size, "%.*s", (int)f->len, (const char *)f->bytes);
+    return out;
+}
+
+static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field *f)
+{
+    char text[PL_ATTRIBUTES_MAX_BYTES + 1], name[sizeof text + 16];
+
+    text_of(f, text, sizeof text);
+    if (f->tag == PL_ATTR_META) {
+        snprintf(name, sizeof name, META "%s", text); /* up to its zero byte */
+        snprintf(text, sizeof text, "%.*s", (int)(f->len - strlen(name) + strlen(META) - 1),
+                 (const char *)f->bytes + strlen(name) - strlen(META) + 1);
+        pl_s3_reply_header(q, name, text);
+        return;
+    }
+    if (f->tag == PL_ATTR_CHECKSUM) {
+        const char *mode = pl_s3_header(q, "x-amz-checksum-mode");
+
+        if (mode && strcasecmp(mode, "ENABLED") == 0 && !pl_s3_header(q, "Range"))
+            pl_s3_reply_sum(q, (enum pl_s3_sum_kind)f->bytes[0], text + 1);
+        return;
+    }
+    for (size_t i = 1; i < PL_ARRAY_SIZE(texts); i++)
+        if (texts[i].tag == f->tag && !pl_s3_query(q, texts[i].override))
+            pl_s3_reply_header(q, texts[i].header, text);
+}
+
+const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, char *type, size_t type_size)
+{
+    struct pl_attributes a = attributes_of(&f->attributes);
+    struct pl_attribute_field field;
+    size_t at = 0;
+
+    snprintf(type, type_size, "%s", PL_S3_TYPE_DEFAULT);
+    while (pl_attributes_next(&a, &at, &field)) {
+        if (field.tag == PL_ATTR_TYPE)
+            text_of(&field, type, type_size);
+        else
+            reply_field(q, &field);
+    }
+    for (size_t i = 0; i < PL_ARRAY_SIZE(texts); i++) {
+        const char *override = pl_s3_query(q, texts[i].override);
+
+        if (!override || !text_ok(override))
+            continue;
+        if (texts[i].tag == PL_ATTR_TYPE)
+            snprintf(type, type_size, "%s", override);
+        else
+            pl_s3_reply_header(q, texts[i].header, override);
+    }
+    return type;
+}
+
+/* ---- conditions ---- */
+
+bool pl_s3_etag_listed(const char *list, const char *etag)
+{
+    size_t n = strlen(etag);
+
+    for (const char *p = list; *p;) {
+        size_t len;
+
+        p += strspn(p, ", \t");
+        if (strncmp(p, "W/", 2) == 0)
+            p += 2;
+        len = strcspn(p, ", \t");
+        if ((len == 1 && *p == '*') || (len == n && memcmp(p, etag, n) == 0) ||
+            (len == n + 2 && *p == '"' && p[len - 1] == '"' && memcmp(p + 1, etag, n) == 0))
+            return true;
+        p += len;
+    }
+    return false;
+}
+
+static const char *condition(const struct pl_s3_request *q, const char *prefix, const char *name)
+{
+    char header[64];
+
+    snprintf(header, sizeof header, "%s%s", prefix, name);
+    return pl_s3_header(q, header);
+}
+
+int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, const char *etag, int64_t modified_us,
+                          bool *ret_unchanged, struct pl_err *err)
+{
+    const char *match = condition(q, prefix, "If-Match"), *none = condition(q, prefix, "If-None-Match");
+    const char *since = condition(q, prefix, "If-Modified-Since"), *until = condition(q, prefix, "If-Unmodified-Since");
+    int64_t modified = modified_us / 1000000, at;
+
+    *ret_unchanged = false;
+    if (match && !pl_s3_etag_listed(match, etag))
+        return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+    at = !match && until ? parse_http_time(until) : -1; /* If-Match alone counts where both are there */
+    if (at >= 0 && modified > at)
+        return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+    if (none)
+        *ret_unchanged = pl_s3_etag_listed(none, etag);
+    else if (since && (at = parse_http_time(since)) >= 0)
+        *ret_unchanged = modified <= at;
+    return 0;
+}
+
+bool pl_s3_has_write_conditions(const struct pl_s3_request *q)
+{
+    return pl_s3_header(q, "If-Match") || pl_s3_header(q, "If-None-Match");
+}
+
+int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err)
+{
+    const char *none = pl_s3_header(q, "If-None-Match");
+
+    if (none && !pl_streq(none, "*"))
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "If-None-Match of a write is \"*\": other values are not implemented.");
+    if (none && pl_s3_header(q, "If-Match"))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "If-Match and If-None-Match cannot hold together.");
+    return 0;
+}
+
+int pl_s3_write_conditions(void *self, const struct pl_branch_file *now, struct pl_err *err)
+{
+    const struct pl_s3_request *q = self;
+    const char *match = pl_s3_header(q, "If-Match");
+    char etag[PL_S3_ETAG_MAX + 1];
+
+    if (pl_s3_header(q, "If-None-Match") && now)
+        return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+    if (!match)
+        return 0;
+    if (!now)
+        return pl_s3_error(err, PL_S3_NO_SUCH_KEY);
+    pl_s3_etag(&now->entry, &now->attributes, etag);
+    return pl_s3_etag_listed(match, etag) ? 0 : pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
+}

@@ -1,0 +1,438 @@
+/* A request from its head to its operation: what it names, who asks, and the body on its way. */
+#include "pipelined/s3gateway/gateway/gateway_internal.h"
+
+#include "storage/base/clock.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <strings.h>
+
+#define DOMAIN_PORT_MAX 6
+#define CORS_MAX_AGE    "3600"
+
+/* ---- small things ---- */
+
+const char *pl_s3_query(const struct pl_s3_request *q, const char *name)
+{
+    return pl_http_query(q->http, name);
+}
+
+const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name)
+{
+    const char *text = pl_s3_query(q, name);
+
+    return text ? text : "";
+}
+
+bool pl_s3_number(const char *text, uint64_t *ret)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return !errno && !*end;
+}
+
+const char *pl_s3_header(const struct pl_s3_request *q, const char *name)
+{
+    return pl_http_header(q->http, name);
+}
+
+void pl_s3_reply_header(struct pl_s3_request *q, const char *name, const char *value)
+{
+    pl_http_reply_header(q->http, name, value);
+}
+
+void pl_s3_reply_xml(struct pl_s3_request *q, struct pl_buf *xml)
+{
+    pl_http_reply_buf(q->http, 200, PL_S3_XML, xml);
+}
+
+int pl_s3_query_number(const struct pl_s3_request *q, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret,
+                       struct pl_err *err)
+{
+    const char *text = pl_s3_query(q, name);
+    size_t digits = text ? strspn(text, "0123456789") : 0;
+
+    *ret = fallback;
+    if (!text || !*text)
+        return 0;
+    if (text[digits] || digits > 18)
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Provided %s not an integer or within integer range", name);
+    *ret = PL_MIN(strtoull(text, NULL, 10), max);
+    return 0;
+}
+
+void pl_s3_request_end(struct pl_s3_request *q)
+{
+    if (!q)
+        return;
+    if (q->drop_more)
+        q->drop_more(q->more);
+    pl_store_release(&q->hold);
+    pl_s3_body_destroy(q->body);
+    pl_principal_unref(q->who);
+    free(q->path);
+    free(q);
+}
+
+void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err)
+{
+    pl_http_reply_error(q->http, err);
+}
+
+/* ---- what is named ---- */
+
+/* "bucket" of the Host "bucket.domain[:port]"; false when it is not below the domain. */
+static bool bucket_of_host(const struct pl_s3_request *q, char ret[PL_S3_BUCKET_MAX + 1])
+{
+    const char *host = pl_s3_header(q, "Host"), *domain = q->s3->domain;
+    size_t len = host ? strcspn(host, ":") : 0, tail = strlen(domain);
+
+    if (!*domain || len < tail + 2 || len - tail - 1 > PL_S3_BUCKET_MAX || host[len - tail - 1] != '.' ||
+        strncasecmp(host + len - tail, domain, tail) != 0)
+        return false;
+    snprintf(ret, PL_S3_BUCKET_MAX + 1, "%.*s", (int)(len - tail - 1), host);
+    return true;
+}
+
+static int read_names(struct pl_s3_request *q, struct pl_err *err)
+{
+    const char *tail = pl_http_param(q->http, "path");
+    size_t len;
+
+    if (asprintf(&q->path, "/%s", tail) < 0) {
+        q->path = NULL;
+        return pl_err_nomem(err);
+    }
+    q->key = q->path + 1;
+    if (!bucket_of_host(q, q->bucket)) {
+        len = strcspn(q->key, "/");
+        if (len > PL_S3_BUCKET_MAX)
+            return pl_s3_error(err, PL_S3_INVALID_BUCKET_NAME);
+        snprintf(q->bucket, sizeof q->bucket, "%.*s", (int)len, q->key);
+        q->key += len + (q->key[len] == '/');
+    }
+    q->key_len = strlen(q->key);
+    return 0;
+}
+
+/* ---- which operation ---- */
+
+static enum pl_s3_level level_of(const struct pl_s3_request *q)
+{
+    return *q->key ? PL_S3_OBJECT : *q->bucket ? PL_S3_BUCKET : PL_S3_SERVICE;
+}
+
+static int find_op(struct pl_s3_request *q, struct pl_err *err)
+{
+    enum pl_s3_level level = level_of(q);
+
+    for (size_t i = 0; i < pl_s3_n_ops; i++) {
+        const struct pl_s3_op *op = &pl_s3_ops[i];
+
+        if (op->level != level || !pl_streq(op->method, pl_http_method(q->http)) || (op->query && !pl_s3_query(q, op->query)) ||
+            (op->header && !pl_s3_header(q, op->header)))
+            continue;
+        q->op = op;
+        return 0;
+    }
+    return pl_s3_error(err, PL_S3_METHOD_NOT_ALLOWED);
+}
+
+/* ---- who asks ---- */
+
+static int verdict(enum pl_sigv4_verdict v, const struct pl_err *why, struct pl_err *err)
+{
+    static const int codes[] = {
+        [PL_SIGV4_NONE] = PL_S3_ACCESS_DENIED,          [PL_SIGV4_V2] = PL_S3_INVALID_REQUEST,
+        [PL_SIGV4_BAD_HEADER] = PL_S3_BAD_HEADER,       [PL_SIGV4_BAD_QUERY] = PL_S3_BAD_QUERY,
+        [PL_SIGV4_BOTH] = PL_S3_INVALID_ARGUMENT,       [PL_SIGV4_SKEWED] = PL_S3_TIME_TOO_SKEWED,
+        [PL_SIGV4_EXPIRED] = PL_S3_ACCESS_DENIED,       [PL_SIGV4_UNSIGNED_HEADER] = PL_S3_ACCESS_DENIED,
+        [PL_SIGV4_MISMATCH] = PL_S3_SIGNATURE_MISMATCH,
+    };
+    const char *message = pl_sigv4_verdict_info(v)->message;
+
+    if (v == PL_SIGV4_OK)
+        return 0;
+    return pl_err_set(err, codes[v], *why->msg ? "%s (%s)" : "%s", message, why->msg);
+}
+
+/* A request signed in its head says what its body is. */
+static int read_payload(struct pl_s3_request *q, const struct pl_sigv4_request *request, struct pl_err *err)
+{
+    q->payload = pl_sigv4_claim_payload(&q->claim, request);
+    if (!q->claim.presigned && !pl_s3_header(q, "x-amz-content-sha256"))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Missing required header for this request: x-amz-content-sha256");
+    return 0;
+}
+
+/* What has no body says so. */
+static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
+{
+    if (!q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
+        strcasecmp(q->payload, PL_SIGV4_EMPTY_SHA256) != 0)
+        return pl_s3_error(err, PL_S3_WRONG_SHA256);
+    return 0;
+}
+
+/* The pairs have the shape of the signer's. */
+_Static_assert(sizeof(struct pl_http_pair) == sizeof(struct pl_sigv4_pair), "a name and a value");
+
+static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
+{
+    struct pl_sigv4_request request = {.method = pl_http_method(q->http), .path = q->path};
+    struct pl_err why = {0};
+    enum pl_sigv4_verdict v;
+    int r;
+
+    request.query = (const struct pl_sigv4_pair *)(const void *)pl_http_queries(q->http, &request.n_query);
+    request.headers = (const struct pl_sigv4_pair *)(const void *)pl_http_headers(q->http, &request.n_headers);
+    v = pl_sigv4_claim_read(&request, &q->claim, &why);
+    r = verdict(v, &why, err);
+    if (r == 0 && !pl_streq(q->claim.scope.service, "s3"))
+        r = pl_err_set(err, q->claim.presigned ? PL_S3_BAD_QUERY : PL_S3_BAD_HEADER,
+                       "Credential should be scoped to correct service: 's3'.");
+    r = r < 0 ? r : pl_s3_who(q, q->claim.access_key, secret, err);
+    r = r < 0 ? r : verdict(pl_sigv4_claim_fresh(&q->claim, pl_clock_wall_us() / 1000000), &why, err);
+    r = r < 0 ? r : read_payload(q, &request, err);
+    if (r < 0)
+        return r;
+    request.payload = q->payload;
+    r = pl_sigv4_key(secret, &q->claim.scope, &q->signing, err);
+    r = r < 0 ? r : verdict(pl_sigv4_claim_check(&q->claim, &request, &q->signing, &why), &why, err);
+    return r < 0 ? r : check_no_body(q, err);
+}
+
+/* Wrong keys and signatures count as wrong tokens do. */
+static int who_asks(struct pl_s3_request *q, struct pl_err *err)
+{
+    char secret[PL_S3_SECRET_MAX + 1] = "";
+    int r = verify(q, secret, err);
+
+    explicit_bzero(secret, sizeof secret);
+    if (r == PL_S3_ACCESS_DENIED || r == PL_S3_INVALID_ACCESS_KEY || r == PL_S3_SIGNATURE_MISMATCH)
+        r = pl_guard_refuse(q->services->guard, pl_http_peer(q->http), r, err);
+    return r;
+}
+
+/* ---- pages of other origins ---- */
+
+static bool origin_ok(const char *list, const char *origin)
+{
+    size_t n = strlen(origin);
+
+    for (const char *p = list; *p;) {
+        size_t len;
+
+        p += strspn(p, ", ");
+        len = strcspn(p, ", ");
+        if ((len == 1 && *p == '*') || (len == n && strncasecmp(p, origin, n) == 0))
+            return true;
+        p += len;
+    }
+    return false;
+}
+
+static void add_cors(struct pl_http_request *http, const struct pl_s3 *s3)
+{
+    const char *origin = pl_http_header(http, "Origin");
+
+    if (!origin || !origin_ok(s3->cors, origin))
+        return;
+    pl_http_reply_header(http, "Access-Control-Allow-Origin", origin);
+    pl_http_reply_header(http, "Access-Control-Expose-Headers",
+                         "ETag, Content-Length, Content-Range, Last-Modified, x-amz-version-id, x-amz-request-id");
+    pl_http_reply_header(http, "Vary", "Origin");
+}
+
+/* OPTIONS: asked by a browser before a page's request; not signed. */
+static int preflight(struct pl_http_request *http, const struct pl_s3 *s3, struct pl_err *err)
+{
+    const char *origin = pl_http_header(http, "Origin"), *headers = pl_http_header(http, "Access-Control-Request-Headers");
+
+    if (!origin || !pl_http_header(http, "Access-Control-Request-Method"))
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "Insufficient information. Origin request header needed.");
+    if (!origin_ok(s3->cors, origin))
+        return pl_s3_error(err, PL_S3_ACCESS_FORBIDDEN);
+    pl_http_reply_header(http, "Access-Control-Allow-Methods", "GET, HEAD, PUT, POST, DELETE");
+    if (headers)
+        pl_http_reply_header(http, "Access-Control-Allow-Headers", headers);
+    pl_http_reply_header(http, "Access-Control-Max-Age", CORS_MAX_AGE);
+    pl_http_reply(http, 200, NULL, NULL, 0);
+    return 0;
+}
+
+/* ---- from here on ---- */
+
+const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
+{
+    snprintf(out, 512, "S3 %s %.480s", pl_http_method(q->http), pl_http_path(q->http));
+    return out;
+}
+
+/* To somebody whose signature is right. */
+static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *err)
+{
+    char target[512];
+
+    if (code != PL_EFORBIDDEN || !q->who)
+        return code;
+    pl_api_audit_refused(q->services->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+    return pl_guard_forbid(q->services->guard, q->who, code, err);
+}
+
+/* Frees `q` unless it goes on. */
+static void run(struct pl_s3_request *q)
+{
+    struct pl_err err = {0};
+    int r = q->op->run(q, &err);
+
+    if (r == PL_S3_LATER)
+        return;
+    if (r < 0) {
+        err.code = tell_refusal(q, r, &err);
+        pl_s3_refuse(q, &err);
+    }
+    pl_s3_request_end(q);
+}
+
+static void run_turn(void *self)
+{
+    struct pl_s3_request *q = self;
+    struct pl_err err = {0};
+
+    if (pl_principal_stands(q->who, pl_clock_wall_us())) { /* it may have waited */
+        run(q);
+        return;
+    }
+    pl_err_set(&err, PL_EAUTH, "the key was deleted, or lost a role, while the request waited");
+    pl_s3_refuse(q, &err);
+    pl_s3_request_end(q);
+}
+
+/* At once, or when it is the turn of who asks. */
+static void run_soon(struct pl_s3_request *q)
+{
+    struct pl_err err = {0};
+
+    if (!q->op->costly) {
+        run(q);
+    } else if (pl_turns_run(q->services->turns, q->who->name, run_turn, q, &err) < 0) {
+        pl_s3_refuse(q, &err);
+        pl_s3_request_end(q);
+    }
+}
+
+static int body_write(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    struct pl_s3_request *q = self;
+
+    return pl_s3_body_write(q->body, data, n, err);
+}
+
+/* A body may take hours: the key may have been deleted meanwhile, the role be gone, or the repo, or the room to store what lies in a file. */
+static int ask_again(struct pl_s3_request *q, struct pl_err *err)
+{
+    char secret[PL_S3_SECRET_MAX + 1] = "";
+    int r = 0;
+
+    if (!pl_principal_stands(q->who, pl_clock_wall_us())) {
+        q->who = pl_principal_unref(q->who);
+        r = pl_s3_who(q, q->claim.access_key, secret, err);
+        explicit_bzero(secret, sizeof secret);
+    }
+    r = r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);
+    return r < 0 || !q->op->brings || q->body->spool.fd < 0 ? r
+                                                            : pl_disk_watch_admit(q->services->disks, q->body->spool.size, err);
+}
+
+static void body_end(void *self, struct pl_http_request *http, const struct pl_err *failure)
+{
+    struct pl_s3_request *q = self;
+    struct pl_err err = {0};
+    int r = failure ? failure->code : pl_s3_body_check(q->body, &err);
+
+    (void)http;
+    r = r < 0 ? r : ask_again(q, &err);
+    if (r == 0) {
+        run_soon(q);
+        return;
+    }
+    err.code = r;
+    pl_s3_refuse(q, failure ? failure : &err);
+    pl_s3_request_end(q);
+}
+
+/* Whether there is room for what it brings. */
+static int admit(struct pl_s3_request *q, struct pl_err *err)
+{
+    const struct pl_s3_body *b = q->body;
+
+    if (b && b->length > b->spool.memory_max)
+        return pl_disk_watch_admit_spooled(q->services->disks, b->length, err);
+    return pl_disk_watch_admit(q->services->disks, b ? b->length : 0, err);
+}
+
+static int open(struct pl_s3_request *q, struct pl_err *err)
+{
+    int r = read_names(q, err);
+
+    r = r < 0 ? r : find_op(q, err);
+    r = r < 0 ? r : who_asks(q, err);
+    if (r == 0 && !q->op->run)
+        r = pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s is not implemented here.", q->op->name);
+    if (r == 0 && q->op->before)
+        r = q->op->before(q, err);
+    if (r == 0 && q->op->body_max) {
+        pl_store_release(&q->hold); /* no collection waits for a client's bytes: ask_again takes it anew */
+        r = pl_s3_body_create(q, q->op->body_max, &q->body, err);
+    }
+    return r < 0 || !q->op->brings ? r : admit(q, err);
+}
+
+static void begin(struct pl_s3 *s3, struct pl_http_request *http)
+{
+    struct pl_s3_request *q = calloc(1, sizeof *q);
+    struct pl_err err = {0};
+    int r = q ? 0 : pl_err_nomem(&err);
+
+    if (r == 0) {
+        q->s3 = s3;
+        q->services = s3->services;
+        q->http = http;
+        r = open(q, &err);
+    }
+    if (r < 0) {
+        err.code = q ? tell_refusal(q, r, &err) : r;
+        pl_http_reply_error(http, &err);
+        pl_s3_request_end(q);
+    } else if (q->body) {
+        pl_http_body_to(http, &(struct pl_http_sink){.self = q, .write = body_write, .end = body_end});
+    } else {
+        run_soon(q);
+    }
+}
+
+void pl_s3_on_request(struct pl_http_request *http, void *arg)
+{
+    struct pl_s3 *s3 = arg;
+    struct pl_err err = {0};
+    char id[24];
+    int r;
+
+    snprintf(id, sizeof id, "%016llX", (unsigned long long)pl_http_request_id(http));
+    pl_http_reply_header(http, "x-amz-request-id", id);
+    pl_http_reply_header(http, "Content-Security-Policy",
+                         "sandbox"); /* objects are anybody's: one that is a page runs no script here */
+    add_cors(http, s3);
+    if (!pl_streq(pl_http_method(http), "OPTIONS")) {
+        begin(s3, http);
+        return;
+    }
+    r = preflight(http, s3, &err);
+    if (r < 0)
+        pl_http_reply_error(http, &err);
+}

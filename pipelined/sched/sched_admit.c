@@ -1,0 +1,425 @@
+#include "pipelined/sched/sched_internal.h"
+
+/* --- what there is */
+
+uint32_t pl_sched_gpus_free(const struct pl_sched *s)
+{
+    return s->capacity.gpu_slots - s->gpus_used;
+}
+
+uint64_t pl_sched_cpu_need(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    uint64_t need = v->def.cpu_milli ? v->def.cpu_milli : device == GPU ? 0 : 1000;
+
+    return s->capacity.cpu_milli > 0 ? PL_MIN(need, s->capacity.cpu_milli) : need;
+}
+
+static uint64_t left(uint64_t have, uint64_t used)
+{
+    return have > used ? have - used : 0;
+}
+
+/* Is there room for one more worker when `back_…` is what leaving workers still hold? */
+static bool fits_cpu(const struct pl_sched *s, const struct version *v, enum device device, uint64_t back)
+{
+    return pl_sched_cpu_need(s, v, device) <= left(s->capacity.cpu_milli + back, s->cpu_used);
+}
+
+static bool fits_memory(const struct pl_sched *s, const struct version *v, uint64_t back)
+{
+    return s->capacity.memory_bytes == 0 || v->def.memory_bytes <= left(s->capacity.memory_bytes + back, s->memory_used);
+}
+
+uint32_t pl_sched_gpus_for(const struct pl_sched *s, const struct version *v, bool soon)
+{
+    uint32_t n = 0;
+
+    if (!v->def.gpu_chosen)
+        return pl_sched_gpus_free(s) + (soon ? s->gpus_stopping : 0);
+    for (size_t i = 0; i < v->def.n_gpu_slots; i++) {
+        const uint16_t slot = v->def.gpu_slots[i];
+        const struct worker *w = slot < s->capacity.gpu_slots ? s->gpus[slot] : NULL;
+
+        n += slot < s->capacity.gpu_slots && (!w || (soon && w->state == WORKER_STOPPING));
+    }
+    return n;
+}
+
+static bool fits_gpus(const struct pl_sched *s, const struct version *v, bool soon)
+{
+    return v->def.gpu_count <= pl_sched_gpus_for(s, v, soon);
+}
+
+bool pl_sched_gpus_offered(const struct pl_sched *s, const struct version *v)
+{
+    return v->def.gpu_count <= (v->def.gpu_chosen ? v->def.n_gpu_slots : s->capacity.gpu_offered);
+}
+
+bool pl_sched_may_have(const struct version *v, uint32_t slot)
+{
+    for (size_t i = 0; v->def.gpu_chosen && i < v->def.n_gpu_slots; i++)
+        if (v->def.gpu_slots[i] == slot)
+            return true;
+    return !v->def.gpu_chosen;
+}
+
+static bool fits(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    return fits_cpu(s, v, device, 0) && fits_memory(s, v, 0) && (device == CPU || fits_gpus(s, v, false));
+}
+
+static bool fits_soon(const struct pl_sched *s, const struct version *v, enum device device)
+{
+    return fits_cpu(s, v, device, s->cpu_stopping) && fits_memory(s, v, s->memory_stopping) &&
+           (device == CPU || fits_gpus(s, v, true));
+}
+
+bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v)
+{
+    return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
+}
+
+/* Not known to be missing. */
+static bool may_be_offered(const struct shape *shape)
+{
+    return shape && (!shape->told || shape->offered);
+}
+
+bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v)
+{
+    if (v->shape)
+        return may_be_offered(v->shape) || may_be_offered(v->cpu_shape);
+    if (s->capacity.memory_bytes > 0 && v->def.memory_bytes > s->capacity.memory_bytes)
+        return false;
+    return v->def.gpu_count == 0 || !v->def.gpu_required || pl_sched_gpus_offered(s, v);
+}
+
+static void slots_count(struct pl_sched *s)
+{
+    s->gpus_used = 0;
+    for (uint32_t i = 0; i < s->capacity.gpu_slots; i++)
+        s->gpus_used += s->gpus[i] ? 1 : 0;
+}
+
+int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *c, struct pl_err *err)
+{
+    const struct pl_map_slot *slot;
+
+    if (c->gpu_slots > PL_SCHED_GPUS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "%u GPUs, at most %u", c->gpu_slots, PL_SCHED_GPUS_MAX);
+    s->capacity = *c;
+    s->capacity.gpu_offered = PL_MAX(c->gpu_offered, c->gpu_slots);
+    slots_count(s);
+    s->devices_changed = true;
+    for (size_t i = 0; (slot = pl_map_next(&s->stages, &i));)
+        pl_sched_stage_dirty(s, slot->value);
+    return 0;
+}
+
+/* --- what workers hold, until they are gone for certain */
+
+void pl_sched_admit_take(struct pl_sched *s, struct worker *w)
+{
+    w->on_gpu = w->n_gpus > 0;
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        s->gpus[w->gpus[i]] = w;
+    s->cpu_used += w->cpu_milli;
+    s->memory_used += w->memory_bytes;
+    w->version->with_gpu += w->on_gpu;
+    if (w->n_gpus > 0)
+        slots_count(s);
+    s->devices_changed = true;
+}
+
+void pl_sched_admit_leaving(struct pl_sched *s, struct worker *w)
+{
+    s->cpu_stopping += w->cpu_milli;
+    s->memory_stopping += w->memory_bytes;
+    s->gpus_stopping += w->n_gpus;
+    w->version->with_gpu -= w->on_gpu && !w->pending;
+    s->devices_changed = true;
+    if (w->pending)
+        pl_sched_shape_left(s, w);
+}
+
+void pl_sched_admit_give(struct pl_sched *s, struct worker *w)
+{
+    if (w->state != WORKER_STOPPING)
+        pl_sched_admit_leaving(s, w);
+    s->cpu_stopping -= w->cpu_milli;
+    s->memory_stopping -= w->memory_bytes;
+    s->gpus_stopping -= w->n_gpus;
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        s->gpus[w->gpus[i]] = NULL;
+    s->cpu_used -= w->cpu_milli;
+    s->memory_used -= w->memory_bytes;
+    if (w->n_gpus > 0)
+        slots_count(s);
+    s->devices_changed = true;
+}
+
+static void slots_choose(const struct pl_sched *s, const struct version *v, struct worker *w)
+{
+    const size_t n = v->def.gpu_chosen ? v->def.n_gpu_slots : s->capacity.gpu_slots;
+
+    for (size_t i = 0; i < n && w->n_gpus < v->def.gpu_count; i++) {
+        const uint16_t slot = v->def.gpu_chosen ? v->def.gpu_slots[i] : (uint16_t)i;
+
+        if (slot < s->capacity.gpu_slots && !s->gpus[slot])
+            w->gpus[w->n_gpus++] = slot;
+    }
+}
+
+/* --- who wishes for what */
+
+void pl_sched_admit_unwish(struct pl_sched *s, struct version *v)
+{
+    pl_sched_line_wish(s, v, NULL, NO_DEVICE);
+}
+
+static struct shape *shape_for(const struct version *v, enum device d)
+{
+    return d == CPU && v->def.gpu_count > 0 ? v->cpu_shape : v->shape;
+}
+
+static void wish(struct pl_sched *s, struct version *v, enum device d)
+{
+    struct shape *shape = v->shape ? shape_for(v, d) : NULL;
+
+    if (shape)
+        pl_sched_shape_ready(s, shape);
+    if (v->shape && !shape)
+        pl_sched_admit_unwish(s, v);
+    else
+        pl_sched_line_wish(s, v, shape ? &shape->line : &s->lines[d], d);
+}
+
+/* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
+enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+
+    if (v->def.gpu_count == 0)
+        return CPU;
+    if (v->def.gpu_required)
+        return GPU;
+    if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
+        return CPU;
+    if (v->shape && !v->shape->told) /* whether there is anything to wait for */
+        return GPU;
+    if (job->gpu_since < 0)
+        job->gpu_since = s->now;
+    if (s->now - job->gpu_since >= v->def.gpu_wait_ms && v->with_gpu == 0)
+        job->on_cpu = true;
+    return job->on_cpu ? CPU : GPU;
+}
+
+void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
+{
+    struct job *job = TAILQ_FIRST(&v->stage->lane);
+    uint32_t live = v->starting + v->idle + v->busy;
+
+    if (job && job->version == v && job->in_line && !job->rows && v->wish && !s->draining)
+        return; /* it is planned in place of one that was in line */
+    if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
+        s->draining || v->retry_at > s->now || live >= v->def.workers ||
+        pl_sched_rows_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
+        pl_sched_admit_unwish(s, v);
+    else
+        wish(s, v, pl_sched_admit_device(s, job));
+}
+
+/* --- starting and making room */
+
+static void start(struct pl_sched *s, struct version *v, enum device device)
+{
+    struct worker *w = pl_sched_worker_make(s, v, ++s->last_id, WORKER_STARTING);
+    struct pl_sched_action *a;
+
+    if (!w)
+        return;
+    if (v->shape) {
+        pl_sched_shape_take(s, w, shape_for(v, device), true);
+        w->needs = w->shape->needs;
+    } else {
+        w->cpu_milli = pl_sched_cpu_need(s, v, device);
+        w->memory_bytes = v->def.memory_bytes;
+        if (device == GPU)
+            slots_choose(s, v, w);
+        pl_sched_admit_take(s, w);
+    }
+    a = pl_sched_act(s, PL_SCHED_START_WORKER);
+    pl_sched_nodes_avoid(s, w, TAILQ_FIRST(&v->stage->lane)->rows, a);
+    pl_sched_worker_timer(s, w);
+    a->worker.id = w->id;
+    a->worker.stage = v->def.stage;
+    a->worker.version = v->def.version;
+    a->worker.job = TAILQ_FIRST(&v->stage->lane)->id;
+    a->worker.shape = w->shape ? w->shape->id : 0;
+    a->worker.gpu = w->shape && w->on_gpu;
+    a->worker.n_gpus = w->n_gpus;
+    memcpy(a->worker.gpus, w->gpus, sizeof(w->gpus));
+    a->worker.cpu_milli = (uint32_t)w->cpu_milli;
+    a->worker.memory_bytes = w->memory_bytes;
+    pl_sched_say_later(s, v->stage);
+}
+
+static bool holds_one_for(const struct version *v, const struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_gpus; i++)
+        if (pl_sched_may_have(v, w->gpus[i]))
+            return true;
+    return false;
+}
+
+static bool helps(const struct pl_sched *s, const struct version *v, enum device device, const struct worker *w)
+{
+    return (!fits_cpu(s, v, device, s->cpu_stopping) && w->cpu_milli > 0) ||
+           (!fits_memory(s, v, s->memory_stopping) && w->memory_bytes > 0) ||
+           (device == GPU && !fits_gpus(s, v, true) && holds_one_for(v, w));
+}
+
+/* Idle workers, and starting ones whose job is gone, give up their place to the one that is first in line. */
+static void make_room(struct pl_sched *s, const struct version *v, enum device device)
+{
+    struct worker *w, *next;
+
+    for (w = TAILQ_FIRST(&s->idle); w && !fits_soon(s, v, device); w = next) {
+        next = TAILQ_NEXT(w, place_link);
+        if (w->version != v && helps(s, v, device, w))
+            pl_sched_worker_stop(s, w, false, "another stage needs its place");
+    }
+    for (w = TAILQ_FIRST(&s->starting); w && !fits_soon(s, v, device); w = next) {
+        next = TAILQ_NEXT(w, place_link);
+        if (w->version->unfinished == 0 && helps(s, v, device, w))
+            pl_sched_worker_stop(s, w, true, "another stage needs its place");
+    }
+}
+
+/* It gave up waiting for a GPU, and before it got a CPU there is one. Workers of one job are of one kind. */
+static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
+{
+    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_line_first(&s->lines[GPU]) &&
+           fits(s, v, GPU);
+}
+
+/* The first in line, if it still wishes for that: things may have moved since. `*ret_again`: the line has changed, look again. */
+static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
+{
+    struct version *v = pl_sched_line_first(line);
+
+    *ret_again = false;
+    if (!v)
+        return NULL;
+    pl_sched_admit_wish(s, v);
+    *ret_again = v != pl_sched_line_first(line);
+    return *ret_again ? NULL : v;
+}
+
+static void start_first(struct pl_sched *s, struct version *v, enum device device)
+{
+    start(s, v, device);
+    pl_sched_admit_unwish(s, v); /* to the end of its pipeline's line */
+    pl_sched_admit_wish(s, v);
+}
+
+/* Those who want none of the slots that others before them wait for need not wait with them. */
+static void admit_beside(struct pl_sched *s, const struct version *first)
+{
+    bool kept[PL_SCHED_GPUS_MAX] = {false};
+    struct version *v, *next;
+
+    for (v = (struct version *)first; v && v->def.gpu_chosen && s->budget > 0 && !s->oom; v = next, s->budget--) {
+        bool waits = v == first || !fits(s, v, GPU);
+
+        next = pl_sched_line_next(v);
+        for (size_t i = 0; i < v->def.n_gpu_slots; i++)
+            waits = waits || kept[v->def.gpu_slots[i]];
+        for (size_t i = 0; i < v->def.n_gpu_slots && waits; i++)
+            kept[v->def.gpu_slots[i]] = true;
+        if (waits)
+            continue;
+        pl_sched_admit_wish(s, v);
+        if (v->wish && v->wish_device == GPU)
+            start_first(s, v, GPU);
+        if (next && !next->wish)
+            return; /* what comes next is looked at in the next turn */
+    }
+}
+
+/* Serves the wishes of one kind in their order. Stops at the first one that does not fit, so that it is not overtaken; returns it. */
+static const struct version *admit_device(struct pl_sched *s, enum device wished)
+{
+    const struct line *line = &s->lines[wished];
+    struct version *v;
+    bool again;
+
+    for (; s->budget > 0 && !s->oom; s->budget--) {
+        enum device device = wished;
+
+        v = first_in(s, line, &again);
+        if (again)
+            continue;
+        if (!v)
+            return NULL;
+        if (wished == CPU && gets_one_after_all(s, v))
+            device = GPU;
+        if (!fits(s, v, device)) {
+            make_room(s, v, device);
+            if (device == GPU)
+                admit_beside(s, v);
+            return v;
+        }
+        start_first(s, v, device);
+    }
+    s->admit_more = s->admit_more || pl_sched_line_first(line);
+    return NULL;
+}
+
+/* False: the budget is spent, there is more. */
+static bool admit_shape(struct pl_sched *s, const struct shape *shape)
+{
+    struct version *v;
+    bool again;
+
+    for (; s->budget > 0 && !s->oom; s->budget--) {
+        if (!pl_sched_shape_fits(shape))
+            return true;
+        v = first_in(s, &shape->line, &again);
+        if (again)
+            continue;
+        if (!v)
+            return true;
+        start_first(s, v, v->wish_device);
+    }
+    return !pl_sched_shape_fits(shape) || !pl_sched_line_first(&shape->line);
+}
+
+static void admit_shapes(struct pl_sched *s)
+{
+    struct shape *shape, *last = TAILQ_LAST(&s->ready, shape_list);
+    bool is_last = false;
+
+    while (!is_last && !s->oom &&
+           (shape = TAILQ_FIRST(&s->ready))) { /* what becomes ready meanwhile is of those that were served */
+        is_last = shape == last;
+        TAILQ_REMOVE(&s->ready, shape, ready_link);
+        shape->ready = false;
+        if (admit_shape(s, shape))
+            continue;
+        pl_sched_shape_ready(s, shape);
+        s->admit_more = true;
+        return;
+    }
+}
+
+void pl_sched_admit(struct pl_sched *s)
+{
+    const struct version *first;
+
+    s->admit_more = false;
+    first = admit_device(s, GPU);
+    if (!first || !fits_gpus(s, first, false)) /* else it lacks only what CPU stages would take: kept for it */
+        (void)admit_device(s, CPU);
+    admit_shapes(s);
+}

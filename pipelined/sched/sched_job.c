@@ -1,0 +1,501 @@
+#include <stdio.h>
+
+#include "pipelined/sched/sched_internal.h"
+#include "storage/base/clock.h"
+
+/* --- inputs */
+
+static void depend(struct pl_sched *s, struct job *up, const struct job *job)
+{
+    if (up->n_dependents > 0 && up->dependents[up->n_dependents - 1] == job->id)
+        return;
+    if (pl_sched_grow(s, &up->dependents, up->n_dependents, &up->cap_dependents, sizeof(*up->dependents)))
+        up->dependents[up->n_dependents++] = job->id;
+}
+
+/* The job that must end before this input can be read, or ended and decides: of the same run, else the newest unfinished one before; of runs
+ * aside each for itself. */
+static struct job *input_job(const struct pl_sched *s, const struct job *job, struct pl_sched_head key)
+{
+    const struct head *head = pl_sched_head_find(s, key);
+    struct job *up;
+
+    if (!head || !head->writer || head->writer == job->stage)
+        return NULL;
+    up = pl_sched_job_find(s, head->writer, job->run);
+    if (up || job->run->aside)
+        return up;
+    up = TAILQ_LAST(&head->writer->lane, job_list);
+    while (up && (up->run->order > job->run->order || up->run->aside))
+        up = TAILQ_PREV(up, job_list, lane_link);
+    return up;
+}
+
+/* The end of an input in its own run decides over the job as well. */
+static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
+{
+    if (up->superseded_by[0])
+        pl_sched_job_end(s, job, PL_SCHED_KILLED, "", up->superseded_by);
+    else
+        pl_sched_job_end(s, job, PL_SCHED_UNRUNNABLE, up->cause, NULL);
+}
+
+/* --- who gives way to whom */
+
+static bool has_leased(const struct run *run)
+{
+    return run->states[PL_SCHED_RUNNING] + run->states[PL_SCHED_FINISHING] + run->states[PL_SCHED_SUCCESS] > 0;
+}
+
+static bool has_begun(const struct run *run)
+{
+    return run->planning > 0 || has_leased(run);
+}
+
+/* A stage that joins others commits only what all of them have of one run: without this each would go on with another run. So the first run to
+ * begin, of which no job is lost yet, is carried through, by every pipeline that carries none. */
+static void carry(struct run *run)
+{
+    const uint32_t lost = run->states[PL_SCHED_FAILURE] + run->states[PL_SCHED_KILLED] + run->states[PL_SCHED_UNRUNNABLE];
+
+    for (size_t i = 0; !run->aside && lost == 0 && i < run->n_jobs; i++) {
+        struct pipeline *p = run->jobs[i]->version->pipeline;
+
+        if (pl_sched_state_final(run->jobs[i]->state) || (p->carried && p->carried != run && has_begun(p->carried)))
+            continue;
+        if (p->carried != run && p->carried)
+            p->carried->carried--;
+        run->carried += p->carried != run;
+        p->carried = run;
+        p->carried_open = 0;
+    }
+    for (size_t i = 0; !run->aside && lost == 0 && i < run->n_jobs; i++)
+        run->jobs[i]->version->pipeline->carried_open +=
+            run->jobs[i]->version->pipeline->carried == run && !pl_sched_state_final(run->jobs[i]->state);
+}
+
+static void carried_ended(const struct job *job)
+{
+    struct pipeline *p = job->version->pipeline;
+
+    if (p->carried != job->run || --p->carried_open > 0)
+        return;
+    p->carried->carried--;
+    p->carried = NULL;
+}
+
+/* Not one whose plan is under way: who comes would have to be planned first. */
+static bool gives_way(const struct job *old, enum pl_sched_on_new way)
+{
+    return !old->run->aside && !old->planning && old->state < PL_SCHED_FINISHING && (way == PL_SCHED_RESTART || !old->leased);
+}
+
+static bool is_waited_for(const struct pl_sched *s, const struct job *job, const struct job *up)
+{
+    for (size_t i = 0; i < job->version->def.n_inputs; i++)
+        if (input_job(s, job, job->version->def.inputs[i]) == up)
+            return true;
+    return false;
+}
+
+/* Can `job` run as soon as `old` could, and is that one's run none that is carried? Of one that waits still: all that it waits for is waited for by
+ * that one too, and nothing of that one's run has leased. */
+static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const struct job *old)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+
+    if (job->blocked_on == 0)
+        return def->on_new == PL_SCHED_RESTART || old->run->carried == 0 || !has_begun(old->run);
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        const struct job *up = input_job(s, job, def->inputs[i]);
+
+        if (up && !pl_sched_state_final(up->state) && !is_waited_for(s, old, up))
+            return false;
+    }
+    return !has_leased(old->run);
+}
+
+/* Those before it that the job need not wait for end. */
+static void supersede(struct pl_sched *s, struct job *job)
+{
+    const enum pl_sched_on_new way = job->version->def.on_new;
+    struct job *old;
+
+    if (way == PL_SCHED_QUEUE || job->run->aside || s->draining)
+        return;
+    while ((old = TAILQ_PREV(job, job_list, lane_link)) && gives_way(old, way) && runs_as_soon(s, job, old)) {
+        if (old->version == job->version) {
+            job->in_line = job->in_line || (old->version->wish && (old->rows || old->in_line));
+            job->gpu_since = old->gpu_since >= 0 ? old->gpu_since : job->gpu_since;
+        }
+        pl_sched_job_end(s, old, PL_SCHED_KILLED, "", job->run->id);
+    }
+}
+
+static bool is_ready(const struct job *job)
+{
+    return job->linked && job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued;
+}
+
+/* The job is planned, and the next one became ready meanwhile: true when it has given way. */
+static bool is_superseded(struct pl_sched *s, struct job *job)
+{
+    struct job *next = TAILQ_NEXT(job, lane_link);
+
+    if (!next || !is_ready(next) ||
+        (next->version->def.on_new != PL_SCHED_RESTART && !TAILQ_EMPTY(&job->version->asking))) /* it is about to lease */
+        return false;
+    supersede(s, next);
+    return pl_sched_state_final(job->state);
+}
+
+void pl_sched_job_look(struct pl_sched *s, struct job *job)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+    bool first = !job->looked;
+
+    if (job->state != PL_SCHED_CREATED)
+        return;
+    job->looked = true;
+    job->blocked_on = 0;
+    for (size_t i = 0; i < def->n_inputs; i++) {
+        struct job *up = input_job(s, job, def->inputs[i]);
+
+        if (!up || up->state == PL_SCHED_SUCCESS)
+            continue;
+        if (pl_sched_state_final(up->state)) {
+            inherit(s, job, up);
+            return;
+        }
+        if (job->blocked_on == 0)
+            job->blocked_on = up->id;
+        if (first || up->run != job->run) /* of its own run it is known there since the first look */
+            depend(s, up, job);
+    }
+    supersede(s, job);
+    pl_sched_say_created(s, job);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+bool pl_sched_job_tell(struct pl_sched *s, struct job *job)
+{
+    struct job *down;
+
+    if (job->told == job->n_dependents) {
+        job->run->open--;
+        return false;
+    }
+    down = pl_sched_get(&s->jobs, job->dependents[job->told++]);
+    if (!down || pl_sched_state_final(down->state))
+        return true;
+    if (down->run == job->run && job->state != PL_SCHED_SUCCESS) {
+        inherit(s, down, job);
+    } else if (!down->queued && down->state == PL_SCHED_CREATED) {
+        down->queued = true;
+        TAILQ_INSERT_TAIL(&s->looks, down, queue_link);
+    }
+    return true;
+}
+
+void pl_sched_job_link(struct pl_sched *s, struct job *job)
+{
+    if (job->linked || pl_sched_state_final(job->state))
+        return;
+    job->linked = true;
+    pl_sched_job_look(s, job);
+    if (!pl_sched_state_final(job->state))
+        pl_sched_stage_dirty(s, job->stage);
+}
+
+/* --- its end */
+
+void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason)
+{
+    char text[PL_SCHED_MESSAGE_MAX];
+    const char *verb = job->state == PL_SCHED_KILLED ? "was killed" : "failed";
+
+    if (!reason)
+        reason = "";
+    if (job->state == PL_SCHED_UNRUNNABLE)
+        snprintf(text, sizeof(text), "%s", reason); /* the first cause, not a chain of them */
+    else
+        snprintf(text, sizeof(text), "stage %s %s: %.*s", job->version->def.name, verb, PL_SCHED_MESSAGE_MAX / 2, reason);
+    job->cause = pl_sched_strdup(s, text);
+}
+
+static void leave_rows(struct pl_sched *s, struct job *job)
+{
+    struct task *task;
+
+    while (job->rows && (task = TAILQ_FIRST(&job->rows->tasks))) {
+        struct worker *w = task->worker;
+
+        pl_sched_task_action(s, task, PL_SCHED_CANCEL);
+        pl_sched_task_free(s, task);
+        pl_sched_worker_settle(s, w);
+    }
+    pl_sched_rows_free(job->rows);
+    job->rows = NULL;
+}
+
+static void leave_lane(struct pl_sched *s, struct job *job)
+{
+    struct job *next = TAILQ_NEXT(job, lane_link);
+
+    TAILQ_REMOVE(&job->stage->lane, job, lane_link);
+    if (next && next->state == PL_SCHED_CREATED && next->linked)
+        pl_sched_say_created(s, next);
+    if (--job->version->unfinished == 0)
+        job->version->unused_since = s->now;
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+/* "10 datums: 4 run, 6 reused; 1 failed and is left out" */
+static void success_text(const struct rows *rows, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "%llu datum%s: %u run, %llu reused", (unsigned long long)rows->datums,
+                                rows->datums == 1 ? "" : "s", rows->to_run, (unsigned long long)(rows->datums - rows->to_run));
+
+    if (rows->failed > 0)
+        n += (size_t)snprintf(text + n, size - n, "; %u failed and %s left out", rows->failed, rows->failed == 1 ? "is" : "are");
+    if (rows->recovered > 0)
+        snprintf(text + n, size - n, "; %u recovered and %s left out", rows->recovered, rows->recovered == 1 ? "is" : "are");
+}
+
+static void planned(struct pl_sched *s, struct job *job)
+{
+    s->planning -= job->planning;
+    job->run->planning -= job->planning;
+    job->planning = false;
+}
+
+void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
+{
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    if (by) {
+        snprintf(text, sizeof(text), "superseded by run %.8s", by);
+        memcpy(job->superseded_by, by, sizeof(job->superseded_by) - 1);
+    } else {
+        snprintf(text, sizeof(text), "%s", reason && *reason ? reason : "no reason is known");
+    }
+    planned(s, job);
+    if (job->state == PL_SCHED_FINISHING)
+        s->committing--;
+    if (state == PL_SCHED_SUCCESS && job->rows)
+        success_text(job->rows, text, sizeof(text));
+    leave_rows(s, job);
+    pl_timers_clear(&s->timers, &job->timer);
+    if (job->queued)
+        TAILQ_REMOVE(&s->looks, job, queue_link);
+    job->queued = false;
+    pl_sched_job_state(job, state);
+    carried_ended(job);
+    leave_lane(s, job);
+    if (state != PL_SCHED_SUCCESS)
+        pl_sched_job_cause(s, job, text);
+    pl_sched_say(s, job, "%s", text);
+    TAILQ_INSERT_TAIL(&s->ended, job, queue_link);
+}
+
+/* --- from its turn to the commit */
+
+void pl_sched_job_state(struct job *job, enum pl_sched_state state)
+{
+    job->run->states[job->state]--;
+    job->run->states[state]++;
+    job->state = state;
+}
+
+static void plan(struct pl_sched *s, struct job *job)
+{
+    pl_sched_job_state(job, PL_SCHED_STARTING);
+    if (!job->version->pipeline->carried || !has_begun(job->version->pipeline->carried))
+        carry(job->run);
+    job->planning = true;
+    job->run->planning++;
+    s->planning++;
+    pl_sched_say_state(s, job);
+    pl_sched_job_action(s, job, PL_SCHED_PLAN);
+}
+
+void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run)
+{
+    planned(s, job);
+    job->rows = pl_sched_rows_make(s, datums, to_run);
+    pl_sched_stage_dirty(s, job->stage);
+}
+
+static void commit(struct pl_sched *s, struct job *job)
+{
+    pl_sched_job_state(job, PL_SCHED_FINISHING);
+    s->committing++;
+    pl_timers_clear(&s->timers, &job->timer);
+    pl_sched_admit_unwish(s, job->version);
+    pl_sched_say_state(s, job);
+    pl_sched_job_action(s, job, PL_SCHED_COMMIT);
+}
+
+static void fail_rows(struct pl_sched *s, struct job *job)
+{
+    const struct rows *rows = job->rows;
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    snprintf(text, sizeof(text), "%u of %llu datums failed; the first: datum %s: %s", rows->failed,
+             (unsigned long long)rows->datums, rows->first_label ? rows->first_label : "",
+             rows->first_message ? rows->first_message : "");
+    if (rows->datums == 1)
+        snprintf(text, sizeof(text), "datum %s: %s", rows->first_label ? rows->first_label : "",
+                 rows->first_message ? rows->first_message : "");
+    pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+}
+
+/* More rows failed than the stage allows. */
+static bool too_many_failed(const struct job *job)
+{
+    const struct pl_sched_stage *def = &job->version->def;
+    uint64_t max = def->max_failed_share ? job->rows->datums * def->max_failed_ppm / 1000000 : def->max_failed;
+
+    return def->max_failed_given && job->rows->failed > max;
+}
+
+static bool fail_start(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    char text[PL_SCHED_MESSAGE_MAX];
+
+    if (v->start_failures <= PL_SCHED_LOSSES_MAX || v->starting + v->idle + v->busy > 0)
+        return false;
+    snprintf(text, sizeof(text), "%u workers in a row did not come up: %s", v->start_failures,
+             v->last_failure ? v->last_failure : "");
+    job->version->start_failures = 0; /* the next job tries afresh */
+    pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+    return true;
+}
+
+int64_t pl_sched_job_busy_ms(const struct pl_sched *s, const struct job *job)
+{
+    return job->busy_ms + (job->rows && job->rows->leased > 0 ? s->now - job->busy_since : 0);
+}
+
+void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
+{
+    uint32_t before = job->rows->leased;
+
+    job->rows->leased = (uint32_t)(before + change);
+    if (before == 0 && change > 0)
+        job->busy_since = s->now;
+    else if (before > 0 && job->rows->leased == 0)
+        job->busy_ms += s->now - job->busy_since;
+}
+
+/* In line for one, or by pods that wait for a node. */
+static bool waits_for_gpu(const struct version *v, const struct job *job)
+{
+    return v->cpu_shape ? job->gpu_since >= 0 && !job->on_cpu && v->with_gpu == 0 : v->wish && v->wish_device == GPU;
+}
+
+static void set_timer(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    int64_t at = pl_sched_rows_next(s, job->rows);
+    int64_t gpu_until = job->gpu_since + v->def.gpu_wait_ms;
+
+    if (v->def.job_timeout_ms > 0 && job->rows->leased > 0)
+        at = PL_MIN(at, s->now + v->def.job_timeout_ms - pl_sched_job_busy_ms(s, job));
+    if (v->retry_at > s->now)
+        at = PL_MIN(at, v->retry_at);
+    if (!v->def.gpu_required && gpu_until > s->now && waits_for_gpu(v, job))
+        at = PL_MIN(at, gpu_until);
+    pl_sched_timer(s, &job->timer, at);
+}
+
+/* Idle workers first; those that compute may fetch ahead while all others have work. */
+static void serve(struct pl_sched *s, struct job *job)
+{
+    struct version *v = job->version;
+    struct worker *w, *next;
+
+    for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
+        next = TAILQ_NEXT(w, asking_link);
+        if (w->n_tasks == 0 && !w->on_gpu && pl_sched_admit_device(s, job) == GPU) { /* left over from a job that got none */
+            pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
+            continue;
+        }
+        if (pl_sched_node_idles(s, job->rows, w)) {
+            pl_sched_worker_stop(s, w, false, "what waits was lost on its node: another one is to have it");
+            continue;
+        }
+        if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_rows_ready(s, job->rows) == 0))
+            break;
+    }
+    if (s->draining)
+        pl_sched_workers_trim(s, v);
+    else
+        pl_sched_task_recall(s, job);
+}
+
+/* Pods that wait for a node do so for what the job is to have: its GPUs, or none. */
+static void keep_to_device(struct pl_sched *s, struct job *job)
+{
+    struct version *v = job->version;
+
+    if (!v->cpu_shape)
+        return;
+    if (pl_sched_admit_device(s, job) == CPU)
+        pl_sched_shape_give_up(s, v, GPU);
+    else if (v->shape->told && v->shape->offered) /* not only until it is known what its GPUs would take */
+        pl_sched_shape_give_up(s, v, CPU);
+}
+
+static void run_rows(struct pl_sched *s, struct job *job)
+{
+    const struct version *v = job->version;
+    char text[80], duration[32];
+
+    if (v->def.job_timeout_ms > 0 && pl_sched_job_busy_ms(s, job) >= v->def.job_timeout_ms) {
+        snprintf(text, sizeof(text), "job timed out after %s of running", pl_duration_text(v->def.job_timeout_ms, duration));
+        pl_sched_job_end(s, job, PL_SCHED_KILLED, text, NULL);
+        return;
+    }
+    if (too_many_failed(job)) {
+        fail_rows(s, job);
+        return;
+    }
+    if (job->rows->waiting + job->rows->leased == 0) {
+        if (job->rows->failed > 0 && !v->def.skip_failed)
+            fail_rows(s, job);
+        else
+            commit(s, job);
+        return;
+    }
+    if (fail_start(s, job) || is_superseded(s, job))
+        return;
+    serve(s, job);
+    keep_to_device(s, job);
+    pl_sched_admit_wish(s, job->version);
+    set_timer(s, job);
+}
+
+void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
+{
+    struct job *job = TAILQ_FIRST(&stage->lane);
+    struct version *v, *next;
+
+    for (v = TAILQ_FIRST(&stage->all); v; v = next) {
+        next = TAILQ_NEXT(v, stage_link);
+        if (!job || v != job->version || !(job->rows || job->in_line))
+            pl_sched_admit_unwish(s, v);
+        pl_sched_workers_trim(s, v);
+        if (stage->reshaped)
+            pl_sched_shape_renew(s, v);
+    }
+    stage->reshaped = false;
+    if (!job || !job->linked)
+        return;
+    if (job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued && !s->draining)
+        plan(s, job);
+    else if (job->state != PL_SCHED_FINISHING && job->rows)
+        run_rows(s, job);
+    pl_sched_say_later(s, stage);
+}

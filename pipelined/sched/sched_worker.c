@@ -1,0 +1,488 @@
+#include <stdio.h>
+
+#include "pipelined/sched/sched_internal.h"
+#include "storage/base/clock.h"
+
+static uint32_t *state_count(struct worker *w)
+{
+    switch (w->state) {
+    case WORKER_STARTING:
+        return &w->version->starting;
+    case WORKER_IDLE:
+        return &w->version->idle;
+    case WORKER_BUSY:
+        return &w->version->busy;
+    default:
+        return &w->version->stopping;
+    }
+}
+
+static void place_enter(struct pl_sched *s, struct worker *w)
+{
+    if (w->state == WORKER_IDLE)
+        TAILQ_INSERT_TAIL(&s->idle, w, place_link);
+    else if (w->state == WORKER_STARTING)
+        TAILQ_INSERT_TAIL(&s->starting, w, place_link);
+}
+
+static void place_leave(struct pl_sched *s, struct worker *w)
+{
+    if (w->state == WORKER_IDLE)
+        TAILQ_REMOVE(&s->idle, w, place_link);
+    else if (w->state == WORKER_STARTING)
+        TAILQ_REMOVE(&s->starting, w, place_link);
+}
+
+struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint64_t id, enum worker_state state)
+{
+    struct worker *w = pl_sched_calloc(s, 1, sizeof(*w));
+
+    if (!w || !pl_sched_put(s, &s->workers, &id, sizeof(id), w)) {
+        free(w);
+        return NULL;
+    }
+    w->id = id;
+    w->version = v;
+    w->state = state;
+    w->since = w->seen = w->made = s->now;
+    w->timer.kind = TIMER_WORKER;
+    v->refs++;
+    (*state_count(w))++;
+    v->pipeline->workers++;
+    pl_sched_line_moved(v->pipeline);
+    place_enter(s, w);
+    TAILQ_INSERT_TAIL(&v->workers, w, version_link);
+    return w;
+}
+
+static void stop_asking(struct worker *w)
+{
+    if (w->asking)
+        TAILQ_REMOVE(&w->version->asking, w, asking_link);
+    w->asking = false;
+}
+
+static void set_state(struct pl_sched *s, struct worker *w, enum worker_state state)
+{
+    if (state == w->state)
+        return;
+    place_leave(s, w);
+    (*state_count(w))--;
+    w->state = state;
+    (*state_count(w))++;
+    w->since = s->now;
+    place_enter(s, w);
+    pl_sched_stage_dirty(s, w->version->stage);
+}
+
+/* --- deadlines */
+
+/* A pod may wait for a node, or for its image: the executor knows when it is of no use. */
+static bool has_limit(const struct pl_sched *s, const struct worker *w)
+{
+    return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
+}
+
+/* Attached, and it asks for nothing: the container of its command is not there yet. */
+static bool is_unready(const struct worker *w)
+{
+    return w->state == WORKER_BUSY && w->n_tasks == 0 && !w->asking;
+}
+
+/* When one goes that was started for what is done or given up by now. */
+static int64_t unused_until(const struct pl_sched *s, const struct worker *w)
+{
+    return w->version->unfinished > 0 ? PL_TIMER_NEVER : PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms;
+}
+
+static int64_t starting_until(const struct pl_sched *s, const struct worker *w)
+{
+    int64_t at = has_limit(s, w) ? w->since + s->config.start_wait_ms : PL_TIMER_NEVER;
+
+    if (w->avoids && w->pending)
+        at = PL_MIN(at, w->since + PL_SCHED_ELSEWHERE_MS);
+    return PL_MIN(at, unused_until(s, w));
+}
+
+static int64_t busy_until(const struct pl_sched *s, const struct worker *w)
+{
+    int64_t at = w->seen + s->config.lease_ms;
+
+    for (size_t i = 0; i < w->n_tasks; i++)
+        at = PL_MIN(at, w->tasks[i]->expires);
+    return is_unready(w) ? PL_MIN(at, unused_until(s, w)) : at;
+}
+
+static int64_t linger_ms(const struct pl_sched *s, const struct worker *w)
+{
+    return PL_MAX(s->config.linger_ms, w->version->def.keep_warm_ms);
+}
+
+static int64_t worker_until(const struct pl_sched *s, const struct worker *w)
+{
+    switch (w->state) {
+    case WORKER_STARTING:
+        return starting_until(s, w);
+    case WORKER_IDLE:
+        return PL_MIN(w->since + linger_ms(s, w), w->seen + 2 * s->config.lease_ms);
+    case WORKER_BUSY:
+        return busy_until(s, w);
+    default:
+        return w->since + PL_SCHED_STOP_GRACE_MS;
+    }
+}
+
+void pl_sched_worker_timer(struct pl_sched *s, struct worker *w)
+{
+    pl_sched_timer(s, &w->timer, worker_until(s, w));
+}
+
+static void say_stop(struct pl_sched *s, const struct worker *w, const char *reason)
+{
+    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_STOP_WORKER);
+
+    a->worker.id = w->id;
+    a->worker.stage = w->version->def.stage;
+    a->worker.version = w->version->def.version;
+    a->worker.kill = w->kill;
+    a->worker.reason = pl_sched_keep(s, reason, strlen(reason) + 1);
+}
+
+void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const char *reason)
+{
+    if (w->state == WORKER_STOPPING)
+        return;
+    stop_asking(w);
+    while (w->n_tasks > 0)
+        pl_sched_task_return(s, w->tasks[0], reason);
+    pl_sched_admit_leaving(s, w);
+    set_state(s, w, WORKER_STOPPING);
+    w->kill = kill;
+    say_stop(s, w, reason);
+    pl_sched_worker_timer(s, w);
+}
+
+/* Its stage tries again later, and later every time in a row. Those that were started together and go together, with their node, are once. */
+static void count_failure(struct pl_sched *s, struct version *v, const char *text)
+{
+    if (v->retry_at <= s->now) {
+        v->start_failures++;
+        v->retry_at = s->now + pl_sched_backoff(v->start_failures);
+    }
+    free(v->last_failure);
+    v->last_failure = pl_sched_strdup(s, text);
+}
+
+static void idle_expired(struct pl_sched *s, struct worker *w)
+{
+    const struct job *next = TAILQ_FIRST(&w->version->stage->lane);
+
+    if (s->now >= w->seen + 2 * s->config.lease_ms) {
+        pl_sched_node_lost(s, w);
+        pl_sched_worker_stop(s, w, true, "it fell silent");
+    } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) { /* about to have work */
+        pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
+    } else {
+        pl_sched_worker_stop(s, w, false, "nothing is left to do");
+    }
+}
+
+static void busy_expired(struct pl_sched *s, struct worker *w)
+{
+    if (s->now >= w->seen + s->config.lease_ms) {
+        pl_sched_node_lost(s, w);
+        pl_sched_worker_stop(s, w, true, "its worker fell silent");
+        return;
+    }
+    if (is_unready(w) && s->now >= unused_until(s, w)) {
+        pl_sched_worker_stop(s, w, !w->productive, "nothing is left to do");
+        return;
+    }
+    for (size_t i = 0; i < w->n_tasks;) {
+        if (w->tasks[i]->expires <= s->now)
+            pl_sched_task_return(s, w->tasks[i], "its worker did not renew the lease");
+        else
+            i++;
+    }
+    pl_sched_worker_settle(s, w);
+}
+
+/* Better where workers were lost than nowhere. */
+static void nowhere_else(struct pl_sched *s, struct worker *w)
+{
+    struct job *job = TAILQ_FIRST(&w->version->stage->lane);
+    char text[120], duration[32];
+
+    if (job && job->rows)
+        pl_sched_nodes_forget(job->rows);
+    snprintf(text, sizeof(text), "no node but those on which workers were lost took it within %s",
+             pl_duration_text(PL_SCHED_ELSEWHERE_MS, duration));
+    pl_sched_worker_stop(s, w, true, text);
+}
+
+static void starting_expired(struct pl_sched *s, struct worker *w)
+{
+    char text[PL_SCHED_MESSAGE_MAX], duration[32];
+
+    if (has_limit(s, w) && s->now >= w->since + s->config.start_wait_ms) {
+        snprintf(text, sizeof(text), "it did not attach within %s%s%s", pl_duration_text(s->config.start_wait_ms, duration),
+                 w->why ? ": " : "", w->why ? w->why : "");
+        count_failure(s, w->version, text);
+        pl_sched_node_lost(s, w);
+        pl_sched_worker_stop(s, w, true, text);
+    } else if (w->version->unfinished > 0 && w->avoids && w->pending) {
+        nowhere_else(s, w);
+    } else {
+        pl_sched_worker_stop(s, w, true, "nothing is left to do");
+    }
+}
+
+void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
+{
+    if (worker_until(s, w) > s->now) { /* the deadline has moved since */
+        pl_sched_worker_timer(s, w);
+        return;
+    }
+    switch (w->state) {
+    case WORKER_STARTING:
+        starting_expired(s, w);
+        break;
+    case WORKER_IDLE:
+        idle_expired(s, w);
+        break;
+    case WORKER_BUSY:
+        busy_expired(s, w);
+        break;
+    default:
+        w->kill = true;
+        w->since = s->now;
+        say_stop(s, w, "it has not ended");
+        pl_sched_worker_timer(s, w);
+    }
+}
+
+static bool is_fresh(const struct worker *w)
+{
+    return w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* it holds nothing */
+}
+
+static void stop_retired(struct pl_sched *s, struct worker *w)
+{
+    pl_sched_worker_stop(s, w, is_fresh(w), "what it was started with is no longer so");
+}
+
+void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
+{
+    if (w->state == WORKER_STOPPING || w->retired)
+        return;
+    w->retired = true;
+    if (w->n_tasks == 0) {
+        stop_retired(s, w);
+        return;
+    }
+    stop_asking(w);
+    if (!w->recall && !s->draining) /* else nobody would get them */
+        pl_sched_worker_ask_back(s, w);
+}
+
+/* --- what it says */
+
+static void start_asking(struct worker *w)
+{
+    struct worker_list *asking = &w->version->asking;
+
+    if (w->asking)
+        TAILQ_REMOVE(asking, w, asking_link);
+    w->asking = true;
+    if (w->n_tasks == 0) /* the one that was busy last is the warmest */
+        TAILQ_INSERT_HEAD(asking, w, asking_link);
+    else
+        TAILQ_INSERT_TAIL(asking, w, asking_link);
+}
+
+void pl_sched_worker_recall(struct worker *w, enum recall recall)
+{
+    w->version->recalls += (recall == RECALL_ASKED) - (w->recall == RECALL_ASKED);
+    w->recall = recall;
+}
+
+void pl_sched_worker_leased(struct pl_sched *s, struct worker *w)
+{
+    stop_asking(w);
+    set_state(s, w, WORKER_BUSY);
+    pl_sched_worker_timer(s, w);
+}
+
+void pl_sched_worker_settle(struct pl_sched *s, struct worker *w)
+{
+    if (w->state == WORKER_STOPPING)
+        return;
+    if (w->retired && w->n_tasks == 0) {
+        stop_retired(s, w);
+        return;
+    }
+    if (w->state == WORKER_BUSY && w->asking && w->n_tasks == 0) {
+        start_asking(w);
+        set_state(s, w, WORKER_IDLE);
+    }
+    pl_sched_worker_timer(s, w);
+}
+
+static bool lists(const struct pl_sched_event *ev, const struct task *task)
+{
+    for (size_t i = 0; i < ev->leases.n; i++)
+        if (ev->leases.items[i].task == task->id && ev->leases.items[i].fence == task->fence)
+            return true;
+    return false;
+}
+
+static void renew(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
+{
+    for (size_t i = 0; i < ev->leases.n; i++) {
+        struct task *task = pl_sched_task_held(s, w, ev->leases.items[i]);
+
+        if (task)
+            task->expires = s->now + s->config.lease_ms;
+        else
+            pl_sched_task_lost(s, w->id, ev->leases.items[i]);
+    }
+}
+
+void pl_sched_worker_up(struct pl_sched *s, struct worker *w)
+{
+    if (w->up)
+        return;
+    w->up = true;
+    pl_sched_shape_waits(s, w, NULL);
+    if (w->state != WORKER_STARTING)
+        return;
+    w->since = s->now;
+    pl_sched_worker_timer(s, w);
+}
+
+void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
+{
+    renew(s, w, ev);
+    if (w->state == WORKER_STOPPING) {
+        say_stop(s, w, "it was told to end");
+        return;
+    }
+    for (size_t i = 0; i < w->n_tasks;) {
+        if (lists(ev, w->tasks[i]))
+            i++;
+        else
+            pl_sched_task_return(s, w->tasks[i], NULL);
+    }
+    stop_asking(w); /* what it asked before it came (back) is answered by nobody */
+    if (w->up)
+        pl_sched_shape_waits(s, w, NULL);
+    pl_sched_shape_placed(s, w);
+    set_state(s, w, WORKER_BUSY);
+    pl_sched_worker_timer(s, w);
+}
+
+void pl_sched_worker_next(struct pl_sched *s, struct worker *w)
+{
+    const struct version *v = w->version;
+    bool needed = v->unfinished > 0 || v == v->stage->current;
+
+    if (w->state == WORKER_STOPPING) {
+        say_stop(s, w, "it was told to end");
+        return;
+    }
+    if (w->n_tasks == 0 && w->retired) {
+        stop_retired(s, w);
+        return;
+    }
+    if (w->n_tasks == 0 && (s->draining || !needed)) {
+        pl_sched_worker_stop(s, w, false, s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
+        return;
+    }
+    if (!w->asking && !w->retired) {
+        start_asking(w);
+        if (w->n_tasks == 0)
+            set_state(s, w, WORKER_IDLE);
+    }
+    pl_sched_worker_timer(s, w);
+    pl_sched_stage_dirty(s, v->stage);
+}
+
+void pl_sched_worker_renew(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
+{
+    renew(s, w, ev);
+    if (w->state != WORKER_STOPPING)
+        pl_sched_worker_timer(s, w);
+}
+
+/* --- its end */
+
+void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
+{
+    struct version *v = w->version;
+
+    stop_asking(w);
+    place_leave(s, w);
+    (*state_count(w))--;
+    pl_sched_admit_give(s, w);
+    pl_sched_shape_unref(s, w->shape);
+    pl_timers_clear(&s->timers, &w->timer);
+    TAILQ_REMOVE(&v->workers, w, version_link);
+    v->pipeline->workers--;
+    pl_sched_line_moved(v->pipeline);
+    pl_sched_drop(&s->workers, w->id);
+    free(w->why);
+    free(w->node);
+    free(w);
+    pl_sched_stage_dirty(s, v->stage);
+    pl_sched_version_unref(s, v);
+}
+
+/* Nothing of the version is up or comes up, and none would. */
+static void fail_first(struct pl_sched *s, const struct version *v, const char *text)
+{
+    struct job *job = TAILQ_FIRST(&v->stage->lane);
+
+    if (job && job->version == v && job->rows && job->state != PL_SCHED_FINISHING && v->starting + v->idle + v->busy == 0)
+        pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
+}
+
+void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
+{
+    const char *text = ev->text ? ev->text : "no reason known";
+    struct version *v = w->version;
+    char loss[PL_SCHED_MESSAGE_MAX];
+
+    if (!ev->counts && w->state != WORKER_STOPPING)
+        pl_sched_node_lost(s, w);
+    if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
+        w->productive = true; /* it came up, and ran something */
+        pl_sched_task_failed(s, w->tasks[0], text);
+    }
+    snprintf(loss, sizeof(loss), "its worker ended: %s", text);
+    while (w->n_tasks > 0)
+        pl_sched_task_return(s, w->tasks[0], loss);
+    if (w->state != WORKER_STOPPING && !w->productive)
+        count_failure(s, v, ev->text);
+    v->refs++;
+    pl_sched_worker_free(s, w);
+    if (ev->on)
+        fail_first(s, v, text);
+    pl_sched_version_unref(s, v);
+}
+
+void pl_sched_workers_trim(struct pl_sched *s, struct version *v)
+{
+    bool retired = v != v->stage->current || s->draining;
+    struct worker *w;
+
+    if (v->unfinished > 0 && !s->draining)
+        return;
+    for (w = TAILQ_FIRST(&v->workers); w; w = TAILQ_NEXT(w, version_link)) {
+        const bool fresh = is_fresh(w);
+
+        if (retired && (w->state == WORKER_IDLE || fresh))
+            pl_sched_worker_stop(s, w, fresh, s->draining ? "the daemon is stopping" : "its stage was changed or deleted");
+        else if (fresh || is_unready(w))
+            pl_sched_worker_timer(s, w);
+    }
+}

@@ -1,0 +1,595 @@
+/* The checks that need more than one value. Each starts from what could be read: a field that was refused is NULL here, and is not
+ * complained about twice. */
+#include "pipelined/spec/spec_reader.h"
+
+#include "pipelined/spec/datum_env.h"
+#include "pipelined/spec/output_prefix.h"
+#include "pipelined/text/param_text.h"
+#include "storage/base/map.h"
+#include "storage/base/path.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+/* Variables that the machine needs: an input of that name would replace them. */
+static const char *const spec_machine_vars[] = {"PATH", "HOME", "TMPDIR",          "PWD",       "SHELL",
+                                                "LANG", "USER", "LD_LIBRARY_PATH", "LD_PRELOAD"};
+/* Variables of ours that `env` may set. */
+static const char *const spec_open_vars[] = {"PL_DEVICE", "PL_GPU_COUNT", "PL_SEED"};
+
+static bool spec_one_of(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pl_streq(words[i], word))
+            return true;
+    return false;
+}
+
+void pl_spec_enter_stage(struct spec_reader *r, size_t i)
+{
+    pl_spec_leave(r, 0);
+    pl_spec_enter_key(r, "stages");
+    pl_spec_enter_index(r, i);
+}
+
+/* Path of a leaf below the stage's: ".input.cross[1]". */
+static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tree, const struct pl_input *leaf)
+{
+    size_t path_len = r->path.len;
+
+    if (tree == leaf && tree->pfs)
+        pl_spec_enter_key(r, "pfs");
+    if (tree == leaf)
+        return true;
+    for (size_t i = 0; i < tree->n_children; i++) {
+        pl_spec_enter_key(r, tree->kind == PL_INPUT_UNION ? "union" : "cross");
+        pl_spec_enter_index(r, i);
+        if (spec_enter_leaf_of(r, &tree->children[i], leaf))
+            return true;
+        pl_spec_leave(r, path_len);
+    }
+    return false;
+}
+
+void pl_spec_enter_leaf(struct spec_reader *r, size_t i, size_t j, const char *key)
+{
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "input");
+    (void)spec_enter_leaf_of(r, r->spec->stages[i].input, r->spec->stages[i].leaves[j]);
+    if (key != NULL)
+        pl_spec_enter_key(r, key);
+}
+
+static size_t spec_count_leaves(const struct pl_input *tree)
+{
+    size_t n = tree->n_children == 0;
+
+    for (size_t i = 0; i < tree->n_children; i++)
+        n += spec_count_leaves(&tree->children[i]);
+    return n;
+}
+
+static void spec_number_leaves(struct pl_stage *stage, struct pl_input *tree)
+{
+    tree->node = (uint32_t)stage->n_nodes++;
+    if (tree->n_children == 0) {
+        tree->leaf = (uint32_t)stage->n_leaves;
+        stage->leaves[stage->n_leaves++] = tree;
+    }
+    for (size_t i = 0; i < tree->n_children; i++)
+        spec_number_leaves(stage, &tree->children[i]);
+}
+
+static void spec_collect_leaves(struct spec_reader *r, size_t i)
+{
+    struct pl_stage *stage = &r->spec->stages[i];
+    size_t n = stage->input != NULL ? spec_count_leaves(stage->input) : 0;
+
+    if (n > PL_SPEC_LEAVES_MAX) {
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "input");
+        pl_spec_problem(r, "%zu inputs; at most %u", n, PL_SPEC_LEAVES_MAX);
+        n = 0;
+    }
+    stage->leaves = pl_spec_alloc(r, (n + 1) * sizeof(struct pl_input *));
+    if (n > 0 && stage->leaves != NULL)
+        spec_number_leaves(stage, stage->input);
+}
+
+static void spec_check_run(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    pl_spec_enter_stage(r, i);
+    if (stage->run != NULL && stage->script != NULL)
+        pl_spec_problem(r, "both \"run\" and \"script\" are given: exactly one is accepted");
+    else if (stage->run == NULL && stage->script == NULL)
+        pl_spec_problem(r,
+                        "\"run\" is missing: the command and its arguments, such as [\"python3\", \"train.py\"], or \"script\"");
+    if (stage->output.copy_links && stage->datum.batch) {
+        pl_spec_enter_key(r, "output");
+        pl_spec_enter_key(r, "copy_links");
+        pl_spec_problem(r, "a batch command lives on when a datum is done: it copies what its links lead to itself");
+        pl_spec_enter_stage(r, i);
+    }
+    if (stage->on_error == PL_ON_ERROR_RUN && stage->datum.batch) {
+        pl_spec_enter_key(r, "on_error");
+        pl_spec_problem(r, "a batch command lives on when a datum failed, so none of on_error can run: \"fail\" or \"skip\"");
+        pl_spec_enter_stage(r, i);
+    }
+    if (stage->run != NULL && stage->run[0][0] == '\0') {
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, 0);
+        pl_spec_problem(r, "\"\" is not accepted: the name of a program");
+    }
+}
+
+/* Whether a text names the folder /pfs: as a path of its own, not as a part of "/data/pfs" or "/pfs2". */
+static bool spec_names_pfs(const char *text)
+{
+    for (const char *p = text; (p = strstr(p, "/pfs")) != NULL; p += 4) {
+        bool begins = p == text || !(isalnum((unsigned char)p[-1]) || strchr("_-./}", p[-1]) != NULL);
+        bool ends = !(isalnum((unsigned char)p[4]) || p[4] == '_' || p[4] == '-' || p[4] == '.');
+
+        if (begins && ends)
+            return true;
+    }
+    return false;
+}
+
+static void spec_refuse_pfs(struct spec_reader *r, const char *text)
+{
+    if (text != NULL && spec_names_pfs(text))
+        pl_spec_problem(
+            r, "\"%.60s\" names /pfs, which is not there without a sandbox (--sandbox none): use $PL_INPUT_<NAME> and $PL_OUT",
+            text);
+}
+
+/* Without a sandbox a worker's folders are where its data is; a name like /pfs could serve one worker of the machine only. */
+static void spec_check_pfs(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    if (r->ctx == NULL || !r->ctx->no_sandbox)
+        return;
+    for (size_t j = 0; stage->run != NULL && stage->run[j] != NULL; j++) {
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, j);
+        spec_refuse_pfs(r, stage->run[j]);
+    }
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "script");
+    spec_refuse_pfs(r, stage->script);
+    for (size_t j = 0; j < stage->n_env; j++) {
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "env");
+        pl_spec_enter_key(r, stage->env[j].key);
+        spec_refuse_pfs(r, stage->env[j].value);
+    }
+}
+
+/* Can one datum have both leaves? Not when they are in different branches of a union. `ret_found` counts those below the node. */
+static bool spec_together(const struct pl_input *tree, const struct pl_input *a, const struct pl_input *b, unsigned *ret_found)
+{
+    unsigned found = 0;
+
+    *ret_found = (tree == a) + (tree == b);
+    for (size_t i = 0; i < tree->n_children; i++) {
+        if (spec_together(&tree->children[i], a, b, &found) && found == 2) {
+            *ret_found = 2;
+            return true;
+        }
+        if (found == 2) {
+            *ret_found = 2;
+            return false;
+        }
+        *ret_found += found;
+    }
+    return *ret_found == 2 && tree->kind == PL_INPUT_CROSS;
+}
+
+/* Leaves j and k are in one datum, or are of two kinds that cannot share a name. */
+static bool spec_names_clash(const struct pl_stage *stage, size_t j, size_t k)
+{
+    const struct pl_input *a = stage->leaves[j], *b = stage->leaves[k];
+    unsigned found;
+
+    return pl_input_reads(a) != pl_input_reads(b) || spec_together(stage->input, a, b, &found);
+}
+
+/* Two inputs whose variables or folders would be one. */
+static void spec_check_input_names(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    char a[PL_INPUT_VAR_BYTES], b[PL_INPUT_VAR_BYTES];
+
+    for (size_t j = 0; j < stage->n_leaves; j++) {
+        const char *name = stage->leaves[j]->name;
+
+        if (name == NULL)
+            continue;
+        pl_spec_enter_leaf(r, i, j, pl_input_reads(stage->leaves[j]) ? "name" : "params");
+        if (pl_streq(name, "out"))
+            pl_spec_problem(r, "an input cannot be named \"out\": /pfs/out is the output; set another \"name\"");
+        if (spec_one_of(name, spec_machine_vars, PL_ARRAY_SIZE(spec_machine_vars)))
+            pl_spec_problem(r, "an input named \"%s\" would replace the variable of that name: set another \"name\"", name);
+        for (size_t k = 0; k < j; k++) {
+            const char *other = stage->leaves[k]->name;
+
+            if (other == NULL)
+                continue;
+            if (pl_streq(name, other) && !spec_names_clash(stage, j, k)) {
+                if (stage->leaves[j]->writable != stage->leaves[k]->writable)
+                    pl_spec_problem(r, "of two inputs named \"%s\" one is writable: make both so, or rename one", name);
+                continue;
+            }
+            if (pl_streq(name, other))
+                pl_spec_problem(r, "two inputs are named \"%s\": set \"name\" of one of them", name);
+            else if (pl_streq(pl_input_var(name, a), pl_input_var(other, b)))
+                pl_spec_problem(r, "the inputs \"%s\" and \"%s\" would share the variable %s: set \"name\" of one of them", other,
+                                name, a);
+        }
+    }
+}
+
+/* Could a match of one be a match of the other, with the same id? */
+static bool spec_leaves_meet(const struct pl_input *a, const struct pl_input *b)
+{
+    size_t i = 0, j = 0;
+
+    if (pl_input_reads(a) != pl_input_reads(b))
+        return false;
+    if (pl_input_reads(a))
+        return a->name != NULL && b->name != NULL && a->repo != NULL && b->repo != NULL && pl_streq(a->name, b->name) &&
+               pl_streq(a->project, b->project) && pl_streq(a->repo, b->repo) && pl_streq(a->branch, b->branch);
+    while (i < a->n_combinations && j < b->n_combinations) { /* both in order */
+        int cmp = strcmp(a->combinations[i].json, b->combinations[j].json);
+
+        if (cmp == 0)
+            return true;
+        i += cmp < 0;
+        j += cmp > 0;
+    }
+    return false;
+}
+
+/* Could both trees give a datum of one id? An id is of the inputs in the order of the spec; trees that nest crosses differently are
+ * taken for different ones. */
+static bool spec_trees_meet(const struct pl_input *a, const struct pl_input *b)
+{
+    bool meet = true;
+
+    if (a->n_children == 0 && b->n_children == 0)
+        return spec_leaves_meet(a, b);
+    if (a->kind != PL_INPUT_UNION && a->n_children != 1 && (b->kind == PL_INPUT_UNION || b->n_children == 1))
+        return spec_trees_meet(b, a);
+    if (a->kind == PL_INPUT_UNION || a->n_children == 1) {
+        for (size_t i = 0; i < a->n_children; i++)
+            if (spec_trees_meet(&a->children[i], b))
+                return true;
+        return false;
+    }
+    for (size_t i = 0; i < a->n_children && meet && a->n_children == b->n_children; i++)
+        meet = spec_trees_meet(&a->children[i], &b->children[i]);
+    return meet && a->n_children == b->n_children;
+}
+
+/* Inputs of a union whose datums would not be told apart. */
+static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_input *tree)
+{
+    for (size_t k = 0; k < tree->n_children; k++) {
+        bool meet = false;
+
+        spec_check_union(r, i, &tree->children[k]);
+        for (size_t j = 0; j < k && tree->kind == PL_INPUT_UNION && !meet; j++) {
+            const struct pl_input *leaf = &tree->children[k];
+
+            meet = spec_trees_meet(&tree->children[j], leaf);
+            while (leaf->n_children > 0)
+                leaf = &leaf->children[0];
+            if (!meet)
+                continue;
+            pl_spec_enter_leaf(r, i, leaf->leaf, NULL);
+            if (pl_input_reads(leaf))
+                pl_spec_problem(
+                    r,
+                    "%s@%s is an input of the union before, with the name \"%s\": what both match would be two datums "
+                    "with one id: make it one input, or give one another \"name\"",
+                    leaf->repo, leaf->branch, leaf->name);
+            else
+                pl_spec_problem(r,
+                                "a combination of these is in the union before: two datums would have one id: leave it out here");
+        }
+    }
+}
+
+static void spec_check_env(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    size_t path_len;
+
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "env");
+    path_len = r->path.len;
+    for (size_t e = 0; e < stage->n_env; e++) {
+        const char *key = stage->env[e].key;
+        bool ours = strncmp(key, "PL_", 3) == 0 || strncmp(key, "PACH_", 5) == 0;
+
+        pl_spec_leave(r, path_len);
+        pl_spec_enter_key(r, key);
+        if (!pl_identifier_ok(key))
+            pl_spec_problem_key(r, "\"%s\" is no name of a variable: letters, digits and _, not starting with a digit", key);
+        else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
+            pl_spec_problem_key(r, "\"%s\" is set by the program: choose a name that does not start with PL_ or PACH_", key);
+        for (size_t j = 0; j < stage->n_leaves; j++)
+            if (stage->leaves[j]->name != NULL && pl_streq(stage->leaves[j]->name, key))
+                pl_spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);
+    }
+}
+
+static void spec_check_prefix(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    _cleanup_(pl_template_destroyp) struct pl_template *template = NULL;
+    struct pl_err err = {0};
+    int code;
+
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        if (stage->leaves[j]->name == NULL || (pl_input_reads(stage->leaves[j]) && stage->leaves[j]->glob == NULL))
+            return; /* was refused before */
+    if (stage->output.prefix == NULL || stage->n_leaves == 0)
+        return;
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "output");
+    pl_spec_enter_key(r, "prefix");
+    code = pl_prefix_compile(stage, &template, &err);
+    if (code == PL_ENOMEM)
+        r->failed = PL_ENOMEM;
+    else if (code < 0)
+        pl_spec_problem(r, "%s", err.msg);
+}
+
+/* Is the parameter one of every datum? */
+static bool spec_has_param(const struct pl_stage *stage, const char *name, size_t len)
+{
+    bool all = pl_input_always(stage->input, "params");
+
+    for (size_t j = 0; j < stage->n_leaves && all; j++) {
+        const struct pl_input *leaf = stage->leaves[j];
+        bool found = pl_input_reads(leaf);
+
+        for (size_t k = 0; k < leaf->n_params; k++)
+            found = found || (strlen(leaf->param_names[k]) == len && memcmp(leaf->param_names[k], name, len) == 0);
+        all = found;
+    }
+    return all;
+}
+
+/* Every ${params.NAME} of the text is a parameter that each datum has. */
+static void spec_check_param_names(struct spec_reader *r, const struct pl_stage *stage, const char *text)
+{
+    const char *name;
+    size_t len;
+
+    while (pl_params_next(text, &name, &len, &text) != NULL)
+        if (!spec_has_param(stage, name, len))
+            pl_spec_problem(r, "${params.%.*s}: not every datum has a parameter of that name", (int)PL_MIN(len, 60), name);
+}
+
+static void spec_check_params(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    size_t path_len;
+    bool any = false;
+
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        any = any || stage->leaves[j]->n_params > 0;
+    if (!any)
+        return; /* then "${params." is any other text */
+    pl_spec_enter_stage(r, i);
+    path_len = r->path.len;
+    for (size_t k = 0; k < stage->n_run; k++) {
+        const char *name, *rest = stage->run[k];
+        size_t len;
+
+        pl_spec_enter_key(r, "run");
+        pl_spec_enter_index(r, k);
+        spec_check_param_names(r, stage, stage->run[k]);
+        if (stage->datum.batch && pl_params_next(rest, &name, &len, &rest) != NULL)
+            pl_spec_problem(r,
+                            "a batch command starts once for many datums: it reads /pfs/params/params.json of each, or d.params");
+        pl_spec_leave(r, path_len);
+    }
+    for (size_t k = 0; k < stage->n_env; k++) {
+        pl_spec_enter_key(r, "env");
+        pl_spec_enter_key(r, stage->env[k].key);
+        spec_check_param_names(r, stage, stage->env[k].value);
+        pl_spec_leave(r, path_len);
+    }
+}
+
+/* What the file names. */
+struct names {
+    struct pl_map stages, repos;
+};
+
+static void spec_check_names(struct spec_reader *r, struct names *names)
+{
+    struct pl_spec *spec = r->spec;
+
+    for (size_t i = 0; i < spec->n_stages; i++) {
+        const char *name = spec->stages[i].name;
+        void *first;
+
+        if (name == NULL)
+            continue;
+        pl_spec_enter_stage(r, i);
+        pl_spec_enter_key(r, "name");
+        first = pl_map_get(&names->stages, name, strlen(name));
+        if (first != NULL) {
+            pl_spec_problem(r, "two stages are named \"%s\"; the first is stages[%zu]", name,
+                            (size_t)((struct pl_stage *)first - spec->stages));
+            continue;
+        }
+        if (pl_map_put(&names->stages, name, strlen(name), &spec->stages[i], NULL, NULL) < 0)
+            r->failed = PL_ENOMEM;
+    }
+    for (size_t i = 0; i < spec->n_repos; i++) {
+        const char *name = spec->repos[i].name;
+        const struct pl_stage *stage = pl_map_get(&names->stages, name, strlen(name));
+
+        pl_spec_leave(r, 0);
+        pl_spec_enter_key(r, "repos");
+        pl_spec_enter_key(r, name);
+        if (pl_map_put(&names->repos, name, strlen(name), &spec->repos[i], NULL, NULL) < 0)
+            r->failed = PL_ENOMEM;
+        if (stage != NULL)
+            pl_spec_problem_key(r, "the stage stages[%zu] writes a repo of that name: rename one of them",
+                                (size_t)(stage - spec->stages));
+    }
+}
+
+static bool spec_declares_repo(const struct pl_spec *spec, const struct names *names, const struct pl_input *leaf)
+{
+    return pl_streq(leaf->project, spec->project) && pl_map_get(&names->repos, leaf->repo, strlen(leaf->repo)) != NULL;
+}
+
+/* A stage or declared repo whose name is nearly the missing one's; NULL when none is or there are too many to look. */
+static const char *spec_nearest_repo(const struct pl_spec *spec, const char *name)
+{
+    const char *names[256];
+    size_t n = 0;
+
+    for (size_t i = 0; i < spec->n_stages && n < PL_ARRAY_SIZE(names); i++)
+        if (spec->stages[i].name != NULL)
+            names[n++] = spec->stages[i].name;
+    for (size_t i = 0; i < spec->n_repos && n < PL_ARRAY_SIZE(names); i++)
+        names[n++] = spec->repos[i].name;
+    return pl_word_nearest(name, names, n);
+}
+
+static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf)
+{
+    const char *nearest = spec_nearest_repo(r->spec, leaf->repo);
+
+    if (!pl_streq(leaf->project, r->spec->project))
+        pl_spec_problem(r, "repo \"%s\" does not exist in project \"%s\": pipelinectl create repo %s/%s", leaf->repo,
+                        leaf->project, leaf->project, leaf->repo);
+    else if (nearest != NULL)
+        pl_spec_problem(r, "repo \"%s\" does not exist; did you mean \"%s\"?", leaf->repo, nearest);
+    else
+        pl_spec_problem(r, "repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}", leaf->repo,
+                        leaf->repo, leaf->repo);
+}
+
+/* Its own output, whole; a stage that reads it is not cached. */
+static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
+{
+    struct pl_stage *stage = &r->spec->stages[i];
+    const struct pl_input *leaf = stage->leaves[j];
+
+    stage->cache.enabled = false;
+    pl_spec_enter_leaf(r, i, j, "previous");
+    if (stage->name != NULL && (!pl_streq(leaf->repo, stage->name) || !pl_streq(leaf->project, r->spec->project) ||
+                                !pl_streq(leaf->branch, PL_DEFAULT_BRANCH)))
+        pl_spec_problem(r, "only a stage's own output has a previous one: \"repo\": \"%s\"", stage->name);
+    else if (leaf->glob != NULL && !pl_streq(leaf->glob, "/"))
+        pl_spec_problem(r, "the previous output is given whole: no \"glob\" but \"/\"; \"files\" leaves files out");
+}
+
+/* Inputs: a stage of the file first, then a repo. */
+static void spec_resolve(struct spec_reader *r, const struct names *names, size_t i)
+{
+    struct pl_spec *spec = r->spec;
+
+    for (size_t j = 0; j < spec->stages[i].n_leaves; j++) {
+        struct pl_input *leaf = spec->stages[i].leaves[j];
+        struct pl_stage *stage;
+
+        if (leaf->repo == NULL)
+            continue;
+        if (leaf->previous) {
+            spec_check_previous(r, i, j);
+            continue;
+        }
+        stage = pl_streq(leaf->project, spec->project) ? pl_map_get(&names->stages, leaf->repo, strlen(leaf->repo)) : NULL;
+        if (stage != NULL && pl_streq(leaf->branch, PL_DEFAULT_BRANCH)) {
+            leaf->stage = (uint32_t)(stage - spec->stages);
+            continue;
+        }
+        if (stage != NULL || r->ctx == NULL || r->ctx->repo_exists == NULL || spec_declares_repo(spec, names, leaf) ||
+            r->ctx->repo_exists(r->ctx->self, leaf->project, leaf->repo))
+            continue;
+        pl_spec_enter_leaf(r, i, j, "repo");
+        spec_missing_repo(r, leaf);
+    }
+}
+
+static void spec_check_owner(struct spec_reader *r, size_t i)
+{
+    const struct pl_spec_context *ctx = r->ctx;
+    const char *name = r->spec->stages[i].name, *project = r->spec->project, *owner;
+
+    if (ctx == NULL || ctx->stage_owner == NULL || name == NULL || r->spec->pipeline == NULL)
+        return;
+    pl_spec_enter_stage(r, i);
+    pl_spec_enter_key(r, "name");
+    owner = ctx->stage_owner(ctx->self, project, name);
+    if (owner != NULL && *owner && !pl_streq(owner, r->spec->pipeline))
+        pl_spec_problem(
+            r, "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec",
+            name, owner, project);
+    else if (owner == NULL && ctx->repo_exists != NULL && ctx->repo_exists(ctx->self, project, name))
+        pl_spec_problem(r, "there is a repo \"%s\" in project \"%s\" that no stage writes: rename the stage, or delete the repo",
+                        name, project);
+}
+
+static void spec_warn(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    bool one = stage->n_leaves > 0;
+
+    for (size_t j = 0; j < stage->n_leaves; j++)
+        one = one && stage->leaves[j]->glob != NULL && pl_streq(stage->leaves[j]->glob, "/");
+    pl_spec_enter_stage(r, i);
+    if (one && stage->workers > 1) {
+        pl_spec_enter_key(r, "workers");
+        pl_spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: one worker will have work", stage->name, stage->workers);
+        pl_spec_enter_stage(r, i);
+    }
+    if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
+        pl_spec_enter_key(r, "image");
+        pl_spec_warning(r, "%s: image \"%s\" names no digest (@sha256:…): what the tag means may change without a new run",
+                        stage->name, stage->image);
+    }
+}
+
+void pl_spec_check(struct spec_reader *r)
+{
+    struct names names = {0};
+
+    spec_check_names(r, &names);
+    for (size_t i = 0; i < r->spec->n_stages && r->n_problems < SPEC_PROBLEMS_STOP && r->failed == 0; i++) {
+        spec_collect_leaves(r, i);
+        spec_check_run(r, i);
+        spec_check_pfs(r, i);
+        spec_check_input_names(r, i);
+        if (r->spec->stages[i].n_leaves > 0)
+            spec_check_union(r, i, r->spec->stages[i].input);
+        spec_check_env(r, i);
+        spec_check_prefix(r, i);
+        spec_check_params(r, i);
+        pl_spec_check_pod(r, i);
+        spec_resolve(r, &names, i);
+        spec_check_owner(r, i);
+    }
+    pl_map_finish(&names.stages, NULL);
+    pl_map_finish(&names.repos, NULL);
+    if (r->failed == 0 && r->n_problems == 0)
+        pl_spec_order(r);
+    for (size_t i = 0; i < r->spec->n_stages && r->n_problems == 0 && r->failed == 0; i++) {
+        spec_warn(r, i);
+        pl_spec_warn_pod(r, i);
+    }
+}

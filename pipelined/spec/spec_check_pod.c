@@ -1,0 +1,236 @@
+/* Checks of what pods bring that need more than one value, and what of it is not done on one machine. */
+#include "pipelined/spec/spec_reader.h"
+
+#include "pipelined/spec/datum_env.h"
+
+static void spec_enter(struct spec_reader *r, size_t i, const char *key, const char *member)
+{
+    pl_spec_enter_stage(r, i);
+    if (key != NULL)
+        pl_spec_enter_key(r, key);
+    if (member != NULL)
+        pl_spec_enter_key(r, member);
+}
+
+static void spec_check_gpu(struct spec_reader *r, size_t i)
+{
+    const struct pl_gpu *gpu = &r->spec->stages[i].gpu;
+
+    if (gpu->resource != NULL && gpu->share.mode > PL_SHARE_MPS) {
+        spec_enter(r, i, "gpu", "resource");
+        pl_spec_problem(r, "\"resource\" is of the modes none, time-slicing and mps: others say themselves what they take");
+    }
+    if (gpu->share.mode == PL_SHARE_GPU_MEM && gpu->count > 1) {
+        spec_enter(r, i, "gpu", "count");
+        pl_spec_problem(r, "%u is not accepted: mode \"gpu-mem\" is an amount of memory of one device", gpu->count);
+    }
+    if (gpu->share.mode == PL_SHARE_CUSTOM && gpu->share.values.n > 0 && gpu->share.preset == NULL) {
+        spec_enter(r, i, "gpu", "share");
+        pl_spec_enter_key(r, "values");
+        pl_spec_problem(r, "\"values\" fill a \"preset\": name one");
+    }
+}
+
+static void spec_check_resources(struct spec_reader *r, size_t i)
+{
+    const struct pl_resources *has = &r->spec->stages[i].resources;
+
+    if (has->memory_request_bytes > 0 && has->memory_request_bytes > has->memory_bytes) {
+        spec_enter(r, i, "resources", "memory_request");
+        pl_spec_problem(r, "more than \"memory\", which is the limit");
+    }
+    if (has->cpu_limit_milli > 0 && has->cpu_limit_milli < has->cpu_milli) {
+        spec_enter(r, i, "resources", "cpu_limit");
+        pl_spec_problem(r, "less than \"cpu\", which is reserved");
+    }
+    if (has->shm_bytes > 0 && has->memory_bytes > 0 && has->shm_bytes > has->memory_bytes) {
+        spec_enter(r, i, "resources", "shm");
+        pl_spec_problem(r, "more than \"memory\", inside which it is counted");
+    }
+}
+
+/* A folder of its own: not one of ours, or above one. */
+static bool spec_mount_ok(const char *mount)
+{
+    static const char *const ours[] = {"/pfs", "/pl", "/code", "/tmp", "/dev", "/proc", "/sys"};
+
+    if (mount[0] != '/' || mount[1] == '\0' || strstr(mount, "//") != NULL || strstr(mount, "/.") != NULL ||
+        mount[strlen(mount) - 1] == '/' || strchr(mount, ':') != NULL)
+        return false;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(ours); i++) {
+        size_t n = strlen(ours[i]);
+
+        if (strncmp(mount, ours[i], n) == 0 && (mount[n] == '/' || mount[n] == '\0'))
+            return false;
+    }
+    return true;
+}
+
+static void spec_check_secret_env(struct spec_reader *r, const struct pl_stage *stage, const char *env)
+{
+    if (!pl_identifier_ok(env))
+        pl_spec_problem(r, "\"%.60s\" is no name of a variable: letters, digits and _, not starting with a digit", env);
+    else if (strncmp(env, "PL_", 3) == 0 || strncmp(env, "PACH_", 5) == 0)
+        pl_spec_problem(r, "\"%.60s\" is set by the program: choose a name that does not start with PL_ or PACH_", env);
+    for (size_t i = 0; i < stage->n_env; i++)
+        if (pl_streq(stage->env[i].key, env))
+            pl_spec_problem(r, "\"%.60s\" is in \"env\" as well: remove one of them", env);
+    for (size_t i = 0; i < stage->n_leaves; i++)
+        if (stage->leaves[i]->name != NULL && pl_streq(stage->leaves[i]->name, env))
+            pl_spec_problem(r, "\"%.60s\" is the variable of the input of that name: rename one of them", env);
+}
+
+static void spec_check_secret(struct spec_reader *r, size_t i, size_t k)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    const struct pl_secret_use *use = &stage->secrets[k];
+    size_t path_len;
+
+    spec_enter(r, i, "secrets", NULL);
+    pl_spec_enter_index(r, k);
+    path_len = r->path.len;
+    if ((use->env == NULL) == (use->mount == NULL)) {
+        pl_spec_problem(r, "exactly one of \"env\" and \"mount\" is accepted");
+        return;
+    }
+    if ((use->env == NULL) != (use->key == NULL))
+        pl_spec_problem(r, use->env != NULL ? "\"env\" needs the \"key\" whose value it becomes"
+                                            : "\"mount\" gives every key: no \"key\" beside it");
+    for (size_t j = 0; j < k; j++) {
+        const struct pl_secret_use *other = &stage->secrets[j];
+
+        if ((use->env != NULL && other->env != NULL && pl_streq(use->env, other->env)) ||
+            (use->mount != NULL && other->mount != NULL && pl_streq(use->mount, other->mount)))
+            pl_spec_problem(r, "secrets[%zu] is at the same place: rename one of them", j);
+    }
+    pl_spec_enter_key(r, use->env != NULL ? "env" : "mount");
+    if (use->env != NULL)
+        spec_check_secret_env(r, stage, use->env);
+    else if (!spec_mount_ok(use->mount))
+        pl_spec_problem(r,
+                        "\"%.60s\" is not accepted: a folder such as \"/secrets/pg\", not in /pfs, /pl, /code, /tmp, /dev, "
+                        "/proc or /sys",
+                        use->mount);
+    pl_spec_leave(r, path_len);
+}
+
+static void spec_check_toleration(struct spec_reader *r, size_t i, size_t k)
+{
+    const struct pl_toleration *t = &r->spec->stages[i].placement.tolerations[k];
+
+    spec_enter(r, i, "placement", "tolerations");
+    pl_spec_enter_index(r, k);
+    if (t->op == PL_TOLERATE_EQUAL && t->key == NULL)
+        pl_spec_problem(r, "\"key\" is missing: with \"operator\": \"Exists\" alone it can be left out");
+    if (t->op == PL_TOLERATE_EXISTS && t->value != NULL && t->value[0] != '\0')
+        pl_spec_problem(r, "\"operator\": \"Exists\" takes no \"value\"");
+    if (t->seconds >= 0 && (t->effect == NULL || !pl_streq(t->effect, "NoExecute")))
+        pl_spec_problem(r, "\"toleration_seconds\" is of \"effect\": \"NoExecute\"");
+}
+
+/* Read-only from the machine in bubblewrap's sandbox: no folder can be made there. */
+static bool spec_mount_is_system(const char *mount)
+{
+    static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+    for (size_t i = 0; i < PL_ARRAY_SIZE(system); i++) {
+        size_t n = strlen(system[i]);
+
+        if (strncmp(mount, system[i], n) == 0 && (mount[n] == '/' || mount[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static void spec_check_local_secret(struct spec_reader *r, size_t i, size_t k)
+{
+    const char *mount = r->spec->stages[i].secrets[k].mount;
+
+    if (mount == NULL || (!r->ctx->no_sandbox && !spec_mount_is_system(mount)))
+        return;
+    spec_enter(r, i, "secrets", NULL);
+    pl_spec_enter_index(r, k);
+    pl_spec_enter_key(r, "mount");
+    if (r->ctx->no_sandbox)
+        pl_spec_problem(r, "without a sandbox (--sandbox none) nothing can be mounted: take it as \"env\"");
+    else
+        pl_spec_problem(r, "\"%.60s\" is a folder of the machine: another one is accepted, such as \"/secrets/pg\"", mount);
+}
+
+/* What one machine cannot give. */
+static void spec_check_local(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    if (r->ctx != NULL && r->ctx->no_sandbox && !stage->network) {
+        spec_enter(r, i, "network", NULL);
+        pl_spec_problem(r, "without a sandbox (--sandbox none) the network cannot be taken away: remove it, or use bubblewrap");
+    } else if (r->ctx != NULL && r->ctx->no_sandbox && r->network_off) {
+        spec_enter(r, i, "network", NULL);
+        pl_spec_problem(r,
+                        "the network is off in project \"%s\", and without a sandbox (--sandbox none) it cannot be taken away: "
+                        "use bubblewrap",
+                        r->spec->project);
+    }
+    if (r->ctx == NULL || !r->ctx->local)
+        return;
+    if (stage->gpu.share.mode > PL_SHARE_TIME_SLICING) {
+        spec_enter(r, i, "gpu", "share");
+        pl_spec_enter_key(r, "mode");
+        pl_spec_problem(r, "a part of a GPU is given on Kubernetes; on one machine a worker has whole ones: \"none\"");
+    }
+    if (stage->gpu.resource != NULL) {
+        spec_enter(r, i, "gpu", "resource");
+        pl_spec_problem(r, "\"%s\" is not accepted: the GPUs of one machine are \"" PL_GPU_RESOURCE "\"", stage->gpu.resource);
+    }
+    for (size_t k = 0; k < stage->n_secrets; k++)
+        spec_check_local_secret(r, i, k);
+}
+
+void pl_spec_check_pod(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+
+    spec_check_gpu(r, i);
+    spec_check_resources(r, i);
+    for (size_t k = 0; k < stage->n_secrets; k++)
+        spec_check_secret(r, i, k);
+    for (size_t k = 0; k < stage->placement.n_tolerations; k++)
+        spec_check_toleration(r, i, k);
+    spec_check_local(r, i);
+}
+
+static bool spec_says_placement(const struct pl_placement *p)
+{
+    return p->node_selector.n > 0 || p->n_tolerations > 0 || p->n_arch > 0 || p->priority_class != NULL ||
+           p->runtime_class != NULL || p->queue != NULL || p->grace_ms >= 0 || p->labels.n > 0 || p->annotations.n > 0 ||
+           p->pod_spec != NULL || p->pod_patch != NULL;
+}
+
+void pl_spec_warn_pod(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i];
+    const struct pl_gpu *gpu = &stage->gpu;
+    const struct {
+        bool said;
+        const char *key, *member, *what;
+    } unused[] = {
+        {gpu->share.mode == PL_SHARE_TIME_SLICING, "gpu", "share", "each worker has its GPU alone"},
+        {stage->resources.cpu_limit_milli > 0, "resources", "cpu_limit", "CPUs have no limit"},
+        {stage->resources.memory_request_bytes > 0, "resources", "memory_request", "\"memory\" alone counts"},
+        {stage->user.given, "user", NULL, "the command runs as the daemon's user"},
+        {stage->scratch.size_bytes > 0, "scratch", NULL, "data lies in the daemon's folder"},
+        {spec_says_placement(&stage->placement), "placement", NULL, "there is one place"},
+    };
+
+    if (gpu->count > 1 && (gpu->share.mode == PL_SHARE_TIME_SLICING || gpu->share.mode == PL_SHARE_MPS)) {
+        spec_enter(r, i, "gpu", "count");
+        pl_spec_warning(r, "%s: %u turns at shared devices: they may all be of one device", stage->name, gpu->count);
+    }
+    for (size_t k = 0; k < PL_ARRAY_SIZE(unused) && r->ctx != NULL && r->ctx->local; k++) {
+        if (!unused[k].said)
+            continue;
+        spec_enter(r, i, unused[k].key, unused[k].member);
+        pl_spec_warning(r, "%s: not looked at on one machine: %s", stage->name, unused[k].what);
+    }
+}

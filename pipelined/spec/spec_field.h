@@ -1,0 +1,87 @@
+/* spec_field (private to spec): the field table. An object of the language is a list of fields; a field has a type; a type knows how to
+ * read and write its value and what to say about it. Reader, effective JSON, JSON Schema, docs/spec.md and error texts all walk these
+ * tables: a field that stands here works everywhere, one that does not is unknown everywhere. */
+#pragma once
+
+#include "pipelined/spec/spec.h"
+
+#include <jansson.h>
+
+struct spec_reader;
+struct spec_field;
+
+struct spec_type {
+    const char *accepts; /* "a whole number": for messages and docs */
+    const char *schema;  /* JSON Schema of a value; "" = made from the field (child, words, bounds) */
+    /* Reads `value` to the field's place in `object`; says what is wrong to the reader. */
+    void (*read)(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object);
+    /* The value as JSON in its one spelling; null when it is to be left out, NULL without memory. */
+    json_t *(*write)(const struct spec_field *field, const void *object);
+};
+
+struct spec_field {
+    const char *name;
+    const struct spec_type *type;
+    size_t offset;        /* of the value in the object's struct */
+    size_t offset_n;      /* of its count, for lists */
+    const char *fallback; /* the default as JSON; NULL = none */
+    const char *doc;      /* Markdown, one sentence or two */
+    int64_t min, max;     /* of numbers; of durations in ms */
+    const struct spec_object *child;
+    const char *const *words; /* NULL-terminated; their index is the value */
+    const char *const *later; /* words that are not available yet */
+    const char *noun;         /* of names: "stage" */
+    bool required;
+};
+
+struct spec_object {
+    const char *name; /* "stage": heading in docs/spec.md, definition in the schema */
+    const char *doc;
+    const struct spec_field *fields;
+    size_t n;
+    const char *const *later; /* names of fields that are not available yet, NULL-terminated */
+};
+
+/* For the tables. `doc` is Markdown for docs/spec.md and the descriptions of the JSON Schema. */
+#define FIELD(type_, struct_, member) .type = &pl_spec_type_##type_, .offset = offsetof(struct struct_, member)
+#define LIST(struct_, member, count)  .offset = offsetof(struct struct_, member), .offset_n = offsetof(struct struct_, count)
+#define OBJECT(object_, name_, doc_, later_)                                                                                     \
+    const struct spec_object pl_spec_object_##object_ = {                                                                        \
+        .name = name_, .doc = doc_, .fields = fields_of_##object_, .n = PL_ARRAY_SIZE(fields_of_##object_), .later = later_}
+
+extern const struct spec_object pl_spec_object_file, pl_spec_object_repo, pl_spec_object_stage, pl_spec_object_input,
+    pl_spec_object_gpu, pl_spec_object_resources, pl_spec_object_datum, pl_spec_object_output, pl_spec_object_cache,
+    pl_spec_object_on_error, pl_spec_object_checkpoint, pl_spec_object_repo_keep, pl_spec_object_keep, pl_spec_object_share,
+    pl_spec_object_secret, pl_spec_object_scratch, pl_spec_object_placement, pl_spec_object_toleration;
+/* All of them, in the order of docs/spec.md; NULL-terminated. */
+extern const struct spec_object *const pl_spec_objects[];
+
+extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type_count, pl_spec_type_bool, pl_spec_type_duration,
+    pl_spec_type_cpu, pl_spec_type_bytes, pl_spec_type_word, pl_spec_type_texts, pl_spec_type_glob, pl_spec_type_globs,
+    pl_spec_type_object, pl_spec_type_env, pl_spec_type_gpu, pl_spec_type_cache, pl_spec_type_input, pl_spec_type_cross,
+    pl_spec_type_union, pl_spec_type_params, pl_spec_type_pfs, pl_spec_type_on_error, pl_spec_type_codes, pl_spec_type_checkpoint,
+    pl_spec_type_max_failed, pl_spec_type_repo, pl_spec_type_code, pl_spec_type_repos, pl_spec_type_stages, pl_spec_type_defaults,
+    pl_spec_type_keep, pl_spec_type_box_bytes, pl_spec_type_compute, pl_spec_type_resource, pl_spec_type_share,
+    pl_spec_type_profile, pl_spec_type_pairs, pl_spec_type_qualified, pl_spec_type_secrets, pl_spec_type_network,
+    pl_spec_type_user, pl_spec_type_priority, pl_spec_type_warm, pl_spec_type_placement, pl_spec_type_tolerations,
+    pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec, pl_spec_type_pod_patch,
+    pl_spec_type_kube_name;
+
+#define SPEC_LIST_MAX 10000u /* elements of a list, members of an object */
+
+/* The field's place in an object. */
+void *pl_spec_at(void *object, const struct spec_field *field);
+const void *pl_spec_from(const void *object, const struct spec_field *field);
+/* Adds to an array or an object that may be NULL already: then, or without memory, it becomes NULL. */
+void pl_spec_append(json_t **array, json_t *value);
+void pl_spec_set(json_t **object, const char *key, json_t *value);
+/* spec_type.write of a text; null when there is none. */
+json_t *pl_spec_write_text(const struct spec_field *field, const void *object);
+/* spec_type.write of an object of its own; null when nothing of it is said. */
+json_t *pl_spec_write_object(const struct spec_field *field, const void *object);
+
+/* NULL when the object has no such field. */
+const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name);
+bool pl_spec_field_later(const struct spec_object *object, const char *name);
+/* The object's struct as JSON: fields in their one spelling, nulls left out. NULL without memory. */
+json_t *pl_spec_object_write(const struct spec_object *object, const void *from);

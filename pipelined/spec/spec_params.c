@@ -1,0 +1,257 @@
+/* How `params` is read: values to texts, every combination to its canonical JSON. */
+#include "pipelined/spec/spec_reader.h"
+
+#include "pipelined/spec/datum_env.h"
+#include "pipelined/text/json_text.h"
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+/* A name and the values it may have: the texts, and the same as canonical JSON. */
+struct param_axis {
+    const char *name;
+    const char **texts, **jsons;
+    size_t n;
+};
+
+static int compare_axes(const void *a, const void *b)
+{
+    return strcmp(((const struct param_axis *)a)->name, ((const struct param_axis *)b)->name);
+}
+
+static int compare_combinations(const void *a, const void *b)
+{
+    return strcmp(((const struct pl_combination *)a)->json, ((const struct pl_combination *)b)->json);
+}
+
+static char *params_take(struct spec_reader *r, struct pl_buf *text)
+{
+    char *copy = pl_buf_str(text) != NULL ? pl_spec_strdup(r, (const char *)text->data) : NULL;
+
+    if (copy == NULL)
+        r->failed = PL_ENOMEM;
+    return copy;
+}
+
+/* Value i of the axis; of a list it stands at its index. */
+static void params_value(struct spec_reader *r, bool in_list, size_t i, json_t *value, struct param_axis *axis)
+{
+    size_t path_len = r->path.len;
+    const char *text;
+    char *quoted;
+
+    if (in_list)
+        pl_spec_enter_index(r, i);
+    text = pl_spec_scalar(r, value);
+    pl_spec_leave(r, path_len);
+    if (text == NULL)
+        return;
+    axis->texts[axis->n] = axis->jsons[axis->n] = text;
+    if (json_is_string(value)) {
+        quoted = pl_json_text(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        axis->jsons[axis->n] = quoted != NULL ? pl_spec_strdup(r, quoted) : NULL;
+        if (quoted == NULL)
+            r->failed = PL_ENOMEM;
+        free(quoted);
+    }
+    axis->n++;
+}
+
+static bool params_name(struct spec_reader *r, const char *name)
+{
+    struct pl_err err = {0};
+
+    if (pl_name_check("parameter", name, &err) == 0)
+        return true;
+    pl_spec_problem_key(r, "%s", err.msg);
+    return false;
+}
+
+/* The names and values of an object; `lists`: each member is a list of values, else a value. */
+static struct param_axis *params_axes(struct spec_reader *r, json_t *object, bool lists)
+{
+    size_t path_len = r->path.len, n = 0, problems = r->n_problems;
+    struct param_axis *axes = pl_spec_alloc(r, (json_object_size(object) + 1) * sizeof(*axes));
+    const char *key;
+    json_t *member;
+
+    if (axes == NULL)
+        return NULL;
+    json_object_foreach(object, key, member)
+    {
+        struct param_axis *axis = &axes[n++];
+        size_t values = lists ? json_array_size(member) : 1;
+
+        pl_spec_enter_key(r, key);
+        axis->name = pl_spec_strdup(r, key);
+        axis->texts = pl_spec_alloc(r, (values + 1) * sizeof(*axis->texts));
+        axis->jsons = pl_spec_alloc(r, (values + 1) * sizeof(*axis->jsons));
+        if (axis->texts == NULL || axis->jsons == NULL || axis->name == NULL || !params_name(r, key))
+            values = 0;
+        else if (values == 0)
+            pl_spec_problem_value(r, member, "a list of values such as [0.1, 0.03]");
+        else if (values > PL_PARAMS_MAX)
+            pl_spec_problem(r, "%zu values; at most %u", values, PL_PARAMS_MAX);
+        for (size_t i = 0; i < values && r->n_problems == problems && r->failed == 0; i++)
+            params_value(r, lists, i, lists ? json_array_get(member, i) : member, axis);
+        pl_spec_leave(r, path_len);
+        if (r->n_problems > problems || r->failed < 0)
+            return NULL;
+    }
+    qsort(axes, n, sizeof(*axes), compare_axes);
+    return axes;
+}
+
+/* The combination that takes value at[i] of axis i. */
+static void params_combine(struct spec_reader *r, const struct param_axis *axes, size_t n, const size_t *at,
+                           struct pl_combination *ret)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf json = {0};
+    int e = 0;
+
+    ret->values = pl_spec_alloc(r, (n + 1) * sizeof(*ret->values));
+    for (size_t i = 0; i < n && ret->values != NULL && e == 0; i++) {
+        ret->values[i] = axes[i].texts[at[i]];
+        e = pl_buf_addf(&json, NULL, "%s\"%s\":%s", i == 0 ? "{" : ",", axes[i].name, axes[i].jsons[at[i]]);
+    }
+    if (e == 0)
+        e = pl_buf_add_str(&json, "}", NULL);
+    if (e < 0)
+        r->failed = PL_ENOMEM;
+    else if (json.len > PL_PARAM_BYTES_MAX)
+        pl_spec_problem(r, "a combination of %zu bytes; at most %u", json.len, PL_PARAM_BYTES_MAX);
+    else
+        ret->json = params_take(r, &json);
+}
+
+static void params_names(struct spec_reader *r, const struct param_axis *axes, size_t n, struct pl_input *input)
+{
+    char a[PL_INPUT_VAR_BYTES], b[PL_INPUT_VAR_BYTES];
+
+    input->param_names = pl_spec_alloc(r, (n + 1) * sizeof(*input->param_names));
+    for (size_t i = 0; i < n && input->param_names != NULL; i++) {
+        input->param_names[i] = axes[i].name;
+        for (size_t k = 0; k < i; k++)
+            if (pl_streq(pl_param_var(axes[i].name, a), pl_param_var(axes[k].name, b)))
+                pl_spec_problem(r, "the parameters \"%s\" and \"%s\" would share the variable %s: rename one of them",
+                                axes[k].name, axes[i].name, a);
+    }
+    input->n_params = n;
+}
+
+/* {"lr": [0.1, 0.03], "k": [1, 2]}: every combination. */
+static void params_product(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    size_t n = json_object_size(value), total = 1, at[PL_PARAM_NAMES_MAX] = {0};
+    struct param_axis *axes = params_axes(r, value, true);
+
+    if (axes == NULL)
+        return;
+    for (size_t i = 0; i < n && total <= PL_PARAMS_MAX; i++)
+        total *= axes[i].n;
+    if (total > PL_PARAMS_MAX) {
+        pl_spec_problem(r, "more than %u combinations", PL_PARAMS_MAX);
+        return;
+    }
+    params_names(r, axes, n, input);
+    input->combinations = pl_spec_alloc(r, total * sizeof(*input->combinations));
+    for (size_t c = 0; c < total && input->combinations != NULL && r->failed == 0; c++) {
+        params_combine(r, axes, n, at, &input->combinations[input->n_combinations++]);
+        for (size_t i = n; i-- > 0;) {
+            if (++at[i] < axes[i].n)
+                break;
+            at[i] = 0;
+        }
+    }
+}
+
+static bool params_same_names(struct spec_reader *r, const struct pl_input *input, const struct param_axis *axes, size_t n)
+{
+    bool same = n == input->n_params;
+
+    for (size_t i = 0; i < n && same; i++)
+        same = pl_streq(input->param_names[i], axes[i].name);
+    if (!same)
+        pl_spec_problem(r, "other names than the first combination: each has the same");
+    return same;
+}
+
+/* [{"lr": 0.1, "k": 1}, …]: exactly these. */
+static void params_list(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    static const size_t first[PL_PARAM_NAMES_MAX];
+    size_t path_len = r->path.len, problems = r->n_problems;
+
+    input->combinations = pl_spec_alloc(r, json_array_size(value) * sizeof(*input->combinations));
+    for (size_t c = 0; c < json_array_size(value) && input->combinations != NULL; c++) {
+        json_t *object = json_array_get(value, c);
+        size_t n = json_object_size(object);
+        struct param_axis *axes = NULL;
+
+        pl_spec_enter_index(r, c);
+        if (n == 0 || n > PL_PARAM_NAMES_MAX)
+            pl_spec_problem_value(r, object, "an object of 1 to 64 values such as {\"lr\": 0.1, \"k\": 1}");
+        else
+            axes = params_axes(r, object, false);
+        if (axes != NULL && c == 0)
+            params_names(r, axes, n, input);
+        if (axes != NULL && params_same_names(r, input, axes, n))
+            params_combine(r, axes, n, first, &input->combinations[input->n_combinations++]);
+        pl_spec_leave(r, path_len);
+        if (r->n_problems > problems || r->failed < 0)
+            return;
+    }
+}
+
+/* The value in its one spelling: the lists as written of a product, the combinations of a list. */
+static void params_spell(struct spec_reader *r, json_t *value, struct pl_input *input)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SPEC_MAX_BYTES};
+    char *product = json_is_object(value) ? pl_json_text(value, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    int e = product != NULL ? pl_buf_add_str(&text, product, NULL) : pl_buf_add_str(&text, "[", NULL);
+
+    for (size_t i = 0; product == NULL && i < input->n_combinations && e == 0; i++)
+        e = pl_buf_addf(&text, NULL, "%s%s", i > 0 ? "," : "", input->combinations[i].json);
+    if (product == NULL && e == 0)
+        e = pl_buf_add_str(&text, "]", NULL);
+    free(product);
+    if (e < 0)
+        r->failed = PL_ENOMEM;
+    else
+        input->params = params_take(r, &text);
+}
+
+static void read_params(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    struct pl_input *input = object;
+    size_t problems = r->n_problems, n = json_is_object(value) ? json_object_size(value) : json_array_size(value);
+
+    if (n == 0 || n > (json_is_object(value) ? PL_PARAM_NAMES_MAX : PL_PARAMS_MAX)) {
+        pl_spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    if (json_is_object(value))
+        params_product(r, value, input);
+    else
+        params_list(r, value, input);
+    if (r->n_problems > problems || r->failed < 0)
+        return;
+    qsort(input->combinations, input->n_combinations, sizeof(*input->combinations), compare_combinations);
+    for (size_t i = 1; i < input->n_combinations && r->n_problems == problems; i++)
+        if (pl_streq(input->combinations[i - 1].json, input->combinations[i].json))
+            pl_spec_problem(r, "the combination %.200s is given twice", input->combinations[i].json);
+    params_spell(r, value, input);
+}
+
+static json_t *write_params(const struct spec_field *field, const void *object)
+{
+    (void)field;
+    (void)object;
+    return json_null(); /* a params input is written as a whole */
+}
+
+const struct spec_type pl_spec_type_params = {
+    "an object of lists such as {\"lr\": [0.1, 0.03]}, or a list of objects such as [{\"lr\": 0.1}]; at most 64 names",
+    "{\"anyOf\":[{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\"}},{\"type\":\"array\",\"items\":{\"type\":"
+    "\"object\"}}]}",
+    read_params, write_params};

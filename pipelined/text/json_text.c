@@ -1,0 +1,49 @@
+#include "pipelined/text/json_text.h"
+
+#include "storage/base/alloc_failure.h"
+#include "storage/base/buf.h"
+
+struct text {
+    struct pl_buf buf;
+    bool failed;
+};
+
+static int add(const char *part, size_t n, void *arg)
+{
+    struct text *t = arg;
+
+    if (!t->failed && pl_buf_add(&t->buf, part, n, NULL) < 0)
+        t->failed = true;
+    return t->failed ? -1 : 0;
+}
+
+char *pl_json_text(const json_t *value, size_t flags)
+{
+    struct text t = {.buf = {.max = SIZE_MAX}};
+    bool failed = json_dump_callback(value, add, &t, flags) < 0 || t.failed;
+    char *text = failed ? NULL : pl_buf_take_str(&t.buf);
+
+    pl_buf_finish(&t.buf);
+    return text;
+}
+
+const char *pl_json_str(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+void pl_json_note_lack(void)
+{
+    json_malloc_t now;
+
+    json_get_alloc_funcs(&now, NULL);
+    if (now != pl_lack_malloc)
+        json_set_alloc_funcs(pl_lack_malloc, free);
+}
+
+const char *pl_json_text_at(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
+}

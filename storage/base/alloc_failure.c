@@ -1,0 +1,19 @@
+#include "storage/base/alloc_failure.h"
+
+static __thread bool lacked;
+
+void *pl_lack_malloc(size_t n)
+{
+    void *p = malloc(n);
+
+    lacked = lacked || !p;
+    return p;
+}
+
+bool pl_lack_taken(void)
+{
+    bool was = lacked;
+
+    lacked = false;
+    return was;
+}

@@ -1,0 +1,331 @@
+#include "storage/dataset/checkout/checkout_write.h"
+
+#include "storage/pack/pack_format.h"
+#include "storage/system/io.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+void pl_checkout_fail(struct pl_checkout_job *job, const struct pl_err *err)
+{
+    pthread_mutex_lock(&job->lock);
+    if (!atomic_load(&job->failed))
+        job->err = *err;
+    atomic_store(&job->failed, true);
+    pthread_mutex_unlock(&job->lock);
+}
+
+static const char *last_segment(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void count(struct pl_checkout_job *job, const struct pl_entry *entry)
+{
+    atomic_fetch_add_explicit(&job->files, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->bytes, entry->size, memory_order_relaxed);
+    if (job->progress != NULL) {
+        atomic_fetch_add_explicit(&job->progress->files, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&job->progress->bytes, entry->size, memory_order_relaxed);
+    }
+}
+
+/* Something bears the name: away with it when that is allowed. 0 = try again. */
+static int make_way(const struct pl_checkout_job *job, int dirfd, const char *name, struct pl_err *err)
+{
+    if (!job->replace)
+        return pl_err_set(err, PL_EEXISTS, "it is there already");
+    if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno == EISDIR)
+        return pl_err_set(err, PL_ECOLLISION, "a folder is where the file must go");
+    return pl_err_errno(err, errno, "remove what is there");
+}
+
+static int open_new(const struct pl_checkout_job *job, int dirfd, const char *name, mode_t mode, struct pl_err *err)
+{
+    for (;;) {
+        int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode), r;
+
+        if (fd >= 0)
+            return fd;
+        if (errno != EEXIST)
+            return pl_err_errno(err, errno, "create");
+        if ((r = make_way(job, dirfd, name, err)) < 0)
+            return r;
+    }
+}
+
+static mode_t entry_mode(const struct pl_checkout_job *job, const struct pl_entry *entry)
+{
+    mode_t mode = entry->kind == PL_KIND_EXEC ? 0555 : 0444;
+
+    return job->own ? mode | 0200 : mode;
+}
+
+/* Mode, time, and the name in the cache; the file is whole. */
+static int finish_file(struct pl_checkout_job *job, int fd, int dirfd, const char *name, const struct pl_entry *entry,
+                       struct pl_err *err)
+{
+    static const struct timespec times[2] = {{.tv_sec = PL_CHECKOUT_MTIME_S}, {.tv_sec = PL_CHECKOUT_MTIME_S}};
+
+    if (job->own)
+        return 0;
+    if (job->fix_mode && fchmod(fd, entry_mode(job, entry)) < 0)
+        return pl_err_errno(err, errno, "set the mode");
+    if (futimens(fd, times) < 0)
+        return pl_err_errno(err, errno, "set the time");
+    if (job->cache != NULL)
+        pl_file_cache_adopt(job->cache, entry, dirfd, name);
+    return 0;
+}
+
+static int write_piece(void *self, const void *bytes, size_t n, struct pl_err *err)
+{
+    return pl_io_write(*(const int *)self, bytes, n, "file", err);
+}
+
+static int write_new(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry,
+                     struct pl_buf *scratch, struct pl_err *err)
+{
+    int fd = open_new(job, dirfd, name, entry_mode(job, entry), err), r;
+
+    if (fd < 0)
+        return fd;
+    r = pl_file_read(entry, 0, entry->size, job->reader, scratch, write_piece, &fd, err);
+    if (r == 0)
+        r = finish_file(job, fd, dirfd, name, entry, err);
+    if (close(fd) < 0 && r == 0)
+        r = pl_err_errno(err, errno, "close");
+    if (r < 0)
+        (void)unlinkat(dirfd, name, 0);
+    return r;
+}
+
+/* 1 = linked from the cache, 0 = to be written. */
+static int try_link(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry, struct pl_err *err)
+{
+    int r;
+
+    if (job->cache == NULL)
+        return 0;
+    r = pl_file_cache_link(job->cache, entry, dirfd, name, err);
+    if (r == PL_EEXISTS && (r = make_way(job, dirfd, name, err)) == 0)
+        r = pl_file_cache_link(job->cache, entry, dirfd, name, err);
+    if (r == 1)
+        atomic_fetch_add_explicit(&job->linked, 1, memory_order_relaxed);
+    return r;
+}
+
+static int link_text(void *self, const void *bytes, size_t n, struct pl_err *err)
+{
+    return pl_buf_add(self, bytes, n, err);
+}
+
+static int write_link(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry,
+                      struct pl_buf *scratch, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf target = {0};
+    int r = pl_file_read(entry, 0, entry->size, job->reader, scratch, link_text, &target, err);
+
+    if (r < 0)
+        return r;
+    if (target.len == 0 || memchr(target.data, '\0', target.len) != NULL)
+        return pl_err_set(err, PL_EINVAL, "the link's target is no path");
+    if (pl_buf_str(&target) == NULL)
+        return pl_err_nomem(err);
+    while (symlinkat((const char *)target.data, dirfd, name) < 0) {
+        if (errno != EEXIST)
+            return pl_err_errno(err, errno, "make link");
+        if ((r = make_way(job, dirfd, name, err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, const struct pl_entry *entry,
+                      struct pl_buf *scratch, struct pl_err *err)
+{
+    const char *name = last_segment(path);
+    int r;
+
+    if (entry->kind == PL_KIND_LINK) {
+        r = write_link(job, dirfd, name, entry, scratch, err);
+    } else {
+        r = try_link(job, dirfd, name, entry, err);
+        if (r == 0)
+            r = write_new(job, dirfd, name, entry, scratch, err);
+    }
+    if (r < 0)
+        return pl_err_wrap(err, r, "%s", path);
+    count(job, entry);
+    return 0;
+}
+
+/* --- large files --- */
+
+/* One file that several threads write; the last one finishes it. */
+struct large_file {
+    struct pl_checkout_job *job;
+    struct pl_dir_ref *dir;
+    char *path;
+    int fd;
+    struct pl_entry entry;
+    atomic_uint refs;
+    _Atomic bool failed;
+};
+
+/* Chunks that lie one behind the other. */
+struct large_part {
+    struct large_file *file;
+    uint64_t offset;
+    size_t n;
+    uint32_t lens[PL_CHECKOUT_PART_CHUNKS];
+    struct pl_hash ids[PL_CHECKOUT_PART_CHUNKS];
+};
+
+static void large_fail(struct large_file *f, struct pl_err *err)
+{
+    if (f->path != NULL)
+        (void)pl_err_wrap(err, err->code, "%s", f->path);
+    atomic_store(&f->failed, true);
+    pl_checkout_fail(f->job, err);
+}
+
+static void large_unref(struct large_file *f)
+{
+    const char *name;
+    struct pl_err err = {0};
+
+    if (atomic_fetch_sub(&f->refs, 1) != 1)
+        return;
+    name = f->path != NULL ? last_segment(f->path) : NULL;
+    if (f->fd >= 0 && !atomic_load(&f->failed) && finish_file(f->job, f->fd, f->dir->fd, name, &f->entry, &err) < 0)
+        large_fail(f, &err);
+    if (f->fd >= 0 && close(f->fd) < 0 && !atomic_load(&f->failed)) {
+        (void)pl_err_errno(&err, errno, "close");
+        large_fail(f, &err);
+    }
+    if (f->fd >= 0 && atomic_load(&f->failed))
+        (void)unlinkat(f->dir->fd, name, 0);
+    else if (f->fd >= 0)
+        count(f->job, &f->entry);
+    pl_dir_ref_unref(f->dir);
+    free(f->path);
+    free(f);
+}
+
+static int part_write(const struct large_part *p, struct pl_err *err)
+{
+    const struct pl_chunk_reader *reader = p->file->job->reader;
+    _cleanup_(pl_buf_finish) struct pl_buf chunk = {0};
+    uint64_t at = p->offset;
+
+    for (size_t i = 0; i < p->n && !atomic_load_explicit(&p->file->job->failed, memory_order_relaxed); i++) {
+        int r = reader->get(reader->self, &p->ids[i], PL_REC_CHUNK, &chunk, err);
+
+        if (r == 0 && chunk.len != p->lens[i])
+            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %u are said", chunk.len, p->lens[i]);
+        if (r == 0)
+            r = pl_io_pwrite(p->file->fd, chunk.data, chunk.len, at, "file", err);
+        if (r < 0)
+            return r;
+        at += p->lens[i];
+    }
+    if (atomic_load_explicit(&p->file->job->failed, memory_order_relaxed))
+        atomic_store(&p->file->failed, true); /* parts were left out */
+    return 0;
+}
+
+static void part_run(void *arg)
+{
+    struct large_part *p = arg;
+    struct pl_err err = {0};
+
+    if (part_write(p, &err) < 0)
+        large_fail(p->file, &err);
+    large_unref(p->file);
+    free(p);
+}
+
+/* Hands out the next part: 1, or 0 when the list is at its end. */
+static int large_part(struct large_file *f, struct pl_list_cursor *list, struct pl_err *err)
+{
+    struct large_part *p = calloc(1, sizeof(*p));
+    int r = 1;
+
+    if (p == NULL)
+        return pl_err_nomem(err);
+    p->file = f;
+    while (p->n < PL_CHECKOUT_PART_CHUNKS) {
+        uint64_t at;
+        size_t len;
+
+        r = pl_list_cursor_next(list, &p->ids[p->n], &at, &len, err);
+        if (r <= 0)
+            break;
+        if (p->n == 0)
+            p->offset = at;
+        p->lens[p->n++] = (uint32_t)len;
+    }
+    if (r < 0 || p->n == 0) {
+        free(p);
+        return r;
+    }
+    atomic_fetch_add(&f->refs, 1);
+    r = pl_pool_submit_wait(f->job->pool, part_run, p, err);
+    if (r < 0) {
+        large_unref(f);
+        free(p);
+        return r;
+    }
+    return 1;
+}
+
+static int large_parts(struct large_file *f, struct pl_err *err)
+{
+    struct pl_list_source source = pl_reader_list_source(f->job->reader);
+    _cleanup_(pl_list_cursor_closep) struct pl_list_cursor *list = NULL;
+    int r = pl_list_cursor_open(&source, &f->entry.id, &list, err);
+
+    if (r == 0 && pl_list_cursor_bytes(list) != f->entry.size)
+        r = pl_err_set(err, PL_ECORRUPT, "the chunk list has %llu bytes where %llu are said",
+                       (unsigned long long)pl_list_cursor_bytes(list), (unsigned long long)f->entry.size);
+    while (r == 0) {
+        r = large_part(f, list, err);
+        if (r <= 0)
+            break;
+        r = atomic_load(&f->job->failed) ? 1 : 0;
+    }
+    if (r == 1) /* others failed: what was written is not whole */
+        atomic_store(&f->failed, true);
+    return PL_MIN(r, 0);
+}
+
+int pl_checkout_write_large(struct pl_checkout_job *job, struct pl_dir_ref *dir, const char *path, const struct pl_entry *entry,
+                            struct pl_err *err)
+{
+    struct large_file *f;
+    int r = try_link(job, dir->fd, last_segment(path), entry, err);
+
+    if (r == 1)
+        count(job, entry);
+    if (r != 0)
+        return r < 0 ? pl_err_wrap(err, r, "%s", path) : 0;
+    f = calloc(1, sizeof(*f));
+    if (f == NULL)
+        return pl_err_nomem(err);
+    *f = (struct large_file){.job = job, .dir = pl_dir_ref_ref(dir), .path = strdup(path), .fd = -1, .entry = *entry, .refs = 1};
+    r = f->path == NULL ? pl_err_nomem(err) : open_new(job, dir->fd, last_segment(path), entry_mode(job, entry), err);
+    if (r >= 0) {
+        f->fd = r;
+        r = large_parts(f, err);
+    }
+    if (r < 0)
+        atomic_store(&f->failed, true);
+    large_unref(f);
+    return r < 0 ? pl_err_wrap(err, r, "%s", path) : 0;
+}

@@ -1,0 +1,294 @@
+#include "storage/dataset/fsck/fsck_log.h"
+
+#include "storage/dataset/log/log_checkpoint.h"
+#include "storage/dataset/log/log_reader.h"
+#include "storage/dataset/log/log_record.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#define MISSING_TOLD_MAX 1000u /* of a hole, object by object; the rest is counted */
+
+struct log_check {
+    struct pl_object_store *objects;
+    const struct pl_fsck_options *options;
+    struct pl_fsck_report *sum;
+    struct pl_log_head head; /* of the object before the one that is looked at */
+    uint64_t last;           /* the newest object when the check began */
+    struct pl_ckpt_head ckpts[PL_CKPT_LISTED_MAX];
+    unsigned n_ckpts; /* those whose log object is to be compared */
+};
+
+static int tell(struct log_check *c, const char *key, const char *what, struct pl_err *err)
+{
+    struct pl_fsck_finding finding = {.what = what, .object = key};
+
+    c->sum->findings++;
+    return c->options->finding ? c->options->finding(c->options->self, &finding, err) : 0;
+}
+
+static int step(struct log_check *c, const char *stage, uint64_t done, uint64_t total, struct pl_err *err)
+{
+    struct pl_fsck_progress progress = {.stage = stage, .done = done, .total = total};
+
+    if (c->options->stop && c->options->stop(c->options->self))
+        return pl_err_set(err, PL_ECANCELED, "the check was stopped");
+    return c->options->progress ? c->options->progress(c->options->self, &progress, err) : 0;
+}
+
+static bool is_damage(int r)
+{
+    return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ELOG || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EIO;
+}
+
+/* ---- which numbers there are ---- */
+
+struct numbers {
+    struct log_check *check;
+    uint64_t last;
+};
+
+static int number_seen(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    struct numbers *n = arg;
+    char missing[PL_LOG_KEY_BYTES];
+    uint64_t seq, first = n->last + 1;
+    int r = 0;
+
+    (void)size;
+    if (!pl_log_key_parse(key, &seq) || seq <= n->last)
+        return 0;
+    for (; first < seq && r == 0 && first - n->last <= MISSING_TOLD_MAX; first++) {
+        pl_log_key(first, missing);
+        r = tell(n->check, missing, "a log object is missing: recovery stops there, unless a checkpoint is newer", err);
+    }
+    n->check->sum->findings += seq - first;
+    n->last = seq;
+    return r;
+}
+
+static int check_numbers(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
+{
+    struct numbers n = {.check = c};
+    char key[PL_LOG_KEY_BYTES];
+    int r = pl_object_list(c->objects, "log/", number_seen, &n, err);
+
+    c->last = n.last;
+    for (unsigned i = 0; r == 0 && i < c->n_ckpts; i++) {
+        if (c->ckpts[i].seq <= n.last)
+            continue;
+        pl_log_key(c->ckpts[i].seq, key);
+        r = tell(c, key, "a log object is missing that a checkpoint stands on", err);
+    }
+    if (r < 0 || !database || database->seq <= n.last)
+        return r;
+    pl_log_key(database->seq, key);
+    return tell(c, key, "a log object is missing that the database has applied", err);
+}
+
+/* ---- objects ---- */
+
+static int parse_record(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err)
+{
+    json_error_t where;
+    json_t *payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, &where);
+    bool good = json_is_object(payload);
+
+    (void)self;
+    json_decref(payload);
+    return good ? 0
+                : pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object: %s",
+                             pl_record_name(record->kind), seq, payload ? "another value" : where.text);
+}
+
+/* What an object says of the one before it: false when it is too short to say anything. */
+static bool says_before(const struct pl_buf *bytes, uint64_t *ret_epoch, struct pl_hash *ret_hash)
+{
+    struct pl_cursor at = pl_cursor_of(bytes->data, bytes->len);
+    const uint8_t *prev;
+
+    (void)pl_cursor_bytes(&at, 24);
+    *ret_epoch = pl_cursor_le64(&at);
+    (void)pl_cursor_le64(&at);
+    prev = pl_cursor_bytes(&at, PL_HASH_BYTES);
+    if (prev)
+        memcpy(ret_hash->b, prev, PL_HASH_BYTES);
+    return prev != NULL;
+}
+
+/* A damaged object is noticed by the next one, which names its hash: the damage is told of the damaged one, and the chain goes on as the
+ * next one has it. */
+static int check_link(struct log_check *c, uint64_t seq, const struct pl_buf *bytes, bool trusted, struct pl_err *err)
+{
+    char before[PL_LOG_KEY_BYTES], what[128];
+    struct pl_hash prev;
+    uint64_t epoch;
+
+    if (seq == 1 || !says_before(bytes, &epoch, &prev) || (trusted && pl_hash_eq(&prev, &c->head.hash)))
+        return 0;
+    c->head.hash = prev;
+    if (!trusted) {
+        c->head.epoch = epoch;
+        return 0;
+    }
+    pl_log_key(seq - 1, before);
+    snprintf(what, sizeof what, "its bytes do not match the hash that log object %" PRIu64 " names: one of the two is damaged",
+             seq);
+    return tell(c, before, what, err);
+}
+
+static int compare_ckpts(struct log_check *c, struct pl_err *err)
+{
+    char key[PL_CKPT_KEY_BYTES];
+
+    for (unsigned i = 0; i < c->n_ckpts; i++) {
+        int r;
+
+        if (c->ckpts[i].seq != c->head.seq || pl_hash_eq(&c->ckpts[i].log_hash, &c->head.hash))
+            continue;
+        pl_ckpt_key(c->ckpts[i].seq, key);
+        r = tell(c, key, "the checkpoint names another log object of its number: recovery passes it over", err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* One object, or why it cannot be had; `*trusted`: c->head is what this object must follow. */
+static int check_object(struct log_check *c, uint64_t seq, int r, const struct pl_buf *bytes, struct pl_err *why, bool *trusted,
+                        struct pl_err *err)
+{
+    struct pl_log_sink sink = {.record = parse_record};
+    char key[PL_LOG_KEY_BYTES];
+
+    pl_log_key(seq, key);
+    c->head.seq = seq - 1;
+    if (r == PL_ENOTFOUND) { /* said already */
+        *trusted = false;
+        return 0;
+    }
+    c->sum->log_objects++;
+    if (r == 0) {
+        r = check_link(c, seq, bytes, *trusted, err);
+        if (r < 0)
+            return r;
+        r = pl_log_decode(bytes->data, bytes->len, &c->head, &sink, why);
+    }
+    *trusted = r == 0;
+    if (r == 0)
+        return compare_ckpts(c, err);
+    if (is_damage(r))
+        return tell(c, key, why->msg, err);
+    if (err)
+        *err = *why;
+    return r;
+}
+
+static int check_chain(struct log_check *c, struct pl_err *err)
+{
+    _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
+    bool trusted = true;
+    int r = pl_log_reader_open(c->objects, 1, c->last, &reader, err);
+
+    while (r == 0) {
+        const struct pl_buf *bytes = NULL;
+        struct pl_err why = {0};
+        uint64_t seq = 0;
+        int got = pl_log_reader_next(reader, &seq, &bytes, &why);
+
+        if (got == 0)
+            break;
+        r = check_object(c, seq, PL_MIN(got, 0), bytes, &why, &trusted, err);
+        r = r < 0 ? r : step(c, "log", seq, c->last, err);
+    }
+    return r;
+}
+
+/* The object that the database stands on, which the next one will name. */
+static int check_newest(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
+    struct pl_err why = {0};
+    struct pl_hash hash;
+    char key[PL_LOG_KEY_BYTES];
+    int r;
+
+    if (!database || database->seq == 0 || database->seq > c->last)
+        return 0;
+    pl_log_key(database->seq, key);
+    r = pl_object_get_all(c->objects, key, &bytes, &why);
+    if (r == PL_ENOTFOUND)
+        return 0;
+    if (r < 0 && !is_damage(r)) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    if (r < 0)
+        return tell(c, key, why.msg, err);
+    c->sum->log_objects++;
+    pl_hash_sha256(bytes.data, bytes.len, &hash);
+    return pl_hash_eq(&hash, &database->hash) ? 0
+                                              : tell(c, key, "the log object is not the one that the database has applied", err);
+}
+
+/* ---- checkpoints ---- */
+
+static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t seq, struct pl_err *err)
+{
+    struct pl_ckpt_head *head = &c->ckpts[c->n_ckpts];
+    struct pl_err why = {0};
+    char key[PL_CKPT_KEY_BYTES], what[PL_ERR_MSG_BYTES + 64];
+    int r = c->options->full ? pl_ckpt_get(c->objects, seq, NULL, head, &why) : pl_ckpt_head_read(c->objects, seq, head, &why);
+
+    pl_ckpt_key(seq, key);
+    if (r == PL_ENOTFOUND) /* an older one went meanwhile */
+        return 0;
+    c->sum->checkpoints++;
+    if (r == 0 && memcmp(head->store_id, store_id, sizeof head->store_id) != 0)
+        r = pl_err_set(&why, PL_ECORRUPT, "the checkpoint belongs to another store");
+    if (r == 0) {
+        c->n_ckpts++;
+        return 0;
+    }
+    if (!is_damage(r)) {
+        if (err)
+            *err = why;
+        return r;
+    }
+    snprintf(what, sizeof what, "%s: recovery passes it over", why.msg);
+    return tell(c, key, what, err);
+}
+
+static int check_ckpts(struct log_check *c, const uint8_t store_id[16], struct pl_err *err)
+{
+    uint64_t seqs[PL_CKPT_LISTED_MAX];
+    int n = pl_ckpt_list(c->objects, seqs, err), r = PL_MIN(n, 0);
+
+    for (int i = 0; r == 0 && i < n; i++) {
+        r = check_ckpt(c, store_id, seqs[i], err);
+        r = r < 0 ? r : step(c, "checkpoints", (uint64_t)i + 1, (uint64_t)n, err);
+    }
+    return r;
+}
+
+int pl_fsck_log(struct pl_object_store *objects, const uint8_t store_id[16], const struct pl_log_head *head,
+                const struct pl_fsck_options *options, struct pl_fsck_report *sum, struct pl_err *err)
+{
+    struct log_check *c = calloc(1, sizeof *c);
+    int r;
+
+    if (!c)
+        return pl_err_nomem(err);
+    c->objects = objects;
+    c->options = options;
+    c->sum = sum;
+    memcpy(c->head.store_id, store_id, sizeof c->head.store_id);
+    r = check_ckpts(c, store_id, err);
+    r = r < 0 ? r : check_numbers(c, head, err);
+    r = r < 0 ? r : options->full ? check_chain(c, err) : 0;
+    r = r < 0 ? r : check_newest(c, head, err);
+    free(c);
+    return r;
+}

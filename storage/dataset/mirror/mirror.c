@@ -1,0 +1,103 @@
+#include "storage/dataset/mirror/mirror.h"
+
+#include "storage/dataset/mirror/mirror_internal.h"
+#include "storage/object/store_marker.h"
+
+int pl_mirror_tell(struct pl_mirror *m, const char *key, const char *what, struct pl_err *err)
+{
+    m->sum->findings++;
+    return m->options->finding ? m->options->finding(m->options->self, key, what, err) : 0;
+}
+
+void pl_mirror_progress(struct pl_mirror *m, const char *stage, uint64_t done)
+{
+    struct pl_mirror_progress progress = {stage, done, m->sum->bytes};
+
+    if (m->options->progress)
+        m->options->progress(m->options->self, &progress);
+}
+
+int pl_mirror_stopped(const struct pl_mirror *m, struct pl_err *err)
+{
+    if (m->options->stop && m->options->stop(m->options->self))
+        return pl_err_set(err, PL_ECANCELED, "mirroring was stopped; the same call goes on");
+    return 0;
+}
+
+static int refuse_foreign(void *arg, const char *key, uint64_t size, struct pl_err *err)
+{
+    (void)arg;
+    (void)size;
+    return pl_err_set(err, PL_EFORMAT, "the target holds objects (\"%s\") but is no store: choose an empty place", key);
+}
+
+/* The target becomes the source's twin by having its very marker; of two who do that at once both are right. */
+static int make_twin(struct pl_mirror *m, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
+    struct iovec iov;
+    int r = pl_object_list(m->to, "", refuse_foreign, NULL, err);
+
+    r = r < 0 ? r : pl_object_get_all(m->from, PL_STORE_MARKER_KEY, &bytes, err);
+    if (r < 0)
+        return r;
+    iov = (struct iovec){bytes.data, bytes.len};
+    r = pl_object_put(m->to, PL_STORE_MARKER_KEY, &iov, 1, true, err);
+    if (r < 0 && r != PL_EEXISTS)
+        return r;
+    return pl_object_flush(m->to, err);
+}
+
+static int check_stores(struct pl_mirror *m, struct pl_err *err)
+{
+    struct pl_store_marker from, to;
+    int r = pl_object_store_read(m->from, &from, err);
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "source");
+    r = pl_object_store_read(m->to, &to, err);
+    if (r == PL_ENOTFOUND) {
+        r = make_twin(m, err);
+        r = r < 0 ? r : pl_object_store_read(m->to, &to, err);
+    }
+    if (r < 0)
+        return pl_err_wrap(err, r, "target");
+    if (!pl_streq(from.store_id, to.store_id)) {
+        pl_err_set(err, PL_ECONFLICT, "the target is store %.8s, the source %.8s: they have nothing to do with each other",
+                   to.store_id, from.store_id);
+        return pl_err_hint(err, PL_ECONFLICT, "Give an empty place, or the place of an earlier mirror of this store.");
+    }
+    (void)pl_hex_decode(from.store_id, m->store_id, sizeof m->store_id); /* checked by read */
+    return 0;
+}
+
+/* One round: true in `*ret_again` when garbage collection was at work in the source meanwhile. */
+static int round_of(struct pl_mirror *m, bool *ret_again, struct pl_err *err)
+{
+    uint64_t before = 0, after = 0;
+    int r = pl_mirror_log_end(m, &before, err);
+
+    r = r < 0 ? r : pl_mirror_packs(m, err);
+    r = r < 0 ? r : pl_mirror_log_end(m, &after, err);
+    r = r < 0 ? r : pl_mirror_dooms(m, before, after, ret_again, err);
+    return r < 0 || *ret_again ? r : pl_mirror_log(m, before, err);
+}
+
+int pl_mirror(struct pl_object_store *from, struct pl_object_store *to, const struct pl_mirror_options *options,
+              struct pl_mirror_report *sum, struct pl_err *err)
+{
+    struct pl_mirror m = {.from = from, .to = to, .options = options, .sum = sum};
+    bool again = true;
+    int r = check_stores(&m, err);
+
+    pthread_mutex_init(&m.lock, NULL);
+    for (unsigned i = 0; r == 0 && again && i < PL_MIRROR_ROUNDS_MAX; i++) {
+        again = false;
+        r = round_of(&m, &again, err);
+    }
+    pthread_mutex_destroy(&m.lock);
+    if (r == 0 && again)
+        return pl_err_set(err, PL_EBUSY, "garbage collection in the source took packs away in each of %u rounds",
+                          PL_MIRROR_ROUNDS_MAX);
+    return r;
+}

@@ -1,8 +1,0 @@
-#include "storage/dataset/session_sink.h"
-
-#include "storage/pack/pack_session.h"
-
-struct pl_node_sink pl_session_node_sink(struct pl_pack_session *session)
-{
-    return (struct pl_node_sink){.self = session, .put = pl_pack_session_node_put};
-}

@@ -1,0 +1,15 @@
+#include "storage/http/cancel.h"
+
+#include <stddef.h>
+
+static _Thread_local const atomic_bool *flag_of_thread = NULL;
+
+void pl_cancel_by(const atomic_bool *flag)
+{
+    flag_of_thread = flag;
+}
+
+const atomic_bool *pl_cancel_flag(void)
+{
+    return flag_of_thread;
+}

@@ -1,0 +1,179 @@
+/* A project's store is opened outside the mutex, by the first thread that wants it; others that want it wait for that thread, those that
+ * want another one do not.
+ *
+ *   (none) ──get──▶ opening ──read──▶ listed ──told──▶ open
+ *      ▲                │                │
+ *      └────────────────┴── error ───────┘
+ */
+#include "storage/store/project_stores.h"
+
+#include "storage/base/map.h"
+#include "storage/system/lock_order.h"
+
+#include <pthread.h>
+
+struct project_store {
+    struct pl_store *store; /* from `listed` on */
+    bool open;
+    int failed; /* with `err`: the threads that wait get it */
+    struct pl_err err;
+    unsigned users; /* threads in pl_stores_get: the last one of a failed opening frees this */
+};
+
+struct pl_stores {
+    struct pl_object_store *objects;
+    char *index_dir;
+    pthread_mutex_t mutex; /* of the map and what is in it; held for look-ups alone */
+    pthread_cond_t opened_one;
+    struct pl_map projects; /* name → struct project_store */
+    int (*opened)(void *self, struct pl_store *store, struct pl_err *err);
+    void *self;
+};
+
+int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struct pl_stores **ret, struct pl_err *err)
+{
+    struct pl_stores *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return pl_err_nomem(err);
+    s->objects = objects;
+    s->index_dir = strdup(index_dir);
+    if (!s->index_dir) {
+        free(s);
+        return pl_err_nomem(err);
+    }
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->opened_one, NULL);
+    *ret = s;
+    return 0;
+}
+
+static int open_project(struct pl_stores *s, const char *project, struct project_store *p, struct pl_err *err)
+{
+    struct pl_store *store = NULL;
+    int r = pl_store_open(s->objects, project, s->index_dir, &store, err);
+
+    if (r < 0)
+        return pl_err_wrap(err, r, "store of project %s", project);
+    pthread_mutex_lock(&s->mutex);
+    p->store = store;
+    pthread_mutex_unlock(&s->mutex);
+    return s->opened ? s->opened(s->self, store, err) : 0;
+}
+
+/* Caller holds the mutex, which is released while the store is opened. */
+static int open_first(struct pl_stores *s, const char *project, struct project_store **ret, struct pl_err *err)
+{
+    struct project_store *p = calloc(1, sizeof *p);
+    struct pl_store *unwanted = NULL;
+    int r = p ? pl_map_put(&s->projects, project, strlen(project), p, NULL, err) : pl_err_nomem(err);
+
+    if (r < 0) {
+        free(p);
+        return r;
+    }
+    p->users = 1;
+    pthread_mutex_unlock(&s->mutex);
+    r = open_project(s, project, p, &p->err);
+    pthread_mutex_lock(&s->mutex);
+    p->open = r == 0;
+    p->failed = r;
+    if (r < 0) {
+        (void)pl_map_remove(&s->projects, project, strlen(project));
+        unwanted = TAKE_PTR(p->store);
+    }
+    pthread_cond_broadcast(&s->opened_one);
+    pthread_mutex_unlock(&s->mutex);
+    pl_store_close(unwanted);
+    pthread_mutex_lock(&s->mutex);
+    *ret = p;
+    return 0;
+}
+
+/* Of a store that another thread opens: what it has become. Caller holds the mutex. */
+static void wait_for(struct pl_stores *s, struct project_store *p)
+{
+    p->users++;
+    while (!p->open && p->failed == 0)
+        pthread_cond_wait(&s->opened_one, &s->mutex);
+}
+
+/* Caller holds the mutex and lets go of `p`. */
+static int outcome(struct project_store *p, struct pl_store **ret, struct pl_err *err)
+{
+    const int r = p->failed;
+
+    if (r == 0)
+        *ret = p->store;
+    else if (err)
+        *err = p->err;
+    if (--p->users == 0 && r < 0)
+        free(p);
+    return r;
+}
+
+int pl_stores_get(struct pl_stores *s, const char *project, struct pl_store **ret, struct pl_err *err)
+{
+    struct project_store *p;
+    bool others;
+    int r;
+
+    pl_lock_order_request("the store of a project");
+    pthread_mutex_lock(&s->mutex);
+    do {
+        p = pl_map_get(&s->projects, project, strlen(project));
+        others = p != NULL;
+        r = 0;
+        if (p)
+            wait_for(s, p);
+        else
+            r = open_first(s, project, &p, err);
+        if (r == 0)
+            r = outcome(p, ret, err);
+    } while (r == PL_ECANCELED && others); /* the client of that thread has gone, ours has not */
+    pthread_mutex_unlock(&s->mutex);
+    return r;
+}
+
+void pl_stores_on_open(struct pl_stores *s, int (*opened)(void *self, struct pl_store *store, struct pl_err *err), void *self)
+{
+    s->opened = opened;
+    s->self = self;
+}
+
+struct pl_store *pl_stores_peek(struct pl_stores *s, const char *project)
+{
+    struct project_store *p;
+    struct pl_store *store;
+
+    pthread_mutex_lock(&s->mutex);
+    p = pl_map_get(&s->projects, project, strlen(project));
+    store = p ? p->store : NULL;
+    pthread_mutex_unlock(&s->mutex);
+    return store;
+}
+
+struct pl_object_store *pl_stores_objects(struct pl_stores *s)
+{
+    return s->objects;
+}
+
+static void close_store(void *project)
+{
+    struct project_store *p = project;
+
+    pl_store_close(p->store);
+    free(p);
+}
+
+struct pl_stores *pl_stores_close(struct pl_stores *s)
+{
+    if (!s)
+        return NULL;
+    pl_map_finish(&s->projects, close_store);
+    pthread_cond_destroy(&s->opened_one);
+    pthread_mutex_destroy(&s->mutex);
+    free(s->index_dir);
+    free(s);
+    return NULL;
+}

@@ -1,0 +1,193 @@
+#include "storage/tree_edit/op_overlay.h"
+
+#include "storage/tree/path_conflict.h"
+
+/* What layer `from` and those below it make of a path, or the base. */
+static int get_from(struct pl_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,
+                    struct pl_err *err)
+{
+    struct pl_tree_item item;
+    int r;
+
+    for (unsigned i = from; i < o->n; i++) {
+        switch (pl_op_table_get(o->layers[i], path, path_len, ret)) {
+        case PL_OP_THERE:
+            return 1;
+        case PL_OP_GONE:
+            return 0;
+        case PL_OP_UNKNOWN:
+            break;
+        }
+    }
+    r = pl_tree_cursor_get(o->base, path, path_len, &item, err);
+    if (r > 0)
+        *ret = item.entry;
+    return r;
+}
+
+int pl_overlay_get(struct pl_overlay *o, const char *path, size_t path_len, struct pl_entry *ret, struct pl_err *err)
+{
+    return get_from(o, 0, path, path_len, ret, err);
+}
+
+/* Whether the first `upto` layers say nothing of the path. */
+static bool unknown_above(const struct pl_overlay *o, unsigned upto, const char *path, size_t path_len)
+{
+    for (unsigned i = 0; i < upto; i++)
+        if (pl_op_table_get(o->layers[i], path, path_len, NULL) != PL_OP_UNKNOWN)
+            return false;
+    return true;
+}
+
+/* Whether one of the layers has deleted the directory with all in it. */
+static bool cleared(const struct pl_overlay *o, unsigned layer, const char *path, size_t path_len)
+{
+    return pl_op_table_cleared(o->layers[layer], path, path_len) >= 0;
+}
+
+/* A path below `prefix` that layer `i` puts and none above takes away: 1 and its path. */
+static int put_below(const struct pl_overlay *o, unsigned i, const char *prefix, size_t len, struct pl_tree_op *ret)
+{
+    struct pl_op_cursor c = pl_op_table_seek(o->layers[i], prefix, len);
+
+    while (pl_op_cursor_next(&c, ret) && pl_key_cmp_prefix(ret->path, ret->path_len, prefix, len) == 0)
+        if ((ret->op == PL_TREE_PUT || ret->op == PL_TREE_REPLACE) && unknown_above(o, i, ret->path, ret->path_len))
+            return 1;
+    return 0;
+}
+
+/* The same of the base. */
+static int base_below(struct pl_overlay *o, const char *prefix, size_t len, struct pl_tree_item *ret, struct pl_err *err)
+{
+    int r = pl_tree_cursor_seek(o->base, prefix, len, err);
+
+    while (r == 0 && (r = pl_tree_cursor_next(o->base, ret, err)) > 0) {
+        if (pl_key_cmp_prefix(ret->path, ret->path_len, prefix, len) != 0)
+            return 0;
+        if (unknown_above(o, o->n, ret->path, ret->path_len))
+            return 1;
+        r = 0;
+    }
+    return r;
+}
+
+/* Whether anything lies below the directory of this name; `other` gets a path. */
+static int is_below(struct pl_overlay *o, const char *path, size_t path_len, char other[PL_PATH_MAX_BYTES + 1], size_t *ret_len,
+                    struct pl_err *err)
+{
+    char prefix[PL_PATH_MAX_BYTES + 1];
+    struct pl_tree_item item;
+    struct pl_tree_op op;
+    int r;
+
+    memcpy(prefix, path, path_len);
+    prefix[path_len] = '/';
+    for (unsigned i = 0; i < o->n; i++) {
+        if (put_below(o, i, prefix, path_len + 1, &op)) {
+            memcpy(other, op.path, op.path_len);
+            *ret_len = op.path_len;
+            return 1;
+        }
+        if (cleared(o, i, path, path_len))
+            return 0;
+    }
+    r = base_below(o, prefix, path_len + 1, &item, err);
+    if (r > 0) {
+        memcpy(other, item.path, item.path_len);
+        *ret_len = item.path_len;
+    }
+    return r;
+}
+
+static int check_below(struct pl_overlay *o, const struct pl_tree_op *op, bool *ret_nothing, struct pl_err *err)
+{
+    char other[PL_PATH_MAX_BYTES + 1];
+    size_t len;
+    int r;
+
+    *ret_nothing = false;
+    if (op->op == PL_TREE_REPLACE)
+        return 0;
+    r = is_below(o, op->path, op->path_len, other, &len, err);
+    if (r <= 0)
+        return r;
+    if (op->entry.kind != PL_KIND_DIR)
+        return pl_name_collision(err, op->path, op->path_len, other, len);
+    *ret_nothing = true;
+    return 0;
+}
+
+/* No file is above the path; `ret_dir_len` = the empty directory that is, 0 = none. There is at most one: nothing lies below it. */
+static int check_above(struct pl_overlay *o, const struct pl_tree_op *op, size_t *ret_dir_len, struct pl_err *err)
+{
+    struct pl_entry entry;
+    int r;
+
+    *ret_dir_len = 0;
+    for (size_t len = 1; len < op->path_len; len++) {
+        if (op->path[len] != '/')
+            continue;
+        r = get_from(o, 0, op->path, len, &entry, err);
+        if (r < 0)
+            return r;
+        if (r > 0 && entry.kind != PL_KIND_DIR)
+            return pl_name_collision(err, op->path, len, op->path, op->path_len);
+        if (r > 0)
+            *ret_dir_len = len;
+    }
+    return 0;
+}
+
+static int add_put(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
+{
+    struct pl_tree_op gone = {.op = PL_TREE_DELETE, .path = op->path};
+    struct pl_entry there;
+    bool nothing;
+    int r = pl_path_check(op->path, op->path_len, err);
+
+    r = r < 0 ? r : pl_entry_check(&op->entry, err);
+    if (r == 0 && op->entry.kind == PL_KIND_ROW)
+        r = pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
+    if (r < 0)
+        return r;
+    if (op->op == PL_TREE_PUT) { /* most puts replace a file or come into a directory that is there */
+        r = get_from(o, 0, op->path, op->path_len, &there, err);
+        if (r != 0)
+            return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+    }
+    r = check_above(o, op, &gone.path_len, err);
+    r = r < 0 ? r : check_below(o, op, &nothing, err);
+    if (r < 0 || nothing)
+        return r;
+    r = gone.path_len ? pl_op_table_add(o->layers[0], &gone, err) : 0;
+    return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+}
+
+int pl_overlay_add(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
+{
+    int r = 0;
+
+    switch (op->op) {
+    case PL_TREE_PUT:
+    case PL_TREE_REPLACE:
+        return add_put(o, op, err);
+    case PL_TREE_DELETE:
+    case PL_TREE_DELETE_PREFIX:
+        if (op->op == PL_TREE_DELETE || op->path_len)
+            r = pl_path_check(op->path, op->path_len, err);
+        return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+    default:
+        return pl_err_set(err, PL_EINVAL, "operation %u on a tree", op->op);
+    }
+}
+
+int pl_overlay_add_all(struct pl_overlay *o, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
+{
+    int r = 0;
+
+    for (int puts = 0; puts < 2; puts++)
+        for (size_t i = 0; i < n && r == 0; i++)
+            if ((ops[i].op == PL_TREE_PUT || ops[i].op == PL_TREE_REPLACE) == (puts == 1))
+                r = pl_overlay_add(o, &ops[i], err);
+    return r;
+}

@@ -1,0 +1,416 @@
+#include "storage/tree_edit/tree_apply.h"
+
+#include "storage/tree/node_stack.h"
+
+/* One level being cut anew. The stack stands on nodes of this level as items of the level above, so that a node is read only when it is
+ * cut; on the root it stands as on the whole tree. */
+struct pass {
+    struct pl_node_stack *s;
+    unsigned level;
+    pl_change_fn next;
+    void *next_self;
+    struct pl_change c; /* the next change, when there is one */
+    bool has;
+    struct pl_buf prefix; /* keys that start with it are being dropped */
+    bool in_prefix;
+    bool prefix_passed_up;
+    struct pl_level_writer w;
+    struct pl_buf cut_key; /* last key of the node cut last */
+    bool cut;              /* at least one was */
+    struct pl_change_list *out;
+    struct pl_hash sole_child; /* set instead of writing a root that would have only this child */
+    bool has_sole_child;
+};
+
+/* What a pass leaves of its writer, to see whether the only node of a level has but one child. */
+struct written {
+    struct pl_hash id;
+    uint32_t n;
+    struct pl_hash only_child;
+};
+
+static int advance(struct pass *p, struct pl_err *err)
+{
+    int r = p->next(p->next_self, &p->c, err);
+
+    p->has = r > 0;
+    return r < 0 ? r : 0;
+}
+
+static int emit_put(void *self, const struct pl_level_item *item, struct pl_err *err)
+{
+    struct pl_change change = {PL_CHANGE_PUT, *item};
+
+    return pl_change_list_add(self, &change, err);
+}
+
+static bool on_root(const struct pass *p)
+{
+    return p->s->low > p->s->top;
+}
+
+/* The last key of the node on which the pass stands. */
+static const char *node_key(const struct pass *p, size_t *ret_len)
+{
+    const struct pl_node *root = &p->s->f[p->s->top].node;
+
+    if (!on_root(p))
+        return pl_node_stack_key(p->s, ret_len);
+    *ret_len = pl_node_key_len(root, root->n - 1);
+    return pl_node_key(root, root->n - 1);
+}
+
+static int set_buf(struct pl_buf *b, const void *data, size_t n, struct pl_err *err)
+{
+    pl_buf_clear(b);
+    return pl_buf_add(b, data, n, err);
+}
+
+static int begin_prefix(struct pass *p, struct pl_err *err)
+{
+    const struct pl_level_item *item = &p->c.item;
+
+    if (p->in_prefix && pl_key_cmp_prefix(item->key, item->key_len, p->prefix.data, p->prefix.len) == 0)
+        return 0; /* within the one that is dropped already */
+    p->in_prefix = true;
+    p->prefix_passed_up = false;
+    return set_buf(&p->prefix, item->key, item->key_len, err);
+}
+
+/* Applies the changes up to `key`; *ret_gone when the old entry of that key goes. */
+static int apply_changes_to(struct pass *p, const char *key, size_t key_len, bool *ret_gone, struct pl_err *err)
+{
+    bool gone = false;
+    int r = 0, order;
+
+    while (r == 0 && p->has) {
+        order = pl_key_cmp(p->c.item.key, p->c.item.key_len, key, key_len);
+        if (order > 0)
+            break;
+        if (p->c.type == PL_CHANGE_PUT)
+            r = pl_level_writer_add(&p->w, &p->c.item, err);
+        else if (p->c.type == PL_CHANGE_DROP_PREFIX)
+            r = begin_prefix(p, err);
+        if (order == 0)
+            gone = true; /* dropped, replaced, or the first of the prefix */
+        if (r == 0)
+            r = advance(p, err);
+    }
+    if (r == 0 && p->in_prefix) {
+        order = pl_key_cmp_prefix(key, key_len, p->prefix.data, p->prefix.len);
+        p->in_prefix = order <= 0;
+        gone = gone || order == 0;
+    }
+    *ret_gone = gone;
+    return r;
+}
+
+/* What an entry of a node is for the writer. */
+static struct pl_level_item item_of(const struct pl_node *node, uint32_t i)
+{
+    struct pl_level_item item = {
+        pl_node_key(node, i), pl_node_key_len(node, i), pl_node_value(node, i), pl_node_value_len(node, i), {0}};
+    struct pl_entry e;
+
+    if (node->level > 0) {
+        item.stats = pl_node_child(node, i).stats;
+    } else {
+        e = pl_node_entry(node, i);
+        item.stats = (struct pl_tree_stats){e.kind != PL_KIND_DIR, e.size};
+    }
+    return item;
+}
+
+/* Tells the level above that the node on which the pass stands is gone, and what it was. */
+static int pass_up_drop(struct pass *p, struct pl_err *err)
+{
+    const struct pl_node_frame *parent = pl_node_stack_frame(p->s);
+    struct pl_change drop = {PL_CHANGE_DROP, item_of(&parent->node, parent->at)};
+
+    return pl_change_list_add(p->out, &drop, err);
+}
+
+/* Cuts the entries of the node on which the pass stands, with the changes among them. */
+static int cut_node(struct pass *p, struct pl_err *err)
+{
+    const struct pl_node *node;
+    struct pl_level_item item;
+    const char *key;
+    size_t key_len;
+    bool gone;
+    int r;
+
+    r = pl_node_stack_child(p->s, &node, err);
+    if (r == 0 && !on_root(p))
+        r = pass_up_drop(p, err);
+    for (uint32_t i = 0; r == 0 && i < node->n; i++) {
+        r = apply_changes_to(p, pl_node_key(node, i), pl_node_key_len(node, i), &gone, err);
+        if (r < 0 || gone)
+            continue;
+        item = item_of(node, i);
+        r = pl_level_writer_add(&p->w, &item, err);
+    }
+    if (r < 0)
+        return r;
+    p->cut = true;
+    key = node_key(p, &key_len);
+    return set_buf(&p->cut_key, key, key_len, err);
+}
+
+/* The old level is at its end: what is left are changes behind it. */
+static int finish_level(struct pass *p, struct pl_err *err)
+{
+    int r = 0;
+
+    while (r == 0 && p->has) {
+        if (p->c.type == PL_CHANGE_PUT)
+            r = pl_level_writer_add(&p->w, &p->c.item, err);
+        if (r == 0)
+            r = advance(p, err);
+    }
+    if (r == 0 && p->level == p->s->top && p->level > 0 && p->w.written == 0 && p->w.n == 1) {
+        p->sole_child = p->w.last_only.id;
+        p->has_sole_child = true;
+        p->w.n = 0;
+    }
+    return r < 0 ? r : pl_level_writer_flush(&p->w, err);
+}
+
+/* To the next node, over those of which nothing stays. */
+static int next_node(struct pass *p, struct pl_err *err)
+{
+    struct pl_node_bound past = {p->prefix.data, p->prefix.len, true};
+    struct pl_change drop = {PL_CHANGE_DROP_PREFIX, {.key = p->prefix.data, .key_len = p->prefix.len}};
+    const char *key;
+    size_t key_len;
+    int r;
+
+    r = pl_node_stack_next_at(p->s, p->level + 1, err);
+    if (r < 0 || p->s->end || !p->in_prefix)
+        return r;
+    key = node_key(p, &key_len);
+    if (pl_node_bound_reached(&past, key, key_len))
+        return 0;
+    if (!p->prefix_passed_up) {
+        r = pl_change_list_add(p->out, &drop, err);
+        if (r < 0)
+            return r;
+        p->prefix_passed_up = true;
+    }
+    return pl_node_stack_seek(p->s, &past, p->level + 1, err);
+}
+
+/* Whether new and old nodes both end before the node on which the pass stands, which no change touches at its start. */
+static int boundaries_meet(struct pass *p, struct pl_err *err)
+{
+    const struct pl_node *node;
+    const char *key;
+    size_t key_len;
+    int r;
+
+    if (p->in_prefix)
+        return 0;
+    if (p->w.n == 0)
+        return 1;
+    key = node_key(p, &key_len);
+    if (p->has && pl_key_cmp(p->c.item.key, p->c.item.key_len, key, key_len) <= 0)
+        return 0;
+    r = pl_node_stack_child(p->s, &node, err);
+    if (r < 0 || pl_level_writer_fits(&p->w, pl_node_key(node, 0), pl_node_key_len(node, 0), pl_node_value_len(node, 0)))
+        return r;
+    r = pl_level_writer_flush(&p->w, err);
+    return r < 0 ? r : 1;
+}
+
+/* To the node of the next change, or the one before when that one may have ended only because of what this one begins with. */
+static int find_start(struct pass *p, struct pl_err *err)
+{
+    const struct pl_level_item *item = &p->c.item;
+    struct pl_node_bound bound = {item->key, item->key_len, false};
+    const struct pl_node *node;
+    const char *before;
+    size_t before_len;
+    int r;
+
+    r = pl_node_stack_seek(p->s, &bound, p->level + 1, err);
+    if (r == 0 && p->s->end)
+        r = pl_node_stack_last(p->s, p->level + 1, err);
+    if (r == 0)
+        r = pl_node_stack_child(p->s, &node, err);
+    if (r < 0 || pl_key_cmp(item->key, item->key_len, pl_node_key(node, 0), pl_node_key_len(node, 0)) > 0)
+        return r;
+    before = pl_node_stack_floor(p->s, &before_len);
+    if (!before || pl_key_cmp(before, before_len, p->cut_key.data, p->cut_key.len) == 0)
+        return 0;
+    r = pl_node_stack_prev_at(p->s, p->level + 1, err);
+    return r < 0 ? r : 0;
+}
+
+static int run_pass(struct pass *p, struct pl_err *err)
+{
+    int r = advance(p, err);
+
+    while (r == 0 && p->has) {
+        r = find_start(p, err);
+        while (r == 0) {
+            r = cut_node(p, err);
+            if (r == 0)
+                r = next_node(p, err);
+            if (r == 0 && p->s->end) {
+                r = finish_level(p, err);
+                break;
+            }
+            if (r == 0)
+                r = boundaries_meet(p, err);
+        }
+        if (r > 0)
+            r = 0;
+    }
+    return r;
+}
+
+/* The only node of the level `level` is `id`: the root is that of its first descendants which is no mere link to one child. */
+static int collapse(const struct pl_node_stack *s, const struct written *written, struct pl_hash id, unsigned level,
+                    struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_node_finish) struct pl_node node = {0};
+    int r;
+
+    for (; level > 0; level--) {
+        if (written[level].n > 0 && pl_hash_eq(&written[level].id, &id)) {
+            if (written[level].n > 1)
+                break;
+            id = written[level].only_child;
+            continue;
+        }
+        r = pl_node_load(&node, &s->source, &id, err);
+        if (r < 0)
+            return r;
+        if (node.n > 1)
+            break;
+        id = pl_node_child(&node, 0).id;
+    }
+    *ret = id;
+    return 0;
+}
+
+/* The levels above the old root. */
+static int grow(const struct pl_node_sink *sink, uint8_t tree, unsigned first, const struct pl_change_list *nodes,
+                struct pl_hash *ret, struct pl_err *err)
+{
+    _cleanup_(pl_level_tower_finish) struct pl_level_tower t;
+    struct pl_change c;
+    int r = 0;
+
+    pl_level_tower_init(&t, sink, tree, first);
+    for (size_t i = 0; r == 0 && i < nodes->n; i++) {
+        c = pl_change_list_get(nodes, i);
+        r = pl_level_tower_add(&t, &c.item, err);
+    }
+    return r < 0 ? r : pl_level_tower_root(&t, ret, err);
+}
+
+struct list_reader {
+    const struct pl_change_list *list;
+    size_t i;
+};
+
+static int read_list(void *self, struct pl_change *ret, struct pl_err *err)
+{
+    struct list_reader *reader = self;
+
+    (void)err;
+    if (reader->i == reader->list->n)
+        return 0;
+    *ret = pl_change_list_get(reader->list, reader->i++);
+    return 1;
+}
+
+/* Cuts one level, taking the changes from p->next and leaving those of the level above in p->out. */
+static int cut_level(struct pass *p, const struct pl_node_sink *sink, uint8_t tree, struct written *ret, struct pl_err *err)
+{
+    int r;
+
+    pl_level_writer_init(&p->w, sink, tree, (uint8_t)p->level, emit_put, p->out);
+    r = run_pass(p, err);
+    if (r == 0)
+        pl_change_list_settle(p->out);
+    if (r == 0 && p->w.written > 0)
+        *ret = (struct written){p->w.last_id, p->w.last_n, p->w.last_only.id};
+    pl_level_writer_finish(&p->w);
+    pl_buf_finish(&p->prefix);
+    pl_buf_finish(&p->cut_key);
+    return r;
+}
+
+static int apply_to_nodes(struct pl_node_stack *s, const struct pl_node_sink *sink, uint8_t tree, pl_change_fn next, void *self,
+                          struct pl_hash *ret_root, struct pl_err *err)
+{
+    _cleanup_(pl_change_list_finish) struct pl_change_list below = {0};
+    _cleanup_(pl_change_list_finish) struct pl_change_list above = {0};
+    struct written written[PL_TREE_MAX_LEVELS] = {0};
+    struct list_reader reader = {.list = &below};
+    struct pl_hash id;
+    struct pass p;
+    int r;
+
+    for (unsigned level = 0; level <= s->top; level++) {
+        p = (struct pass){.s = s, .level = level, .next = next, .next_self = self, .out = &above};
+        r = cut_level(&p, sink, tree, &written[level], err);
+        if (r < 0)
+            return r;
+        if (above.n == 0 && (level < s->top || !p.cut)) {
+            *ret_root = s->root;
+            return 0;
+        }
+        pl_change_list_finish(&below);
+        below = above;
+        above = (struct pl_change_list){0};
+        reader.i = 0;
+        next = read_list;
+        self = &reader;
+    }
+    if (p.has_sole_child)
+        return collapse(s, written, p.sole_child, s->top - 1, ret_root, err);
+    if (below.n == 1) {
+        memcpy(id.b, pl_change_list_get(&below, 0).item.value, PL_HASH_BYTES);
+        *ret_root = id;
+        return 0;
+    }
+    return grow(sink, tree, s->top + 1, &below, ret_root, err);
+}
+
+static int apply_to_nothing(const struct pl_node_sink *sink, uint8_t tree, pl_change_fn next, void *self,
+                            struct pl_hash *ret_root, struct pl_err *err)
+{
+    _cleanup_(pl_level_tower_finish) struct pl_level_tower t;
+    struct pl_change c;
+    int r;
+
+    pl_level_tower_init(&t, sink, tree, 0);
+    while ((r = next(self, &c, err)) > 0) {
+        if (c.type != PL_CHANGE_PUT)
+            continue;
+        r = pl_level_tower_add(&t, &c.item, err);
+        if (r < 0)
+            return r;
+    }
+    return r < 0 ? r : pl_level_tower_root(&t, ret_root, err);
+}
+
+int pl_tree_apply(const struct pl_node_source *source, const struct pl_node_sink *sink, const struct pl_hash *root, uint8_t tree,
+                  pl_change_fn next, void *self, struct pl_hash *ret_root, struct pl_err *err)
+{
+    _cleanup_(pl_node_stack_finish) struct pl_node_stack s;
+    int r;
+
+    pl_node_stack_init(&s, source, root);
+    r = pl_node_stack_open(&s, err);
+    if (r < 0)
+        return r;
+    if (s.end)
+        return apply_to_nothing(sink, tree, next, self, ret_root, err);
+    if (s.f[s.top].node.tree != tree)
+        return pl_err_set(err, PL_EINVAL, "rows and paths do not go into one tree");
+    return apply_to_nodes(&s, sink, tree, next, self, ret_root, err);
+}
