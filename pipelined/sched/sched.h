@@ -1,6 +1,6 @@
 /* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it;
  * no I/O, no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual
- * world does the same in tests/unit/test_sched_world.c.
+ * world does the same in tests/unit/sched/test_sched_simulation.c.
  *
  * A job is one stage in one run:
  *

@@ -5,7 +5,7 @@
  *    "followed_s": until the nodes and what others hold of them are known, "decision_us": would one more shape fit there?
  *    "start_s", "rate", "writes", "cpu_us", "server_us": processor time of a pod here and there, "rss_mib": of the executor, all pods alive,
  *    "adopt_s": a second life until it knows all of them, "adopt_writes"} */
-#include "tests/unit/kube_fake.h"
+#include "tests/support/kube_server/kube_fake.h"
 
 #include "pipelined/exec/kubernetes/kubernetes.h"
 #include "pipelined/kube/nodes/node_capacity.h"

@@ -516,7 +516,7 @@ def test_an_exchange_is_answered_once_it_is_written_down(project, gate):
 
 
 def test_every_route_is_closed_to_strangers_and_workers_have_theirs(shared):
-    """Over the daemon's whole interface, the workers' part too; api's own routes by roles: tests/unit/test_access.c."""
+    """Over the daemon's whole interface, the workers' part too; api's own routes by roles: tests/component/api/test_access.c."""
     user = User(shared, "no-roles")
     document = shared.http("GET", "/api/v1/openapi.json")
     open_to_all = {"/healthz", "/readyz", "/", "/ui", "/ui/{path}", "/login"}

@@ -189,7 +189,7 @@ def test_a_daemon_that_drains_is_alive_but_not_ready(make_daemon, gate):
 
 
 def test_the_daemon_and_its_agents_leave_no_core(project, gate):
-    """They hold tokens: neither a file nor, by PR_SET_DUMPABLE (tests/unit/test_base.c), a handler of the kernel's gets their memory."""
+    """They hold tokens: neither a file nor, by PR_SET_DUMPABLE (tests/unit/storage/base/test_base.c), a handler of the kernel's gets their memory."""
     project.repo("in").stages(sh("s", gate.wait))
     run = project.push("in", "f", "1")["run"]
     gate.arrived()

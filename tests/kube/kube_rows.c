@@ -1,7 +1,7 @@
 // link: pipelined/kube/client pipelined/kube/watch storage/base
 /* kube_rows KUBECONFIG rows | namespaces | access | questions: what the client must do against any API server, against the one that the file
  * names; the names of its namespaces; what is off for want of rights; which rights it asks for. For test_client.py and test_deploy.py. */
-#include "tests/unit/kube_rows.h"
+#include "tests/support/kube_server/kube_client_cases.h"
 
 #include "pipelined/kube/client/kube_permission.h"
 #include "storage/base/hash.h"

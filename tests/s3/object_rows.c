@@ -1,8 +1,8 @@
 // link: storage/base storage/object storage/system
-/* object_rows: the table of store operations (tests/unit/object_table.h) against a server that runs.
+/* object_rows: the table of store operations (tests/unit/storage/object/object_table.h) against a server that runs.
  *
  *   pl-object-rows DRIVER URL ENDPOINT     keys as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; each row gets a prefix below URL */
-#include "tests/unit/object_table.h"
+#include "tests/unit/storage/object/object_table.h"
 
 struct target {
     const char *driver, *url, *endpoint;

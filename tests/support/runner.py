@@ -167,14 +167,14 @@ def build(counts, name, targets=()):
 
 # ---- C tests ----------------------------------------------------------------------------------------------------------------------------
 
-LONGEST = ["test_plan_incremental", "test_alloc_opens", "test_db_crash", "test_alloc_commit", "test_opens_crash", "test_pack_session",
-           "test_exec_kubernetes_silent", "test_exec_kubernetes_parked", "test_gc_random", "test_exec_kubernetes_logs", "test_http_stream"]
+LONGEST = ["test_merge_incremental", "test_alloc_open_commits", "test_db_crash", "test_alloc_commit", "test_open_commits_crash", "test_pack_builder",
+           "test_exec_kubernetes_attach_timeout", "test_exec_kubernetes_blocked", "test_gc_random", "test_exec_kubernetes_logs", "test_http_stream"]
 THREADS = re.compile(r"pthread|pl_pool_|pl_loop_|threads|pl_heads_|gc_world|s3_mock")
 
 
 def c_tests(pattern=None, chosen=None):
     """Names of the unit tests, those that take longest first; with a pattern, of those whose source matches."""
-    names = sorted(path.stem for path in (TOP / "tests" / "unit").glob("test_*.c") if not pattern or pattern.search(path.read_text(encoding="utf-8")))
+    names = sorted(path.stem for folder in ("unit", "component") for path in (TOP / "tests" / folder).rglob("test_*.c") if not pattern or pattern.search(path.read_text(encoding="utf-8")))
     if chosen:
         names = [name for name in names if chosen in name]
     return sorted(names, key=lambda name: LONGEST.index(name) if name in LONGEST else len(LONGEST))
@@ -385,7 +385,7 @@ def group_soak(counts, group, extra):
     folder = build(counts, "asan")
     build(counts, "release")
     if not extra:
-        run_c_tests(counts, "unit", folder, ["test_plan_incremental", "test_gc_random", "test_db_s3", "test_branch_view", "test_offer", "test_s3_memory"], None,
+        run_c_tests(counts, "unit", folder, ["test_merge_incremental", "test_gc_random", "test_db_s3", "test_branch_view", "test_node_capacity", "test_object_s3_memory"], None,
                     limit, **longer)
     run_pytest(counts, group, "daemon", extra or ["tests/daemon/test_kill9.py", "tests/daemon/test_kill_pairs.py", f"--timeout={limit}"], programs="release",
                limit=limit, PL_KILLS="1000", PL_PAIR_ROUNDS="60", **longer)

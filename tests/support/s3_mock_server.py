@@ -1,10 +1,10 @@
-"""The strict S3 server of the unit tests (tests/unit/s3_mock.h) as a process of its own, which can be told to fail."""
+"""The strict S3 server of the unit tests (tests/support/s3_server/s3_mock.h) as a process of its own, which can be told to fail."""
 import os
 import subprocess
 
 
 class S3Mock:
-    """Takes orders, a line each (tests/unit/s3_mock_server.c). `close` fails if the server found a request that is against S3's rules."""
+    """Takes orders, a line each (tests/support/s3_server/s3_mock_server.c). `close` fails if the server found a request that is against S3's rules."""
 
     def __init__(self, *options):
         program = os.path.join(os.environ["PL_TEST_BIN"], "s3_mock_server")

@@ -1,0 +1,250 @@
+// link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
+/* Runs, jobs and datums over HTTP: who asks keeps neither the loop nor the database waiting, and long lists come in pages. */
+#include "storage/system/lock_order.h"
+#include "tests/support/fixtures/api_fixture.h"
+
+#define READERS 4 /* of the fixture's database */
+
+static const char run_id[] = "0123456789abcdef0123456789abcdef";
+
+static int make_run(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_run_args run = {.id = run_id, .cause = "manual", .state = "running"};
+
+    (void)arg;
+    return pl_tx_run_create(tx, &run, err);
+}
+
+static void begin_job(void)
+{
+    struct pl_job_args job = {.run = run_id,
+                              .project = "default",
+                              .stage = "train",
+                              .pipeline = "flow",
+                              .version = 1,
+                              .state = "running",
+                              .created_us = 1};
+
+    MUST(pl_db_run(t.db, PL_TX_LOGGED, make_run, NULL, &err));
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, pl_tx_job_progress, &job, &err));
+}
+
+/* ---- the loop and the readers ---- */
+
+struct all_readers {
+    struct pl_conn *conn[READERS];
+};
+
+static struct all_readers take_all_readers(void)
+{
+    struct all_readers all;
+
+    for (unsigned i = 0; i < READERS; i++) {
+        all.conn[i] = pl_db_reader(t.db);
+        pl_lock_order_give(PL_LOCK_DB_READER); /* several in one thread, as several threads would have them */
+    }
+    return all;
+}
+
+static void give_all_readers(struct all_readers *all)
+{
+    for (unsigned i = 0; i < READERS; i++)
+        pl_db_reader_done(t.db, all->conn[i]);
+}
+
+/* The engine's loop, when it must read itself before it can answer: with a reader held by who asks, neither goes on. */
+static json_t *job_live_that_reads(void *self, const char *run, const char *project, const char *stage)
+{
+    struct all_readers all = take_all_readers();
+
+    (void)self;
+    assert_string_equal(run, run_id);
+    assert_string_equal(project, "default");
+    assert_string_equal(stage, "train");
+    give_all_readers(&all);
+    return json_pack("{s:i, s:i, s:i}", "waiting", 5, "leased", 2, "workers", 1);
+}
+
+static void assert_live(const json_t *job)
+{
+    const json_t *datums = json_object_get(job, "datums");
+
+    assert_int_equal(number_at(datums, "waiting"), 5);
+    assert_int_equal(number_at(datums, "leased"), 2);
+    assert_int_equal(number_at(datums, "workers"), 1);
+}
+
+static void live_figures_are_asked_for_with_no_reader_held(void **state)
+{
+    json_t *o;
+
+    (void)state;
+    begin_job();
+    o = ask_json(200, "GET", "/api/v1/jobs", NULL);
+    assert_live(json_array_get(json_object_get(o, "jobs"), 0));
+    json_decref(o);
+    o = ask_json(200, "GET", "/api/v1/runs/01234567", NULL);
+    assert_live(json_array_get(json_object_get(o, "jobs"), 0));
+    json_decref(o);
+    o = ask_json(200, "GET", "/api/v1/jobs/default/train/01234567", NULL);
+    assert_live(o);
+    json_decref(o);
+}
+
+static void who_waits_for_a_run_does_not_hold_the_loop(void **state)
+{
+    struct all_readers all;
+    struct answer a;
+    char head[256];
+    int fd;
+
+    (void)state;
+    begin_job();
+    all = take_all_readers();
+    fd = client_connect(port);
+    snprintf(head, sizeof head, "GET /api/v1/runs/%s/wait?timeout_ms=1 HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n" AS_USER "\r\n", run_id,
+             port);
+    assert_true(client_say(fd, head));
+    for (unsigned i = 0; i < 8; i++) { /* rows of the loop's: it turns, though the first cannot be looked at */
+        a = ask_with("POST", "/api/v1/worker/attach", AS_WORKER, "{}", 2);
+        assert_int_equal(a.status, 200);
+        answer_free(&a);
+    }
+    give_all_readers(&all);
+    a = client_read_answer(fd);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    close(fd);
+}
+
+/* ---- pages ---- */
+
+#define DATUMS   "/api/v1/jobs/default/train/01234567/datums"
+#define ATTEMPTS 3
+
+/* Three tries at each of two datums. */
+static int make_attempts(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    struct pl_hash datum;
+    int r = 0;
+
+    (void)arg;
+    for (int i = 0; i < 2 * ATTEMPTS && r >= 0; i++) {
+        pl_hash_sha256(i < ATTEMPTS ? "x" : "y", 1, &datum);
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO attempt(job, datum, attempt, state, exit_code, finished_us)"
+                        " VALUES ((SELECT id FROM job), ?, ?, 'failed', 1, 1)",
+                        "bi", datum.b, (size_t)PL_HASH_BYTES, (int64_t)(i % ATTEMPTS + 1));
+    }
+    return PL_MIN(r, 0);
+}
+
+static void a_page_may_end_between_two_attempts_at_a_datum(void **state)
+{
+    char target[256] = DATUMS "?limit=2", seen[256] = "", first[PL_HASH_HEX + 1] = "";
+    unsigned pages = 0;
+
+    (void)state;
+    begin_job();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_attempts, NULL, &err));
+    for (bool more = true; more; pages++) {
+        json_t *o = ask_json(200, "GET", target, NULL), *one;
+        const char *next = json_string_value(json_object_get(o, "next"));
+        size_t i;
+
+        json_array_foreach(json_object_get(o, "datums"), i, one)
+        {
+            if (!*first)
+                strcpy(first, text_at(one, "id"));
+            sprintf(seen + strlen(seen), "%s%lld ", pl_streq(first, text_at(one, "id")) ? "a" : "b",
+                    (long long)number_at(one, "attempt"));
+        }
+        more = next;
+        if (more)
+            snprintf(target, sizeof target, DATUMS "?limit=2&after=%s", next);
+        json_decref(o);
+    }
+    assert_string_equal(seen, "a1 a2 a3 b1 b2 b3 ");
+    assert_in_range(pages, 3, 4);
+}
+
+static void what_is_no_place_in_a_list_is_refused(void **state)
+{
+    static const char *const lists[] = {"/api/v1/runs", "/api/v1/jobs", DATUMS, "/api/v1/metrics/default/train",
+                                        "/api/v1/pipelines"};
+    static const char *const places[] = {"x", "-1", "1x", "99999999999999999999", "%20", "1/1"};
+    char target[256];
+
+    (void)state;
+    begin_job();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(lists); i++) {
+        for (size_t k = 0; k < PL_ARRAY_SIZE(places); k++) {
+            snprintf(target, sizeof target, "%s?after=%s", lists[i], places[k]);
+            refused("invalid", "after", "GET", target, NULL);
+        }
+    }
+}
+
+/* ---- what nodes and people call images ---- */
+
+static int make_images(struct pl_tx *tx, void *arg, struct pl_err *err)
+{
+    static const char *const images[] = {"r@sha256:\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "r@sha256:b"};
+    struct pl_hash datum;
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "UPDATE job SET version = (SELECT id FROM stage)", "");
+
+    (void)arg;
+    for (int i = 0; i < 2 && r >= 0; i++) {
+        pl_hash_sha256(images[i], strlen(images[i]), &datum);
+        r = pl_sql_exec(pl_tx_conn(tx), err,
+                        "INSERT INTO attempt(job, datum, attempt, state, detail, finished_us)"
+                        " VALUES ((SELECT id FROM job), ?, ?, 'success', json_object('image_id', ?), ?)",
+                        "bisi", datum.b, (size_t)PL_HASH_BYTES, (int64_t)i, images[i], (int64_t)i);
+    }
+    return PL_MIN(r, 0);
+}
+
+/* Names are cut where a character does not end. */
+static void a_job_is_told_whatever_its_images_are_called(void **state)
+{
+    char image[128], body[600];
+    json_t *o;
+
+    (void)state;
+    memset(image, 'a', 99);
+    strcpy(image + 99, "\xc3\xa4:tag");
+    make_repo("data");
+    snprintf(body, sizeof body,
+             "{\"filename\": \"f.json\", \"spec\": \"{\\\"pipeline\\\": \\\"flow\\\", \\\"repos\\\": {\\\"data\\\": {}}, "
+             "\\\"stages\\\": [{\\\"name\\\": \\\"train\\\", \\\"image\\\": \\\"%s\\\", \\\"run\\\": [\\\"x\\\"], "
+             "\\\"input\\\": {\\\"repo\\\": \\\"data\\\"}}]}\"}",
+             image);
+    does(200, "POST", "/api/v1/pipelines", body);
+    begin_job();
+    MUST(pl_db_run(t.db, PL_TX_UNLOGGED, make_images, NULL, &err));
+    o = ask_json(200, "GET", "/api/v1/jobs/default/train/01234567", NULL);
+    assert_int_equal(json_array_size(json_object_get(o, "images")), 2);
+    assert_int_equal(json_array_size(json_object_get(o, "warnings")), 1);
+    json_decref(o);
+}
+
+static int setup(void **state)
+{
+    int r = api_setup(state);
+
+    api_engine.job_live = job_live_that_reads;
+    return r;
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, api_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(live_figures_are_asked_for_with_no_reader_held), TEST(who_waits_for_a_run_does_not_hold_the_loop),
+        TEST(a_page_may_end_between_two_attempts_at_a_datum), TEST(what_is_no_place_in_a_list_is_refused),
+        TEST(a_job_is_told_whatever_its_images_are_called),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+// link: pipelined/exec/kubernetes pipelined/kube/pod storage/base kube_fake
+/* The executor `kubernetes` where time passes and a pod comes to nothing: what its agent printed is told, an image that never comes is given up. */
+#include "tests/support/faults/fake_clock.h"
+
+#include "pipelined/exec/kubernetes/worker_pod.h"
+#include "tests/component/exec/exec_kubernetes_fixture.h"
+
+#define NO_SERVER                                                                                                                \
+    "{\"time\":\"2026-11-22T10:00:00Z\",\"level\":\"warn\",\"program\":\"pipelined-worker\",\"module\":\"lease\",\"message\":"   \
+    "\"no server at https://daemon:7380\"}\n"
+
+#define WORKLOADS "/apis/kueue.x-k8s.io/v1beta1/namespaces/n/workloads"
+
+static bool says_why(struct fixture *f)
+{
+    return f->heard.waits > 0;
+}
+
+static void a_pod_up(struct fixture *f)
+{
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    run(f, 7);
+    until(f, is_up);
+    f->heard.waits = 0;
+}
+
+static void log_is(struct fixture *f, const char *lines)
+{
+    char path[256];
+
+    kube_fake_log(f->fake, path_of(7, path), lines, true);
+}
+
+static void assert_why(struct fixture *f, const char *end)
+{
+    char path[256], why[600];
+
+    (void)snprintf(why, sizeof why, "pod %s runs on node cpu-1, but its agent has not come%s", strrchr(path_of(7, path), '/') + 1,
+                   end);
+    assert_string_equal(f->heard.why, why);
+}
+
+static void the_last_words_of_an_agent_that_does_not_come_are_told(void **state_)
+{
+    struct fixture *f = *state_;
+
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ": no server at https://daemon:7380");
+    f->heard.waits = 0;
+    log_is(f, NO_SERVER "the certificate of daemon is not trusted here\n\n");
+    clock_ahead_ms += PL_POD_SILENT_AGAIN_MS;
+    until(f, says_why);
+    assert_why(f, ": the certificate of daemon is not trusted here");
+}
+
+#define MANY 12
+
+static bool all_are_there(struct fixture *f)
+{
+    return kube_fake_count(f->fake, PODS) == MANY;
+}
+
+static bool all_are_up(struct fixture *f)
+{
+    return f->heard.up == MANY;
+}
+
+static bool all_are_told(struct fixture *f)
+{
+    return f->heard.waits >= MANY;
+}
+
+static void many_start(struct fixture *f)
+{
+    create(f, true);
+    for (uint64_t id = 1; id <= MANY; id++)
+        start(f, id);
+    until(f, all_are_there);
+}
+
+/* Before the first is asked again, though that is due before all have had their turn. */
+static void of_many_each_has_its_turn(void **state_)
+{
+    struct fixture *f = *state_;
+
+    many_start(f);
+    for (uint64_t id = 1; id <= MANY; id++)
+        run(f, id);
+    until(f, all_are_up);
+    f->heard.waits = 0;
+    kube_fake_log(f->fake, "nobody", "", true);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, all_are_told);
+    assert_non_null(strstr(f->heard.why, "what it prints cannot be read"));
+    assert_int_equal(f->heard.waits, MANY);
+}
+
+static void who_has_printed_nothing_is_told_so(void **state_)
+{
+    struct fixture *f = *state_;
+
+    a_pod_up(f);
+    log_is(f, "");
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ", and has printed nothing");
+}
+
+static void a_log_that_may_not_be_read_is_not_asked_for(void **state_)
+{
+    struct fixture *f = *state_;
+
+    kube_fake_deny(f->fake, " get /pods/log ");
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, says_why);
+    assert_why(f, ", and what it prints may not be read (pods/log: get)");
+}
+
+static bool is_asked_whether_it_came(struct fixture *f)
+{
+    return f->come_asked > 0;
+}
+
+static void of_an_agent_that_has_come_nothing_is_asked(void **state_)
+{
+    struct fixture *f = *state_;
+
+    f->come = true;
+    a_pod_up(f);
+    log_is(f, NO_SERVER);
+    clock_ahead_ms += PL_POD_SILENT_MS;
+    until(f, is_asked_whether_it_came);
+    finish(f, 7, 0, 0);
+    until(f, has_end);
+    assert_int_equal(f->come_asked, 1);
+    assert_int_equal(f->heard.waits, 0);
+}
+
+static bool says_of_quota(struct fixture *f)
+{
+    return strstr(f->heard.why, "insufficient") != NULL;
+}
+
+static bool says_of_queue(struct fixture *f)
+{
+    return strstr(f->heard.why, "queue team-a") != NULL;
+}
+
+static void hold_back(struct fixture *f, uint64_t id)
+{
+    patch(f, id,
+          json_pack("{s:{s:{s:s}}, s:{s:[{s:s}]}}", "metadata", "labels", "kueue.x-k8s.io/queue-name", "team-a", "spec",
+                    "schedulingGates", "name", "kueue.x-k8s.io/admission"));
+}
+
+static json_t *workload_of(struct fixture *f, uint64_t id, const char *message)
+{
+    char path[256], name[16];
+    json_t *pod = kube_fake_get(f->fake, path_of(id, path)), *metadata = json_object_get(pod, "metadata"), *made;
+
+    (void)snprintf(name, sizeof name, "w%u", (unsigned)id);
+    made = json_pack("{s:{s:s, s:{s:O}}, s:{s:[{s:s, s:s, s:s}]}}", "metadata", "name", name, "labels", "kueue.x-k8s.io/job-uid",
+                     json_object_get(metadata, "uid"), "status", "conditions", "type", "QuotaReserved", "status", "False",
+                     "message", message);
+    json_decref(pod);
+    return made;
+}
+
+static void why_a_queue_holds_a_pod_back_is_told(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    hold_back(f, 7);
+    until(f, says_of_queue);
+    assert_string_equal(f->heard.why,
+                        "queue team-a has not admitted it yet: Scheduling is blocked due to non-empty scheduling gates "
+                        "(kueue.x-k8s.io/admission)");
+    kube_fake_put(f->fake, WORKLOADS, workload_of(f, 7, "insufficient quota"));
+    clock_ahead_ms += PL_POD_QUEUED_MS;
+    until(f, says_of_quota);
+    assert_string_equal(f->heard.why, "queue team-a has not admitted it yet: insufficient quota");
+}
+
+static void of_many_that_are_held_back_each_has_its_turn(void **state_)
+{
+    struct fixture *f = *state_;
+
+    many_start(f);
+    f->heard.waits = 0;
+    for (uint64_t id = 1; id <= MANY; id++)
+        hold_back(f, id);
+    until(f, all_are_told);
+    f->heard.waits = 0;
+    for (uint64_t id = 1; id <= MANY; id++)
+        kube_fake_put(f->fake, WORKLOADS, workload_of(f, id, "insufficient quota"));
+    clock_ahead_ms += PL_POD_QUEUED_MS;
+    until(f, all_are_told);
+    assert_true(says_of_quota(f));
+    assert_int_equal(f->heard.waits, MANY);
+}
+
+static bool says_of_image(struct fixture *f)
+{
+    return strstr(f->heard.why, "Image") != NULL;
+}
+
+static void an_image_that_never_comes_is_given_up(void **state_)
+{
+    struct fixture *f = *state_;
+
+    create(f, true);
+    start(f, 7);
+    until(f, has_pod);
+    patch(f, 7,
+          json_pack("{s:{s:s}, s:{s:s, s:[o]}}", "spec", "nodeName", "cpu-1", "status", "phase", "Pending", "containerStatuses",
+                    state("main", "waiting",
+                          json_pack("{s:s, s:s}", "reason", "ErrImagePull", "message", "debian:12: not found"))));
+    until(f, says_of_image);
+    assert_string_equal(f->heard.why, "ErrImagePull of main: debian:12: not found");
+    assert_int_equal(f->heard.exited, 0);
+    clock_ahead_ms += PL_POD_PULL_MS;
+    until(f, has_end);
+    assert_string_equal(f->heard.end,
+                        "ErrImagePull of main: debian:12: not found: check the image's name and the registry's secret");
+    assert_true(f->heard.hopeless);
+    assert_false(f->heard.counts);
+    until(f, has_no_pod);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        ROW(the_last_words_of_an_agent_that_does_not_come_are_told),
+        ROW(of_many_each_has_its_turn),
+        ROW(who_has_printed_nothing_is_told_so),
+        ROW(a_log_that_may_not_be_read_is_not_asked_for),
+        ROW(of_an_agent_that_has_come_nothing_is_asked),
+        ROW(why_a_queue_holds_a_pod_back_is_told),
+        ROW(of_many_that_are_held_back_each_has_its_turn),
+        ROW(an_image_that_never_comes_is_given_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

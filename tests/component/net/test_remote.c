@@ -1,0 +1,500 @@
+// link: pipelined/net/loop pipelined/net/remote pipelined/net/server storage/base storage/chunk storage/pack storage/store storage/system
+/* A store behind a daemon: packs go up, records come down, by ranges or from the pack files; bytes that lie are refused. The daemon is
+ * played by a real store behind a few routes. */
+#include "pipelined/net/remote/remote.h"
+#include "pipelined/net/remote/remote_locations.h"
+#include "tests/support/fixtures/http_fixture.h"
+#include "tests/support/fixtures/store_fixture.h"
+
+#include "storage/chunk/chunk_list.h"
+#include "storage/pack/pack_builder.h"
+#include "storage/store/store.h"
+#include <fcntl.h>
+#include <stdatomic.h>
+
+#define RECORDS      3000
+#define RECORD_BYTES 5000
+
+static char *dir;
+static struct pl_object_store *objects;
+static struct pl_store *store;
+static struct pl_http_client *client;
+static struct pl_remote *remote;
+static struct pl_hash ids[RECORDS];
+static bool told_where, lying;
+static atomic_uint locates, ranges, haves;
+static char entries_query[256];
+
+/* --- the daemon --- */
+
+static void on_status(struct pl_http_request *r, void *arg)
+{
+    struct pl_err err = {0};
+    char url[4200];
+
+    (void)arg;
+    snprintf(url, sizeof(url), "file://%s", dir);
+    pl_err_set(&err, PL_EFORBIDDEN, "not for workers");
+    if (told_where)
+        pl_http_reply_json(r, 200, json_pack("{s:s}", "store", url));
+    else
+        pl_http_reply_error(r, &err);
+}
+
+static void on_session(struct pl_http_request *r, void *arg)
+{
+    (void)arg;
+    pl_http_reply_json(r, 201, json_pack("{s:s, s:s}", "session", "s-1", "nonce", "00"));
+}
+
+static void on_have(struct pl_http_request *r, void *arg)
+{
+    const struct pl_buf *body = pl_http_body(r);
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+
+    (void)arg;
+    assert_string_equal(pl_http_query(r, "session"), "s-1");
+    atomic_fetch_add(&haves, 1);
+    for (size_t i = 0; i < body->len / PL_HASH_BYTES; i++) {
+        struct pl_hash id;
+
+        memcpy(&id, body->data + i * PL_HASH_BYTES, PL_HASH_BYTES);
+        assert_int_equal(pl_buf_add_u8(&out, pl_store_has(store, &id), NULL), 0);
+    }
+    pl_http_reply_buf(r, 200, "application/octet-stream", &out);
+}
+
+static void on_locate(struct pl_http_request *r, void *arg)
+{
+    const struct pl_buf *body = pl_http_body(r);
+    size_t n = body->len / PL_HASH_BYTES;
+    uint8_t *out = calloc(n, 80);
+
+    (void)arg;
+    atomic_fetch_add(&locates, 1);
+    for (size_t i = 0; i < n; i++) {
+        struct pl_location at;
+        struct pl_hash id;
+        uint64_t offset;
+
+        memcpy(&id, body->data + i * PL_HASH_BYTES, PL_HASH_BYTES);
+        if (pl_store_locate(store, &id, &at, NULL) < 0)
+            continue;
+        offset = at.offset;
+        out[i * 80] = 1;
+        out[i * 80 + 1] = at.codec;
+        out[i * 80 + 2] = at.kind;
+        memcpy(out + i * 80 + 4, &at.stored, 4);
+        memcpy(out + i * 80 + 8, &at.raw, 4);
+        memcpy(out + i * 80 + 16, &offset, 8);
+        memcpy(out + i * 80 + 24, at.pack.b, PL_HASH_BYTES);
+    }
+    pl_http_reply(r, 200, "application/octet-stream", out, n * 80);
+    free(out);
+}
+
+static void on_put_pack(struct pl_http_request *r, void *arg)
+{
+    const struct pl_buf *body = pl_http_body(r);
+    struct pl_err err = {0};
+    struct pl_hash id;
+
+    (void)arg;
+    assert_string_equal(pl_http_query(r, "session"), "s-1");
+    if (pl_hash_parse(pl_http_param(r, "id"), &id, &err) < 0 || pl_store_put_pack(store, &id, body->data, body->len, &err) < 0)
+        pl_http_reply_error(r, &err);
+    else
+        pl_http_reply_json(r, 201, json_object());
+}
+
+static void on_get_pack(struct pl_http_request *r, void *arg)
+{
+    struct pl_err err = {0};
+    char key[PL_PACK_KEY_BYTES];
+    struct pl_hash id;
+    uint64_t size, first, count;
+    int fd;
+
+    (void)arg;
+    atomic_fetch_add(&ranges, 1);
+    if (pl_hash_parse(pl_http_param(r, "id"), &id, &err) < 0 ||
+        pl_object_size(objects, pl_pack_key(pl_http_param(r, "p"), &id, key), &size, &err) < 0 ||
+        pl_object_open_fd(objects, key, &fd, &err) < 0) {
+        pl_http_reply_error(r, &err);
+        return;
+    }
+    if (lying && pl_http_request_range(r, size, &first, &count) == PL_RANGE_PART) {
+        char *bytes = malloc(count);
+
+        assert_int_equal(pread(fd, bytes, count, (off_t)first), count);
+        for (uint64_t i = 0; i < count; i += 100)
+            bytes[i] ^= 1;
+        close(fd);
+        pl_http_reply(r, 206, "application/octet-stream", bytes, count);
+        free(bytes);
+        return;
+    }
+    pl_http_reply_fd(r, fd, 0, size, "application/octet-stream");
+}
+
+static void on_entries(struct pl_http_request *r, void *arg)
+{
+    const char *second = pl_http_query_at(r, "files", 1);
+
+    (void)arg;
+    snprintf(entries_query, sizeof(entries_query), "%.8s %s %s %s", pl_http_param(r, "root"), pl_http_query(r, "path"),
+             pl_http_query(r, "files"), second ? second : "-");
+    pl_http_reply(r, 200, "application/x-pl-ops", "PLOP...", 7);
+}
+
+static const struct pl_http_route routes[] = {
+    {"GET", "/api/v1/status", PL_ON_POOL, PL_BODY_NONE, 0, on_status, NULL, 0},
+    {"POST", "/api/v1/sessions", PL_ON_POOL, PL_BODY_JSON, 0, on_session, NULL, 0},
+    {"POST", "/api/v1/projects/{p}/have", PL_ON_POOL, PL_BODY_BYTES, 0, on_have, NULL, 0},
+    {"POST", "/api/v1/projects/{p}/locate", PL_ON_POOL, PL_BODY_BYTES, 0, on_locate, NULL, 0},
+    {"PUT", "/api/v1/projects/{p}/packs/{id}", PL_ON_POOL, PL_BODY_BYTES, 64u << 20, on_put_pack, NULL, 0},
+    {"GET", "/api/v1/projects/{p}/packs/{id}", PL_ON_POOL, PL_BODY_NONE, 0, on_get_pack, NULL, 0},
+    {"GET", "/api/v1/trees/{p}/{root}/entries", PL_ON_POOL, PL_BODY_NONE, 0, on_entries, NULL, 0},
+};
+
+/* --- life --- */
+
+static int start(void **state)
+{
+    char url[64];
+    struct pl_err err = {0};
+
+    (void)state;
+    dir = fixture_dir();
+    told_where = lying = false;
+    locates = ranges = haves = 0;
+    assert_ok(pl_object_file_open(dir, &objects, &err), &err);
+    assert_ok(pl_io_write_file(fixture_path(dir, "format"), "{}", 2, 0600, &err), &err);
+    assert_ok(pl_store_open(objects, "default", NULL, &store, &err), &err);
+    assert_int_equal(fixture_start((struct pl_http_options){.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)}), 0);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
+    assert_ok(pl_http_client_create(url, "secret", &client, &err), &err);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    remote = pl_remote_close(remote);
+    client = pl_http_client_destroy(client);
+    fixture_stop(state);
+    store = pl_store_close(store);
+    objects = pl_object_close(objects);
+    fixture_remove(dir);
+    return 0;
+}
+
+static void open_remote(void)
+{
+    struct pl_err err = {0};
+
+    assert_ok(pl_remote_open(client, "default", &remote, &err), &err);
+}
+
+/* RECORDS chunks through the remote's sink; every second id twice. */
+static void push(struct pl_pack_session_stats *ret)
+{
+    struct pl_pack_session *session;
+    struct pl_pack_sink sink = pl_remote_sink(remote);
+    struct pl_err err = {0};
+
+    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    for (size_t i = 0; i < RECORDS; i++) {
+        uint8_t data[RECORD_BYTES];
+
+        fixture_bytes(data, sizeof(data), i + 1);
+        assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, data, sizeof(data), &ids[i], &err), &err);
+    }
+    assert_ok(pl_pack_session_finish(session, &err), &err);
+    pl_pack_session_stats(session, ret);
+    pl_pack_session_close(session);
+}
+
+static void push_all(void)
+{
+    struct pl_pack_session_stats stats;
+    struct pl_err err = {0};
+
+    open_remote();
+    assert_ok(pl_remote_session(remote, &err), &err);
+    push(&stats);
+    assert_int_equal(stats.new_records, RECORDS);
+}
+
+static void expect_record(const struct pl_chunk_reader *reader, size_t i, struct pl_buf *buf)
+{
+    uint8_t data[RECORD_BYTES];
+    struct pl_err err = {0};
+
+    fixture_bytes(data, sizeof(data), i + 1);
+    assert_ok(reader->get(reader->self, &ids[i], PL_REC_CHUNK, buf, &err), &err);
+    assert_int_equal(buf->len, sizeof(data));
+    assert_memory_equal(buf->data, data, sizeof(data));
+}
+
+static void expect_all_records(void)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_chunk_reader reader = pl_remote_reader(remote);
+
+    for (size_t i = 0; i < RECORDS; i++)
+        expect_record(&reader, i, &buf);
+}
+
+/* --- tests --- */
+
+static void test_what_is_there_is_not_sent_again(void **state)
+{
+    struct pl_pack_session_stats stats;
+
+    (void)state;
+    push_all();
+    assert_string_equal(pl_remote_session_id(remote), "s-1");
+    push(&stats);
+    assert_int_equal(stats.new_records, 0);
+    assert_int_equal(stats.packs, 0);
+    assert_true(haves > 0);
+}
+
+static void test_records_come_by_few_ranges_and_one_question(void **state)
+{
+    (void)state;
+    push_all();
+    assert_false(pl_remote_is_local(remote));
+    assert_int_equal(pl_remote_locate(remote, ids, RECORDS, NULL), 0);
+    expect_all_records();
+    assert_int_equal(locates, 1);
+    assert_true(ranges < 12); /* 15 MB: windows of 256 KiB, 512 KiB, … 8 MiB */
+}
+
+static void test_records_are_found_without_being_located_first(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_chunk_reader reader;
+
+    (void)state;
+    push_all();
+    reader = pl_remote_reader(remote);
+    expect_record(&reader, 17, &buf);
+    expect_record(&reader, 17, &buf);
+    expect_record(&reader, RECORDS - 1, &buf);
+    assert_int_equal(locates, 2);
+}
+
+static void test_a_readable_store_is_read_without_the_daemon(void **state)
+{
+    (void)state;
+    told_where = true;
+    push_all();
+    assert_true(pl_remote_is_local(remote));
+    expect_all_records();
+    assert_int_equal(ranges, 0);
+}
+
+static void test_a_worker_is_told_where_the_store_is(void **state)
+{
+    char url[4200];
+
+    (void)state;
+    push_all();
+    assert_int_equal(pl_remote_set_store(remote, "s3://bucket", NULL), 0);
+    assert_int_equal(pl_remote_set_store(remote, "file:///nowhere", NULL), 0);
+    assert_int_equal(pl_remote_set_store(remote, NULL, NULL), 0);
+    assert_false(pl_remote_is_local(remote));
+    snprintf(url, sizeof(url), "file://%s", dir);
+    assert_int_equal(pl_remote_set_store(remote, url, NULL), 0);
+    assert_true(pl_remote_is_local(remote));
+    expect_all_records();
+    assert_int_equal(ranges, 0);
+}
+
+static void test_a_pack_that_cannot_be_read_here_is_read_through_the_daemon(void **state)
+{
+    char url[4200], *empty = fixture_dir();
+
+    (void)state;
+    push_all();
+    assert_int_equal(pl_io_write_file(fixture_path(empty, "format"), "{}", 2, 0600, NULL), 0);
+    snprintf(url, sizeof(url), "file://%s", empty);
+    assert_int_equal(pl_remote_set_store(remote, url, NULL), 0);
+    assert_true(pl_remote_is_local(remote));
+    expect_all_records();
+    assert_true(ranges > 0);
+    fixture_remove(empty);
+}
+
+static void test_bytes_that_lie_are_refused(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_chunk_reader reader;
+    struct pl_err err = {0};
+
+    (void)state;
+    push_all();
+    lying = true;
+    reader = pl_remote_reader(remote);
+    assert_int_equal(reader.get(reader.self, &ids[0], PL_REC_CHUNK, &buf, &err), PL_ECORRUPT);
+    assert_non_null(strstr(err.msg, "pack "));
+    assert_int_equal(locates, 2); /* it might have lain elsewhere by then */
+}
+
+static void test_an_unknown_record_is_not_found(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_hash nobody = {{1, 2, 3}};
+    struct pl_chunk_reader reader;
+    struct pl_err err = {0};
+
+    (void)state;
+    open_remote();
+    assert_int_equal(pl_remote_locate(remote, &nobody, 1, NULL), 0);
+    reader = pl_remote_reader(remote);
+    assert_int_equal(reader.get(reader.self, &nobody, 0, &buf, &err), PL_ENOTFOUND);
+    assert_non_null(strstr(err.msg, "010203"));
+}
+
+static void test_reading_a_list_locates_its_chunks(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_list_builder *builder;
+    struct pl_pack_session *session;
+    struct pl_pack_sink sink;
+    struct pl_chunk_reader reader;
+    struct pl_list_sink list_sink = {.put = pl_pack_session_list_put};
+    struct pl_hash root;
+    struct pl_err err = {0};
+
+    (void)state;
+    push_all();
+    sink = pl_remote_sink(remote);
+    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    list_sink.self = session;
+    assert_ok(pl_list_builder_create(&list_sink, &builder, &err), &err);
+    for (size_t i = 0; i < 200; i++)
+        assert_ok(pl_list_builder_add(builder, &ids[i], RECORD_BYTES, &err), &err);
+    assert_ok(pl_list_builder_finish(builder, &root, NULL, &err), &err);
+    pl_list_builder_destroy(builder);
+    assert_ok(pl_pack_session_finish(session, &err), &err);
+    pl_pack_session_close(session);
+
+    reader = pl_remote_reader(remote);
+    assert_ok(reader.get(reader.self, &root, PL_REC_LIST, &buf, &err), &err);
+    assert_int_equal(locates, 2);
+    for (size_t i = 0; i < 200; i++)
+        expect_record(&reader, i, &buf);
+    assert_int_equal(locates, 2);
+}
+
+static void *read_some(void *arg)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
+    struct pl_chunk_reader reader = pl_remote_reader(remote);
+    uint64_t seed = (uint64_t)(uintptr_t)arg;
+
+    for (int i = 0; i < 300; i++) {
+        size_t k = pl_splitmix64(&seed) % RECORDS;
+        struct pl_hash hash;
+
+        if (reader.get(reader.self, &ids[k], PL_REC_CHUNK, &buf, NULL) < 0)
+            return (void *)"a read failed";
+        pl_hash_sha256(buf.data, buf.len, &hash);
+        if (!pl_hash_eq(&hash, &ids[k]))
+            return (void *)"wrong bytes";
+    }
+    return NULL;
+}
+
+static void test_many_threads_may_read_at_once(void **state)
+{
+    pthread_t threads[8];
+
+    (void)state;
+    push_all();
+    for (size_t i = 0; i < PL_ARRAY_SIZE(threads); i++)
+        pthread_create(&threads[i], NULL, read_some, (void *)(i + 1));
+    for (size_t i = 0; i < PL_ARRAY_SIZE(threads); i++) {
+        void *complaint;
+
+        pthread_join(threads[i], &complaint);
+        if (complaint)
+            fail_msg("%s", (char *)complaint);
+    }
+}
+
+static int collect(void *self, const void *data, size_t n, struct pl_err *err)
+{
+    return pl_buf_add(self, data, n, err);
+}
+
+static void test_entries_are_asked_for_with_path_and_globs(void **state)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf out = {0};
+    const char *const files[] = {"*.csv", "a+b/**", NULL};
+    struct pl_hash root = {{0xab, 0xcd}};
+
+    (void)state;
+    open_remote();
+    assert_int_equal(pl_remote_entries(remote, &root, "in&out/x y", files, collect, &out, NULL), 0);
+    assert_string_equal(pl_buf_str(&out), "PLOP...");
+    assert_string_equal(entries_query, "abcd0000 in&out/x y *.csv a+b/**");
+}
+
+static void test_the_table_of_locations_keeps_the_latest_and_stays_bounded(void **state)
+{
+    struct remote_table *table = pl_remote_table_create();
+    struct pl_location at = {0}, found;
+    uint64_t n = 2 * PL_REMOTE_LOCATED_MAX;
+
+    (void)state;
+    for (uint64_t i = 0; i < n; i++) {
+        struct pl_hash id;
+
+        pl_hash_sha256(&i, sizeof(i), &id);
+        at.offset = (uint32_t)i;
+        at.pack.b[0] = (uint8_t)(i % 3);
+        assert_int_equal(pl_remote_table_put(table, &id, &at, NULL), 0);
+        if (i % 1000)
+            continue;
+        assert_true(pl_remote_table_find(table, &id, &found));
+        assert_int_equal(found.offset, i);
+        assert_int_equal(found.pack.b[0], i % 3);
+        pl_remote_table_forget(table, &id);
+        assert_false(pl_remote_table_find(table, &id, &found));
+    }
+    for (uint64_t i = 1; i < n; i += 1009) {
+        struct pl_hash id;
+
+        pl_hash_sha256(&i, sizeof(i), &id);
+        if (i >= n - PL_REMOTE_LOCATED_MAX / 2 && i % 1000)
+            assert_true(pl_remote_table_find(table, &id, &found));
+        else if (i < n - PL_REMOTE_LOCATED_MAX)
+            assert_false(pl_remote_table_find(table, &id, &found));
+    }
+    pl_remote_table_destroy(table);
+}
+
+#define SERVED(f) cmocka_unit_test_setup_teardown(f, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SERVED(test_what_is_there_is_not_sent_again),
+        SERVED(test_records_come_by_few_ranges_and_one_question),
+        SERVED(test_records_are_found_without_being_located_first),
+        SERVED(test_a_readable_store_is_read_without_the_daemon),
+        SERVED(test_a_worker_is_told_where_the_store_is),
+        SERVED(test_a_pack_that_cannot_be_read_here_is_read_through_the_daemon),
+        SERVED(test_bytes_that_lie_are_refused),
+        SERVED(test_an_unknown_record_is_not_found),
+        SERVED(test_reading_a_list_locates_its_chunks),
+        SERVED(test_many_threads_may_read_at_once),
+        SERVED(test_entries_are_asked_for_with_path_and_globs),
+        cmocka_unit_test(test_the_table_of_locations_keeps_the_latest_and_stays_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
