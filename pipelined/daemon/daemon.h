@@ -1,3 +1,18 @@
+/* daemon: main(), configuration, wiring, start and drain of one daemon.
+ *
+ * In:      Configuration.
+ * Out:     A running daemon; exit status.
+ * Uses:    api/{data_routes, run_routes, server}, db/{gc, tx, writer}, engine, text, exec/{kubernetes, local},
+ *          kube/{nodes, pod}, net/{loop, server}, s3gateway/gateway, storage/{base, object, system}, storage/dataset/log
+ * Threads: Main thread; then the event loop.
+ *
+ * Inside:
+ *   config                   configuration: defaults, file, options
+ *   kube_settings            configuration of pods
+ *   listen_policy            which addresses a listener may have
+ *   log_checkpoint_schedule  when to write a log checkpoint
+ *   main                     main function and the map of rooms */
+
 /* daemon: one running pipelined: its folder, store, database, engine, executor and API, wired together, from start to drain. */
 #pragma once
 

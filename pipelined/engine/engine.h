@@ -1,3 +1,29 @@
+/* engine: Carries out what the scheduler decides: stages, jobs, results, workers, completion.
+ *
+ * In:      Runs from the database, requests of agents, exits from the executor.
+ * Out:     Transactions, leases, starts and stops of workers.
+ * Uses:    db/{gc, pipelines, stage_log, tx, writer}, exec, merge, plan, policy, sched, text, net/{agent_protocol, loop,
+ *          server}, storage/{base, pack, store, system, tree, tree_edit}, storage/dataset/commit
+ * Threads: The event loop; plans and merges on the pool.
+ *
+ * Inside:
+ *   completion         ends of jobs and runs, written in order
+ *   datum_checkpoints  checkpoints of datums by datum key
+ *   engine_internal    state shared by the engine's files
+ *   engine_restore     restores jobs and workers after a start
+ *   engine_stages      loads stages from the database
+ *   job_attempts       attempts and losses of unfinished jobs
+ *   job_base_commit    the base commit for incremental planning
+ *   job_commit         commits a job's outputs
+ *   job_full_plan      replans a job in full for comparison
+ *   job_plan           plans a job
+ *   job_results        results reported by workers
+ *   job_save           saves the rows of unfinished jobs
+ *   retry_queue        retries work refused by a full pool or database
+ *   worker_api         agent protocol routes
+ *   worker_tokens      worker tokens and their principals
+ *   workers            starts and stops workers, answers their `next` */
+
 /* engine: carries out what the scheduler decides. It feeds events (runs from the database, results from workers, exits from the
  * executor) to core/sched and turns its actions into plans, leases, commits and rows.
  *

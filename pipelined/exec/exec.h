@@ -1,3 +1,10 @@
+/* exec: The interface of executors: start and stop workers, secrets, container logs, GPUs.
+ *
+ * In:      Orders of the engine.
+ * Out:     Events: started, exited, waits because.
+ * Uses:    net/{loop, server}, policy, sched, spec, storage/base
+ * Threads: The event loop. */
+
 /* exec: what starts workers, behind one interface: `local` (child processes of this machine), `kubernetes` (pods). The scheduler
  * decides, the executor carries out and reports; it holds no decisions of its own. Everything here happens on the loop's thread. */
 #pragma once

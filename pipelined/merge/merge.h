@@ -1,3 +1,18 @@
+/* merge: Outputs of datums to one tree, in full or as an edit of the base commit. Pure.
+ *
+ * In:      Entries per datum.
+ * Out:     Root, owner tree and datum table, or a collision with its remedy.
+ * Uses:    plan, text, storage/{base, tree, tree_edit}
+ * Threads: Storage pool.
+ *
+ * Headers for other rooms:
+ *   merge_incremental        edits the base commit's trees with the outputs of changed datums
+ *
+ * Inside:
+ *   merge_collision          error text for two datums that wrote one path
+ *   merge_incremental_items  paths and folders touched by an incremental merge
+ *   merge_owners             owner-table rows during a merge */
+
 /* merge: the outputs of a job's datums put together into one tree: prefixes rendered, paths checked, collisions refused.
  *
  *   create ──datum i──▶ put… / add_ops… / add_tree… ──next datum──▶ … ──finish──▶ items, build

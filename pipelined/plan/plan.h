@@ -1,3 +1,21 @@
+/* plan: Which datums a job has, in full or from a base commit, and their keys. Pure.
+ *
+ * In:      A stage and the trees of its inputs.
+ * Out:     Datums in order; the datum table.
+ * Uses:    spec, text, storage/tree
+ * Threads: Storage pool; reads nodes through pl_node_source.
+ *
+ * Headers for other rooms:
+ *   datum_identity  code identity, datum id and datum key
+ *   datum_table     row formats of the datum table and the owner table
+ *   plan_json       a datum's inputs as JSON for the worker
+ *
+ * Inside:
+ *   plan_change     datums affected by changed matches
+ *   plan_diff       matches that changed since the base commit
+ *   plan_leaf       matches of one input
+ *   plan_retry      datums that failed in the base commit and run again */
+
 /* plan: the datums of a stage over given commits. In full: walk each input's tree, match, take the product: the oracle. From a base,
  * over whose roots the very same stage was planned before (partial): only the datums that the difference of the trees touches are
  * there, at the cost of those; all others are as they were (plan_change.h).

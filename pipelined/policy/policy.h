@@ -1,3 +1,19 @@
+/* policy: Small pure rules that several rooms share: permissions, retention, rate limits, disk thresholds, names of
+ * secrets.
+ *
+ * In:      Facts as plain data.
+ * Out:     A decision.
+ * Uses:    storage/base
+ * Threads: Any thread.
+ *
+ * Headers for other rooms:
+ *   container_log_request  request for the output of a container
+ *   disk_space             disk-full thresholds and their states
+ *   principal              roles, permissions and the caller's identity
+ *   project_secret         names, limits and requests of project secrets
+ *   rate_limit             leaky-bucket rate limits per key
+ *   retention_rule         decides which commits a repo keeps */
+
 /* pipelined/core: the decisions, pure. Text and hashes in, plain data out: no I/O, no clock, no threads, no randomness, no
  * globals that change. Links storage/tree, storage/base and jansson; node bytes come through `struct pl_node_source`.
  *

@@ -1,3 +1,28 @@
+/* sched: Decides what runs, where and when. Pure.
+ *
+ * In:      One event per call.
+ * Out:     Actions; a wait reason for each job.
+ * Uses:    storage/base
+ * Threads: The event loop owns its state.
+ *
+ * Inside:
+ *   datum_ranges         set of datum numbers as ranges
+ *   deadline_heap        heap of deadlines
+ *   sched_admit          admits jobs and starts workers within limits
+ *   sched_event          dispatches an event
+ *   sched_fair_share     fair share between pipelines
+ *   sched_graph          pipelines, stages and versions
+ *   sched_internal       state shared by the scheduler's files
+ *   sched_job            life of a job
+ *   sched_node_failures  avoids nodes where workers of a job were lost
+ *   sched_pod_shape      pod shapes and the limit on pending pods
+ *   sched_restore        rebuilds the state after a restart
+ *   sched_run            life of a run
+ *   sched_task           leases datums to workers
+ *   sched_view           read-only views of jobs and workers
+ *   sched_wait_reason    why a job or stage waits, as a sentence
+ *   sched_worker         life of a worker */
+
 /* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it;
  * no I/O, no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual
  * world does the same in tests/unit/sched/test_sched_simulation.c.

@@ -1,3 +1,29 @@
+/* spec: The spec language: one field table gives parser, checks, JSON Schema and docs. Pure.
+ *
+ * In:      Spec text.
+ * Out:     Plain data, or problems with line, column and remedy.
+ * Uses:    policy, text, storage/base
+ * Threads: Any thread.
+ *
+ * Headers for other rooms:
+ *   datum_env       environment variables of a datum's command
+ *   output_prefix   checks output.prefix against the stage's inputs
+ *   spec_documents  splits a file into several specs
+ *
+ * Inside:
+ *   spec_check      rules that involve several fields
+ *   spec_check_pod  rules for pod fields that involve several fields
+ *   spec_doc        JSON Schema and docs/spec.md from the field table
+ *   spec_field      the field table
+ *   spec_field_pod  the field table of pod fields
+ *   spec_order      topological order of stages
+ *   spec_pachyderm  reads Pachyderm's pipeline spec
+ *   spec_params     reads `params` combinations
+ *   spec_reader     one parse: position, problems, result
+ *   spec_type       readers and writers of simple field types
+ *   spec_type_pod   readers and writers of pod field types
+ *   spec_type_tree  readers and writers of inputs, repos and stages */
+
 /* spec: a pipeline spec (native form) read into plain data, with every mistake named by file, line, column, path, value and
  * remedy.
  *

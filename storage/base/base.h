@@ -1,3 +1,23 @@
+/* storage/base: Errors, buffers, arenas, hash maps, hashes, path rules, clocks: what every room may use.
+ *
+ * In:      Bytes and texts of the caller.
+ * Out:     Values and errors; nothing is kept.
+ * Uses:    nothing of ours
+ * Threads: Any thread; one object belongs to one thread at a time.
+ *
+ * Headers for other rooms:
+ *   alloc_failure  allocator wrapper that remembers a failed allocation per thread
+ *   arena          memory of one request, freed as a whole
+ *   buf            growable byte buffer with a maximum size
+ *   byte_view      borrowed view of cached bytes with a slot for their decoded form
+ *   clock          monotonic and wall clocks
+ *   effort         bound on the work of one request
+ *   err            error codes, messages, HTTP status and exit code in one table
+ *   hash           SHA-256, XXH64, random bytes and hex text
+ *   map            hash map from byte strings to pointers
+ *   path           rules for names and paths
+ *   seal           authenticated encryption of small secrets at rest (AES-256-GCM) */
+
 /* storage/base: what everything may use: cleanup and hand-over, errors, buffers, arenas, bytes, hashes, paths, clocks, logging, threads.
  * Uses libc, OpenSSL (SHA-256, random) and xxHash; nothing of ours. */
 #pragma once

@@ -1,3 +1,15 @@
+/* storage/chunk: Cuts files into chunks by content, compresses records, encodes the list of a file's chunks.
+ *
+ * In:      Bytes of a file.
+ * Out:     Chunk boundaries, compressed records, chunk lists.
+ * Uses:    storage/base
+ * Threads: Any thread; pure but for buffers.
+ *
+ * Headers for other rooms:
+ *   chunk_list  byte format of the list of a file's chunks
+ *   chunk_scan  finds boundary candidates of a segment for parallel chunking
+ *   codec       zstd compression of records */
+
 /* storage/chunk: where files are cut (this header), how the pieces are compressed (codec.h), and the list of a file's pieces
  * (chunk_list.h). Uses storage/base and zstd.
  *

@@ -1,3 +1,24 @@
+/* storage/object: One interface over a folder, a bucket and the libs3 module: put once, get ranges, list, delete.
+ *
+ * In:      A store URL, keys, bytes.
+ * Out:     Objects; presigned URLs where the server allows them.
+ * Uses:    storage/{base, http, s3, system}
+ * Threads: Any thread; calls block.
+ *
+ * Headers for other rooms:
+ *   store_marker    the object `format` at the root of a store: format and store id
+ *
+ * Inside:
+ *   libs3_module    interface of the libs3 module
+ *   object_cache    bounded cache of whole objects in a local folder
+ *   object_file     file driver: an object is a file of a folder
+ *   object_libs3    driver for servers that require Signature V2, through the libs3 module
+ *   object_s3       S3 driver: open, put, delete
+ *   object_s3_list  S3 driver: listing
+ *   object_s3_read  S3 driver: range reads with parallel requests
+ *   object_s3_sign  S3 driver: presigned URLs and what the server honours of them
+ *   stream_compare  compares a byte stream with an expected iovec */
+
 /* storage/object: drivers of object storage behind one interface. An object is made once under its key, whole or not at all, and
  * read by ranges. Uses storage/base; knows nothing of what the objects hold (but for the store's marker, marker.h).
  *

@@ -1,3 +1,21 @@
+/* storage/store: All records of one project in one object store, found through the index.
+ *
+ * In:      Packs to add; record ids.
+ * Out:     Verified records; locations.
+ * Uses:    storage/{base, object, pack, system}
+ * Threads: Any thread.
+ *
+ * Headers for other rooms:
+ *   index             finds pack, offset and size of a record by id
+ *   pack_files        reads packs from local files or from the bucket
+ *   pack_read_window  keeps neighbouring ranges of remote packs for sequential reads
+ *   project_stores    the stores of all projects of one object store, opened on demand
+ *
+ * Inside:
+ *   index_memtable    index entries that are not in a segment yet
+ *   index_segment     immutable sorted index file (mmap) and the manifest
+ *   record_cache      LRU cache of decoded records */
+
 /* store: the records of one project in one object store: get by id, know what is there, take in packs. Every byte that leaves it
  * was verified against its id. All functions may be called from any thread but open and close.
  *

@@ -1,3 +1,21 @@
+/* storage/tree: The path-keyed tree of a commit: build, walk, find, diff.
+ *
+ * In:      Sorted entries; a node source.
+ * Out:     Nodes through a node sink; entries and differences.
+ * Uses:    storage/base
+ * Threads: Single-threaded per object; no I/O of its own.
+ *
+ * Headers for other rooms:
+ *   content_id     content identity of a file or folder for datum keys
+ *   level_writer   cuts the entries of one level into nodes
+ *   node_stack     path of nodes from the root to a position
+ *   path_conflict  refuses a file whose path is also a folder
+ *   tree_build     builds a tree from sorted entries
+ *   tree_diff      differences of two trees
+ *   tree_find      fast lookup of one key in raw node bytes
+ *   tree_node      byte format of one node and its decoded form
+ *   tree_walk      cursor: ordered reading, seek, prefix walk, sums */
+
 /* storage/tree: the path-keyed prolly tree of a commit: one flat, sorted map from path to entry, cut into content-addressed nodes
  * so that the same set has the same root whatever the order in which it came to be (docs/format.md, "Tree nodes").
  * Uses storage/base only: node bytes come and go through pl_node_source and pl_node_sink.

@@ -1,3 +1,21 @@
+/* storage/tree_edit: Changes of trees: operations, edit, merge, pending operations as layers.
+ *
+ * In:      A tree root and sorted operations.
+ * Out:     The next root; a stream of operations.
+ * Uses:    storage/{base, tree}
+ * Threads: Single-threaded per object; no I/O of its own.
+ *
+ * Headers for other rooms:
+ *   file_attributes  byte format of S3 attributes of a file (ETag, content type, metadata)
+ *   op_overlay       reads a tree through layers of pending operations
+ *   op_set           set of tree operations equivalent to a sequence of operations
+ *   tree_ops         byte format of a stream of tree operations
+ *
+ * Inside:
+ *   change_list      key changes of one tree level in memory
+ *   tree_apply       applies sorted key changes to a tree, level by level
+ *   tree_merge       three-way merge of trees */
+
 /* tree_edit: a tree and sorted operations → the next tree, in O(operations · log n); untouched nodes are neither read nor
  * written. */
 #pragma once

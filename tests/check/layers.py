@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Rooms use each other as the pl_room calls of the CMakeLists.txt files say. usage: layers.py [CHECKOUT]
 
-A room is a folder of storage/ or pipelined/ with .c or .h files. Each has at most FILES_MAX of them and a face, a header that is named after it.
-Its files include no room but those of its USES line; they name files by the path from the top. Rooms use each other in one direction only, and as
-the layers allow: daemon -> {api, s3gateway, engine, exec, git, cli, agent} -> {kube, net, db} -> {sched, plan, spec, merge, text, policy} ->
+A room is a folder of storage/ or pipelined/ with .c or .h files. Each has at most FILES_MAX of them and a face, a header that is named after it and
+whose first comment names each file of the room. Its files include no room but those of its USES line, and of these the face and the headers that the
+face lists for other rooms. The first comment of pipelined/daemon/main.c names all rooms in MAP_MAX lines. Rooms use each other in one direction only,
+and as the layers allow: daemon -> {api, s3gateway, engine, exec, git, cli, agent} -> {kube, net, db} -> {sched, plan, spec, merge, text, policy} ->
 storage/{base, tree, tree_edit}; what is above the pure rooms may use all of storage. Pure rooms know no I/O, clock or threads."""
 import collections
 import re
@@ -11,6 +12,8 @@ import re
 import sources
 
 FILES_MAX = 25
+MAP = "pipelined/daemon/main.c"
+MAP_MAX = 25
 RANK = {"daemon": 5,
         "api": 4, "s3gateway": 4, "engine": 4, "exec": 4, "git": 4, "cli": 4, "agent": 4,
         "kube": 3, "net": 3, "db": 3,
@@ -71,7 +74,32 @@ def cycle_of(rooms):
     return None
 
 
-def complaints_of(top, path, rooms):
+def first_comment(path):
+    found = re.match(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.S) if path.is_file() else None
+    return found.group(0) if found else ""
+
+
+def face_of(top, room):
+    """-> (the first comment of the room's face, the names of the headers that it lists for other rooms)."""
+    text = first_comment(top / room / (room.rsplit("/", 1)[1] + ".h"))
+    listed = re.search(r"Headers for other rooms:\n(.*?)(?:\n \*\n|\*/)", text, re.S)
+    return text, set(re.findall(r"^ \*   (\w+)", listed.group(1), re.M)) if listed else set()
+
+
+def map_complaints(top, rooms):
+    text = first_comment(top / MAP)
+    named = set()
+    for folder, names in re.findall(r"([\w/]*/)?\{([^}]*)\}", text):
+        named |= {folder + name.strip() for name in names.split(",")}
+    named |= set(re.findall(r"[\w/]+", text))
+    if text.count("\n") + 1 > MAP_MAX:
+        yield f"{MAP}: the map has {text.count(chr(10)) + 1} lines, at most {MAP_MAX}"
+    for room in sorted(rooms):
+        if room not in named and room.removeprefix("pipelined/") not in named:
+            yield f"{MAP}: the map does not name the room {room}"
+
+
+def complaints_of(top, path, rooms, faces):
     short = path.relative_to(top).as_posix()
     own = short.rsplit("/", 1)[0]
     text = path.read_text(encoding="utf-8")
@@ -86,19 +114,28 @@ def complaints_of(top, path, rooms):
         used = match.group(1).rsplit("/", 1)[0] if "/" in match.group(1) else None
         if used and used != own and used not in rooms[own]:
             yield f"{short}:{text.count(chr(10), 0, match.start()) + 1}: {own} does not use {used}: leave out {match.group(1)}, or add the room to its USES"
+        elif used and used != own:
+            header = match.group(1).rsplit("/", 1)[1].removesuffix(".h")
+            if header != used.rsplit("/", 1)[1] and header not in faces[used][1]:
+                yield f"{short}:{text.count(chr(10), 0, match.start()) + 1}: the face of {used} does not list {header} for other rooms"
 
 
 def main():
     top = sources.top_argument()
     code = sources.files(top, ["storage", "pipelined"], (".c", ".h"))
     rooms = rooms_of(top)
-    complaints = []
+    faces = {room: face_of(top, room) for room in rooms}
+    complaints = list(map_complaints(top, rooms)) if (top / MAP).is_file() else []
     files = collections.Counter(path.relative_to(top).as_posix().rsplit("/", 1)[0] for path in code)
     for room, n in sorted(files.items()):
         if n > FILES_MAX:
             complaints.append(f"{room}: {n} files, at most {FILES_MAX}: two rooms")
         if not (top / room / (room.rsplit("/", 1)[1] + ".h")).is_file():
             complaints.append(f"{room}: it has no face, a header {room.rsplit('/', 1)[1]}.h")
+        elif room in rooms:
+            words = set(re.findall(r"^ \*   (\w+)", faces[room][0], re.M)) | {room.rsplit("/", 1)[1]}
+            unnamed = sorted({path.stem for path in code if path.parent == top / room} - words)
+            complaints += [f"{room}: its face does not name {stem}" for stem in unnamed]
     for user, used in sorted((a, b) for a in rooms for b in rooms[a]):
         if user.startswith("pipelined/") and user.split("/")[1] not in RANK:
             complaints.append(f"{user}: it has no place in the layers: add it to RANK of layers.py")
@@ -107,7 +144,7 @@ def main():
     circle = cycle_of(rooms)
     if circle:
         complaints.append("rooms that use each other in a circle: " + " -> ".join(circle))
-    complaints += [line for path in code for line in complaints_of(top, path, rooms)]
+    complaints += [line for path in code for line in complaints_of(top, path, rooms, faces)]
     if files:
         print(f"layers: {len(files)} rooms, the largest has {max(files.values())} files")
     sources.report("layers", complaints, len(code))

@@ -35,33 +35,74 @@ def test_size(tmp_path, text, complaint):
     assert (status, complaint is None or complaint in out) == (0 if complaint is None else 1, True), out
 
 
-@pytest.mark.parametrize("path, line, allowed", [
-    ("pipelined/plan/plan.c", '#include "storage/tree/tree.h"', True),
-    ("pipelined/plan/plan.c", '#include "storage/store/store.h"', False),
-    ("pipelined/sched/sched.c", "#include <uv.h>", False),
-    ("pipelined/sched/sched.c", "#include <sys/queue.h>", True),
-    ("pipelined/sched/sched.c", "#include <sys/stat.h>", False),
-    ("pipelined/sched/sched.c", "static int64_t now = pl_clock_mono_ms();", False),
-    ("pipelined/api/routes.c", '#include "pipelined/net/server/http_server.h"', True),
-    ("pipelined/api/routes.c", '#include "pipelined/exec/exec.h"', False),
-    ("pipelined/db/writer/db.c", '#include "pipelined/net/loop/loop.h"', False),
-    ("pipelined/daemon/main.c", '#include "pipelined/exec/exec.h"', True),
-    ("storage/base/buf.c", '#include "storage/tree/tree.h"', False),
-    ("pipelined/odd/x.c", "", False),
+ROOMS = """pl_room(storage/base)
+pl_room(storage/tree STRICT SOURCES tree.c USES storage/base)
+pl_room(storage/pack USES storage/base)
+pl_room(pipelined/plan SOURCES plan.c USES storage/base storage/tree)
+pl_room(pipelined/net/server USES storage/base)
+pl_room(pipelined/api/server
+  SOURCES routes.c
+  USES pipelined/net/server storage/base
+  LIBRARIES jansson)
+"""
+FACE = "/* x: what it is for.\n *\n * Headers for other rooms:\n *   %s   what it has\n *\n * Inside:\n *   x   what it does */\n#pragma once\n"
+
+
+def make_rooms(top, text=ROOMS):
+    make(top, "pipelined/CMakeLists.txt", text)
+    for room, header in (("storage/base", "err"), ("storage/tree", "node"), ("storage/pack", "sink"), ("pipelined/plan", "table"),
+                         ("pipelined/net/server", "http_server"), ("pipelined/api/server", "api")):
+        make(top, f"{room}/{room.rsplit('/', 1)[1]}.h", FACE % header)
+
+
+@pytest.mark.parametrize("path, line, complaint", [
+    ("pipelined/plan/x.c", '#include "storage/tree/node.h"', None),
+    ("pipelined/plan/x.c", '#include "storage/tree/tree.h"', None),
+    ("pipelined/plan/x.c", '#include "storage/tree/inner.h"', "does not list inner"),
+    ("pipelined/plan/x.c", '#include "storage/pack/pack.h"', "does not use storage/pack"),
+    ("pipelined/plan/x.c", "#include <uv.h>", "a pure room"),
+    ("pipelined/plan/x.c", "#include <sys/queue.h>", None),
+    ("pipelined/plan/x.c", "static int64_t now = pl_clock_mono_ms();", "a pure room"),
+    ("pipelined/api/server/x.c", '#include "pipelined/net/server/http_server.h"', None),
+    ("pipelined/odd/x.c", "", "no CMakeLists.txt has a pl_room(pipelined/odd)"),
+    ("pipelined/plan/unnamed.c", "", "its face does not name unnamed"),
 ])
-def test_layers(tmp_path, path, line, allowed):
+def test_layers(tmp_path, path, line, complaint):
+    make_rooms(tmp_path)
     make(tmp_path, path, line + "\n")
     status, out = run_check("layers.py", tmp_path)
-    assert status == (0 if allowed else 1), out
+    assert status == (1 if complaint else 0) and (complaint or "0 complaints") in out, out
 
 
-def test_the_map_names_every_file(tmp_path):
-    make(tmp_path, "storage/tree_edit/tree_edit.c", "")
-    make(tmp_path, "pipelined/daemon/main.c", "/* storage/tree   tree_edit: changes\n * pipelined/daemon  main.c */\n")
-    assert run_check("map.py", tmp_path)[0] == 0
-    make(tmp_path, "storage/tree/tree_diff.c", "")
-    status, out = run_check("map.py", tmp_path)
-    assert status == 1 and "storage/tree/tree_diff.c" in out
+@pytest.mark.parametrize("more, complaint", [
+    ("pl_room(storage/chunk USES pipelined/plan)", "storage/chunk may not use pipelined/plan"),
+    ("pl_room(pipelined/spec USES storage/pack)", "pure rooms use"),
+    ("pl_room(pipelined/db/tx USES pipelined/api/server)", "that is upward"),
+    ("pl_room(pipelined/cli/data USES pipelined/api/server)", "that is sideways"),
+    ("pl_room(storage/a USES storage/b)\npl_room(storage/b USES storage/a)", "circle: storage/a -> storage/b -> storage/a"),
+])
+def test_rooms_use_each_other_as_layers_allow(tmp_path, more, complaint):
+    make_rooms(tmp_path, ROOMS + more + "\n")
+    status, out = run_check("layers.py", tmp_path)
+    assert status == 1 and complaint in out, out
+
+
+def test_a_room_has_at_most_25_files(tmp_path):
+    make_rooms(tmp_path)
+    for n in range(25):
+        make(tmp_path, f"pipelined/plan/x{n}.c", "")
+    status, out = run_check("layers.py", tmp_path)
+    assert status == 1 and "pipelined/plan: 26 files" in out
+
+
+def test_the_map_names_every_room(tmp_path):
+    make_rooms(tmp_path, ROOMS + "pl_room(pipelined/daemon)\n")
+    make(tmp_path, "pipelined/daemon/daemon.h", FACE % "main")
+    make(tmp_path, "pipelined/daemon/main.c", "/* storage/{base, tree, pack}, plan, net/server, api/server, daemon */\n")
+    assert run_check("layers.py", tmp_path)[0] == 0
+    make(tmp_path, "pipelined/daemon/main.c", "/* storage/{base, tree}, plan, net/server, api/server, daemon */\n")
+    status, out = run_check("layers.py", tmp_path)
+    assert status == 1 and "does not name the room storage/pack" in out
 
 
 def test_format(tmp_path):

@@ -265,7 +265,7 @@ def run_pytest(counts, group, folder, extra, programs="asan", workers=1, inside=
 
 def group_check(counts, group, extra):
     if not extra:
-        for name in ("size", "layers", "map", "words", "packages", "format"):
+        for name in ("size", "layers", "words", "packages", "format"):
             one(counts, name, PYTHON, f"tests/check/{name}.py")
         one(counts, "symbols", PYTHON, "tests/check/symbols.py", build(counts, "asan"))
         one(counts, "shell scripts", "shellcheck", "-x", "-P", TOP, "pipelines/demo.sh", "tests/run.sh", "pipelined/deploy/install.sh", ".ci/run",

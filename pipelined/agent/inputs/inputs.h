@@ -1,3 +1,21 @@
+/* agent/inputs: /pfs/<input> of a datum: fetched ahead, put in place by renames.
+ *
+ * In:      A datum's inputs.
+ * Out:     Folders ready for the command.
+ * Uses:    agent/{connection, sandbox}, net/agent_protocol, text, storage/{base, pack, system, tree},
+ *          storage/dataset/checkout
+ * Threads: The fetch thread of the worker.
+ *
+ * Headers for other rooms:
+ *   folder_move       moves a folder's contents by renames
+ *   input_entries     entries of one input, read ahead
+ *   input_references  entries of inputs by path, for output links into inputs
+ *
+ * Inside:
+ *   input_folder      files of one match below a folder
+ *   input_reuse       checkouts kept for the next worker of the stage
+ *   input_update      turns the checkout of one commit into another */
+
 /* inputs: /pfs/<input> of a datum. They are built aside, in WORK/next/<input>, while the datum before computes, and put in place by renames
  * alone: a folder behind the sandbox's read-only mount changes at once and whole. An input that the last datum had in the same way
  * stays as it is; of one that is a folder of many files the checkout before lies aside, and becomes that of the next commit by what differs.

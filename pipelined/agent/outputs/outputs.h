@@ -1,3 +1,21 @@
+/* agent/outputs: The output folder to entries in packs; early upload, metrics, checkpoints.
+ *
+ * In:      Files that the command wrote.
+ * Out:     Operations and packs.
+ * Uses:    agent/{connection, inputs, runner}, net/agent_protocol, storage/{base, pack, system, tree, tree_edit},
+ *          storage/dataset/{commit, file, ingest}
+ * Threads: The upload thread; an early-upload thread.
+ *
+ * Headers for other rooms:
+ *   datum_checkpoint  uploads $PL_CHECKPOINT while the command runs
+ *   early_upload      uploads finished output files while the command runs
+ *   metrics_file      follows metrics.jsonl
+ *
+ * Inside:
+ *   early_scan        scans the output folder by stat while the command runs
+ *   file_writers      tells whether a process has a file open for writing
+ *   output_walk       sorted walk of the output folder */
+
 /* outputs: what a command left in its output folder → entries with their bytes in packs, or the reason why it cannot be kept:
  * a name that no dataset can hold, a link that leads elsewhere (link_target.h), a FIFO, socket or device. A batch command lives on and may change
  * the folder meanwhile: what is kept then is some state of each file, and never anything from outside the folder.

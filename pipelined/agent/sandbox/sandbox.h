@@ -1,3 +1,14 @@
+/* agent/sandbox: What a command may see and do on this machine: folders, devices, system calls, user namespace.
+ *
+ * In:      The sandbox's configuration.
+ * Out:     A prepared work folder and the arguments that start the sandbox.
+ * Uses:    net/agent_protocol, storage/{base, system}
+ * Threads: The compute thread of the worker.
+ *
+ * Headers for other rooms:
+ *   seccomp         system-call filter
+ *   user_namespace  user namespace of the sandboxes of a root agent */
+
 /* sandbox: what a stage's command may see and do on this machine. One sandbox holds one runner for the
  * worker's whole life; a datum is a fork and exec inside it.
  *

@@ -1,3 +1,20 @@
+/* agent/worker: Life of one worker: attach, datums through three threads, end; try without a daemon.
+ *
+ * In:      Configuration, tasks.
+ * Out:     Results.
+ * Uses:    agent/{command, connection, inputs, outputs, runner, sandbox}, net/{agent_protocol, http_client}, policy,
+ *          text, storage/{base, pack, store, system}
+ * Threads: Three threads: fetch, compute, upload.
+ *
+ * Inside:
+ *   datum_attempt  one attempt at one datum, step by step
+ *   datum_flow     datums on their way through the three threads
+ *   mesh_proxy     ends a service-mesh proxy of the pod
+ *   try_datum      one datum without a daemon
+ *   try_shell      an interactive shell in place of the command
+ *   try_terminal   a pseudo-terminal for the shell of try
+ *   worker_main    main function of the agent */
+
 /* worker: one worker's life: attach, sandbox and runner up, then task after task until the daemon says end, the agent is told to end,
  * or the daemon has been away for too long. Whatever the end, no process, mount or folder of it is left.
  *

@@ -1,3 +1,14 @@
+/* api/access: Who may come in: users, tokens, S3 keys in memory; the guard of each request; the audit log.
+ *
+ * In:      A request's credentials.
+ * Out:     A principal, or a refusal.
+ * Uses:    db/{tx, writer}, net/server, policy, storage/{base, system}
+ * Threads: HTTP threads; reloads on the pool.
+ *
+ * Headers for other rooms:
+ *   audit   the audit log
+ *   guard   authenticates and authorizes every request */
+
 /* access: users, tokens and S3 keys as the guard and the gateway ask for them: in memory, read from the database at the start and after
  * every change, before the change is answered. What was deleted or changed is revoked from then on, and so are the streams that it opened.
  *

@@ -1,3 +1,26 @@
+/* api/data_routes: Routes on projects, repos, branches, commits, files and packs.
+ *
+ * In:      Requests.
+ * Out:     JSON, bytes, streams of operations.
+ * Uses:    api/{server, transfer}, db/{open_commits, tx}, text, storage/{base, pack, store, system, tree, tree_edit},
+ *          storage/dataset/{file, ingest}
+ * Threads: Storage pool.
+ *
+ * Headers for other rooms:
+ *   commit_view          reads a finished or an open commit
+ *
+ * Inside:
+ *   routes_branches      branches
+ *   routes_commits       commits
+ *   routes_diff          differences of two commits
+ *   routes_files         files: bytes, lists, single puts
+ *   routes_open_commits  open commits
+ *   routes_packs         pack upload, record lookup, pack download
+ *   routes_presigned     presigned URLs for packs
+ *   routes_repos         projects and repos
+ *   routes_trees         tree entries as a stream of operations
+ *   upload_request       request bodies that change a branch or an open commit */
+
 /* data_routes: routes on projects, repos, branches, commits, files and packs. */
 #pragma once
 

@@ -1,3 +1,26 @@
+/* api/run_routes: Routes on pipelines, runs, logs, reasons, access and upkeep.
+ *
+ * In:      Requests.
+ * Out:     JSON and streams.
+ * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, plan, spec, text,
+ *          storage/{base, pack, system, tree}, storage/dataset/gc
+ * Threads: Storage pool; live figures are asked of the engine.
+ *
+ * Inside:
+ *   job_images        image digests of a job's attempts
+ *   job_json          runs, jobs and attempts as JSON
+ *   routes_access     users, tokens, S3 keys, audit
+ *   routes_defaults   cluster and project defaults
+ *   routes_fsck       checks of the store
+ *   routes_gc         garbage collection
+ *   routes_logs       logs of stages and containers
+ *   routes_pipelines  pipelines
+ *   routes_retention  what retention rules drop
+ *   routes_runs       runs, jobs and datums
+ *   routes_secrets    project secrets
+ *   routes_status     daemon status and GPUs
+ *   routes_why        provenance of a file */
+
 /* run_routes: routes on pipelines, runs, logs, reasons, access and upkeep. */
 #pragma once
 

@@ -1,3 +1,25 @@
+/* api/transfer: Bytes in and out in bounded memory: body spool, upload sessions, downloads, verification of direct
+ * uploads, disk watch, pushes. Declares struct pl_api_services, which the routes and the S3 gateway share.
+ *
+ * In:      Bodies, packs.
+ * Out:     Durable packs, operations on a branch or an open commit, responses.
+ * Uses:    api/access, db/{open_commits, tx, writer}, net/{loop, server}, policy, text, storage/{base, chunk, http,
+ *          pack, store, system, tree, tree_edit}, storage/dataset/{file, ingest}
+ * Threads: Storage pool; bodies on HTTP threads.
+ *
+ * Headers for other rooms:
+ *   body_spool       keeps a request body in memory or an unnamed file
+ *   branch_push      operations of a request body to a commit and a run
+ *   download         sends one file as a response
+ *   open_commit_put  one request's operations for an open commit
+ *   tree_listing     pages of a file list
+ *   upload_session   sessions of pack writers
+ *   upload_verify    verifies packs uploaded straight to the bucket
+ *
+ * Inside:
+ *   disk_watch       watches free disk space
+ *   request_turns    costly requests take turns, by principal */
+
 /* transfer: bytes in and out in bounded memory: spool (bodies), sessions (of pack writers), download, listing, read_back (packs that were put
  * straight into the bucket), disk_watch (is there room?), turns (costly requests), push and open_put (operations onto a branch, or into an open
  * commit). Routes and the S3 gateway stand on the same services. */

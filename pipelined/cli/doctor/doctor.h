@@ -1,3 +1,16 @@
+/* cli/doctor: Checks of a machine or a cluster, one line each.
+ *
+ * In:      This machine, a kubeconfig.
+ * Out:     ok, warn or FAIL with the remedy.
+ * Uses:    cli/support, db/writer, kube/{client, nodes, pod, pod_state}, storage/{base, system}
+ * Threads: Main thread.
+ *
+ * Inside:
+ *   doctor_cluster  checks of a cluster
+ *   doctor_machine  checks of this machine
+ *   doctor_probe    starts one test pod
+ *   verb_doctor     doctor */
+
 /* doctor: checks of what pipelined needs of a machine and a daemon, or of a cluster, a line each: ok, warn or FAIL, and what to do about it.
  *
  *   verb_doctor     options, the end                     doctor_cluster  what the API server says of itself, the namespace, nodes

@@ -1,3 +1,19 @@
+/* db/gc: Runs garbage collection for all projects: when, from which roots, in which steps.
+ *
+ * In:      The database, open commits, a schedule.
+ * Out:     Pack states; deleted packs.
+ * Uses:    db/{open_commits, retention, tx, writer}, plan, storage/{base, store, system, tree_edit},
+ *          storage/dataset/{commit, gc}
+ * Threads: One thread of its own.
+ *
+ * Headers for other rooms:
+ *   recovery_prune  after recovery: drops restored results and logs whose records are gone
+ *   result_codec    format of stored job results
+ *
+ * Inside:
+ *   gc_roots        the records that must be kept
+ *   gc_round        one round for one project */
+
 /* gc: collects the garbage of all projects: by the clock, when asked, and what it condemned as soon as nobody is left who may need it. The
  * protocol: storage/dataset/gc/gc.h.
  *

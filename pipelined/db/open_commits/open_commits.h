@@ -1,3 +1,25 @@
+/* db/open_commits: Open commits: operations that are durable before the request is answered and become one commit later.
+ *
+ * In:      Operations with small records.
+ * Out:     A view of the branch with pending operations; a push.
+ * Uses:    db/{tx, writer}, storage/{base, chunk, pack, store, system, tree, tree_edit}, storage/dataset/commit
+ * Threads: A thread of its own appends groups; reads on the pool.
+ *
+ * Headers for other rooms:
+ *   branch_view            a branch's head with pending operations on top
+ *   head_cache             in-memory cache of repos and branch heads
+ *
+ * Inside:
+ *   open_commit_bucket     the copy of an open commit in the bucket
+ *   open_commit_file       file format of one open commit
+ *   open_commits_events    events about open commits
+ *   open_commits_finish    finishes or discards open commits
+ *   open_commits_internal  state shared by the open-commit files
+ *   open_commits_roots     records that open commits need (for garbage collection)
+ *   open_commits_shutdown  closes the open commits of a repo or branch that is being deleted
+ *   open_commits_view      reads an open commit as a tree
+ *   open_commits_writer    thread that appends groups of operations */
+
 /* opens: open commits: operations that gather, answered when they are on the disk, until somebody (or the repo's commit_window) finishes
  * them as one commit with one run. Each is a file DIR/open/<commit>.spool (pipelined/db/open_commits/open_commit_file.h), and nothing else is kept of it:
  * neither log nor database know it before it is finished. With `durable: bucket` the store has a copy of the file (opens_bucket.c).

@@ -1,3 +1,13 @@
+/* db/retention: Drops commits, attempts and logs that the repos' rules no longer keep.
+ *
+ * In:      Rules and the database.
+ * Out:     Log records of what was dropped.
+ * Uses:    db/writer, policy, storage/{base, system}
+ * Threads: Storage pool.
+ *
+ * Inside:
+ *   retention_input  loads the commits and references that the rules need */
+
 /* keep_pass: what the repos' rules drop (core/keep.h), found and dropped. Commits go as logged records, so that a recovered daemon has
  * dropped the same; attempts, metrics and logs are this machine's and go from it. What is dropped is the garbage collector's from then on.
  *

@@ -1,3 +1,10 @@
+/* db/stage_log: Keeps what stages print, in order of arrival.
+ *
+ * In:      Pieces with datum, attempt and offset.
+ * Out:     Log text from any place on, followed as it grows.
+ * Uses:    db/writer, storage/{pack, store, system}
+ * Threads: Any thread; seals packs on the pool. */
+
 /* stage_log: what stages print. Pieces arrive with the datum, the attempt and their offset in that attempt's output; they are kept in
  * order of arrival as frames in one growing file a job in DIR/logs, cut into segments of at most PL_STAGE_LOG_SEGMENT_BYTES that become
  * blobs in packs (compressed there) when full and when the job ends. Read by job, filtered by datum, followed live. Thread-safe. */

@@ -1,3 +1,27 @@
+/* exec/kubernetes: Workers as pods: creates, watches, judges and deletes them.
+ *
+ * In:      Orders of the engine; events of the cluster.
+ * Out:     Pods, and the reason why one waits.
+ * Uses:    exec, policy, spec, text, kube/{client, nodes, pod, pod_state, watch}, net/loop, storage/{base, system}
+ * Threads: The event loop; requests on the I/O thread.
+ *
+ * Inside:
+ *   cluster_discovery   what must be known before the first pod, with retries
+ *   cluster_state       nodes, permissions and interfaces of the cluster
+ *   gpu_usage           GPU utilization from dcgm-exporter
+ *   kueue_pending       pods that a Kueue queue holds back
+ *   loop_informer       delivers informer events on the event loop
+ *   namespace_limits    resource quotas and limit ranges of the namespace
+ *   node_history        remembers node types of the last 30 days
+ *   owner_object        the ConfigMap that owns all pods
+ *   pod_attach_timeout  pods that run but whose agent does not attach
+ *   pod_dry_run         asks the API server whether it would accept a stage's pods
+ *   pod_logs            reads container logs for clients
+ *   pod_poll            picks the pods to inspect next
+ *   pod_shapes          pods of one shape: rendered once, checked, limited
+ *   project_secrets     project secrets in the namespace of the pods
+ *   worker_pod          one worker's pod: create, watch, judge, delete; shared state of the executor */
+
 /* kubernetes: workers as pods. */
 #pragma once
 

@@ -1,3 +1,19 @@
+/* exec/local: Workers as child processes of this machine, GPUs as slots, secrets as files.
+ *
+ * In:      Orders of the engine.
+ * Out:     Processes and their exits.
+ * Uses:    exec, policy, spec, net/loop, storage/{base, system}
+ * Threads: The event loop.
+ *
+ * Inside:
+ *   gpu_slots       GPUs of this machine and which of them meet a stage's request
+ *   nvml            reads GPUs through NVIDIA's management library
+ *   orphan_sandbox  kills sandboxes whose agent is gone
+ *   sandbox_probe   tests whether bubblewrap works here
+ *   secret_files    project secrets as files of this machine
+ *   worker_limits   limits of a worker's cgroup, and which do not hold
+ *   workers_log     DIR/logs/workers.log, rotated */
+
 /* local: workers as child processes of this machine, GPUs as slots, secrets as files. */
 #pragma once
 

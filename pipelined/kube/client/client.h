@@ -1,3 +1,25 @@
+/* kube/client: Requests to the Kubernetes API: kubeconfig, identity, rate, retries, permissions, container logs.
+ *
+ * In:      Paths and objects.
+ * Out:     Objects, or an error with its remedy.
+ * Uses:    text, storage/{base, http, system}
+ * Threads: I/O thread of storage/http; blocking forms on any other thread.
+ *
+ * Headers for other rooms:
+ *   kube_client       requests with retries and a rate limit
+ *   kube_log          reads a container's log across reconnects
+ *   kube_object       creates an object once and deletes exactly that object
+ *   kube_permission   checks the daemon's permissions and what is off without them
+ *   kube_response     classifies API responses
+ *   kubeconfig        reads kubeconfig files and the pod's service account
+ *
+ * Inside:
+ *   kube_exec_plugin  runs a kubeconfig's credential plugin
+ *   kube_identity     the credential in force and its renewal
+ *   kube_rate_limit   adaptive request rate
+ *   kube_wait         lets a thread wait for an asynchronous request
+ *   kube_yaml         reads a YAML document as JSON */
+
 /* pipelined/kube: Kubernetes as seen through its API: which server and who we are, requests that are tried again where that may help,
  * lists that are kept up to date, logs of pods, what we are allowed. Nothing here decides what runs where.
  *

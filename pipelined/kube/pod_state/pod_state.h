@@ -1,3 +1,15 @@
+/* kube/pod_state: What a pod's state means and who has to act; how many pods may be pending. Pure.
+ *
+ * In:      A pod and its events.
+ * Out:     A verdict and a sentence.
+ * Uses:    text, storage/base
+ * Threads: Any thread.
+ *
+ * Headers for other rooms:
+ *   kueue_workload     why Kueue holds a pod back
+ *   log_tail           end of a container's log as part of a sentence
+ *   pending_pod_limit  how many pods of one shape may be pending */
+
 /* pod_state: what is the matter with a worker's pod, and whose business it is. Pure: the pod's JSON and its events in, a verdict and one
  * sentence out, in the cluster's words where it has any.
  *

@@ -1,3 +1,14 @@
+/* net/agent_protocol: Agent protocol 1 as structs and JSON, shared by daemon and agent; the frames between agent and
+ * pl-runner (a header that needs libc alone). Pure.
+ *
+ * In:      JSON or structs.
+ * Out:     Structs or JSON, each field checked.
+ * Uses:    policy, spec, text, storage/base
+ * Threads: Any thread.
+ *
+ * Headers for other rooms:
+ *   runner_protocol  frames between agent and pl-runner (libc only) */
+
 /* wire: agent protocol 1 as plain structs: what the daemon says, read from JSON with every field checked, and what the agent says,
  * made into JSON. Strings are borrowed from the JSON document that the struct holds. Nothing here does I/O.
  *

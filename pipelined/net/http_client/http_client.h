@@ -1,3 +1,10 @@
+/* net/http_client: Blocking HTTP client of pipelinectl and the agent.
+ *
+ * In:      A request.
+ * Out:     A response.
+ * Uses:    text, storage/{base, http, system}
+ * Threads: Any thread. */
+
 /* http_client: blocking HTTP for pipelinectl, the agent and tests. One client serves any number of threads; each call borrows one
  * of a small stock of kept-alive connections.
  *

@@ -1,3 +1,10 @@
+/* net/loop: The libuv loop on which everything that decides runs.
+ *
+ * In:      Posted functions, timers, child processes.
+ * Out:     Callbacks in order.
+ * Uses:    storage/{base, system}
+ * Threads: One thread; pl_loop_post from any thread. */
+
 /* loop: one libuv loop, on which everything that decides runs: callbacks never block, and a turn that takes over PL_LOOP_SLOW_MS
  * is logged with the label of its slowest callback. Functions belong to the loop's thread unless they say "any thread".
  *

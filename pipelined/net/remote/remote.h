@@ -1,3 +1,18 @@
+/* net/remote: A daemon's store seen from outside: uploads packs, reads records, by presigned URLs where possible.
+ *
+ * In:      Packs, record ids.
+ * Out:     Verified records.
+ * Uses:    net/http_client, storage/{base, chunk, object, pack, store, system}
+ * Threads: Any thread; prefetch threads of its own.
+ *
+ * Headers for other rooms:
+ *   retrying_sink     pack sink that retries after lost connections
+ *
+ * Inside:
+ *   remote_locations  table of record locations
+ *   remote_prefetch   fetches pack ranges before they are read
+ *   remote_presigned  reads and writes packs by presigned URLs */
+
 /* remote: the store of a daemon, seen from pipelinectl and the agent: where an ingest puts its packs, where a checkout reads its
  * chunks, and the entries of a committed tree.
  *

@@ -1,3 +1,29 @@
+/* s3gateway/gateway: The repos as S3 buckets, on a port of its own.
+ *
+ * In:      S3 requests.
+ * Out:     Commits through open commits; objects.
+ * Uses:    api/{access, transfer}, db/{open_commits, tx}, s3gateway/formats, storage/{base, http, pack, s3, system,
+ *          tree, tree_edit}, storage/dataset/{file, ingest}
+ * Threads: Storage pool; bodies on HTTP threads.
+ *
+ * Inside:
+ *   gateway_internal       state of one request, shared by the gateway's files
+ *   s3_body                receives and verifies a request body
+ *   s3_buckets             bucket operations
+ *   s3_copy                CopyObject
+ *   s3_delete              DeleteObject, DeleteObjects
+ *   s3_get                 GetObject, HeadObject
+ *   s3_headers             object headers and conditions
+ *   s3_list                ListObjects
+ *   s3_multipart           multipart upload: create, upload part, abort
+ *   s3_multipart_complete  CompleteMultipartUpload
+ *   s3_multipart_list      ListParts, ListMultipartUploads
+ *   s3_objects             declarations of object operations
+ *   s3_operations          table of operations
+ *   s3_put                 PutObject
+ *   s3_request             reads, authenticates and dispatches a request
+ *   s3_target              bucket names to repos and branches */
+
 /* s3_gateway: the repos as S3 buckets, on a port of its own. A bucket is a branch:
  *
  *   REPO                            branch master of a repo of project "default"

@@ -1,3 +1,14 @@
+/* storage/dataset/checkout: A commit's files to a local folder, by copy or hard link.
+ *
+ * In:      Entries in order, a chunk reader, a target folder.
+ * Out:     Files 0444 or 0555.
+ * Uses:    storage/{base, pack, system, tree, tree_edit}, storage/dataset/file
+ * Threads: The caller feeds; writer threads of its own write.
+ *
+ * Inside:
+ *   checkout_write  writes or links one entry
+ *   file_cache      whole files by content id on local disk, for hard links */
+
 /* checkout: entries + chunks → files in a folder.
  *
  *   caller's thread: entries in order, folders ──batches──▶ writers (threads): fetch, write or link

@@ -1,3 +1,15 @@
+/* storage/dataset/commit: Commit objects, how people name commits, and sinks that put tree nodes into packs.
+ *
+ * In:      Roots, parents, a text such as repo@ref^2:/path.
+ * Out:     Commit bytes and ids; a parsed reference.
+ * Uses:    storage/{base, pack, tree}
+ * Threads: Any thread; pure but for the sinks.
+ *
+ * Headers for other rooms:
+ *   commit_ref        parses project/repo@ref^n:/path
+ *   pack_node_sink    writes tree nodes into packs
+ *   recent_node_sink  node sink that can read back its last nodes */
+
 /* commit: one state of one repo, immutable: what it holds (roots of trees) and where it comes from. Stored as a record of kind
  * PL_REC_COMMIT; its object id is the SHA-256 of the bytes, its name within the repo the id of its run. Byte by byte:
  * docs/format.md, "Commit object". */

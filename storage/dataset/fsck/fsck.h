@@ -1,3 +1,17 @@
+/* storage/dataset/fsck: Verifies that everything is there and is what its id says. Reads only.
+ *
+ * In:      Roots and a store.
+ * Out:     One finding per damaged record with the files that it affects.
+ * Uses:    storage/{base, chunk, store, system, tree}, storage/dataset/{commit, log}
+ * Threads: The caller, and threads of its own for packs.
+ *
+ * Headers for other rooms:
+ *   fsck_log       verifies the log and its checkpoints
+ *
+ * Inside:
+ *   fsck_internal  state shared by the fsck files
+ *   fsck_packs     verifies packs with several threads */
+
 /* fsck: is everything there that the commits need, and is it what it says? Reads only; safe beside writers (what is added
  * meanwhile is not looked at) and beside what is deleted (roots are asked for again before they are said to be hurt).
  *

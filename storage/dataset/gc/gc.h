@@ -1,3 +1,15 @@
+/* storage/dataset/gc: Mark and copy of garbage collection, and the protocol of pack states.
+ *
+ * In:      Roots of what must be kept.
+ * Out:     Unreachable packs, new packs with what was alive in old ones.
+ * Uses:    storage/{base, chunk, pack, store, tree}
+ * Threads: The garbage-collection thread.
+ *
+ * Headers for other rooms:
+ *   gc_copy       moves live records out of mostly dead packs
+ *   gc_mark       marks reachable records, one bit each
+ *   reachability  checks that all records below a tree root exist */
+
 /* gc: which packs nothing needs any more, found and removed while writers write. This is the protocol; tests/model/gc.pml is its model,
  * which spin searches through.
  *

@@ -1,3 +1,20 @@
+/* storage/dataset/ingest: Local files to packs and a sorted stream of tree operations.
+ *
+ * In:      Folders, files, a pack sink, a stat cache.
+ * Out:     Operations, statistics.
+ * Uses:    storage/{base, chunk, pack, system, tree, tree_edit}, storage/dataset/file
+ * Threads: The caller walks; reader threads of its own read and hash.
+ *
+ * Headers for other rooms:
+ *   ingest_names   the paths of an ingest without reading files
+ *   stat_cache     skips files whose stat did not change since the last ingest
+ *
+ * Inside:
+ *   ingest_output  finished files to tree operations and statistics, in order
+ *   ingest_read    reads and chunks one found file
+ *   ingest_walk    walks the source folders in path order
+ *   large_file     chunks one large file with several threads */
+
 /* ingest: local files → chunks in packs and a sorted stream of operations that puts them into a tree.
  *
  *   walker (the caller's thread) ──batches of names, in order──▶ readers (threads) ──chunks──▶ pack session

@@ -1,3 +1,15 @@
+/* storage/dataset/log: The store's truth: a hash-chained log of group commits, and its checkpoints.
+ *
+ * In:      Records of one group commit; a database file.
+ * Out:     Durable log objects; records in order.
+ * Uses:    storage/{base, object, system}
+ * Threads: The SQLite writer appends; anyone reads.
+ *
+ * Headers for other rooms:
+ *   log_checkpoint  database checkpoints in the store
+ *   log_reader      reads log objects ahead with several threads
+ *   log_record      the kinds of log records and their fields */
+
 /* log: the store's truth. One object per group commit, `log/<16 hex seq>`, made once by put-if-absent; each names the hash of the one
  * before, so that a database, a log and a daemon that do not belong together are noticed. SQLite is this log's applied image.
  *

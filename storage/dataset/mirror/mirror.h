@@ -1,3 +1,15 @@
+/* storage/dataset/mirror: Makes one store equal to another by copying what is missing.
+ *
+ * In:      Two open stores.
+ * Out:     A store that recovers to the same database.
+ * Uses:    storage/{base, object, pack, system}, storage/dataset/log
+ * Threads: The caller, and copy threads of its own.
+ *
+ * Inside:
+ *   mirror_internal  state shared by the mirror files
+ *   mirror_log       copies the log and checkpoints
+ *   mirror_packs     copies missing packs with several threads */
+
 /* mirror: one store made equal to another, by what is missing. Works over any two drivers: it is also the way to move a store from a
  * folder to a bucket and back. The source may be in use; the target must be nobody's.
  *

@@ -1,0 +1,18 @@
+/* cli/admin: Verbs on access and upkeep: access, s3, login, gc, retention, fsck, recover, mirror.
+ *
+ * In:      Names, store URLs.
+ * Out:     Tables, reports.
+ * Uses:    cli/{local, support}, db/{gc, writer}, storage/{base, object, system}, storage/dataset/{fsck, ingest, mirror}
+ * Threads: Main thread.
+ *
+ * Inside:
+ *   credential      options of create token and create s3-key
+ *   verb_access     users, tokens, audit
+ *   verb_fsck       fsck
+ *   verb_gc         garbage collection
+ *   verb_login      login
+ *   verb_mirror     mirror
+ *   verb_recover    recover
+ *   verb_retention  retention
+ *   verb_s3         S3 keys */
+#pragma once

@@ -1,0 +1,17 @@
+/* db/pipelines: Transactions on pipelines, defaults, manual runs and reruns; the cost of an update.
+ *
+ * In:      A checked spec.
+ * Out:     Pipeline versions, repos, runs.
+ * Uses:    db/{tx, writer}, spec, text, storage/base
+ * Threads: The writer thread; estimates on the pool.
+ *
+ * Headers for other rooms:
+ *   defaults_tx     transactions on cluster and project defaults
+ *   manual_run      starts stages of a pipeline by hand
+ *   pipeline_tx     transactions on pipelines
+ *   rerun           runs the jobs of an earlier run again
+ *
+ * Inside:
+ *   pipeline_cycle  refuses a cycle of stages across pipelines
+ *   update_cost     estimates the work that a pipeline update causes */
+#pragma once

@@ -1,0 +1,16 @@
+/* s3gateway/formats: S3 error codes, checksums, aws-chunked framing, files of multipart uploads.
+ *
+ * In:      Bytes.
+ * Out:     Verified bytes, XML errors.
+ * Uses:    net/server, storage/{base, s3, system, tree}
+ * Threads: One object, one thread.
+ *
+ * Headers for other rooms:
+ *   s3_checksum        checksums that S3 clients send
+ *   s3_chunked         aws-chunked body framing
+ *   s3_error           S3 error codes
+ *   s3_upload_file     files of multipart uploads in progress
+ *
+ * Inside:
+ *   completed_uploads  answers of completed multipart uploads, for clients that ask again */
+#pragma once
