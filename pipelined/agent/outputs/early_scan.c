@@ -10,21 +10,21 @@
 #include <stdio.h>
 
 struct walk {
-    struct pl_early_files *f;
+    struct pl_early_scan_files *f;
     int out_fd;
     size_t max, n_folders;
     struct pl_buf folders; /* paths still to read, NUL-terminated, one after another */
     size_t next_folder;
 };
 
-struct pl_early_stamp pl_early_stamp_of(const struct stat *st)
+struct pl_early_scan_stamp pl_early_scan_stamp_of(const struct stat *st)
 {
-    return (struct pl_early_stamp){.dev = st->st_dev,
-                                   .ino = st->st_ino,
-                                   .size = st->st_size,
-                                   .mode = st->st_mode,
-                                   .mtime = st->st_mtim,
-                                   .ctime = st->st_ctim};
+    return (struct pl_early_scan_stamp){.dev = st->st_dev,
+                                        .ino = st->st_ino,
+                                        .size = st->st_size,
+                                        .mode = st->st_mode,
+                                        .mtime = st->st_mtim,
+                                        .ctime = st->st_ctim};
 }
 
 static bool time_eq(const struct timespec *a, const struct timespec *b)
@@ -32,7 +32,7 @@ static bool time_eq(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-bool pl_early_stamp_eq(const struct pl_early_stamp *a, const struct pl_early_stamp *b)
+bool pl_early_scan_stamp_eq(const struct pl_early_scan_stamp *a, const struct pl_early_scan_stamp *b)
 {
     return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mode == b->mode && time_eq(&a->mtime, &b->mtime) &&
            time_eq(&a->ctime, &b->ctime);
@@ -40,19 +40,19 @@ bool pl_early_stamp_eq(const struct pl_early_stamp *a, const struct pl_early_sta
 
 static int add_file(struct walk *k, const char *path, const struct stat *st, struct pl_err *err)
 {
-    struct pl_early_files *f = k->f;
+    struct pl_early_scan_files *f = k->f;
 
     if (f->n == k->max)
         return pl_err_set(err, PL_ELIMIT, "more than %zu files", k->max);
     if (f->n == f->cap) {
         size_t cap = f->cap ? 2 * f->cap : 16;
-        struct pl_early_file *more = realloc(f->files, cap * sizeof(*more));
+        struct pl_early_scan_file *more = realloc(f->files, cap * sizeof(*more));
         if (!more)
             return pl_err_nomem(err);
         f->files = more;
         f->cap = cap;
     }
-    f->files[f->n++] = (struct pl_early_file){.path = (uint32_t)f->names.len, .stamp = pl_early_stamp_of(st)};
+    f->files[f->n++] = (struct pl_early_scan_file){.path = (uint32_t)f->names.len, .stamp = pl_early_scan_stamp_of(st)};
     return pl_buf_add(&f->names, path, strlen(path) + 1, err);
 }
 
@@ -97,18 +97,18 @@ static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 
 static int by_path(const void *a, const void *b, void *names)
 {
-    const struct pl_early_file *x = a, *y = b;
+    const struct pl_early_scan_file *x = a, *y = b;
 
     return strcmp((const char *)names + x->path, (const char *)names + y->path);
 }
 
-int pl_early_walk(int out_fd, size_t max, struct pl_early_files *ret, struct pl_err *err)
+int pl_early_scan_folder(int out_fd, size_t max, struct pl_early_scan_files *ret, struct pl_err *err)
 {
     struct walk k = {.f = ret, .out_fd = out_fd, .max = max};
     char path[PL_PATH_MAX_BYTES + 1] = "";
     int r;
 
-    *ret = (struct pl_early_files){0};
+    *ret = (struct pl_early_scan_files){0};
     r = read_folder(&k, path, err);
     while (r == 0 && k.next_folder < k.folders.len) {
         const char *folder = (const char *)k.folders.data + k.next_folder;
@@ -118,7 +118,7 @@ int pl_early_walk(int out_fd, size_t max, struct pl_early_files *ret, struct pl_
     }
     pl_buf_finish(&k.folders);
     if (r < 0) {
-        pl_early_files_finish(ret);
+        pl_early_scan_files_finish(ret);
         return r;
     }
     if (ret->n > 1)
@@ -126,9 +126,9 @@ int pl_early_walk(int out_fd, size_t max, struct pl_early_files *ret, struct pl_
     return 0;
 }
 
-void pl_early_files_finish(struct pl_early_files *f)
+void pl_early_scan_files_finish(struct pl_early_scan_files *f)
 {
     pl_buf_finish(&f->names);
     free(f->files);
-    *f = (struct pl_early_files){0};
+    *f = (struct pl_early_scan_files){0};
 }

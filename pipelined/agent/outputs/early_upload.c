@@ -24,13 +24,13 @@ struct item {
 };
 
 struct pl_early {
-    struct pl_early_config config;
+    struct pl_early_upload_config config;
     enum { UNTRIED, TELLS, TELLS_NOT } writers; /* writers.h */
     pthread_mutex_t lock;                       /* items' states, and … */
     const struct pl_wire_row *running;          /* NULL: no command runs, or its output is not wanted early */
     const struct pl_wire_row *of;               /* whose output the table is of */
     bool unwanted;                              /* the row of the table failed: reading ends */
-    struct pl_early_files files;
+    struct pl_early_scan_files files;
     struct item *items; /* of each of the files */
     bool enough;        /* a bound is reached: nothing more is read for this row */
     uint64_t bytes, wasted;
@@ -38,7 +38,7 @@ struct pl_early {
     struct pl_buf ids; /* struct pl_hash: all chunks and lists that the entries stand on */
 };
 
-int pl_early_create(const struct pl_early_config *config, struct pl_early **ret, struct pl_err *err)
+int pl_early_upload_create(const struct pl_early_upload_config *config, struct pl_early **ret, struct pl_err *err)
 {
     struct pl_early *e = calloc(1, sizeof(*e));
 
@@ -53,7 +53,7 @@ int pl_early_create(const struct pl_early_config *config, struct pl_early **ret,
 /* The table is of `row` and empty. */
 static void reset(struct pl_early *e, const struct pl_wire_row *row)
 {
-    pl_early_files_finish(&e->files);
+    pl_early_scan_files_finish(&e->files);
     free(e->items);
     e->items = NULL;
     pl_buf_finish(&e->ids);
@@ -63,7 +63,7 @@ static void reset(struct pl_early *e, const struct pl_wire_row *row)
     e->took_us = 0;
 }
 
-struct pl_early *pl_early_destroy(struct pl_early *e)
+struct pl_early *pl_early_upload_destroy(struct pl_early *e)
 {
     if (!e)
         return NULL;
@@ -73,14 +73,14 @@ struct pl_early *pl_early_destroy(struct pl_early *e)
     return NULL;
 }
 
-static const char *path_of(const struct pl_early_files *f, size_t i)
+static const char *path_of(const struct pl_early_scan_files *f, size_t i)
 {
     return (const char *)f->names.data + f->files[i].path;
 }
 
 /* --- the thread that runs commands --- */
 
-void pl_early_begin(struct pl_early *e, const struct pl_wire_row *row)
+void pl_early_upload_begin(struct pl_early *e, const struct pl_wire_row *row)
 {
     if (!e)
         return;
@@ -92,16 +92,16 @@ void pl_early_begin(struct pl_early *e, const struct pl_wire_row *row)
 static bool is_as_seen(const struct pl_early *e, size_t i)
 {
     _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_PATH);
-    struct pl_early_stamp now;
+    struct pl_early_scan_stamp now;
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return false;
-    now = pl_early_stamp_of(&st);
-    return pl_early_stamp_eq(&now, &e->files.files[i].stamp);
+    now = pl_early_scan_stamp_of(&st);
+    return pl_early_scan_stamp_eq(&now, &e->files.files[i].stamp);
 }
 
-void pl_early_end(struct pl_early *e, const struct pl_wire_row *row, bool kept)
+void pl_early_upload_end(struct pl_early *e, const struct pl_wire_row *row, bool kept)
 {
     if (!e)
         return;
@@ -123,17 +123,17 @@ static void waste(struct pl_early *e, const struct item *item)
 }
 
 /* What was known of a file that is there still. */
-static void carry_over(struct pl_early *e, size_t old, const struct pl_early_file *file, struct item *ret)
+static void carry_over(struct pl_early *e, size_t old, const struct pl_early_scan_file *file, struct item *ret)
 {
     *ret = e->items[old];
-    if (ret->state != READ || pl_early_stamp_eq(&e->files.files[old].stamp, &file->stamp))
+    if (ret->state != READ || pl_early_scan_stamp_eq(&e->files.files[old].stamp, &file->stamp))
         return;
     waste(e, ret);
     ret->state = CHANGED;
 }
 
 /* The table becomes what was found now; both are sorted. Under the lock. */
-static void merge(struct pl_early *e, struct pl_early_files *found, struct item *items)
+static void merge(struct pl_early *e, struct pl_early_scan_files *found, struct item *items)
 {
     size_t old = 0;
 
@@ -146,17 +146,17 @@ static void merge(struct pl_early *e, struct pl_early_files *found, struct item 
     }
     for (; old < e->files.n; old++)
         waste(e, &e->items[old]);
-    pl_early_files_finish(&e->files);
+    pl_early_scan_files_finish(&e->files);
     free(e->items);
     e->files = *found;
     e->items = items;
-    *found = (struct pl_early_files){0};
+    *found = (struct pl_early_scan_files){0};
 }
 
 /* False: there is nothing to read. */
 static bool look_around(struct pl_early *e)
 {
-    struct pl_early_files found;
+    struct pl_early_scan_files found;
     struct item *items;
     bool runs;
 
@@ -167,7 +167,7 @@ static bool look_around(struct pl_early *e)
     pthread_mutex_unlock(&e->lock);
     if (!runs)
         return false;
-    if (pl_early_walk(e->config.out_fd, PL_EARLY_FILES, &found, NULL) < 0) {
+    if (pl_early_scan_folder(e->config.out_fd, PL_EARLY_UPLOAD_FILES, &found, NULL) < 0) {
         e->enough = true;
         return false;
     }
@@ -176,14 +176,14 @@ static bool look_around(struct pl_early *e)
     runs = items && e->running && e->running == e->of;
     if (runs)
         merge(e, &found, TAKE_PTR(items));
-    e->enough = e->enough || e->wasted > PL_EARLY_WASTE;
+    e->enough = e->enough || e->wasted > PL_EARLY_UPLOAD_WASTE_MAX;
     pthread_mutex_unlock(&e->lock);
-    pl_early_files_finish(&found);
+    pl_early_scan_files_finish(&found);
     free(items);
     return runs && !e->enough;
 }
 
-static bool is_still(const struct pl_early *e, const struct pl_early_stamp *stamp)
+static bool is_still(const struct pl_early *e, const struct pl_early_scan_stamp *stamp)
 {
     const int64_t changed_ms = (int64_t)stamp->ctime.tv_sec * 1000 + stamp->ctime.tv_nsec / 1000000;
 
@@ -224,25 +224,25 @@ static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
 }
 
 /* Is the open file the one that was seen, and may what is read of it count? */
-static bool may_read(struct pl_early *e, int fd, const struct pl_early_stamp *seen)
+static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stamp *seen)
 {
-    struct pl_early_stamp now;
+    struct pl_early_scan_stamp now;
     struct stat st;
 
     if (e->writers == UNTRIED)
-        e->writers = pl_writers_tell(e->config.work) ? TELLS : TELLS_NOT;
-    if (e->writers == TELLS && !pl_writers_none(fd))
+        e->writers = pl_file_writers_are_supported(e->config.work) ? TELLS : TELLS_NOT;
+    if (e->writers == TELLS && !pl_file_writers_is_none(fd))
         return false;
     if (fstat(fd, &st) < 0)
         return false;
-    now = pl_early_stamp_of(&st);
-    return pl_early_stamp_eq(&now, seen);
+    now = pl_early_scan_stamp_of(&st);
+    return pl_early_scan_stamp_eq(&now, seen);
 }
 
 /* Negative: the session is of no more use. */
 static int read_file(struct pl_early *e, struct pl_pack_session *session, size_t i, struct pl_err *err)
 {
-    const struct pl_early_stamp *seen = &e->files.files[i].stamp;
+    const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
     _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_RDONLY);
     struct reader reader = {e, fd};
     struct pl_entry entry;
@@ -265,13 +265,13 @@ static int read_file(struct pl_early *e, struct pl_pack_session *session, size_t
 /* 1: the file is to be read now. 0: it is not. Negative: none is any more. */
 static int claim(struct pl_early *e, size_t i)
 {
-    const struct pl_early_stamp *seen = &e->files.files[i].stamp;
+    const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
     int r;
 
     pthread_mutex_lock(&e->lock);
-    r = !e->running || e->running != e->of                                                                    ? -1
-        : e->items[i].state == SEEN && is_still(e, seen) && e->bytes + (uint64_t)seen->size <= PL_EARLY_BYTES ? 1
-                                                                                                              : 0;
+    r = !e->running || e->running != e->of                                                                           ? -1
+        : e->items[i].state == SEEN && is_still(e, seen) && e->bytes + (uint64_t)seen->size <= PL_EARLY_UPLOAD_BYTES ? 1
+                                                                                                                     : 0;
     if (r > 0)
         e->items[i].state = READING;
     pthread_mutex_unlock(&e->lock);
@@ -322,7 +322,7 @@ static int read_ripe(struct pl_early *e, struct pl_err *err)
     return r == 0 && session ? pl_pack_session_finish(session, err) : r;
 }
 
-void pl_early_look(struct pl_early *e)
+void pl_early_upload_scan(struct pl_early *e)
 {
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};
@@ -362,7 +362,7 @@ static bool chunks_are_there(struct pl_early *e)
     return bits != NULL;
 }
 
-bool pl_early_take(struct pl_early *e, const struct pl_wire_row *row)
+bool pl_early_upload_take(struct pl_early *e, const struct pl_wire_row *row)
 {
     size_t n = 0;
 
@@ -376,7 +376,7 @@ bool pl_early_take(struct pl_early *e, const struct pl_wire_row *row)
     return true;
 }
 
-const struct pl_entry *pl_early_find(const struct pl_early *e, const char *path)
+const struct pl_entry *pl_early_upload_find(const struct pl_early *e, const char *path)
 {
     size_t low = 0, high = e->files.n;
 
@@ -393,7 +393,7 @@ const struct pl_entry *pl_early_find(const struct pl_early *e, const char *path)
     return NULL;
 }
 
-int64_t pl_early_release(struct pl_early *e, const struct pl_wire_row *row)
+int64_t pl_early_upload_release(struct pl_early *e, const struct pl_wire_row *row)
 {
     int64_t took_ms;
 

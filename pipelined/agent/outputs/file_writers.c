@@ -11,7 +11,7 @@
 #define TRIAL_BYTES 4096
 #define TICKS_MAX   100 /* of 1 ms, until the clock of the kernel's times has moved */
 
-bool pl_writers_none(int fd)
+bool pl_file_writers_is_none(int fd)
 {
     return pl_holders_writing(fd) == 0;
 }
@@ -61,7 +61,7 @@ static bool mapped_write_moves_time(const char *path, int fd)
     return moved;
 }
 
-bool pl_writers_tell(const char *work)
+bool pl_file_writers_are_supported(const char *work)
 {
     char path[4200];
     _cleanup_close_ int fd = -1;
@@ -73,9 +73,9 @@ bool pl_writers_tell(const char *work)
     if (!map)
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    tell = fd >= 0 && !pl_writers_none(fd); /* mapped */
+    tell = fd >= 0 && !pl_file_writers_is_none(fd); /* mapped */
     munmap(map, TRIAL_BYTES);
-    tell = tell && pl_writers_none(fd) && mapped_write_moves_time(path, fd);
+    tell = tell && pl_file_writers_is_none(fd) && mapped_write_moves_time(path, fd);
     (void)unlink(path);
     return tell;
 }

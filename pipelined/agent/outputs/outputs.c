@@ -107,7 +107,7 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
 /* What was read while the command ran; NULL: it is to be read. */
 static const struct pl_entry *found_early(const struct capture *c, const struct pl_out_item *item)
 {
-    return c->request->early && S_ISREG(item->mode) ? pl_early_find(c->request->early, pl_out_path(&c->walk, item)) : NULL;
+    return c->request->early && S_ISREG(item->mode) ? pl_early_upload_find(c->request->early, pl_out_path(&c->walk, item)) : NULL;
 }
 
 /* --- many or large files: all cores --- */

@@ -527,9 +527,9 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
         look_at_secrets(c);
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
-    pl_early_begin(c->early, row);
+    pl_early_upload_begin(c->early, row);
     r = run_command(&a, o, err);
-    pl_early_end(c->early, row, r == 0 && !o->gave_back && !o->reason[0]);
+    pl_early_upload_end(c->early, row, r == 0 && !o->gave_back && !o->reason[0]);
     if (c->checkpoint)
         pl_checkpoint_end(c->checkpoint, o->gave_back ? a.stop_ms != 0 : o->reason[0] != 0);
     return r;
@@ -557,7 +557,7 @@ static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, co
                                                .refs = &c->refs,
                                                .row = row,
                                                .store = c->store,
-                                               .early = pl_early_take(c->early, row) ? c->early : NULL};
+                                               .early = pl_early_upload_take(c->early, row) ? c->early : NULL};
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};
     int r = pl_outputs_capture(&request, o, &why);
@@ -573,6 +573,6 @@ int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, c
 {
     int r = o->gave_back || o->lost || o->reason[0] ? 0 : capture(c, row, from, o);
 
-    o->upload_ms += pl_early_release(c->early, row);
+    o->upload_ms += pl_early_upload_release(c->early, row);
     return r;
 }

@@ -154,7 +154,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_env_destroy(w->context.env);
     pl_secrets_destroy(w->context.secrets);
     pl_gpu_meter_destroy(w->context.gpu);
-    pl_early_destroy(w->context.early);
+    pl_early_upload_destroy(w->context.early);
     pl_uplink_destroy(w->uplink);
     pl_wire_attach_finish(&w->stage);
     pl_out_folder_close(&w->context.out);
@@ -247,16 +247,16 @@ static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
 
 static int create_early(struct pl_worker *w, struct pl_err *err)
 {
-    const struct pl_early_config early = {.work = w->config.work,
-                                          .out_fd = w->context.out.fd,
-                                          .still_ms = w->config.early_ms,
-                                          .sink = w->store.sink,
-                                          .project = w->stage.project,
-                                          .stopping = &w->stopping};
+    const struct pl_early_upload_config early = {.work = w->config.work,
+                                                 .out_fd = w->context.out.fd,
+                                                 .still_ms = w->config.early_ms,
+                                                 .sink = w->store.sink,
+                                                 .project = w->stage.project,
+                                                 .stopping = &w->stopping};
 
     if (w->config.alone || w->config.one_by_one || w->config.early_ms == 0)
         return 0;
-    return pl_early_create(&early, &w->context.early, err);
+    return pl_early_upload_create(&early, &w->context.early, err);
 }
 
 static int read_secrets(struct pl_worker *w, struct pl_err *err)
@@ -602,7 +602,7 @@ static void *upload_loop(void *arg)
         struct pl_flow_row *row = pl_flow_to_upload(w->flow, look_ms, &over);
 
         if (!row && !over && w->context.early && disk_left(w) >= PL_FLOW_FREE_BYTES)
-            pl_early_look(w->context.early);
+            pl_early_upload_scan(w->context.early);
         if (!row)
             continue;
         r = upload_row(w, row, &err);

@@ -456,7 +456,7 @@ int main(int argc, char **argv)
     options.worker.runner = runner;
     options.worker.next = next;
     options.worker.one_by_one = overlap && pl_streq(overlap, "0");
-    options.worker.early_ms = early_ms ? PL_MAX(atoll(early_ms), 0) : PL_EARLY_STILL_MS;
+    options.worker.early_ms = early_ms ? PL_MAX(atoll(early_ms), 0) : PL_EARLY_UPLOAD_QUIET_MS;
     if (options.install)
         return install(&options);
     if (options.request)

@@ -55,16 +55,16 @@ static int put_pack(void *self, const struct pl_hash *id, const void *bytes, siz
 
 static void create(struct world *w, int64_t still_ms)
 {
-    const struct pl_early_config config = {.work = w->files->work,
-                                           .out_fd = w->out_fd,
-                                           .still_ms = still_ms,
-                                           .sink = {.self = w, .has = has, .put_pack = put_pack},
-                                           .project = "default",
-                                           .stopping = &w->stopping};
+    const struct pl_early_upload_config config = {.work = w->files->work,
+                                                  .out_fd = w->out_fd,
+                                                  .still_ms = still_ms,
+                                                  .sink = {.self = w, .has = has, .put_pack = put_pack},
+                                                  .project = "default",
+                                                  .stopping = &w->stopping};
 
-    pl_early_destroy(w->early);
-    assert_int_equal(pl_early_create(&config, &w->early, NULL), 0);
-    pl_early_begin(w->early, &w->row);
+    pl_early_upload_destroy(w->early);
+    assert_int_equal(pl_early_upload_create(&config, &w->early, NULL), 0);
+    pl_early_upload_begin(w->early, &w->row);
 }
 
 static int set_up(void **state)
@@ -86,7 +86,7 @@ static int tear_down(void **state)
 {
     struct world *w = *state;
 
-    pl_early_destroy(w->early);
+    pl_early_upload_destroy(w->early);
     close(w->out_fd);
     agent_files_destroy(w->files);
     free(big);
@@ -109,8 +109,8 @@ static const char *in_out(struct world *w, const char *path)
 
 static bool end_and_take(struct world *w)
 {
-    pl_early_end(w->early, &w->row, true);
-    return pl_early_take(w->early, &w->row);
+    pl_early_upload_end(w->early, &w->row, true);
+    return pl_early_upload_take(w->early, &w->row);
 }
 
 /* After a tick of the clock that times are taken from. */
@@ -127,7 +127,7 @@ static void a_tick_later(void)
 /* Where the file system does not tell of writers nothing counts, and what follows says nothing. */
 static void needs_telling(struct world *w)
 {
-    if (!pl_writers_tell(w->files->work))
+    if (!pl_file_writers_are_supported(w->files->work))
         skip();
 }
 
@@ -142,14 +142,14 @@ static void who_has_a_file_open_for_writing_or_mapped_is_seen(void **state)
     needs_telling(w);
     put(w, "a", 5000);
     reader = open(in_out(w, "a"), O_RDONLY | O_CLOEXEC);
-    assert_true(pl_writers_none(reader));
+    assert_true(pl_file_writers_is_none(reader));
     writer = open(in_out(w, "a"), O_RDWR | O_CLOEXEC);
-    assert_false(pl_writers_none(reader));
+    assert_false(pl_file_writers_is_none(reader));
     map = mmap(NULL, 5000, PROT_READ | PROT_WRITE, MAP_SHARED, writer, 0);
     close(writer);
-    assert_false(pl_writers_none(reader)); /* mapped still */
+    assert_false(pl_file_writers_is_none(reader)); /* mapped still */
     munmap(map, 5000);
-    assert_true(pl_writers_none(reader));
+    assert_true(pl_file_writers_is_none(reader));
     close(reader);
 }
 
@@ -160,7 +160,7 @@ static void a_file_system_in_memory_does_not_tell(void **state)
     (void)state;
     if (!mkdtemp(folder))
         skip();
-    assert_false(pl_writers_tell(folder));
+    assert_false(pl_file_writers_are_supported(folder));
     assert_int_equal(rmdir(folder), 0); /* nothing is left there */
 }
 
@@ -175,20 +175,20 @@ static void a_file_left_alone_is_read_while_the_command_runs(void **state)
     needs_telling(w);
     put(w, "d/small", 5000);
     put(w, "large", BIG);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     pl_hash_sha256(big, 5000, &id);
     assert_true(pl_store_has(w->files->store, &id)); /* now, not at the end */
     assert_true(end_and_take(w));
-    entry = pl_early_find(w->early, "d/small");
+    entry = pl_early_upload_find(w->early, "d/small");
     assert_non_null(entry);
     assert_int_equal(entry->size, 5000);
     assert_int_equal(entry->kind, PL_KIND_FILE);
     assert_true(pl_hash_eq(&entry->id, &id));
-    assert_int_equal(pl_early_find(w->early, "large")->size, BIG);
-    assert_null(pl_early_find(w->early, "d"));
-    assert_null(pl_early_find(w->early, "e"));
-    (void)pl_early_release(w->early, &w->row);
-    assert_false(pl_early_take(w->early, &w->row));
+    assert_int_equal(pl_early_upload_find(w->early, "large")->size, BIG);
+    assert_null(pl_early_upload_find(w->early, "d"));
+    assert_null(pl_early_upload_find(w->early, "e"));
+    (void)pl_early_upload_release(w->early, &w->row);
+    assert_false(pl_early_upload_take(w->early, &w->row));
 }
 
 static void an_entry_found_early_is_the_outputs(void **state)
@@ -209,7 +209,7 @@ static void an_entry_found_early_is_the_outputs(void **state)
     put(w, "a", 5000);
     put(w, "tool", 5000);
     assert_int_equal(chmod(in_out(w, "tool"), 0755), 0);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     put(w, "b", 5000);
     assert_true(end_and_take(w));
     put(w, "a", 4000); /* nobody does: it shows that the file is not read again */
@@ -242,7 +242,7 @@ static void many_files_are_read_but_for_those_found_early(void **state)
 
     needs_telling(w);
     put(w, "early", 5000);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     for (unsigned i = 0; i <= PL_OUTPUTS_FEW; i++) {
         snprintf(name, sizeof(name), "l%02u", i);
         put(w, name, 1 + i % 10);
@@ -313,13 +313,13 @@ static void what_was_changed_after_it_was_read_does_not_count(void **state)
     for (size_t i = 0; i < PL_ARRAY_SIZE(changes); i++) {
         put(w, "a", 5000);
         put(w, "b", 5000);
-        pl_early_begin(w->early, &w->row);
-        pl_early_look(w->early);
+        pl_early_upload_begin(w->early, &w->row);
+        pl_early_upload_scan(w->early);
         changes[i](w);
         assert_true(end_and_take(w));
-        assert_null(pl_early_find(w->early, "a"));
-        assert_non_null(pl_early_find(w->early, "b"));
-        (void)pl_early_release(w->early, &w->row);
+        assert_null(pl_early_upload_find(w->early, "a"));
+        assert_non_null(pl_early_upload_find(w->early, "b"));
+        (void)pl_early_upload_release(w->early, &w->row);
     }
 }
 
@@ -331,10 +331,10 @@ static void what_is_being_written_is_not_read(void **state)
     needs_telling(w);
     put(w, "a", 5000);
     fd = open(in_out(w, "a"), O_WRONLY | O_CLOEXEC);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 0);
     close(fd);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 1);
     assert_true(end_and_take(w));
 }
@@ -345,7 +345,7 @@ static void what_changed_just_now_is_not_read(void **state)
 
     create(w, 3600 * 1000);
     put(w, "a", 5000);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 0);
     assert_false(end_and_take(w));
 }
@@ -355,11 +355,11 @@ static void a_file_that_changed_after_it_was_read_is_not_read_early_again(void *
     struct world *w = *state;
 
     put(w, "a", 5000);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 1);
     write_same_size(w);
-    pl_early_look(w->early);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 1);
     assert_false(end_and_take(w));
 }
@@ -374,7 +374,7 @@ static void metrics_links_and_what_the_tree_holds_itself_are_not_read(void **sta
     assert_int_equal(symlink("../../../outside/file", in_out(w, "file")), 0);
     assert_int_equal(symlink("../../../outside", in_out(w, "folder")), 0);
     assert_int_equal(mkfifo(in_out(w, "fifo"), 0644), 0);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 0);
 }
 
@@ -384,7 +384,7 @@ static void a_folder_that_may_not_be_read_is_left_to_the_end(void **state)
 
     put(w, "d/a", 5000);
     assert_int_equal(chmod(in_out(w, "d"), 0), 0);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, geteuid() == 0); /* who may read anything does */
     assert_int_equal(chmod(in_out(w, "d"), 0755), 0);
 }
@@ -395,7 +395,7 @@ static void chunks_that_the_daemon_has_no_more_do_not_count(void **state)
 
     needs_telling(w);
     put(w, "a", 5000);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     w->forgetful = true;
     assert_false(end_and_take(w));
 }
@@ -405,29 +405,29 @@ static void another_rows_output_is_not_taken_for_this_ones(void **state)
     struct world *w = *state;
 
     put(w, "a", 5000);
-    pl_early_look(w->early);
-    pl_early_end(w->early, &w->row, true);
-    pl_early_begin(w->early, &w->next_row);
-    pl_early_look(w->early);
-    assert_false(pl_early_take(w->early, &w->row));
+    pl_early_upload_scan(w->early);
+    pl_early_upload_end(w->early, &w->row, true);
+    pl_early_upload_begin(w->early, &w->next_row);
+    pl_early_upload_scan(w->early);
+    assert_false(pl_early_upload_take(w->early, &w->row));
 }
 
 /* --- the command ends while its output is read --- */
 
 static void end_kept(struct world *w)
 {
-    pl_early_end(w->early, &w->row, true);
+    pl_early_upload_end(w->early, &w->row, true);
 }
 
 static void end_unwanted(struct world *w)
 {
-    pl_early_end(w->early, &w->row, false);
+    pl_early_upload_end(w->early, &w->row, false);
 }
 
 static void write_and_end(struct world *w)
 {
     write_same_size(w);
-    pl_early_end(w->early, &w->row, true);
+    pl_early_upload_end(w->early, &w->row, true);
 }
 
 static void a_command_may_end_while_its_output_is_read(void **state)
@@ -443,16 +443,16 @@ static void a_command_may_end_while_its_output_is_read(void **state)
         big[1] = (char)i; /* of each another content: all of it is asked for */
         put(w, "a", BIG);
         put(w, "b", 5000 + i);
-        pl_early_begin(w->early, &w->row);
+        pl_early_upload_begin(w->early, &w->row);
         w->while_reading = cases[i].happens;
-        pl_early_look(w->early);
+        pl_early_upload_scan(w->early);
         assert_null(w->while_reading);
-        assert_int_equal(pl_early_take(w->early, &w->row), cases[i].counts);
+        assert_int_equal(pl_early_upload_take(w->early, &w->row), cases[i].counts);
         if (cases[i].counts)
-            assert_non_null(pl_early_find(w->early, "a"));
+            assert_non_null(pl_early_upload_find(w->early, "a"));
         if (cases[i].counts)
-            assert_null(pl_early_find(w->early, "b")); /* not begun: the end has come */
-        (void)pl_early_release(w->early, &w->row);
+            assert_null(pl_early_upload_find(w->early, "b")); /* not begun: the end has come */
+        (void)pl_early_upload_release(w->early, &w->row);
     }
 }
 
@@ -462,7 +462,7 @@ static void an_agent_that_stops_reads_no_more(void **state)
 
     put(w, "a", BIG);
     atomic_store(&w->stopping, true);
-    pl_early_look(w->early);
+    pl_early_upload_scan(w->early);
     assert_int_equal(w->asked, 0);
     assert_false(end_and_take(w));
 }
