@@ -24,7 +24,7 @@ struct pl_lease_config {
     const char *worker;
     const char *incarnation;
     void (*wake)(void *self); /* something was taken back: look at pl_lease_wants */
-    /* Others are idle: which rows of that task have not been begun, as pl_flow_recall says. On the renewing thread. */
+    /* Others are idle: which rows of that task have not been begun, as pl_datum_flow_recall says. On the renewing thread. */
     uint32_t *(*recall)(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole);
     void *self;
 };

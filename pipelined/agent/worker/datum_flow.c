@@ -5,19 +5,19 @@
 #include <pthread.h>
 #include <time.h>
 
-STAILQ_HEAD(rows, pl_flow_row);
+STAILQ_HEAD(rows, pl_datum_flow_item);
 
 struct pl_flow {
     pthread_mutex_t lock;                  /* all below */
     pthread_cond_t fetch, compute, upload; /* each for one thread */
-    LIST_HEAD(, pl_flow_task) tasks;
+    LIST_HEAD(, pl_datum_flow_task) tasks;
     unsigned n_tasks;
-    struct pl_flow_row *fetched; /* its inputs wait, or are being put in place */
+    struct pl_datum_flow_item *fetched; /* its inputs wait, or are being put in place */
     bool computing;
     int64_t computed_us; /* until then the worker's time has been told */
     struct rows computed;
     size_t under_way; /* rows fetched and not yet uploaded */
-    bool folder_used[PL_FLOW_BEHIND];
+    bool folder_used[PL_DATUM_FLOW_BEHIND];
     bool no_more;   /* rows to compute */
     bool no_upload; /* … and none to upload */
     bool waits_alone;
@@ -35,7 +35,7 @@ static void cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&monotonic);
 }
 
-int pl_flow_create(struct pl_flow **ret, struct pl_err *err)
+int pl_datum_flow_create(struct pl_flow **ret, struct pl_err *err)
 {
     struct pl_flow *f = calloc(1, sizeof(*f));
 
@@ -51,7 +51,7 @@ int pl_flow_create(struct pl_flow **ret, struct pl_err *err)
     return 0;
 }
 
-static void task_free(struct pl_flow_task *t)
+static void task_free(struct pl_datum_flow_task *t)
 {
     for (size_t i = 0; t->outcomes && i < t->task.n_rows; i++)
         pl_wire_outcome_finish(&t->outcomes[i]);
@@ -61,11 +61,11 @@ static void task_free(struct pl_flow_task *t)
     free(t);
 }
 
-struct pl_flow *pl_flow_destroy(struct pl_flow *f)
+struct pl_flow *pl_datum_flow_destroy(struct pl_flow *f)
 {
     if (!f)
         return NULL;
-    for (struct pl_flow_task *t = LIST_FIRST(&f->tasks), *next; t; t = next) {
+    for (struct pl_datum_flow_task *t = LIST_FIRST(&f->tasks), *next; t; t = next) {
         next = LIST_NEXT(t, link);
         task_free(t);
     }
@@ -79,7 +79,7 @@ struct pl_flow *pl_flow_destroy(struct pl_flow *f)
 
 /* --- fetch --- */
 
-bool pl_flow_may_ask(struct pl_flow *f, bool alone)
+bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone)
 {
     bool may;
 
@@ -91,9 +91,9 @@ bool pl_flow_may_ask(struct pl_flow *f, bool alone)
     return may;
 }
 
-int pl_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_flow_task **ret, struct pl_err *err)
+int pl_datum_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
-    struct pl_flow_task *t = calloc(1, sizeof(*t));
+    struct pl_datum_flow_task *t = calloc(1, sizeof(*t));
 
     if (!t) {
         pl_wire_task_finish(task);
@@ -109,7 +109,7 @@ int pl_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_flow_tas
     }
     for (size_t i = 0; i < t->task.n_rows; i++) {
         t->outcomes[i].index = t->task.rows[i].index;
-        t->rows[i] = (struct pl_flow_row){
+        t->rows[i] = (struct pl_datum_flow_item){
             .task = t, .row = &t->task.rows[i], .outcome = &t->outcomes[i], .folder = -1, .last = i + 1 == t->task.n_rows};
     }
     pthread_mutex_lock(&f->lock);
@@ -120,7 +120,7 @@ int pl_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_flow_tas
     return 0;
 }
 
-bool pl_flow_wait_room(struct pl_flow *f, bool alone)
+bool pl_datum_flow_wait_room(struct pl_flow *f, bool alone)
 {
     bool room;
 
@@ -137,7 +137,7 @@ bool pl_flow_wait_room(struct pl_flow *f, bool alone)
     return room;
 }
 
-bool pl_flow_is_full(struct pl_flow *f)
+bool pl_datum_flow_is_full(struct pl_flow *f)
 {
     bool full;
 
@@ -147,7 +147,7 @@ bool pl_flow_is_full(struct pl_flow *f)
     return full;
 }
 
-bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row)
+bool pl_datum_flow_given_back(struct pl_flow *f, const struct pl_datum_flow_item *row)
 {
     bool given_back;
 
@@ -157,7 +157,7 @@ bool pl_flow_given_back(struct pl_flow *f, const struct pl_flow_row *row)
     return given_back;
 }
 
-bool pl_flow_busy(struct pl_flow *f)
+bool pl_datum_flow_busy(struct pl_flow *f)
 {
     bool busy;
 
@@ -167,7 +167,7 @@ bool pl_flow_busy(struct pl_flow *f)
     return busy;
 }
 
-void pl_flow_fetched(struct pl_flow *f, struct pl_flow_row *row)
+void pl_datum_flow_fetched(struct pl_flow *f, struct pl_datum_flow_item *row)
 {
     pthread_mutex_lock(&f->lock);
     f->fetched = row;
@@ -176,7 +176,7 @@ void pl_flow_fetched(struct pl_flow *f, struct pl_flow_row *row)
     pthread_mutex_unlock(&f->lock);
 }
 
-void pl_flow_no_more(struct pl_flow *f)
+void pl_datum_flow_close_input(struct pl_flow *f)
 {
     pthread_mutex_lock(&f->lock);
     f->no_more = true;
@@ -186,9 +186,9 @@ void pl_flow_no_more(struct pl_flow *f)
 
 /* --- compute --- */
 
-struct pl_flow_row *pl_flow_next(struct pl_flow *f)
+struct pl_datum_flow_item *pl_datum_flow_next(struct pl_flow *f)
 {
-    struct pl_flow_row *row;
+    struct pl_datum_flow_item *row;
 
     pthread_mutex_lock(&f->lock);
     while (!f->code && !f->fetched && !f->no_more)
@@ -205,7 +205,7 @@ struct pl_flow_row *pl_flow_next(struct pl_flow *f)
     return row;
 }
 
-void pl_flow_placed(struct pl_flow *f)
+void pl_datum_flow_placed(struct pl_flow *f)
 {
     pthread_mutex_lock(&f->lock);
     f->fetched = NULL;
@@ -215,13 +215,13 @@ void pl_flow_placed(struct pl_flow *f)
 
 static int free_folder(const struct pl_flow *f)
 {
-    for (unsigned i = 0; i < PL_FLOW_BEHIND; i++)
+    for (unsigned i = 0; i < PL_DATUM_FLOW_BEHIND; i++)
         if (!f->folder_used[i])
             return (int)i;
     return -1;
 }
 
-bool pl_flow_take_folder(struct pl_flow *f, struct pl_flow_row *row)
+bool pl_datum_flow_take_folder(struct pl_flow *f, struct pl_datum_flow_item *row)
 {
     int folder;
 
@@ -235,7 +235,7 @@ bool pl_flow_take_folder(struct pl_flow *f, struct pl_flow_row *row)
     return folder >= 0;
 }
 
-void pl_flow_return_folder(struct pl_flow *f, struct pl_flow_row *row)
+void pl_datum_flow_return_folder(struct pl_flow *f, struct pl_datum_flow_item *row)
 {
     pthread_mutex_lock(&f->lock);
     f->folder_used[row->folder] = false;
@@ -243,7 +243,7 @@ void pl_flow_return_folder(struct pl_flow *f, struct pl_flow_row *row)
     row->folder = -1;
 }
 
-int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from_us)
+int64_t pl_datum_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from_us)
 {
     int64_t now_us = pl_clock_mono_us(), from_us;
 
@@ -255,7 +255,7 @@ int64_t pl_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from
     return now_us - from_us;
 }
 
-void pl_flow_computed(struct pl_flow *f, struct pl_flow_row *row)
+void pl_datum_flow_computed(struct pl_flow *f, struct pl_datum_flow_item *row)
 {
     pthread_mutex_lock(&f->lock);
     f->computing = false;
@@ -267,11 +267,11 @@ void pl_flow_computed(struct pl_flow *f, struct pl_flow_row *row)
 
 /* --- upload --- */
 
-struct pl_flow_row *pl_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, bool *ret_over)
+struct pl_datum_flow_item *pl_datum_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, bool *ret_over)
 {
     const int64_t until_ms = pl_clock_mono_ms() + timeout_ms;
     const struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
-    struct pl_flow_row *row;
+    struct pl_datum_flow_item *row;
 
     pthread_mutex_lock(&f->lock);
     while (!f->code && STAILQ_EMPTY(&f->computed) && !f->no_upload)
@@ -285,7 +285,7 @@ struct pl_flow_row *pl_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, boo
     return row;
 }
 
-void pl_flow_uploaded(struct pl_flow *f, struct pl_flow_row *row)
+void pl_datum_flow_uploaded(struct pl_flow *f, struct pl_datum_flow_item *row)
 {
     pthread_mutex_lock(&f->lock);
     f->under_way--;
@@ -298,7 +298,7 @@ void pl_flow_uploaded(struct pl_flow *f, struct pl_flow_row *row)
     pthread_mutex_unlock(&f->lock);
 }
 
-int64_t pl_flow_held_more(struct pl_flow *f)
+int64_t pl_datum_flow_held_more(struct pl_flow *f)
 {
     int64_t now_us = pl_clock_mono_us(), more_us = 0;
 
@@ -311,7 +311,7 @@ int64_t pl_flow_held_more(struct pl_flow *f)
     return more_us;
 }
 
-void pl_flow_handed_in(struct pl_flow *f, struct pl_flow_task *task)
+void pl_datum_flow_handed_in(struct pl_flow *f, struct pl_datum_flow_task *task)
 {
     pthread_mutex_lock(&f->lock);
     LIST_REMOVE(task, link);
@@ -323,14 +323,14 @@ void pl_flow_handed_in(struct pl_flow *f, struct pl_flow_task *task)
 
 /* --- rows that others shall run --- */
 
-static bool is_task(const struct pl_flow_task *t, const struct pl_wire_lease *lease)
+static bool is_task(const struct pl_datum_flow_task *t, const struct pl_wire_lease *lease)
 {
     return t->task.lease.fence == lease->fence && pl_streq(t->task.lease.task, lease->task);
 }
 
-uint32_t *pl_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole)
+uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole)
 {
-    struct pl_flow_task *t;
+    struct pl_datum_flow_task *t;
     uint32_t *rows;
     size_t n = 0;
 
@@ -339,7 +339,7 @@ uint32_t *pl_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, s
         t = LIST_NEXT(t, link);
     rows = t ? malloc(t->task.n_rows * sizeof(*rows)) : NULL;
     for (size_t i = 0; rows && i < t->task.n_rows; i++) {
-        struct pl_flow_row *row = &t->rows[i];
+        struct pl_datum_flow_item *row = &t->rows[i];
 
         if (!row->begun && !row->given_back)
             row->given_back = true; /* for good: who runs the row reads it without the lock */
@@ -354,7 +354,7 @@ uint32_t *pl_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, s
 
 /* --- the end --- */
 
-void pl_flow_fail(struct pl_flow *f, int code, const struct pl_err *why)
+void pl_datum_flow_fail(struct pl_flow *f, int code, const struct pl_err *why)
 {
     pthread_mutex_lock(&f->lock);
     if (!f->code) {
@@ -367,7 +367,7 @@ void pl_flow_fail(struct pl_flow *f, int code, const struct pl_err *why)
     pthread_mutex_unlock(&f->lock);
 }
 
-int pl_flow_result(struct pl_flow *f, struct pl_err *err)
+int pl_datum_flow_result(struct pl_flow *f, struct pl_err *err)
 {
     int code;
 

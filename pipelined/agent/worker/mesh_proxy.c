@@ -6,7 +6,7 @@
 static void quit(const char *url, const char *path)
 {
     _cleanup_(pl_http_client_destroyp) struct pl_http_client *client = NULL;
-    const struct pl_http_call call = {.method = "POST", .path = path, .timeout_ms = PL_MESH_WAIT_MS};
+    const struct pl_http_call call = {.method = "POST", .path = path, .timeout_ms = PL_MESH_PROXY_WAIT_MS};
     struct pl_err err = {0};
     int r = pl_http_client_create(url, NULL, &client, &err);
 
@@ -17,7 +17,7 @@ static void quit(const char *url, const char *path)
         pl_log_warn("worker", "the proxy at %s does not end: %s", url, err.msg);
 }
 
-void pl_mesh_quit(void)
+void pl_mesh_proxy_quit(void)
 {
     static const char *const proxies[][2] = {{"http://127.0.0.1:15020", "/quitquitquit"}, {"http://127.0.0.1:4191", "/shutdown"}};
 

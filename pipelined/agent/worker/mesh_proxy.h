@@ -3,6 +3,6 @@
 #pragma once
 
 /* Asks each proxy that is known to end: Istio's at 127.0.0.1:15020 (POST /quitquitquit), Linkerd's at 127.0.0.1:4191 (POST /shutdown). Waits for
- * their answers, PL_MESH_WAIT_MS at most for each; one that is not there is nothing. */
-#define PL_MESH_WAIT_MS 2000
-void pl_mesh_quit(void);
+ * their answers, PL_MESH_PROXY_WAIT_MS at most for each; one that is not there is nothing. */
+#define PL_MESH_PROXY_WAIT_MS 2000
+void pl_mesh_proxy_quit(void);

@@ -27,13 +27,13 @@ struct pl_worker {
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
-    struct pl_uplink_user fetcher, uploader; /* the threads, for what follows */
-    const struct pl_flow_row *fetching;      /* NULL: what is fetched is of no lease */
-    const struct pl_wire_lease *uploading;   /* the same */
-    bool sandbox_lost;                       /* the worker's end says so */
-    uint64_t fetched_bytes;                  /* of the inputs of the row fetched last */
-    bool fetched;                            /* they came; else it is given back */
-    char checkpoint[4200];                   /* WORK/checkpoint */
+    struct pl_uplink_user fetcher, uploader;   /* the threads, for what follows */
+    const struct pl_datum_flow_item *fetching; /* NULL: what is fetched is of no lease */
+    const struct pl_wire_lease *uploading;     /* the same */
+    bool sandbox_lost;                         /* the worker's end says so */
+    uint64_t fetched_bytes;                    /* of the inputs of the row fetched last */
+    bool fetched;                              /* they came; else it is given back */
+    char checkpoint[4200];                     /* WORK/checkpoint */
 };
 
 static void on_lease_change(void *self)
@@ -50,7 +50,7 @@ static void on_lease_change(void *self)
 static bool is_fetch_wanted(void *self)
 {
     const struct pl_worker *w = self;
-    const struct pl_flow_row *row = w->fetching;
+    const struct pl_datum_flow_item *row = w->fetching;
 
     return !row || pl_lease_wants(w->lease, &row->task->task.lease, row->row->index) == PL_LEASE_GO_ON;
 }
@@ -67,7 +67,7 @@ static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t 
 {
     struct pl_worker *w = self;
 
-    return pl_flow_recall(w->flow, task, ret_n, ret_whole);
+    return pl_datum_flow_recall(w->flow, task, ret_n, ret_whole);
 }
 
 static int create_link(struct pl_worker *w, struct pl_err *err)
@@ -109,7 +109,7 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
     w->context.out.fd = -1;
     r = pl_runner_client_create(&w->sandbox, &w->context.runner, err);
     if (r == 0)
-        r = pl_flow_create(&w->flow, err);
+        r = pl_datum_flow_create(&w->flow, err);
     if (r == 0)
         r = create_link(w, err);
     w->fetcher = (struct pl_uplink_user){.link = w->uplink, .wanted = is_fetch_wanted, .self = w};
@@ -145,7 +145,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_checkpoint_destroy(w->context.checkpoint);
     pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
     w->context.runner = pl_runner_client_destroy(w->context.runner);
-    w->flow = pl_flow_destroy(w->flow);
+    w->flow = pl_datum_flow_destroy(w->flow);
     pl_outputs_drop(&w->store);
     if (w->context.inputs)
         pl_inputs_keep(w->context.inputs);
@@ -329,14 +329,14 @@ static bool told_to_end(struct pl_worker *w)
 
 static void fail(struct pl_worker *w, int code, const struct pl_err *why)
 {
-    pl_flow_fail(w->flow, code, why);
+    pl_datum_flow_fail(w->flow, code, why);
     pl_worker_stop(w);
 }
 
 /* --- fetch --- */
 
 /* 1: a task. 0: there are no more. */
-static int ask(struct pl_worker *w, struct pl_flow_task **ret, struct pl_err *err)
+static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
     enum pl_wire_next_kind kind = PL_WIRE_IDLE;
     struct pl_wire_task task = {0};
@@ -353,7 +353,7 @@ static int ask(struct pl_worker *w, struct pl_flow_task **ret, struct pl_err *er
         return 0;
     if (r < 0 || kind == PL_WIRE_END)
         return r;
-    r = pl_flow_add(w->flow, &task, ret, err);
+    r = pl_datum_flow_add(w->flow, &task, ret, err);
     if (r < 0)
         return r;
     (*ret)->asked_ms = asked_ms;
@@ -369,34 +369,35 @@ static uint64_t disk_left(const struct pl_worker *w)
     return fstatvfs(w->context.out.fd, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
-static bool is_given_back(struct pl_worker *w, const struct pl_flow_row *row)
+static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *row)
 {
-    return atomic_load(&row->task->lost) || pl_flow_given_back(w->flow, row);
+    return atomic_load(&row->task->lost) || pl_datum_flow_given_back(w->flow, row);
 }
 
 /* False: all is over. */
-static bool fetch_row(struct pl_worker *w, struct pl_flow_row *row)
+static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
 {
     const struct pl_wire_task *task = &row->task->task;
     const uint64_t left = disk_left(w);
-    bool alone = w->config.one_by_one || left < PL_FLOW_FREE_BYTES;
+    bool alone = w->config.one_by_one || left < PL_DATUM_FLOW_FREE_BYTES;
 
     w->fetching = row;
-    if (!alone && pl_flow_is_full(w->flow) && left >= PL_FLOW_FREE_BYTES + 2 * w->fetched_bytes && !is_given_back(w, row))
+    if (!alone && pl_datum_flow_is_full(w->flow) && left >= PL_DATUM_FLOW_FREE_BYTES + 2 * w->fetched_bytes &&
+        !is_given_back(w, row))
         pl_datum_fetch_ahead(&w->context, task, row->row, row->outcome);
-    if (!pl_flow_wait_room(w->flow, alone))
+    if (!pl_datum_flow_wait_room(w->flow, alone))
         return false;
-    alone = alone || !pl_flow_busy(w->flow);
+    alone = alone || !pl_datum_flow_busy(w->flow);
     row->outcome->gave_back = is_given_back(w, row);
     if (pl_datum_fetch(&w->context, task, row->row, alone, row->outcome) < 0) {
-        if (!pl_flow_wait_room(w->flow, true))
+        if (!pl_datum_flow_wait_room(w->flow, true))
             return false;
         (void)!pl_datum_fetch(&w->context, task, row->row, true, row->outcome);
     }
     w->fetched_bytes = row->outcome->bytes_in;
     w->fetched = !row->outcome->gave_back;
     w->fetching = NULL;
-    pl_flow_fetched(w->flow, row);
+    pl_datum_flow_fetched(w->flow, row);
     return true;
 }
 
@@ -406,8 +407,8 @@ static void *fetch_loop(void *arg)
     struct pl_err err = {0};
     int r = 1;
 
-    while (r > 0 && pl_flow_may_ask(w->flow, w->config.one_by_one)) {
-        struct pl_flow_task *t;
+    while (r > 0 && pl_datum_flow_may_ask(w->flow, w->config.one_by_one)) {
+        struct pl_datum_flow_task *t;
         size_t n = 0;
 
         r = ask(w, &t, &err);
@@ -419,12 +420,12 @@ static void *fetch_loop(void *arg)
         for (size_t i = 0; r > 0 && i < n; i++)
             if (!fetch_row(w, &t->rows[i]))
                 r = 0;
-        if (r > 0 && pl_flow_wait_room(w->flow, false) && w->fetched) /* they are in place: what they replaced lies aside */
+        if (r > 0 && pl_datum_flow_wait_room(w->flow, false) && w->fetched) /* they are in place: what they replaced lies aside */
             pl_inputs_trim(w->context.inputs);
     }
     if (r < 0)
         fail(w, r, &err);
-    pl_flow_no_more(w->flow);
+    pl_datum_flow_close_input(w->flow);
     return NULL;
 }
 
@@ -434,7 +435,7 @@ static void on_placed(void *self)
 {
     struct pl_worker *w = self;
 
-    pl_flow_placed(w->flow);
+    pl_datum_flow_placed(w->flow);
 }
 
 /* The runner was lost under a command: something outside killed its sandbox, for the command cannot. That is no try of the datum: what is computed is
@@ -462,34 +463,34 @@ static void folder_path(const struct pl_worker *w, int folder, char out[4200])
 }
 
 /* What the command left goes to a folder of its own, as soon as one is free. */
-static int take_output(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+static int take_output(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     char to[4200];
     int r;
 
-    if (!pl_flow_take_folder(w->flow, row))
+    if (!pl_datum_flow_take_folder(w->flow, row))
         return 0; /* all is over */
     folder_path(w, row->folder, to);
     r = pl_datum_take(&w->context, to, row->outcome);
     if (r > 0)
         return 0;
-    pl_flow_return_folder(w->flow, row);
+    pl_datum_flow_return_folder(w->flow, row);
     return r < 0 ? pl_err_set(err, PL_EIO, "the output folder cannot be emptied") : 0;
 }
 
 /* The time that passed since the last row was computed, or since the worker had nothing to do, is this row's. */
-static void account(struct pl_worker *w, struct pl_flow_row *row, int64_t began_ms)
+static void account(struct pl_worker *w, struct pl_datum_flow_item *row, int64_t began_ms)
 {
-    const struct pl_flow_task *t = row->task;
+    const struct pl_datum_flow_task *t = row->task;
     const bool first = row == t->rows;
     int64_t from_us;
 
-    row->outcome->held_ms = (pl_flow_held(w->flow, first ? t->asked_ms * 1000 : 0, &from_us) + 500) / 1000;
+    row->outcome->held_ms = (pl_datum_flow_held(w->flow, first ? t->asked_ms * 1000 : 0, &from_us) + 500) / 1000;
     if (first)
         row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_us / 1000, 0);
 }
 
-static int compute_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+static int compute_row(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     const int64_t began_ms = pl_clock_mono_ms();
     struct pl_err why = {0};
@@ -511,14 +512,14 @@ static int compute_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_e
 
 static void compute_loop(struct pl_worker *w)
 {
-    struct pl_flow_row *row;
+    struct pl_datum_flow_item *row;
     struct pl_err err = {0};
     int r = 0;
 
-    while (r == 0 && (row = pl_flow_next(w->flow))) {
+    while (r == 0 && (row = pl_datum_flow_next(w->flow))) {
         r = compute_row(w, row, &err);
         if (r == 0)
-            pl_flow_computed(w->flow, row);
+            pl_datum_flow_computed(w->flow, row);
     }
     if (r < 0)
         fail(w, r, &err);
@@ -526,7 +527,7 @@ static void compute_loop(struct pl_worker *w)
 
 /* --- upload --- */
 
-static int upload_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_err *err)
+static int upload_row(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     char from[4200];
     int r;
@@ -538,7 +539,7 @@ static int upload_row(struct pl_worker *w, struct pl_flow_row *row, struct pl_er
     if (r < 0)
         atomic_store(&row->task->lost, true);
     r = row->folder < 0 ? 0 : pl_sandbox_clear(from, err);
-    pl_flow_uploaded(w->flow, row);
+    pl_datum_flow_uploaded(w->flow, row);
     return r;
 }
 
@@ -556,7 +557,7 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
     pl_log_warn("worker", "upload: %s", why->msg);
 }
 
-static bool all_lost(const struct pl_flow_task *t)
+static bool all_lost(const struct pl_datum_flow_task *t)
 {
     for (size_t i = 0; i < t->task.n_rows; i++)
         if (!t->outcomes[i].lost)
@@ -565,7 +566,7 @@ static bool all_lost(const struct pl_flow_task *t)
 }
 
 /* All rows are through: their bytes are made durable, what they printed is sent, and the task is handed in. */
-static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_err *err)
+static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct pl_err *err)
 {
     struct pl_wire_outcome *last = &t->outcomes[t->task.n_rows - 1];
     int64_t start_ms = pl_clock_mono_ms();
@@ -580,13 +581,13 @@ static int finish_task(struct pl_worker *w, struct pl_flow_task *t, struct pl_er
     last->upload_ms += pl_clock_mono_ms() - start_ms;
     if (pl_lease_holds(w->lease, &t->task.lease)) /* else the daemon takes no more of its log */
         pl_outlog_drain(w->outlog, DRAIN_MS, true);
-    last->held_ms += (pl_flow_held_more(w->flow) + 500) / 1000;
+    last->held_ms += (pl_datum_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
         r = 0; /* the daemon takes it back when the pod has ended */
     else
         r = pl_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
     if (r == 0)
-        pl_flow_handed_in(w->flow, t);
+        pl_datum_flow_handed_in(w->flow, t);
     return r;
 }
 
@@ -599,9 +600,9 @@ static void *upload_loop(void *arg)
     int r = 0;
 
     while (r == 0 && !over) {
-        struct pl_flow_row *row = pl_flow_to_upload(w->flow, look_ms, &over);
+        struct pl_datum_flow_item *row = pl_datum_flow_to_upload(w->flow, look_ms, &over);
 
-        if (!row && !over && w->context.early && disk_left(w) >= PL_FLOW_FREE_BYTES)
+        if (!row && !over && w->context.early && disk_left(w) >= PL_DATUM_FLOW_FREE_BYTES)
             pl_early_upload_scan(w->context.early);
         if (!row)
             continue;
@@ -632,7 +633,7 @@ static int work(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         pthread_join(fetch, NULL);
     pthread_join(upload, NULL);
-    return pl_flow_result(w->flow, err);
+    return pl_datum_flow_result(w->flow, err);
 }
 
 int pl_worker_run(struct pl_worker *w, struct pl_err *err)

@@ -465,7 +465,7 @@ int main(int argc, char **argv)
         umask(002); /* the command is another user of the same group */
     r = work(&options, &err);
     if (options.mesh)
-        pl_mesh_quit();
+        pl_mesh_proxy_quit();
     if (r == 0)
         return 0;
     pl_log_error("worker", "%s", err.msg);

@@ -49,16 +49,16 @@ static struct pl_wire_lease lease_of(unsigned i)
     return lease;
 }
 
-static struct pl_flow_task *add(struct world *w, unsigned number)
+static struct pl_datum_flow_task *add(struct world *w, unsigned number)
 {
     const unsigned n = w->rows_of[number];
     struct pl_wire_task task = {.lease = lease_of(number), .n_rows = n};
-    struct pl_flow_task *t = NULL;
+    struct pl_datum_flow_task *t = NULL;
 
     task.rows = calloc(n, sizeof(*task.rows));
     for (unsigned i = 0; i < n; i++)
         task.rows[i].index = i;
-    assert_int_equal(pl_flow_add(w->flow, &task, &t, NULL), 0);
+    assert_int_equal(pl_datum_flow_add(w->flow, &task, &t, NULL), 0);
     assert_true(atomic_fetch_add(&w->tasks, 1) < (w->alone ? 1 : PL_LEASE_TASKS_MAX));
     return t;
 }
@@ -68,20 +68,20 @@ static void *fetch(void *arg)
     struct world *w = arg;
     unsigned seed = w->seed;
 
-    for (unsigned i = 0; i < TASKS && pl_flow_may_ask(w->flow, w->alone); i++) {
-        struct pl_flow_task *t = add(w, i);
+    for (unsigned i = 0; i < TASKS && pl_datum_flow_may_ask(w->flow, w->alone); i++) {
+        struct pl_datum_flow_task *t = add(w, i);
         for (unsigned row = 0; row < w->rows_of[i]; row++) {
-            if (!pl_flow_wait_room(w->flow, w->alone))
-                return pl_flow_no_more(w->flow), NULL;
+            if (!pl_datum_flow_wait_room(w->flow, w->alone))
+                return pl_datum_flow_close_input(w->flow), NULL;
             assert_int_equal(w->fetched, w->placed); /* one ahead */
             if (w->alone)
                 assert_int_equal(w->fetched, w->uploaded);
             dawdle(&seed);
             w->fetched++;
-            pl_flow_fetched(w->flow, &t->rows[row]);
+            pl_datum_flow_fetched(w->flow, &t->rows[row]);
         }
     }
-    pl_flow_no_more(w->flow);
+    pl_datum_flow_close_input(w->flow);
     return NULL;
 }
 
@@ -89,25 +89,25 @@ static void *upload(void *arg)
 {
     struct world *w = arg;
     unsigned seed = w->seed + 1, at = 0, row_at = 0;
-    struct pl_flow_row *row;
+    struct pl_datum_flow_item *row;
     bool over = false;
 
-    while ((row = pl_flow_to_upload(w->flow, NEVER_MS, &over))) {
+    while ((row = pl_datum_flow_to_upload(w->flow, NEVER_MS, &over))) {
         assert_int_equal(row->outcome->index, row_at);
         dawdle(&seed);
         if (w->fail_at && w->uploaded + 1 == w->fail_at) {
             const struct pl_err why = {.code = PL_EIO, .msg = "no more"};
-            pl_flow_fail(w->flow, PL_EIO, &why);
+            pl_datum_flow_fail(w->flow, PL_EIO, &why);
         }
         w->uploaded++;
-        pl_flow_uploaded(w->flow, row);
+        pl_datum_flow_uploaded(w->flow, row);
         row_at++;
         if (!row->last)
             continue;
         assert_int_equal(row_at, w->rows_of[at++]);
         row_at = 0;
         atomic_fetch_sub(&w->tasks, 1);
-        pl_flow_handed_in(w->flow, row->task);
+        pl_datum_flow_handed_in(w->flow, row->task);
     }
     assert_true(over);
     return NULL;
@@ -116,23 +116,23 @@ static void *upload(void *arg)
 static void compute(struct world *w)
 {
     unsigned seed = w->seed + 2;
-    struct pl_flow_row *row;
+    struct pl_datum_flow_item *row;
 
-    while ((row = pl_flow_next(w->flow))) {
+    while ((row = pl_datum_flow_next(w->flow))) {
         const struct pl_wire_lease *lease = &row->task->task.lease;
 
         w->placed++;
-        pl_flow_placed(w->flow);
+        pl_datum_flow_placed(w->flow);
         dawdle(&seed);
         if (!row->given_back)
             w->became[lease->fence][row->row->index] |= COMPUTED;
-        if (some(&seed, 3) && pl_flow_take_folder(w->flow, row)) {
-            assert_in_range(row->folder, 0, PL_FLOW_BEHIND - 1);
+        if (some(&seed, 3) && pl_datum_flow_take_folder(w->flow, row)) {
+            assert_in_range(row->folder, 0, PL_DATUM_FLOW_BEHIND - 1);
             if (!some(&seed, 4))
-                pl_flow_return_folder(w->flow, row);
+                pl_datum_flow_return_folder(w->flow, row);
         }
         w->computed++;
-        pl_flow_computed(w->flow, row);
+        pl_datum_flow_computed(w->flow, row);
     }
 }
 
@@ -146,7 +146,7 @@ static void *recall(void *arg)
         struct pl_wire_lease lease = lease_of(some(&seed, TASKS));
         bool whole = false;
         size_t n = 0;
-        uint32_t *rows = pl_flow_recall(w->flow, &lease, &n, &whole);
+        uint32_t *rows = pl_datum_flow_recall(w->flow, &lease, &n, &whole);
 
         assert_true(!rows || whole == (n == w->rows_of[lease.fence]));
         for (size_t i = 0; i < n; i++)
@@ -161,7 +161,7 @@ static void run(struct world *w)
 {
     pthread_t threads[3];
 
-    assert_int_equal(pl_flow_create(&w->flow, NULL), 0);
+    assert_int_equal(pl_datum_flow_create(&w->flow, NULL), 0);
     for (unsigned i = 0, seed = w->seed; i < TASKS; i++)
         w->total += w->rows_of[i] = 1 + some(&seed, ROWS_MAX);
     assert_int_equal(pthread_create(&threads[0], NULL, fetch, w), 0);
@@ -183,8 +183,8 @@ static void rows_pass_in_order_and_within_the_bounds(void **state)
         struct world w = {.seed = seed, .alone = seed % 3 == 0};
         run(&w);
         assert_int_equal(w.uploaded, w.total);
-        assert_int_equal(pl_flow_result(w.flow, NULL), 0);
-        pl_flow_destroy(w.flow);
+        assert_int_equal(pl_datum_flow_result(w.flow, NULL), 0);
+        pl_datum_flow_destroy(w.flow);
     }
 }
 
@@ -201,7 +201,7 @@ static void a_row_is_computed_or_given_back_never_both(void **state)
                 assert_in_range(w.became[i][row], COMPUTED, GIVEN_BACK);
                 given_back += w.became[i][row] == GIVEN_BACK;
             }
-        pl_flow_destroy(w.flow);
+        pl_datum_flow_destroy(w.flow);
     }
     assert_true(given_back > 0);
 }
@@ -214,9 +214,9 @@ static void one_failure_ends_all_threads(void **state)
         struct pl_err err = {0};
         run(&w);
         assert_true(w.uploaded < w.total);
-        assert_int_equal(pl_flow_result(w.flow, &err), PL_EIO);
+        assert_int_equal(pl_datum_flow_result(w.flow, &err), PL_EIO);
         assert_string_equal(err.msg, "no more");
-        pl_flow_destroy(w.flow); /* with the tasks that were under way */
+        pl_datum_flow_destroy(w.flow); /* with the tasks that were under way */
     }
 }
 
@@ -226,10 +226,10 @@ static void the_upload_thread_looks_up_after_a_while(void **state)
     bool over = true;
 
     (void)state;
-    assert_int_equal(pl_flow_create(&flow, NULL), 0);
-    assert_null(pl_flow_to_upload(flow, 1, &over));
+    assert_int_equal(pl_datum_flow_create(&flow, NULL), 0);
+    assert_null(pl_datum_flow_to_upload(flow, 1, &over));
     assert_false(over);
-    pl_flow_destroy(flow);
+    pl_datum_flow_destroy(flow);
 }
 
 int main(void)
