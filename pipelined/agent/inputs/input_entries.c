@@ -52,15 +52,15 @@ struct pl_node_source pl_node_cache_source(struct pl_node_cache *c)
     return (struct pl_node_source){.self = c, .get = node_get};
 }
 
-int pl_tree_source_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
-                        const struct pl_wire_input *in, struct pl_tree_source *ret, struct pl_err *err)
+int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
+                          const struct pl_wire_input *in, struct pl_input_entries *ret, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(nodes);
     char prefix[PL_PATH_MAX_BYTES + 2];
     size_t len = strlen(in->path);
     int r = 0;
 
-    *ret = (struct pl_tree_source){.user = user, .cache = cache};
+    *ret = (struct pl_input_entries){.user = user, .cache = cache};
     if (len > PL_PATH_MAX_BYTES)
         return pl_err_set(err, PL_EPATH, "match longer than %d bytes", PL_PATH_MAX_BYTES);
     memcpy(prefix, in->path, len + 1);
@@ -72,28 +72,28 @@ int pl_tree_source_open(struct pl_node_cache *nodes, const struct pl_uplink_user
     if (r == 0)
         r = pl_tree_cursor_create(&source, &in->root, prefix, len, &ret->cursor, err);
     if (r < 0)
-        pl_tree_source_finish(ret);
+        pl_input_entries_finish(ret);
     return r;
 }
 
-void pl_tree_source_finish(struct pl_tree_source *s)
+void pl_input_entries_finish(struct pl_input_entries *s)
 {
     pl_tree_cursor_destroy(s->cursor);
     pl_glob_set_destroy(s->files);
     pl_buf_finish(&s->paths);
     free(s->entries);
-    *s = (struct pl_tree_source){0};
+    *s = (struct pl_input_entries){0};
 }
 
-static bool wanted(const struct pl_tree_source *s, const struct pl_tree_item *item)
+static bool wanted(const struct pl_input_entries *s, const struct pl_tree_item *item)
 {
     if (!s->files)
         return true;
     return item->entry.kind != PL_KIND_DIR && pl_glob_set_takes(s->files, item->path + s->strip, item->path_len - s->strip);
 }
 
-void pl_tree_source_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
-                          size_t n)
+void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
+                            size_t n)
 {
     _cleanup_free_ struct pl_hash *ids = user && n > 0 ? malloc(n * sizeof(*ids)) : NULL;
     size_t wanted = 0;
@@ -109,7 +109,7 @@ void pl_tree_source_fetch(const struct pl_uplink_user *user, struct pl_file_cach
     pl_uplink_will_read(user->link, ids, wanted);
 }
 
-static int grow(struct pl_tree_source *s, struct pl_err *err)
+static int grow(struct pl_input_entries *s, struct pl_err *err)
 {
     size_t cap = s->cap ? 4 * s->cap : 16;
     struct pl_entry *more = realloc(s->entries, cap * sizeof(*more));
@@ -121,14 +121,14 @@ static int grow(struct pl_tree_source *s, struct pl_err *err)
     return 0;
 }
 
-static int read_ahead(struct pl_tree_source *s, struct pl_err *err)
+static int read_ahead(struct pl_input_entries *s, struct pl_err *err)
 {
     struct pl_tree_item item;
     int r = 1;
 
     s->n = s->next = s->path_at = 0;
     pl_buf_clear(&s->paths);
-    while (s->n < PL_TREE_SOURCE_AHEAD && (r = pl_tree_cursor_next(s->cursor, &item, err)) > 0) {
+    while (s->n < PL_INPUT_ENTRIES_AHEAD && (r = pl_tree_cursor_next(s->cursor, &item, err)) > 0) {
         if (!wanted(s, &item))
             continue;
         r = s->n < s->cap ? 0 : grow(s, err);
@@ -139,12 +139,12 @@ static int read_ahead(struct pl_tree_source *s, struct pl_err *err)
         s->entries[s->n++] = item.entry;
     }
     if (r >= 0)
-        pl_tree_source_fetch(s->user, s->cache, s->entries, s->n);
+        pl_input_entries_fetch(s->user, s->cache, s->entries, s->n);
     return r < 0 ? r : 0;
 }
 
-int pl_tree_source_next(struct pl_tree_source *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
-                        struct pl_err *err)
+int pl_input_entries_next(struct pl_input_entries *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
+                          struct pl_err *err)
 {
     int r = pl_uplink_check(s->user, err);
 
@@ -161,10 +161,10 @@ int pl_tree_source_next(struct pl_tree_source *s, const char **ret_path, size_t 
 
 static int entries_next(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
-    return pl_tree_source_next(self, ret_path, ret_len, ret, err);
+    return pl_input_entries_next(self, ret_path, ret_len, ret, err);
 }
 
-struct pl_entry_source pl_tree_source_entries(struct pl_tree_source *s)
+struct pl_entry_source pl_input_entries_entries(struct pl_input_entries *s)
 {
     return (struct pl_entry_source){.self = s, .next = entries_next};
 }

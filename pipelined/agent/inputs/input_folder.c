@@ -171,17 +171,17 @@ int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entr
 int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, struct pl_input_sums *ret,
                    struct pl_err *err)
 {
-    struct pl_tree_source source = {0};
+    struct pl_input_entries source = {0};
     int r = pl_input_sums_get(f, wi, ret, err);
 
     if (r == 0)
-        r = pl_tree_source_open(f->nodes, f->user, f->cache, wi, &source, err);
+        r = pl_input_entries_open(f->nodes, f->user, f->cache, wi, &source, err);
     if (r == 0)
         r = make_match(dest, wi, err);
     if (r == 0) {
-        const struct pl_entry_source entries = pl_tree_source_entries(&source);
+        const struct pl_entry_source entries = pl_input_entries_entries(&source);
         r = pl_input_write(f, &entries, ret->bytes <= PL_INPUTS_FEW_BYTES ? ret->files : UINT64_MAX, dest, err);
     }
-    pl_tree_source_finish(&source);
+    pl_input_entries_finish(&source);
     return r;
 }

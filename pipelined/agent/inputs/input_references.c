@@ -1,11 +1,11 @@
 #include "pipelined/agent/inputs/input_references.h"
 
-int pl_input_refs_init(struct pl_input_refs *refs, const struct pl_chunk_reader *reader, struct pl_err *err)
+int pl_input_references_init(struct pl_input_references *refs, const struct pl_chunk_reader *reader, struct pl_err *err)
 {
-    return pl_node_cache_init(&refs->nodes, reader, PL_INPUT_REFS_NODES, err);
+    return pl_node_cache_init(&refs->nodes, reader, PL_INPUT_REFERENCES_NODES, err);
 }
 
-void pl_input_refs_finish(struct pl_input_refs *refs)
+void pl_input_references_finish(struct pl_input_references *refs)
 {
     pl_node_cache_finish(&refs->nodes);
 }
@@ -18,29 +18,29 @@ bool pl_input_is_writable(const struct pl_wire_row *row, const char *name)
     return false;
 }
 
-static int visit_folder(struct pl_input_refs *refs, const struct pl_wire_input *wi, const char *path,
-                        pl_input_refs_visit_fn visit, void *self, struct pl_err *err)
+static int visit_folder(struct pl_input_references *refs, const struct pl_wire_input *wi, const char *path,
+                        pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
-    struct pl_tree_source source = {0};
+    struct pl_input_entries source = {0};
     struct pl_entry e;
     const char *p;
     size_t len, n = strlen(path), found = 0;
-    int r = pl_tree_source_open(&refs->nodes, NULL, NULL, wi, &source, err);
+    int r = pl_input_entries_open(&refs->nodes, NULL, NULL, wi, &source, err);
 
-    while (r >= 0 && (r = pl_tree_source_next(&source, &p, &len, &e, err)) > 0) {
+    while (r >= 0 && (r = pl_input_entries_next(&source, &p, &len, &e, err)) > 0) {
         if (n > 0 && (strncmp(p, path, n) != 0 || (p[n] != 0 && p[n] != '/')))
             continue;
         found++;
         r = visit(self, n == 0 ? p : p[n] ? p + n + 1 : "", &e, err);
     }
-    pl_tree_source_finish(&source);
+    pl_input_entries_finish(&source);
     if (r == 0 && found == 0)
         return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
     return r;
 }
 
-static int visit_file(struct pl_input_refs *refs, const struct pl_wire_input *wi, const char *path, pl_input_refs_visit_fn visit,
-                      void *self, struct pl_err *err)
+static int visit_file(struct pl_input_references *refs, const struct pl_wire_input *wi, const char *path,
+                      pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(&refs->nodes);
     const size_t n = strlen(path);
@@ -59,8 +59,8 @@ static int visit_file(struct pl_input_refs *refs, const struct pl_wire_input *wi
     return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
 }
 
-int pl_input_refs_visit(struct pl_input_refs *refs, const struct pl_wire_row *row, const char *name, const char *path,
-                        pl_input_refs_visit_fn visit, void *self, struct pl_err *err)
+int pl_input_references_visit(struct pl_input_references *refs, const struct pl_wire_row *row, const char *name, const char *path,
+                              pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
         const struct pl_wire_input *wi = &row->inputs[i];

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define BOOT_HEX   16
-#define NAME_BYTES (PL_KEPT_KEY + BOOT_HEX + 1 + PL_HASH_HEX + 1 + 16 + 1)
+#define NAME_BYTES (PL_INPUT_REUSE_KEY + BOOT_HEX + 1 + PL_HASH_HEX + 1 + 16 + 1)
 #define PATH_BYTES 4600
 #define SEEN_MAX   256u /* in one look: what is more is looked after the next time */
 
@@ -26,7 +26,7 @@ static void hash_text(struct pl_hash *h, char *out, size_t bytes)
     out[bytes] = 0;
 }
 
-void pl_kept_key(const char *const *texts, size_t n, const void *bytes, size_t len, char out[PL_KEPT_KEY])
+void pl_input_reuse_key(const char *const *texts, size_t n, const void *bytes, size_t len, char out[PL_INPUT_REUSE_KEY])
 {
     struct pl_buf all = {0};
     struct pl_hash h;
@@ -37,7 +37,7 @@ void pl_kept_key(const char *const *texts, size_t n, const void *bytes, size_t l
     if (r == 0 && len > 0)
         r = pl_buf_add(&all, bytes, len, NULL);
     pl_hash_sha256(all.data, r == 0 ? all.len : 0, &h);
-    hash_text(&h, out, PL_KEPT_KEY - 1);
+    hash_text(&h, out, PL_INPUT_REUSE_KEY - 1);
     pl_buf_finish(&all);
 }
 
@@ -54,7 +54,7 @@ static void boot_text(char out[BOOT_HEX + 1])
 /* Is it one of ours, of this boot? */
 static bool read_name(const char *name, const char *boot, struct kept *ret, struct pl_hash *ret_root)
 {
-    const size_t key = PL_KEPT_KEY - 1, root = key + 1 + BOOT_HEX + 1;
+    const size_t key = PL_INPUT_REUSE_KEY - 1, root = key + 1 + BOOT_HEX + 1;
     char hex[PL_HASH_HEX + 1];
     char *end;
 
@@ -100,7 +100,7 @@ static void sweep(const char *cache, const char *boot, int64_t now_ms)
     while (dir && n < SEEN_MAX && (e = readdir(dir))) {
         if (e->d_name[0] == '.')
             continue;
-        if (read_name(e->d_name, boot, &seen[n], &root) && now_ms - seen[n].put_ms < PL_KEPT_S * INT64_C(1000))
+        if (read_name(e->d_name, boot, &seen[n], &root) && now_ms - seen[n].put_ms < PL_INPUT_REUSE_S * INT64_C(1000))
             n++;
         else
             drop(cache, e->d_name);
@@ -109,12 +109,12 @@ static void sweep(const char *cache, const char *boot, int64_t now_ms)
         closedir(dir);
     if (n > 0)
         qsort(seen, n, sizeof(*seen), newest_first);
-    for (size_t i = PL_KEPT_MAX - 1; i < n; i++)
+    for (size_t i = PL_INPUT_REUSE_MAX - 1; i < n; i++)
         drop(cache, seen[i].name);
     free(seen);
 }
 
-void pl_kept_put(const char *cache, const char *key, const char *folder, const struct pl_hash *root)
+void pl_input_reuse_put(const char *cache, const char *key, const char *folder, const struct pl_hash *root)
 {
     const int64_t now_ms = pl_clock_wall_us() / 1000;
     char boot[BOOT_HEX + 1], hex[PL_HASH_HEX + 1], path[PATH_BYTES];
@@ -128,7 +128,7 @@ void pl_kept_put(const char *cache, const char *key, const char *folder, const s
     (void)!rename(folder, path); /* another file system, or there by a hair: not kept */
 }
 
-bool pl_kept_take(const char *cache, const char *key, const char *folder, struct pl_hash *ret_root)
+bool pl_input_reuse_take(const char *cache, const char *key, const char *folder, struct pl_hash *ret_root)
 {
     char boot[BOOT_HEX + 1], path[PATH_BYTES];
     const struct dirent *e;
@@ -140,7 +140,7 @@ bool pl_kept_take(const char *cache, const char *key, const char *folder, struct
     snprintf(path, sizeof(path), "%s/kept", cache);
     dir = opendir(path);
     while (dir && !taken && (e = readdir(dir))) {
-        if (strncmp(e->d_name, key, PL_KEPT_KEY - 1) != 0 || !read_name(e->d_name, boot, &one, ret_root))
+        if (strncmp(e->d_name, key, PL_INPUT_REUSE_KEY - 1) != 0 || !read_name(e->d_name, boot, &one, ret_root))
             continue;
         snprintf(path, sizeof(path), "%s/kept/%s", cache, one.name);
         taken = rename(path, folder) == 0;

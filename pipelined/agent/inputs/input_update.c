@@ -73,7 +73,7 @@ static int write_gathered(struct change *c, struct pl_err *err)
 
     if (c->n == 0)
         return 0;
-    pl_tree_source_fetch(c->folder->user, c->folder->cache, c->entries, c->n);
+    pl_input_entries_fetch(c->folder->user, c->folder->cache, c->entries, c->n);
     c->next = c->path_at = 0;
     r = pl_input_write(c->folder, &entries, c->n, c->dest, err);
     c->n = 0;
@@ -88,7 +88,7 @@ static int gather_one(void *self, const struct pl_tree_change *change, struct pl
 
     if (r < 0 || !takes(c, change, change->new_entry))
         return r;
-    r = c->n < PL_TREE_SOURCE_AHEAD ? 0 : write_gathered(c, err);
+    r = c->n < PL_INPUT_ENTRIES_AHEAD ? 0 : write_gathered(c, err);
     if (r == 0 && c->n == c->cap) {
         size_t cap = c->cap ? 4 * c->cap : 16;
         struct pl_entry *more = realloc(c->entries, cap * sizeof(*more));

@@ -392,11 +392,11 @@ static int change(struct pl_inputs *in, struct slot *s, const struct pl_wire_inp
 }
 
 static void key_of(const struct pl_inputs *in, const struct slot *s, const char *path, const char *files, size_t files_len,
-                   char out[PL_KEPT_KEY])
+                   char out[PL_INPUT_REUSE_KEY])
 {
     const char *const texts[] = {in->config.project, in->config.stage, s->name, path};
 
-    pl_kept_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
+    pl_input_reuse_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
 }
 
 /* The checkout that another worker of the stage left becomes the one aside. */
@@ -404,7 +404,7 @@ static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_wire_
                      struct pl_err *err)
 {
     const struct pl_input_sums enough = {.files = PL_INPUTS_CHANGE_FILES};
-    char next[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+    char next[PL_INPUTS_PATH_MAX], key[PL_INPUT_REUSE_KEY];
     struct pl_hash root;
     int r;
 
@@ -415,7 +415,7 @@ static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     if (r < 0)
         return r;
     key_of(in, s, wi->path, (const char *)files->data, files->len, key);
-    if (!pl_kept_take(in->config.cache, key, next, &root))
+    if (!pl_input_reuse_take(in->config.cache, key, next, &root))
         return 0;
     s->littered = true;
     r = copy_note(&s->back, wi, files, &enough, err);
@@ -428,13 +428,13 @@ void pl_inputs_keep(struct pl_inputs *in)
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
         const struct copy *c = &s->front;
-        char pfs[PL_INPUTS_PATH_MAX], key[PL_KEPT_KEY];
+        char pfs[PL_INPUTS_PATH_MAX], key[PL_INPUT_REUSE_KEY];
 
-        if (!in->cache || !in->config.stage || !c->filled || c->file || c->writable || c->sums.files < PL_KEPT_FILES ||
+        if (!in->cache || !in->config.stage || !c->filled || c->file || c->writable || c->sums.files < PL_INPUT_REUSE_FILES ||
             pl_file_cache_bytes(in->cache) > PL_INPUTS_CACHE_BYTES / 2 || place(in, "pfs", s, pfs, NULL) < 0)
             continue;
         key_of(in, s, c->path, c->files, c->files_len, key);
-        pl_kept_put(in->config.cache, key, pfs, &c->root);
+        pl_input_reuse_put(in->config.cache, key, pfs, &c->root);
         copy_forget(&s->front);
     }
 }
@@ -558,14 +558,14 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
 {
     const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
     const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
-    struct pl_tree_source source = {0};
-    int r = pl_tree_source_open(&in->nodes, in->config.user, NULL, &all, &source, err);
+    struct pl_input_entries source = {0};
+    int r = pl_input_entries_open(&in->nodes, in->config.user, NULL, &all, &source, err);
 
     if (r == 0) {
-        const struct pl_entry_source entries = pl_tree_source_entries(&source);
+        const struct pl_entry_source entries = pl_input_entries_entries(&source);
         r = pl_checkout(&entries, &in->config.reader, dest, &options, NULL, err);
     }
-    pl_tree_source_finish(&source);
+    pl_input_entries_finish(&source);
     return r < 0 ? r : open_to_command(in, dest, err);
 }
 

@@ -216,7 +216,7 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
         if (pl_input_is_writable(c->request->row, target->input))
             return pl_err_set(err, PL_EINVAL, "%s/out/%s is a link into the input %s, which is writable: copy the file",
                               c->request->pfs, path, target->input);
-        r = pl_input_refs_visit(c->request->refs, c->request->row, target->input, target->path, add_by_reference, c, err);
+        r = pl_input_references_visit(c->request->refs, c->request->row, target->input, target->path, add_by_reference, c, err);
         return r < 0 ? pl_err_wrap(err, r, "link %s/out/%s -> %s", c->request->pfs, path, text) : 0;
     case PL_LINK_ELSEWHERE:
         break;

@@ -43,7 +43,7 @@ struct pl_outputs_store {
 struct pl_outputs_request {
     const char *out; /* where the output lies, as the agent sees it; NULL = there is none */
     const char *pfs; /* the folder above the output folder, as the command saw it */
-    struct pl_input_refs *refs;
+    struct pl_input_references *refs;
     const struct pl_wire_row *row;
     struct pl_outputs_store *store;
     const struct pl_early *early; /* of this row, taken: these files are not read again; NULL = none */

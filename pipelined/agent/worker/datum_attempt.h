@@ -32,7 +32,7 @@ struct pl_datum_context {
     const struct pl_sandbox_paths *paths;
     struct pl_runner_client *runner;
     struct pl_inputs *inputs;
-    struct pl_input_refs refs;
+    struct pl_input_references refs;
     struct pl_outputs_store *store;
     struct pl_env *env;
     struct pl_lease *lease;

@@ -150,7 +150,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     if (w->context.inputs)
         pl_inputs_keep(w->context.inputs);
     pl_inputs_destroy(w->context.inputs);
-    pl_input_refs_finish(&w->context.refs);
+    pl_input_references_finish(&w->context.refs);
     pl_env_destroy(w->context.env);
     pl_secrets_destroy(w->context.secrets);
     pl_gpu_meter_destroy(w->context.gpu);
@@ -290,7 +290,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
     if (r == 0)
-        r = pl_input_refs_init(&w->context.refs, &linked, err);
+        r = pl_input_references_init(&w->context.refs, &linked, err);
     if (r == 0)
         r = put_code_and_script(w, err);
     if (r == 0)

@@ -636,29 +636,29 @@ static void the_next_worker_goes_on_with_the_last_ones_checkout(void **state)
 static void few_checkouts_are_kept_the_newest(void **state)
 {
     struct agent_files *f = *state;
-    char cache[160], folder[200], key[PL_KEPT_KEY], name[16];
+    char cache[160], folder[200], key[PL_INPUT_REUSE_KEY], name[16];
     struct pl_hash root = {.b = {1}};
     const char *text = name;
 
     snprintf(cache, sizeof(cache), "%s/cache", f->dir);
     snprintf(folder, sizeof(folder), "%s/one", f->dir);
-    for (unsigned i = 0; i < PL_KEPT_MAX + 3; i++) {
+    for (unsigned i = 0; i < PL_INPUT_REUSE_MAX + 3; i++) {
         const int64_t now_ms = pl_clock_wall_us() / 1000;
         snprintf(name, sizeof(name), "%u", i);
-        pl_kept_key(&text, 1, NULL, 0, key);
+        pl_input_reuse_key(&text, 1, NULL, 0, key);
         assert_int_equal(mkdir(folder, 0755), 0);
-        pl_kept_put(cache, key, folder, &root);
+        pl_input_reuse_put(cache, key, folder, &root);
         while (pl_clock_wall_us() / 1000 == now_ms)
             sched_yield();
     }
-    assert_int_equal(count_kept(f), PL_KEPT_MAX);
-    assert_true(pl_kept_take(cache, key, folder, &root));
+    assert_int_equal(count_kept(f), PL_INPUT_REUSE_MAX);
+    assert_true(pl_input_reuse_take(cache, key, folder, &root));
     assert_int_equal(root.b[0], 1);
-    assert_false(pl_kept_take(cache, key, folder, &root));
+    assert_false(pl_input_reuse_take(cache, key, folder, &root));
     text = "0";
-    pl_kept_key(&text, 1, NULL, 0, key);
+    pl_input_reuse_key(&text, 1, NULL, 0, key);
     assert_int_equal(rmdir(folder), 0);
-    assert_false(pl_kept_take(cache, key, folder, &root));
+    assert_false(pl_input_reuse_take(cache, key, folder, &root));
 }
 
 /* ---- a disk that fails ---- */
