@@ -26,7 +26,7 @@ static int fetch(struct pl_uplink *link, const char *root, const char *work, con
 {
     const struct pl_uplink_user user = {.link = link};
     struct pl_inputs_config config = {
-        .reader = pl_uplink_reader(&user), .user = &user, .work = work, .cache = cache, .read_only = true};
+        .reader = pl_daemon_client_reader(&user), .user = &user, .work = work, .cache = cache, .read_only = true};
     struct pl_wire_input input = {.name = "data", .path = ""};
     const struct pl_wire_row row = {.datum = "", .inputs = &input, .n_inputs = 1};
     struct pl_inputs *inputs = NULL;
@@ -43,7 +43,7 @@ static int fetch(struct pl_uplink *link, const char *root, const char *work, con
 int main(int argc, char **argv)
 {
     atomic_bool stopping = false;
-    struct pl_uplink_config config = {.stopping = &stopping};
+    struct pl_daemon_client_config config = {.stopping = &stopping};
     struct pl_uplink *link = NULL;
     struct pl_err err = {0};
     uint64_t bytes = 0;
@@ -56,10 +56,10 @@ int main(int argc, char **argv)
     config.url = argv[1];
     config.token = argv[2];
     config.store_dir = *argv[3] ? argv[3] : NULL;
-    r = pl_uplink_create(&config, &link, &err);
-    r = r < 0 ? r : pl_uplink_open_store(link, argv[4], &err);
+    r = pl_daemon_client_create(&config, &link, &err);
+    r = r < 0 ? r : pl_daemon_client_open_store(link, argv[4], &err);
     r = r < 0 ? r : fetch(link, argv[5], argv[6], argc > 7 ? argv[7] : NULL, &bytes, &err);
-    pl_uplink_destroy(link);
+    pl_daemon_client_destroy(link);
     if (r < 0) {
         fprintf(stderr, "pl-bench-inputs: %s\n", err.msg);
         return 1;

@@ -28,7 +28,7 @@ struct pl_uplink {
     char *token;
     char *ca;
     char *store_url; /* "file:///DIR" or NULL */
-    char *project;   /* of the store; NULL before pl_uplink_open_store */
+    char *project;   /* of the store; NULL before pl_daemon_client_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
     int wake_fd; /* readable for ever once the agent is stopping */
@@ -61,7 +61,7 @@ static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err
     return 0;
 }
 
-int pl_uplink_set_token(struct pl_uplink *l, const char *token, struct pl_err *err)
+int pl_daemon_client_set_token(struct pl_uplink *l, const char *token, struct pl_err *err)
 {
     char *copy = strdup(token), *before;
     int r = 0;
@@ -78,7 +78,7 @@ int pl_uplink_set_token(struct pl_uplink *l, const char *token, struct pl_err *e
     return r;
 }
 
-int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **ret, struct pl_err *err)
+int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct pl_uplink **ret, struct pl_err *err)
 {
     struct pl_uplink *l = calloc(1, sizeof(*l));
     int r = 0;
@@ -87,7 +87,7 @@ int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **r
         return pl_err_nomem(err);
     pthread_mutex_init(&l->lock, NULL);
     l->stopping = config->stopping;
-    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_UPLINK_ORPHAN_MS;
+    l->orphan_ms = config->orphan_ms ? config->orphan_ms : PL_DAEMON_CLIENT_ORPHAN_MS;
     l->url_file = config->url_file ? strdup(config->url_file) : NULL;
     l->token = strdup(config->token);
     l->ca = config->ca ? strdup(config->ca) : NULL;
@@ -101,20 +101,20 @@ int pl_uplink_create(const struct pl_uplink_config *config, struct pl_uplink **r
     else
         r = add_endpoint(l, config->url, err);
     if (r < 0) {
-        pl_uplink_destroy(l);
+        pl_daemon_client_destroy(l);
         return r;
     }
     *ret = l;
     return 0;
 }
 
-struct pl_uplink *pl_uplink_destroy(struct pl_uplink *l)
+struct pl_uplink *pl_daemon_client_destroy(struct pl_uplink *l)
 {
     if (!l)
         return NULL;
     for (struct endpoint *e = l->current, *older; e; e = older) {
         older = e->older;
-        if (e->in_session && e == l->current && !pl_uplink_down(l))
+        if (e->in_session && e == l->current && !pl_daemon_client_down(l))
             pl_remote_end_session(e->remote);
         pl_remote_close(e->remote);
         pl_http_client_destroy(e->client);
@@ -142,17 +142,18 @@ static struct endpoint *current(struct pl_uplink *l)
     return e;
 }
 
-bool pl_uplink_is_away(int code)
+bool pl_daemon_client_is_away(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY || code == PL_ESTOPPING;
 }
 
-bool pl_uplink_not_the_commands(int code)
+bool pl_daemon_client_is_transport_error(int code)
 {
-    return code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY || pl_uplink_is_away(code);
+    return code == PL_ECANCELED || code == PL_EAUTH || code == PL_EFORBIDDEN || code == PL_ERETRY ||
+           pl_daemon_client_is_away(code);
 }
 
-bool pl_uplink_down(const struct pl_uplink *l)
+bool pl_daemon_client_down(const struct pl_uplink *l)
 {
     return atomic_load(&l->away_since_ms) != 0;
 }
@@ -160,9 +161,9 @@ bool pl_uplink_down(const struct pl_uplink *l)
 /* Notes whether the daemon answered. */
 static int note(struct pl_uplink *l, int r)
 {
-    if (!pl_uplink_is_away(r))
+    if (!pl_daemon_client_is_away(r))
         atomic_store(&l->away_since_ms, 0);
-    else if (!pl_uplink_down(l))
+    else if (!pl_daemon_client_down(l))
         atomic_store(&l->away_since_ms, pl_clock_mono_ms());
     return r;
 }
@@ -171,7 +172,7 @@ static int note(struct pl_uplink *l, int r)
 static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call call, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *text = pl_json_text(body, JSON_COMPACT);
-    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_UPLINK_ANSWER_MAX};
+    _cleanup_(pl_buf_finish) struct pl_buf out = {.max = PL_DAEMON_CLIENT_ANSWER_MAX};
     json_error_t where;
     json_t *answer;
     int r;
@@ -197,7 +198,8 @@ static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call
     return 0;
 }
 
-int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+int pl_daemon_client_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret,
+                          struct pl_err *err)
 {
     return ask_json(l, body, (struct pl_http_call){.path = path, .cancel = cancel ? l->stopping : NULL}, ret, err);
 }
@@ -210,7 +212,7 @@ int pl_uplink_poll(struct pl_uplink *l, const char *path, const json_t *body, at
                     err);
 }
 
-int pl_uplink_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err)
+int pl_daemon_client_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err)
 {
     const struct pl_http_call call = {
         .method = "POST", .path = path, .upload = PL_UPLOAD_BYTES, .bytes = data, .len = n, .interruptible = true};
@@ -247,14 +249,14 @@ static bool is_folder_gone(const struct pl_uplink *l)
     return access(folder, F_OK) < 0 && errno == ENOENT;
 }
 
-bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
+bool pl_daemon_client_retry(struct pl_uplink *l, int code, unsigned *tries)
 {
     struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
     const unsigned interrupts = atomic_load(&l->interrupts);
     int64_t since = atomic_load(&l->away_since_ms);
-    int wait_ms = PL_MIN(PL_UPLINK_BACKOFF_MS << PL_MIN(*tries, 6u), PL_UPLINK_BACKOFF_MAX);
+    int wait_ms = PL_MIN(PL_DAEMON_CLIENT_BACKOFF_MS << PL_MIN(*tries, 6u), PL_DAEMON_CLIENT_BACKOFF_MAX);
 
-    if (!pl_uplink_is_away(code) || atomic_load(l->stopping))
+    if (!pl_daemon_client_is_away(code) || atomic_load(l->stopping))
         return false;
     if (since && (pl_clock_mono_ms() - since > l->orphan_ms || is_folder_gone(l)))
         return false;
@@ -266,7 +268,7 @@ bool pl_uplink_again(struct pl_uplink *l, int code, unsigned *tries)
     return !atomic_load(l->stopping);
 }
 
-void pl_uplink_wake(struct pl_uplink *l)
+void pl_daemon_client_wake(struct pl_uplink *l)
 {
     const uint64_t one = 1;
 
@@ -318,7 +320,7 @@ static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret
     return note(l, r);
 }
 
-int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err *err)
+int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct pl_err *err)
 {
     struct pl_remote *remote;
     unsigned tries = 0;
@@ -330,11 +332,11 @@ int pl_uplink_open_store(struct pl_uplink *l, const char *project, struct pl_err
         return pl_err_nomem(err);
     do
         r = open_remote(l, false, &remote, err);
-    while (r < 0 && pl_uplink_again(l, r, &tries));
+    while (r < 0 && pl_daemon_client_retry(l, r, &tries));
     return r;
 }
 
-void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+void pl_daemon_client_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
 {
     struct pl_remote *remote;
 
@@ -342,7 +344,7 @@ void pl_uplink_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
         (void)!pl_remote_locate(remote, ids, n, NULL);
 }
 
-void pl_uplink_will_read(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
+void pl_daemon_client_prefetch(struct pl_uplink *l, const struct pl_hash *ids, size_t n)
 {
     struct pl_remote *remote;
 
@@ -350,7 +352,7 @@ void pl_uplink_will_read(struct pl_uplink *l, const struct pl_hash *ids, size_t 
         (void)!pl_remote_will_read(remote, ids, n, NULL);
 }
 
-bool pl_uplink_reads_files(struct pl_uplink *l)
+bool pl_daemon_client_reads_files(struct pl_uplink *l)
 {
     struct pl_remote *remote;
 
@@ -374,11 +376,11 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
             const struct pl_chunk_reader reader = pl_remote_reader(remote);
             r = note(l, reader.get(reader.self, id, kind, ret, err));
         }
-    } while (r < 0 && (is_others_interrupt(l, r) || pl_uplink_again(l, r, &tries)));
+    } while (r < 0 && (is_others_interrupt(l, r) || pl_daemon_client_retry(l, r, &tries)));
     return r;
 }
 
-struct pl_chunk_reader pl_uplink_reader(const struct pl_uplink_user *user)
+struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user)
 {
     return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get};
 }
@@ -396,12 +398,12 @@ static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
     return true;
 }
 
-uint64_t pl_uplink_session(struct pl_uplink *l, char ret[PL_UPLINK_SESSION_BYTES])
+uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT_SESSION_BYTES])
 {
     uint64_t ended;
 
     pthread_mutex_lock(&l->lock);
-    snprintf(ret, PL_UPLINK_SESSION_BYTES, "%s", l->current->in_session ? pl_remote_session_id(l->current->remote) : "");
+    snprintf(ret, PL_DAEMON_CLIENT_SESSION_BYTES, "%s", l->current->in_session ? pl_remote_session_id(l->current->remote) : "");
     ended = l->sessions_ended;
     pthread_mutex_unlock(&l->lock);
     return ended;
@@ -448,9 +450,9 @@ static int ask(const struct pl_uplink_user *user, const struct ask *a, struct pl
     while ((r = pl_uplink_check(user, &why)) == 0 && (r = ask_once(l, a, &why)) < 0) {
         if (session_is_gone(l, r, &renewed) || is_others_interrupt(l, r))
             continue;
-        if (!pl_uplink_down(l) && r == PL_EBUSY && said++ == 0)
+        if (!pl_daemon_client_down(l) && r == PL_EBUSY && said++ == 0)
             pl_log_warn("uplink", "%s: trying again", why.msg);
-        if (pl_clock_mono_ms() - since_ms > l->orphan_ms || !pl_uplink_again(l, r, &tries))
+        if (pl_clock_mono_ms() - since_ms > l->orphan_ms || !pl_daemon_client_retry(l, r, &tries))
             break;
     }
     if (r < 0 && err)
@@ -489,7 +491,7 @@ static int sink_flush(void *self, struct pl_err *err)
     return ask(self, &(struct ask){.step = step_flush}, err);
 }
 
-struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user)
+struct pl_pack_sink pl_daemon_client_sink(const struct pl_uplink_user *user)
 {
     return (struct pl_pack_sink){.self = (void *)user, .has = sink_has, .put_pack = sink_put, .flush = sink_flush};
 }

@@ -59,7 +59,7 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/worker/log?worker=%s&task=%s&datum=%s&attempt=%u&offset=%u", o->worker,
                                                   p->lease.task, p->datum, (uint64_t)p->attempt, p->offset);
 
-    return path ? pl_uplink_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
+    return path ? pl_daemon_client_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
 /* Up to PL_WIRE_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
@@ -110,11 +110,11 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
     bool held;
     int r = 0;
 
-    while ((held = pl_lease_holds(o->lease, &p->lease))) { /* else the daemon takes no more of it */
+    while ((held = pl_task_lease_holds(o->lease, &p->lease))) { /* else the daemon takes no more of it */
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
         if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
             r = PL_EBUSY;
-        if (r != PL_ECANCELED && (r == 0 || !pl_uplink_again(o->link, r, &tries)))
+        if (r != PL_ECANCELED && (r == 0 || !pl_daemon_client_retry(o->link, r, &tries)))
             break;
     }
     if (r < 0 && held)
@@ -127,9 +127,9 @@ static int64_t due_ms(const struct pl_outlog *o)
 {
     const struct piece *p = o->first;
 
-    if (p->next || o->draining || o->ending || p->kind == METRICS || p->bytes.len >= PL_OUTLOG_SEND_BYTES)
+    if (p->next || o->draining || o->ending || p->kind == METRICS || p->bytes.len >= PL_OUTPUT_LOG_SEND_BYTES)
         return 0;
-    return p->born_ms + PL_OUTLOG_FLUSH_MS;
+    return p->born_ms + PL_OUTPUT_LOG_FLUSH_MS;
 }
 
 static void *send_loop(void *arg)
@@ -165,8 +165,8 @@ static void *send_loop(void *arg)
     return NULL;
 }
 
-int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
-                     struct pl_outlog **ret, struct pl_err *err)
+int pl_output_log_create(struct pl_uplink *link, struct pl_lease *lease, const char *worker, const atomic_bool *stopping,
+                         struct pl_outlog **ret, struct pl_err *err)
 {
     struct pl_outlog *o = calloc(1, sizeof(*o));
     pthread_condattr_t monotonic;
@@ -193,7 +193,7 @@ int pl_outlog_create(struct pl_uplink *link, struct pl_lease *lease, const char 
     return 0;
 }
 
-int pl_outlog_create_print(int fd, struct pl_outlog **ret, struct pl_err *err)
+int pl_output_log_create_print(int fd, struct pl_outlog **ret, struct pl_err *err)
 {
     struct pl_outlog *o = calloc(1, sizeof(*o));
 
@@ -204,7 +204,7 @@ int pl_outlog_create_print(int fd, struct pl_outlog **ret, struct pl_err *err)
     return 0;
 }
 
-struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o)
+struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o)
 {
     struct piece *rest;
 
@@ -231,12 +231,12 @@ struct pl_outlog *pl_outlog_destroy(struct pl_outlog *o)
 }
 
 /* The last piece when these bytes go on where it ends, else a new one; NULL without memory. */
-static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct pl_outlog_source *s, uint64_t offset)
+static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset)
 {
     struct piece *p = o->last;
 
     if (p && p->kind == kind && p->index == s->index && p->attempt == s->attempt && p->lease.fence == s->lease->fence &&
-        pl_streq(p->lease.task, s->lease->task) && p->bytes.len < PL_OUTLOG_SEND_BYTES)
+        pl_streq(p->lease.task, s->lease->task) && p->bytes.len < PL_OUTPUT_LOG_SEND_BYTES)
         return p;
     p = calloc(1, sizeof(*p));
     if (!p)
@@ -256,13 +256,13 @@ static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct
     return p;
 }
 
-static void add(struct pl_outlog *o, enum kind kind, const struct pl_outlog_source *s, uint64_t offset, const void *data,
+static void add(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset, const void *data,
                 size_t n)
 {
     struct piece *p;
 
     pthread_mutex_lock(&o->lock);
-    while (o->bytes >= (pl_uplink_down(o->link) ? PL_OUTLOG_AWAY_MAX : PL_OUTLOG_MAX) && !atomic_load(o->stopping))
+    while (o->bytes >= (pl_daemon_client_down(o->link) ? PL_OUTPUT_LOG_AWAY_MAX : PL_OUTPUT_LOG_MAX) && !atomic_load(o->stopping))
         wait_until(&o->less, &o->lock, pl_clock_mono_ms() + 100); /* going away and stopping are not signalled here */
     p = piece_for(o, kind, s, offset);
     if (p && pl_buf_add(&p->bytes, data, n, NULL) == 0)
@@ -273,7 +273,8 @@ static void add(struct pl_outlog *o, enum kind kind, const struct pl_outlog_sour
     pthread_mutex_unlock(&o->lock);
 }
 
-void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t offset, const uint8_t *data, size_t n)
+void pl_output_log_add(struct pl_outlog *o, const struct pl_output_log_source *source, uint64_t offset, const uint8_t *data,
+                       size_t n)
 {
     if (o->link)
         add(o, OUTPUT, source, offset, data, n);
@@ -281,13 +282,14 @@ void pl_outlog_add(struct pl_outlog *o, const struct pl_outlog_source *source, u
         (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL); /* nobody reads it any more: the command runs on */
 }
 
-void pl_outlog_metrics(struct pl_outlog *o, const struct pl_outlog_source *source, uint64_t first, const char *lines, size_t n)
+void pl_output_log_metrics(struct pl_outlog *o, const struct pl_output_log_source *source, uint64_t first, const char *lines,
+                           size_t n)
 {
     if (o->link)
         add(o, METRICS, source, first, lines, n);
 }
 
-void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
+void pl_output_log_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
 {
     int64_t until_ms = pl_clock_mono_ms() + timeout_ms;
 
@@ -297,7 +299,7 @@ void pl_outlog_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
     o->draining = true;
     pthread_cond_signal(&o->more);
     while ((o->first || o->sending) && pl_clock_mono_ms() < until_ms) {
-        if (pl_uplink_down(o->link)) {
+        if (pl_daemon_client_down(o->link)) {
             if (!patient || atomic_load(o->stopping))
                 break;
             until_ms = pl_clock_mono_ms() + timeout_ms; /* the time counts from when it is back */

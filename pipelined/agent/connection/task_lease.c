@@ -21,7 +21,7 @@ struct held {
 };
 
 struct pl_lease {
-    struct pl_lease_config config;
+    struct pl_task_lease_config config;
     char host[256];
     int64_t renew_ms;
     pthread_t renewer;
@@ -32,12 +32,12 @@ struct pl_lease {
     pthread_cond_t ended;
     uint64_t attached; /* times */
     bool stop;
-    struct held held[PL_LEASE_TASKS_MAX];
+    struct held held[PL_TASK_LEASE_TASKS_MAX];
     /* [{task, fence?}], ≤ GONE_MAX: leases lost last. The answer to `next` that brings a task may come after the one that takes it back. */
     json_t *gone;
 };
 
-int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret, struct pl_err *err)
+int pl_task_lease_create(const struct pl_task_lease_config *config, struct pl_lease **ret, struct pl_err *err)
 {
     struct pl_lease *l = calloc(1, sizeof(*l));
     pthread_condattr_t monotonic;
@@ -58,7 +58,7 @@ int pl_lease_create(const struct pl_lease_config *config, struct pl_lease **ret,
     return 0;
 }
 
-struct pl_lease *pl_lease_destroy(struct pl_lease *l)
+struct pl_lease *pl_task_lease_destroy(struct pl_lease *l)
 {
     if (!l)
         return NULL;
@@ -72,7 +72,7 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
     pthread_cond_destroy(&l->ended);
     pthread_mutex_destroy(&l->lock);
     pthread_mutex_destroy(&l->attach_lock);
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
         free(l->held[i].abandoned);
     json_decref(l->gone);
     free(l);
@@ -82,12 +82,12 @@ struct pl_lease *pl_lease_destroy(struct pl_lease *l)
 /* [{task, fence, session?}] of what is held. */
 static json_t *held_json(struct pl_lease *l)
 {
-    char session[PL_UPLINK_SESSION_BYTES];
-    uint64_t ended = pl_uplink_session(l->config.link, session);
+    char session[PL_DAEMON_CLIENT_SESSION_BYTES];
+    uint64_t ended = pl_daemon_client_session(l->config.link, session);
     json_t *held = json_array();
 
     pthread_mutex_lock(&l->lock);
-    for (size_t i = 0; held && i < PL_LEASE_TASKS_MAX; i++) {
+    for (size_t i = 0; held && i < PL_TASK_LEASE_TASKS_MAX; i++) {
         const struct held *h = &l->held[i];
         json_t *one = h->taken && !h->lost ? pl_wire_lease_json(&h->lease) : NULL;
 
@@ -103,7 +103,7 @@ static json_t *held_json(struct pl_lease *l)
 /* Under the lock. NULL: it is not held. */
 static struct held *find(struct pl_lease *l, const struct pl_wire_lease *lease)
 {
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
         if (l->held[i].taken && l->held[i].lease.fence == lease->fence && pl_streq(l->held[i].lease.task, lease->task))
             return &l->held[i];
     return NULL;
@@ -116,13 +116,13 @@ static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl
         json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
                   l->config.incarnation, "host", l->host, "pid", (int)getpid(), "exchange", 1, "held", held_json(l));
     json_t *answer = NULL;
-    int r = pl_uplink_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
+    int r = pl_daemon_client_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 
     json_decref(body);
     r = r < 0 ? r : pl_wire_attach_read(answer, ret, err);
     if (r < 0 || !ret->token)
         return r;
-    r = pl_uplink_set_token(l->config.link, ret->token, err);
+    r = pl_daemon_client_set_token(l->config.link, ret->token, err);
     if (r < 0)
         pl_wire_attach_finish(ret);
     return r;
@@ -207,7 +207,7 @@ static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
     json_array_extend(l->gone, (json_t *)lost);
     while (json_array_size(l->gone) > GONE_MAX)
         json_array_remove(l->gone, 0);
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++) {
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++) {
         struct held *h = &l->held[i];
 
         if (!h->taken)
@@ -248,13 +248,13 @@ static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms,
 }
 
 /* The leases among those held that the answer asks rows back of; how many. */
-static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_lease out[PL_LEASE_TASKS_MAX])
+static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_lease out[PL_TASK_LEASE_TASKS_MAX])
 {
     const json_t *recall = json_object_get(answer, "recall");
     size_t n = 0;
 
     pthread_mutex_lock(&l->lock);
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++) {
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++) {
         const struct held *h = &l->held[i];
 
         if (h->taken && !h->lost && names(recall, &h->lease))
@@ -280,7 +280,7 @@ static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
     }
     (void)!json_array_append_new(results, pl_wire_give_back_json(task, rows, n));
     body = next_json(l, results, 0, false);
-    r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
+    r = pl_daemon_client_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
     json_decref(body);
     if (r < 0 && r != PL_ECANCELED)
         pl_log_warn("lease", "task %s: giving back %zu rows: %s", task->task, n, err.msg);
@@ -291,7 +291,7 @@ static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
 /* Sends one renewal, which the daemon holds until it has something to tell (`*ret_news`) or the next one is due. */
 static int renew_once(struct pl_lease *l, bool *ret_news, struct pl_err *err)
 {
-    struct pl_wire_lease back[PL_LEASE_TASKS_MAX];
+    struct pl_wire_lease back[PL_TASK_LEASE_TASKS_MAX];
     uint64_t seen = times_attached(l);
     json_t *body = json_pack("{s:s, s:s, s:o, s:I}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks",
                              held_json(l), "wait_ms", (json_int_t)l->renew_ms);
@@ -337,7 +337,7 @@ static void *renew_loop(void *arg)
         r = renew_once(l, &news, &err);
         if (r < 0 && r != PL_ECANCELED)
             pl_log_warn("lease", "renew: %s", err.msg);
-        again = r < 0 && pl_uplink_again(l->config.link, r, &tries);
+        again = r < 0 && pl_daemon_client_retry(l->config.link, r, &tries);
         tries = r < 0 ? tries : 0;
         pthread_mutex_lock(&l->lock);
         next_ms = again ? 0 : news ? pl_clock_mono_ms() + RENEW_AGAIN_MS : start_ms + l->renew_ms;
@@ -346,7 +346,7 @@ static void *renew_loop(void *arg)
     return NULL;
 }
 
-int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
+int pl_task_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
 {
     struct pl_err why = {0};
     unsigned tries = 0;
@@ -356,7 +356,7 @@ int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_er
         if (r != said) /* whoever looks for it finds why it has not come */
             pl_log_warn("lease", "%s", why.msg);
         said = r;
-        if (!pl_uplink_again(l->config.link, r, &tries))
+        if (!pl_daemon_client_retry(l->config.link, r, &tries))
             break;
     }
     if (r < 0) {
@@ -375,26 +375,26 @@ int pl_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_er
     return 0;
 }
 
-enum pl_lease_want pl_lease_wants(struct pl_lease *l, const struct pl_wire_lease *task, uint32_t index)
+enum pl_task_lease_want pl_task_lease_wants(struct pl_lease *l, const struct pl_wire_lease *task, uint32_t index)
 {
-    enum pl_lease_want want = PL_LEASE_GO_ON;
+    enum pl_task_lease_want want = PL_TASK_LEASE_GO_ON;
     const struct held *h;
 
     if (!l)
-        return PL_LEASE_GO_ON;
+        return PL_TASK_LEASE_GO_ON;
     pthread_mutex_lock(&l->lock);
     h = find(l, task);
     if (!h || h->lost)
-        want = PL_LEASE_LOST;
+        want = PL_TASK_LEASE_LOST;
     else if (l->stop)
-        want = PL_LEASE_STOP;
+        want = PL_TASK_LEASE_STOP;
     else if (index / 8 < h->abandoned_bytes && (h->abandoned[index / 8] >> (index % 8) & 1))
-        want = PL_LEASE_ABANDON;
+        want = PL_TASK_LEASE_ABANDON;
     pthread_mutex_unlock(&l->lock);
     return want;
 }
 
-bool pl_lease_stops(struct pl_lease *l)
+bool pl_task_lease_stops(struct pl_lease *l)
 {
     bool stop;
 
@@ -404,7 +404,7 @@ bool pl_lease_stops(struct pl_lease *l)
     return stop;
 }
 
-bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
+bool pl_task_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
 {
     const struct held *h;
     bool holds;
@@ -418,12 +418,12 @@ bool pl_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
 
 static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl_err *err)
 {
-    char session[PL_UPLINK_SESSION_BYTES];
-    uint64_t ended = pl_uplink_session(l->config.link, session);
+    char session[PL_DAEMON_CLIENT_SESSION_BYTES];
+    uint64_t ended = pl_daemon_client_session(l->config.link, session);
     struct held *h = NULL;
 
     pthread_mutex_lock(&l->lock);
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX && !h; i++)
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX && !h; i++)
         if (!l->held[i].taken)
             h = &l->held[i];
     if (h) {
@@ -435,7 +435,7 @@ static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl
             memset(h->abandoned, 0, h->abandoned_bytes);
     }
     pthread_mutex_unlock(&l->lock);
-    return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_LEASE_TASKS_MAX);
+    return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_TASK_LEASE_TASKS_MAX);
 }
 
 /* The daemon has no more tasks for us: what is held still is not wanted either. */
@@ -444,7 +444,7 @@ static void ended(struct pl_lease *l)
     bool any = false;
 
     pthread_mutex_lock(&l->lock);
-    for (size_t i = 0; i < PL_LEASE_TASKS_MAX; i++)
+    for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
         any = any || l->held[i].taken;
     l->stop = l->stop || any;
     pthread_mutex_unlock(&l->lock);
@@ -456,7 +456,7 @@ static void ended(struct pl_lease *l)
 static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *attaches, json_t **ret, struct pl_err *err)
 {
     uint64_t seen = times_attached(l);
-    int r = pl_uplink_json(l->config.link, "/api/v1/worker/next", body, cancel, ret, err);
+    int r = pl_daemon_client_json(l->config.link, "/api/v1/worker/next", body, cancel, ret, err);
 
     json_decref(body);
     if (r == PL_ENOTFOUND && (*attaches)++ < ATTACHES_MAX) {
@@ -466,15 +466,15 @@ static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *at
     return r;
 }
 
-int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+int pl_task_lease_next(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
     json_t *answer = NULL;
     int r;
 
     do
-        r = next_once(l, next_json(l, json_array(), PL_LEASE_POLL_MS, false), true, &attaches, &answer, err);
-    while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
+        r = next_once(l, next_json(l, json_array(), PL_TASK_LEASE_POLL_MS, false), true, &attaches, &answer, err);
+    while (r > 0 || (r < 0 && pl_daemon_client_retry(l->config.link, r, &tries)));
     r = r < 0 ? r : pl_wire_next_read(answer, ret_kind, ret_task, err);
     if (r == 0 && *ret_kind == PL_WIRE_END)
         ended(l);
@@ -486,8 +486,8 @@ int pl_lease_ask(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl
     return r;
 }
 
-int pl_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const struct pl_wire_outcome *outcomes, size_t n,
-                     bool leaving, struct pl_err *err)
+int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const struct pl_wire_outcome *outcomes, size_t n,
+                          bool leaving, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
     int r;
@@ -495,7 +495,7 @@ int pl_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const
     do {
         json_t *results = json_array();
 
-        if (!pl_lease_holds(l, task)) {
+        if (!pl_task_lease_holds(l, task)) {
             json_decref(results);
             r = 0;
             break;
@@ -509,7 +509,7 @@ int pl_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const
             pl_log_warn("lease", "task %s: its result was refused: %s", task->task, err ? err->msg : "lease lost");
             r = 0;
         }
-    } while (r > 0 || (r < 0 && pl_uplink_again(l->config.link, r, &tries)));
+    } while (r > 0 || (r < 0 && pl_daemon_client_retry(l->config.link, r, &tries)));
     if (r == 0)
         let_go(l, task);
     return r;

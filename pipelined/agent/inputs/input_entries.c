@@ -100,13 +100,13 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
 
     if (!ids)
         return;
-    if (cache && pl_uplink_reads_files(user->link))
+    if (cache && pl_daemon_client_reads_files(user->link))
         cache = NULL; /* asking costs less than looking */
     for (size_t i = 0; i < n; i++)
         if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
             !(cache && pl_file_cache_has(cache, &entries[i])))
             ids[wanted++] = entries[i].id;
-    pl_uplink_will_read(user->link, ids, wanted);
+    pl_daemon_client_prefetch(user->link, ids, wanted);
 }
 
 static int grow(struct pl_input_entries *s, struct pl_err *err)

@@ -221,7 +221,7 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
             ids[n++] = e.id;
     }
     if (ids)
-        pl_uplink_locate(in->config.user->link, ids, n);
+        pl_daemon_client_locate(in->config.user->link, ids, n);
 }
 
 /* --- aside --- */

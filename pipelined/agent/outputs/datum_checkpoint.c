@@ -38,7 +38,7 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
 {
     const struct pl_ingest_source source = {.local = c->config.folder, .dest = ""};
     const struct pl_ingest_options options = {.threads = 1};
-    const struct pl_pack_sink sink = pl_uplink_sink(&c->user);
+    const struct pl_pack_sink sink = pl_daemon_client_sink(&c->user);
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
@@ -70,7 +70,7 @@ static int tell(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint
         json_object_set_new(body, "index", json_integer(index)) < 0 ||
         json_object_set_new(body, "root", json_string(pl_hash_hex(root, hex))) < 0)
         return pl_err_nomem(err);
-    return pl_uplink_json(c->config.link, "/api/v1/worker/checkpoint", body, false, &answer, err);
+    return pl_daemon_client_json(c->config.link, "/api/v1/worker/checkpoint", body, false, &answer, err);
 }
 
 /* Takes the folder and tells of it, when it is another one than the last. With `take` held. */

@@ -14,7 +14,7 @@ struct attempt {
     struct pl_datum_context *c;
     const struct pl_wire_task *task;
     const struct pl_wire_row *row;
-    struct pl_outlog_source source;
+    struct pl_output_log_source source;
     struct pl_buf held; /* output that may be the beginning of a secret */
     uint64_t written;   /* bytes of output so far */
     uint8_t tail[PL_WIRE_TAIL_MAX];
@@ -68,9 +68,9 @@ static void put_output(struct attempt *a, const uint8_t *data, size_t n)
 
     keep_tail(a, data, n);
     if (fits > 0)
-        pl_outlog_add(a->c->outlog, &a->source, a->written, data, fits);
+        pl_output_log_add(a->c->outlog, &a->source, a->written, data, fits);
     if (a->written <= PL_DATUM_LOG_MAX && a->written + n > PL_DATUM_LOG_MAX)
-        pl_outlog_add(a->c->outlog, &a->source, PL_DATUM_LOG_MAX, (const uint8_t *)notice, sizeof(notice) - 1);
+        pl_output_log_add(a->c->outlog, &a->source, PL_DATUM_LOG_MAX, (const uint8_t *)notice, sizeof(notice) - 1);
     a->written += n;
 }
 
@@ -131,7 +131,7 @@ static void follow_metrics(struct attempt *a, bool end)
     if (lines.len && a->c->secrets)
         mask_lines(a->c, &lines);
     if (lines.len)
-        pl_outlog_metrics(a->c->outlog, &a->source, first, (const char *)lines.data, lines.len);
+        pl_output_log_metrics(a->c->outlog, &a->source, first, (const char *)lines.data, lines.len);
     pl_buf_finish(&lines);
 }
 
@@ -145,7 +145,7 @@ static bool on_tick(void *self)
     pl_gpu_meter_sample(a->c->gpu);
     if (atomic_load(a->c->stopping) && !a->stop_ms)
         a->stop_ms = pl_clock_mono_ms();
-    a->given_up = pl_lease_wants(a->c->lease, &a->task->lease, a->row->index) != PL_LEASE_GO_ON ||
+    a->given_up = pl_task_lease_wants(a->c->lease, &a->task->lease, a->row->index) != PL_TASK_LEASE_GO_ON ||
                   (a->stop_ms && pl_clock_mono_ms() - a->stop_ms >= PL_DATUM_GRACE_MS);
     return a->given_up;
 }
@@ -269,7 +269,7 @@ static int carry(struct pl_wire_outcome *o, const struct pl_datum_context *c, in
 {
     char text[PL_ERR_MSG_BYTES + 100];
 
-    if (pl_uplink_not_the_commands(code)) {
+    if (pl_daemon_client_is_transport_error(code)) {
         o->gave_back = true;
         pl_log(code == PL_ECANCELED ? PL_LOG_INFO : PL_LOG_WARN, "datum", "row %u given back: %s: %s", o->index, step, why->msg);
         return 0;
@@ -475,7 +475,7 @@ static bool is_decided(struct pl_datum_context *c, const struct pl_wire_task *ta
 {
     if (o->gave_back || o->reason[0])
         return true;
-    o->gave_back = atomic_load(c->stopping) || pl_lease_wants(c->lease, &task->lease, o->index) != PL_LEASE_GO_ON;
+    o->gave_back = atomic_load(c->stopping) || pl_task_lease_wants(c->lease, &task->lease, o->index) != PL_TASK_LEASE_GO_ON;
     return o->gave_back;
 }
 
@@ -566,7 +566,7 @@ static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, co
     o->success = r == 0;
     if (r < 0)
         (void)!carry(o, c, r, "output", &why);
-    return pl_uplink_not_the_commands(r) ? r : 0;
+    return pl_daemon_client_is_transport_error(r) ? r : 0;
 }
 
 int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)

@@ -84,7 +84,7 @@ bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone)
     bool may;
 
     pthread_mutex_lock(&f->lock);
-    while (!f->code && f->n_tasks >= (alone ? 1 : PL_LEASE_TASKS_MAX))
+    while (!f->code && f->n_tasks >= (alone ? 1 : PL_TASK_LEASE_TASKS_MAX))
         pthread_cond_wait(&f->fetch, &f->lock);
     may = !f->code;
     pthread_mutex_unlock(&f->lock);

@@ -2,7 +2,7 @@
  *
  *   fetch ──next──▶ (≤ 1 row whose inputs wait in WORK/next) ──▶ compute ──computed──▶ (output in WORK/done/<n>) ──▶ upload
  *     ▲ may_ask, wait_room                                                                                          │ handed_in
- *     └────────────────────────── tasks: ≤ PL_LEASE_TASKS_MAX at once ◀─────────────────────────────────────────────┘
+ *     └────────────────────────── tasks: ≤ PL_TASK_LEASE_TASKS_MAX at once ◀─────────────────────────────────────────────┘
  *
  * All rows of a task pass all three, in order, also those that are given back: each stop looks whether there is anything to do still.
  * Bounds: one row is fetched ahead, and the bytes of the one behind it where the disk has room for two more like the last; the outputs of

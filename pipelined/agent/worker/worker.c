@@ -40,7 +40,7 @@ static void on_lease_change(void *self)
 {
     struct pl_worker *w = self;
 
-    if (pl_lease_stops(w->lease))
+    if (pl_task_lease_stops(w->lease))
         pl_worker_stop(w); /* the question for the next task is given up */
     else
         pl_runner_client_wake(w->context.runner);
@@ -52,7 +52,7 @@ static bool is_fetch_wanted(void *self)
     const struct pl_worker *w = self;
     const struct pl_datum_flow_item *row = w->fetching;
 
-    return !row || pl_lease_wants(w->lease, &row->task->task.lease, row->row->index) == PL_LEASE_GO_ON;
+    return !row || pl_task_lease_wants(w->lease, &row->task->task.lease, row->row->index) == PL_TASK_LEASE_GO_ON;
 }
 
 /* Of a worker that was told to end what has been computed is uploaded still. */
@@ -60,7 +60,7 @@ static bool is_upload_wanted(void *self)
 {
     const struct pl_worker *w = self;
 
-    return !w->uploading || pl_lease_holds(w->lease, w->uploading);
+    return !w->uploading || pl_task_lease_holds(w->lease, w->uploading);
 }
 
 static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole)
@@ -72,30 +72,30 @@ static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t 
 
 static int create_link(struct pl_worker *w, struct pl_err *err)
 {
-    const struct pl_uplink_config uplink = {.url = w->config.url,
-                                            .url_file = w->config.url_file,
-                                            .token = w->config.token,
-                                            .store_dir = w->config.store_dir,
-                                            .ca = w->config.ca,
-                                            .stopping = &w->stopping};
+    const struct pl_daemon_client_config uplink = {.url = w->config.url,
+                                                   .url_file = w->config.url_file,
+                                                   .token = w->config.token,
+                                                   .store_dir = w->config.store_dir,
+                                                   .ca = w->config.ca,
+                                                   .stopping = &w->stopping};
 
-    return w->config.alone && !w->config.url ? 0 : pl_uplink_create(&uplink, &w->uplink, err);
+    return w->config.alone && !w->config.url ? 0 : pl_daemon_client_create(&uplink, &w->uplink, err);
 }
 
 static int create_lease(struct pl_worker *w, struct pl_err *err)
 {
-    const struct pl_lease_config lease = {.link = w->uplink,
-                                          .worker = w->config.name,
-                                          .incarnation = w->config.incarnation,
-                                          .wake = on_lease_change,
-                                          .recall = on_recall,
-                                          .self = w};
+    const struct pl_task_lease_config lease = {.link = w->uplink,
+                                               .worker = w->config.name,
+                                               .incarnation = w->config.incarnation,
+                                               .wake = on_lease_change,
+                                               .recall = on_recall,
+                                               .self = w};
     int r;
 
     if (w->config.alone)
-        return pl_outlog_create_print(STDOUT_FILENO, &w->outlog, err);
-    r = pl_lease_create(&lease, &w->lease, err);
-    return r < 0 ? r : pl_outlog_create(w->uplink, w->lease, w->config.name, &w->stopping, &w->outlog, err);
+        return pl_output_log_create_print(STDOUT_FILENO, &w->outlog, err);
+    r = pl_task_lease_create(&lease, &w->lease, err);
+    return r < 0 ? r : pl_output_log_create(w->uplink, w->lease, w->config.name, &w->stopping, &w->outlog, err);
 }
 
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err)
@@ -128,7 +128,7 @@ void pl_worker_stop(struct pl_worker *w)
 {
     atomic_store(&w->stopping, true);
     if (w->uplink)
-        pl_uplink_wake(w->uplink);
+        pl_daemon_client_wake(w->uplink);
     pl_runner_client_wake(w->context.runner);
 }
 
@@ -141,9 +141,9 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     if (w->context.runner)
         pl_runner_client_stop(w->context.runner); /* first of all: no process is left */
     w->context.batch = pl_batch_destroy(w->context.batch);
-    pl_outlog_destroy(w->outlog);
+    pl_output_log_destroy(w->outlog);
     pl_checkpoint_destroy(w->context.checkpoint);
-    pl_lease_destroy(w->lease); /* its thread wakes the runner's client */
+    pl_task_lease_destroy(w->lease); /* its thread wakes the runner's client */
     w->context.runner = pl_runner_client_destroy(w->context.runner);
     w->flow = pl_datum_flow_destroy(w->flow);
     pl_outputs_drop(&w->store);
@@ -155,7 +155,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_secrets_destroy(w->context.secrets);
     pl_gpu_meter_destroy(w->context.gpu);
     pl_early_upload_destroy(w->context.early);
-    pl_uplink_destroy(w->uplink);
+    pl_daemon_client_destroy(w->uplink);
     pl_wire_attach_finish(&w->stage);
     pl_out_folder_close(&w->context.out);
     if (w->sandbox.work && pl_sandbox_remove_folders(&w->sandbox, &err) < 0)
@@ -224,13 +224,13 @@ static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, s
 
     if (!w->uplink || pl_store_has(w->config.alone, id))
         return own.get(own.self, id, kind, ret, err);
-    daemon = pl_uplink_reader(&w->fetcher);
+    daemon = pl_daemon_client_reader(&w->fetcher);
     return daemon.get(daemon.self, id, kind, ret, err);
 }
 
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w)
 {
-    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_uplink_reader(&w->fetcher);
+    return w->config.alone ? (struct pl_chunk_reader){.self = w, .get = read_own_first} : pl_daemon_client_reader(&w->fetcher);
 }
 
 static int create_checkpoint(struct pl_worker *w, struct pl_err *err)
@@ -268,7 +268,7 @@ static int read_secrets(struct pl_worker *w, struct pl_err *err)
 
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
-    const struct pl_chunk_reader linked = w->config.alone ? pl_worker_reader(w) : pl_uplink_reader(&w->uploader);
+    const struct pl_chunk_reader linked = w->config.alone ? pl_worker_reader(w) : pl_daemon_client_reader(&w->uploader);
     struct pl_inputs_config inputs = {.reader = pl_worker_reader(w),
                                       .user = w->uplink ? &w->fetcher : NULL,
                                       .work = w->config.work,
@@ -286,7 +286,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     if (r == 0)
         r = pl_sandbox_make_folders(&w->sandbox, err);
     if (r == 0 && w->uplink)
-        r = pl_uplink_open_store(w->uplink, w->stage.project, err);
+        r = pl_daemon_client_open_store(w->uplink, w->stage.project, err);
     if (r == 0)
         r = pl_inputs_create(&inputs, &w->context.inputs, err);
     if (r == 0)
@@ -306,8 +306,9 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
     r = pl_out_folder_open(&w->context.out, w->config.work, err);
     if (r < 0)
         return r;
-    w->store = (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_uplink_sink(&w->uploader),
-                                         .project = w->stage.project};
+    w->store =
+        (struct pl_outputs_store){.sink = w->config.alone ? pl_store_sink(w->config.alone) : pl_daemon_client_sink(&w->uploader),
+                                  .project = w->stage.project};
     r = create_early(w, err);
     if (r == 0 && inputs.checkpoint)
         r = create_checkpoint(w, err);
@@ -324,7 +325,7 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
 
 static bool told_to_end(struct pl_worker *w)
 {
-    return atomic_load(&w->stopping) || pl_lease_stops(w->lease);
+    return atomic_load(&w->stopping) || pl_task_lease_stops(w->lease);
 }
 
 static void fail(struct pl_worker *w, int code, const struct pl_err *why)
@@ -347,7 +348,7 @@ static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_e
         if (told_to_end(w))
             return 0;
         asked_ms = pl_clock_mono_ms();
-        r = pl_lease_ask(w->lease, &kind, &task, err);
+        r = pl_task_lease_next(w->lease, &kind, &task, err);
     }
     if (r == PL_ECANCELED && told_to_end(w))
         return 0;
@@ -551,7 +552,7 @@ static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, 
         if (!o->success || (o->ops && o->ops_len <= PL_WIRE_EMPTY_OPS))
             continue;
         o->success = false;
-        o->gave_back = pl_uplink_not_the_commands(code);
+        o->gave_back = pl_daemon_client_is_transport_error(code);
         snprintf(o->reason, sizeof(o->reason), "output: upload: %.900s", why->msg);
     }
     pl_log_warn("worker", "upload: %s", why->msg);
@@ -576,16 +577,16 @@ static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct
     w->uploading = &t->task.lease;
     r = pl_outputs_flush(&w->store, &why);
     w->uploading = NULL;
-    if (r < 0 && pl_lease_holds(w->lease, &t->task.lease))
+    if (r < 0 && pl_task_lease_holds(w->lease, &t->task.lease))
         upload_failed(t->outcomes, t->task.n_rows, r, &why);
     last->upload_ms += pl_clock_mono_ms() - start_ms;
-    if (pl_lease_holds(w->lease, &t->task.lease)) /* else the daemon takes no more of its log */
-        pl_outlog_drain(w->outlog, DRAIN_MS, true);
+    if (pl_task_lease_holds(w->lease, &t->task.lease)) /* else the daemon takes no more of its log */
+        pl_output_log_drain(w->outlog, DRAIN_MS, true);
     last->held_ms += (pl_datum_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
         r = 0; /* the daemon takes it back when the pod has ended */
     else
-        r = pl_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
+        r = pl_task_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
     if (r == 0)
         pl_datum_flow_handed_in(w->flow, t);
     return r;
@@ -638,7 +639,7 @@ static int work(struct pl_worker *w, struct pl_err *err)
 
 int pl_worker_run(struct pl_worker *w, struct pl_err *err)
 {
-    int r = pl_lease_attach(w->lease, &w->stage, err);
+    int r = pl_task_lease_attach(w->lease, &w->stage, err);
 
     if (r == 0) {
         r = set_up(w, err);
@@ -652,7 +653,7 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     }
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
-    pl_outlog_drain(w->outlog, DRAIN_END_MS, false);
+    pl_output_log_drain(w->outlog, DRAIN_END_MS, false);
     if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* a pod's status tells */
         return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was ended from outside");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;

@@ -28,7 +28,7 @@ static struct agent_files fixture, *const files =
 
 /* ---- the link ---- */
 
-struct pl_pack_sink pl_uplink_sink(const struct pl_uplink_user *user)
+struct pl_pack_sink pl_daemon_client_sink(const struct pl_uplink_user *user)
 {
     (void)user;
     return pl_store_sink(files->store);
@@ -39,7 +39,8 @@ void pl_uplink_interrupt(struct pl_uplink *l)
     (void)l;
 }
 
-int pl_uplink_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret, struct pl_err *err)
+int pl_daemon_client_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret,
+                          struct pl_err *err)
 {
     json_int_t row = json_integer_value(json_object_get(body, "index"));
     struct pl_hash root;

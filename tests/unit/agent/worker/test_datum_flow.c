@@ -59,7 +59,7 @@ static struct pl_datum_flow_task *add(struct world *w, unsigned number)
     for (unsigned i = 0; i < n; i++)
         task.rows[i].index = i;
     assert_int_equal(pl_datum_flow_add(w->flow, &task, &t, NULL), 0);
-    assert_true(atomic_fetch_add(&w->tasks, 1) < (w->alone ? 1 : PL_LEASE_TASKS_MAX));
+    assert_true(atomic_fetch_add(&w->tasks, 1) < (w->alone ? 1 : PL_TASK_LEASE_TASKS_MAX));
     return t;
 }
 
