@@ -36,7 +36,7 @@ int pl_next_server_create(const char *folder, struct pl_next_server **ret, struc
         s->askers[i].fd = -1;
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     s->listen_fd = -1;
-    r = pl_unix_listen(folder, "next", PL_NEXT_ASKERS_MAX, &s->listen_fd, err);
+    r = pl_unix_socket_listen(folder, "next", PL_NEXT_ASKERS_MAX, &s->listen_fd, err);
     if (r == 0 && (s->epoll_fd < 0 || !watch(s, s->listen_fd, NULL)))
         r = pl_err_errno(err, errno, "%s/next", folder);
     if (r < 0) {

@@ -329,7 +329,7 @@ static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
     int pipe_fds[2], r;
 
     snprintf(folder, sizeof(folder), "%s/sock", c->config->work);
-    r = pl_unix_listen(folder, "runner", 1, &listen_fd, err);
+    r = pl_unix_socket_listen(folder, "runner", 1, &listen_fd, err);
     if (r < 0)
         return r;
     r = accept_runner(c, listen_fd, err);

@@ -2,7 +2,7 @@
 
 #define FOR_GOOD UINT64_MAX
 
-static struct pl_mask_text *find(const struct pl_mask *m, const char *text, size_t len)
+static struct pl_secret_redaction_text *find(const struct pl_secret_redaction *m, const char *text, size_t len)
 {
     for (size_t i = 0; m->first[(unsigned char)*text] && i < m->n; i++)
         if (m->texts[i].len == len && memcmp(m->texts[i].text, text, len) == 0)
@@ -10,32 +10,32 @@ static struct pl_mask_text *find(const struct pl_mask *m, const char *text, size
     return NULL;
 }
 
-static void forget(struct pl_mask_text *t)
+static void forget(struct pl_secret_redaction_text *t)
 {
     explicit_bzero(t->text, t->len);
     free(t->text);
 }
 
-static bool is_of_round(const struct pl_mask *m, const struct pl_mask_text *t)
+static bool is_of_round(const struct pl_secret_redaction *m, const struct pl_secret_redaction_text *t)
 {
     return t->round == m->round || t->round == FOR_GOOD;
 }
 
 /* Room for one more: at its most, that of the oldest which this round has not had. There is one. If the round has it yet, it comes again. */
-static struct pl_mask_text *make_room(struct pl_mask *m)
+static struct pl_secret_redaction_text *make_room(struct pl_secret_redaction *m)
 {
-    struct pl_mask_text *oldest = NULL;
+    struct pl_secret_redaction_text *oldest = NULL;
 
-    if (m->n < PL_MASK_TEXTS && m->n == m->cap) {
+    if (m->n < PL_SECRET_REDACTION_TEXTS && m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 16;
-        struct pl_mask_text *texts = realloc(m->texts, cap * sizeof(*texts));
+        struct pl_secret_redaction_text *texts = realloc(m->texts, cap * sizeof(*texts));
 
         if (!texts)
             return NULL;
         m->texts = texts;
         m->cap = cap;
     }
-    if (m->n < PL_MASK_TEXTS)
+    if (m->n < PL_SECRET_REDACTION_TEXTS)
         return &m->texts[m->n];
     for (size_t i = 0; i < m->n; i++)
         if (!is_of_round(m, &m->texts[i]) && (!oldest || m->texts[i].age < oldest->age))
@@ -43,10 +43,10 @@ static struct pl_mask_text *make_room(struct pl_mask *m)
     return oldest;
 }
 
-static int put_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+static int put_text(struct pl_secret_redaction *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
 {
     char *copy = malloc(len);
-    struct pl_mask_text *t = copy ? make_room(m) : NULL;
+    struct pl_secret_redaction_text *t = copy ? make_room(m) : NULL;
 
     if (!t) {
         free(copy);
@@ -57,21 +57,21 @@ static int put_text(struct pl_mask *m, const char *text, size_t len, uint64_t ro
     else
         forget(t);
     memcpy(copy, text, len);
-    *t = (struct pl_mask_text){copy, len, m->age++, round};
+    *t = (struct pl_secret_redaction_text){copy, len, m->age++, round};
     m->first[(unsigned char)*text] = true;
     m->n_round++;
     return 0;
 }
 
-static int add_text(struct pl_mask *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
+static int add_text(struct pl_secret_redaction *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
 {
-    struct pl_mask_text *t;
+    struct pl_secret_redaction_text *t;
 
-    len = PL_MIN(len, PL_MASK_MAX);
-    if (len < PL_MASK_MIN || (m->full && m->n_round == PL_MASK_TEXTS))
+    len = PL_MIN(len, PL_SECRET_REDACTION_MAX);
+    if (len < PL_SECRET_REDACTION_MIN || (m->full && m->n_round == PL_SECRET_REDACTION_TEXTS))
         return 0;
     t = find(m, text, len);
-    if (!t && m->n_round == PL_MASK_TEXTS)
+    if (!t && m->n_round == PL_SECRET_REDACTION_TEXTS)
         m->full = true;
     else if (!t)
         return put_text(m, text, len, round, err);
@@ -82,7 +82,7 @@ static int add_text(struct pl_mask *m, const char *text, size_t len, uint64_t ro
     return 0;
 }
 
-void pl_mask_begin(struct pl_mask *m)
+void pl_secret_redaction_begin(struct pl_secret_redaction *m)
 {
     m->round++;
     m->n_round = 0;
@@ -90,7 +90,7 @@ void pl_mask_begin(struct pl_mask *m)
         m->n_round += m->texts[i].round == FOR_GOOD;
 }
 
-int pl_mask_add(struct pl_mask *m, const char *text, size_t len, bool for_good, struct pl_err *err)
+int pl_secret_redaction_add(struct pl_secret_redaction *m, const char *text, size_t len, bool for_good, struct pl_err *err)
 {
     int r = 0;
 
@@ -105,12 +105,12 @@ int pl_mask_add(struct pl_mask *m, const char *text, size_t len, bool for_good, 
 
 static int longest_first(const void *a, const void *b)
 {
-    const struct pl_mask_text *x = a, *y = b;
+    const struct pl_secret_redaction_text *x = a, *y = b;
 
     return (x->len < y->len) - (x->len > y->len);
 }
 
-void pl_mask_ready(struct pl_mask *m)
+void pl_secret_redaction_ready(struct pl_secret_redaction *m)
 {
     if (m->n)
         qsort(m->texts, m->n, sizeof(*m->texts), longest_first);
@@ -119,23 +119,23 @@ void pl_mask_ready(struct pl_mask *m)
         m->first[(unsigned char)m->texts[i].text[0]] = true;
 }
 
-void pl_mask_finish(struct pl_mask *m)
+void pl_secret_redaction_finish(struct pl_secret_redaction *m)
 {
     for (size_t i = 0; i < m->n; i++)
         forget(&m->texts[i]);
     free(m->texts);
-    *m = (struct pl_mask){0};
+    *m = (struct pl_secret_redaction){0};
 }
 
 /* Bytes of the text that begins here; 0: none does; SIZE_MAX: one may, when more comes. */
-static size_t begins(const struct pl_mask *m, const uint8_t *at, size_t left, bool end)
+static size_t begins(const struct pl_secret_redaction *m, const uint8_t *at, size_t left, bool end)
 {
     size_t found = 0;
 
     if (!m->first[*at])
         return 0;
     for (size_t i = 0; i < m->n; i++) {
-        const struct pl_mask_text *t = &m->texts[i];
+        const struct pl_secret_redaction_text *t = &m->texts[i];
 
         if (memcmp(t->text, at, PL_MIN(t->len, left)) != 0)
             continue;
@@ -147,7 +147,8 @@ static size_t begins(const struct pl_mask *m, const uint8_t *at, size_t left, bo
     return found;
 }
 
-void pl_mask_pass(const struct pl_mask *m, struct pl_buf *held, const void *data, size_t n, bool end, struct pl_buf *out)
+void pl_secret_redaction_pass(const struct pl_secret_redaction *m, struct pl_buf *held, const void *data, size_t n, bool end,
+                              struct pl_buf *out)
 {
     size_t at = 0, plain = 0, len = 0;
 
@@ -159,7 +160,7 @@ void pl_mask_pass(const struct pl_mask *m, struct pl_buf *held, const void *data
             break;
         if (len == 0)
             continue;
-        if (pl_buf_add(out, held->data + plain, at - plain, NULL) < 0 || pl_buf_add_str(out, PL_MASK_STARS, NULL) < 0)
+        if (pl_buf_add(out, held->data + plain, at - plain, NULL) < 0 || pl_buf_add_str(out, PL_SECRET_REDACTION_STARS, NULL) < 0)
             break;
         plain = at + len;
     }

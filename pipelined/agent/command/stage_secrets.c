@@ -47,7 +47,7 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     if (r == 0 && value.len && memchr(value.data, 0, value.len))
         r = pl_err_set(err, PL_EINVAL, "secret %s: the value of %s has a NUL and can be no variable: use \"mount\"", use->name,
                        use->key);
-    r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, true, err);
+    r = r < 0 ? r : pl_secret_redaction_add(&s->mask, (const char *)value.data, value.len, true, err);
     if (r < 0)
         return r;
     if (asprintf(&s->env[s->n_env], "%s=%.*s", use->env, (int)value.len, value.data ? (const char *)value.data : "") < 0)
@@ -92,7 +92,7 @@ static int look_at_folder(struct pl_secrets *s, const char *folder, const struct
         if (pl_secret_key_check(e->d_name, NULL) < 0)
             continue;
         r = read_value(folder, use->name, e->d_name, &value, err);
-        r = r < 0 ? r : pl_mask_add(&s->mask, (const char *)value.data, value.len, false, err);
+        r = r < 0 ? r : pl_secret_redaction_add(&s->mask, (const char *)value.data, value.len, false, err);
     }
     closedir(dir);
     return r;
@@ -103,16 +103,16 @@ static int read_folders(struct pl_secrets *s, const struct pl_wire_attach *stage
 {
     int failed = 0;
 
-    pl_mask_begin(&s->mask);
+    pl_secret_redaction_begin(&s->mask);
     for (size_t i = 0; i < stage->n_secrets; i++) {
         int r = stage->secrets[i].mount ? look_at_folder(s, s->folder, stage, &stage->secrets[i], err) : 0;
 
         failed = r < 0 ? r : failed;
     }
-    pl_mask_ready(&s->mask);
+    pl_secret_redaction_ready(&s->mask);
     if (s->mask.full && !s->said_full)
         pl_log_warn("secrets", "the stage's secrets have more than %u lines: the others are not masked in what it prints",
-                    PL_MASK_TEXTS);
+                    PL_SECRET_REDACTION_TEXTS);
     s->said_full = s->mask.full;
     return failed;
 }
@@ -174,7 +174,7 @@ struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s)
     }
     free(s->env);
     free(s->seen);
-    pl_mask_finish(&s->mask);
+    pl_secret_redaction_finish(&s->mask);
     free(s);
     return NULL;
 }

@@ -13,7 +13,7 @@
 struct pl_secrets {
     char **env; /* "NAME=value" */
     size_t n_env;
-    struct pl_mask mask;
+    struct pl_secret_redaction mask;
     const char *folder; /* the caller's */
     struct pl_secret_seen {
         struct timespec changed; /* the folder, when it was read last */

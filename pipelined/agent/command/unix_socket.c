@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-int pl_unix_listen(const char *folder, const char *name, int backlog, int *ret, struct pl_err *err)
+int pl_unix_socket_listen(const char *folder, const char *name, int backlog, int *ret, struct pl_err *err)
 {
     _cleanup_close_ int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -84,7 +84,7 @@ static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool e
     _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
 
     look_at_secrets(a->c); /* what was printed may be newer than the datum */
-    pl_mask_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
+    pl_secret_redaction_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
     if (masked.len)
         put_output(a, masked.data, masked.len);
 }
@@ -117,7 +117,7 @@ static void mask_lines(const struct pl_datum_context *c, struct pl_buf *lines)
     struct pl_buf masked = {0};
 
     look_at_secrets(c);
-    pl_mask_pass(&c->secrets->mask, &held, lines->data, lines->len, true, &masked);
+    pl_secret_redaction_pass(&c->secrets->mask, &held, lines->data, lines->len, true, &masked);
     pl_buf_finish(lines);
     *lines = masked;
 }

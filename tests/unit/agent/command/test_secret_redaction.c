@@ -8,26 +8,26 @@
 
 #include <cmocka.h>
 
-static struct pl_mask mask_of(const char *const *texts)
+static struct pl_secret_redaction mask_of(const char *const *texts)
 {
-    struct pl_mask m = {0};
+    struct pl_secret_redaction m = {0};
 
     for (size_t i = 0; i < 3 && texts[i]; i++)
-        assert_int_equal(pl_mask_add(&m, texts[i], strlen(texts[i]), false, NULL), 0);
-    pl_mask_ready(&m);
+        assert_int_equal(pl_secret_redaction_add(&m, texts[i], strlen(texts[i]), false, NULL), 0);
+    pl_secret_redaction_ready(&m);
     return m;
 }
 
 /* In pieces of `step` bytes. */
-static void passes(const struct pl_mask *m, const char *text, size_t step, const char *wanted)
+static void passes(const struct pl_secret_redaction *m, const char *text, size_t step, const char *wanted)
 {
     _cleanup_(pl_buf_finish) struct pl_buf held = {0};
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     size_t len = strlen(text);
 
     for (size_t at = 0; at < len; at += step)
-        pl_mask_pass(m, &held, text + at, PL_MIN(step, len - at), false, &out);
-    pl_mask_pass(m, &held, NULL, 0, true, &out);
+        pl_secret_redaction_pass(m, &held, text + at, PL_MIN(step, len - at), false, &out);
+    pl_secret_redaction_pass(m, &held, NULL, 0, true, &out);
     assert_string_equal(pl_buf_str(&out), wanted);
     assert_int_equal(held.len, 0);
 }
@@ -48,73 +48,73 @@ static void secrets_become_stars_in_whatever_pieces_they_come(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_mask m = mask_of(cases[i].texts);
+        struct pl_secret_redaction m = mask_of(cases[i].texts);
 
         for (size_t step = 1; step < 30; step++)
             passes(&m, cases[i].text, step, cases[i].wanted);
-        pl_mask_finish(&m);
+        pl_secret_redaction_finish(&m);
     }
 }
 
 static void output_goes_on_while_nothing_of_it_may_be_a_secret(void **state)
 {
-    struct pl_mask m = mask_of((const char *const[]){"hunter2", NULL});
+    struct pl_secret_redaction m = mask_of((const char *const[]){"hunter2", NULL});
     _cleanup_(pl_buf_finish) struct pl_buf held = {0};
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
 
     (void)state;
-    pl_mask_pass(&m, &held, "half 40%\rhunt", 13, false, &out);
+    pl_secret_redaction_pass(&m, &held, "half 40%\rhunt", 13, false, &out);
     assert_int_equal(out.len, 9); /* up to what may begin one … */
-    pl_mask_pass(&m, &held, "ed", 2, false, &out);
+    pl_secret_redaction_pass(&m, &held, "ed", 2, false, &out);
     assert_string_equal(pl_buf_str(&out), "half 40%\rhunted"); /* … and does not */
-    pl_mask_finish(&m);
+    pl_secret_redaction_finish(&m);
 }
 
-static void add_numbers(struct pl_mask *m, unsigned from, unsigned n, bool for_good)
+static void add_numbers(struct pl_secret_redaction *m, unsigned from, unsigned n, bool for_good)
 {
     char text[16];
 
     for (unsigned i = from; i < from + n; i++) {
         snprintf(text, sizeof text, "n%06u", i);
-        assert_int_equal(pl_mask_add(m, text, strlen(text), for_good, NULL), 0);
+        assert_int_equal(pl_secret_redaction_add(m, text, strlen(text), for_good, NULL), 0);
     }
 }
 
 /* A key that is changed once an hour: what it was makes room for what it is, what still is does not. */
 static void the_oldest_that_are_no_more_make_room(void **state)
 {
-    struct pl_mask m = {0};
+    struct pl_secret_redaction m = {0};
 
     (void)state;
-    pl_mask_begin(&m);
+    pl_secret_redaction_begin(&m);
     add_numbers(&m, 0, 1, true);
-    add_numbers(&m, 1, PL_MASK_TEXTS - 1, false);
-    pl_mask_ready(&m);
+    add_numbers(&m, 1, PL_SECRET_REDACTION_TEXTS - 1, false);
+    pl_secret_redaction_ready(&m);
     assert_false(m.full);
-    pl_mask_begin(&m);
+    pl_secret_redaction_begin(&m);
     add_numbers(&m, 900000, 2, false); /* two new ones, */
     add_numbers(&m, 1, 1, false);      /* and of those before the oldest is there still */
-    pl_mask_ready(&m);
+    pl_secret_redaction_ready(&m);
     assert_false(m.full);
-    assert_int_equal(m.n, PL_MASK_TEXTS);
+    assert_int_equal(m.n, PL_SECRET_REDACTION_TEXTS);
     passes(&m, "n900000 n900001 n000000 n000001 n000002 n000003 n000004", 64, "*** *** *** *** n000002 n000003 ***");
-    pl_mask_finish(&m);
+    pl_secret_redaction_finish(&m);
 }
 
 static void what_is_too_much_of_one_round_is_noted(void **state)
 {
-    struct pl_mask m = {0};
+    struct pl_secret_redaction m = {0};
 
     (void)state;
-    pl_mask_begin(&m);
-    add_numbers(&m, 0, PL_MASK_TEXTS, false);
+    pl_secret_redaction_begin(&m);
+    add_numbers(&m, 0, PL_SECRET_REDACTION_TEXTS, false);
     add_numbers(&m, 0, 3, false); /* again: nothing is left out */
     assert_false(m.full);
-    add_numbers(&m, PL_MASK_TEXTS, 1, false);
+    add_numbers(&m, PL_SECRET_REDACTION_TEXTS, 1, false);
     assert_true(m.full);
-    pl_mask_ready(&m);
+    pl_secret_redaction_ready(&m);
     passes(&m, "n000000 n009999 n010000", 64, "*** *** n010000");
-    pl_mask_finish(&m);
+    pl_secret_redaction_finish(&m);
 }
 
 int main(void)

@@ -41,7 +41,7 @@ static void prints(struct fixture *f, const char *text, const char *wanted)
     _cleanup_(pl_buf_finish) struct pl_buf held = {0};
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
 
-    pl_mask_pass(&f->s->mask, &held, text, strlen(text), true, &out);
+    pl_secret_redaction_pass(&f->s->mask, &held, text, strlen(text), true, &out);
     assert_string_equal(pl_buf_str(&out), wanted);
 }
 
@@ -107,7 +107,7 @@ static void what_a_file_holds_no_more_makes_room_and_variables_do_not(void **sta
 
     set_time(f, 1000);
     assert_int_equal(pl_secrets_read(f->dir, &stage, 0, &f->s, NULL), 0);
-    for (unsigned i = 0; i < PL_MASK_TEXTS - 1; i++)
+    for (unsigned i = 0; i < PL_SECRET_REDACTION_TEXTS - 1; i++)
         assert_int_equal(pl_buf_addf(&lines, NULL, "n%06u\n", i), 0);
     write_key(f, "dsn", "another");
     write_key(f, "token", pl_buf_str(&lines));
