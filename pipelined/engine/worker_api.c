@@ -565,7 +565,7 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     {
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
-        bool good = json_is_object(value) && i < PL_WIRE_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
+        bool good = json_is_object(value) && i < PL_AGENT_PROTOCOL_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
         int r = good ? add_metric(tx, p, i, text, value, err) : 0; /* else the stage's own matter: the file is kept anyhow */
 
         json_decref(value);

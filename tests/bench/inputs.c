@@ -27,8 +27,8 @@ static int fetch(struct pl_uplink *link, const char *root, const char *work, con
     const struct pl_uplink_user user = {.link = link};
     struct pl_inputs_config config = {
         .reader = pl_daemon_client_reader(&user), .user = &user, .work = work, .cache = cache, .read_only = true};
-    struct pl_wire_input input = {.name = "data", .path = ""};
-    const struct pl_wire_row row = {.datum = "", .inputs = &input, .n_inputs = 1};
+    struct pl_agent_protocol_input input = {.name = "data", .path = ""};
+    const struct pl_agent_protocol_datum row = {.datum = "", .inputs = &input, .n_inputs = 1};
     struct pl_inputs *inputs = NULL;
     int r = pl_hash_parse(root, &input.root, err);
 

@@ -15,9 +15,9 @@ static void must(bool ok)
 /* A result can be told to the daemon, whatever is in it. */
 static void use_result(const struct pl_command_result *result)
 {
-    const struct pl_wire_lease lease = {.task = "1"};
-    const struct pl_wire_outcome outcome = {.run = *result};
-    json_t *json = pl_wire_result_json(&lease, &outcome, 1);
+    const struct pl_agent_protocol_lease lease = {.task = "1"};
+    const struct pl_agent_protocol_outcome outcome = {.run = *result};
+    json_t *json = pl_agent_protocol_result_json(&lease, &outcome, 1);
 
     must(json_array_size(json_object_get(json, "rows")) == 1);
     json_decref(json);

@@ -14,11 +14,11 @@ static void must(bool ok)
 
 static void fuzz_attach(json_t *doc)
 {
-    struct pl_wire_attach a;
+    struct pl_agent_protocol_attach a;
     struct pl_err err = {0};
     size_t words = 0;
 
-    if (pl_wire_attach_read(json_incref(doc), &a, &err) < 0) {
+    if (pl_agent_protocol_attach_read(json_incref(doc), &a, &err) < 0) {
         must(err.code == PL_EPROTO || err.code == PL_EINVAL);
         must(err.msg[0] != '\0');
         return;
@@ -30,13 +30,13 @@ static void fuzz_attach(json_t *doc)
         must(a.env[i].key && a.env[i].value);
     must(a.stage && a.project && a.pipeline && a.n_gpus <= PL_AGENT_PROTOCOL_GPUS_MAX);
     must(a.renew_ms >= 10 && a.lease_ms >= a.renew_ms);
-    pl_wire_attach_finish(&a);
+    pl_agent_protocol_attach_finish(&a);
 }
 
-static void use_row(const struct pl_wire_row *row)
+static void use_row(const struct pl_agent_protocol_datum *row)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
-        const struct pl_wire_input *in = &row->inputs[i];
+        const struct pl_agent_protocol_input *in = &row->inputs[i];
         size_t files = 0;
 
         must(pl_name_check("input", in->name, NULL) == 0);
@@ -49,9 +49,9 @@ static void use_row(const struct pl_wire_row *row)
 }
 
 /* The task's rows come back as a result that names it. */
-static void answer(const struct pl_wire_task *t)
+static void answer(const struct pl_agent_protocol_task *t)
 {
-    struct pl_wire_outcome *outcomes = calloc(t->n_rows, sizeof *outcomes);
+    struct pl_agent_protocol_outcome *outcomes = calloc(t->n_rows, sizeof *outcomes);
     json_t *result;
 
     must(outcomes != NULL);
@@ -60,8 +60,8 @@ static void answer(const struct pl_wire_task *t)
         outcomes[i].success = i % 3 == 0;
         outcomes[i].gave_back = i % 3 == 1;
     }
-    result = pl_wire_result_json(&t->lease, outcomes, t->n_rows);
-    must(result && pl_wire_lease_is(&t->lease, result));
+    result = pl_agent_protocol_result_json(&t->lease, outcomes, t->n_rows);
+    must(result && pl_agent_protocol_lease_is(&t->lease, result));
     must(json_array_size(json_object_get(result, "rows")) + json_array_size(json_object_get(result, "gave_back")) == t->n_rows);
     json_decref(result);
     free(outcomes);
@@ -69,26 +69,26 @@ static void answer(const struct pl_wire_task *t)
 
 static void fuzz_next(json_t *doc)
 {
-    enum pl_wire_next_kind kind;
-    struct pl_wire_task t;
+    enum pl_agent_protocol_next_kind kind;
+    struct pl_agent_protocol_task t;
     struct pl_err err = {0};
 
-    if (pl_wire_next_read(json_incref(doc), &kind, &t, &err) < 0) {
+    if (pl_agent_protocol_next_read(json_incref(doc), &kind, &t, &err) < 0) {
         must(err.code == PL_EPROTO && err.msg[0] != '\0');
         return;
     }
     if (kind != PL_WIRE_TASK)
         return;
-    must(t.n_rows > 0 && t.n_rows <= PL_WIRE_ROWS_MAX);
+    must(t.n_rows > 0 && t.n_rows <= PL_AGENT_PROTOCOL_DATUMS_MAX);
     for (size_t i = 0; i < t.n_rows; i++)
         use_row(&t.rows[i]);
     answer(&t);
-    pl_wire_task_finish(&t);
+    pl_agent_protocol_task_finish(&t);
 }
 
 static void fuzz_text(const uint8_t *data, size_t n)
 {
-    char *text = pl_wire_text(data, n, 64);
+    char *text = pl_agent_protocol_text(data, n, 64);
 
     must(text && strlen(text) <= 3 * 64 && pl_utf8_ok(text, strlen(text)));
     free(text);

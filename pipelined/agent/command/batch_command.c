@@ -64,12 +64,12 @@ static int add_shell(struct pl_buf *b, const struct pl_env_var *variable, struct
     return r < 0 ? r : pl_buf_add_str(b, "'\n", err);
 }
 
-static json_t *inputs_json(const struct pl_batch *b, const struct pl_wire_row *row)
+static json_t *inputs_json(const struct pl_batch *b, const struct pl_agent_protocol_datum *row)
 {
     json_t *inputs = json_object();
 
     for (size_t i = 0; inputs && i < row->n_inputs; i++) {
-        const struct pl_wire_input *in = &row->inputs[i];
+        const struct pl_agent_protocol_input *in = &row->inputs[i];
         json_object_set_new(inputs, in->name, json_sprintf("%s/%s%s%s", b->paths->pfs, in->name, *in->path ? "/" : "", in->path));
     }
     return inputs;
@@ -87,7 +87,8 @@ static int put(const struct pl_batch *b, const char *name, const void *text, siz
 }
 
 /* What differs from datum to datum. */
-static int write_notes(struct pl_batch *b, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_err *err)
+static int write_notes(struct pl_batch *b, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
+                       struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf shell = {0};
     _cleanup_(json_decrefp) json_t *note = NULL;
@@ -171,8 +172,8 @@ static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
     return true;
 }
 
-int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_wire_task *task,
-                 const struct pl_wire_row *row, struct pl_batch_result *ret, struct pl_err *err)
+int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_agent_protocol_task *task,
+                 const struct pl_agent_protocol_datum *row, struct pl_batch_result *ret, struct pl_err *err)
 {
     const int64_t start_us = pl_clock_mono_us();
     bool timed_out = false;

@@ -43,7 +43,7 @@ struct pl_batch *pl_batch_destroy(struct pl_batch *b);
 /* Runs one datum, whose inputs are in place: writes /pfs/.env and /pfs/.datum.json, starts the command when it is not up, and comes back
  * when the datum is over. Of `command` argv, cwd, timeout_ms (of this datum) and the callbacks count. PL_EIO: the runner is lost. */
 PL_MUST_CHECK
-int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_wire_task *task,
-                 const struct pl_wire_row *row, struct pl_batch_result *ret, struct pl_err *err);
+int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_agent_protocol_task *task,
+                 const struct pl_agent_protocol_datum *row, struct pl_batch_result *ret, struct pl_err *err);
 /* There are no more datums: waits until the command has left, at most PL_BATCH_LEAVE_MS, then kills it. */
 void pl_batch_leave(struct pl_batch *b);

@@ -11,7 +11,7 @@ static const char *const inherited[] = {
     "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"};
 
 struct pl_env {
-    const struct pl_wire_attach *stage;
+    const struct pl_agent_protocol_attach *stage;
     const struct pl_sandbox_config *config;
     const struct pl_sandbox_paths *paths;
     const struct pl_secrets *secrets; /* NULL = none */
@@ -127,7 +127,7 @@ static int make_base(struct pl_env *e, struct pl_err *err)
     return r;
 }
 
-int pl_env_create(const struct pl_wire_attach *stage, const struct pl_sandbox_config *config,
+int pl_env_create(const struct pl_agent_protocol_attach *stage, const struct pl_sandbox_config *config,
                   const struct pl_sandbox_paths *paths, const struct pl_secrets *secrets, struct pl_env **ret, struct pl_err *err)
 {
     struct pl_env *e = calloc(1, sizeof(*e));
@@ -193,7 +193,7 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     return 0;
 }
 
-static size_t params_of(const struct pl_wire_row *row, struct pl_param params[PL_PARAM_NAMES_MAX])
+static size_t params_of(const struct pl_agent_protocol_datum *row, struct pl_param params[PL_PARAM_NAMES_MAX])
 {
     const char *key;
     json_t *value;
@@ -204,7 +204,7 @@ static size_t params_of(const struct pl_wire_row *row, struct pl_param params[PL
     return n;
 }
 
-int pl_env_argv(struct pl_env *e, const struct pl_wire_row *row, const char *const *argv, const char *const **ret,
+int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, const char *const *argv, const char *const **ret,
                 struct pl_err *err)
 {
     struct pl_param params[PL_PARAM_NAMES_MAX];
@@ -231,10 +231,10 @@ int pl_env_argv(struct pl_env *e, const struct pl_wire_row *row, const char *con
     return all ? 0 : pl_err_nomem(err);
 }
 
-int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, struct pl_env_var **ret,
-                    size_t *ret_n, struct pl_err *err)
+int pl_env_of_datum(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
+                    struct pl_env_var **ret, size_t *ret_n, struct pl_err *err)
 {
-    struct pl_datum_env_input inputs[PL_WIRE_INPUTS_MAX];
+    struct pl_datum_env_input inputs[PL_AGENT_PROTOCOL_INPUTS_MAX];
     struct pl_param params[PL_PARAM_NAMES_MAX];
     struct pl_datum_env_request request = {
         .pfs = e->paths->pfs,
@@ -266,8 +266,8 @@ int pl_env_of_datum(struct pl_env *e, const struct pl_wire_task *task, const str
     return pl_datum_env(&request, e->arena, ret, ret_n, err);
 }
 
-int pl_env_of(struct pl_env *e, const struct pl_wire_task *task, const struct pl_wire_row *row, const char *const **ret,
-              struct pl_err *err)
+int pl_env_of(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
+              const char *const **ret, struct pl_err *err)
 {
     struct pl_env_var *vars;
     size_t n;

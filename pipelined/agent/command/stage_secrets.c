@@ -8,7 +8,7 @@
 
 #define FRESH_S 2
 
-static int missing(const struct pl_wire_attach *stage, const struct pl_wire_secret *use, struct pl_err *err)
+static int missing(const struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
     const char *key = use->key ? use->key : "KEY";
 
@@ -36,8 +36,8 @@ static void forget(struct pl_buf *b)
     pl_buf_finish(b);
 }
 
-static int take_variable(struct pl_secrets *s, const char *folder, const struct pl_wire_attach *stage,
-                         const struct pl_wire_secret *use, struct pl_err *err)
+static int take_variable(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
+                         const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
     _cleanup_(forget) struct pl_buf value = {0};
     int r = read_value(folder, use->name, use->key, &value, err);
@@ -57,7 +57,7 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
 }
 
 /* Is it to be read? Each change of a file is one of its folder: it is put there by its name, or by that of the folder behind. */
-static bool has_changed(struct pl_secrets *s, const struct pl_wire_secret *use, size_t i, bool again)
+static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_secret *use, size_t i, bool again)
 {
     struct pl_secret_seen *seen = &s->seen[i];
     char path[4400];
@@ -74,8 +74,8 @@ static bool has_changed(struct pl_secrets *s, const struct pl_wire_secret *use, 
 }
 
 /* The files are shown as they are; what is in them is masked. */
-static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_wire_attach *stage,
-                          const struct pl_wire_secret *use, struct pl_err *err)
+static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
+                          const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
     char path[4400];
     const struct dirent *e;
@@ -99,7 +99,7 @@ static int look_at_folder(struct pl_secrets *s, const char *folder, const struct
 }
 
 /* All folders, for what is in none of them any more makes room. A failure: that of the last which could not be read; the others were. */
-static int read_folders(struct pl_secrets *s, const struct pl_wire_attach *stage, struct pl_err *err)
+static int read_folders(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, struct pl_err *err)
 {
     int failed = 0;
 
@@ -117,7 +117,7 @@ static int read_folders(struct pl_secrets *s, const struct pl_wire_attach *stage
     return failed;
 }
 
-static bool any_changed(struct pl_secrets *s, const struct pl_wire_attach *stage, int64_t now_ms)
+static bool any_changed(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, int64_t now_ms)
 {
     const bool again = now_ms - s->read_ms >= PL_SECRETS_AGAIN_MS;
     bool any = false;
@@ -129,7 +129,7 @@ static bool any_changed(struct pl_secrets *s, const struct pl_wire_attach *stage
     return any;
 }
 
-int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, int64_t now_ms, struct pl_secrets **ret,
+int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *stage, int64_t now_ms, struct pl_secrets **ret,
                     struct pl_err *err)
 {
     struct pl_secrets *s = calloc(1, sizeof(*s));
@@ -156,7 +156,7 @@ int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, int6
     return 0;
 }
 
-void pl_secrets_look(struct pl_secrets *s, const struct pl_wire_attach *stage, int64_t now_ms)
+void pl_secrets_look(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, int64_t now_ms)
 {
     struct pl_err err = {0};
 

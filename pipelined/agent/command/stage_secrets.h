@@ -25,8 +25,8 @@ struct pl_secrets {
 
 /* Of `stage`; `folder` outlives. PL_ENOTFOUND: there is no such secret or key, with how to make it; PL_EINVAL: a value with a NUL cannot be a variable. */
 PL_MUST_CHECK
-int pl_secrets_read(const char *folder, const struct pl_wire_attach *stage, int64_t now_ms, struct pl_secrets **ret,
+int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *stage, int64_t now_ms, struct pl_secrets **ret,
                     struct pl_err *err);
 /* What has changed is masked from now on, as what was there before is still. What cannot be read stays as it was. `now_ms`: monotonic. */
-void pl_secrets_look(struct pl_secrets *s, const struct pl_wire_attach *stage, int64_t now_ms);
+void pl_secrets_look(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, int64_t now_ms);
 struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s);

@@ -15,7 +15,7 @@ enum kind { OUTPUT, METRICS };
 struct piece {
     struct piece *next;
     enum kind kind;
-    struct pl_wire_lease lease;
+    struct pl_agent_protocol_lease lease;
     char datum[PL_HASH_HEX + 1];
     uint32_t index, attempt;
     uint64_t offset; /* OUTPUT: in bytes; METRICS: in lines */
@@ -62,13 +62,13 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     return path ? pl_daemon_client_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
-/* Up to PL_WIRE_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
+/* Up to PL_AGENT_PROTOCOL_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
 static json_t *take_lines(const struct piece *p, size_t *at)
 {
     const char *text = (const char *)p->bytes.data;
     json_t *lines = json_array();
 
-    for (size_t i = 0; lines && i < PL_WIRE_LINES_MAX && *at < p->bytes.len; i++) {
+    for (size_t i = 0; lines && i < PL_AGENT_PROTOCOL_LINES_MAX && *at < p->bytes.len; i++) {
         const char *end = memchr(text + *at, '\n', p->bytes.len - *at);
         size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
 
@@ -86,7 +86,7 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
 
     while (r == 0 && p->taken < p->bytes.len) {
         size_t at = p->taken, n;
-        json_t *lines = take_lines(p, &at), *lease = pl_wire_lease_json(&p->lease), *body;
+        json_t *lines = take_lines(p, &at), *lease = pl_agent_protocol_lease_json(&p->lease), *body;
 
         n = json_array_size(lines);
         body = json_pack("{s:s, s:O, s:I, s:I, s:I, s:o}", "worker", o->worker, "task", json_object_get(lease, "task"), "fence",

@@ -17,7 +17,7 @@ struct pl_outlog;
 
 /* Whose output it is: one attempt at one datum. */
 struct pl_output_log_source {
-    const struct pl_wire_lease *lease;
+    const struct pl_agent_protocol_lease *lease;
     const char *datum; /* 64 hex */
     uint32_t index;
     uint32_t attempt;

@@ -14,7 +14,7 @@
 struct held {
     bool taken;
     bool lost;
-    struct pl_wire_lease lease;
+    struct pl_agent_protocol_lease lease;
     uint64_t sessions_ended; /* when it was taken */
     uint8_t *abandoned;      /* bit per row index … */
     size_t abandoned_bytes;
@@ -89,7 +89,7 @@ static json_t *held_json(struct pl_lease *l)
     pthread_mutex_lock(&l->lock);
     for (size_t i = 0; held && i < PL_TASK_LEASE_TASKS_MAX; i++) {
         const struct held *h = &l->held[i];
-        json_t *one = h->taken && !h->lost ? pl_wire_lease_json(&h->lease) : NULL;
+        json_t *one = h->taken && !h->lost ? pl_agent_protocol_lease_json(&h->lease) : NULL;
 
         if (one && h->sessions_ended == ended) /* all was told in that one */
             (void)!json_object_set_new(one, "session", json_string(session));
@@ -101,7 +101,7 @@ static json_t *held_json(struct pl_lease *l)
 }
 
 /* Under the lock. NULL: it is not held. */
-static struct held *find(struct pl_lease *l, const struct pl_wire_lease *lease)
+static struct held *find(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
         if (l->held[i].taken && l->held[i].lease.fence == lease->fence && pl_streq(l->held[i].lease.task, lease->task))
@@ -110,21 +110,21 @@ static struct held *find(struct pl_lease *l, const struct pl_wire_lease *lease)
 }
 
 /* One try. */
-static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
+static int attach_once(struct pl_lease *l, struct pl_agent_protocol_attach *ret, struct pl_err *err)
 {
-    json_t *body =
-        json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_WIRE_PROTOCOL, "worker", l->config.worker, "incarnation",
-                  l->config.incarnation, "host", l->host, "pid", (int)getpid(), "exchange", 1, "held", held_json(l));
+    json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "worker",
+                             l->config.worker, "incarnation", l->config.incarnation, "host", l->host, "pid", (int)getpid(),
+                             "exchange", 1, "held", held_json(l));
     json_t *answer = NULL;
     int r = pl_daemon_client_json(l->config.link, "/api/v1/worker/attach", body, true, &answer, err);
 
     json_decref(body);
-    r = r < 0 ? r : pl_wire_attach_read(answer, ret, err);
+    r = r < 0 ? r : pl_agent_protocol_attach_read(answer, ret, err);
     if (r < 0 || !ret->token)
         return r;
     r = pl_daemon_client_set_token(l->config.link, ret->token, err);
     if (r < 0)
-        pl_wire_attach_finish(ret);
+        pl_agent_protocol_attach_finish(ret);
     return r;
 }
 
@@ -132,14 +132,14 @@ static int attach_once(struct pl_lease *l, struct pl_wire_attach *ret, struct pl
  * thread has attached since, there is nothing to do. */
 static int attach_again(struct pl_lease *l, uint64_t seen, struct pl_err *err)
 {
-    struct pl_wire_attach a = {0};
+    struct pl_agent_protocol_attach a = {0};
     int r = 0;
 
     pthread_mutex_lock(&l->attach_lock);
     if (l->attached == seen) {
         r = attach_once(l, &a, err);
         if (r == 0) {
-            pl_wire_attach_finish(&a);
+            pl_agent_protocol_attach_finish(&a);
             l->attached++;
             pl_log_info("lease", "attached again");
         }
@@ -177,7 +177,7 @@ static void mark_abandoned(struct held *h, const json_t *index)
 }
 
 /* `tasks`: [{task, fence?}] */
-static bool names(const json_t *tasks, const struct pl_wire_lease *lease)
+static bool names(const json_t *tasks, const struct pl_agent_protocol_lease *lease)
 {
     const json_t *item, *fence;
     size_t i;
@@ -185,7 +185,7 @@ static bool names(const json_t *tasks, const struct pl_wire_lease *lease)
     json_array_foreach(tasks, i, item)
     {
         fence = json_object_get(item, "fence");
-        if (pl_wire_lease_is(lease, item) && (!fence || json_integer_value(fence) == lease->fence))
+        if (pl_agent_protocol_lease_is(lease, item) && (!fence || json_integer_value(fence) == lease->fence))
             return true;
     }
     return false;
@@ -214,7 +214,7 @@ static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
             continue;
         h->lost = h->lost || names(lost, &h->lease);
         any = any || h->lost;
-        json_array_foreach(abandon, n, item) if (pl_wire_lease_is(&h->lease, item))
+        json_array_foreach(abandon, n, item) if (pl_agent_protocol_lease_is(&h->lease, item))
         {
             mark_abandoned(h, json_object_get(item, "index"));
             any = true;
@@ -224,7 +224,7 @@ static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
     return any;
 }
 
-static void let_go(struct pl_lease *l, const struct pl_wire_lease *lease)
+static void let_go(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     struct held *h;
 
@@ -248,7 +248,7 @@ static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms,
 }
 
 /* The leases among those held that the answer asks rows back of; how many. */
-static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_lease out[PL_TASK_LEASE_TASKS_MAX])
+static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent_protocol_lease out[PL_TASK_LEASE_TASKS_MAX])
 {
     const json_t *recall = json_object_get(answer, "recall");
     size_t n = 0;
@@ -265,7 +265,7 @@ static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_wire_
 }
 
 /* What has not been begun of a task. When the daemon does not hear of it, it asks again. */
-static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
+static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *task)
 {
     bool whole = false;
     size_t n = 0;
@@ -278,7 +278,7 @@ static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
         json_decref(results);
         return;
     }
-    (void)!json_array_append_new(results, pl_wire_give_back_json(task, rows, n));
+    (void)!json_array_append_new(results, pl_agent_protocol_give_back_json(task, rows, n));
     body = next_json(l, results, 0, false);
     r = pl_daemon_client_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
     json_decref(body);
@@ -291,7 +291,7 @@ static void give_back(struct pl_lease *l, const struct pl_wire_lease *task)
 /* Sends one renewal, which the daemon holds until it has something to tell (`*ret_news`) or the next one is due. */
 static int renew_once(struct pl_lease *l, bool *ret_news, struct pl_err *err)
 {
-    struct pl_wire_lease back[PL_TASK_LEASE_TASKS_MAX];
+    struct pl_agent_protocol_lease back[PL_TASK_LEASE_TASKS_MAX];
     uint64_t seen = times_attached(l);
     json_t *body = json_pack("{s:s, s:s, s:o, s:I}", "worker", l->config.worker, "incarnation", l->config.incarnation, "tasks",
                              held_json(l), "wait_ms", (json_int_t)l->renew_ms);
@@ -346,7 +346,7 @@ static void *renew_loop(void *arg)
     return NULL;
 }
 
-int pl_task_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct pl_err *err)
+int pl_task_lease_attach(struct pl_lease *l, struct pl_agent_protocol_attach *ret, struct pl_err *err)
 {
     struct pl_err why = {0};
     unsigned tries = 0;
@@ -368,14 +368,14 @@ int pl_task_lease_attach(struct pl_lease *l, struct pl_wire_attach *ret, struct 
     l->renew_ms = ret->renew_ms;
     r = pthread_create(&l->renewer, NULL, renew_loop, l);
     if (r != 0) {
-        pl_wire_attach_finish(ret);
+        pl_agent_protocol_attach_finish(ret);
         return pl_err_errno(err, r, "renewing thread");
     }
     l->renewing = true;
     return 0;
 }
 
-enum pl_task_lease_want pl_task_lease_wants(struct pl_lease *l, const struct pl_wire_lease *task, uint32_t index)
+enum pl_task_lease_want pl_task_lease_wants(struct pl_lease *l, const struct pl_agent_protocol_lease *task, uint32_t index)
 {
     enum pl_task_lease_want want = PL_TASK_LEASE_GO_ON;
     const struct held *h;
@@ -404,7 +404,7 @@ bool pl_task_lease_stops(struct pl_lease *l)
     return stop;
 }
 
-bool pl_task_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
+bool pl_task_lease_holds(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     const struct held *h;
     bool holds;
@@ -416,7 +416,7 @@ bool pl_task_lease_holds(struct pl_lease *l, const struct pl_wire_lease *lease)
     return holds;
 }
 
-static int hold(struct pl_lease *l, const struct pl_wire_lease *lease, struct pl_err *err)
+static int hold(struct pl_lease *l, const struct pl_agent_protocol_lease *lease, struct pl_err *err)
 {
     char session[PL_DAEMON_CLIENT_SESSION_BYTES];
     uint64_t ended = pl_daemon_client_session(l->config.link, session);
@@ -466,7 +466,8 @@ static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *at
     return r;
 }
 
-int pl_task_lease_next(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+int pl_task_lease_next(struct pl_lease *l, enum pl_agent_protocol_next_kind *ret_kind, struct pl_agent_protocol_task *ret_task,
+                       struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
     json_t *answer = NULL;
@@ -475,19 +476,19 @@ int pl_task_lease_next(struct pl_lease *l, enum pl_wire_next_kind *ret_kind, str
     do
         r = next_once(l, next_json(l, json_array(), PL_TASK_LEASE_POLL_MS, false), true, &attaches, &answer, err);
     while (r > 0 || (r < 0 && pl_daemon_client_retry(l->config.link, r, &tries)));
-    r = r < 0 ? r : pl_wire_next_read(answer, ret_kind, ret_task, err);
+    r = r < 0 ? r : pl_agent_protocol_next_read(answer, ret_kind, ret_task, err);
     if (r == 0 && *ret_kind == PL_WIRE_END)
         ended(l);
     if (r == 0 && *ret_kind == PL_WIRE_TASK) {
         r = hold(l, &ret_task->lease, err);
         if (r < 0)
-            pl_wire_task_finish(ret_task);
+            pl_agent_protocol_task_finish(ret_task);
     }
     return r;
 }
 
-int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, const struct pl_wire_outcome *outcomes, size_t n,
-                          bool leaving, struct pl_err *err)
+int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lease *task,
+                          const struct pl_agent_protocol_outcome *outcomes, size_t n, bool leaving, struct pl_err *err)
 {
     unsigned tries = 0, attaches = 0;
     int r;
@@ -500,7 +501,7 @@ int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_wire_lease *task, 
             r = 0;
             break;
         }
-        (void)!json_array_append_new(results, pl_wire_result_json(task, outcomes, n));
+        (void)!json_array_append_new(results, pl_agent_protocol_result_json(task, outcomes, n));
         r = json_array_size(results) == 1
                 ? next_once(l, next_json(l, json_incref(results), 0, leaving), false, &attaches, NULL, err)
                 : pl_err_nomem(err);

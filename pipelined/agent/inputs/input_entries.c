@@ -53,7 +53,7 @@ struct pl_node_source pl_node_cache_source(struct pl_node_cache *c)
 }
 
 int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
-                          const struct pl_wire_input *in, struct pl_input_entries *ret, struct pl_err *err)
+                          const struct pl_agent_protocol_input *in, struct pl_input_entries *ret, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(nodes);
     char prefix[PL_PATH_MAX_BYTES + 2];

@@ -39,7 +39,7 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
 /* What `in`, which matches a folder, takes of it. Paths are whole (from the tree's root). */
 PL_MUST_CHECK
 int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
-                          const struct pl_wire_input *in, struct pl_input_entries *ret, struct pl_err *err);
+                          const struct pl_agent_protocol_input *in, struct pl_input_entries *ret, struct pl_err *err);
 void pl_input_entries_finish(struct pl_input_entries *s);
 /* 1 and an entry (borrowed until the next call), 0 at the end; PL_ECANCELED as pl_uplink_check. */
 PL_MUST_CHECK

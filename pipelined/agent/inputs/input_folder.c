@@ -138,7 +138,7 @@ static int write_few(struct pl_input_folder *f, const struct pl_entry_source *en
 /* --- a whole match --- */
 
 /* The folder that matched, which is there even when all of it is left out. */
-static int make_match(const char *dest, const struct pl_wire_input *wi, struct pl_err *err)
+static int make_match(const char *dest, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
     char inside[PL_PATH_MAX_BYTES + 3];
 
@@ -146,7 +146,8 @@ static int make_match(const char *dest, const struct pl_wire_input *wi, struct p
     return *wi->path ? pl_input_parents(dest, inside, err) : 0;
 }
 
-int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi, struct pl_input_sums *ret, struct pl_err *err)
+int pl_input_sums_get(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, struct pl_input_sums *ret,
+                      struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(f->nodes);
     struct pl_tree_stats stats;
@@ -168,8 +169,8 @@ int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entr
     return n <= PL_INPUTS_FEW ? write_few(f, entries, dest, err) : pl_checkout(entries, &f->reader, dest, &options, NULL, err);
 }
 
-int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, struct pl_input_sums *ret,
-                   struct pl_err *err)
+int pl_input_build(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, const char *dest,
+                   struct pl_input_sums *ret, struct pl_err *err)
 {
     struct pl_input_entries source = {0};
     int r = pl_input_sums_get(f, wi, ret, err);

@@ -36,12 +36,13 @@ struct pl_input_sums {
     uint64_t files, bytes;
 };
 PL_MUST_CHECK
-int pl_input_sums_get(struct pl_input_folder *f, const struct pl_wire_input *wi, struct pl_input_sums *ret, struct pl_err *err);
+int pl_input_sums_get(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, struct pl_input_sums *ret,
+                      struct pl_err *err);
 /* Writes about `n` entries below `dest`, which is there and has nothing in their place. */
 PL_MUST_CHECK
 int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,
                    struct pl_err *err);
 /* Writes what `wi`, which matches a folder, takes of it below `dest`, which is there and empty. */
 PL_MUST_CHECK
-int pl_input_build(struct pl_input_folder *f, const struct pl_wire_input *wi, const char *dest, struct pl_input_sums *ret,
-                   struct pl_err *err);
+int pl_input_build(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, const char *dest,
+                   struct pl_input_sums *ret, struct pl_err *err);

@@ -10,7 +10,7 @@ void pl_input_references_finish(struct pl_input_references *refs)
     pl_node_cache_finish(&refs->nodes);
 }
 
-bool pl_input_is_writable(const struct pl_wire_row *row, const char *name)
+bool pl_input_is_writable(const struct pl_agent_protocol_datum *row, const char *name)
 {
     for (size_t i = 0; i < row->n_inputs; i++)
         if (pl_streq(row->inputs[i].name, name))
@@ -18,7 +18,7 @@ bool pl_input_is_writable(const struct pl_wire_row *row, const char *name)
     return false;
 }
 
-static int visit_folder(struct pl_input_references *refs, const struct pl_wire_input *wi, const char *path,
+static int visit_folder(struct pl_input_references *refs, const struct pl_agent_protocol_input *wi, const char *path,
                         pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
     struct pl_input_entries source = {0};
@@ -39,7 +39,7 @@ static int visit_folder(struct pl_input_references *refs, const struct pl_wire_i
     return r;
 }
 
-static int visit_file(struct pl_input_references *refs, const struct pl_wire_input *wi, const char *path,
+static int visit_file(struct pl_input_references *refs, const struct pl_agent_protocol_input *wi, const char *path,
                       pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(&refs->nodes);
@@ -59,11 +59,11 @@ static int visit_file(struct pl_input_references *refs, const struct pl_wire_inp
     return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
 }
 
-int pl_input_references_visit(struct pl_input_references *refs, const struct pl_wire_row *row, const char *name, const char *path,
-                              pl_input_references_visit_fn visit, void *self, struct pl_err *err)
+int pl_input_references_visit(struct pl_input_references *refs, const struct pl_agent_protocol_datum *row, const char *name,
+                              const char *path, pl_input_references_visit_fn visit, void *self, struct pl_err *err)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
-        const struct pl_wire_input *wi = &row->inputs[i];
+        const struct pl_agent_protocol_input *wi = &row->inputs[i];
 
         if (pl_streq(wi->name, name))
             return wi->file ? visit_file(refs, wi, path, visit, self, err) : visit_folder(refs, wi, path, visit, self, err);

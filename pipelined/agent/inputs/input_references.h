@@ -16,11 +16,11 @@ int pl_input_references_init(struct pl_input_references *refs, const struct pl_c
 void pl_input_references_finish(struct pl_input_references *refs);
 
 /* May the command change the row's input of that name? Then a link into it says nothing of what it held. */
-bool pl_input_is_writable(const struct pl_wire_row *row, const char *name);
+bool pl_input_is_writable(const struct pl_agent_protocol_datum *row, const char *name);
 
 /* Calls `visit` for each file or link of the row's input `name` that is `path` (below the input's folder, "" = all of it) or lies
  * below it, with the rest of its path ("" for the file itself). PL_ENOTFOUND when there is none. */
 typedef int (*pl_input_references_visit_fn)(void *self, const char *rest, const struct pl_entry *entry, struct pl_err *err);
 PL_MUST_CHECK
-int pl_input_references_visit(struct pl_input_references *refs, const struct pl_wire_row *row, const char *name, const char *path,
-                              pl_input_references_visit_fn visit, void *self, struct pl_err *err);
+int pl_input_references_visit(struct pl_input_references *refs, const struct pl_agent_protocol_datum *row, const char *name,
+                              const char *path, pl_input_references_visit_fn visit, void *self, struct pl_err *err);

@@ -103,8 +103,8 @@ static int gather_one(void *self, const struct pl_tree_change *change, struct pl
     return r;
 }
 
-int pl_input_change(struct pl_input_folder *f, const struct pl_hash *old_root, const struct pl_wire_input *wi, const char *dest,
-                    struct pl_input_sums *ret, struct pl_err *err)
+int pl_input_change(struct pl_input_folder *f, const struct pl_hash *old_root, const struct pl_agent_protocol_input *wi,
+                    const char *dest, struct pl_input_sums *ret, struct pl_err *err)
 {
     const struct pl_node_source nodes = pl_node_cache_source(f->nodes);
     _cleanup_close_ int dest_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -58,7 +58,7 @@ struct pl_inputs {
     struct pl_node_cache nodes;
     struct pl_input_folder folder;
     bool saved; /* what an attempt before kept lies in WORK/next/CHECKPOINT */
-    struct slot slots[PL_WIRE_INPUTS_MAX];
+    struct slot slots[PL_AGENT_PROTOCOL_INPUTS_MAX];
     size_t n_slots;
 };
 
@@ -133,7 +133,7 @@ static struct slot *slot_of(struct pl_inputs *in, const char *name)
 {
     struct slot *s = known_slot(in, name);
 
-    if (s || in->n_slots == PL_WIRE_INPUTS_MAX)
+    if (s || in->n_slots == PL_AGENT_PROTOCOL_INPUTS_MAX)
         return s;
     s = &in->slots[in->n_slots++];
     snprintf(s->name, sizeof(s->name), "%s", name);
@@ -141,7 +141,7 @@ static struct slot *slot_of(struct pl_inputs *in, const char *name)
 }
 
 /* The globs of an input as one run of bytes. */
-static int files_key(const struct pl_wire_input *wi, struct pl_buf *ret, struct pl_err *err)
+static int files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *ret, struct pl_err *err)
 {
     int r = 0;
 
@@ -151,14 +151,14 @@ static int files_key(const struct pl_wire_input *wi, struct pl_buf *ret, struct 
 }
 
 /* The same match, of whatever commit. */
-static bool copy_is_of(const struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files)
+static bool copy_is_of(const struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files)
 {
     return c->filled && c->file == wi->file && pl_streq(c->path, wi->path) && c->files_len == files->len &&
            (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
 }
 
-static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struct pl_buf *files, const struct pl_input_sums *sums,
-                     struct pl_err *err)
+static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
+                     const struct pl_input_sums *sums, struct pl_err *err)
 {
     copy_forget(c);
     c->path = strdup(wi->path);
@@ -177,7 +177,7 @@ static int copy_note(struct copy *c, const struct pl_wire_input *wi, const struc
 }
 
 /* The entry that the match `wi`, a file, is. The cursor stays for the next one, which is near. */
-static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, struct pl_entry *ret,
+static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_entry *ret,
                      struct pl_err *err)
 {
     const struct pl_node_source source = pl_node_cache_source(&in->nodes);
@@ -203,7 +203,7 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     return 0;
 }
 
-void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task)
+void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task *task)
 {
     _cleanup_free_ struct pl_hash *ids = NULL;
     size_t n = 0, max = 0;
@@ -273,7 +273,7 @@ static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err
 }
 
 /* The last datum's file and this one's lie in one folder, where no command could write: the file alone is replaced. */
-static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_wire_input *wi)
+static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_agent_protocol_input *wi)
 {
     const struct copy *c = &s->front;
     const char *a = c->filled ? strrchr(c->path, '/') : NULL, *b = strrchr(wi->path, '/');
@@ -285,7 +285,7 @@ static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const
 }
 
 /* The file alone, as `next`. */
-static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                       struct pl_input_sums *ret, struct pl_err *err)
 {
     struct pl_entry e;
@@ -304,7 +304,7 @@ static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_wire
 }
 
 /* The folder that the input is, as `next`. */
-static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                         struct pl_input_sums *ret, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX];
@@ -342,7 +342,7 @@ static int open_to_command(const struct pl_inputs *in, const char *folder, struc
 }
 
 /* Copies, with no links to the cache. */
-static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const char *next,
+static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                           struct pl_input_sums *ret, struct pl_err *err)
 {
     int r;
@@ -354,15 +354,15 @@ static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_
 }
 
 /* Does the checkout `c`, of another commit, become this one by what differs? Then it need not be made anew. */
-static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_wire_input *wi,
+static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_agent_protocol_input *wi,
                        const struct pl_buf *files)
 {
     return in->cache && !wi->writable && !wi->file && c->sums.files >= PL_INPUTS_CHANGE_FILES && copy_is_of(c, wi, files);
 }
 
 /* The older checkout aside, or, when no command runs, the one in place. 1: done. 0: it must be built. */
-static int change(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
-                  struct pl_err *err)
+static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
+                  bool alone, struct pl_err *err)
 {
     const bool aside = may_change(in, &s->back, wi, files);
     struct copy *c = aside ? &s->back : &s->front;
@@ -400,7 +400,7 @@ static void key_of(const struct pl_inputs *in, const struct slot *s, const char 
 }
 
 /* The checkout that another worker of the stage left becomes the one aside. */
-static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files,
+static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      struct pl_err *err)
 {
     const struct pl_input_sums enough = {.files = PL_INPUTS_CHANGE_FILES};
@@ -440,7 +440,7 @@ void pl_inputs_keep(struct pl_inputs *in)
 }
 
 /* What the row before has in the same way may be there already, or become this one by what differs. */
-static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, struct pl_err *err)
+static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf files = {0};
     struct pl_input_sums sums = {0};
@@ -460,7 +460,7 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_
     return r < 0 ? r : copy_note(&s->ahead, wi, &files, &sums, err);
 }
 
-void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row)
+void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
         struct slot *s = known_slot(in, row->inputs[i].name); /* a new one would come under the eyes of apply */
@@ -475,8 +475,8 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row)
 }
 
 /* What was fetched ahead becomes `next`, which is not there: of a match that is a file that alone (`file`), else the folder. 0: it is something else. */
-static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool file,
-                      const char *next, struct pl_input_sums *ret, struct pl_err *err)
+static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
+                      bool file, const char *next, struct pl_input_sums *ret, struct pl_err *err)
 {
     const bool same = !wi->writable && copy_is_of(&s->ahead, wi, files) && pl_hash_eq(&s->ahead.root, &wi->root);
     char folder[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
@@ -494,8 +494,8 @@ static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_wire
     return r < 0 ? r : same;
 }
 
-static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_wire_input *wi, const struct pl_buf *files, bool alone,
-                     struct pl_err *err)
+static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
+                     bool alone, struct pl_err *err)
 {
     const bool file = is_next_file(in, s, wi);
     char next[PL_INPUTS_PATH_MAX];
@@ -546,7 +546,7 @@ void pl_inputs_trim(struct pl_inputs *in)
     }
 }
 
-static bool row_has(const struct pl_wire_row *row, const char *name)
+static bool row_has(const struct pl_agent_protocol_datum *row, const char *name)
 {
     for (size_t i = 0; i < row->n_inputs; i++)
         if (pl_streq(row->inputs[i].name, name))
@@ -556,7 +556,7 @@ static bool row_has(const struct pl_wire_row *row, const char *name)
 
 static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {
-    const struct pl_wire_input all = {.name = "code", .path = "", .root = *root};
+    const struct pl_agent_protocol_input all = {.name = "code", .path = "", .root = *root};
     const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
     struct pl_input_entries source = {0};
     int r = pl_input_entries_open(&in->nodes, in->config.user, NULL, &all, &source, err);
@@ -569,7 +569,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     return r < 0 ? r : open_to_command(in, dest, err);
 }
 
-static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row, struct pl_err *err)
+static int stage_checkpoint(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX];
     int r = pl_input_path(path, in->config.work, CHECKPOINT, err);
@@ -582,7 +582,8 @@ static int stage_checkpoint(struct pl_inputs *in, const struct pl_wire_row *row,
     return r < 0 ? pl_err_wrap(err, r, "checkpoint") : 0;
 }
 
-int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool alone, uint64_t *ret_bytes, struct pl_err *err)
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, bool alone, uint64_t *ret_bytes,
+                    struct pl_err *err)
 {
     uint64_t bytes = 0;
     int r = 0;
@@ -595,12 +596,12 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool al
         in->slots[i].staged = AWAY;
     }
     for (size_t i = 0; r == 0 && i < row->n_inputs; i++) {
-        const struct pl_wire_input *wi = &row->inputs[i];
+        const struct pl_agent_protocol_input *wi = &row->inputs[i];
         struct slot *s = slot_of(in, wi->name);
         _cleanup_(pl_buf_finish) struct pl_buf files = {0};
 
         if (!s)
-            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_WIRE_INPUTS_MAX);
+            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_AGENT_PROTOCOL_INPUTS_MAX);
         r = files_key(wi, &files, err);
         r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
         r = r < 0 ? r : copy_note(&s->latest, wi, &files, &(struct pl_input_sums){0}, err);

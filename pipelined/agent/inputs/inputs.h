@@ -56,13 +56,14 @@ int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **r
 struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in);
 
 /* Asks in one question where the files of all these rows are. Failures are left to the fetch. */
-void pl_inputs_prepare(struct pl_inputs *in, const struct pl_wire_task *task);
+void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task *task);
 /* Fetches what `row` needs and the row staged last does not have, while that one waits; apply may run meanwhile. Failures are left to stage. */
-void pl_inputs_ahead(struct pl_inputs *in, const struct pl_wire_row *row);
+void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row);
 /* Builds the inputs of `row` aside; `alone`: no command runs, and none will before apply. `*ret_bytes`: size of their files. PL_ENOTFOUND (the match is not in the tree), PL_ENOSPC,
  * PL_ECORRUPT, PL_EIO: with the input's name; what is in place stays. */
 PL_MUST_CHECK
-int pl_inputs_stage(struct pl_inputs *in, const struct pl_wire_row *row, bool alone, uint64_t *ret_bytes, struct pl_err *err);
+int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, bool alone, uint64_t *ret_bytes,
+                    struct pl_err *err);
 /* Makes what was staged last the inputs in WORK/pfs. PL_EIO: with the input's name; that input is not there then. */
 PL_MUST_CHECK
 int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err);

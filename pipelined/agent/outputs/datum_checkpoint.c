@@ -21,7 +21,7 @@ struct pl_checkpoint {
     pthread_cond_t changed;
     bool ending, following;
     atomic_bool pointless; /* what is being taken: its row has ended */
-    struct pl_wire_lease lease;
+    struct pl_agent_protocol_lease lease;
     uint32_t index;
     struct pl_hash last; /* root that the daemon has */
 };
@@ -60,10 +60,10 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 
-static int tell(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index, const struct pl_hash *root,
+static int tell(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index, const struct pl_hash *root,
                 struct pl_err *err)
 {
-    _cleanup_(json_decrefp) json_t *body = pl_wire_lease_json(lease), *answer = NULL;
+    _cleanup_(json_decrefp) json_t *body = pl_agent_protocol_lease_json(lease), *answer = NULL;
     char hex[PL_HASH_HEX + 1];
 
     if (!body || json_object_set_new(body, "worker", json_string(c->config.worker)) < 0 ||
@@ -74,7 +74,7 @@ static int tell(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint
 }
 
 /* Takes the folder and tells of it, when it is another one than the last. With `take` held. */
-static void take_locked(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
+static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index)
 {
     struct pl_hash root = {0};
     struct pl_err err = {0};
@@ -108,7 +108,7 @@ static void *follow(void *arg)
             next_ms = pl_clock_mono_ms() + c->config.every_ms;
         until = (struct timespec){.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000};
         if (pthread_cond_timedwait(&c->changed, &c->mutex, &until) == ETIMEDOUT && c->following) {
-            const struct pl_wire_lease lease = c->lease;
+            const struct pl_agent_protocol_lease lease = c->lease;
             const uint32_t index = c->index;
 
             pthread_mutex_lock(&c->take); /* before an end can: it waits, and the folder is this row's until then */
@@ -167,7 +167,7 @@ struct pl_checkpoint *pl_checkpoint_destroy(struct pl_checkpoint *c)
     return NULL;
 }
 
-void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index)
+void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index)
 {
     pthread_mutex_lock(&c->take);
     c->last = (struct pl_hash){0};

@@ -25,6 +25,6 @@ PL_MUST_CHECK
 int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_checkpoint **ret, struct pl_err *err);
 struct pl_checkpoint *pl_checkpoint_destroy(struct pl_checkpoint *c);
 /* The command of this row starts. */
-void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_wire_lease *lease, uint32_t index);
+void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index);
 /* It has ended, no process of it is left. `last`: once more, as it is now. */
 void pl_checkpoint_end(struct pl_checkpoint *c, bool last);

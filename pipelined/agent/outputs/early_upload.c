@@ -25,11 +25,11 @@ struct item {
 
 struct pl_early {
     struct pl_early_upload_config config;
-    enum { UNTRIED, TELLS, TELLS_NOT } writers; /* writers.h */
-    pthread_mutex_t lock;                       /* items' states, and … */
-    const struct pl_wire_row *running;          /* NULL: no command runs, or its output is not wanted early */
-    const struct pl_wire_row *of;               /* whose output the table is of */
-    bool unwanted;                              /* the row of the table failed: reading ends */
+    enum { UNTRIED, TELLS, TELLS_NOT } writers;    /* writers.h */
+    pthread_mutex_t lock;                          /* items' states, and … */
+    const struct pl_agent_protocol_datum *running; /* NULL: no command runs, or its output is not wanted early */
+    const struct pl_agent_protocol_datum *of;      /* whose output the table is of */
+    bool unwanted;                                 /* the row of the table failed: reading ends */
     struct pl_early_scan_files files;
     struct item *items; /* of each of the files */
     bool enough;        /* a bound is reached: nothing more is read for this row */
@@ -51,7 +51,7 @@ int pl_early_upload_create(const struct pl_early_upload_config *config, struct p
 }
 
 /* The table is of `row` and empty. */
-static void reset(struct pl_early *e, const struct pl_wire_row *row)
+static void reset(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     pl_early_scan_files_finish(&e->files);
     free(e->items);
@@ -80,7 +80,7 @@ static const char *path_of(const struct pl_early_scan_files *f, size_t i)
 
 /* --- the thread that runs commands --- */
 
-void pl_early_upload_begin(struct pl_early *e, const struct pl_wire_row *row)
+void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     if (!e)
         return;
@@ -101,7 +101,7 @@ static bool is_as_seen(const struct pl_early *e, size_t i)
     return pl_early_scan_stamp_eq(&now, &e->files.files[i].stamp);
 }
 
-void pl_early_upload_end(struct pl_early *e, const struct pl_wire_row *row, bool kept)
+void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datum *row, bool kept)
 {
     if (!e)
         return;
@@ -362,7 +362,7 @@ static bool chunks_are_there(struct pl_early *e)
     return bits != NULL;
 }
 
-bool pl_early_upload_take(struct pl_early *e, const struct pl_wire_row *row)
+bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     size_t n = 0;
 
@@ -393,7 +393,7 @@ const struct pl_entry *pl_early_upload_find(const struct pl_early *e, const char
     return NULL;
 }
 
-int64_t pl_early_upload_release(struct pl_early *e, const struct pl_wire_row *row)
+int64_t pl_early_upload_release(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     int64_t took_ms;
 

@@ -42,16 +42,16 @@ int pl_early_upload_create(const struct pl_early_upload_config *config, struct p
 struct pl_early *pl_early_upload_destroy(struct pl_early *e);
 
 /* The command of `row` starts. */
-void pl_early_upload_begin(struct pl_early *e, const struct pl_wire_row *row);
+void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_datum *row);
 /* It stands still or is dead, and its output has not been moved. `kept`: the output is wanted. */
-void pl_early_upload_end(struct pl_early *e, const struct pl_wire_row *row, bool kept);
+void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datum *row, bool kept);
 
 /* One look at the output of the command that runs: reads what has been still. Failures are left to the upload at the end. */
 void pl_early_upload_scan(struct pl_early *e);
 
 /* After end: whether anything was read of the row's output that counts. */
-bool pl_early_upload_take(struct pl_early *e, const struct pl_wire_row *row);
+bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_datum *row);
 /* The file's entry, until release; NULL: read it. */
 const struct pl_entry *pl_early_upload_find(const struct pl_early *e, const char *path);
 /* The row is through; the time that looks took for it, in ms. */
-int64_t pl_early_upload_release(struct pl_early *e, const struct pl_wire_row *row);
+int64_t pl_early_upload_release(struct pl_early *e, const struct pl_agent_protocol_datum *row);

@@ -271,18 +271,18 @@ static int made_cmp(const void *a, const void *b)
 }
 
 /* The ops stream when it is small enough to travel in the result: 1; 0: it is not. */
-static int make_ops(const struct capture *c, struct pl_wire_outcome *outcome, struct pl_err *err)
+static int make_ops(const struct capture *c, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     struct pl_ops_writer writer = {0};
-    struct pl_buf ops = {.max = PL_WIRE_INLINE_MAX + PL_PATH_MAX_BYTES + PL_ENTRY_MAX_BYTES};
+    struct pl_buf ops = {.max = PL_AGENT_PROTOCOL_INLINE_MAX + PL_PATH_MAX_BYTES + PL_ENTRY_MAX_BYTES};
     int r = pl_ops_writer_init(&writer, &ops, err);
 
-    for (size_t i = 0; r == 0 && i < c->n && ops.len <= PL_WIRE_INLINE_MAX; i++)
+    for (size_t i = 0; r == 0 && i < c->n && ops.len <= PL_AGENT_PROTOCOL_INLINE_MAX; i++)
         r = pl_ops_writer_put(&writer, c->made[i].path, strlen(c->made[i].path), &c->made[i].entry, err);
     if (r == 0)
         r = pl_ops_writer_end(&writer, err);
     pl_ops_writer_finish(&writer);
-    if (r < 0 || ops.len > PL_WIRE_INLINE_MAX) {
+    if (r < 0 || ops.len > PL_AGENT_PROTOCOL_INLINE_MAX) {
         pl_buf_finish(&ops);
         return r;
     }
@@ -291,7 +291,7 @@ static int make_ops(const struct capture *c, struct pl_wire_outcome *outcome, st
     return 1;
 }
 
-static int make_tree(const struct capture *c, struct pl_wire_outcome *outcome, struct pl_err *err)
+static int make_tree(const struct capture *c, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     struct pl_pack_session *session;
@@ -307,7 +307,7 @@ static int make_tree(const struct capture *c, struct pl_wire_outcome *outcome, s
     return r == 0 ? pl_tree_builder_finish(builder, &outcome->root, NULL, err) : r;
 }
 
-int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_outcome *outcome, struct pl_err *err)
+int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     struct capture c = {.request = request, .out_fd = -1};
     char shown[4200];

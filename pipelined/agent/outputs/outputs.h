@@ -20,7 +20,7 @@
  * a name that no dataset can hold, a link that leads elsewhere (link_target.h), a FIFO, socket or device. A batch command lives on and may change
  * the folder meanwhile: what is kept then is some state of each file, and never anything from outside the folder.
  *
- * Small outputs (≤ PL_WIRE_INLINE_MAX bytes as an ops stream) travel in the result; of larger ones a tree is made, whose root
+ * Small outputs (≤ PL_AGENT_PROTOCOL_INLINE_MAX bytes as an ops stream) travel in the result; of larger ones a tree is made, whose root
  * does. Many or large files are read by all cores; those that were read while the command ran (early.h) are not read again. One thread. */
 #pragma once
 
@@ -44,7 +44,7 @@ struct pl_outputs_request {
     const char *out; /* where the output lies, as the agent sees it; NULL = there is none */
     const char *pfs; /* the folder above the output folder, as the command saw it */
     struct pl_input_references *refs;
-    const struct pl_wire_row *row;
+    const struct pl_agent_protocol_datum *row;
     struct pl_outputs_store *store;
     const struct pl_early *early; /* of this row, taken: these files are not read again; NULL = none */
 };
@@ -52,7 +52,7 @@ struct pl_outputs_request {
 /* Fills ops or root and bytes_out of `outcome`. PL_EINVAL, PL_EPATH, PL_ECOLLISION, PL_ELIMIT, PL_ENOTFOUND: the output cannot be kept,
  * the message names the path as the command knows it. Others: the output could not be read or uploaded. */
 PL_MUST_CHECK
-int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_wire_outcome *outcome, struct pl_err *err);
+int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_agent_protocol_outcome *outcome, struct pl_err *err);
 /* Everything captured since the last time is durable at the daemon. */
 PL_MUST_CHECK
 int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err);

@@ -56,7 +56,7 @@ struct pl_sandbox_config {
     const json_t
         *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
     const char *secrets; /* folder of the project's secrets: */
-    const struct pl_wire_secret *secret_uses;
+    const struct pl_agent_protocol_secret *secret_uses;
     size_t n_secrets;
     bool no_network;                           /* an empty network namespace */
     uint64_t shm_bytes;                        /* size of /dev/shm, 0 = the kernel's default */

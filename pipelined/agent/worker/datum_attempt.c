@@ -12,21 +12,21 @@
 
 struct attempt {
     struct pl_datum_context *c;
-    const struct pl_wire_task *task;
-    const struct pl_wire_row *row;
+    const struct pl_agent_protocol_task *task;
+    const struct pl_agent_protocol_datum *row;
     struct pl_output_log_source source;
     struct pl_buf held; /* output that may be the beginning of a secret */
     uint64_t written;   /* bytes of output so far */
-    uint8_t tail[PL_WIRE_TAIL_MAX];
+    uint8_t tail[PL_AGENT_PROTOCOL_TAIL_MAX];
     size_t tail_at; /* next byte in the ring */
     struct pl_metrics metrics;
     int64_t stop_ms; /* when the agent was seen to be stopping; 0 = it is not */
     bool given_up;   /* killed because the attempt is not wanted: no verdict */
 };
 
-static void set_reason(struct pl_wire_outcome *o, const char *text)
+static void set_reason(struct pl_agent_protocol_outcome *o, const char *text)
 {
-    _cleanup_free_ char *clean = pl_wire_text((const uint8_t *)text, strlen(text), sizeof(o->reason) - 1);
+    _cleanup_free_ char *clean = pl_agent_protocol_text((const uint8_t *)text, strlen(text), sizeof(o->reason) - 1);
 
     snprintf(o->reason, sizeof(o->reason), "%s", clean ? clean : "out of memory");
 }
@@ -49,16 +49,16 @@ static void keep_tail(struct attempt *a, const uint8_t *data, size_t n)
 
 static char *take_tail(const struct attempt *a)
 {
-    uint8_t linear[PL_WIRE_TAIL_MAX];
+    uint8_t linear[PL_AGENT_PROTOCOL_TAIL_MAX];
     size_t first = sizeof(a->tail) - a->tail_at;
 
     if (a->written == 0)
         return NULL;
     if (a->written < sizeof(a->tail))
-        return pl_wire_text(a->tail, (size_t)a->written, sizeof(a->tail));
+        return pl_agent_protocol_text(a->tail, (size_t)a->written, sizeof(a->tail));
     memcpy(linear, a->tail + a->tail_at, first);
     memcpy(linear + first, a->tail, a->tail_at);
-    return pl_wire_text(linear, sizeof(linear), sizeof(linear));
+    return pl_agent_protocol_text(linear, sizeof(linear), sizeof(linear));
 }
 
 static void put_output(struct attempt *a, const uint8_t *data, size_t n)
@@ -222,8 +222,8 @@ static void say_oom(const struct pl_datum_context *c, const struct pl_command_re
         snprintf(text, size, ": its node had no memory left, and it has no limit: give resources.memory");
 }
 
-static void judge_signal(struct pl_datum_context *c, const struct pl_command_result *run, struct pl_wire_outcome *o, char *text,
-                         size_t size)
+static void judge_signal(struct pl_datum_context *c, const struct pl_command_result *run, struct pl_agent_protocol_outcome *o,
+                         char *text, size_t size)
 {
     const char *name = sigabbrev_np(run->code);
     char why[160] = "";
@@ -240,9 +240,9 @@ static void judge_signal(struct pl_datum_context *c, const struct pl_command_res
 
 /* The reason why the command failed, "" when it did not. */
 static void judge(struct pl_datum_context *c, const struct pl_command_result *run, const char *program, uint64_t timeout_ms,
-                  struct pl_wire_outcome *o)
+                  struct pl_agent_protocol_outcome *o)
 {
-    char text[PL_WIRE_REASON_MAX] = "", duration[32];
+    char text[PL_AGENT_PROTOCOL_REASON_MAX] = "", duration[32];
 
     if (run->timed_out)
         snprintf(text, sizeof(text), "timed out after %s", pl_duration_text((int64_t)timeout_ms, duration));
@@ -264,7 +264,7 @@ static void judge(struct pl_datum_context *c, const struct pl_command_result *ru
 /* --- the steps --- */
 
 /* A failure of ours: does the datum carry it, or is it given back for another time? */
-static int carry(struct pl_wire_outcome *o, const struct pl_datum_context *c, int code, const char *step,
+static int carry(struct pl_agent_protocol_outcome *o, const struct pl_datum_context *c, int code, const char *step,
                  const struct pl_err *why)
 {
     char text[PL_ERR_MSG_BYTES + 100];
@@ -286,7 +286,7 @@ static int64_t since_ms(int64_t start_us)
 }
 
 /* In the command's own words, which are masked as what it prints is. */
-static void set_said(const struct pl_datum_context *c, struct pl_wire_outcome *o, const char *text)
+static void set_said(const struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, const char *text)
 {
     _cleanup_(pl_buf_finish) struct pl_buf said = {0};
 
@@ -298,7 +298,7 @@ static void set_said(const struct pl_datum_context *c, struct pl_wire_outcome *o
 
 /* What became of a batch stage's datum; the command itself may live on. */
 static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result *end, const char *program, uint64_t timeout_ms,
-                        struct pl_wire_outcome *o)
+                        struct pl_agent_protocol_outcome *o)
 {
     if (end->end == PL_BATCH_FAILED)
         set_said(c, o, end->message);
@@ -311,7 +311,7 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
 }
 
 /* After the command: its output lies in the folder that is at the path now, and the next datum finds a folder there. Negative: no datum does. */
-static int look_at_out(struct pl_datum_context *c, struct pl_wire_outcome *o, struct pl_err *err)
+static int look_at_out(struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct pl_err why = {0};
     int r = pl_out_folder_restore(&c->out, &why);
@@ -322,7 +322,8 @@ static int look_at_out(struct pl_datum_context *c, struct pl_wire_outcome *o, st
 }
 
 /* Runs it, for one datum, and judges it. */
-static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_agent_protocol_outcome *o,
+                         struct pl_err *err)
 {
     struct pl_datum_context *c = a->c;
     const int64_t start_us = pl_clock_mono_us();
@@ -355,7 +356,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
 }
 
 /* The command of on_error, where the failed one ran and with its variables. */
-static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_agent_protocol_outcome *o,
+                        struct pl_err *err)
 {
     struct pl_runner_command command = *failed; /* but for what it reads: that was the command's */
     struct pl_command_result result = {0};
@@ -377,7 +379,7 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
 
 struct said {
     struct attempt *attempt;
-    char text[PL_WIRE_REASON_MAX];
+    char text[PL_AGENT_PROTOCOL_REASON_MAX];
     size_t len;
 };
 
@@ -398,11 +400,12 @@ static bool on_said_tick(void *self)
 }
 
 /* What links lead to is copied where the command ran, by who may see no more than it: see copy_links.h. */
-static int copy_links(struct attempt *a, const struct pl_runner_command *done, struct pl_wire_outcome *o, struct pl_err *err)
+static int copy_links(struct attempt *a, const struct pl_runner_command *done, struct pl_agent_protocol_outcome *o,
+                      struct pl_err *err)
 {
     const struct pl_sandbox_paths *paths = a->c->paths;
     struct said said = {.attempt = a};
-    char out[4200], duration[32], text[PL_WIRE_REASON_MAX] = "output: what its links lead to could not be copied";
+    char out[4200], duration[32], text[PL_AGENT_PROTOCOL_REASON_MAX] = "output: what its links lead to could not be copied";
     const char *const argv[] = {paths->runner, PL_COPY_LINKS, out, paths->pfs, NULL};
     struct pl_runner_command command = *done;
     struct pl_command_result result = {0};
@@ -431,7 +434,7 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
     return 0;
 }
 
-static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
     const char *const with_interpreter[] = {"/bin/sh", "-e", c->paths->script, NULL}, *const by_itself[] = {c->paths->script,
@@ -471,7 +474,7 @@ static int run_command(struct attempt *a, struct pl_wire_outcome *o, struct pl_e
 }
 
 /* True: nothing is to be done for this row any more. */
-static bool is_decided(struct pl_datum_context *c, const struct pl_wire_task *task, struct pl_wire_outcome *o)
+static bool is_decided(struct pl_datum_context *c, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *o)
 {
     if (o->gave_back || o->reason[0])
         return true;
@@ -479,8 +482,8 @@ static bool is_decided(struct pl_datum_context *c, const struct pl_wire_task *ta
     return o->gave_back;
 }
 
-void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                          struct pl_wire_outcome *o)
+void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                          const struct pl_agent_protocol_datum *row, struct pl_agent_protocol_outcome *o)
 {
     const int64_t start_us = pl_clock_mono_us();
 
@@ -490,8 +493,8 @@ void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_wire_task 
     o->fetch_ms += since_ms(start_us);
 }
 
-int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row, bool alone,
-                   struct pl_wire_outcome *o)
+int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                   const struct pl_agent_protocol_datum *row, bool alone, struct pl_agent_protocol_outcome *o)
 {
     const int64_t start_us = pl_clock_mono_us();
     struct pl_err why = {0};
@@ -506,8 +509,9 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, 
     return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
 }
 
-int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                     void (*placed)(void *self), void *self, struct pl_wire_outcome *o, struct pl_err *err)
+int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                     const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
+                     struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct attempt a = {.c = c,
                         .task = task,
@@ -535,7 +539,7 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task
     return r;
 }
 
-int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_outcome *o)
+int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_agent_protocol_outcome *o)
 {
     struct pl_err why = {0};
     int r = look_at_out(c, o, &why);
@@ -550,7 +554,8 @@ int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_out
     return pl_sandbox_clear(c->out.path, NULL) < 0 ? PL_EIO : 0;
 }
 
-static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
+static int capture(struct pl_datum_context *c, const struct pl_agent_protocol_datum *row, const char *from,
+                   struct pl_agent_protocol_outcome *o)
 {
     const struct pl_outputs_request request = {.out = from,
                                                .pfs = c->paths->pfs,
@@ -569,7 +574,8 @@ static int capture(struct pl_datum_context *c, const struct pl_wire_row *row, co
     return pl_daemon_client_is_transport_error(r) ? r : 0;
 }
 
-int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o)
+int pl_datum_upload(struct pl_datum_context *c, const struct pl_agent_protocol_datum *row, const char *from,
+                    struct pl_agent_protocol_outcome *o)
 {
     int r = o->gave_back || o->lost || o->reason[0] ? 0 : capture(c, row, from, o);
 

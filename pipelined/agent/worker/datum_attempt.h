@@ -27,7 +27,7 @@
 
 /* What the worker's datums share. */
 struct pl_datum_context {
-    const struct pl_wire_attach *stage;
+    const struct pl_agent_protocol_attach *stage;
     const struct pl_sandbox_config *sandbox;
     const struct pl_sandbox_paths *paths;
     struct pl_runner_client *runner;
@@ -44,32 +44,34 @@ struct pl_datum_context {
     struct pl_secrets *secrets;       /* NULL: the command is given none */
     const atomic_bool *stopping;
     /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
-    int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
+    int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_agent_protocol_outcome *o,
                    struct pl_err *err);
     struct pl_out_folder out;
     uint64_t oom_seen; /* the machine's count of processes killed for memory */
 };
 
 /* Fetches bytes of the inputs while those of the row before wait (inputs.h). Cannot fail: pl_datum_fetch says what is wrong. */
-void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                          struct pl_wire_outcome *o);
+void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                          const struct pl_agent_protocol_datum *row, struct pl_agent_protocol_outcome *o);
 /* Builds the inputs aside. PL_ENOSPC, of a row that is not `alone`: there may be room once the others are through; try again then.
  * Otherwise 0: the outcome says what became of it. */
 PL_MUST_CHECK
-int pl_datum_fetch(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row, bool alone,
-                   struct pl_wire_outcome *o);
+int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                   const struct pl_agent_protocol_datum *row, bool alone, struct pl_agent_protocol_outcome *o);
 /* Puts the inputs in place, calls `placed` unless NULL (the next ones may be built; also when this row is not run) and runs the command. 0 also when
  * the datum failed. Negative: the worker cannot go on. */
 PL_MUST_CHECK
-int pl_datum_compute(struct pl_datum_context *c, const struct pl_wire_task *task, const struct pl_wire_row *row,
-                     void (*placed)(void *self), void *self, struct pl_wire_outcome *o, struct pl_err *err);
+int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
+                     const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
+                     struct pl_agent_protocol_outcome *o, struct pl_err *err);
 /* Moves what the command left to the empty folder `to`: 1; 0: it left nothing. PL_EIO: the output folder cannot be emptied; the worker
  * cannot go on. */
 PL_MUST_CHECK
-int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_wire_outcome *o);
+int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_agent_protocol_outcome *o);
 /* Makes the output, which lies in `from` (NULL: there is none), entries of the outcome. 0 also when it cannot be kept. Negative: the daemon does not take it, and
  * the same is to be expected of the task's other rows. */
 PL_MUST_CHECK
-int pl_datum_upload(struct pl_datum_context *c, const struct pl_wire_row *row, const char *from, struct pl_wire_outcome *o);
+int pl_datum_upload(struct pl_datum_context *c, const struct pl_agent_protocol_datum *row, const char *from,
+                    struct pl_agent_protocol_outcome *o);
 /* Processes of this machine killed for want of memory since it started; 0 when unknown. */
 uint64_t pl_datum_oom_count(void);

@@ -54,10 +54,10 @@ int pl_datum_flow_create(struct pl_flow **ret, struct pl_err *err)
 static void task_free(struct pl_datum_flow_task *t)
 {
     for (size_t i = 0; t->outcomes && i < t->task.n_rows; i++)
-        pl_wire_outcome_finish(&t->outcomes[i]);
+        pl_agent_protocol_outcome_finish(&t->outcomes[i]);
     free(t->outcomes);
     free(t->rows);
-    pl_wire_task_finish(&t->task);
+    pl_agent_protocol_task_finish(&t->task);
     free(t);
 }
 
@@ -91,16 +91,16 @@ bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone)
     return may;
 }
 
-int pl_datum_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_datum_flow_task **ret, struct pl_err *err)
+int pl_datum_flow_add(struct pl_flow *f, struct pl_agent_protocol_task *task, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
     struct pl_datum_flow_task *t = calloc(1, sizeof(*t));
 
     if (!t) {
-        pl_wire_task_finish(task);
+        pl_agent_protocol_task_finish(task);
         return pl_err_nomem(err);
     }
     t->task = *task;
-    *task = (struct pl_wire_task){0};
+    *task = (struct pl_agent_protocol_task){0};
     t->outcomes = calloc(t->task.n_rows, sizeof(*t->outcomes));
     t->rows = calloc(t->task.n_rows, sizeof(*t->rows));
     if (!t->outcomes || !t->rows) {
@@ -323,12 +323,12 @@ void pl_datum_flow_handed_in(struct pl_flow *f, struct pl_datum_flow_task *task)
 
 /* --- rows that others shall run --- */
 
-static bool is_task(const struct pl_datum_flow_task *t, const struct pl_wire_lease *lease)
+static bool is_task(const struct pl_datum_flow_task *t, const struct pl_agent_protocol_lease *lease)
 {
     return t->task.lease.fence == lease->fence && pl_streq(t->task.lease.task, lease->task);
 }
 
-uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole)
+uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol_lease *lease, size_t *ret_n, bool *ret_whole)
 {
     struct pl_datum_flow_task *t;
     uint32_t *rows;

@@ -23,8 +23,8 @@ struct pl_datum_flow_task;
 /* One attempt at one datum. */
 struct pl_datum_flow_item {
     struct pl_datum_flow_task *task;
-    const struct pl_wire_row *row;
-    struct pl_wire_outcome *outcome;
+    const struct pl_agent_protocol_datum *row;
+    struct pl_agent_protocol_outcome *outcome;
     int folder;             /* its output is in WORK/done/<folder>; -1 = there is none */
     bool last;              /* of its task */
     bool begun, given_back; /* never both: pl_datum_flow_next begins it, pl_datum_flow_recall gives it back; the flow's lock */
@@ -32,8 +32,8 @@ struct pl_datum_flow_item {
 };
 
 struct pl_datum_flow_task {
-    struct pl_wire_task task;
-    struct pl_wire_outcome *outcomes;
+    struct pl_agent_protocol_task task;
+    struct pl_agent_protocol_outcome *outcomes;
     struct pl_datum_flow_item *rows;
     int64_t asked_ms, got_ms; /* monotonic: when it was asked for, when it came */
     atomic_bool lost;         /* its outputs find no place at the daemon: what has not run is given back */
@@ -51,7 +51,8 @@ struct pl_flow *pl_datum_flow_destroy(struct pl_flow *f);
 bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone);
 /* Takes over `task`, also on failure. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_datum_flow_add(struct pl_flow *f, struct pl_wire_task *task, struct pl_datum_flow_task **ret, struct pl_err *err);
+int pl_datum_flow_add(struct pl_flow *f, struct pl_agent_protocol_task *task, struct pl_datum_flow_task **ret,
+                      struct pl_err *err);
 /* Waits until the inputs of a row may be built: those of the row before have been put in place. `alone`: also until no row is under way.
  * False: all is over. */
 bool pl_datum_flow_wait_room(struct pl_flow *f, bool alone);
@@ -96,7 +97,7 @@ void pl_datum_flow_handed_in(struct pl_flow *f, struct pl_datum_flow_task *task)
 
 /* Gives back the rows of a task that have not been begun: their numbers in the job, also of those given back before, to be freed; none:
  * *ret_n is 0. `*ret_whole`: these are all rows of the task. NULL: the task is not here, or there is no memory. */
-uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_wire_lease *lease, size_t *ret_n, bool *ret_whole);
+uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol_lease *lease, size_t *ret_n, bool *ret_whole);
 /* All threads end; the first failure counts. */
 void pl_datum_flow_fail(struct pl_flow *f, int code, const struct pl_err *why);
 /* 0, or the failure. */

@@ -17,8 +17,8 @@ try {
     struct pl_object_store *objects;
     struct pl_store *store;
     struct pl_worker *worker;
-    struct pl_wire_task task;
-    struct pl_wire_outcome outcome;
+    struct pl_agent_protocol_task task;
+    struct pl_agent_protocol_outcome outcome;
 };
 
 static const char *text_of(const struct try *t, const char *key)
@@ -118,8 +118,8 @@ static int write_output(struct try *t, struct output *o, struct pl_err *err)
 
 static void try_finish(struct try *t)
 {
-    pl_wire_outcome_finish(&t->outcome);
-    pl_wire_task_finish(&t->task);
+    pl_agent_protocol_outcome_finish(&t->outcome);
+    pl_agent_protocol_task_finish(&t->task);
     pl_worker_destroy(t->worker);
     pl_store_close(t->store);
     pl_object_close(t->objects);
@@ -146,8 +146,8 @@ static int read_request(struct try *t, const char *path, struct pl_err *err)
 
 static int read_task(struct try *t, struct pl_err *err)
 {
-    enum pl_wire_next_kind kind;
-    int r = pl_wire_next_read(json_incref(json_object_get(t->request, "task")), &kind, &t->task, err);
+    enum pl_agent_protocol_next_kind kind;
+    int r = pl_agent_protocol_next_read(json_incref(json_object_get(t->request, "task")), &kind, &t->task, err);
 
     if (r == 0 && (kind != PL_WIRE_TASK || t->task.n_rows != 1))
         r = pl_err_set(err, PL_EUSAGE, "the request's task has not one row");
@@ -178,7 +178,7 @@ static void write_failure(const struct try *t, const struct pl_err *why)
 
 static int write_answer(const struct try *t, const struct output *o, struct pl_err *err)
 {
-    const struct pl_wire_outcome *out = &t->outcome;
+    const struct pl_agent_protocol_outcome *out = &t->outcome;
     const bool exited = out->run.how == PL_RUNNER_EXITED, killed = out->run.how == PL_RUNNER_SIGNALED;
     _cleanup_(json_decrefp) json_t *answer =
         json_pack("{s:b, s:b, s:b, s:b, s:s, s:i, s:i, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:I, s:O}", "success", (int)out->success,
@@ -217,15 +217,15 @@ static int make_worker(struct try *t, const struct pl_try_config *config, struct
 static int run_datum(struct try *t, const struct pl_try_config *config, struct pl_err *err)
 {
     const bool shell = json_is_true(json_object_get(t->request, "shell"));
-    struct pl_wire_attach stage;
-    int r = pl_wire_attach_read(json_incref(json_object_get(t->request, "attach")), &stage, err);
+    struct pl_agent_protocol_attach stage;
+    int r = pl_agent_protocol_attach_read(json_incref(json_object_get(t->request, "attach")), &stage, err);
 
     if (r < 0)
         return r;
     r = open_store(t, stage.project, err);
     r = r < 0 ? r : make_worker(t, config, err);
     if (r < 0) {
-        pl_wire_attach_finish(&stage);
+        pl_agent_protocol_attach_finish(&stage);
         return r;
     }
     config->on_worker(t->worker);

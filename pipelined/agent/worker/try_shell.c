@@ -89,7 +89,7 @@ static int start(const struct shell *s, int seccomp, int userns, const char *ter
     return r ? pl_err_set(err, PL_EUNAVAILABLE, "a shell cannot be started: %s: %s", s->argv[0], strerror(r)) : 0;
 }
 
-static void note_end(pid_t pid, struct pl_wire_outcome *o)
+static void note_end(pid_t pid, struct pl_agent_protocol_outcome *o)
 {
     int status = 0;
 
@@ -100,7 +100,7 @@ static void note_end(pid_t pid, struct pl_wire_outcome *o)
 }
 
 /* What it reads and writes is no person's terminal: it has what this process has. */
-static int run_plain(const struct shell *s, int seccomp, int userns, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_plain(const struct shell *s, int seccomp, int userns, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
     pid_t pid;
@@ -116,7 +116,8 @@ static int run_plain(const struct shell *s, int seccomp, int userns, struct pl_w
     return 0;
 }
 
-static int run_on_terminal(const struct shell *s, int seccomp, int userns, struct pl_wire_outcome *o, struct pl_err *err)
+static int run_on_terminal(const struct shell *s, int seccomp, int userns, struct pl_agent_protocol_outcome *o,
+                           struct pl_err *err)
 {
     struct pl_terminal terminal;
     pid_t pid;
@@ -139,7 +140,7 @@ static int run_on_terminal(const struct shell *s, int seccomp, int userns, struc
     return ends ? pl_err_set(err, PL_ECANCELED, "the shell was ended: %s", strsignal(ends)) : 0;
 }
 
-int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
+int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_agent_protocol_outcome *o,
                  struct pl_err *err)
 {
     _cleanup_(shell_finish) struct shell s = {0};

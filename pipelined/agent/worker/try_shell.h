@@ -7,5 +7,5 @@
 /* As by_hand of datum.h: runs bash (sh where there is none) to its end, whatever its exit code. With bubblewrap nothing it started is left.
  * Interrupts of the terminal are the shell's meanwhile. PL_EUNAVAILABLE: it cannot be started. */
 PL_MUST_CHECK
-int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_wire_outcome *o,
+int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_agent_protocol_outcome *o,
                  struct pl_err *err);

@@ -21,19 +21,19 @@ struct pl_worker {
     struct pl_uplink *uplink;
     struct pl_lease *lease;
     struct pl_outlog *outlog;
-    struct pl_wire_attach stage;
+    struct pl_agent_protocol_attach stage;
     struct pl_sandbox_config sandbox;
     struct pl_sandbox_paths paths;
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
-    struct pl_uplink_user fetcher, uploader;   /* the threads, for what follows */
-    const struct pl_datum_flow_item *fetching; /* NULL: what is fetched is of no lease */
-    const struct pl_wire_lease *uploading;     /* the same */
-    bool sandbox_lost;                         /* the worker's end says so */
-    uint64_t fetched_bytes;                    /* of the inputs of the row fetched last */
-    bool fetched;                              /* they came; else it is given back */
-    char checkpoint[4200];                     /* WORK/checkpoint */
+    struct pl_uplink_user fetcher, uploader;         /* the threads, for what follows */
+    const struct pl_datum_flow_item *fetching;       /* NULL: what is fetched is of no lease */
+    const struct pl_agent_protocol_lease *uploading; /* the same */
+    bool sandbox_lost;                               /* the worker's end says so */
+    uint64_t fetched_bytes;                          /* of the inputs of the row fetched last */
+    bool fetched;                                    /* they came; else it is given back */
+    char checkpoint[4200];                           /* WORK/checkpoint */
 };
 
 static void on_lease_change(void *self)
@@ -63,7 +63,7 @@ static bool is_upload_wanted(void *self)
     return !w->uploading || pl_task_lease_holds(w->lease, w->uploading);
 }
 
-static uint32_t *on_recall(void *self, const struct pl_wire_lease *task, size_t *ret_n, bool *ret_whole)
+static uint32_t *on_recall(void *self, const struct pl_agent_protocol_lease *task, size_t *ret_n, bool *ret_whole)
 {
     struct pl_worker *w = self;
 
@@ -156,7 +156,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_gpu_meter_destroy(w->context.gpu);
     pl_early_upload_destroy(w->context.early);
     pl_daemon_client_destroy(w->uplink);
-    pl_wire_attach_finish(&w->stage);
+    pl_agent_protocol_attach_finish(&w->stage);
     pl_out_folder_close(&w->context.out);
     if (w->sandbox.work && pl_sandbox_remove_folders(&w->sandbox, &err) < 0)
         pl_log_warn("worker", "work folder: %s", err.msg);
@@ -339,8 +339,8 @@ static void fail(struct pl_worker *w, int code, const struct pl_err *why)
 /* 1: a task. 0: there are no more. */
 static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
-    enum pl_wire_next_kind kind = PL_WIRE_IDLE;
-    struct pl_wire_task task = {0};
+    enum pl_agent_protocol_next_kind kind = PL_WIRE_IDLE;
+    struct pl_agent_protocol_task task = {0};
     int64_t asked_ms = 0;
     int r = 0;
 
@@ -378,7 +378,7 @@ static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *
 /* False: all is over. */
 static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
 {
-    const struct pl_wire_task *task = &row->task->task;
+    const struct pl_agent_protocol_task *task = &row->task->task;
     const uint64_t left = disk_left(w);
     bool alone = w->config.one_by_one || left < PL_DATUM_FLOW_FREE_BYTES;
 
@@ -442,7 +442,7 @@ static void on_placed(void *self)
 /* The runner was lost under a command: something outside killed its sandbox, for the command cannot. That is no try of the datum: what is computed is
  * handed in still, the rest given back, and the worker ends. The daemon leases the row again, later with each time and at most
  * PL_SCHED_LOSSES_MAX times. A worker alone has nobody who would. */
-static int restart_runner(struct pl_worker *w, struct pl_wire_outcome *o, const struct pl_err *why, struct pl_err *err)
+static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
     if (!w->config.alone) {
         pl_log_warn("worker", "row %u: %s: the %s of the command was ended from outside", o->index, why->msg,
@@ -545,11 +545,11 @@ static int upload_row(struct pl_worker *w, struct pl_datum_flow_item *row, struc
 }
 
 /* Outputs that could not be uploaded are none: their rows are given back, or carry the reason when trying again is of no use. */
-static void upload_failed(struct pl_wire_outcome *outcomes, size_t n, int code, const struct pl_err *why)
+static void upload_failed(struct pl_agent_protocol_outcome *outcomes, size_t n, int code, const struct pl_err *why)
 {
     for (size_t i = 0; i < n; i++) {
-        struct pl_wire_outcome *o = &outcomes[i];
-        if (!o->success || (o->ops && o->ops_len <= PL_WIRE_EMPTY_OPS))
+        struct pl_agent_protocol_outcome *o = &outcomes[i];
+        if (!o->success || (o->ops && o->ops_len <= PL_AGENT_PROTOCOL_EMPTY_OPS))
             continue;
         o->success = false;
         o->gave_back = pl_daemon_client_is_transport_error(code);
@@ -569,7 +569,7 @@ static bool all_lost(const struct pl_datum_flow_task *t)
 /* All rows are through: their bytes are made durable, what they printed is sent, and the task is handed in. */
 static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct pl_err *err)
 {
-    struct pl_wire_outcome *last = &t->outcomes[t->task.n_rows - 1];
+    struct pl_agent_protocol_outcome *last = &t->outcomes[t->task.n_rows - 1];
     int64_t start_ms = pl_clock_mono_ms();
     struct pl_err why = {0};
     int r;
@@ -665,7 +665,8 @@ bool pl_worker_sandbox_lost(const struct pl_worker *w)
 }
 
 /* One row after another, each step of it, on this thread. */
-static int run_alone(struct pl_worker *w, const struct pl_wire_task *task, struct pl_wire_outcome *outcomes, struct pl_err *err)
+static int run_alone(struct pl_worker *w, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *outcomes,
+                     struct pl_err *err)
 {
     struct pl_err why = {0};
     char from[4200];
@@ -674,9 +675,9 @@ static int run_alone(struct pl_worker *w, const struct pl_wire_task *task, struc
     folder_path(w, 0, from);
     w->context.oom_seen = pl_datum_oom_count();
     for (size_t i = 0; r == 0 && i < task->n_rows; i++) {
-        struct pl_wire_outcome *o = &outcomes[i];
+        struct pl_agent_protocol_outcome *o = &outcomes[i];
 
-        *o = (struct pl_wire_outcome){.index = task->rows[i].index};
+        *o = (struct pl_agent_protocol_outcome){.index = task->rows[i].index};
         r = pl_datum_fetch(&w->context, task, &task->rows[i], true, o);
         if (r == 0) {
             r = pl_datum_compute(&w->context, task, &task->rows[i], NULL, NULL, o, &why);
@@ -697,15 +698,15 @@ static int run_alone(struct pl_worker *w, const struct pl_wire_task *task, struc
     return 0;
 }
 
-int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const struct pl_wire_task *task,
+int pl_worker_run_alone(struct pl_worker *w, struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_task *task,
                         int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,
-                                       struct pl_wire_outcome *o, struct pl_err *err),
-                        struct pl_wire_outcome *outcomes, struct pl_err *err)
+                                       struct pl_agent_protocol_outcome *o, struct pl_err *err),
+                        struct pl_agent_protocol_outcome *outcomes, struct pl_err *err)
 {
     int r;
 
     w->stage = *stage;
-    *stage = (struct pl_wire_attach){0};
+    *stage = (struct pl_agent_protocol_attach){0};
     w->context.by_hand = by_hand;
     r = set_up(w, err);
     if (r < 0)

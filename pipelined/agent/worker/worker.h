@@ -56,9 +56,9 @@ struct pl_worker_config {
 struct pl_worker;
 struct pl_datum_context;
 struct pl_store;
-struct pl_wire_attach;
-struct pl_wire_outcome;
-struct pl_wire_task;
+struct pl_agent_protocol_attach;
+struct pl_agent_protocol_outcome;
+struct pl_agent_protocol_task;
 
 PL_MUST_CHECK
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err);
@@ -68,10 +68,10 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err);
 /* Of a worker alone: sets up for `stage` (taken over, also on failure) and runs the task; `outcomes` has room for its rows, each to be
  * finished. `by_hand` as in datum.h. As pl_worker_run. */
 PL_MUST_CHECK
-int pl_worker_run_alone(struct pl_worker *w, struct pl_wire_attach *stage, const struct pl_wire_task *task,
+int pl_worker_run_alone(struct pl_worker *w, struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_task *task,
                         int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,
-                                       struct pl_wire_outcome *o, struct pl_err *err),
-                        struct pl_wire_outcome *outcomes, struct pl_err *err);
+                                       struct pl_agent_protocol_outcome *o, struct pl_err *err),
+                        struct pl_agent_protocol_outcome *outcomes, struct pl_err *err);
 /* What the worker reads; as long as it lives. */
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w);
 /* Of one that has run: something outside ended its sandbox. The program's exit code is PL_WORKER_EXIT_SANDBOX then. */

@@ -49,7 +49,7 @@ static int read_argv(const json_t *run, const char *field, const char ***ret, st
     return 0;
 }
 
-static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+static int read_run(const json_t *stage, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     const json_t *on_error = json_object_get(stage, "on_error");
     const char *every;
@@ -72,7 +72,7 @@ static int read_run(const json_t *stage, struct pl_wire_attach *a, struct pl_err
     return r < 0 || a->script ? r : read_argv(json_object_get(stage, "run"), "stage.run", &a->run, err);
 }
 
-static int read_env(json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+static int read_env(json_t *stage, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     json_t *env = json_object_get(stage, "env"), *value;
     const char *key;
@@ -93,7 +93,7 @@ static int read_env(json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
     return 0;
 }
 
-static int read_secrets(const json_t *stage, struct pl_wire_attach *a, struct pl_err *err)
+static int read_secrets(const json_t *stage, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     const json_t *list = json_object_get(stage, "secrets"), *one;
     size_t i;
@@ -103,8 +103,8 @@ static int read_secrets(const json_t *stage, struct pl_wire_attach *a, struct pl
         return pl_err_nomem(err);
     json_array_foreach(list, i, one)
     {
-        struct pl_wire_secret s = {string_or(one, "name", NULL), string_or(one, "key", NULL), string_or(one, "env", NULL),
-                                   string_or(one, "mount", NULL)};
+        struct pl_agent_protocol_secret s = {string_or(one, "name", NULL), string_or(one, "key", NULL),
+                                             string_or(one, "env", NULL), string_or(one, "mount", NULL)};
 
         if (!s.name || pl_secret_name_check(s.name, NULL) < 0 || (s.env == NULL) == (s.mount == NULL) ||
             (s.env != NULL) != (s.key != NULL) || (s.key && pl_secret_key_check(s.key, NULL) < 0) || (s.mount && *s.mount != '/'))
@@ -114,7 +114,7 @@ static int read_secrets(const json_t *stage, struct pl_wire_attach *a, struct pl
     return 0;
 }
 
-static int read_gpus(const json_t *doc, struct pl_wire_attach *a, struct pl_err *err)
+static int read_gpus(const json_t *doc, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     const json_t *gpu = json_object_get(doc, "gpu"), *devices = json_object_get(gpu, "devices");
     const int64_t count = integer_or(gpu, "count", 0);
@@ -137,17 +137,17 @@ static int read_gpus(const json_t *doc, struct pl_wire_attach *a, struct pl_err 
     return 0;
 }
 
-static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err)
+static int read_attach(json_t *doc, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     json_t *stage = json_object_get(doc, "stage");
     struct pl_hash root;
     const char *shm, *memory;
     int r;
 
-    if (integer_or(doc, "protocol", 0) != PL_WIRE_PROTOCOL)
+    if (integer_or(doc, "protocol", 0) != PL_AGENT_PROTOCOL_PROTOCOL)
         return pl_err_set(err, PL_EPROTO,
                           "the daemon speaks agent protocol %" PRId64 ", this agent %d: bring both to one version",
-                          integer_or(doc, "protocol", 0), PL_WIRE_PROTOCOL);
+                          integer_or(doc, "protocol", 0), PL_AGENT_PROTOCOL_PROTOCOL);
     if (!json_is_object(stage))
         return bad(err, "attach", "stage");
     a->lease_ms = integer_or(doc, "lease_ms", 30000);
@@ -183,30 +183,30 @@ static int read_attach(json_t *doc, struct pl_wire_attach *a, struct pl_err *err
     return r == 0 ? read_gpus(doc, a, err) : r;
 }
 
-int pl_wire_attach_read(json_t *doc, struct pl_wire_attach *ret, struct pl_err *err)
+int pl_agent_protocol_attach_read(json_t *doc, struct pl_agent_protocol_attach *ret, struct pl_err *err)
 {
-    struct pl_wire_attach a = {.doc = doc};
+    struct pl_agent_protocol_attach a = {.doc = doc};
     int r = read_attach(doc, &a, err);
 
     if (r < 0) {
-        pl_wire_attach_finish(&a);
+        pl_agent_protocol_attach_finish(&a);
         return r;
     }
     *ret = a;
     return 0;
 }
 
-void pl_wire_attach_finish(struct pl_wire_attach *a)
+void pl_agent_protocol_attach_finish(struct pl_agent_protocol_attach *a)
 {
     free(a->run);
     free(a->err_run);
     free(a->env);
     free(a->secrets);
     json_decref(a->doc);
-    *a = (struct pl_wire_attach){0};
+    *a = (struct pl_agent_protocol_attach){0};
 }
 
-static int read_task_id(const json_t *id, struct pl_wire_lease *ret, struct pl_err *err)
+static int read_task_id(const json_t *id, struct pl_agent_protocol_lease *ret, struct pl_err *err)
 {
     int n;
 
@@ -221,7 +221,7 @@ static int read_task_id(const json_t *id, struct pl_wire_lease *ret, struct pl_e
 }
 
 /* Parameters: a file of their own. */
-static int read_params(const json_t *o, struct pl_wire_input *in, struct pl_err *err)
+static int read_params(const json_t *o, struct pl_agent_protocol_input *in, struct pl_err *err)
 {
     const char *key;
     json_t *value;
@@ -237,7 +237,7 @@ static int read_params(const json_t *o, struct pl_wire_input *in, struct pl_err 
 }
 
 /* `*files` points to free room for the input's globs and a NULL; moves on. */
-static int read_input(const json_t *o, struct pl_wire_input *in, const char ***files, struct pl_err *err)
+static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const char ***files, struct pl_err *err)
 {
     const json_t *globs = json_object_get(o, "files");
     const char *root = string_or(o, "root", ""), *kind = string_or(o, "kind", "dir");
@@ -271,8 +271,8 @@ static int read_input(const json_t *o, struct pl_wire_input *in, const char ***f
     return 0;
 }
 
-static int read_row(const json_t *o, struct pl_wire_row *row, struct pl_wire_input **inputs, const char ***files,
-                    struct pl_err *err)
+static int read_row(const json_t *o, struct pl_agent_protocol_datum *row, struct pl_agent_protocol_input **inputs,
+                    const char ***files, struct pl_err *err)
 {
     const json_t *list = json_object_get(o, "inputs");
     int64_t index = integer_or(o, "index", -1), timeout_ms = integer_or(o, "timeout_ms", 0);
@@ -304,16 +304,16 @@ static int read_row(const json_t *o, struct pl_wire_row *row, struct pl_wire_inp
 }
 
 /* Room for all inputs and globs of the rows, counted first. */
-static int make_room(const json_t *rows, struct pl_wire_task *t, struct pl_err *err)
+static int make_room(const json_t *rows, struct pl_agent_protocol_task *t, struct pl_err *err)
 {
     size_t n_inputs = 0, n_files = 0;
 
     t->n_rows = json_array_size(rows);
-    if (t->n_rows == 0 || t->n_rows > PL_WIRE_ROWS_MAX)
+    if (t->n_rows == 0 || t->n_rows > PL_AGENT_PROTOCOL_DATUMS_MAX)
         return bad(err, "next", "task.rows");
     for (size_t i = 0; i < t->n_rows; i++) {
         const json_t *inputs = json_object_get(json_array_get(rows, i), "inputs");
-        if (json_array_size(inputs) > PL_WIRE_INPUTS_MAX)
+        if (json_array_size(inputs) > PL_AGENT_PROTOCOL_INPUTS_MAX)
             return bad(err, "next", "rows.inputs");
         for (size_t j = 0; j < json_array_size(inputs); j++)
             n_files += json_array_size(json_object_get(json_array_get(inputs, j), "files")) + 1;
@@ -325,10 +325,10 @@ static int make_room(const json_t *rows, struct pl_wire_task *t, struct pl_err *
     return t->rows && t->inputs && t->files ? 0 : pl_err_nomem(err);
 }
 
-static int read_task(const json_t *task, struct pl_wire_task *t, struct pl_err *err)
+static int read_task(const json_t *task, struct pl_agent_protocol_task *t, struct pl_err *err)
 {
     const json_t *rows = json_object_get(task, "rows"), *fence = json_object_get(task, "fence");
-    struct pl_wire_input *inputs;
+    struct pl_agent_protocol_input *inputs;
     const char **files;
     int r = read_task_id(json_object_get(task, "id"), &t->lease, err);
 
@@ -347,16 +347,17 @@ static int read_task(const json_t *task, struct pl_wire_task *t, struct pl_err *
     return r;
 }
 
-int pl_wire_next_read(json_t *doc, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err)
+int pl_agent_protocol_next_read(json_t *doc, enum pl_agent_protocol_next_kind *ret_kind, struct pl_agent_protocol_task *ret_task,
+                                struct pl_err *err)
 {
-    struct pl_wire_task t = {.doc = doc};
+    struct pl_agent_protocol_task t = {.doc = doc};
     json_t *task = json_object_get(doc, "task");
     int r;
 
     if (json_is_object(task)) {
         r = read_task(task, &t, err);
         if (r < 0) {
-            pl_wire_task_finish(&t);
+            pl_agent_protocol_task_finish(&t);
             return r;
         }
         *ret_task = t;
@@ -369,35 +370,35 @@ int pl_wire_next_read(json_t *doc, enum pl_wire_next_kind *ret_kind, struct pl_w
     return r;
 }
 
-void pl_wire_task_finish(struct pl_wire_task *t)
+void pl_agent_protocol_task_finish(struct pl_agent_protocol_task *t)
 {
     free(t->rows);
     free(t->inputs);
     free(t->files);
     json_decref(t->doc);
-    *t = (struct pl_wire_task){0};
+    *t = (struct pl_agent_protocol_task){0};
 }
 
-static json_t *task_id_json(const struct pl_wire_lease *lease)
+static json_t *task_id_json(const struct pl_agent_protocol_lease *lease)
 {
     return lease->task_is_number ? json_integer(strtoll(lease->task, NULL, 10)) : json_string(lease->task);
 }
 
-json_t *pl_wire_lease_json(const struct pl_wire_lease *lease)
+json_t *pl_agent_protocol_lease_json(const struct pl_agent_protocol_lease *lease)
 {
     return json_pack("{s:o, s:I}", "task", task_id_json(lease), "fence", (json_int_t)lease->fence);
 }
 
-bool pl_wire_lease_is(const struct pl_wire_lease *lease, const json_t *task)
+bool pl_agent_protocol_lease_is(const struct pl_agent_protocol_lease *lease, const json_t *task)
 {
-    struct pl_wire_lease other = {0};
+    struct pl_agent_protocol_lease other = {0};
 
     if (json_is_object(task))
         task = json_object_get(task, "task");
     return read_task_id(task, &other, NULL) == 0 && pl_streq(other.task, lease->task);
 }
 
-static json_t *output_json(const struct pl_wire_outcome *o)
+static json_t *output_json(const struct pl_agent_protocol_outcome *o)
 {
     _cleanup_free_ char *base64 = NULL;
     char hex[PL_HASH_HEX + 1];
@@ -426,7 +427,7 @@ static int exit_code(const struct pl_command_result *run)
     return run->how == PL_RUNNER_NO_EXEC ? 127 : run->how == PL_RUNNER_SIGNALED ? 0 : 126;
 }
 
-static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
+static json_t *row_json(const struct pl_agent_protocol_outcome *o, bool with_tail)
 {
     const struct pl_command_result *run = &o->run;
     json_t *row = json_pack("{s:I, s:s, s:i, s:i, s:b, s:b, s:s, s:s, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I}, s:o}", "index",
@@ -455,9 +456,9 @@ static json_t *row_json(const struct pl_wire_outcome *o, bool with_tail)
 }
 
 /* The tails of rows that failed come first: they are what somebody will read. */
-static void choose_tails(const struct pl_wire_outcome *outcomes, size_t n, bool *chosen)
+static void choose_tails(const struct pl_agent_protocol_outcome *outcomes, size_t n, bool *chosen)
 {
-    size_t left = PL_WIRE_TAILS_MAX;
+    size_t left = PL_AGENT_PROTOCOL_TAILS_MAX;
 
     for (int success = 0; success <= 1; success++)
         for (size_t i = 0; i < n; i++) {
@@ -469,7 +470,7 @@ static void choose_tails(const struct pl_wire_outcome *outcomes, size_t n, bool 
         }
 }
 
-json_t *pl_wire_give_back_json(const struct pl_wire_lease *lease, const uint32_t *rows, size_t n)
+json_t *pl_agent_protocol_give_back_json(const struct pl_agent_protocol_lease *lease, const uint32_t *rows, size_t n)
 {
     json_t *gave_back = json_array();
 
@@ -482,7 +483,8 @@ json_t *pl_wire_give_back_json(const struct pl_wire_lease *lease, const uint32_t
                      gave_back);
 }
 
-json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_wire_outcome *outcomes, size_t n)
+json_t *pl_agent_protocol_result_json(const struct pl_agent_protocol_lease *lease,
+                                      const struct pl_agent_protocol_outcome *outcomes, size_t n)
 {
     json_t *rows = json_array(), *gave_back = json_array(), *result = NULL;
     _cleanup_free_ bool *tails = calloc(n + 1, sizeof(*tails));
@@ -506,11 +508,11 @@ json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_w
     return result;
 }
 
-void pl_wire_outcome_finish(struct pl_wire_outcome *o)
+void pl_agent_protocol_outcome_finish(struct pl_agent_protocol_outcome *o)
 {
     free(o->tail);
     free(o->ops);
-    *o = (struct pl_wire_outcome){0};
+    *o = (struct pl_agent_protocol_outcome){0};
 }
 
 /* Length of the UTF-8 character at `p`, 0 when there is none. */
@@ -521,7 +523,7 @@ static size_t character(const uint8_t *p, size_t n)
     return len <= n && p[0] != 0 && pl_utf8_ok(p, len) ? len : 0;
 }
 
-char *pl_wire_text(const uint8_t *data, size_t n, size_t max)
+char *pl_agent_protocol_text(const uint8_t *data, size_t n, size_t max)
 {
     struct pl_buf out = {.max = 3 * max + 1};
     size_t at = n > max ? n - max : 0;

@@ -12,11 +12,11 @@
 /* wire: agent protocol 1 as plain structs: what the daemon says, read from JSON with every field checked, and what the agent says,
  * made into JSON. Strings are borrowed from the JSON document that the struct holds. Nothing here does I/O.
  *
- *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_wire_attach
+ *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_agent_protocol_attach
  *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
  *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence, session?}]}               → {lost, recall, stop}
  *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                                   → {}
- *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [≤ PL_WIRE_LINES_MAX texts]} → {}
+ *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [≤ PL_AGENT_PROTOCOL_LINES_MAX texts]} → {}
  *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
  *
  * `wait_ms` 0 on next: results are handed in, no task is wanted; `leaving`: the agent was told to end besides. */
@@ -26,17 +26,17 @@
 #include "pipelined/spec/spec.h"
 #include <jansson.h>
 
-#define PL_WIRE_PROTOCOL           1
-#define PL_WIRE_TASK_MAX           48 /* bytes of a task's id as text */
-#define PL_WIRE_ROWS_MAX           10000u
-#define PL_WIRE_INPUTS_MAX         64u
-#define PL_WIRE_REASON_MAX         1024
-#define PL_WIRE_INLINE_MAX         960u  /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
-#define PL_WIRE_EMPTY_OPS          7u    /* bytes of an ops stream without operations */
-#define PL_WIRE_TAIL_MAX           4096u /* of the command's output, per row … */
-#define PL_WIRE_TAILS_MAX          (1u << 20) /* … and of all rows of one result; rows that failed come first */
-#define PL_WIRE_LINES_MAX          64u        /* lines of metrics in one request */
-#define PL_AGENT_PROTOCOL_GPUS_MAX 64
+#define PL_AGENT_PROTOCOL_PROTOCOL   1
+#define PL_AGENT_PROTOCOL_TASK_MAX   48 /* bytes of a task's id as text */
+#define PL_AGENT_PROTOCOL_DATUMS_MAX 10000u
+#define PL_AGENT_PROTOCOL_INPUTS_MAX 64u
+#define PL_AGENT_PROTOCOL_REASON_MAX 1024
+#define PL_AGENT_PROTOCOL_INLINE_MAX 960u  /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
+#define PL_AGENT_PROTOCOL_EMPTY_OPS  7u    /* bytes of an ops stream without operations */
+#define PL_AGENT_PROTOCOL_TAIL_MAX   4096u /* of the command's output, per row … */
+#define PL_AGENT_PROTOCOL_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
+#define PL_AGENT_PROTOCOL_LINES_MAX  64u        /* lines of metrics in one request */
+#define PL_AGENT_PROTOCOL_GPUS_MAX   64
 
 /* How a command ended and what it used. */
 struct pl_command_result {
@@ -53,19 +53,19 @@ struct pl_command_result {
 };
 
 /* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
-struct pl_wire_lease {
-    char task[PL_WIRE_TASK_MAX];
+struct pl_agent_protocol_lease {
+    char task[PL_AGENT_PROTOCOL_TASK_MAX];
     bool task_is_number;
     int64_t fence;
 };
 
 /* A secret of the project for the command: the key's value as variable `env`, or all as the folder `mount`. */
-struct pl_wire_secret {
+struct pl_agent_protocol_secret {
     const char *name, *key, *env, *mount;
 };
 
 /* The stage that this worker serves. */
-struct pl_wire_attach {
+struct pl_agent_protocol_attach {
     json_t *doc;
     int64_t lease_ms, renew_ms;
     const char *project, *pipeline, *stage;
@@ -80,7 +80,7 @@ struct pl_wire_attach {
     struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
     struct pl_env_var *env;
     size_t n_env;
-    struct pl_wire_secret *secrets;
+    struct pl_agent_protocol_secret *secrets;
     size_t n_secrets;
     const char *code_root; /* 64 hex, NULL when the stage has no code */
     bool has_gpus;         /* the daemon said which */
@@ -94,7 +94,7 @@ struct pl_wire_attach {
 };
 
 /* One input of one datum: the match `path` of the tree `root`. */
-struct pl_wire_input {
+struct pl_agent_protocol_input {
     const char *name;
     const char *path; /* without leading slash; "" = the root */
     struct pl_hash root;
@@ -107,7 +107,7 @@ struct pl_wire_input {
     json_t *values;   /* of `params`: {name: text}, borrowed */
 };
 
-struct pl_wire_row {
+struct pl_agent_protocol_datum {
     uint32_t index;
     uint32_t attempt;
     uint64_t timeout_ms; /* 0 = none */
@@ -115,24 +115,24 @@ struct pl_wire_row {
     struct pl_hash key;
     bool has_checkpoint;
     struct pl_hash checkpoint; /* root of the tree that an attempt before left */
-    struct pl_wire_input *inputs;
+    struct pl_agent_protocol_input *inputs;
     size_t n_inputs;
 };
 
-struct pl_wire_task {
+struct pl_agent_protocol_task {
     json_t *doc;
-    struct pl_wire_lease lease;
+    struct pl_agent_protocol_lease lease;
     const char *job, *run;
-    struct pl_wire_row *rows;
+    struct pl_agent_protocol_datum *rows;
     size_t n_rows;
-    struct pl_wire_input *inputs; /* of all rows */
-    const char **files;           /* of all inputs */
+    struct pl_agent_protocol_input *inputs; /* of all rows */
+    const char **files;                     /* of all inputs */
 };
 
-enum pl_wire_next_kind { PL_WIRE_TASK, PL_WIRE_IDLE, PL_WIRE_END };
+enum pl_agent_protocol_next_kind { PL_WIRE_TASK, PL_WIRE_IDLE, PL_WIRE_END };
 
 /* Seconds, bytes and verdict of one attempt at one datum. */
-struct pl_wire_outcome {
+struct pl_agent_protocol_outcome {
     uint32_t index;
     bool success;
     bool recovered; /* it failed, and on_error's command succeeded */
@@ -140,7 +140,7 @@ struct pl_wire_outcome {
     bool lost;      /* its container ended under it: goes nowhere, for the pod's end says why and what it counts as */
     bool oom;
     struct pl_command_result run;
-    char reason[PL_WIRE_REASON_MAX];                  /* "" on success */
+    char reason[PL_AGENT_PROTOCOL_REASON_MAX];        /* "" on success */
     char *tail;                                       /* last bytes of output, valid UTF-8; NULL when none */
     int64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* how long each took; with others meanwhile */
     int64_t
@@ -149,31 +149,33 @@ struct pl_wire_outcome {
     bool has_gpu;
     unsigned gpu_util;     /* mean per cent */
     uint64_t gpu_mem_peak; /* bytes */
-    uint8_t *ops;          /* the output as an ops stream of ≤ PL_WIRE_INLINE_MAX bytes, or … */
+    uint8_t *ops;          /* the output as an ops stream of ≤ PL_AGENT_PROTOCOL_INLINE_MAX bytes, or … */
     size_t ops_len;
     struct pl_hash root; /* … the root of its tree when ops is NULL */
 };
 
 /* PL_EPROTO naming the field; PL_EINVAL for what this agent cannot serve (another protocol). Takes over `doc` also on failure. */
 PL_MUST_CHECK
-int pl_wire_attach_read(json_t *doc, struct pl_wire_attach *ret, struct pl_err *err);
-void pl_wire_attach_finish(struct pl_wire_attach *a);
+int pl_agent_protocol_attach_read(json_t *doc, struct pl_agent_protocol_attach *ret, struct pl_err *err);
+void pl_agent_protocol_attach_finish(struct pl_agent_protocol_attach *a);
 
 /* `*ret_task` is filled when `*ret_kind` is PL_WIRE_TASK. Takes over `doc`. PL_EPROTO. */
 PL_MUST_CHECK
-int pl_wire_next_read(json_t *doc, enum pl_wire_next_kind *ret_kind, struct pl_wire_task *ret_task, struct pl_err *err);
-void pl_wire_task_finish(struct pl_wire_task *t);
+int pl_agent_protocol_next_read(json_t *doc, enum pl_agent_protocol_next_kind *ret_kind, struct pl_agent_protocol_task *ret_task,
+                                struct pl_err *err);
+void pl_agent_protocol_task_finish(struct pl_agent_protocol_task *t);
 
 /* {task, fence}. New reference, NULL without memory. */
-json_t *pl_wire_lease_json(const struct pl_wire_lease *lease);
+json_t *pl_agent_protocol_lease_json(const struct pl_agent_protocol_lease *lease);
 /* Does `task` (a JSON number or string) name this lease's task? */
-bool pl_wire_lease_is(const struct pl_wire_lease *lease, const json_t *task);
+bool pl_agent_protocol_lease_is(const struct pl_agent_protocol_lease *lease, const json_t *task);
 /* RESULT of a task whose rows ended as `outcomes` says. New reference, NULL without memory. */
-json_t *pl_wire_result_json(const struct pl_wire_lease *lease, const struct pl_wire_outcome *outcomes, size_t n);
-/* RESULT of a task of which these rows have not been begun and are given back; the others go on. As pl_wire_result_json. */
-json_t *pl_wire_give_back_json(const struct pl_wire_lease *lease, const uint32_t *rows, size_t n);
-void pl_wire_outcome_finish(struct pl_wire_outcome *o);
+json_t *pl_agent_protocol_result_json(const struct pl_agent_protocol_lease *lease,
+                                      const struct pl_agent_protocol_outcome *outcomes, size_t n);
+/* RESULT of a task of which these rows have not been begun and are given back; the others go on. As pl_agent_protocol_result_json. */
+json_t *pl_agent_protocol_give_back_json(const struct pl_agent_protocol_lease *lease, const uint32_t *rows, size_t n);
+void pl_agent_protocol_outcome_finish(struct pl_agent_protocol_outcome *o);
 
 /* The last `max` bytes of `data` as valid UTF-8, what is not replaced by U+FFFD, starting at a character. malloc'ed, NULL without
  * memory. */
-char *pl_wire_text(const uint8_t *data, size_t n, size_t max);
+char *pl_agent_protocol_text(const uint8_t *data, size_t n, size_t max);

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-static struct pl_wire_secret uses[] = {{.name = "pg", .key = "dsn", .env = "PG"}, {.name = "pg", .mount = "/keys"}};
-static const struct pl_wire_attach stage = {.project = "p", .secrets = uses, .n_secrets = 2};
+static struct pl_agent_protocol_secret uses[] = {{.name = "pg", .key = "dsn", .env = "PG"}, {.name = "pg", .mount = "/keys"}};
+static const struct pl_agent_protocol_attach stage = {.project = "p", .secrets = uses, .n_secrets = 2};
 
 struct fixture {
     char dir[64];

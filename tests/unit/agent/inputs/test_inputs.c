@@ -37,9 +37,9 @@ static struct pl_hash make_commit(struct agent_files *f)
     return agent_files_commit(f, in);
 }
 
-static void fetch(struct agent_files *f, struct pl_wire_input *inputs, size_t n, uint64_t want_bytes)
+static void fetch(struct agent_files *f, struct pl_agent_protocol_input *inputs, size_t n, uint64_t want_bytes)
 {
-    const struct pl_wire_row row = {.inputs = inputs, .n_inputs = n};
+    const struct pl_agent_protocol_datum row = {.inputs = inputs, .n_inputs = n};
     struct pl_err err = {0};
     uint64_t bytes = 0;
 
@@ -70,7 +70,7 @@ static bool is_there(struct agent_files *f, const char *path)
 static void a_file_match_gives_that_file(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "train/b1.csv", .root = make_commit(f), .file = true};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train/b1.csv", .root = make_commit(f), .file = true};
 
     fetch(f, &in, 1, 3);
     assert_true(has_file(f, "digits/train/b1.csv", 3, 0444));
@@ -90,7 +90,7 @@ static void a_file_match_gives_that_file(void **state)
 static void the_root_gives_everything(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "", .root = make_commit(f)};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "", .root = make_commit(f)};
 
     fetch(f, &in, 1, 3 + 1000 + 90 + 10 + sizeof(big));
     assert_true(has_file(f, "digits/train/b1.csv", 3, 0444));
@@ -149,7 +149,7 @@ static void files_take_a_part_of_a_match(void **state)
 {
     struct agent_files *f = *state;
     const char *globs[] = {"*.csv", NULL}, *none[] = {"*.jpg", NULL};
-    struct pl_wire_input in = {.name = "digits", .path = "train", .root = make_commit(f), .files = globs, .n_files = 1};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train", .root = make_commit(f), .files = globs, .n_files = 1};
 
     fetch(f, &in, 1, 3 + 1000 + 90);
     assert_true(has_file(f, "digits/train/b1.csv", 3, 0444));
@@ -165,8 +165,8 @@ static void an_input_that_stays_the_same_stays_where_it_is(void **state)
 {
     struct agent_files *f = *state;
     struct pl_hash root = make_commit(f);
-    struct pl_wire_input in[2] = {{.name = "test", .path = "train/b1.csv", .root = root, .file = true},
-                                  {.name = "model", .path = "train", .root = root}};
+    struct pl_agent_protocol_input in[2] = {{.name = "test", .path = "train/b1.csv", .root = root, .file = true},
+                                            {.name = "model", .path = "train", .root = root}};
     struct stat before, after;
     char path[512];
 
@@ -185,7 +185,7 @@ static void an_input_that_stays_the_same_stays_where_it_is(void **state)
 static void a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "train/b1.csv", .root = make_commit(f), .file = true};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train/b1.csv", .root = make_commit(f), .file = true};
     const char *const others[] = {"train/b2.csv", "train/b1.csv"};
     char folder[128];
 
@@ -215,7 +215,7 @@ static void a_file_that_is_replaced_lies_aside_for_as_long_as_the_command_runs(v
 static void where_a_command_can_write_every_datum_gets_its_own(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "train", .root = make_commit(f)};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train", .root = make_commit(f)};
     char path[512];
     struct stat st;
 
@@ -231,7 +231,7 @@ static void where_a_command_can_write_every_datum_gets_its_own(void **state)
 static void behind_a_read_only_mount_files_are_links_into_the_cache(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "train/b2.csv", .root = make_commit(f), .file = true};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train/b2.csv", .root = make_commit(f), .file = true};
     char path[512];
     struct stat st;
 
@@ -244,8 +244,8 @@ static void behind_a_read_only_mount_files_are_links_into_the_cache(void **state
 static void what_is_not_there_is_named(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "digits", .path = "train/b9.csv", .root = make_commit(f), .file = true};
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_agent_protocol_input in = {.name = "digits", .path = "train/b9.csv", .root = make_commit(f), .file = true};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
     struct pl_err err = {0};
     uint64_t bytes;
 
@@ -279,8 +279,8 @@ static void what_was_begun_of_a_fetch_that_is_given_up_is_removed_later(void **s
     const struct pl_inputs_config config = {.reader = {.self = &g, .get = get_until_given_up},
                                             .work = f->work,
                                             .read_only = true};
-    struct pl_wire_input in = {.name = "in", .path = ""};
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_agent_protocol_input in = {.name = "in", .path = ""};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
     struct pl_err err = {0};
     char folder[160], name[32];
     uint64_t bytes;
@@ -312,7 +312,7 @@ static void many_files_come_by_all_cores(void **state)
 {
     struct agent_files *f = *state;
     char in[128], name[32];
-    struct pl_wire_input input = {.name = "many", .path = "d"};
+    struct pl_agent_protocol_input input = {.name = "many", .path = "d"};
 
     snprintf(in, sizeof(in), "%s/in", f->dir);
     for (int i = 0; i < 200; i++) {
@@ -418,10 +418,10 @@ static ino_t inode_of(struct agent_files *f, const char *path)
 }
 
 /* Stages the input and puts it in place; `plain` is another worker's folder, where all is built anew. */
-static void fetch_both(struct agent_files *f, struct pl_inputs *plain, const char *plain_work, struct pl_wire_input *in,
+static void fetch_both(struct agent_files *f, struct pl_inputs *plain, const char *plain_work, struct pl_agent_protocol_input *in,
                        bool alone)
 {
-    const struct pl_wire_row row = {.inputs = in, .n_inputs = 1};
+    const struct pl_agent_protocol_datum row = {.inputs = in, .n_inputs = 1};
     char ours[300], theirs[300];
     uint64_t bytes, plain_bytes;
     struct pl_err err = {0};
@@ -447,7 +447,7 @@ static void a_checkout_becomes_that_of_any_other_commit(void **state)
 
     for (unsigned seed = 0; seed < 12; seed++) {
         unsigned draw = seed * 7919;
-        struct pl_wire_input in = {.name = "in", .path = seed % 3 == 0 ? "" : "d"};
+        struct pl_agent_protocol_input in = {.name = "in", .path = seed % 3 == 0 ? "" : "d"};
         struct pl_inputs_config config = {.reader = pl_store_chunk_reader(f->store), .work = NULL};
         struct pl_inputs *plain;
         char folder[160], plain_work[200];
@@ -500,8 +500,8 @@ static struct pl_hash commit_many(struct agent_files *f, const char *extra)
 static void in_place_while_no_command_runs_else_two_copies_in_turn(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "in", .path = ""};
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_agent_protocol_input in = {.name = "in", .path = ""};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
     struct pl_hash root[3] = {commit_many(f, "x"), commit_many(f, "y"), commit_many(f, "z")};
     ino_t first, second;
     uint64_t bytes;
@@ -530,10 +530,10 @@ static void in_place_while_no_command_runs_else_two_copies_in_turn(void **state)
 static void a_checkout_that_is_not_what_it_should_be_is_made_anew(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "in", .path = "", .root = commit_many(f, "x")};
+    struct pl_agent_protocol_input in = {.name = "in", .path = "", .root = commit_many(f, "x")};
     char path[512];
     uint64_t bytes;
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
 
     fetch(f, &in, 1, 200 * 100 + 1);
     snprintf(path, sizeof(path), "%s/many/x", f->dir);
@@ -572,8 +572,8 @@ static struct pl_inputs *next_worker(struct agent_files *f, unsigned number, con
 /* Makes `root` its input and leaves; the folder's inode. */
 static ino_t work_once(struct agent_files *f, unsigned number, const char *stage, const struct pl_hash *root, uint64_t want_bytes)
 {
-    struct pl_wire_input in = {.name = "in", .path = "", .root = *root};
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_agent_protocol_input in = {.name = "in", .path = "", .root = *root};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
     char work[200], path[300];
     struct pl_inputs *inputs = next_worker(f, number, stage, work);
     struct pl_err err = {0};
@@ -707,8 +707,8 @@ static void a_failure_at_any_write_leaves_what_is_in_place_and_the_next_try_does
 
     (void)make_commit(f);
     for (uint64_t n = 1; more; n++) {
-        struct pl_wire_input in = {.name = "digits", .path = "", .root = commit_number(f, ++number)};
-        const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+        struct pl_agent_protocol_input in = {.name = "digits", .path = "", .root = commit_number(f, ++number)};
+        const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
         struct pl_err err = {0};
         uint64_t before, staged;
         int r;

@@ -34,7 +34,7 @@ static struct pl_hash make_commit(struct agent_files *f, unsigned number)
     return agent_files_commit(f, folder);
 }
 
-static void stage(struct pl_inputs *in, const struct pl_wire_row *row)
+static void stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
 {
     struct pl_err err = {0};
     uint64_t bytes;
@@ -84,8 +84,8 @@ static void it_is_put_in_place_without_another_fetch(void **state)
     const struct pl_hash root = make_commit(f, 0);
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(matches); i++) {
-        struct pl_wire_input in = {.name = "in", .path = matches[i].path, .file = matches[i].file, .root = root};
-        const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+        struct pl_agent_protocol_input in = {.name = "in", .path = matches[i].path, .file = matches[i].file, .root = root};
+        const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
         char path[64];
         uint64_t before;
 
@@ -110,8 +110,8 @@ static void it_is_put_in_place_without_another_fetch(void **state)
 static void what_the_row_before_has_too_is_not_fetched(void **state)
 {
     struct agent_files *f = *state;
-    struct pl_wire_input in = {.name = "in", .path = "d0", .root = make_commit(f, 0)};
-    const struct pl_wire_row row = {.inputs = &in, .n_inputs = 1};
+    struct pl_agent_protocol_input in = {.name = "in", .path = "d0", .root = make_commit(f, 0)};
+    const struct pl_agent_protocol_datum row = {.inputs = &in, .n_inputs = 1};
     uint64_t before;
 
     stage(f->inputs, &row);
@@ -126,12 +126,12 @@ static void what_is_not_wanted_after_all_goes(void **state)
 {
     struct agent_files *f = *state;
     const struct pl_hash root = make_commit(f, 0);
-    struct pl_wire_input in[] = {{.name = "in", .path = "d0/f", .file = true, .root = root},
-                                 {.name = "in", .path = "d1/f", .file = true, .root = root},
-                                 {.name = "in", .path = "d2/f", .file = true, .root = root}};
-    struct pl_wire_row rows[] = {{.inputs = &in[0], .n_inputs = 1},
-                                 {.inputs = &in[1], .n_inputs = 1},
-                                 {.inputs = &in[2], .n_inputs = 1}};
+    struct pl_agent_protocol_input in[] = {{.name = "in", .path = "d0/f", .file = true, .root = root},
+                                           {.name = "in", .path = "d1/f", .file = true, .root = root},
+                                           {.name = "in", .path = "d2/f", .file = true, .root = root}};
+    struct pl_agent_protocol_datum rows[] = {{.inputs = &in[0], .n_inputs = 1},
+                                             {.inputs = &in[1], .n_inputs = 1},
+                                             {.inputs = &in[2], .n_inputs = 1}};
 
     stage(f->inputs, &rows[0]);
     pl_inputs_ahead(f->inputs, &rows[1]);
@@ -162,9 +162,9 @@ static struct pl_inputs *plain_inputs(struct agent_files *f, const char *work)
 }
 
 struct drawn {
-    struct pl_wire_input inputs[INPUTS];
+    struct pl_agent_protocol_input inputs[INPUTS];
     char paths[INPUTS][64];
-    struct pl_wire_row row;
+    struct pl_agent_protocol_datum row;
 };
 
 static void draw(struct drawn *d, unsigned *seed, const struct pl_hash roots[2], bool writable)
@@ -173,7 +173,7 @@ static void draw(struct drawn *d, unsigned *seed, const struct pl_hash roots[2],
 
     memset(d, 0, sizeof(*d));
     for (unsigned i = 0; i < INPUTS; i++) {
-        struct pl_wire_input *in = &d->inputs[d->row.n_inputs];
+        struct pl_agent_protocol_input *in = &d->inputs[d->row.n_inputs];
         const bool file = some(seed, 2);
 
         if (some(seed, 8) == 0)
@@ -182,12 +182,12 @@ static void draw(struct drawn *d, unsigned *seed, const struct pl_hash roots[2],
             snprintf(d->paths[i], sizeof(d->paths[i]), "d%u/%s", some(seed, FOLDERS), files[some(seed, PL_ARRAY_SIZE(files))]);
         else
             snprintf(d->paths[i], sizeof(d->paths[i]), "d%u", some(seed, FOLDERS));
-        *in = (struct pl_wire_input){.name = names[i],
-                                     .path = d->paths[i],
-                                     .file = file,
-                                     .root = roots[some(seed, 2)],
-                                     .writable = writable && i == 0,
-                                     .json = file && some(seed, 8) == 0 ? "{}" : NULL};
+        *in = (struct pl_agent_protocol_input){.name = names[i],
+                                               .path = d->paths[i],
+                                               .file = file,
+                                               .root = roots[some(seed, 2)],
+                                               .writable = writable && i == 0,
+                                               .json = file && some(seed, 8) == 0 ? "{}" : NULL};
         d->row.n_inputs++;
     }
     d->row.inputs = d->inputs;

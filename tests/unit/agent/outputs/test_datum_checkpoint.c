@@ -102,7 +102,7 @@ static void fill(const char *folder, unsigned row)
 static void what_is_told_of_a_row_is_its_own_folder(void **state)
 {
     struct pl_checkpoint_config config = {.worker = "w", .project = "default", .every_ms = EVERY_MS};
-    struct pl_wire_lease lease = {0};
+    struct pl_agent_protocol_lease lease = {0};
     struct pl_hash expected[KINDS];
     struct pl_checkpoint *c = NULL;
     unsigned told = 0;
@@ -139,7 +139,7 @@ static void what_is_told_of_a_row_is_its_own_folder(void **state)
 static void a_row_that_has_ended_is_left_alone(void **state)
 {
     struct pl_checkpoint_config config = {.worker = "w", .project = "default", .every_ms = EVERY_MS};
-    struct pl_wire_lease lease = {0};
+    struct pl_agent_protocol_lease lease = {0};
     struct pl_checkpoint *c = NULL;
     unsigned told;
     char folder[160];

@@ -22,7 +22,7 @@
 struct world {
     struct agent_files *files;
     struct pl_early *early;
-    struct pl_wire_row row, next_row;
+    struct pl_agent_protocol_datum row, next_row;
     int out_fd;
     atomic_bool stopping;
     bool forgetful;                        /* the daemon says of nothing that it has it */
@@ -200,7 +200,7 @@ static void an_entry_found_early_is_the_outputs(void **state)
                                          .row = &w->row,
                                          .store = &w->files->outputs,
                                          .early = w->early};
-    struct pl_wire_outcome outcome = {0};
+    struct pl_agent_protocol_outcome outcome = {0};
     struct pl_tree_op *ops;
     struct pl_hash id;
     size_t n;
@@ -223,7 +223,7 @@ static void an_entry_found_early_is_the_outputs(void **state)
     assert_int_equal(ops[2].entry.kind, PL_KIND_EXEC);
     assert_int_equal(outcome.bytes_out, 13000);
     free(ops);
-    pl_wire_outcome_finish(&outcome);
+    pl_agent_protocol_outcome_finish(&outcome);
 }
 
 static void many_files_are_read_but_for_those_found_early(void **state)
@@ -235,7 +235,7 @@ static void many_files_are_read_but_for_those_found_early(void **state)
                                          .row = &w->row,
                                          .store = &w->files->outputs,
                                          .early = w->early};
-    struct pl_wire_outcome outcome = {0};
+    struct pl_agent_protocol_outcome outcome = {0};
     struct pl_tree_op *ops;
     size_t n;
     char name[32];
@@ -255,7 +255,7 @@ static void many_files_are_read_but_for_those_found_early(void **state)
     assert_int_equal(ops[0].entry.size, 5000);
     assert_int_equal(ops[n - 1].entry.size, 1 + PL_OUTPUTS_FEW % 10);
     free(ops);
-    pl_wire_outcome_finish(&outcome);
+    pl_agent_protocol_outcome_finish(&outcome);
 }
 
 /* --- what does not --- */

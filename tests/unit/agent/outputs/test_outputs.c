@@ -19,9 +19,9 @@
 
 struct fixture {
     struct agent_files *files;
-    struct pl_wire_input input;
-    struct pl_wire_row row;
-    struct pl_wire_outcome outcome;
+    struct pl_agent_protocol_input input;
+    struct pl_agent_protocol_datum row;
+    struct pl_agent_protocol_outcome outcome;
 };
 
 static char big[300000];
@@ -41,8 +41,8 @@ static int set_up(void **state)
     agent_files_write(in, "d/sub/b.png", "b", 1, 0644);
     agent_files_write(in, "d/tool", "t", 1, 0755);
     agent_files_write(in, "other/c.png", "c", 1, 0644);
-    f->input = (struct pl_wire_input){.name = "images", .path = "d", .root = agent_files_commit(f->files, in)};
-    f->row = (struct pl_wire_row){.inputs = &f->input, .n_inputs = 1};
+    f->input = (struct pl_agent_protocol_input){.name = "images", .path = "d", .root = agent_files_commit(f->files, in)};
+    f->row = (struct pl_agent_protocol_datum){.inputs = &f->input, .n_inputs = 1};
     return 0;
 }
 
@@ -50,7 +50,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    pl_wire_outcome_finish(&f->outcome);
+    pl_agent_protocol_outcome_finish(&f->outcome);
     agent_files_destroy(f->files);
     free(f);
     return 0;
@@ -61,7 +61,7 @@ static int capture(struct fixture *f, struct pl_err *err)
     const struct pl_outputs_request request = {
         .out = f->files->out, .pfs = "/pfs", .refs = &f->files->refs, .row = &f->row, .store = &f->files->outputs};
 
-    pl_wire_outcome_finish(&f->outcome);
+    pl_agent_protocol_outcome_finish(&f->outcome);
     return pl_outputs_capture(&request, &f->outcome, err);
 }
 
@@ -95,7 +95,7 @@ static char *listing(struct fixture *f)
     if (f->outcome.ops) {
         struct pl_tree_op *ops;
         size_t n;
-        assert_true(f->outcome.ops_len <= PL_WIRE_INLINE_MAX);
+        assert_true(f->outcome.ops_len <= PL_AGENT_PROTOCOL_INLINE_MAX);
         assert_int_equal(pl_ops_read(f->outcome.ops, f->outcome.ops_len, &ops, &n, &err), 0);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(pl_buf_addf(&b, NULL, "%.*s %s%d ", (int)ops[i].path_len, ops[i].path, letter(ops[i].entry.kind),

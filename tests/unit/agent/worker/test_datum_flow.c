@@ -41,9 +41,9 @@ static void dawdle(unsigned *seed)
         sched_yield();
 }
 
-static struct pl_wire_lease lease_of(unsigned i)
+static struct pl_agent_protocol_lease lease_of(unsigned i)
 {
-    struct pl_wire_lease lease = {.fence = i};
+    struct pl_agent_protocol_lease lease = {.fence = i};
 
     snprintf(lease.task, sizeof(lease.task), "%u", i);
     return lease;
@@ -52,7 +52,7 @@ static struct pl_wire_lease lease_of(unsigned i)
 static struct pl_datum_flow_task *add(struct world *w, unsigned number)
 {
     const unsigned n = w->rows_of[number];
-    struct pl_wire_task task = {.lease = lease_of(number), .n_rows = n};
+    struct pl_agent_protocol_task task = {.lease = lease_of(number), .n_rows = n};
     struct pl_datum_flow_task *t = NULL;
 
     task.rows = calloc(n, sizeof(*task.rows));
@@ -119,7 +119,7 @@ static void compute(struct world *w)
     struct pl_datum_flow_item *row;
 
     while ((row = pl_datum_flow_next(w->flow))) {
-        const struct pl_wire_lease *lease = &row->task->task.lease;
+        const struct pl_agent_protocol_lease *lease = &row->task->task.lease;
 
         w->placed++;
         pl_datum_flow_placed(w->flow);
@@ -143,7 +143,7 @@ static void *recall(void *arg)
     unsigned seed = w->seed + 3;
 
     while (!w->over) {
-        struct pl_wire_lease lease = lease_of(some(&seed, TASKS));
+        struct pl_agent_protocol_lease lease = lease_of(some(&seed, TASKS));
         bool whole = false;
         size_t n = 0;
         uint32_t *rows = pl_datum_flow_recall(w->flow, &lease, &n, &whole);

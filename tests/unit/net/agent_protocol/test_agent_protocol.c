@@ -27,10 +27,10 @@ static json_t *load(const char *text)
 static void attach_gives_the_stage(void **state)
 {
     (void)state;
-    struct pl_wire_attach a;
+    struct pl_agent_protocol_attach a;
 
     assert_int_equal(
-        pl_wire_attach_read(
+        pl_agent_protocol_attach_read(
             load("{\"protocol\":1,\"lease_ms\":30000,\"renew_ms\":10000,\"project\":\"p\",\"pipeline\":\"digits\",\"stage\":"
                  "{\"name\":\"train\",\"run\":[\"python3\",\"t.py\"],\"env\":{\"A\":\"1\",\"B\":\"x y\"},\"code_root\":\"" ID
                  "\",\"resources\":{\"shm\":\"1Gi\"}},\"gpu\":{\"devices\":[1,3],\"count\":2},\"session\":\"s\"}"),
@@ -47,7 +47,7 @@ static void attach_gives_the_stage(void **state)
     assert_int_equal(a.gpus[1], 3);
     assert_int_equal(a.gpu_count, 2);
     assert_int_equal(a.shm_bytes, 1 << 30);
-    pl_wire_attach_finish(&a);
+    pl_agent_protocol_attach_finish(&a);
 }
 
 static void a_malformed_attach_names_the_field(void **state)
@@ -71,9 +71,9 @@ static void a_malformed_attach_names_the_field(void **state)
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_wire_attach a;
+        struct pl_agent_protocol_attach a;
         struct pl_err err = {0};
-        assert_int_equal(pl_wire_attach_read(load(cases[i].text), &a, &err), PL_EPROTO);
+        assert_int_equal(pl_agent_protocol_attach_read(load(cases[i].text), &a, &err), PL_EPROTO);
         if (!strstr(err.msg, cases[i].says))
             fail_msg("%s: %s", cases[i].text, err.msg);
     }
@@ -82,14 +82,14 @@ static void a_malformed_attach_names_the_field(void **state)
 static void next_gives_task_idle_or_end(void **state)
 {
     (void)state;
-    enum pl_wire_next_kind kind;
-    struct pl_wire_task t;
+    enum pl_agent_protocol_next_kind kind;
+    struct pl_agent_protocol_task t;
 
-    assert_int_equal(pl_wire_next_read(load("{\"idle\":true}"), &kind, &t, NULL), 0);
+    assert_int_equal(pl_agent_protocol_next_read(load("{\"idle\":true}"), &kind, &t, NULL), 0);
     assert_int_equal(kind, PL_WIRE_IDLE);
-    assert_int_equal(pl_wire_next_read(load("{\"end\":true}"), &kind, &t, NULL), 0);
+    assert_int_equal(pl_agent_protocol_next_read(load("{\"end\":true}"), &kind, &t, NULL), 0);
     assert_int_equal(kind, PL_WIRE_END);
-    assert_int_equal(pl_wire_next_read(
+    assert_int_equal(pl_agent_protocol_next_read(
                          load("{\"task\":{\"id\":7,\"fence\":9,\"job\":\"j\",\"run\":\"r\",\"rows\":[{\"index\":3,\"datum\":\"" ID
                               "\",\"key\":\"" ID
                               "\",\"attempt\":2,\"timeout_ms\":500,\"inputs\":[{\"name\":\"a\",\"path\":\"/x/y.csv\",\"root\":"
@@ -111,7 +111,7 @@ static void next_gives_task_idle_or_end(void **state)
     assert_string_equal(t.rows[0].inputs[1].files[1], "m");
     assert_null(t.rows[0].inputs[1].files[2]);
     assert_int_equal(t.rows[1].n_inputs, 0);
-    pl_wire_task_finish(&t);
+    pl_agent_protocol_task_finish(&t);
 }
 
 static void a_malformed_task_is_refused(void **state)
@@ -134,9 +134,9 @@ static void a_malformed_task_is_refused(void **state)
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        enum pl_wire_next_kind kind;
-        struct pl_wire_task t;
-        if (pl_wire_next_read(load(cases[i]), &kind, &t, NULL) != PL_EPROTO)
+        enum pl_agent_protocol_next_kind kind;
+        struct pl_agent_protocol_task t;
+        if (pl_agent_protocol_next_read(load(cases[i]), &kind, &t, NULL) != PL_EPROTO)
             fail_msg("accepted: %s", cases[i]);
     }
 }
@@ -145,8 +145,8 @@ static void a_result_holds_rows_and_what_was_given_back(void **state)
 {
     (void)state;
     char bye[] = "bye";
-    const struct pl_wire_lease lease = {.task = "42", .task_is_number = true, .fence = 5};
-    struct pl_wire_outcome o[3] = {
+    const struct pl_agent_protocol_lease lease = {.task = "42", .task_is_number = true, .fence = 5};
+    struct pl_agent_protocol_outcome o[3] = {
         {.index = 1, .success = true, .ops = empty_ops, .ops_len = 7},
         {.index = 2,
          .run = {.how = PL_RUNNER_SIGNALED, .code = 9, .timed_out = true},
@@ -154,7 +154,7 @@ static void a_result_holds_rows_and_what_was_given_back(void **state)
          .tail = bye},
         {.index = 3, .gave_back = true},
     };
-    json_t *result = pl_wire_result_json(&lease, o, 3), *rows = json_object_get(result, "rows"), *row;
+    json_t *result = pl_agent_protocol_result_json(&lease, o, 3), *rows = json_object_get(result, "rows"), *row;
 
     assert_int_equal(json_integer_value(json_object_get(result, "task")), 42);
     assert_int_equal(json_integer_value(json_object_get(result, "fence")), 5);
@@ -176,22 +176,22 @@ static void tails_of_failed_rows_come_first(void **state)
 {
     (void)state;
     enum { N = 600 };
-    const struct pl_wire_lease lease = {.task = "t", .fence = 1};
-    struct pl_wire_outcome *o = calloc(N, sizeof(*o));
-    char tail[PL_WIRE_TAIL_MAX + 1];
+    const struct pl_agent_protocol_lease lease = {.task = "t", .fence = 1};
+    struct pl_agent_protocol_outcome *o = calloc(N, sizeof(*o));
+    char tail[PL_AGENT_PROTOCOL_TAIL_MAX + 1];
     size_t shown = 0;
     json_t *result, *rows;
 
-    memset(tail, 'x', PL_WIRE_TAIL_MAX);
-    tail[PL_WIRE_TAIL_MAX] = 0;
+    memset(tail, 'x', PL_AGENT_PROTOCOL_TAIL_MAX);
+    tail[PL_AGENT_PROTOCOL_TAIL_MAX] = 0;
     for (int i = 0; i < N; i++)
-        o[i] = (struct pl_wire_outcome){.index = (uint32_t)i, .success = i < N - 1, .ops = empty_ops, .tail = tail};
-    result = pl_wire_result_json(&lease, o, N);
+        o[i] = (struct pl_agent_protocol_outcome){.index = (uint32_t)i, .success = i < N - 1, .ops = empty_ops, .tail = tail};
+    result = pl_agent_protocol_result_json(&lease, o, N);
     rows = json_object_get(result, "rows");
     for (size_t i = 0; i < N; i++)
         shown += json_string_length(json_object_get(json_array_get(rows, i), "tail"));
-    assert_true(shown <= PL_WIRE_TAILS_MAX);
-    assert_int_equal(json_string_length(json_object_get(json_array_get(rows, N - 1), "tail")), PL_WIRE_TAIL_MAX);
+    assert_true(shown <= PL_AGENT_PROTOCOL_TAILS_MAX);
+    assert_int_equal(json_string_length(json_object_get(json_array_get(rows, N - 1), "tail")), PL_AGENT_PROTOCOL_TAIL_MAX);
     json_decref(result);
     free(o);
 }
@@ -220,7 +220,7 @@ static void text_is_valid_utf8_from_a_character_on(void **state)
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        char *text = pl_wire_text((const uint8_t *)cases[i].in, cases[i].n, cases[i].max);
+        char *text = pl_agent_protocol_text((const uint8_t *)cases[i].in, cases[i].n, cases[i].max);
         assert_string_equal(text, cases[i].out);
         free(text);
     }
