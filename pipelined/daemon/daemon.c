@@ -192,7 +192,7 @@ static void on_worker_refused(void *arg, const struct pl_http_request *req)
     const struct daemon *d = arg;
 
     if (d->api)
-        pl_api_refused(d->api, req);
+        pl_api_audit_worker_refused(d->api, req);
 }
 
 static void on_engine_failed(void *arg, const char *what)
@@ -239,7 +239,7 @@ static void look_at_disks(void *arg)
 {
     struct daemon *d = arg;
 
-    pl_api_look(d->api);
+    pl_api_check_disks(d->api);
 }
 
 /* When the pool is full, something comes that looks itself. */
@@ -257,7 +257,7 @@ static void keep_now(void *arg)
 {
     struct daemon *d = arg;
 
-    pl_api_keep(d->api);
+    pl_api_run_retention(d->api);
 }
 
 static void on_keep(void *arg)

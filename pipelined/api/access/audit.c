@@ -64,8 +64,8 @@ struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const stru
     return entry;
 }
 
-void pl_api_audit(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
-                  const char *target)
+void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                    const char *target)
 {
     struct pl_audit entry = pl_api_audit_entry(req, who, verb, target);
     struct pl_err err = {0};
@@ -128,7 +128,7 @@ static void tell(struct pl_api_telling *t)
     free(t);
 }
 
-void pl_api_audit_refused(void *log, const struct pl_principal *who, const char *peer, const char *target)
+void pl_audit_write_refused(void *log, const struct pl_principal *who, const char *peer, const char *target)
 {
     struct pl_audit_log *l = log;
     struct pl_api_telling *t = telling_create(l, count(&l->refusals, who ? who->name : peer), who, "refused", target);

@@ -23,11 +23,11 @@ int pl_audit_log_create(struct pl_db *db, struct pl_pool *pool, struct pl_audit_
 struct pl_audit_log *pl_audit_log_destroy(struct pl_audit_log *l);
 
 /* Writes that `who` has done `verb` to `target` into the audit. Blocks. */
-void pl_api_audit(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
-                  const char *target);
+void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
+                    const char *target);
 /* Writes, soon, that `target` was refused to `who` (NULL: nobody known). `log` is the struct pl_audit_log (pl_guard_config.refused). Any
  * thread. */
-void pl_api_audit_refused(void *log, const struct pl_principal *who, const char *peer, const char *target);
+void pl_audit_write_refused(void *log, const struct pl_principal *who, const char *peer, const char *target);
 /* What the audit will say of a put by S3 (NULL: no more of these now), and the end of it: written, soon, if the put was `taken`. The
  * request and `who` may be gone by then. */
 struct pl_api_telling *pl_api_audit_put(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who,

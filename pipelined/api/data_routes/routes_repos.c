@@ -121,7 +121,7 @@ static int update_project(struct pl_api *a, struct pl_http_request *req, json_t 
     a->config.engine->network_changed(a->config.engine_self, args.name);
     if (args.changed) {
         snprintf(target, sizeof target, "%s network %s", args.name, network ? "on" : "off");
-        pl_api_audit(a->services.audit, req, pl_http_context(req), "update project", target);
+        pl_audit_write(a->services.audit, req, pl_http_context(req), "update project", target);
     }
     return read_project(a, args.name, ret, err);
 }

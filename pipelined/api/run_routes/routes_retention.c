@@ -43,7 +43,7 @@ static int drop_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return pass_over(a, pl_http_param(req, "project"), pl_http_param(req, "repo"), false, ret, err);
 }
 
-void pl_api_keep(struct pl_api *a)
+void pl_api_run_retention(struct pl_api *a)
 {
     pl_keep_pass_all(&(struct pl_keep_pass){.db = a->config.db, .stop = is_draining, .self = a});
 }

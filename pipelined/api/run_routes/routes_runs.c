@@ -212,7 +212,7 @@ static int never_began(struct pl_conn *c, const char *id, json_t **ret)
     return *ret ? 1 : PL_ENOMEM;
 }
 
-/* pl_run_look_fn. */
+/* pl_run_waiters_fn. */
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_api *a = self;
@@ -241,7 +241,7 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
 
 static int open_waits(struct pl_api *a, struct pl_err *err)
 {
-    return pl_run_waits_create(a->config.loop, a->config.pool, look_at_run, a, &a->waits, err);
+    return pl_run_waiters_create(a->config.loop, a->config.pool, look_at_run, a, &a->waits, err);
 }
 
 static void wait_run(struct pl_api *a, struct pl_http_request *req)
@@ -252,7 +252,7 @@ static void wait_run(struct pl_api *a, struct pl_http_request *req)
     if (pl_http_query_u64(req, "timeout_ms", WAIT_MS, WAIT_MS, &ms, &err) < 0)
         pl_http_reply_error(req, &err);
     else
-        pl_run_waits_add(a->waits, req, ms);
+        pl_run_waiters_add(a->waits, req, ms);
 }
 
 /* ---- jobs ---- */

@@ -50,12 +50,12 @@ static int check_params(const struct pl_http_request *req, const char *pattern, 
 }
 
 /* Of what was refused to somebody who is known. */
-void pl_api_refused(struct pl_api *a, const struct pl_http_request *req)
+void pl_api_audit_worker_refused(struct pl_api *a, const struct pl_http_request *req)
 {
     char target[512];
 
     snprintf(target, sizeof target, "%s %.480s", pl_http_method(req), pl_http_path(req));
-    pl_api_audit_refused(a->services.audit, pl_http_context(req), pl_http_peer(req), target);
+    pl_audit_write_refused(a->services.audit, pl_http_context(req), pl_http_peer(req), target);
 }
 
 /* Writes a request that was done into the audit, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's.
@@ -72,7 +72,7 @@ static void audit_done(struct pl_api *a, const struct pl_api_route *route, const
     name = name ? name : pl_json_text_at(reply, "pipeline");
     snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
     snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
-    pl_api_audit(a->services.audit, req, pl_http_context(req), verb, target);
+    pl_audit_write(a->services.audit, req, pl_http_context(req), verb, target);
 }
 
 static void serve_request(const struct pl_api_bound *bound, struct pl_http_request *req)
@@ -98,7 +98,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
     if (r < 0) {
         json_decref(value);
         if (r == PL_EFORBIDDEN) {
-            pl_api_refused(bound->api, req);
+            pl_api_audit_worker_refused(bound->api, req);
             r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
@@ -303,7 +303,7 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .proxy_header = a->config.proxy_header,
                                      .proxy_addresses = a->config.proxy_addresses,
                                      .access = a->services.access,
-                                     .refused = pl_api_audit_refused,
+                                     .refused = pl_audit_write_refused,
                                      .refused_self = a->services.audit,
                                      .worker = a->config.engine->worker,
                                      .self = a->config.engine_self};
@@ -420,7 +420,7 @@ const char *pl_api_local_url(const struct pl_api *a)
     return a->local_url;
 }
 
-void pl_api_look(struct pl_api *a)
+void pl_api_check_disks(struct pl_api *a)
 {
     pl_disk_watch_look(a->services.disks);
 }
@@ -433,7 +433,7 @@ void pl_api_drain(struct pl_api *a)
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
 {
     pl_api_drain(a);
-    pl_run_waits_stop(a->waits);
+    pl_run_waiters_stop(a->waits);
     if (a->local)
         pl_http_server_drain(a->local);
     pl_http_server_stop(a->server, deadline_ms);
@@ -461,7 +461,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_sessions_destroy(a->sessions);
     pl_read_back_destroy(a->read_back);
     pl_disk_watch_destroy(a->services.disks);
-    pl_run_waits_destroy(a->waits);
+    pl_run_waiters_destroy(a->waits);
     pl_turns_destroy(a->services.turns);
     pl_buf_finish(&a->openapi);
     free(a->tables);

@@ -62,7 +62,7 @@ struct pl_api_services;
 
 /* Tells the audit that a request of `more_routes` was refused to who sent it, unless of theirs too much is told already. Any thread, does
  * not block. */
-void pl_api_refused(struct pl_api *a, const struct pl_http_request *req);
+void pl_api_audit_worker_refused(struct pl_api *a, const struct pl_http_request *req);
 /* Listens and serves. */
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
@@ -77,9 +77,9 @@ const char *pl_api_local_url(const struct pl_api *a);
 /* An event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
 /* Looks how much room is left on the disks, and tells what has changed. Any thread; a network's disk may take its time. */
-void pl_api_look(struct pl_api *a);
+void pl_api_check_disks(struct pl_api *a);
 /* Drops what the repos do not keep (db/keep_pass.h). Blocks: on the pool. */
-void pl_api_keep(struct pl_api *a);
+void pl_api_run_retention(struct pl_api *a);
 /* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
 void pl_api_drain(struct pl_api *a);
 /* Stops accepting, ends streams, lets replies finish for `deadline_ms`; ends the collection and the open commits. After the S3 gateway has

@@ -101,7 +101,7 @@ void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type,
     if (pl_sse_hub_publish(a->hub, (uint64_t)id, type, data, &err) < 0)
         pl_log_warn("api", "event %lld was not told to those who follow: %s", (long long)id, err.msg);
     if (pl_streq(type, "run") || (pl_streq(type, "commit") && strstr(data, "\"change\""))) /* an open commit's run never comes */
-        pl_run_waits_wake(a->waits);
+        pl_run_waiters_wake(a->waits);
 }
 
 /* A page, oldest first: what came after `since`; without it the newest. */

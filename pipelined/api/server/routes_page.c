@@ -137,7 +137,7 @@ static void login(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_api_audit(a->services.audit, req, who, "login", "by a link");
+    pl_audit_write(a->services.audit, req, who, "login", "by a link");
     snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
              PL_SESSION_COOKIE_DAYS * 86400, secure ? "; Secure" : "");
     pl_http_reply_header(req, "Set-Cookie", cookie);

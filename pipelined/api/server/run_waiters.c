@@ -19,7 +19,7 @@ struct wait {
 struct pl_run_waits {
     struct pl_loop *loop;
     struct pl_pool *pool;
-    pl_run_look_fn look;
+    pl_run_waiters_fn look;
     void *self;
     struct pl_timer *timer; /* the loop's, made and destroyed there: the next time that is over */
     struct pl_loop_work arm;
@@ -140,8 +140,8 @@ static void on_time(void *arg)
     arm(all);
 }
 
-int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_fn look_fn, void *self, struct pl_run_waits **ret,
-                        struct pl_err *err)
+int pl_run_waiters_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_waiters_fn look_fn, void *self,
+                          struct pl_run_waits **ret, struct pl_err *err)
 {
     struct pl_run_waits *all = calloc(1, sizeof *all);
 
@@ -153,7 +153,7 @@ int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_
     return 0;
 }
 
-void pl_run_waits_add(struct pl_run_waits *all, struct pl_http_request *req, uint64_t timeout_ms)
+void pl_run_waiters_add(struct pl_run_waits *all, struct pl_http_request *req, uint64_t timeout_ms)
 {
     struct wait *w = calloc(1, sizeof *w);
     struct pl_err err = {0};
@@ -174,7 +174,7 @@ void pl_run_waits_add(struct pl_run_waits *all, struct pl_http_request *req, uin
     pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
 }
 
-void pl_run_waits_wake(struct pl_run_waits *all)
+void pl_run_waiters_wake(struct pl_run_waits *all)
 {
     bool refused = false;
 
@@ -188,16 +188,16 @@ void pl_run_waits_wake(struct pl_run_waits *all)
         pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
 }
 
-void pl_run_waits_stop(struct pl_run_waits *all)
+void pl_run_waiters_stop(struct pl_run_waits *all)
 {
     pthread_mutex_lock(&all->lock);
     all->stopping = true;
     pthread_mutex_unlock(&all->lock);
-    pl_run_waits_wake(all);
+    pl_run_waiters_wake(all);
     pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
 }
 
-struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *all)
+struct pl_run_waits *pl_run_waiters_destroy(struct pl_run_waits *all)
 {
     if (!all)
         return NULL;

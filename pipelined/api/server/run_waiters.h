@@ -13,16 +13,16 @@
 struct pl_run_waits;
 
 /* How it stands: 1 = it has ended, 0 = not yet, both with the answer; negative: the error is the answer. On the pool. */
-typedef int (*pl_run_look_fn)(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err);
+typedef int (*pl_run_waiters_fn)(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err);
 
 PL_MUST_CHECK
-int pl_run_waits_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_look_fn look, void *self, struct pl_run_waits **ret,
-                        struct pl_err *err);
+int pl_run_waiters_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_waiters_fn look, void *self,
+                          struct pl_run_waits **ret, struct pl_err *err);
 /* Answers `req` when its run has ended, or after `timeout_ms` as it is then. On the pool. */
-void pl_run_waits_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
+void pl_run_waiters_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
 /* Something has happened to a run. */
-void pl_run_waits_wake(struct pl_run_waits *w);
+void pl_run_waiters_wake(struct pl_run_waits *w);
 /* All are answered as it is now, also those that are added later. The loop shall turn once more, or be destroyed. */
-void pl_run_waits_stop(struct pl_run_waits *w);
+void pl_run_waiters_stop(struct pl_run_waits *w);
 /* After stop, when pool and loop do nothing for it any more. NULL is fine. */
-struct pl_run_waits *pl_run_waits_destroy(struct pl_run_waits *w);
+struct pl_run_waits *pl_run_waiters_destroy(struct pl_run_waits *w);

@@ -102,7 +102,7 @@ int pl_s3_create_bucket(struct pl_s3_request *q, struct pl_err *err)
         r = pl_s3_error(err, PL_S3_BUCKET_EXISTS);
     if (r < 0)
         return r;
-    pl_api_audit(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
+    pl_audit_write(q->services->audit, q->http, q->who, "define", pl_s3_audit_target(q, target));
     snprintf(location, sizeof location, "/%s", q->bucket);
     pl_s3_reply_header(q, "Location", location);
     pl_http_reply(q->http, 200, NULL, NULL, 0);
@@ -159,7 +159,7 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     r = remove_empty(q, whole, err);
     if (r < 0)
         return r;
-    pl_api_audit(q->services->audit, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
+    pl_audit_write(q->services->audit, q->http, q->who, whole ? "remove" : "write", pl_s3_audit_target(q, target));
     pl_http_reply(q->http, 204, NULL, NULL, 0);
     return 0;
 }

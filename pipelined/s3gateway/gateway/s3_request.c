@@ -280,7 +280,7 @@ static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *
 
     if (code != PL_EFORBIDDEN || !q->who)
         return code;
-    pl_api_audit_refused(q->services->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
+    pl_audit_write_refused(q->services->audit, q->who, pl_http_peer(q->http), pl_s3_audit_target(q, target));
     return pl_guard_forbid(q->services->guard, q->who, code, err);
 }
 
