@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-int pl_api_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open **ret,
-                      struct pl_err *err)
+int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open **ret,
+                              struct pl_err *err)
 {
     struct pl_open *c;
     struct pl_err why = {0};
@@ -21,7 +21,7 @@ int pl_api_open_named(struct pl_api *a, const struct pl_http_request *req, const
     return 0;
 }
 
-static int view_open(struct pl_open *c, struct pl_api_view *ret, struct pl_err *err)
+static int view_open(struct pl_open *c, struct pl_commit_view *ret, struct pl_err *err)
 {
     const struct pl_op_spool_head *h = pl_open_head(c);
     int r = pl_open_view_init(c, &ret->view, err);
@@ -54,12 +54,12 @@ static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_ba
 }
 
 /* The ref names no finished commit: an open one, or one behind its base. */
-static int find_open(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_api_view *ret,
+static int find_open(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
                      struct pl_err *err)
 {
     char id[PL_ID_HEX + 1], behind[PL_ID_HEX + 16];
     unsigned back;
-    int r = split_back(ref, id, &back) ? pl_api_open_named(a, req, id, &ret->open, NULL) : PL_ENOTFOUND;
+    int r = split_back(ref, id, &back) ? pl_commit_view_open_named(a, req, id, &ret->open, NULL) : PL_ENOTFOUND;
 
     if (r < 0)
         return r;
@@ -70,13 +70,13 @@ static int find_open(struct pl_api *a, const struct pl_http_request *req, const 
     return !*behind || *behind == '^' ? PL_ENOTFOUND : pl_api_commit_at(a, req, behind, &ret->commit, err);
 }
 
-int pl_api_view_init(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_api_view *ret,
-                     struct pl_err *err)
+int pl_commit_view_init(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
+                        struct pl_err *err)
 {
     struct pl_err why = {0};
     int r;
 
-    *ret = (struct pl_api_view){0};
+    *ret = (struct pl_commit_view){0};
     r = pl_api_commit_at(a, req, ref, &ret->commit, &why);
     if (r == PL_ENOTFOUND) {
         struct pl_err other = {0};
@@ -92,14 +92,14 @@ int pl_api_view_init(struct pl_api *a, const struct pl_http_request *req, const 
         ret->source = (struct pl_node_source){ret->store, pl_store_node_get};
     }
     if (r < 0) {
-        pl_api_view_finish(ret);
+        pl_commit_view_finish(ret);
         if (err)
             *err = why;
     }
     return r;
 }
 
-void pl_api_view_finish(struct pl_api_view *v)
+void pl_commit_view_finish(struct pl_commit_view *v)
 {
     pl_open_view_finish(&v->view);
     pl_open_unrefp(&v->open);
@@ -121,7 +121,7 @@ static int add_sums(struct pl_open *c, json_t *o, struct pl_err *err)
     return 0;
 }
 
-int pl_api_open_json(struct pl_open *c, bool with_sums, json_t **ret, struct pl_err *err)
+int pl_commit_view_open_json(struct pl_open *c, bool with_sums, json_t **ret, struct pl_err *err)
 {
     const struct pl_op_spool_head *h = pl_open_head(c);
     _cleanup_free_ char *message = pl_open_message(c);

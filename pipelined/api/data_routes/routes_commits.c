@@ -117,7 +117,7 @@ static int inspect_open(const struct pl_http_request *req, struct pl_open *c, js
     struct pl_hash root;
     int r = pl_http_query_flag(req, "pack") ? pl_open_pack(c, &root, err) : 0;
 
-    return r < 0 ? r : pl_api_open_json(c, true, ret, err);
+    return r < 0 ? r : pl_commit_view_open_json(c, true, ret, err);
 }
 
 static int inspect_finished(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -141,7 +141,7 @@ static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t 
     _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
     int r = inspect_finished(a, req, ret, err);
 
-    if (r == PL_ENOTFOUND && pl_api_open_named(a, req, pl_http_param(req, "ref"), &c, NULL) == 0)
+    if (r == PL_ENOTFOUND && pl_commit_view_open_named(a, req, pl_http_param(req, "ref"), &c, NULL) == 0)
         r = inspect_open(req, c, ret, err);
     return r;
 }
@@ -155,7 +155,7 @@ static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_commit_delete, &args, err);
 
     (void)ret;
-    if (r == PL_ENOTFOUND && pl_api_open_named(a, req, args.run, &c, NULL) == 0)
+    if (r == PL_ENOTFOUND && pl_commit_view_open_named(a, req, args.run, &c, NULL) == 0)
         return pl_open_abort(c, "deleted by a user", err);
     if (r == 0 && *args.started)
         a->config.engine->run_created(a->config.engine_self, args.started);

@@ -82,24 +82,24 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
 }
 
 /* Both commits; without `from` it is the parent of the other, or nothing. */
-static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *from_view,
-                        struct pl_api_view *to_view, struct pl_err *err)
+static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_view *from_view,
+                        struct pl_commit_view *to_view, struct pl_err *err)
 {
     const char *from = pl_http_query(req, "from"), *to = pl_http_query(req, "to");
-    int r = pl_api_view_init(a, req, to ? to : "", to_view, err);
+    int r = pl_commit_view_init(a, req, to ? to : "", to_view, err);
 
     if (r < 0)
         return pl_err_field(err, r, "to");
     if (!from || !*from)
         from = to_view->commit.parent;
-    r = *from ? pl_api_view_init(a, req, from, from_view, err) : 0;
+    r = *from ? pl_commit_view_init(a, req, from, from_view, err) : 0;
     return r < 0 ? pl_err_field(err, r, "from") : 0;
 }
 
 /* Nodes of either side: two open commits have some of their own. */
 static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
-    const struct pl_api_view *const *views = self;
+    const struct pl_commit_view *const *views = self;
     int r = views[0]->source.get(views[0]->source.self, id, ret, err);
 
     if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open) /* what the store lacks may be the other's own */
@@ -109,7 +109,8 @@ static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *re
 }
 
 /* The end of the document; `more`: from `last` on. */
-static int add_end(struct diff *d, const struct pl_api_view *from, const struct pl_api_view *to, bool more, struct pl_err *err)
+static int add_end(struct diff *d, const struct pl_commit_view *from, const struct pl_commit_view *to, bool more,
+                   struct pl_err *err)
 {
     int r = add_text(&d->out, "]", err);
 
@@ -122,9 +123,9 @@ static int add_end(struct diff *d, const struct pl_api_view *from, const struct 
 
 static int write_diff(struct pl_api *a, const struct pl_http_request *req, struct pl_buf *ret, struct pl_err *err)
 {
-    _cleanup_(pl_api_view_finish) struct pl_api_view from = {0}, to = {0};
+    _cleanup_(pl_commit_view_finish) struct pl_commit_view from = {0}, to = {0};
     char path[PL_PATH_MAX_BYTES + 1];
-    const struct pl_api_view *views[] = {&to, &from};
+    const struct pl_commit_view *views[] = {&to, &from};
     struct pl_node_source source = {(void *)views, get_of_either};
     struct pl_api_page page;
     struct diff d = {.page = &page, .path = path, .effort = pl_turns_effort(req), .out = {.max = (size_t)64 << 20}};

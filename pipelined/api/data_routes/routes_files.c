@@ -40,14 +40,14 @@ static int is_directory(const struct pl_node_source *source, const struct pl_has
     return r < 0 ? r : pl_tree_cursor_next(c, &item, err);
 }
 
-static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_api_view *v, struct pl_entry *ret,
+static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_view *v, struct pl_entry *ret,
                      struct pl_err *err)
 {
     char path[PL_PATH_MAX_BYTES + 1];
     size_t len;
     int r = pl_path_canonical(pl_http_param(req, "path"), path, err);
 
-    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), v, err);
+    r = r < 0 ? r : pl_commit_view_init(a, req, pl_http_param(req, "ref"), v, err);
     if (r < 0)
         return r;
     len = strlen(path);
@@ -72,7 +72,7 @@ static void drop_open(void *owner)
 
 static void get_file(struct pl_api *a, struct pl_http_request *req)
 {
-    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
+    _cleanup_(pl_commit_view_finish) struct pl_commit_view v = {0};
     struct pl_download_from from = {0};
     struct pl_entry entry;
     struct pl_err err = {0};
@@ -108,7 +108,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     _cleanup_(json_decrefp) json_t *items = json_array();
     char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2];
     const char *pattern = pl_http_query(req, "glob");
-    _cleanup_(pl_api_view_finish) struct pl_api_view v = {0};
+    _cleanup_(pl_commit_view_finish) struct pl_commit_view v = {0};
     struct pl_listing l = {
         .source = &v.source, .base = path, .recursive = pl_http_query_flag(req, "recursive"), .item = add_item, .self = items};
     struct pl_api_page page;
@@ -116,7 +116,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
     r = r < 0 || !pattern ? r : pl_glob_compile(pattern, &glob, err);
-    r = r < 0 ? r : pl_api_view_init(a, req, pl_http_param(req, "ref"), &v, err);
+    r = r < 0 ? r : pl_commit_view_init(a, req, pl_http_param(req, "ref"), &v, err);
     if (r < 0)
         return r;
     l.root = v.commit.root;

@@ -40,14 +40,14 @@ static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **
 
     r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
     r = r < 0 ? r : pl_opens_start(a->services.opens, &args, &c, err);
-    r = r < 0 ? r : pl_api_open_json(c, false, ret, err);
+    r = r < 0 ? r : pl_commit_view_open_json(c, false, ret, err);
     return r < 0 ? r : 201;
 }
 
 static int add_one(void *self, struct pl_open *c)
 {
     json_t *o;
-    int r = pl_api_open_json(c, false, &o, NULL);
+    int r = pl_commit_view_open_json(c, false, &o, NULL);
 
     return r < 0 ? r : json_array_append_new(self, o) < 0 ? PL_ENOMEM : 0;
 }

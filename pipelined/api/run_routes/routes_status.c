@@ -125,7 +125,7 @@ static int add_stalled(void *self, struct pl_open *c)
 
     if (!pl_access_may_read(pl_http_context(s->req), h->project, h->repo))
         return 0;
-    r = pl_api_open_json(c, false, &o, NULL);
+    r = pl_commit_view_open_json(c, false, &o, NULL);
     return r < 0 ? r : json_array_append_new(s->list, o) < 0 ? PL_ENOMEM : 0;
 }
 
