@@ -91,7 +91,7 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- list ---- */
 
-static int add_item(void *self, const struct pl_listing_item *item, struct pl_err *err)
+static int add_item(void *self, const struct pl_tree_listing_item *item, struct pl_err *err)
 {
     bool dir = item->entry.kind == PL_KIND_DIR;
     json_t *o = json_pack("{s:s, s:s, s:I, s:o}", "path", item->path, "kind", pl_api_kind_name(item->entry.kind), "size",
@@ -109,7 +109,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     char path[PL_PATH_MAX_BYTES + 1], next[PL_PATH_MAX_BYTES + 2];
     const char *pattern = pl_http_query(req, "glob");
     _cleanup_(pl_commit_view_finish) struct pl_commit_view v = {0};
-    struct pl_listing l = {
+    struct pl_tree_listing l = {
         .source = &v.source, .base = path, .recursive = pl_http_query_flag(req, "recursive"), .item = add_item, .self = items};
     struct pl_api_page page;
     int r = pl_api_page_read(req, &page, err);
@@ -123,7 +123,7 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
     l.glob = glob;
     l.after = page.after;
     l.limit = page.limit;
-    r = pl_listing_read(&l, next, err);
+    r = pl_tree_listing_read(&l, next, err);
     if (r < 0)
         return r;
     *ret = pl_api_list("files", TAKE_PTR(items), r > 0 ? next : NULL);

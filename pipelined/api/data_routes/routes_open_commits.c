@@ -55,7 +55,7 @@ static int add_one(void *self, struct pl_open *c)
 static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *items = json_array();
-    int r = pl_api_may_push(&a->services, req, NULL, err);
+    int r = pl_branch_push_check(&a->services, req, NULL, err);
 
     if (r == PL_EOUTPUT) /* an output repo has none */
         r = 0;
@@ -82,7 +82,7 @@ static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t
         result.root = row.root;
         result.files = row.files;
         result.bytes = row.bytes;
-        *ret = pl_api_pushed_json(project, repo, row.branch, &result, 0);
+        *ret = pl_branch_push_json(project, repo, row.branch, &result, 0);
         return 200;
     }
     if (pl_open_end_find(rd.conn, project, repo, id, &end, NULL) < 0)
@@ -96,7 +96,7 @@ static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t
         result.files = row.files;
         result.bytes = row.bytes;
     }
-    *ret = pl_api_pushed_json(project, repo, end.branch, &result, 0);
+    *ret = pl_branch_push_json(project, repo, end.branch, &result, 0);
     return 200;
 }
 
@@ -116,7 +116,7 @@ static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     r = r < 0 ? r : pl_open_finish(c, message, &result, err);
     if (r < 0)
         return r;
-    *ret = pl_api_pushed_json(pl_open_head(c)->project, pl_open_head(c)->repo, pl_open_head(c)->branch, &result, 0);
+    *ret = pl_branch_push_json(pl_open_head(c)->project, pl_open_head(c)->repo, pl_open_head(c)->branch, &result, 0);
     return result.changed ? 201 : 200;
 }
 

@@ -86,7 +86,8 @@ static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *
 {
     int r = pl_store_flush(store, err);
 
-    return r < 0 ? r : pl_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
+    return r < 0 ? r
+                 : pl_upload_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
 }
 
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
@@ -98,7 +99,7 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
     const struct pl_hash *ids;
     struct pl_store *store;
     size_t n;
-    int r = pl_session_use(a->config.db, pl_http_query(req, "session"), project, err);
+    int r = pl_upload_session_use(a->config.db, pl_http_query(req, "session"), project, err);
 
     r = r < 0 ? r : read_ids(a, req, &store, &ids, &n, err);
     if (r < 0)
@@ -109,7 +110,7 @@ static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *ou
         return pl_err_nomem(err);
     pl_store_hold(store, &hold);
     pl_store_has_many(store, ids, n, bitmap, packs);
-    pl_read_back_show(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap, packs);
+    pl_upload_verify_reveal(a->read_back, store, pl_http_query(req, "session"), ids, n, bitmap, packs);
     r = tell(a, req, store, packs, n, err);
     r = r < 0 ? r : pl_buf_reserve(out, n, err);
     for (size_t i = 0; i < n && r == 0; i++)
@@ -198,7 +199,7 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
     int r = pl_guard_check_again(req, in->api->services.guard, err);
 
     /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
-    r = r < 0 ? r : pl_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
+    r = r < 0 ? r : pl_upload_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
     struct pl_brought b;
 
     pl_closep(&in->fd);
@@ -207,8 +208,8 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
         unlink(in->path);
         return r;
     }
-    pl_brought_by(req, pl_store_project(in->store), &in->id, in->size, &b);
-    r = pl_read_back_receive(in->api->read_back, &b, in->path, err);
+    pl_upload_verify_origin(req, pl_store_project(in->store), &in->id, in->size, &b);
+    r = pl_upload_verify_receive(in->api->read_back, &b, in->path, err);
     if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the writer's bytes, not ours */
         r = err->code = PL_EPROTO;
     return r;
@@ -223,7 +224,7 @@ static void intake_verify(void *self, struct pl_http_request *req)
     if (intake_finish(in, req, &err) < 0) {
         pl_http_reply_error(req, &err);
     } else {
-        pl_sessions_brought(in->api->sessions, pl_http_query(req, "session"), in->size);
+        pl_upload_sessions_count_bytes(in->api->sessions, pl_http_query(req, "session"), in->size);
         atomic_fetch_add(&in->api->moved.bytes_in, in->size);
         pl_http_reply_json(req, 201, json_pack("{s:s, s:I}", "pack", pl_hash_hex(&in->id, hex), "bytes", (json_int_t)in->size));
     }
@@ -255,10 +256,12 @@ static int intake_open(struct pl_api *a, struct pl_http_request *req, struct int
     int r = pack_id(req, &in->id, err);
 
     in->api = a;
-    r = r < 0 ? r : pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
+    r = r < 0 ? r : pl_upload_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
     r = r < 0 ? r : pl_api_store(a, req, &in->store, err);
     r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
-    r = r < 0 ? r : pl_session_bring(a->config.db, pl_store_project(in->store), pl_http_query(req, "session"), &in->id, err);
+    r = r < 0
+            ? r
+            : pl_upload_session_add_pack(a->config.db, pl_store_project(in->store), pl_http_query(req, "session"), &in->id, err);
     r = r < 0 ? r : pl_object_tmp_path(pl_store_objects(in->store), in->path, err);
     if (r < 0)
         return r;

@@ -133,13 +133,15 @@ static int sign_put(struct asked *k, size_t i, struct pl_err *err)
     r = hash_of(pack, "packs", &id, err);
     r = r < 0 ? r : hash_of(sha256, "packs", &hash, err);
     r = r < 0 ? r : check_size(bytes, i, err);
-    r = r < 0 ? r : pl_session_bring(k->api->config.db, pl_store_project(k->store), pl_http_query(k->req, "session"), &id, err);
+    r = r < 0 ? r
+              : pl_upload_session_add_pack(k->api->config.db, pl_store_project(k->store), pl_http_query(k->req, "session"), &id,
+                                           err);
     if (r == 0 && pl_store_has_pack(k->store, &id))
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 1), err);
     if (r < 0)
         return r;
-    pl_brought_by(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
-    r = pl_read_back_expect(k->api->read_back, &b, err);
+    pl_upload_verify_origin(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
+    r = pl_upload_verify_expect(k->api->read_back, &b, err);
     r = r < 0 ? r
               : pl_object_sign_put(pl_store_objects(k->store), pl_pack_key(b.project, &id, key), (uint64_t)bytes, sha256,
                                    LIFE_PUT_S, &q, err);
@@ -151,14 +153,14 @@ static int sign_put(struct asked *k, size_t i, struct pl_err *err)
 
 static int put_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    int r = pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
+    int r = pl_upload_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
 
     if (r < 0)
         return r;
     if (!(pl_object_caps(pl_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_PUT))
         return pl_err_set(err, PL_EUNAVAILABLE, "the store gives no URLs that are bound to bytes: PUT …/packs/{id}");
-    if (pl_read_back_is_full(a->read_back))
-        return pl_err_set(err, PL_EUNAVAILABLE, "%d packs wait to be read back: PUT …/packs/{id}", PL_READ_BACK_MAX);
+    if (pl_upload_verify_is_full(a->read_back))
+        return pl_err_set(err, PL_EUNAVAILABLE, "%d packs wait to be read back: PUT …/packs/{id}", PL_UPLOAD_VERIFY_MAX);
     return each(a, req, "packs", sign_put, ret, "urls", err);
 }
 
@@ -177,18 +179,18 @@ static int take_in(struct asked *k, size_t i, struct pl_err *err)
     r = r < 0 ? r : check_size(bytes, i, err);
     if (r < 0)
         return r;
-    pl_brought_by(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
-    r = pl_session_bring(k->api->config.db, b.project, b.session, &id, err);
-    r = r < 0 ? r : pl_read_back_add(k->api->read_back, &b, err);
+    pl_upload_verify_origin(k->req, pl_store_project(k->store), &id, (uint64_t)bytes, &b);
+    r = pl_upload_session_add_pack(k->api->config.db, b.project, b.session, &id, err);
+    r = r < 0 ? r : pl_upload_verify_add(k->api->read_back, &b, err);
     if (r < 0)
         return pl_err_wrap(err, r, "pack %.12s", pack);
-    pl_sessions_brought(k->api->sessions, b.session, b.bytes);
+    pl_upload_sessions_count_bytes(k->api->sessions, b.session, b.bytes);
     return pl_json_add(k->answers, json_string(pack), err);
 }
 
 static int post_packs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    int r = pl_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
+    int r = pl_upload_session_use(a->config.db, pl_http_query(req, "session"), pl_http_param(req, "project"), err);
 
     r = r < 0 ? r : each(a, req, "packs", take_in, ret, "packs", err);
     return r < 0 ? r : 201;

@@ -16,13 +16,13 @@ struct upload {
     char path[PL_PATH_MAX_BYTES + 1]; /* of a file */
     struct pl_open *open;             /* named by the request */
     int64_t window_ms;                /* of a branch that gathers; 0 = it does not */
-    struct pl_spool spool;
+    struct pl_body_spool spool;
 };
 
 static void upload_free(struct upload *u)
 {
     pl_open_unrefp(&u->open);
-    pl_spool_finish(&u->spool);
+    pl_body_spool_finish(&u->spool);
     free(u);
 }
 
@@ -49,7 +49,7 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
         return r;
     sink = pl_store_sink(store);
     r = pl_pack_session_open(&sink, pl_store_project(store), &session, err);
-    r = r < 0 ? r : pl_file_write_stream(session, kind_of(req), pl_spool_read, &u->spool, &entry, err);
+    r = r < 0 ? r : pl_file_write_stream(session, kind_of(req), pl_body_spool_read, &u->spool, &entry, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     if (r < 0)
         return r;
@@ -65,7 +65,7 @@ static uint64_t brought(struct upload *u, const struct pl_http_request *req)
 {
     const char *session = pl_http_query(req, "session");
 
-    return session ? pl_sessions_take(u->api->sessions, session) : 0;
+    return session ? pl_upload_sessions_take(u->api->sessions, session) : 0;
 }
 
 static void bring_again(struct upload *u, const struct pl_http_request *req, uint64_t bytes)
@@ -73,7 +73,7 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
     const char *session = pl_http_query(req, "session");
 
     if (session)
-        pl_sessions_brought(u->api->sessions, session, bytes);
+        pl_upload_sessions_count_bytes(u->api->sessions, session, bytes);
 }
 
 /* While the store is held: so what the session of the request was told, or has brought, is there until that ends, and nobody else's word
@@ -82,7 +82,7 @@ static int use_session(struct upload *u, const struct pl_http_request *req, stru
 {
     const char *session = u->is_file ? NULL : pl_http_query(req, "session");
 
-    return session ? pl_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
+    return session ? pl_upload_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
 }
 
 /* A commit at once; what gathers on the branch comes before it. */
@@ -104,9 +104,9 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
         r = use_session(u, req, err);
     }
     if (r == 0)
-        r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_spool_map(&u->spool, &bytes, err);
+        r = u->is_file ? store_file(u, req, &ops, &new_bytes, err) : pl_body_spool_map(&u->spool, &bytes, err);
     n = u->is_file ? ops.len : (size_t)u->spool.size;
-    r = r < 0 ? r : pl_api_push(&u->api->services, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
+    r = r < 0 ? r : pl_branch_push(&u->api->services, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
     if (r < 0 && !u->is_file)
         bring_again(u, req, new_bytes); /* it may come again */
     if (r >= 0)
@@ -131,13 +131,13 @@ static int put_into(void *self, struct pl_open *c, struct pl_err *err)
     int r;
 
     if (u->is_file)
-        return pl_open_put_file(req, c, u->path, kind_of(req), &u->spool, err);
+        return pl_open_commit_put_file(req, c, u->path, kind_of(req), &u->spool, err);
     pl_store_hold(pl_open_store(c), &hold);
     r = use_session(u, req, err);
     if (r < 0)
         return r;
     new_bytes = brought(u, req);
-    r = pl_open_put_ops(req, c, &u->spool, new_bytes, err);
+    r = pl_open_commit_put_ops(req, c, &u->spool, new_bytes, err);
     if (r < 0)
         bring_again(u, req, new_bytes);
     return r;
@@ -152,18 +152,18 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
                                 .author = pl_http_query(req, "author")};
     struct into to = {u, req};
 
-    return pl_open_put_gathered(u->api->services.opens, &args, u->window_ms, put_into, &to, err);
+    return pl_open_commit_put_run(u->api->services.opens, &args, u->window_ms, put_into, &to, err);
 }
 
 /* ---- the body ---- */
 
 /* What only takes away is always taken, as far as it can be read; others find out what is wrong with the rest. */
-static bool only_removes(struct pl_spool *spool)
+static bool only_removes(struct pl_body_spool *spool)
 {
     struct pl_ops_reader reader;
     const void *bytes = NULL;
     struct pl_tree_op op;
-    int r = pl_spool_map(spool, &bytes, NULL);
+    int r = pl_body_spool_map(spool, &bytes, NULL);
 
     r = r < 0 ? r : pl_ops_reader_init(&reader, bytes, (size_t)spool->size, NULL);
     while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, NULL)) > 0)
@@ -176,7 +176,7 @@ static int upload_write(void *self, const void *data, size_t n, struct pl_err *e
 {
     struct upload *u = self;
 
-    return pl_spool_write(&u->spool, data, n, err);
+    return pl_body_spool_write(&u->spool, data, n, err);
 }
 
 static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *err)
@@ -228,20 +228,20 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     if (open)
         return pl_opens_find(a->services.opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true, &u->open,
                              err);
-    r = pl_api_may_push(&a->services, req, &repo, err);
+    r = pl_branch_push_check(&a->services, req, &repo, err);
     base = pl_http_query(req, "base");
     if (r == 0 && !(base && *base))
         u->window_ms = repo.commit_window_ms;
     return r;
 }
 
-/* Whether there is room for a file: beyond PL_SPOOL_MEMORY_BYTES it lies on the disk of the daemon's folder first. */
+/* Whether there is room for a file: beyond PL_BODY_SPOOL_MEMORY_BYTES it lies on the disk of the daemon's folder first. */
 static int admit_file(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     int64_t length = pl_http_body_length(req);
 
-    return length > (int64_t)PL_SPOOL_MEMORY_BYTES ? pl_disk_watch_admit_spooled(a->services.disks, (uint64_t)length, err)
-                                                   : pl_branch_push_admit(&a->services, req, err);
+    return length > (int64_t)PL_BODY_SPOOL_MEMORY_BYTES ? pl_disk_watch_admit_spooled(a->services.disks, (uint64_t)length, err)
+                                                        : pl_branch_push_admit(&a->services, req, err);
 }
 
 static int check(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
@@ -264,7 +264,7 @@ static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, b
     if (r == 0) {
         u->api = a;
         u->is_file = is_file;
-        pl_spool_init(&u->spool, a->services.tmp_dir, a->services.disks);
+        pl_body_spool_init(&u->spool, a->services.tmp_dir, a->services.disks);
         r = check(u, req, &err);
         r = r < 0 ? r : find_target(a, req, open, u, &err);
         r = r < 0 || !is_file ? r : admit_file(a, req, &err);

@@ -57,9 +57,9 @@ static json_t *packs_json(struct pl_api *a)
 {
     struct pl_object_store *objects = pl_stores_objects(a->config.stores);
     unsigned caps = pl_object_caps(objects);
-    struct pl_read_back_stats s;
+    struct pl_upload_verify_stats s;
 
-    pl_read_back_get_stats(a->read_back, &s);
+    pl_upload_verify_get_stats(a->read_back, &s);
     return json_pack("{s:o*, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ca",
                      caps & (PL_OBJECT_SIGNED_GET | PL_OBJECT_SIGNED_PUT) ? bucket_ca(objects) : NULL, "signed_get",
                      (caps & PL_OBJECT_SIGNED_GET) != 0, "signed_put", (caps & PL_OBJECT_SIGNED_PUT) != 0, "bytes_in",

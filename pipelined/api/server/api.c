@@ -385,8 +385,8 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : collect_routes(a, err);
     r = r < 0 ? r : pl_openapi_document(a, &a->openapi, err);
     r = r < 0 ? r : pl_turns_create(a->config.pool, &a->services.turns, err);
-    r = r < 0 ? r : pl_sessions_create(&a->sessions, err);
-    r = r < 0 ? r : pl_read_back_create(a->config.db, a->config.stores, &a->read_back, err);
+    r = r < 0 ? r : pl_upload_sessions_create(&a->sessions, err);
+    r = r < 0 ? r : pl_upload_verify_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
     r = r < 0 ? r : pl_heads_create(a->config.db, &a->services.heads, err);
     r = r < 0 ? r : watch_disks(a, err);
@@ -439,7 +439,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_http_server_stop(a->server, deadline_ms);
     if (a->local)
         pl_http_server_stop(a->local, deadline_ms);
-    pl_read_back_stop(a->read_back);
+    pl_upload_verify_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
     pl_opens_stop(a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
@@ -458,8 +458,8 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_access_close(a->services.access);
     pl_audit_log_destroy(a->services.audit);
     pthread_rwlock_destroy(&a->secrets);
-    pl_sessions_destroy(a->sessions);
-    pl_read_back_destroy(a->read_back);
+    pl_upload_sessions_destroy(a->sessions);
+    pl_upload_verify_destroy(a->read_back);
     pl_disk_watch_destroy(a->services.disks);
     pl_run_waiters_destroy(a->waits);
     pl_turns_destroy(a->services.turns);

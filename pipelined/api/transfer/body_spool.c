@@ -11,19 +11,19 @@
 
 static _Atomic size_t in_memory; /* of all spools, beyond what each has */
 
-void pl_spool_init(struct pl_spool *s, const char *dir, struct pl_disk_watch *disks)
+void pl_body_spool_init(struct pl_body_spool *s, const char *dir, struct pl_disk_watch *disks)
 {
-    *s = (struct pl_spool){.dir = dir, .disks = disks, .memory_max = PL_SPOOL_MEMORY_BYTES, .fd = -1};
+    *s = (struct pl_body_spool){.dir = dir, .disks = disks, .memory_max = PL_BODY_SPOOL_MEMORY_BYTES, .fd = -1};
 }
 
-static void free_memory(struct pl_spool *s)
+static void free_memory(struct pl_body_spool *s)
 {
     atomic_fetch_sub(&in_memory, s->counted);
     s->counted = 0;
     pl_buf_finish(&s->memory);
 }
 
-void pl_spool_finish(struct pl_spool *s)
+void pl_body_spool_finish(struct pl_body_spool *s)
 {
     if (s->mapped)
         munmap(s->mapped, (size_t)s->size);
@@ -32,14 +32,14 @@ void pl_spool_finish(struct pl_spool *s)
 }
 
 /* Whether `n` bytes more may stay in memory, which they have then. */
-static bool fits_memory(struct pl_spool *s, size_t n)
+static bool fits_memory(struct pl_body_spool *s, size_t n)
 {
-    size_t len = s->memory.len + n, counted = len > PL_SPOOL_MEMORY_FREE ? len - PL_SPOOL_MEMORY_FREE : 0;
+    size_t len = s->memory.len + n, counted = len > PL_BODY_SPOOL_MEMORY_FREE ? len - PL_BODY_SPOOL_MEMORY_FREE : 0;
     size_t more = counted - s->counted;
 
     if (len > s->memory_max)
         return false;
-    if (atomic_fetch_add(&in_memory, more) + more > PL_SPOOL_MEMORY_ALL) {
+    if (atomic_fetch_add(&in_memory, more) + more > PL_BODY_SPOOL_MEMORY_ALL) {
         atomic_fetch_sub(&in_memory, more);
         return false;
     }
@@ -47,7 +47,7 @@ static bool fits_memory(struct pl_spool *s, size_t n)
     return true;
 }
 
-static int make_file(struct pl_spool *s, struct pl_err *err)
+static int make_file(struct pl_body_spool *s, struct pl_err *err)
 {
     char path[PATH_MAX];
 
@@ -60,7 +60,7 @@ static int make_file(struct pl_spool *s, struct pl_err *err)
     return 0;
 }
 
-int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err *err)
+int pl_body_spool_write(struct pl_body_spool *s, const void *data, size_t n, struct pl_err *err)
 {
     int r = 0;
 
@@ -74,14 +74,14 @@ int pl_spool_write(struct pl_spool *s, const void *data, size_t n, struct pl_err
         r = r < 0 ? r : pl_io_write(s->fd, s->memory.data, s->memory.len, "a request's body", err);
         free_memory(s);
     }
-    if (r == 0 && s->size / PL_SPOOL_LOOK_BYTES != (s->size + n) / PL_SPOOL_LOOK_BYTES)
+    if (r == 0 && s->size / PL_BODY_SPOOL_LOOK_BYTES != (s->size + n) / PL_BODY_SPOOL_LOOK_BYTES)
         r = pl_disk_watch_admit_spooled(s->disks, 0, err);
     r = r < 0 ? r : pl_io_write(s->fd, data, n, "a request's body", err);
     s->size += r == 0 ? n : 0;
     return r;
 }
 
-int pl_spool_map(struct pl_spool *s, const void **ret, struct pl_err *err)
+int pl_body_spool_map(struct pl_body_spool *s, const void **ret, struct pl_err *err)
 {
     if (s->fd >= 0 && !s->mapped) {
         void *p = mmap(NULL, (size_t)s->size, PROT_READ, MAP_PRIVATE, s->fd, 0);
@@ -94,9 +94,9 @@ int pl_spool_map(struct pl_spool *s, const void **ret, struct pl_err *err)
     return 0;
 }
 
-ssize_t pl_spool_read(void *spool, void *out, size_t n, struct pl_err *err)
+ssize_t pl_body_spool_read(void *spool, void *out, size_t n, struct pl_err *err)
 {
-    struct pl_spool *s = spool;
+    struct pl_body_spool *s = spool;
     int r;
 
     n = (size_t)PL_MIN((uint64_t)n, s->size - s->at);

@@ -2,7 +2,8 @@
 
 #include "pipelined/db/tx/commit_tx.h"
 
-int pl_api_may_push(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err)
+int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret,
+                         struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->db);
     const char *name = pl_http_param(req, "repo");
@@ -29,8 +30,8 @@ static const char *text_or_empty(const char *text)
     return text ? text : "";
 }
 
-json_t *pl_api_pushed_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
-                           uint64_t new_bytes)
+json_t *pl_branch_push_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
+                            uint64_t new_bytes)
 {
     char root[PL_HASH_HEX + 1];
 
@@ -40,8 +41,8 @@ json_t *pl_api_pushed_json(const char *project, const char *repo, const char *br
                      (json_int_t)result->bytes, "new_bytes", (json_int_t)new_bytes);
 }
 
-int pl_api_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
-                json_t **ret, struct pl_err *err)
+int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
+                   json_t **ret, struct pl_err *err)
 {
     struct pl_effort effort = pl_turns_effort(req);
     struct pl_push_args args = {.project = pl_http_param(req, "project"),
@@ -60,6 +61,6 @@ int pl_api_push(struct pl_api_services *s, const struct pl_http_request *req, co
         return r;
     if (result.changed)
         s->run_created(s->engine, result.commit);
-    *ret = pl_api_pushed_json(args.project, args.repo, args.branch, &result, new_bytes);
+    *ret = pl_branch_push_json(args.project, args.repo, args.branch, &result, new_bytes);
     return result.changed ? 201 : 200;
 }

@@ -9,13 +9,14 @@ int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request
 
 /* That {repo} is there and may be pushed to: before a body is taken. `ret` may be NULL. PL_ENOTFOUND, PL_EOUTPUT. */
 PL_MUST_CHECK
-int pl_api_may_push(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret, struct pl_err *err);
+int pl_branch_push_check(struct pl_api_services *s, const struct pl_http_request *req, struct pl_repo_row *ret,
+                         struct pl_err *err);
 /* What came of it, as the interface tells it. */
 struct pl_push_result;
-json_t *pl_api_pushed_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
-                           uint64_t new_bytes);
+json_t *pl_branch_push_json(const char *project, const char *repo, const char *branch, const struct pl_push_result *result,
+                            uint64_t new_bytes);
 /* Pushes onto {project}/{repo}@{branch} with the arguments base, message, author of `req`, and tells the engine of the run. `new_bytes`:
  * what the writer has brought for it. The errors of pl_db_push. */
 PL_MUST_CHECK
-int pl_api_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
-                json_t **ret, struct pl_err *err);
+int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
+                   json_t **ret, struct pl_err *err);

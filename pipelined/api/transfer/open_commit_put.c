@@ -12,7 +12,7 @@
 
 struct put {
     struct pl_open_write write;
-    struct pl_open_put_how how;
+    struct pl_open_commit_put_options how;
     struct pl_open *open;
     uint64_t new_bytes;
     struct pl_tree_op *ops, op;
@@ -43,7 +43,7 @@ static void put_freep(struct put **p)
     *p = put_free(*p);
 }
 
-static struct put *put_new(const struct pl_open_put_how *how, struct pl_open *c)
+static struct put *put_new(const struct pl_open_commit_put_options *how, struct pl_open *c)
 {
     struct put *p = calloc(1, sizeof *p);
 
@@ -132,7 +132,7 @@ static int add_list(void *self, const void *bytes, size_t n, struct pl_hash *ret
 }
 
 /* A small file, whose bytes go into the spool. */
-static int read_file(struct put *p, uint8_t kind, struct pl_spool *spool, struct pl_err *err)
+static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
     struct pl_stream_sink sink = {.self = p, .chunk = add_chunk, .list = add_list};
     _cleanup_free_ uint8_t *buffer = NULL;
@@ -140,22 +140,22 @@ static int read_file(struct put *p, uint8_t kind, struct pl_spool *spool, struct
     int r;
 
     if (spool->size <= PL_ONE_CHUNK_BYTES) {
-        r = pl_spool_map(spool, &bytes, err);
+        r = pl_body_spool_map(spool, &bytes, err);
         return r < 0 ? r : pl_stream_entry_small(&sink, kind, bytes, (size_t)spool->size, &p->op.entry, err);
     }
     buffer = malloc(PL_STREAM_BUFFER_BYTES);
-    return buffer ? pl_stream_entry(&sink, buffer, kind, pl_spool_read, spool, &p->op.entry, err) : pl_err_nomem(err);
+    return buffer ? pl_stream_entry(&sink, buffer, kind, pl_body_spool_read, spool, &p->op.entry, err) : pl_err_nomem(err);
 }
 
 /* A large one, which goes into packs at once. */
-static int pack_file(struct put *p, uint8_t kind, struct pl_spool *spool, struct pl_err *err)
+static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(pl_open_store(p->open));
     struct pl_pack_session_stats stats;
     int r = pl_pack_session_open(&sink, pl_open_head(p->open)->project, &session, err);
 
-    r = r < 0 ? r : pl_file_write_stream(session, kind, pl_spool_read, spool, &p->op.entry, err);
+    r = r < 0 ? r : pl_file_write_stream(session, kind, pl_body_spool_read, spool, &p->op.entry, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     if (r < 0)
         return r;
@@ -189,8 +189,8 @@ static int send(struct put **p, struct pl_err *err)
     return r;
 }
 
-static int put_file(const struct pl_open_put_how *how, struct pl_open *c, const char *path, uint8_t kind,
-                    const struct pl_attributes *attributes, struct pl_spool *spool, struct pl_err *err)
+static int put_file(const struct pl_open_commit_put_options *how, struct pl_open *c, const char *path, uint8_t kind,
+                    const struct pl_attributes *attributes, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(put_freep) struct put *p = put_new(how, c);
     int r;
@@ -209,21 +209,21 @@ static int put_file(const struct pl_open_put_how *how, struct pl_open *c, const 
     return r < 0 ? r : send(&p, err);
 }
 
-static struct pl_open_put_how rest(struct pl_http_request *req)
+static struct pl_open_commit_put_options rest(struct pl_http_request *req)
 {
-    return (struct pl_open_put_how){.self = req, .message = pl_http_query(req, "message"), .done = answer};
+    return (struct pl_open_commit_put_options){.self = req, .message = pl_http_query(req, "message"), .done = answer};
 }
 
-int pl_open_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind, struct pl_spool *spool,
-                     struct pl_err *err)
+int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind,
+                            struct pl_body_spool *spool, struct pl_err *err)
 {
-    const struct pl_open_put_how how = rest(req);
+    const struct pl_open_commit_put_options how = rest(req);
 
     return put_file(&how, c, path, kind, NULL, spool, err);
 }
 
-int pl_open_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes, struct pl_spool *spool,
-                      const struct pl_open_put_how *how, struct pl_err *err)
+int pl_open_commit_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes,
+                             struct pl_body_spool *spool, const struct pl_open_commit_put_options *how, struct pl_err *err)
 {
     return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
 }
@@ -265,8 +265,8 @@ static int check_ops(struct put *p, struct pl_err *err)
     return r < 0 ? r : pl_open_revive(p->open, &hidden, err);
 }
 
-int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, const struct pl_open_put_how *how,
-                     struct pl_err *err)
+int pl_open_commit_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n,
+                            const struct pl_open_commit_put_options *how, struct pl_err *err)
 {
     _cleanup_(put_freep) struct put *p = put_new(how, c);
     int r = p ? copy_ops(p, ops, n, err) : pl_err_nomem(err);
@@ -279,8 +279,8 @@ int pl_open_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n, 
     return r < 0 ? r : send(&p, err);
 }
 
-int pl_open_put_gathered(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms,
-                         int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self, struct pl_err *err)
+int pl_open_commit_put_run(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms,
+                           int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self, struct pl_err *err)
 {
     int r = PL_ERETRY;
 
@@ -293,15 +293,15 @@ int pl_open_put_gathered(struct pl_opens *o, const struct pl_open_args *args, in
     return r;
 }
 
-int pl_open_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_spool *spool, uint64_t new_bytes,
-                    struct pl_err *err)
+int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_body_spool *spool, uint64_t new_bytes,
+                           struct pl_err *err)
 {
-    const struct pl_open_put_how how = rest(req);
+    const struct pl_open_commit_put_options how = rest(req);
     struct pl_effort effort = pl_turns_effort(req);
     _cleanup_(put_freep) struct put *p = put_new(&how, c);
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     const void *bytes;
-    int r = p ? pl_spool_map(spool, &bytes, err) : pl_err_nomem(err);
+    int r = p ? pl_body_spool_map(spool, &bytes, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : pl_buf_add(&p->stream, bytes, (size_t)spool->size, err);
     if (r < 0)

@@ -5,7 +5,7 @@
 enum { TAKE = 1, ENTER = 2 };
 
 struct walk {
-    const struct pl_listing *l;
+    const struct pl_tree_listing *l;
     struct pl_tree_cursor *cursor;
     char prefix[PL_PATH_MAX_BYTES + 2]; /* the keys of the list start with it */
     size_t base_len;                    /* of "base/" */
@@ -22,7 +22,7 @@ static bool starts_with(const char *s, size_t len, const char *prefix, size_t pr
 }
 
 /* What the list wants of a directory (without its slash). */
-static unsigned wants_dir(const struct pl_listing *l, const char *path, size_t len)
+static unsigned wants_dir(const struct pl_tree_listing *l, const char *path, size_t len)
 {
     unsigned bits;
 
@@ -34,7 +34,7 @@ static unsigned wants_dir(const struct pl_listing *l, const char *path, size_t l
     return (bits & PL_GLOB_MATCH ? TAKE : 0) | (bits & PL_GLOB_BELOW ? ENTER : 0);
 }
 
-static bool wants_file(const struct pl_listing *l, const char *path, size_t len)
+static bool wants_file(const struct pl_tree_listing *l, const char *path, size_t len)
 {
     if (!l->glob)
         return true;
@@ -49,7 +49,7 @@ static void set_place(struct walk *w, const char *path, size_t len)
 }
 
 /* 1: given; 0: the page is full. */
-static int give(struct walk *w, const struct pl_listing_item *item, struct pl_err *err)
+static int give(struct walk *w, const struct pl_tree_listing_item *item, struct pl_err *err)
 {
     int r;
 
@@ -64,7 +64,7 @@ static int give(struct walk *w, const struct pl_listing_item *item, struct pl_er
 static int give_dir(struct walk *w, const char *path, size_t len, struct pl_err *err)
 {
     char name[PL_PATH_MAX_BYTES + 1];
-    struct pl_listing_item item = {.path = name, .entry = pl_entry_dir()};
+    struct pl_tree_listing_item item = {.path = name, .entry = pl_entry_dir()};
     int r;
 
     if (w->n == w->l->limit)
@@ -103,7 +103,7 @@ static int new_dirs(struct walk *w, const struct pl_tree_item *item, struct pl_e
 
 static int walk_item(struct walk *w, const struct pl_tree_item *item, struct pl_err *err)
 {
-    struct pl_listing_item file = {.path = item->path, .entry = item->entry};
+    struct pl_tree_listing_item file = {.path = item->path, .entry = item->entry};
     int r = new_dirs(w, item, err);
 
     if (r != ON)
@@ -120,7 +120,7 @@ static int walk_item(struct walk *w, const struct pl_tree_item *item, struct pl_
 /* The keys that can be in the list: below base, and starting as all that the glob matches start. False: there are none. */
 static bool set_prefix(struct walk *w)
 {
-    const struct pl_listing *l = w->l;
+    const struct pl_tree_listing *l = w->l;
     const char *literal = "";
     size_t literal_len = 0;
 
@@ -164,7 +164,7 @@ static int walk_all(struct walk *w, struct pl_err *err)
     int r = resume(w, err);
 
     while (r >= 0 && (r = pl_tree_cursor_next(w->cursor, &item, err)) > 0) {
-        if (w->visits++ == PL_LISTING_VISITS_MAX || w->steps > PL_LISTING_STEPS_MAX)
+        if (w->visits++ == PL_TREE_LISTING_VISITS_MAX || w->steps > PL_LISTING_STEPS_MAX)
             return FULL;
         w->steps += w->l->glob ? pl_glob_cost(w->l->glob, item.path_len) : 0;
         r = walk_item(w, &item, err);
@@ -175,7 +175,7 @@ static int walk_all(struct walk *w, struct pl_err *err)
 }
 
 /* `base` is a file (1), a directory (0, empty ones too), or nothing. */
-static int base_is_file(const struct pl_listing *l, struct pl_entry *ret, struct pl_err *err)
+static int base_is_file(const struct pl_tree_listing *l, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
     char below[PL_PATH_MAX_BYTES + 2];
@@ -196,9 +196,9 @@ static int base_is_file(const struct pl_listing *l, struct pl_entry *ret, struct
 }
 
 /* A list of one: 0, or an error. */
-static int list_file(const struct pl_listing *l, const struct pl_entry *entry, struct pl_err *err)
+static int list_file(const struct pl_tree_listing *l, const struct pl_entry *entry, struct pl_err *err)
 {
-    struct pl_listing_item item = {.path = l->base, .entry = *entry};
+    struct pl_tree_listing_item item = {.path = l->base, .entry = *entry};
 
     if (l->after || !wants_file(l, l->base, strlen(l->base)))
         return 0;
@@ -206,9 +206,9 @@ static int list_file(const struct pl_listing *l, const struct pl_entry *entry, s
 }
 
 /* The glob "/" matches the root itself and nothing else. */
-static int list_root(const struct pl_listing *l, struct pl_err *err)
+static int list_root(const struct pl_tree_listing *l, struct pl_err *err)
 {
-    struct pl_listing_item item = {.path = "", .entry = pl_entry_dir()};
+    struct pl_tree_listing_item item = {.path = "", .entry = pl_entry_dir()};
     int r;
 
     if (*l->base || l->after)
@@ -217,7 +217,7 @@ static int list_root(const struct pl_listing *l, struct pl_err *err)
     return r < 0 ? r : l->item(l->self, &item, err);
 }
 
-int pl_listing_read(const struct pl_listing *l, char ret_place[PL_PATH_MAX_BYTES + 2], struct pl_err *err)
+int pl_tree_listing_read(const struct pl_tree_listing *l, char ret_place[PL_PATH_MAX_BYTES + 2], struct pl_err *err)
 {
     struct walk w = {.l = l};
     struct pl_entry entry;

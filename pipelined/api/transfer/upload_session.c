@@ -14,12 +14,12 @@ struct pl_sessions {
     struct sum {
         char id[33];
         uint64_t bytes;
-        uint32_t pinned[PL_SESSION_PINS]; /* number of the pack + 1, at number % PL_SESSION_PINS; 0 = none */
-    } sums[PL_SESSIONS_COUNTED];          /* a ring */
+        uint32_t pinned[PL_UPLOAD_SESSION_PINS]; /* number of the pack + 1, at number % PL_UPLOAD_SESSION_PINS; 0 = none */
+    } sums[PL_UPLOAD_SESSIONS_COUNTED];          /* a ring */
     size_t next;
 };
 
-int pl_sessions_create(struct pl_sessions **ret, struct pl_err *err)
+int pl_upload_sessions_create(struct pl_sessions **ret, struct pl_err *err)
 {
     struct pl_sessions *s = calloc(1, sizeof *s);
 
@@ -30,7 +30,7 @@ int pl_sessions_create(struct pl_sessions **ret, struct pl_err *err)
     return 0;
 }
 
-struct pl_sessions *pl_sessions_destroy(struct pl_sessions *s)
+struct pl_sessions *pl_upload_sessions_destroy(struct pl_sessions *s)
 {
     if (!s)
         return NULL;
@@ -45,7 +45,7 @@ static int ended(const char *id, struct pl_err *err)
                       PL_SESSION_LEASE_S / 60);
 }
 
-int pl_session_use(struct pl_db *db, const char *id, const char *project, struct pl_err *err)
+int pl_upload_session_use(struct pl_db *db, const char *id, const char *project, struct pl_err *err)
 {
     struct pl_session_args args = {.project = project};
     int64_t lease_us = 0;
@@ -71,7 +71,7 @@ int pl_session_use(struct pl_db *db, const char *id, const char *project, struct
 
 static struct sum *find(struct pl_sessions *s, const char *id)
 {
-    for (size_t i = 0; i < PL_SESSIONS_COUNTED; i++)
+    for (size_t i = 0; i < PL_UPLOAD_SESSIONS_COUNTED; i++)
         if (pl_streq(s->sums[i].id, id))
             return &s->sums[i];
     return NULL;
@@ -83,15 +83,15 @@ static struct sum *place(struct pl_sessions *s, const char *id)
     struct sum *sum = find(s, id);
 
     if (!sum) {
-        sum = &s->sums[s->next++ % PL_SESSIONS_COUNTED];
+        sum = &s->sums[s->next++ % PL_UPLOAD_SESSIONS_COUNTED];
         *sum = (struct sum){0};
         snprintf(sum->id, sizeof sum->id, "%s", id);
     }
     return sum;
 }
 
-int pl_session_pin(struct pl_db *db, const char *project, const char *id, const struct pl_hash *packs, size_t n,
-                   struct pl_err *err)
+int pl_upload_session_pin(struct pl_db *db, const char *project, const char *id, const struct pl_hash *packs, size_t n,
+                          struct pl_err *err)
 {
     struct pl_session_args args = {.project = project, .packs = packs, .n = n};
     int r;
@@ -101,11 +101,12 @@ int pl_session_pin(struct pl_db *db, const char *project, const char *id, const 
     return r == PL_ENOTFOUND ? ended(id, err) : r;
 }
 
-int pl_session_bring(struct pl_db *db, const char *project, const char *id, const struct pl_hash *pack, struct pl_err *err)
+int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char *id, const struct pl_hash *pack,
+                               struct pl_err *err)
 {
     _cleanup_(pl_pack_set_finish) struct pl_pack_set set = {0};
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
-    int r = pl_session_pin(db, project, id, pack, 1, err);
+    int r = pl_upload_session_pin(db, project, id, pack, 1, err);
 
     /* nothing that is pinned takes another step, so what is seen now stays so */
     r = r < 0 ? r : pl_gc_state_now(db, project, pack, state, err);
@@ -137,7 +138,7 @@ static size_t new_pins(struct pl_sessions *s, const char *id, uint32_t *numbers,
     for (size_t i = 0; i < n; i++) {
         uint32_t no = numbers[i];
 
-        if (no != UINT32_MAX && (i == 0 || no != numbers[i - 1]) && sum->pinned[no % PL_SESSION_PINS] != no + 1)
+        if (no != UINT32_MAX && (i == 0 || no != numbers[i - 1]) && sum->pinned[no % PL_UPLOAD_SESSION_PINS] != no + 1)
             numbers[left++] = no;
     }
     pthread_mutex_unlock(&s->lock);
@@ -151,7 +152,7 @@ static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t 
     pthread_mutex_lock(&s->lock);
     sum = place(s, id);
     for (size_t i = 0; i < n; i++)
-        sum->pinned[numbers[i] % PL_SESSION_PINS] = numbers[i] + 1;
+        sum->pinned[numbers[i] % PL_UPLOAD_SESSION_PINS] = numbers[i] + 1;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -171,8 +172,8 @@ static int find_condemned(struct pl_db *db, const char *project, const struct pl
     return r;
 }
 
-int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_store *store, const char *id, uint32_t *numbers,
-                           size_t n, struct pl_err *err)
+int pl_upload_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_store *store, const char *id,
+                                  uint32_t *numbers, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_pack_set_finish) struct pl_pack_set condemned = {0};
     _cleanup_free_ struct pl_hash *packs = NULL;
@@ -186,7 +187,7 @@ int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_st
         return pl_err_nomem(err);
     for (size_t i = 0; i < left; i++)
         m += pl_store_pack_id(store, numbers[i], &packs[m]);
-    r = pl_session_pin(db, pl_store_project(store), id, packs, m, err);
+    r = pl_upload_session_pin(db, pl_store_project(store), id, packs, m, err);
     r = r < 0 ? r : find_condemned(db, pl_store_project(store), packs, m, &condemned, err);
     r = r < 0 ? r : pl_db_revive(db, pl_store_project(store), &condemned, err);
     if (r == 0)
@@ -194,14 +195,14 @@ int pl_session_pin_numbers(struct pl_sessions *s, struct pl_db *db, struct pl_st
     return r;
 }
 
-void pl_sessions_brought(struct pl_sessions *s, const char *id, uint64_t bytes)
+void pl_upload_sessions_count_bytes(struct pl_sessions *s, const char *id, uint64_t bytes)
 {
     pthread_mutex_lock(&s->lock);
     place(s, id)->bytes += bytes;
     pthread_mutex_unlock(&s->lock);
 }
 
-uint64_t pl_sessions_take(struct pl_sessions *s, const char *id)
+uint64_t pl_upload_sessions_take(struct pl_sessions *s, const char *id)
 {
     uint64_t bytes = 0;
     struct sum *sum;

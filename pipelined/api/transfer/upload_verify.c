@@ -34,12 +34,12 @@ struct pl_read_back {
     struct waiting *first, **last;
     struct pl_map unread; /* pack id → struct waiting, which the list owns */
     struct pl_map held;   /* packs whose objects or notes are being changed: by one at a time */
-    struct pl_read_back_stats stats;
+    struct pl_upload_verify_stats stats;
     atomic_bool stopping;
 };
 
-void pl_brought_by(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
-                   struct pl_brought *ret)
+void pl_upload_verify_origin(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
+                             struct pl_brought *ret)
 {
     const struct pl_principal *who = pl_http_context(req);
 
@@ -201,7 +201,7 @@ static int note_hurt(void *self, const struct pl_fsck_finding *f, struct pl_err 
         return 0;
     h->n++;
     name = json_sprintf("%s%s%s", f->commit, f->path ? ":/" : "", f->path ? f->path : "");
-    if (!name || json_array_size(h->files) >= PL_READ_BACK_FILES || h->text + json_string_length(name) > EVENT_TEXT_MAX) {
+    if (!name || json_array_size(h->files) >= PL_UPLOAD_VERIFY_FILES || h->text + json_string_length(name) > EVENT_TEXT_MAX) {
         json_decref(name);
         return 0;
     }
@@ -378,7 +378,7 @@ static void wait_ms(struct pl_read_back *b, int64_t ms)
 static void *read_back_run(void *arg)
 {
     struct pl_read_back *b = arg;
-    int64_t pause_ms = PL_READ_BACK_LEAST;
+    int64_t pause_ms = PL_UPLOAD_VERIFY_LEAST;
     struct pl_err err = {0};
 
     pl_cancel_by(&b->stopping);
@@ -396,15 +396,15 @@ static void *read_back_run(void *arg)
         pack = w->pack;
         pthread_mutex_unlock(&b->lock);
         r = read_one(b, &pack, &err);
-        if (r < 0 && pause_ms == PL_READ_BACK_LEAST && !atomic_load(&b->stopping))
+        if (r < 0 && pause_ms == PL_UPLOAD_VERIFY_LEAST && !atomic_load(&b->stopping))
             pl_log_warn("store", "packs that were brought are not read back now: %s", err.msg);
         pthread_mutex_lock(&b->lock);
         if (r < 0) {
             wait_ms(b, pause_ms);
-            pause_ms = PL_MIN(2 * pause_ms, PL_READ_BACK_MOST);
+            pause_ms = PL_MIN(2 * pause_ms, PL_UPLOAD_VERIFY_MOST);
             continue;
         }
-        pause_ms = PL_READ_BACK_LEAST;
+        pause_ms = PL_UPLOAD_VERIFY_LEAST;
         if (r == 0 && !w->again)
             drop_first(b);
     }
@@ -590,7 +590,7 @@ static int read_notes(struct pl_read_back *b, struct pl_err *err)
     return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_forget, NULL, err);
 }
 
-int pl_read_back_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
+int pl_upload_verify_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
 {
     struct pl_read_back *b = calloc(1, sizeof *b);
     pthread_condattr_t monotonic;
@@ -606,14 +606,14 @@ int pl_read_back_create(struct pl_db *db, struct pl_stores *stores, struct pl_re
     pthread_condattr_destroy(&monotonic);
     r = read_notes(b, err);
     if (r < 0) {
-        pl_read_back_destroy(b);
+        pl_upload_verify_destroy(b);
         return pl_err_wrap(err, r, "packs that were brought");
     }
     *ret = b;
     return 0;
 }
 
-void pl_read_back_stop(struct pl_read_back *b)
+void pl_upload_verify_stop(struct pl_read_back *b)
 {
     bool started;
 
@@ -628,11 +628,11 @@ void pl_read_back_stop(struct pl_read_back *b)
         pthread_join(b->thread, NULL);
 }
 
-struct pl_read_back *pl_read_back_destroy(struct pl_read_back *b)
+struct pl_read_back *pl_upload_verify_destroy(struct pl_read_back *b)
 {
     if (!b)
         return NULL;
-    pl_read_back_stop(b);
+    pl_upload_verify_stop(b);
     while (b->first)
         drop_first(b);
     pl_map_finish(&b->unread, NULL);
@@ -645,17 +645,17 @@ struct pl_read_back *pl_read_back_destroy(struct pl_read_back *b)
 
 /* ---- what comes ---- */
 
-bool pl_read_back_is_full(struct pl_read_back *b)
+bool pl_upload_verify_is_full(struct pl_read_back *b)
 {
     bool full;
 
     pthread_mutex_lock(&b->lock);
-    full = b->stats.unread >= PL_READ_BACK_MAX;
+    full = b->stats.unread >= PL_UPLOAD_VERIFY_MAX;
     pthread_mutex_unlock(&b->lock);
     return full;
 }
 
-int pl_read_back_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
 {
     return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_expect, (void *)pack, err);
 }
@@ -702,15 +702,15 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_b
     return r;
 }
 
-int pl_read_back_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+int pl_upload_verify_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
 {
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);
 
     if (r < 0 || pl_store_has_pack(store, &pack->pack))
         return r;
-    if (pl_read_back_is_full(b))
-        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_READ_BACK_MAX);
+    if (pl_upload_verify_is_full(b))
+        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_UPLOAD_VERIFY_MAX);
     r = hold(b, &pack->pack, err);
     if (r < 0)
         return r;
@@ -740,7 +740,7 @@ static int receive(struct pl_read_back *b, struct pl_store *store, const struct 
     return r < 0 ? r : go_on(b, pack, err);
 }
 
-int pl_read_back_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err)
+int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err)
 {
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);
@@ -763,8 +763,8 @@ static bool is_of(struct pl_read_back *b, const struct pl_hash *pack, const char
     return w && pl_streq(w->pack.session, session);
 }
 
-void pl_read_back_show(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids, size_t n,
-                       uint8_t *bitmap, uint32_t *packs)
+void pl_upload_verify_reveal(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids,
+                             size_t n, uint8_t *bitmap, uint32_t *packs)
 {
     struct pl_location at;
 
@@ -779,7 +779,7 @@ void pl_read_back_show(struct pl_read_back *b, struct pl_store *store, const cha
     pthread_mutex_unlock(&b->lock);
 }
 
-void pl_read_back_get_stats(struct pl_read_back *b, struct pl_read_back_stats *ret)
+void pl_upload_verify_get_stats(struct pl_read_back *b, struct pl_upload_verify_stats *ret)
 {
     pthread_mutex_lock(&b->lock);
     *ret = b->stats;

@@ -120,7 +120,7 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
 PL_MUST_CHECK
 int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char *version, struct pl_branch_view *ret,
                struct pl_err *err);
-/* pl_open_put_gathered into the request's bucket: PL_S3_LATER when `put` has given 0. PL_S3_NO_SUCH_BUCKET: it is gone by now. */
+/* pl_open_commit_put_run into the request's bucket: PL_S3_LATER when `put` has given 0. PL_S3_NO_SUCH_BUCKET: it is gone by now. */
 PL_MUST_CHECK
 int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
                  struct pl_err *err);

@@ -11,7 +11,7 @@ struct pl_s3_body *pl_s3_body_destroy(struct pl_s3_body *b)
 {
     if (!b)
         return NULL;
-    pl_spool_finish(&b->spool);
+    pl_body_spool_finish(&b->spool);
     pl_s3_sum_finish(&b->sum);
     EVP_MD_CTX_free(b->md5_context);
     free(b);
@@ -33,7 +33,7 @@ static int take_bytes(void *self, const void *data, size_t n, struct pl_err *err
         pl_hasher_add(&b->sha256, data, n);
     if (b->signs)
         pl_hasher_add(&b->chunk_hash, data, n);
-    return pl_spool_write(&b->spool, data, n, err);
+    return pl_body_spool_write(&b->spool, data, n, err);
 }
 
 static int chunk_begin(void *self, uint64_t size, const char *signature, struct pl_err *err)
@@ -206,7 +206,7 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
 /* Parts are kept in memory where there is room: they are read again at once, and a file of theirs would be written for nothing. */
 static void prefer_memory(struct pl_s3_body *b)
 {
-    if (b->length > PL_SPOOL_MEMORY_BYTES && b->length <= PL_S3_MEMORY_ONE)
+    if (b->length > PL_BODY_SPOOL_MEMORY_BYTES && b->length <= PL_S3_MEMORY_ONE)
         b->spool.memory_max = b->spool.memory.max = (size_t)b->length;
 }
 
@@ -217,7 +217,7 @@ int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body *
 
     if (!b)
         return pl_err_nomem(err);
-    pl_spool_init(&b->spool, q->services->tmp_dir, q->services->disks);
+    pl_body_spool_init(&b->spool, q->services->tmp_dir, q->services->disks);
     r = read_payload(b, q, err);
     r = r < 0 ? r : read_length(b, q, max, err);
     r = r < 0 ? r : read_md5(b, q, err);

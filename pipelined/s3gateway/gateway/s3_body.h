@@ -14,7 +14,7 @@ struct pl_s3_request;
 #define PL_S3_MEMORY_ONE ((uint64_t)16 << 20) /* a body up to here is kept in memory, while there is some for it (spool.h) */
 
 struct pl_s3_body {
-    struct pl_spool spool;
+    struct pl_body_spool spool;
     uint64_t length;      /* bytes that are to come, without framing */
     uint8_t md5[16];      /* when it is whole */
     struct pl_s3_sum sum; /* the client's, or kind NONE */

@@ -80,10 +80,11 @@ int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err)
 
 static int spool_bytes(void *self, const void *bytes, size_t n, struct pl_err *err)
 {
-    return pl_spool_write(self, bytes, n, err);
+    return pl_body_spool_write(self, bytes, n, err);
 }
 
-int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_spool *spool, struct pl_err *err)
+int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
+                      struct pl_err *err)
 {
     struct pl_chunk_reader reader = pl_branch_view_reader(&s->view, s->file.open);
     _cleanup_(pl_buf_finish) struct pl_buf scratch = {0};
@@ -97,14 +98,14 @@ int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t cou
 struct copied {
     char etag[PL_S3_ETAG_MAX + 1];
     char version[PL_ID_HEX + 1]; /* of the source */
-    struct pl_spool spool;
+    struct pl_body_spool spool;
 };
 
 static void copied_free(void *self)
 {
     struct copied *c = self;
 
-    pl_spool_finish(&c->spool);
+    pl_body_spool_finish(&c->spool);
     free(c);
 }
 
@@ -200,18 +201,18 @@ static int copy_into(void *self, struct pl_open *c, struct pl_err *err)
     const struct pl_s3_source *s = copy->source;
     struct pl_s3_request *q = copy->q;
     struct copied *copied = q->more;
-    struct pl_open_put_how how = {.self = q,
-                                  .check = pl_s3_has_write_conditions(q) ? pl_s3_write_conditions : NULL,
-                                  .done = copy_done};
+    struct pl_open_commit_put_options how = {.self = q,
+                                             .check = pl_s3_has_write_conditions(q) ? pl_s3_write_conditions : NULL,
+                                             .done = copy_done};
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = copy->path, .path_len = strlen(copy->path), .entry = s->file.entry};
     int r;
 
     if (!pl_streq(s->target.project, q->target.project))
-        return pl_open_put_bytes(c, copy->path, &copy->attributes, &copied->spool, &how, err);
+        return pl_open_commit_put_bytes(c, copy->path, &copy->attributes, &copied->spool, &how, err);
     r = s->file.open == c ? 0 : pl_s3_source_keep(s, err);
     if (op.entry.kind != PL_KIND_DIR)
         op.attributes = copy->attributes;
-    return r < 0 ? r : pl_open_put_list(c, &op, 1, &how, err);
+    return r < 0 ? r : pl_open_commit_put_list(c, &op, 1, &how, err);
 }
 
 static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, struct pl_err *err)
@@ -222,7 +223,7 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, str
         return pl_err_nomem(err);
     q->more = copied;
     q->drop_more = copied_free;
-    pl_spool_init(&copied->spool, q->services->tmp_dir, q->services->disks);
+    pl_body_spool_init(&copied->spool, q->services->tmp_dir, q->services->disks);
     memcpy(copied->etag, s->etag, sizeof copied->etag);
     memcpy(copied->version, pl_s3_version_of(&s->view, &s->file), sizeof copied->version);
     if (pl_streq(s->target.project, q->target.project))

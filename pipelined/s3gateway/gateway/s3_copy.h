@@ -23,7 +23,8 @@ void pl_s3_source_finish(struct pl_s3_source *s);
 PL_MUST_CHECK
 int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err);
 PL_MUST_CHECK
-int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_spool *spool, struct pl_err *err);
+int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
+                      struct pl_err *err);
 /* "CopyObjectResult", "CopyPartResult". */
 PL_MUST_CHECK
 int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag);

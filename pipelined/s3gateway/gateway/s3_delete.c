@@ -98,7 +98,7 @@ static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err
     const struct pl_s3_xml_node *root, *object;
     const char *quiet;
     const void *bytes;
-    int r = pl_spool_map(&q->body->spool, &bytes, err);
+    int r = pl_body_spool_map(&q->body->spool, &bytes, err);
 
     r = r < 0 ? r : pl_s3_xml_parse(bytes, (size_t)q->body->spool.size, &m->xml, err);
     if (r < 0)

@@ -46,7 +46,7 @@ int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, con
 /* Those of a write: If-None-Match: *, If-Match. PL_S3_NOT_IMPLEMENTED for others. */
 PL_MUST_CHECK
 int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *err);
-/* pl_open_put_how.check of a request that has such; `self` is the request. PL_S3_PRECONDITION_FAILED, PL_S3_NO_SUCH_KEY. */
+/* pl_open_commit_put_options.check of a request that has such; `self` is the request. PL_S3_PRECONDITION_FAILED, PL_S3_NO_SUCH_KEY. */
 PL_MUST_CHECK
 int pl_s3_write_conditions(void *self, const struct pl_branch_file *now, struct pl_err *err);
 bool pl_s3_has_write_conditions(const struct pl_s3_request *q);

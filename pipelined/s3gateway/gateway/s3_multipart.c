@@ -118,14 +118,14 @@ int pl_s3_part_before(struct pl_s3_request *q, struct pl_err *err)
 }
 
 /* The bytes are in packs when it returns. */
-static int store_part(const struct pl_s3_request *q, struct pl_spool *spool, struct pl_entry *ret, struct pl_err *err)
+static int store_part(const struct pl_s3_request *q, struct pl_body_spool *spool, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(q->target.store);
     int r = pl_pack_session_open(&sink, q->target.project, &session, err);
 
     spool->at = 0;
-    r = r < 0 ? r : pl_file_write_stream(session, PL_KIND_FILE, pl_spool_read, spool, ret, err);
+    r = r < 0 ? r : pl_file_write_stream(session, PL_KIND_FILE, pl_body_spool_read, spool, ret, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 
@@ -194,11 +194,11 @@ static int read_range(const struct pl_s3_request *q, uint64_t size, uint64_t *re
 }
 
 /* MD5 and checksum of what lies in the spool. */
-static int sum_up(struct pl_spool *spool, enum pl_s3_sum_kind kind, struct pl_s3_part *part, struct pl_err *err)
+static int sum_up(struct pl_body_spool *spool, enum pl_s3_sum_kind kind, struct pl_s3_part *part, struct pl_err *err)
 {
     struct pl_s3_sum sum = {0};
     const void *bytes;
-    int r = pl_spool_map(spool, &bytes, err);
+    int r = pl_body_spool_map(spool, &bytes, err);
 
     r = r < 0 ? r : pl_s3_sum_init(&sum, kind, err);
     if (r == 0 && EVP_Digest(bytes, (size_t)spool->size, part->md5, NULL, EVP_md5(), NULL) != 1)
@@ -214,11 +214,11 @@ static int sum_up(struct pl_spool *spool, enum pl_s3_sum_kind kind, struct pl_s3
 static int copy_part(struct pl_s3_request *q, const struct pl_s3_source *s, struct pl_s3_upload *u, struct pl_s3_part *part,
                      struct pl_err *err)
 {
-    _cleanup_(pl_spool_finish) struct pl_spool spool = {.fd = -1};
+    _cleanup_(pl_body_spool_finish) struct pl_body_spool spool = {.fd = -1};
     uint64_t first, count;
     int r = read_range(q, s->file.entry.size, &first, &count, err);
 
-    pl_spool_init(&spool, q->services->tmp_dir, q->services->disks);
+    pl_body_spool_init(&spool, q->services->tmp_dir, q->services->disks);
     r = r < 0 ? r : pl_s3_source_read(s, first, count, &spool, err);
     r = r < 0 ? r : sum_up(&spool, pl_s3_upload_head(u)->sum, part, err);
     return r < 0 ? r : store_part(q, &spool, &part->entry, err);

@@ -204,7 +204,7 @@ static int read_parts(struct pl_s3_request *q, struct complete *c, struct pl_err
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *xml = NULL;
     const void *bytes;
-    int r = pl_spool_map(&q->body->spool, &bytes, err);
+    int r = pl_body_spool_map(&q->body->spool, &bytes, err);
 
     r = r < 0 ? r : pl_s3_xml_parse(bytes, (size_t)q->body->spool.size, &xml, err);
     if (r < 0)

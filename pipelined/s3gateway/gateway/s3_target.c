@@ -204,7 +204,7 @@ int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open 
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
     char target[512];
     struct pl_api_telling *told = pl_api_audit_put(q->services->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));
-    int r = pl_open_put_gathered(q->services->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
+    int r = pl_open_commit_put_run(q->services->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
 
     pl_api_audit_put_done(told, r == 0);
     return r < 0 ? no_bucket(err, r) : PL_S3_LATER;

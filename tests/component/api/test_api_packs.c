@@ -428,12 +428,12 @@ static void what_is_condemned_while_it_is_told_of_lives_again(void **state)
     MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
     assert_string_equal(text, PL_PACK_CONDEMNED);
     open_session(session);
-    MUST(pl_sessions_create(&sessions, &err));
-    MUST(pl_session_pin_numbers(sessions, t.db, store, session, &at.pack_no, 1, &err));
+    MUST(pl_upload_sessions_create(&sessions, &err));
+    MUST(pl_upload_session_pin_numbers(sessions, t.db, store, session, &at.pack_no, 1, &err));
     MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
     assert_string_equal(text, "");
     assert_true(has(&p.chunk, session));
-    pl_sessions_destroy(sessions);
+    pl_upload_sessions_destroy(sessions);
     pl_buf_finish(&p.bytes);
 }
 
