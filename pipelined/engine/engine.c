@@ -330,7 +330,7 @@ struct call {
     const struct pl_stage *def;
     bool gpu;
     struct pl_executor_check check;
-    const struct pl_container_log_ask *ask;
+    const struct pl_container_log_request *ask;
     struct pl_http_stream_ops *printed;
     json_t *json;
     int result;
@@ -480,7 +480,7 @@ static void do_container_log(struct call *c)
         c->result = x->ops->container_log(x, ids, found, c->ask, c->printed, &c->err);
 }
 
-static int ops_container_log(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+static int ops_container_log(void *self, const char *project, const char *stage, const struct pl_container_log_request *ask,
                              struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     struct call c = {.engine = self, .fn = do_container_log, .project = project, .stage = stage, .ask = ask, .printed = ret};

@@ -75,7 +75,7 @@ struct pl_engine_ops {
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
     /* What a container of the stage's pods prints: as `container_log` of an executor. Blocks: on the pool, holding no reader. PL_EUNAVAILABLE:
      * workers are no containers. */
-    int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+    int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
     /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
      * there are. Of one that is gone: a principal without project. Any thread, never blocks. */

@@ -123,7 +123,7 @@ struct pl_executor_ops {
     /* What a container of the pod of one of these workers prints; `ask` (but for `self` borrowed) was checked. `*ret` is closed once by the caller, also after
      * `destroy`; its `pull` never blocks; before its first bytes it ends negative where they cannot be had, in the server's words. PL_ENOTFOUND: there is no such pod; PL_EINVAL: there are several, with
      * their names; PL_EFORBIDDEN. NULL: workers are no containers. */
-    int (*container_log)(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+    int (*container_log)(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
     /* N of /dev/nvidiaN behind a slot. */

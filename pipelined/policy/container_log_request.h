@@ -3,7 +3,7 @@
 
 #include "storage/base/err.h"
 
-struct pl_container_log_ask {
+struct pl_container_log_request {
     const char *pod;       /* NULL = the stage's only one */
     const char *container; /* pl_container_log_check */
     bool follow;           /* until it has ended; else what is there */

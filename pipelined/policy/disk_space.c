@@ -6,23 +6,23 @@ static uint64_t percent(uint64_t total_bytes, unsigned n)
     return total_bytes / 100 * n + total_bytes % 100 * n / 100;
 }
 
-uint64_t pl_room_full_bytes(uint64_t total_bytes)
+uint64_t pl_disk_space_full_bytes(uint64_t total_bytes)
 {
-    if (total_bytes < PL_ROOM_SMALL_DISK_BYTES)
-        return total_bytes / PL_ROOM_SMALL_DISK_SHARE;
-    return PL_MAX(PL_ROOM_FULL_BYTES, percent(total_bytes, PL_ROOM_FULL_PERCENT));
+    if (total_bytes < PL_DISK_SPACE_SMALL_DISK_BYTES)
+        return total_bytes / PL_DISK_SPACE_SMALL_DISK_SHARE;
+    return PL_MAX(PL_DISK_SPACE_FULL_BYTES, percent(total_bytes, PL_DISK_SPACE_FULL_PERCENT));
 }
 
-uint64_t pl_room_low_bytes(uint64_t total_bytes)
+uint64_t pl_disk_space_low_bytes(uint64_t total_bytes)
 {
-    return PL_MAX(percent(total_bytes, PL_ROOM_LOW_PERCENT), pl_room_full_bytes(total_bytes));
+    return PL_MAX(percent(total_bytes, PL_DISK_SPACE_LOW_PERCENT), pl_disk_space_full_bytes(total_bytes));
 }
 
-enum pl_room pl_room_next(enum pl_room before, uint64_t free_bytes, uint64_t total_bytes)
+enum pl_disk_space pl_disk_space_next(enum pl_disk_space before, uint64_t free_bytes, uint64_t total_bytes)
 {
-    const uint64_t full = pl_room_full_bytes(total_bytes), low = pl_room_low_bytes(total_bytes);
-    const uint64_t full_ends = full / 8 * PL_ROOM_FULL_ENDS_EIGHTHS;
-    const uint64_t low_ends = PL_MAX(percent(total_bytes, PL_ROOM_LOW_ENDS_PERCENT), full_ends);
+    const uint64_t full = pl_disk_space_full_bytes(total_bytes), low = pl_disk_space_low_bytes(total_bytes);
+    const uint64_t full_ends = full / 8 * PL_DISK_SPACE_FULL_ENDS_EIGHTHS;
+    const uint64_t low_ends = PL_MAX(percent(total_bytes, PL_DISK_SPACE_LOW_ENDS_PERCENT), full_ends);
 
     if (free_bytes < full || (before == PL_ROOM_FULL && free_bytes < full_ends))
         return PL_ROOM_FULL;
@@ -31,7 +31,7 @@ enum pl_room pl_room_next(enum pl_room before, uint64_t free_bytes, uint64_t tot
     return PL_ROOM_OK;
 }
 
-const char *pl_room_name(enum pl_room room)
+const char *pl_disk_space_name(enum pl_disk_space room)
 {
     static const char *const names[] = {[PL_ROOM_OK] = "ok", [PL_ROOM_LOW] = "low", [PL_ROOM_FULL] = "full"};
 

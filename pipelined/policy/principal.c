@@ -5,36 +5,36 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct pl_verb_rule rules[PL_VERBS] = {
+static const struct pl_permission_rule rules[PL_VERBS] = {
 #define VERB_RULE(name, wire, over, least, worker, meaning)                                                                      \
-    [PL_VERB_##name] = {wire, meaning, PL_OVER_##over, PL_ROLE_##least, PL_WORKER_##worker},
+    [PL_VERB_##name] = {wire, meaning, PL_PERMISSION_SCOPE_##over, PL_ROLE_##least, PL_WORKER_##worker},
     PL_VERB_MAP(VERB_RULE)
 #undef VERB_RULE
 };
 
 static const char *const role_names[] = {"none", "reader", "writer", "admin"};
 
-const struct pl_verb_rule *pl_verb_rule(enum pl_verb verb)
+const struct pl_permission_rule *pl_permission_rule(enum pl_verb verb)
 {
     return verb > PL_VERB_MISSING && verb < PL_VERBS ? &rules[verb] : NULL;
 }
 
 int pl_verb_markdown(struct pl_buf *out, struct pl_err *err)
 {
-    static const char *const overs[] = {[PL_OVER_REPO] = "the repo or stage",
-                                        [PL_OVER_MEMBER] = "the project or a repo of it",
-                                        [PL_OVER_PROJECT] = "the project",
-                                        [PL_OVER_ALL] = "everything"};
+    static const char *const overs[] = {[PL_PERMISSION_SCOPE_REPO] = "the repo or stage",
+                                        [PL_PERMISSION_SCOPE_MEMBER] = "the project or a repo of it",
+                                        [PL_PERMISSION_SCOPE_PROJECT] = "the project",
+                                        [PL_PERMISSION_SCOPE_ALL] = "everything"};
     static const char *const workers[] = {
         [PL_WORKER_NEVER] = "no", [PL_WORKER_OWN] = "in its stage's project", [PL_WORKER_ALWAYS] = "yes"};
     int r = pl_buf_add_str(out, "| verb | takes | a worker's token | is |\n|---|---|---|---|\n", err);
 
     for (unsigned verb = PL_VERB_MISSING + 1; verb < PL_VERBS && r == 0; verb++) {
-        const struct pl_verb_rule *rule = &rules[verb];
+        const struct pl_permission_rule *rule = &rules[verb];
 
         r = pl_buf_addf(out, err, "| `%s` | ", rule->name);
-        if (r == 0 && rule->over <= PL_OVER_SELF)
-            r = pl_buf_add_str(out, rule->over == PL_OVER_NOTHING ? "nothing" : "any token of a user", err);
+        if (r == 0 && rule->over <= PL_PERMISSION_SCOPE_SELF)
+            r = pl_buf_add_str(out, rule->over == PL_PERMISSION_SCOPE_NOTHING ? "nothing" : "any token of a user", err);
         else if (r == 0)
             r = pl_buf_addf(out, err, "%s of %s", role_names[rule->least], overs[rule->over]);
         r = r < 0 ? r : pl_buf_addf(out, err, " | %s | %s |\n", workers[rule->worker], rule->meaning);
@@ -205,19 +205,20 @@ static bool counts(const char *scope, const char *wanted, bool parts)
     return pl_scope_covers(scope, wanted) || (parts && pl_scope_covers(wanted, scope));
 }
 
-enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, const char *project, const char *repo)
+enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_permission_scope over, const char *project, const char *repo)
 {
     char wanted[PL_SCOPE_MAX + 2] = "";
     enum pl_role role = PL_ROLE_NONE;
 
-    if ((over == PL_OVER_REPO && (!repo || !*repo)) || (over > PL_OVER_SELF && over < PL_OVER_ALL && (!project || !*project)))
+    if ((over == PL_PERMISSION_SCOPE_REPO && (!repo || !*repo)) ||
+        (over > PL_PERMISSION_SCOPE_SELF && over < PL_PERMISSION_SCOPE_ALL && (!project || !*project)))
         return PL_ROLE_NONE; /* a question that does not name what it is about is not answered */
-    if (over == PL_OVER_REPO)
+    if (over == PL_PERMISSION_SCOPE_REPO)
         snprintf(wanted, sizeof wanted, "%s/%s", project, repo);
-    else if (over == PL_OVER_MEMBER || over == PL_OVER_PROJECT)
+    else if (over == PL_PERMISSION_SCOPE_MEMBER || over == PL_PERMISSION_SCOPE_PROJECT)
         snprintf(wanted, sizeof wanted, "%s", project);
     for (size_t i = 0; i < p->n_grants; i++)
-        if (counts(p->grants[i].scope, wanted, over == PL_OVER_MEMBER))
+        if (counts(p->grants[i].scope, wanted, over == PL_PERMISSION_SCOPE_MEMBER))
             role = PL_MAX(role, p->grants[i].role);
     return role;
 }
@@ -230,39 +231,39 @@ bool pl_principal_has(const struct pl_principal *p, enum pl_role role)
     return false;
 }
 
-static bool worker_may(const struct pl_principal *p, const struct pl_verb_rule *rule, const char *project)
+static bool worker_may(const struct pl_principal *p, const struct pl_permission_rule *rule, const char *project)
 {
-    if (atomic_load(&p->exchanged) && rule != pl_verb_rule(PL_VERB_ATTACH))
+    if (atomic_load(&p->exchanged) && rule != pl_permission_rule(PL_VERB_ATTACH))
         return false;
     if (!*p->project) /* it is gone: the protocol tells it to end, and nothing else tells it anything */
-        return rule == pl_verb_rule(PL_VERB_ATTACH) || rule == pl_verb_rule(PL_VERB_WORK);
+        return rule == pl_permission_rule(PL_VERB_ATTACH) || rule == pl_permission_rule(PL_VERB_WORK);
     return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
 }
 
 bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo)
 {
-    const struct pl_verb_rule *rule = pl_verb_rule(verb);
+    const struct pl_permission_rule *rule = pl_permission_rule(verb);
 
     if (!rule)
         return false;
-    if (rule->over == PL_OVER_NOTHING)
+    if (rule->over == PL_PERMISSION_SCOPE_NOTHING)
         return true;
     if (!p)
         return false;
     if (p->kind == PL_PRINCIPAL_WORKER)
         return worker_may(p, rule, project);
-    return rule->over == PL_OVER_SELF || pl_principal_role(p, rule->over, project, repo) >= rule->least;
+    return rule->over == PL_PERMISSION_SCOPE_SELF || pl_principal_role(p, rule->over, project, repo) >= rule->least;
 }
 
-static int forbid(const struct pl_principal *p, const struct pl_verb_rule *rule, const char *project, const char *repo,
+static int forbid(const struct pl_principal *p, const struct pl_permission_rule *rule, const char *project, const char *repo,
                   struct pl_err *err)
 {
     char where[PL_SCOPE_MAX + 32] = "everything";
     int r;
 
-    if (rule->over == PL_OVER_REPO)
+    if (rule->over == PL_PERMISSION_SCOPE_REPO)
         snprintf(where, sizeof where, "%.51s/%.51s", project ? project : "", repo ? repo : "");
-    else if (rule->over == PL_OVER_MEMBER || rule->over == PL_OVER_PROJECT)
+    else if (rule->over == PL_PERMISSION_SCOPE_MEMBER || rule->over == PL_PERMISSION_SCOPE_PROJECT)
         snprintf(where, sizeof where, "project %.51s", project ? project : "");
     if (atomic_load(&p->exchanged))
         return pl_err_set(err, PL_EAUTH, "this token of %s was exchanged when the worker attached", p->name);
@@ -273,15 +274,15 @@ static int forbid(const struct pl_principal *p, const struct pl_verb_rule *rule,
     r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s over %s, and %s is %s there", rule->name,
                    pl_role_name(rule->least), where, p->name, pl_role_name(pl_principal_role(p, rule->over, project, repo)));
     return pl_err_hint(err, r, "An admin gives it: pipelinectl update user %s --role %s%s%s", p->name, pl_role_name(rule->least),
-                       rule->over == PL_OVER_ALL ? "" : " --over ",
-                       rule->over == PL_OVER_ALL    ? ""
-                       : rule->over == PL_OVER_REPO ? where
-                                                    : where + strlen("project "));
+                       rule->over == PL_PERMISSION_SCOPE_ALL ? "" : " --over ",
+                       rule->over == PL_PERMISSION_SCOPE_ALL    ? ""
+                       : rule->over == PL_PERMISSION_SCOPE_REPO ? where
+                                                                : where + strlen("project "));
 }
 
 int pl_principal_check(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err)
 {
-    const struct pl_verb_rule *rule = pl_verb_rule(verb);
+    const struct pl_permission_rule *rule = pl_permission_rule(verb);
 
     if (pl_principal_may(p, verb, project, repo))
         return 0;

@@ -27,17 +27,17 @@
 enum pl_role { PL_ROLE_NONE, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
 
 /* What a verb is done to: which grants count. */
-enum pl_over {
-    PL_OVER_NOTHING, /* nobody need say who they are */
-    PL_OVER_SELF,    /* anybody who did */
-    PL_OVER_REPO,    /* grants over the repo, its project, or everything */
-    PL_OVER_MEMBER,  /* as a part of the project: a grant over any of its repos will do too */
-    PL_OVER_PROJECT, /* grants over the project, or everything */
-    PL_OVER_ALL      /* grants over everything */
+enum pl_permission_scope {
+    PL_PERMISSION_SCOPE_NOTHING, /* nobody need say who they are */
+    PL_PERMISSION_SCOPE_SELF,    /* anybody who did */
+    PL_PERMISSION_SCOPE_REPO,    /* grants over the repo, its project, or everything */
+    PL_PERMISSION_SCOPE_MEMBER,  /* as a part of the project: a grant over any of its repos will do too */
+    PL_PERMISSION_SCOPE_PROJECT, /* grants over the project, or everything */
+    PL_PERMISSION_SCOPE_ALL      /* grants over everything */
 };
 
 /* What a worker's token is good for. */
-enum pl_worker_may {
+enum pl_worker_permission {
     PL_WORKER_NEVER,
     PL_WORKER_OWN,   /* in the project of its stage */
     PL_WORKER_ALWAYS /* the handler holds it against the worker's leases */
@@ -46,16 +46,17 @@ enum pl_worker_may {
 /*  X(NAME, wire name, over, least role, what a worker may, meaning) */
 #define PL_VERB_MAP(X)                                                                                                           \
     X(OPEN, "open", NOTHING, NONE, ALWAYS, "whether it is alive, the files of the web page, a login link")                       \
-    X(LOOK, "look", SELF, NONE, NEVER, "lists, and what spans repos: they show what the asker may read")                         \
+    X(LIST, "look", SELF, NONE, NEVER, "lists, and what spans repos: they show what the asker may read")                         \
     X(STATUS, "status", SELF, NONE, ALWAYS, "the daemon's version and figures")                                                  \
-    X(SURVEY, "survey", MEMBER, READER, NEVER, "a project's pipelines, as they are written")                                     \
+    X(READ_PIPELINES, "survey", MEMBER, READER, NEVER, "a project's pipelines, as they are written")                             \
     X(READ, "read", REPO, READER, NEVER, "a repo's branches, commits and files; a stage's jobs, logs and metrics")               \
     X(WRITE, "write", REPO, WRITER, NEVER, "put, commit, branch; rerun and stop a stage")                                        \
     X(REMOVE, "remove", REPO, ADMIN, NEVER, "delete a repo")                                                                     \
     X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by the hash of what they are, which only who may read was told")               \
     X(STORE, "store", MEMBER, WRITER, OWN, "bring packs: bytes that no commit names yet")                                        \
     X(DEFINE, "define", PROJECT, WRITER, NEVER, "make repos; create, change, run and delete pipelines, whose code then runs")    \
-    X(GOVERN, "govern", PROJECT, ADMIN, NEVER, "delete the project; its defaults, and whether its stages may have the network")  \
+    X(DELETE_PROJECT, "govern", PROJECT, ADMIN, NEVER,                                                                           \
+      "delete the project; its defaults, and whether its stages may have the network")                                           \
     X(OPERATE, "operate", ALL, ADMIN, NEVER, "make projects; users, tokens of others, checks, audit")                            \
     X(ATTACH, "attach", ALL, ADMIN, ALWAYS, "a worker's beginning; all that its first token is good for once it was exchanged")  \
     X(WORK, "work", ALL, ADMIN, ALWAYS, "the protocol of workers: each for itself and the leases it holds")
@@ -68,14 +69,14 @@ enum pl_verb {
         PL_VERBS
 };
 
-struct pl_verb_rule {
+struct pl_permission_rule {
     const char *name, *meaning;
-    enum pl_over over;
+    enum pl_permission_scope over;
     enum pl_role least;
-    enum pl_worker_may worker;
+    enum pl_worker_permission worker;
 };
 /* NULL for PL_VERB_MISSING and what is none. */
-const struct pl_verb_rule *pl_verb_rule(enum pl_verb verb);
+const struct pl_permission_rule *pl_permission_rule(enum pl_verb verb);
 
 /* The table of docs/security.md, appended. */
 struct pl_buf;
@@ -153,7 +154,8 @@ bool pl_principal_has(const struct pl_principal *p, enum pl_role role);
 /* Whether the two are one user by one token with the same roles. */
 bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b);
 /* The highest role that counts for the verb's `over`. `project` and `repo` as it wants them, else NULL. NONE for a worker. */
-enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_over over, const char *project, const char *repo);
+enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_permission_scope over, const char *project,
+                               const char *repo);
 /* The one question. `repo`: also a stage, by the repo that it writes. False for a NULL principal but for PL_VERB_OPEN. */
 bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo);
 /* The same as an error: PL_EFORBIDDEN says who, what, where, and which role it takes. */

@@ -89,7 +89,7 @@ int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err)
     return check_values(op, err);
 }
 
-void pl_secret_values_forget(const json_t *values)
+void pl_secret_values_erase(const json_t *values)
 {
     const char *key;
     json_t *value;

@@ -11,7 +11,7 @@
 #define PL_SECRET_KEYS_MAX  256u
 #define PL_SECRETS_MAX      4096u /* of a project */
 
-enum pl_secret_what {
+enum pl_secret_action {
     PL_SECRET_LIST,
     PL_SECRET_CREATE,
     PL_SECRET_UPDATE,
@@ -19,7 +19,7 @@ enum pl_secret_what {
     PL_SECRET_NONE /* that none waits for a project of this name, which is to be made: PL_EINUSE with their names and what removes them */
 };
 struct pl_secret_op {
-    enum pl_secret_what what;
+    enum pl_secret_action what;
     const char *project;
     const char *name;     /* DELETE: NULL = all of the project, which goes. LIST, NONE: not looked at */
     const json_t *values; /* CREATE, UPDATE: {key: base64}; UPDATE leaves other keys as they are */
@@ -39,7 +39,7 @@ PL_MUST_CHECK
 int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err);
 
 /* Overwrites the values of {KEY: text}, which are nobody's from then on but for this object; NULL or another value: nothing. */
-void pl_secret_values_forget(const json_t *values);
+void pl_secret_values_erase(const json_t *values);
 
 /* Names for a sentence, separated by commas: the first PL_SECRET_NAMES_SHOWN, then that there are more. `i`: how many came before. What there is
  * no memory for is left out. */

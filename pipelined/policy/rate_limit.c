@@ -2,7 +2,7 @@
 
 #define UNIT 60000u /* of a level, a hit */
 
-static uint64_t level_at(const struct pl_rate *r, const struct pl_rate_bucket *b, int64_t now_ms)
+static uint64_t level_at(const struct pl_rate_limit *r, const struct pl_rate_limit_bucket *b, int64_t now_ms)
 {
     uint64_t leaked = now_ms > b->at_ms ? (uint64_t)(now_ms - b->at_ms) : 0;
 
@@ -11,27 +11,27 @@ static uint64_t level_at(const struct pl_rate *r, const struct pl_rate_bucket *b
 }
 
 /* The key's bucket, or the emptiest of those that it may have, made its own. */
-static struct pl_rate_bucket *bucket_of(struct pl_rate *r, uint64_t key, int64_t now_ms)
+static struct pl_rate_limit_bucket *bucket_of(struct pl_rate_limit *r, uint64_t key, int64_t now_ms)
 {
-    size_t first = (key * 0x9E3779B97F4A7C15u >> 32) % (r->n - PL_RATE_NEAR + 1);
-    struct pl_rate_bucket *emptiest = &r->buckets[first];
+    size_t first = (key * 0x9E3779B97F4A7C15u >> 32) % (r->n - PL_RATE_LIMIT_NEAR + 1);
+    struct pl_rate_limit_bucket *emptiest = &r->buckets[first];
 
-    for (size_t i = first; i < first + PL_RATE_NEAR; i++) {
-        struct pl_rate_bucket *b = &r->buckets[i];
+    for (size_t i = first; i < first + PL_RATE_LIMIT_NEAR; i++) {
+        struct pl_rate_limit_bucket *b = &r->buckets[i];
 
         if (b->key == key)
             return b;
         if (level_at(r, b, now_ms) < level_at(r, emptiest, now_ms))
             emptiest = b;
     }
-    *emptiest = (struct pl_rate_bucket){.key = key, .at_ms = now_ms};
+    *emptiest = (struct pl_rate_limit_bucket){.key = key, .at_ms = now_ms};
     return emptiest;
 }
 
-enum pl_rate_verdict pl_rate_hit(struct pl_rate *r, uint64_t key, int64_t now_ms)
+enum pl_rate_limit_verdict pl_rate_limit_hit(struct pl_rate_limit *r, uint64_t key, int64_t now_ms)
 {
     const uint64_t brim = (uint64_t)r->burst * UNIT;
-    struct pl_rate_bucket *b = bucket_of(r, key ? key : 1, now_ms);
+    struct pl_rate_limit_bucket *b = bucket_of(r, key ? key : 1, now_ms);
     bool first;
 
     b->level = level_at(r, b, now_ms);

@@ -3,40 +3,40 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static void better(struct pl_keep_commit *c, enum pl_keep_why why)
+static void better(struct pl_retention_commit *c, enum pl_retention_reason why)
 {
     if (why > c->why)
         c->why = (uint8_t)why;
 }
 
 /* What the rule says of a commit so many steps behind a branch's head. */
-static enum pl_keep_why by_rule(const struct pl_keep_world *w, const struct pl_keep_commit *c, uint32_t steps)
+static enum pl_retention_reason by_rule(const struct pl_retention_input *w, const struct pl_retention_commit *c, uint32_t steps)
 {
-    const struct pl_keep *rule = &w->rules[c->repo];
+    const struct pl_retention_rule *rule = &w->rules[c->repo];
 
     if (steps == 0)
-        return PL_KEEP_HEAD;
+        return PL_RETENTION_HEAD;
     if (!rule->commits && !rule->days)
-        return PL_KEEP_ALL;
-    if (steps < rule->commits || (rule->days && pl_keep_until(c->created_us, rule->days) > w->now_us))
-        return PL_KEEP_RULE;
-    return PL_KEEP_OLD;
+        return PL_RETENTION_ALL;
+    if (steps < rule->commits || (rule->days && pl_retention_rule_until(c->created_us, rule->days) > w->now_us))
+        return PL_RETENTION_RULE;
+    return PL_RETENTION_OLD;
 }
 
 /* A branch from its head back. Where another branch has been, and this one is no nearer or too far behind for its rule to count commits, all
  * is as it will be, but for the first commit that a run that goes on may read of this branch. */
-static void walk(struct pl_keep_world *w, uint32_t head)
+static void walk(struct pl_retention_input *w, uint32_t head)
 {
     bool read = w->oldest_run == INT64_MAX; /* what runs may read lies behind */
     uint32_t steps = 0;
 
-    for (uint32_t at = head; at != PL_KEEP_NONE; at = w->commits[at].parent, steps++) {
-        struct pl_keep_commit *c = &w->commits[at];
-        bool known = c->steps <= steps || (c->steps != PL_KEEP_NONE && steps > 0 && steps >= w->rules[c->repo].commits);
+    for (uint32_t at = head; at != PL_RETENTION_NONE; at = w->commits[at].parent, steps++) {
+        struct pl_retention_commit *c = &w->commits[at];
+        bool known = c->steps <= steps || (c->steps != PL_RETENTION_NONE && steps > 0 && steps >= w->rules[c->repo].commits);
         bool was_read = read;
 
         if (!read)
-            better(c, PL_KEEP_IN_USE);
+            better(c, PL_RETENTION_IN_USE);
         read = read || c->order <= w->oldest_run;
         if (known && was_read)
             return;
@@ -49,28 +49,28 @@ static void walk(struct pl_keep_world *w, uint32_t head)
 
 static int by_commit_falling(const void *a, const void *b)
 {
-    const struct pl_keep_edge *x = a, *y = b;
+    const struct pl_retention_edge *x = a, *y = b;
 
     return (x->commit < y->commit) - (x->commit > y->commit);
 }
 
 /* Sources are older than what was made from them, so one pass from the newest on sees whether a commit stays before its sources. */
-static void keep_sources(struct pl_keep_world *w)
+static void keep_sources(struct pl_retention_input *w)
 {
     if (w->n_edges)
         qsort(w->edges, w->n_edges, sizeof *w->edges, by_commit_falling);
     for (size_t i = 0; i < w->n_edges; i++) {
-        struct pl_keep_commit *source = &w->commits[w->edges[i].source];
+        struct pl_retention_commit *source = &w->commits[w->edges[i].source];
 
-        if (!pl_keep_drops(w->commits[w->edges[i].commit].why) && pl_keep_drops(source->why))
-            source->why = PL_KEEP_SOURCE;
+        if (!pl_retention_rule_drops(w->commits[w->edges[i].commit].why) && pl_retention_rule_drops(source->why))
+            source->why = PL_RETENTION_SOURCE;
     }
 }
 
-void pl_keep_decide(struct pl_keep_world *world)
+void pl_retention_decide(struct pl_retention_input *world)
 {
     for (size_t i = 0; i < world->n_commits; i++)
-        world->commits[i].steps = PL_KEEP_NONE;
+        world->commits[i].steps = PL_RETENTION_NONE;
     for (size_t i = 0; i < world->n_heads; i++)
         walk(world, world->heads[i]);
     keep_sources(world);
@@ -81,12 +81,12 @@ void pl_keep_decide(struct pl_keep_world *world)
 static const struct {
     const char *name;
     size_t offset;
-} numbers[] = {{"commits", offsetof(struct pl_keep, commits)},
-               {"days", offsetof(struct pl_keep, days)},
-               {"results", offsetof(struct pl_keep, results)},
-               {"logs", offsetof(struct pl_keep, logs)}};
+} numbers[] = {{"commits", offsetof(struct pl_retention_rule, commits)},
+               {"days", offsetof(struct pl_retention_rule, days)},
+               {"results", offsetof(struct pl_retention_rule, results)},
+               {"logs", offsetof(struct pl_retention_rule, logs)}};
 
-static uint32_t *number(struct pl_keep *keep, const char *name)
+static uint32_t *number(struct pl_retention_rule *keep, const char *name)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(numbers); i++)
         if (pl_streq(numbers[i].name, name))
@@ -94,9 +94,9 @@ static uint32_t *number(struct pl_keep *keep, const char *name)
     return NULL;
 }
 
-int pl_keep_read(const json_t *object, struct pl_keep *ret, struct pl_err *err)
+int pl_retention_read(const json_t *object, struct pl_retention_rule *ret, struct pl_err *err)
 {
-    struct pl_keep keep = {.said = true};
+    struct pl_retention_rule keep = {.said = true};
     const char *name;
     json_t *value;
 
@@ -111,8 +111,9 @@ int pl_keep_read(const json_t *object, struct pl_keep *ret, struct pl_err *err)
             return pl_err_field(err,
                                 pl_err_set(err, PL_EINVAL, "keep has no \"%.40s\"; accepted: commits, days, results, logs", name),
                                 "keep");
-        if (!json_is_integer(value) || n < 1 || n > PL_KEEP_MAX)
-            return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep.%s is no whole number from 1 to %d", name, PL_KEEP_MAX),
+        if (!json_is_integer(value) || n < 1 || n > PL_RETENTION_MAX)
+            return pl_err_field(err,
+                                pl_err_set(err, PL_EINVAL, "keep.%s is no whole number from 1 to %d", name, PL_RETENTION_MAX),
                                 "keep");
         *to = (uint32_t)n;
     }
@@ -120,7 +121,7 @@ int pl_keep_read(const json_t *object, struct pl_keep *ret, struct pl_err *err)
     return 0;
 }
 
-json_t *pl_keep_json(const struct pl_keep *keep)
+json_t *pl_retention_json(const struct pl_retention_rule *keep)
 {
     json_t *object = json_object();
 

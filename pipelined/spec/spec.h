@@ -217,8 +217,8 @@ struct pl_output {
     const char *prefix; /* template (template.h), "" = none */
     const char **expect;
     size_t n_expect;
-    bool copy_links;     /* links that lead out of the output and the inputs become what they lead to */
-    struct pl_keep keep; /* of the output repo */
+    bool copy_links;               /* links that lead out of the output and the inputs become what they lead to */
+    struct pl_retention_rule keep; /* of the output repo */
 };
 
 struct pl_cache {
@@ -292,9 +292,9 @@ struct pl_stage {
 enum { PL_DURABLE_LOCAL, PL_DURABLE_BUCKET };
 struct pl_spec_repo {
     const char *name;
-    int64_t commit_window_ms; /* -1: not said */
-    int durable;              /* PL_DURABLE_…; -1: not said */
-    struct pl_keep keep;      /* commits, days */
+    int64_t commit_window_ms;      /* -1: not said */
+    int durable;                   /* PL_DURABLE_…; -1: not said */
+    struct pl_retention_rule keep; /* commits, days */
 };
 
 struct pl_spec {

@@ -31,14 +31,14 @@ OBJECT(file, "file", "A spec file is one JSON object.", nothing);
 static const char *const words_durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket", NULL};
 static const struct spec_field fields_of_repo_keep[] = {
     {.name = "commits",
-     FIELD(count, pl_keep, commits),
+     FIELD(count, pl_retention_rule, commits),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "The newest so many commits of every branch."},
     {.name = "days",
-     FIELD(count, pl_keep, days),
+     FIELD(count, pl_retention_rule, days),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "Commits of the last so many days. With `commits`: what either keeps. All commits when neither is given."},
 };
 OBJECT(repo_keep, "repo_keep",
@@ -314,26 +314,26 @@ OBJECT(datum, "datum", "How one datum is tried.", nothing);
 
 static const struct spec_field fields_of_keep[] = {
     {.name = "commits",
-     FIELD(count, pl_keep, commits),
+     FIELD(count, pl_retention_rule, commits),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "The newest so many commits of every branch."},
     {.name = "days",
-     FIELD(count, pl_keep, days),
+     FIELD(count, pl_retention_rule, days),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "Commits of the last so many days. With `commits`: what either keeps. All commits when neither is given."},
     {.name = "results",
-     FIELD(count, pl_keep, results),
+     FIELD(count, pl_retention_rule, results),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "Days after a job's end for which its attempts, their metrics and what it did before it failed are kept. The job and "
             "its "
             "figures stay."},
     {.name = "logs",
-     FIELD(count, pl_keep, logs),
+     FIELD(count, pl_retention_rule, logs),
      .min = 1,
-     .max = PL_KEEP_MAX,
+     .max = PL_RETENTION_MAX,
      .doc = "Days after a job's end for which its log is kept."},
 };
 OBJECT(keep, "keep", "What stays of what a stage makes; as for input repos.", nothing);

@@ -363,7 +363,7 @@ json_t *pl_spec_write_object(const struct spec_field *field, const void *object)
 
 static void read_keep(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
-    struct pl_keep *keep = pl_spec_at(object, field);
+    struct pl_retention_rule *keep = pl_spec_at(object, field);
 
     read_object(r, field, value, object);
     keep->said = json_is_object(value);
@@ -371,7 +371,7 @@ static void read_keep(struct spec_reader *r, const struct spec_field *field, jso
 
 static json_t *write_keep(const struct spec_field *field, const void *object)
 {
-    const struct pl_keep *keep = pl_spec_from(object, field);
+    const struct pl_retention_rule *keep = pl_spec_from(object, field);
 
     return keep->said ? pl_spec_object_write(field->child, keep) : json_null();
 }

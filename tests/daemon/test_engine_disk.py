@@ -74,7 +74,7 @@ def test_a_commit_on_a_full_disk_fails_its_job_and_the_next_run_does_the_rest(sm
 
 
 PAGE = 4096
-KEPT = 1024  # pages: PL_ROOM_LOG_BYTES
+KEPT = 1024  # pages: PL_DISK_SPACE_LOG_BYTES
 ROOMS = [*range(20), 32, 64, 256, *range(KEPT - 2, KEPT + 40, 2), KEPT + 64, KEPT + 256]  # pages left free: the first that is enough lies between
 
 

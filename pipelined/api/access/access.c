@@ -494,6 +494,6 @@ bool pl_access_may_read(const void *who, const char *project, const char *name)
     if (project && name)
         return pl_principal_may(who, PL_VERB_READ, project, name);
     if (project)
-        return pl_principal_may(who, PL_VERB_SURVEY, project, NULL);
-    return pl_principal_role(who, PL_OVER_ALL, NULL, NULL) >= PL_ROLE_READER;
+        return pl_principal_may(who, PL_VERB_READ_PIPELINES, project, NULL);
+    return pl_principal_role(who, PL_PERMISSION_SCOPE_ALL, NULL, NULL) >= PL_ROLE_READER;
 }

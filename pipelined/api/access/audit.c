@@ -11,8 +11,8 @@
 /* Counts what may come often, by whose it is. */
 struct tellings {
     pthread_mutex_t lock;
-    struct pl_rate rate;
-    struct pl_rate_bucket buckets[PL_API_TOLD_OF];
+    struct pl_rate_limit rate;
+    struct pl_rate_limit_bucket buckets[PL_API_TOLD_OF];
 };
 
 struct pl_audit_log {
@@ -24,7 +24,7 @@ struct pl_audit_log {
 static void tellings_init(struct tellings *t)
 {
     pthread_mutex_init(&t->lock, NULL);
-    t->rate = (struct pl_rate){
+    t->rate = (struct pl_rate_limit){
         .buckets = t->buckets, .n = PL_API_TOLD_OF, .burst = PL_API_TELLINGS, .leak_a_minute = PL_API_TELLINGS_A_MINUTE};
 }
 
@@ -92,19 +92,19 @@ static void write_telling(void *arg)
     free(t);
 }
 
-static enum pl_rate_verdict count(struct tellings *t, const char *whose)
+static enum pl_rate_limit_verdict count(struct tellings *t, const char *whose)
 {
-    enum pl_rate_verdict verdict;
+    enum pl_rate_limit_verdict verdict;
 
     pthread_mutex_lock(&t->lock);
-    verdict = pl_rate_hit(&t->rate, pl_xxh64(whose, strlen(whose), 0), pl_clock_mono_ms());
+    verdict = pl_rate_limit_hit(&t->rate, pl_xxh64(whose, strlen(whose), 0), pl_clock_mono_ms());
     pthread_mutex_unlock(&t->lock);
     return verdict;
 }
 
 /* NULL: the audit tells no more of that now. Its texts are its own; `who` may be NULL. */
-static struct pl_api_telling *telling_create(struct pl_audit_log *l, enum pl_rate_verdict verdict, const struct pl_principal *who,
-                                             const char *verb, const char *target)
+static struct pl_api_telling *telling_create(struct pl_audit_log *l, enum pl_rate_limit_verdict verdict,
+                                             const struct pl_principal *who, const char *verb, const char *target)
 {
     struct pl_api_telling *t = verdict == PL_RATE_OVER ? NULL : calloc(1, sizeof *t);
 

@@ -53,10 +53,10 @@ struct pl_guard {
 
     pthread_mutex_t lock; /* the rest */
     struct login_code codes[PL_LOGIN_CODES_MAX];
-    struct pl_rate failures;
-    struct pl_rate_bucket buckets[PL_GUARD_ADDRESSES];
-    struct pl_rate forbidden; /* by user */
-    struct pl_rate_bucket users[PL_GUARD_ADDRESSES];
+    struct pl_rate_limit failures;
+    struct pl_rate_limit_bucket buckets[PL_GUARD_ADDRESSES];
+    struct pl_rate_limit forbidden; /* by user */
+    struct pl_rate_limit_bucket users[PL_GUARD_ADDRESSES];
 };
 
 /* ---- names of this daemon ---- */
@@ -245,7 +245,7 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     g->self = config->self;
     g->refused = config->refused;
     g->refused_self = config->refused_self;
-    g->failures = (struct pl_rate){
+    g->failures = (struct pl_rate_limit){
         .buckets = g->buckets, .n = PL_GUARD_ADDRESSES, .burst = PL_GUARD_FAILURES, .leak_a_minute = PL_GUARD_FAILURES_A_MINUTE};
     g->forbidden = g->failures;
     g->forbidden.buckets = g->users;
@@ -373,10 +373,10 @@ static uint64_t address_key(const char *peer)
 
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err)
 {
-    enum pl_rate_verdict verdict;
+    enum pl_rate_limit_verdict verdict;
 
     pthread_mutex_lock(&g->lock);
-    verdict = pl_rate_hit(&g->failures, address_key(peer), pl_clock_mono_ms());
+    verdict = pl_rate_limit_hit(&g->failures, address_key(peer), pl_clock_mono_ms());
     pthread_mutex_unlock(&g->lock);
     if (verdict == PL_RATE_FIRST) {
         pl_log_warn("api", "more than %d requests with wrong or missing tokens from %s", PL_GUARD_FAILURES, peer);
@@ -388,12 +388,12 @@ int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_er
 
 int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err)
 {
-    enum pl_rate_verdict verdict;
+    enum pl_rate_limit_verdict verdict;
 
     if (*err->field) /* the content of the document is at fault; no role would allow it */
         return code;
     pthread_mutex_lock(&g->lock);
-    verdict = pl_rate_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
+    verdict = pl_rate_limit_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
     pthread_mutex_unlock(&g->lock);
     if (verdict == PL_RATE_FIRST)
         pl_log_warn("api", "more than %d requests of %s that no role of theirs allows", PL_GUARD_FAILURES, who->name);
@@ -588,7 +588,7 @@ static int check_verb(const struct pl_http_request *req, const struct pl_http_ro
 {
     const char *project = param_of(req, route, "project"), *repo = param_of(req, route, "repo");
     enum pl_verb verb = PL_ACCESS_VERB(route->access);
-    const struct pl_verb_rule *rule = pl_verb_rule(verb);
+    const struct pl_permission_rule *rule = pl_permission_rule(verb);
 
     if ((route->access & PL_ACCESS_SOMEWHERE) && p->kind != PL_PRINCIPAL_WORKER && !pl_principal_has(p, rule->least))
         return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s has nowhere", rule->name,

@@ -209,7 +209,7 @@ static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **re
     struct place place;
     int r = pl_api_page_read(req, &page, err);
 
-    r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_SURVEY, project, NULL, err);
+    r = r < 0 || !project ? r : pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err);
     r = r < 0 || !project ? r : pl_api_project(rd.conn, project, err);
     r = r < 0 ? r : read_place(page.after, &place, err);
     r = r < 0 ? r
@@ -253,9 +253,9 @@ static int read_window(const char *text, struct pl_repo_args *args, struct pl_er
 }
 
 /* "keep" as an object. */
-static int read_keep(const json_t *object, struct pl_keep *keep, struct pl_repo_args *args, struct pl_err *err)
+static int read_keep(const json_t *object, struct pl_retention_rule *keep, struct pl_repo_args *args, struct pl_err *err)
 {
-    int r = object ? pl_keep_read(object, keep, err) : 0;
+    int r = object ? pl_retention_read(object, keep, err) : 0;
 
     args->keep = object ? keep : NULL;
     return r;
@@ -267,7 +267,7 @@ static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     struct pl_repo_args args = {.project = "default", .description = ""};
     const char *window = NULL;
     json_t *rule = NULL;
-    struct pl_keep keep;
+    struct pl_retention_rule keep;
     int exist_ok = 0;
     int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s, s?:b, s?:s, s?:s, s?:o}", "project", &args.project, "name",
                         &args.name, "description", &args.description, "exist_ok", &exist_ok, "commit_window", &window, "durable",
@@ -296,7 +296,7 @@ static int update_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     struct pl_repo_args args = {.project = pl_http_param(req, "project"), .name = pl_http_param(req, "repo")};
     const char *window = NULL;
     json_t *rule = NULL;
-    struct pl_keep keep;
+    struct pl_retention_rule keep;
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s, s?:s, s?:o}", "description", &args.description, "commit_window", &window,
                         "durable", &args.durable, "keep", &rule);
 
@@ -323,20 +323,20 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LOOK, .summary = "Lists projects by name.",
+    {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LIST, .summary = "Lists projects by name.",
      .query = "after limit:integer", .reply = "Projects"},
     {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
      .summary = "Creates a project; over secrets that are there for one of its name only `with_secrets`.",
      .request = "NewProject", .reply = "ProjectName"},
-    {"PATCH", "/api/v1/projects/{project}", update_project, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_GOVERN,
+    {"PATCH", "/api/v1/projects/{project}", update_project, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_DELETE_PROJECT,
      .summary =
          "Sets what a project's stages may: without `network` none has one from its next worker on, whatever its spec says, and "
          "workers that have one get nothing more.",
      .request = "ProjectChange", .reply = "Project"},
-    {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_GOVERN,
+    {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_DELETE_PROJECT,
      .summary = "Deletes a project that has no repos and pipelines, with its secrets; `warnings` tell of those that stay.",
      .reply = "ProjectDeleted"},
-    {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LOOK,
+    {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LIST,
      .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
      .query = "project after limit:integer", .reply = "Repos"},
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,

@@ -136,7 +136,7 @@ static int read_roles(const struct pl_http_request *req, const json_t *roles, js
         if (r < 0)
             return r;
         snprintf(project, sizeof project, "%.*s", (int)strcspn(scope, "/"), scope);
-        r = pl_api_may(req, *project ? PL_VERB_GOVERN : PL_VERB_OPERATE, project, NULL, err);
+        r = pl_api_may(req, *project ? PL_VERB_DELETE_PROJECT : PL_VERB_OPERATE, project, NULL, err);
         r = r < 0 ? r : pl_json_add(out, json_pack("[s, s]", scope, role), err);
         if (r < 0)
             return r;
@@ -565,40 +565,41 @@ static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **re
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LOOK, .summary = "Who asks, and the roles that their token leaves them.",
+    {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LIST, .summary = "Who asks, and the roles that their token leaves them.",
      .reply = "WhoAmI"},
     {"GET", "/api/v1/users", list_users, .verb = PL_VERB_OPERATE, .summary = "Lists users by name, with their roles.",
      .query = "after limit:integer", .reply = "Users"},
     {"POST", "/api/v1/users", create_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_OPERATE,
      .summary = "Makes a user, with or without roles.", .request = "NewUser", .reply = "User"},
-    {"GET", "/api/v1/users/{user}", inspect_user, .verb = PL_VERB_LOOK,
+    {"GET", "/api/v1/users/{user}", inspect_user, .verb = PL_VERB_LIST,
      .summary = "Tells about a user; everybody about themselves.", .reply = "User"},
-    {"PATCH", "/api/v1/users/{user}", update_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_GOVERN, .asks = true,
+    {"PATCH", "/api/v1/users/{user}", update_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_DELETE_PROJECT,
+     .asks = true,
      .summary = "Sets roles of a user, each over its scope (\"\" = everything, PROJECT, PROJECT/REPO); the role none takes one "
                 "away. Over a project its admins may.",
      .request = "UserChange", .reply = "UserChanged"},
     {"DELETE", "/api/v1/users/{user}", delete_user, .audits = true, .verb = PL_VERB_OPERATE,
      .summary = "Deletes a user with all tokens and keys, at once.", .reply = "Nothing"},
-    {"GET", "/api/v1/tokens", list_tokens, .verb = PL_VERB_LOOK,
+    {"GET", "/api/v1/tokens", list_tokens, .verb = PL_VERB_LIST,
      .summary = "Lists one's tokens; admins of everything those of all.", .query = "user after limit:integer", .reply = "Tokens"},
-    {"POST", "/api/v1/tokens", create_token, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LOOK,
+    {"POST", "/api/v1/tokens", create_token, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LIST,
      .summary =
          "Makes a token of one's own, or of another user's for admins of everything: no more than role over scope, till it "
          "expires. It is told this once.",
      .request = "NewCredential", .reply = "NewToken"},
-    {"DELETE", "/api/v1/tokens/{id}", delete_token, .audits = true, .verb = PL_VERB_LOOK,
+    {"DELETE", "/api/v1/tokens/{id}", delete_token, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Deletes a token, by its id or the start of it, and ends what it began, at once.", .reply = "Deleted"},
-    {"POST", "/api/v1/tokens/{id}/rotate", rotate_token, .audits = true, .verb = PL_VERB_LOOK,
+    {"POST", "/api/v1/tokens/{id}/rotate", rotate_token, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Makes a token in the place of one, which ends at once with what it began: the same name, limit and end. It is "
                 "told this once.",
      .reply = "NewToken"},
-    {"GET", "/api/v1/s3-keys", list_s3_keys, .verb = PL_VERB_LOOK,
+    {"GET", "/api/v1/s3-keys", list_s3_keys, .verb = PL_VERB_LIST,
      .summary = "Lists one's keys for S3 clients; admins of everything those of all. Lost: the secret went with a machine.",
      .query = "user after limit:integer", .reply = "S3Keys"},
-    {"POST", "/api/v1/s3-keys", create_s3_key, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LOOK,
+    {"POST", "/api/v1/s3-keys", create_s3_key, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Makes a key for S3 clients, as a token is made. The secret is told this once.", .request = "NewCredential",
      .reply = "NewS3Key"},
-    {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LOOK,
+    {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Deletes a key, by its access key or the start of it.", .reply = "Deleted"},
     {"GET", "/api/v1/audit", list_audit, .verb = PL_VERB_OPERATE,
      .summary = "Who let whom in, and who made and deleted what, newest first; kept a year.", .query = "user after limit:integer",

@@ -32,7 +32,7 @@ static int answer(struct pl_api *a, const char *project, json_t **ret, struct pl
 static int get_defaults(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const char *project = pl_http_query(req, "project");
-    int r = project ? pl_api_may(req, PL_VERB_SURVEY, project, NULL, err) : 0;
+    int r = project ? pl_api_may(req, PL_VERB_READ_PIPELINES, project, NULL, err) : 0;
 
     return r < 0 ? r : answer(a, project, ret, err);
 }
@@ -63,7 +63,7 @@ static int set_defaults(struct pl_api *a, struct pl_http_request *req, json_t **
     struct pl_defaults_args args = {0};
     int r = pl_api_body(req, &body, err, "{s?:s, s:s, s?:s}", "project", &args.project, "spec", &given, "filename", &filename);
 
-    r = r < 0 ? r : pl_api_may(req, args.project ? PL_VERB_GOVERN : PL_VERB_OPERATE, args.project, NULL, err);
+    r = r < 0 ? r : pl_api_may(req, args.project ? PL_VERB_DELETE_PROJECT : PL_VERB_OPERATE, args.project, NULL, err);
     if (r == 0 && strlen(given) > PL_DEFAULTS_MAX)
         r = pl_err_field(err,
                          pl_err_set(err, PL_ETOOBIG, "spec: %zu bytes; defaults have at most %u", strlen(given), PL_DEFAULTS_MAX),
@@ -81,7 +81,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/defaults",
      .json = get_defaults,
-     .verb = PL_VERB_LOOK,
+     .verb = PL_VERB_LIST,
      .summary =
          "Fields of stages that specs have beneath their own `defaults`: the cluster's, and with `project` its own over them.",
      .query = "project",
@@ -90,7 +90,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/defaults",
      .json = set_defaults,
      .body = PL_BODY_JSON,
-     .verb = PL_VERB_GOVERN,
+     .verb = PL_VERB_DELETE_PROJECT,
      .asks = true,
      .summary =
          "Sets the cluster's, or with `project` its own: `spec` is an object with fields of a stage, {} for none. They count for "

@@ -273,7 +273,7 @@ static int need_stage(struct pl_api *a, const struct pl_http_request *req, struc
     return pl_err_set(err, PL_ENOTFOUND, "project \"%s\" has no stage \"%s\"", project, stage);
 }
 
-static int read_ask(struct pl_http_request *req, struct pl_container_log_ask *ask, struct pl_err *err)
+static int read_ask(struct pl_http_request *req, struct pl_container_log_request *ask, struct pl_err *err)
 {
     int r;
 
@@ -289,7 +289,7 @@ static int read_ask(struct pl_http_request *req, struct pl_container_log_ask *as
 /* `p` is the stream's and the handler's when it succeeds, else the handler's alone. */
 static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
 {
-    struct pl_container_log_ask ask = {.follow = p->follow, .came = printed_came, .self = p};
+    struct pl_container_log_request ask = {.follow = p->follow, .came = printed_came, .self = p};
     int r = read_ask(req, &ask, err);
 
     r = r < 0 ? r : need_stage(a, req, err);

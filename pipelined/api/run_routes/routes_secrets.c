@@ -22,7 +22,7 @@ static int list_secrets(struct pl_api *a, struct pl_http_request *req, json_t **
     const char *project = pl_http_query(req, "project");
     struct pl_secret_op op = {.what = PL_SECRET_LIST, .project = project ? project : "default"};
     json_t *list = NULL;
-    int r = pl_api_may(req, PL_VERB_SURVEY, op.project, NULL, err);
+    int r = pl_api_may(req, PL_VERB_READ_PIPELINES, op.project, NULL, err);
 
     r = r < 0 ? r : need_project(a, op.project, err);
     r = r < 0 ? r : ask(a, &op, &list, err);
@@ -77,7 +77,7 @@ static int set_secret(struct pl_api *a, struct pl_http_request *req, json_t **re
     if (r == 0)
         *ret = json_pack("{s:s, s:s, s:o}", "project", op.project, "name", op.name, "keys", keys_of(values));
     if (body)
-        pl_secret_values_forget(values);
+        pl_secret_values_erase(values);
     forget_body(req);
     if (r < 0)
         return r;
@@ -98,7 +98,7 @@ static const struct pl_api_route routes[] = {
     {.method = "GET",
      .pattern = "/api/v1/secrets",
      .json = list_secrets,
-     .verb = PL_VERB_SURVEY,
+     .verb = PL_VERB_READ_PIPELINES,
      .asks = true,
      .summary = "The secrets of a project (\"default\" without one), with their keys and never a value.",
      .query = "project",

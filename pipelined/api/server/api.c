@@ -66,11 +66,11 @@ static void audit_done(struct pl_api *a, const struct pl_api_route *route, const
     char verb[64], target[512];
 
     if (route->audits || pl_streq(route->method, "GET") ||
-        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_GOVERN ||
+        !(route->verb == PL_VERB_DEFINE || route->verb == PL_VERB_REMOVE || route->verb == PL_VERB_DELETE_PROJECT ||
           route->verb == PL_VERB_OPERATE))
         return;
     name = name ? name : pl_json_text_at(reply, "pipeline");
-    snprintf(verb, sizeof verb, "%s", pl_verb_rule(route->verb)->name);
+    snprintf(verb, sizeof verb, "%s", pl_permission_rule(route->verb)->name);
     snprintf(target, sizeof target, "%s %.400s%s%.60s", route->method, pl_http_path(req), name ? " " : "", name ? name : "");
     pl_audit_write(a->services.audit, req, pl_http_context(req), verb, target);
 }
@@ -178,7 +178,7 @@ static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_a
 static int check_routes(const struct pl_api *a, struct pl_err *err)
 {
     for (size_t i = 0; i < a->n_routes; i++)
-        if (!pl_verb_rule(PL_ACCESS_VERB(a->routes[i].access)))
+        if (!pl_permission_rule(PL_ACCESS_VERB(a->routes[i].access)))
             return pl_err_set(err, PL_EINTERNAL, "%s %s has no verb", a->routes[i].method, a->routes[i].pattern);
     return 0;
 }

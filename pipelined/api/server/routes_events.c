@@ -155,7 +155,7 @@ static void get_events(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/events", .raw = get_events, .verb = PL_VERB_LOOK,
+    {"GET", "/api/v1/events", .raw = get_events, .verb = PL_VERB_LIST,
      .summary =
          "Follows events (server-sent; Last-Event-ID or since to go on behind one); with Accept: application/json a page of them,"
          " oldest first: those after since, else the newest.",

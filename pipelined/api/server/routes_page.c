@@ -155,7 +155,7 @@ static const struct pl_api_route routes[] = {
     {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "A file of the web page.", .reply = "text/html"},
     {"GET", "/login", .raw = login, .verb = PL_VERB_OPEN,
      .summary = "Spends a login link: sets the session cookie and leads to the page.", .query = "token"},
-    {"POST", "/api/v1/login-links", make_login_link, .verb = PL_VERB_LOOK,
+    {"POST", "/api/v1/login-links", make_login_link, .verb = PL_VERB_LIST,
      .summary = "Makes a link that logs a browser in, once, within five minutes.", .reply = "LoginLink"},
 };
 static const struct pl_api_schema schemas[] = {

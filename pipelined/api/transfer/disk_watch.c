@@ -15,7 +15,7 @@ struct place {
     const char *of;
     bool refuses; /* pushes, when it is full */
     uint64_t free_bytes, total_bytes;
-    enum pl_room room;
+    enum pl_disk_space room;
     bool looked_at; /* just now, by somebody */
 };
 
@@ -32,7 +32,7 @@ struct change {
     char *path;
     const char *of;
     uint64_t free_bytes, total_bytes;
-    enum pl_room room;
+    enum pl_disk_space room;
 };
 
 static struct change *change_free(struct change *c)
@@ -48,7 +48,7 @@ static int write_change(struct pl_tx *tx, void *arg, struct pl_err *err)
     const struct change *c = arg;
 
     return pl_tx_event(tx, "store.low",
-                       json_pack("{s:s, s:s, s:s, s:I, s:I}", "state", pl_room_name(c->room), "of", c->of, "path", c->path,
+                       json_pack("{s:s, s:s, s:s, s:I, s:I}", "state", pl_disk_space_name(c->room), "of", c->of, "path", c->path,
                                  "free_bytes", (json_int_t)c->free_bytes, "total_bytes", (json_int_t)c->total_bytes),
                        err);
 }
@@ -98,11 +98,11 @@ static void tell(struct pl_disk_watch *w, const struct place *p)
 /* Under the lock, so that changes are told in their order. */
 static void take_in(struct pl_disk_watch *w, struct place *p, const struct statvfs *fs)
 {
-    enum pl_room before = p->room;
+    enum pl_disk_space before = p->room;
 
     p->free_bytes = (uint64_t)fs->f_bavail * fs->f_frsize;
     p->total_bytes = (uint64_t)fs->f_blocks * fs->f_frsize;
-    p->room = pl_room_next(before, p->free_bytes, p->total_bytes);
+    p->room = pl_disk_space_next(before, p->free_bytes, p->total_bytes);
     if (p->room == PL_ROOM_FULL && !p->refuses)
         p->room = PL_ROOM_LOW;
     if (p->room != before)
@@ -150,11 +150,12 @@ static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err
 
     pl_size_text(p->free_bytes, left);
     pl_size_text(p->total_bytes, total);
-    pl_size_text(pl_room_full_bytes(p->total_bytes), want);
+    pl_size_text(pl_disk_space_full_bytes(p->total_bytes), want);
     if (p->refuses && p->room == PL_ROOM_FULL)
         return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s: with less than %s nothing more is pushed", p->path,
                           left, total, want);
-    if (p->free_bytes >= pl_room_full_bytes(p->total_bytes) && p->free_bytes - pl_room_full_bytes(p->total_bytes) >= bytes)
+    if (p->free_bytes >= pl_disk_space_full_bytes(p->total_bytes) &&
+        p->free_bytes - pl_disk_space_full_bytes(p->total_bytes) >= bytes)
         return 0;
     return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s, of which %s stay free: there is no room for %s more",
                       p->path, left, total, want, pl_size_text(bytes, more));
@@ -199,9 +200,10 @@ json_t *pl_disk_watch_json(struct pl_disk_watch *w)
 
         json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "of", p->of, "path", p->path, "free_bytes",
                                               (json_int_t)p->free_bytes, "total_bytes", (json_int_t)p->total_bytes, "low_bytes",
-                                              (json_int_t)pl_room_low_bytes(p->total_bytes), "full_bytes",
-                                              (json_int_t)(p->refuses ? pl_room_full_bytes(p->total_bytes) : PL_ROOM_LOG_BYTES),
-                                              "state", pl_room_name(p->room)));
+                                              (json_int_t)pl_disk_space_low_bytes(p->total_bytes), "full_bytes",
+                                              (json_int_t)(p->refuses ? pl_disk_space_full_bytes(p->total_bytes)
+                                                                      : PL_DISK_SPACE_LOG_BYTES),
+                                              "state", pl_disk_space_name(p->room)));
     }
     pthread_mutex_unlock(&w->lock);
     return list;

@@ -62,7 +62,7 @@ static int said_before(struct pl_tx *tx, const struct pl_spec *spec, const char 
 
 static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, struct pl_err *err)
 {
-    static const struct pl_keep everything = {.said = true};
+    static const struct pl_retention_rule everything = {.said = true};
     struct pl_repo_args a = {.project = spec->project, .name = stage->name, .exist_ok = true, .output = true};
     bool before = false;
     int r = check_owner(tx, spec, stage->name, err);

@@ -21,7 +21,7 @@ struct passing {
 
 static bool is_dropped(const struct passing *p, size_t commit)
 {
-    return pl_keep_drops(p->w.commits[commit].why);
+    return pl_retention_rule_drops(p->w.commits[commit].why);
 }
 
 static int go_on(const struct passing *p, struct pl_err *err)
@@ -37,14 +37,14 @@ struct batch {
     size_t n;
 };
 
-static const char *why_text(enum pl_keep_why why)
+static const char *why_text(enum pl_retention_reason why)
 {
-    return why == PL_KEEP_LOST ? "no branch leads to it" : PL_KEEP_GONE_OLD;
+    return why == PL_RETENTION_LOST ? "no branch leads to it" : PL_KEEP_GONE_OLD;
 }
 
 static int drop_one(struct pl_tx *tx, const struct passing *p, size_t commit, struct pl_err *err)
 {
-    const struct pl_keep_commit *c = &p->w.commits[commit];
+    const struct pl_retention_commit *c = &p->w.commits[commit];
     const struct pl_keep_repo *repo = &p->w.repos[c->repo];
 
     return pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
@@ -205,7 +205,7 @@ static int drop_rest(struct passing *p, uint32_t repo, enum rest_kind kind, uint
 {
     struct jobs j = {.project = p->w.repos[repo].project,
                      .stage = p->w.repos[repo].name,
-                     .before_us = p->w.world.now_us - (int64_t)days * PL_KEEP_DAY_US};
+                     .before_us = p->w.world.now_us - (int64_t)days * PL_RETENTION_DAY_US};
 
     return days ? drop_jobs(p, &j, kind, ret, err) : 0;
 }
@@ -311,14 +311,14 @@ static int drop_overs(struct passing *p, struct pl_err *err)
 static int add_repo(struct passing *p, uint32_t repo, json_t *repos, struct pl_err *err)
 {
     const struct pl_keep_repo *r = &p->w.repos[repo];
-    const struct pl_keep *rule = &p->w.rules[repo];
+    const struct pl_retention_rule *rule = &p->w.rules[repo];
     const struct loss *l = &p->losses[repo];
 
     if (!(rule->commits || rule->days || rule->results || rule->logs || l->commits))
         return 0;
     return pl_json_add(repos,
                        json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "project", r->project, "repo", r->name, "keep",
-                                 pl_keep_json(rule), "kept", (json_int_t)l->kept, "held", (json_int_t)l->held, "commits",
+                                 pl_retention_json(rule), "kept", (json_int_t)l->kept, "held", (json_int_t)l->held, "commits",
                                  (json_int_t)l->commits, "results", (json_int_t)l->results, "logs", (json_int_t)l->logs),
                        err);
 }
@@ -397,11 +397,11 @@ static int tell(struct pl_tx *tx, void *arg, struct pl_err *err)
 static void count_kept(struct passing *p)
 {
     for (size_t i = 0; i < p->w.world.n_commits; i++) {
-        const struct pl_keep_commit *c = &p->w.commits[i];
+        const struct pl_retention_commit *c = &p->w.commits[i];
         struct loss *l = &p->losses[c->repo];
 
-        l->kept += !pl_keep_drops(c->why);
-        l->held += c->why == PL_KEEP_IN_USE || c->why == PL_KEEP_SOURCE;
+        l->kept += !pl_retention_rule_drops(c->why);
+        l->held += c->why == PL_RETENTION_IN_USE || c->why == PL_RETENTION_SOURCE;
         l->commits += p->pass->dry_run && is_dropped(p, i);
     }
 }
@@ -550,7 +550,7 @@ int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, stru
         return pl_err_set(err, PL_ENOTFOUND, "%s of job %s of run %.8s is not kept: there is no stage \"%s\" any more",
                           nouns[what], pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 0));
     days = pl_col_int(&rows, 3);
-    if (days <= 0 || pl_keep_until(pl_col_int(&rows, 2), (uint32_t)days) > pl_clock_wall_us())
+    if (days <= 0 || pl_retention_rule_until(pl_col_int(&rows, 2), (uint32_t)days) > pl_clock_wall_us())
         return 0;
     return pl_err_set(err, PL_ENOTFOUND, "%s of job %s of run %.8s was dropped: %s of \"%s\" are kept for %lld days", nouns[what],
                       pl_col_text(&rows, 0), pl_col_text(&rows, 1), names[what], pl_col_text(&rows, 0), (long long)days);

@@ -50,7 +50,7 @@ struct pl_keep_pass {
     struct pl_keep_going *going; /* a dry run's: added to. May be NULL */
 };
 
-/* Blocks, for as long as it takes: on the pool. PL_ENOTFOUND (the repo); PL_ELIMIT: more than PL_KEEP_COMMITS_MAX commits, or another bound
+/* Blocks, for as long as it takes: on the pool. PL_ENOTFOUND (the repo); PL_ELIMIT: more than PL_RETENTION_COMMITS_MAX commits, or another bound
  * of keep.h; PL_EBUSY: others were faster PL_KEEP_TRIES times; PL_ECONFIRM: the clock is doubted (clock_trust.h; not of a dry run); PL_ECANCELED: stopped. What was dropped by then is dropped. `report` is the
  * caller's. */
 PL_MUST_CHECK

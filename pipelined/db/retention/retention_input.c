@@ -15,7 +15,7 @@ static uint32_t index_of(const struct pl_map *m, const void *key, size_t len)
 {
     uintptr_t at = (uintptr_t)pl_map_get(m, key, len);
 
-    return at ? (uint32_t)(at - 1) : PL_KEEP_NONE;
+    return at ? (uint32_t)(at - 1) : PL_RETENTION_NONE;
 }
 
 static int put_index(struct pl_map *m, const void *key, size_t len, size_t index, struct pl_err *err)
@@ -37,16 +37,16 @@ static uint32_t find_in(const struct pl_keep_db *w, int64_t repo, const char *ru
 {
     struct commit_key key;
 
-    return make_key(repo, run, &key) ? index_of(&w->by_name, &key, sizeof key) : PL_KEEP_NONE;
+    return make_key(repo, run, &key) ? index_of(&w->by_name, &key, sizeof key) : PL_RETENTION_NONE;
 }
 
 static uint32_t find_named(const struct pl_keep_db *w, const char *project, const char *repo, const char *run)
 {
     char name[2 * PL_NAME_MAX_BYTES + 2];
     int n = snprintf(name, sizeof name, "%s/%s", project, repo);
-    uint32_t at = n < (int)sizeof name ? index_of(&w->repo_by_name, name, (size_t)n) : PL_KEEP_NONE;
+    uint32_t at = n < (int)sizeof name ? index_of(&w->repo_by_name, name, (size_t)n) : PL_RETENTION_NONE;
 
-    return at == PL_KEEP_NONE ? at : find_in(w, w->repos[at].id, run);
+    return at == PL_RETENTION_NONE ? at : find_in(w, w->repos[at].id, run);
 }
 
 static uint32_t find_id(const struct pl_keep_db *w, int64_t id)
@@ -61,7 +61,7 @@ static uint32_t find_id(const struct pl_keep_db *w, int64_t id)
         else
             hi = mid;
     }
-    return lo < w->world.n_commits && w->ids[lo] == id ? (uint32_t)lo : PL_KEEP_NONE;
+    return lo < w->world.n_commits && w->ids[lo] == id ? (uint32_t)lo : PL_RETENTION_NONE;
 }
 
 static int too_many(size_t n, const char *what, size_t max, struct pl_err *err)
@@ -103,8 +103,8 @@ static int add_repo(struct pl_keep_db *w, const struct pl_rows *rows, struct pl_
     w->n_repos++;
     if (!repo->project || !repo->name)
         return pl_err_nomem(err);
-    w->rules[w->n_repos - 1] = (struct pl_keep){0};
-    r = json_is_object(keep) ? pl_keep_read(keep, &w->rules[w->n_repos - 1], err) : 0;
+    w->rules[w->n_repos - 1] = (struct pl_retention_rule){0};
+    r = json_is_object(keep) ? pl_retention_read(keep, &w->rules[w->n_repos - 1], err) : 0;
     n = snprintf(name, sizeof name, "%s/%s", repo->project, repo->name);
     r = r < 0 ? r : put_index(&w->repo_by_id, &repo->id, sizeof repo->id, w->n_repos - 1, err);
     return r < 0 ? r : put_index(&w->repo_by_name, name, (size_t)n, w->n_repos - 1, err);
@@ -116,7 +116,7 @@ static int read_repos(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM repo", "");
 
-    r = r < 0 ? r : too_many((size_t)n, "repos", PL_KEEP_REPOS_MAX, err);
+    r = r < 0 ? r : too_many((size_t)n, "repos", PL_RETENTION_REPOS_MAX, err);
     if (r < 0)
         return r;
     w->repos = calloc((size_t)n + 1, sizeof *w->repos);
@@ -152,11 +152,11 @@ static int add_commit(struct pl_keep_db *w, const struct pl_rows *rows, struct p
 
     w->ids[i] = pl_col_int(rows, 0);
     snprintf(w->runs[i], sizeof w->runs[i], "%s", pl_col_text(rows, 2));
-    w->commits[i] = (struct pl_keep_commit){.created_us = pl_col_int(rows, 4),
-                                            .order = pl_col_int(rows, 5),
-                                            .repo = index_of(&w->repo_by_id, &repo, sizeof repo),
-                                            .parent = find_in(w, repo, pl_col_text(rows, 3)),
-                                            .why = pl_col_int(rows, 6) ? PL_KEEP_IN_USE : PL_KEEP_LOST};
+    w->commits[i] = (struct pl_retention_commit){.created_us = pl_col_int(rows, 4),
+                                                 .order = pl_col_int(rows, 5),
+                                                 .repo = index_of(&w->repo_by_id, &repo, sizeof repo),
+                                                 .parent = find_in(w, repo, pl_col_text(rows, 3)),
+                                                 .why = pl_col_int(rows, 6) ? PL_RETENTION_IN_USE : PL_RETENTION_LOST};
     w->world.n_commits++;
     return make_key(repo, w->runs[i], &key) ? put_index(&w->by_name, &key, sizeof key, i, err) : 0;
 }
@@ -168,7 +168,7 @@ static int read_commits(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM commit_", "");
 
-    r = r < 0 ? r : too_many((size_t)n, "commits", PL_KEEP_COMMITS_MAX, err);
+    r = r < 0 ? r : too_many((size_t)n, "commits", PL_RETENTION_COMMITS_MAX, err);
     r = r < 0 ? r : make_room(w, (size_t)n, err);
     r = r < 0 ? r
               : pl_sql_query(
@@ -189,11 +189,11 @@ static int read_heads(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         uint32_t head = find_id(w, pl_col_int(&rows, 0));
 
-        r = too_many(w->world.n_heads + 1, "branches", PL_KEEP_HEADS_MAX, err);
+        r = too_many(w->world.n_heads + 1, "branches", PL_RETENTION_HEADS_MAX, err);
         r = r < 0 ? r : grow(&w->heads, w->world.n_heads, &w->cap_heads, sizeof *w->heads, err);
         if (r < 0)
             return r;
-        if (head != PL_KEEP_NONE)
+        if (head != PL_RETENTION_NONE)
             w->heads[w->world.n_heads++] = head;
     }
     w->world.heads = w->heads;
@@ -212,12 +212,12 @@ static int read_edges(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
         uint32_t commit = find_id(w, pl_col_int(&rows, 0)),
                  source = find_named(w, pl_col_text(&rows, 1), pl_col_text(&rows, 2), pl_col_text(&rows, 3));
 
-        r = too_many(w->world.n_edges + 1, "sources of commits", PL_KEEP_EDGES_MAX, err);
+        r = too_many(w->world.n_edges + 1, "sources of commits", PL_RETENTION_EDGES_MAX, err);
         r = r < 0 ? r : grow(&w->edges, w->world.n_edges, &w->cap_edges, sizeof *w->edges, err);
         if (r < 0)
             return r;
-        if (commit != PL_KEEP_NONE && source < commit)
-            w->edges[w->world.n_edges++] = (struct pl_keep_edge){commit, source};
+        if (commit != PL_RETENTION_NONE && source < commit)
+            w->edges[w->world.n_edges++] = (struct pl_retention_edge){commit, source};
     }
     w->world.edges = w->edges;
     return r;
@@ -257,7 +257,7 @@ static int each_needed(const struct pl_keep_db *w, struct pl_conn *c, int (*fn)(
         while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
             uint32_t commit = find_named(w, pl_col_text(&rows, 0), pl_col_text(&rows, 1), pl_col_text(&rows, 2));
 
-            if (commit != PL_KEEP_NONE && (r = fn(w, commit)) < 0)
+            if (commit != PL_RETENTION_NONE && (r = fn(w, commit)) < 0)
                 return r;
         }
     }
@@ -266,7 +266,7 @@ static int each_needed(const struct pl_keep_db *w, struct pl_conn *c, int (*fn)(
 
 static int mark_needed(const struct pl_keep_db *w, uint32_t commit)
 {
-    w->commits[commit].why = PL_KEEP_IN_USE;
+    w->commits[commit].why = PL_RETENTION_IN_USE;
     return 0;
 }
 
@@ -284,7 +284,7 @@ static void choose(struct pl_keep_db *w, const char *project, const char *repo)
         w->repos[i].meant = !project || (pl_streq(project, w->repos[i].project) && (!repo || pl_streq(repo, w->repos[i].name)));
     for (size_t i = 0; i < w->world.n_commits; i++)
         if (!w->repos[w->commits[i].repo].meant)
-            w->commits[i].why = PL_KEEP_ALL;
+            w->commits[i].why = PL_RETENTION_ALL;
 }
 
 int pl_keep_db_read(struct pl_keep_db *w, struct pl_conn *c, const char *project, const char *repo, int64_t now_us,
@@ -304,7 +304,7 @@ int pl_keep_db_read(struct pl_keep_db *w, struct pl_conn *c, const char *project
     if (r < 0)
         return r;
     choose(w, project, repo);
-    pl_keep_decide(&w->world);
+    pl_retention_decide(&w->world);
     return 0;
 }
 
@@ -331,7 +331,7 @@ void pl_keep_db_finish(struct pl_keep_db *w)
 
 static int refuse_dropped(const struct pl_keep_db *w, uint32_t commit)
 {
-    return pl_keep_drops(w->commits[commit].why) ? PL_ERETRY : 0;
+    return pl_retention_rule_drops(w->commits[commit].why) ? PL_ERETRY : 0;
 }
 
 /* A branch was made on what is to be dropped, or has fallen back to it. */
@@ -343,7 +343,7 @@ static int check_heads(const struct pl_keep_db *w, struct pl_conn *c, struct pl_
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         uint32_t head = find_in(w, pl_col_int(&rows, 0), pl_col_text(&rows, 1));
 
-        if (head != PL_KEEP_NONE && w->commits[head].steps != 0)
+        if (head != PL_RETENTION_NONE && w->commits[head].steps != 0)
             return PL_ERETRY;
     }
     return r;
@@ -357,7 +357,7 @@ static int check_made(const struct pl_keep_db *w, struct pl_conn *c, struct pl_e
     int64_t there = 0;
     int r;
 
-    while (newest > 0 && pl_keep_drops(w->commits[newest - 1].why))
+    while (newest > 0 && pl_retention_rule_drops(w->commits[newest - 1].why))
         newest--;
     if (newest > 0) { /* row ids come again after the last one was deleted */
         r = pl_sql_int(c, err, &there, "SELECT count(*) FROM commit_ WHERE id = ? AND run = ?", "is", w->ids[newest - 1],
@@ -372,7 +372,7 @@ static int check_made(const struct pl_keep_db *w, struct pl_conn *c, struct pl_e
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         uint32_t source = find_named(w, pl_col_text(&rows, 2), pl_col_text(&rows, 3), pl_col_text(&rows, 4));
 
-        if (find_in(w, pl_col_int(&rows, 0), pl_col_text(&rows, 1)) == PL_KEEP_NONE && source != PL_KEEP_NONE &&
+        if (find_in(w, pl_col_int(&rows, 0), pl_col_text(&rows, 1)) == PL_RETENTION_NONE && source != PL_RETENTION_NONE &&
             (r = refuse_dropped(w, source)) < 0)
             return r;
     }

@@ -1,4 +1,4 @@
-/* keep_world (private to keep_pass): all commits of a database with what stands on them, as pl_keep_decide wants them. */
+/* keep_world (private to keep_pass): all commits of a database with what stands on them, as pl_retention_decide wants them. */
 #pragma once
 
 #include "pipelined/db/retention/retention.h"
@@ -12,15 +12,15 @@ struct pl_keep_repo {
 
 /* What the database had when it was read: what else has come to stand on something by now is told from it. */
 struct pl_keep_db {
-    struct pl_keep_world world;
+    struct pl_retention_input world;
     struct pl_keep_repo *repos; /* of world.rules' indices */
     size_t n_repos;
-    struct pl_keep *rules;
-    struct pl_keep_commit *commits;
+    struct pl_retention_rule *rules;
+    struct pl_retention_commit *commits;
     int64_t *ids; /* of the rows, rising */
     char (*runs)[PL_ID_HEX + 1];
     uint32_t *heads;
-    struct pl_keep_edge *edges;
+    struct pl_retention_edge *edges;
     size_t cap_commits, cap_heads, cap_edges;
     struct pl_map by_name;      /* repo's row and run → index + 1 */
     struct pl_map repo_by_id;   /* row → index + 1 */

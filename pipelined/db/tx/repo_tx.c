@@ -137,7 +137,7 @@ static int set_options(json_t *options, const struct pl_repo_args *a, struct pl_
     else if (a->durable)
         json_object_del(options, "durable");
     if (r == 0 && a->keep && (a->keep->commits || a->keep->days || a->keep->results || a->keep->logs))
-        r = json_object_set_new(options, "keep", pl_keep_json(a->keep));
+        r = json_object_set_new(options, "keep", pl_retention_json(a->keep));
     else if (a->keep)
         json_object_del(options, "keep");
     return r < 0 ? pl_err_nomem(err) : 0;

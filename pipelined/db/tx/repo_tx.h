@@ -27,7 +27,7 @@ struct pl_repo_args {
     int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
     const char *durable;      /* "local" or "bucket"; NULL = as it is */
     /* Of all repos. */
-    const struct pl_keep *keep; /* NULL = as it is; an input repo has no results and logs */
+    const struct pl_retention_rule *keep; /* NULL = as it is; an input repo has no results and logs */
 };
 
 /* arg: struct pl_repo_args, `name` is the project. */

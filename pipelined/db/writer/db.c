@@ -288,7 +288,7 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
 /* A full disk shall be met before the log object is put, not by the COMMIT after it. */
 static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
 {
-    const uint64_t want = PL_ROOM_LOG_BYTES + tx->batch.records.len;
+    const uint64_t want = PL_DISK_SPACE_LOG_BYTES + tx->batch.records.len;
     struct statvfs fs;
     uint64_t left;
 

@@ -315,8 +315,8 @@ static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, js
     return r < 0 && err ? pl_kube_client_blame(k->client, err) : r;
 }
 
-static int kube_container_log(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
-                              struct pl_http_stream_ops *ret, struct pl_err *err)
+static int kube_container_log(struct pl_executor *x, const uint64_t *workers, size_t n,
+                              const struct pl_container_log_request *ask, struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
 }

@@ -28,7 +28,7 @@ struct pod_log {
     const struct pl_kube_client *client; /* while `log` is there */
     char uid[64], space[256];
     unsigned container;
-    struct pl_container_log_ask ask;
+    struct pl_container_log_request ask;
     pthread_mutex_t lock;
     struct pl_kube_log *log; /* lock; NULL once it is over and gone */
     struct pl_buf text;      /* lock; of it this was pulled: */
@@ -316,7 +316,7 @@ static int may_open(const struct kube *k, struct pl_err *err)
     return 0;
 }
 
-int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                           struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     struct kpod *p = NULL;

@@ -247,7 +247,7 @@ void pl_kturns_stop(struct kturns *t);
 
 /* ---- pod_logs.c: as `container_log` of the executor ---- */
 PL_MUST_CHECK
-int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_ask *ask,
+int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                           struct pl_http_stream_ops *ret, struct pl_err *err);
 /* The pod is seen: which of its containers have ended is noted, and told to who reads what they print. */
 void pl_kpod_note_ended(struct kpod *p, const json_t *object);

@@ -16,7 +16,7 @@ static struct {
     int late;         /* not 0: that is the end, a moment after who reads has been told to wait */
     bool comes;
     pthread_t later;
-    struct pl_container_log_ask asked;
+    struct pl_container_log_request asked;
     char pod[64], container[16];
     atomic_uint closed;
 } gives;
@@ -56,7 +56,7 @@ static void on_closed(void *self)
     gives.closed++;
 }
 
-static int engine_opens(void *self, const char *project, const char *stage, const struct pl_container_log_ask *ask,
+static int engine_opens(void *self, const char *project, const char *stage, const struct pl_container_log_request *ask,
                         struct pl_http_stream_ops *ret, struct pl_err *err)
 {
     (void)self;

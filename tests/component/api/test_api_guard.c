@@ -104,7 +104,7 @@ static void every_route_says_who_may_ask(void **state)
     for (size_t k = 0; k < n; k++) {
         for (size_t i = 0; i < tables[k]->n_routes; i++) {
             const struct pl_api_route *r = &tables[k]->routes[i];
-            const struct pl_verb_rule *rule = pl_verb_rule(r->verb);
+            const struct pl_permission_rule *rule = pl_permission_rule(r->verb);
             bool project = strstr(r->pattern, "{project}"), repo = strstr(r->pattern, "{repo}") || strstr(r->pattern, "{stage}"),
                  named;
 
@@ -112,9 +112,9 @@ static void every_route_says_who_may_ask(void **state)
                 fail_msg("%s %s has no verb", r->method, r->pattern);
             if (r->verb == PL_VERB_OPEN && strncmp(r->pattern, "/api/", 5) == 0)
                 fail_msg("%s %s is open to everybody", r->method, r->pattern);
-            named = rule->over == PL_OVER_REPO                                      ? project && repo
-                    : rule->over == PL_OVER_PROJECT || rule->over == PL_OVER_MEMBER ? project
-                                                                                    : true;
+            named = rule->over == PL_PERMISSION_SCOPE_REPO                                                  ? project && repo
+                    : rule->over == PL_PERMISSION_SCOPE_PROJECT || rule->over == PL_PERMISSION_SCOPE_MEMBER ? project
+                                                                                                            : true;
             if (named == r->asks)
                 fail_msg("%s %s: \"%s\" is over what the path %s, and the handler %s", r->method, r->pattern, rule->name,
                          named ? "names" : "does not name", r->asks ? "asks" : "does not ask");

@@ -31,7 +31,7 @@ static void on_came(void *self)
 static int open_log(struct fixture *f, struct reader *r, const char *pod, bool follow, struct pl_err *err)
 {
     const uint64_t workers[] = {7, 8};
-    const struct pl_container_log_ask ask = {
+    const struct pl_container_log_request ask = {
         .pod = pod, .container = "main", .follow = follow, .tail = r->tail, .came = on_came, .self = r};
 
     reading = r;

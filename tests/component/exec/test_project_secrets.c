@@ -93,7 +93,7 @@ static int teardown(void **state)
 }
 
 /* One request; its code. */
-static int ask(struct fixture *f, enum pl_secret_what what, const char *project, const char *name, const char *values,
+static int ask(struct fixture *f, enum pl_secret_action what, const char *project, const char *name, const char *values,
                struct pl_err *err)
 {
     json_t *given = values ? json_loads(values, 0, NULL) : NULL, *unused = NULL;

@@ -30,8 +30,8 @@ static void what_a_disk_keeps_free_follows_from_its_size(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
-        assert_in_range(pl_room_full_bytes(table[i].total), table[i].full, table[i].full + 1);
-        assert_in_range(pl_room_low_bytes(table[i].total), table[i].low, table[i].low + 1);
+        assert_in_range(pl_disk_space_full_bytes(table[i].total), table[i].full, table[i].full + 1);
+        assert_in_range(pl_disk_space_low_bytes(table[i].total), table[i].low, table[i].low + 1);
     }
 }
 
@@ -40,20 +40,20 @@ static void a_state_ends_later_than_it_began(void **state)
 {
     static const struct {
         uint64_t free_mib;
-        enum pl_room room;
+        enum pl_disk_space room;
     } life[] = {
         {102400, PL_ROOM_OK}, {10240, PL_ROOM_OK},  {10239, PL_ROOM_LOW}, {10240, PL_ROOM_LOW}, {12287, PL_ROOM_LOW},
         {12288, PL_ROOM_OK},  {11000, PL_ROOM_OK},  {9000, PL_ROOM_LOW},  {2048, PL_ROOM_LOW},  {2047, PL_ROOM_FULL},
         {2048, PL_ROOM_FULL}, {2303, PL_ROOM_FULL}, {2304, PL_ROOM_LOW},  {2048, PL_ROOM_LOW},  {0, PL_ROOM_FULL},
         {102400, PL_ROOM_OK}, {1, PL_ROOM_FULL},    {12287, PL_ROOM_LOW}, {12288, PL_ROOM_OK},
     };
-    enum pl_room room = PL_ROOM_OK;
+    enum pl_disk_space room = PL_ROOM_OK;
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(life); i++) {
-        room = pl_room_next(room, life[i].free_mib * MIB, 100 * GIB);
+        room = pl_disk_space_next(room, life[i].free_mib * MIB, 100 * GIB);
         if (room != life[i].room)
-            fail_msg("moment %zu: %s, not %s", i, pl_room_name(room), pl_room_name(life[i].room));
+            fail_msg("moment %zu: %s, not %s", i, pl_disk_space_name(room), pl_disk_space_name(life[i].room));
     }
 }
 
@@ -65,18 +65,18 @@ static void more_room_is_never_worse(void **state)
     (void)state;
     for (size_t t = 0; t < PL_ARRAY_SIZE(totals); t++) {
         for (int before = PL_ROOM_OK; before <= PL_ROOM_FULL; before++) {
-            enum pl_room last = PL_ROOM_FULL;
+            enum pl_disk_space last = PL_ROOM_FULL;
 
             for (unsigned i = 0; i <= 1000; i++) {
                 uint64_t free_bytes = totals[t] / 1000 * i;
-                enum pl_room room = pl_room_next((enum pl_room)before, free_bytes, totals[t]);
+                enum pl_disk_space room = pl_disk_space_next((enum pl_disk_space)before, free_bytes, totals[t]);
 
                 assert_true(room <= last);
-                assert_true(free_bytes >= pl_room_full_bytes(totals[t]) || room == PL_ROOM_FULL);
-                assert_true(free_bytes >= pl_room_low_bytes(totals[t]) || room != PL_ROOM_OK);
+                assert_true(free_bytes >= pl_disk_space_full_bytes(totals[t]) || room == PL_ROOM_FULL);
+                assert_true(free_bytes >= pl_disk_space_low_bytes(totals[t]) || room != PL_ROOM_OK);
                 last = room;
             }
-            assert_int_equal(pl_room_next((enum pl_room)before, totals[t], totals[t]), PL_ROOM_OK);
+            assert_int_equal(pl_disk_space_next((enum pl_disk_space)before, totals[t], totals[t]), PL_ROOM_OK);
         }
     }
 }
@@ -85,11 +85,11 @@ static void more_room_is_never_worse(void **state)
 static void the_log_stops_after_pushes(void **state)
 {
     (void)state;
-    assert_true(PL_ROOM_LOG_BYTES < PL_ROOM_FULL_BYTES);
-    assert_true(pl_room_full_bytes(32 * MIB) == PL_ROOM_LOG_BYTES);
-    assert_string_equal(pl_room_name(PL_ROOM_OK), "ok");
-    assert_string_equal(pl_room_name(PL_ROOM_LOW), "low");
-    assert_string_equal(pl_room_name(PL_ROOM_FULL), "full");
+    assert_true(PL_DISK_SPACE_LOG_BYTES < PL_DISK_SPACE_FULL_BYTES);
+    assert_true(pl_disk_space_full_bytes(32 * MIB) == PL_DISK_SPACE_LOG_BYTES);
+    assert_string_equal(pl_disk_space_name(PL_ROOM_OK), "ok");
+    assert_string_equal(pl_disk_space_name(PL_ROOM_LOW), "low");
+    assert_string_equal(pl_disk_space_name(PL_ROOM_FULL), "full");
 }
 
 int main(void)

@@ -66,9 +66,10 @@ static struct pl_principal *make(const char *text)
 static char letter_of(enum pl_verb verb)
 {
     static const char letters[] = {
-        [PL_VERB_OPEN] = 'O',   [PL_VERB_LOOK] = 'L',    [PL_VERB_STATUS] = 'S', [PL_VERB_SURVEY] = 'v', [PL_VERB_READ] = 'R',
-        [PL_VERB_WRITE] = 'W',  [PL_VERB_REMOVE] = 'D',  [PL_VERB_FETCH] = 'f',  [PL_VERB_STORE] = 's',  [PL_VERB_DEFINE] = 'd',
-        [PL_VERB_GOVERN] = 'g', [PL_VERB_OPERATE] = 'o', [PL_VERB_ATTACH] = 'a', [PL_VERB_WORK] = 'p'};
+        [PL_VERB_OPEN] = 'O',   [PL_VERB_LIST] = 'L',   [PL_VERB_STATUS] = 'S',         [PL_VERB_READ_PIPELINES] = 'v',
+        [PL_VERB_READ] = 'R',   [PL_VERB_WRITE] = 'W',  [PL_VERB_REMOVE] = 'D',         [PL_VERB_FETCH] = 'f',
+        [PL_VERB_STORE] = 's',  [PL_VERB_DEFINE] = 'd', [PL_VERB_DELETE_PROJECT] = 'g', [PL_VERB_OPERATE] = 'o',
+        [PL_VERB_ATTACH] = 'a', [PL_VERB_WORK] = 'p'};
 
     return letters[verb];
 }

@@ -11,16 +11,16 @@
 
 #define BUCKETS 64
 
-static struct pl_rate_bucket buckets[BUCKETS];
+static struct pl_rate_limit_bucket buckets[BUCKETS];
 
-static struct pl_rate rate(unsigned burst, unsigned leak_a_minute)
+static struct pl_rate_limit rate(unsigned burst, unsigned leak_a_minute)
 {
     memset(buckets, 0, sizeof buckets);
-    return (struct pl_rate){.buckets = buckets, .n = BUCKETS, .burst = burst, .leak_a_minute = leak_a_minute};
+    return (struct pl_rate_limit){.buckets = buckets, .n = BUCKETS, .burst = burst, .leak_a_minute = leak_a_minute};
 }
 
 /* A letter a hit: '.' under, '!' the first over, 'x' over. */
-static char letter(enum pl_rate_verdict v)
+static char letter(enum pl_rate_limit_verdict v)
 {
     return v == PL_RATE_UNDER ? '.' : v == PL_RATE_FIRST ? '!' : 'x';
 }
@@ -50,11 +50,11 @@ static void a_burst_is_let_and_then_as_much_as_leaks(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
-        struct pl_rate r = rate(3, 60);
+        struct pl_rate_limit r = rate(3, 60);
         char got[17] = "";
 
         for (size_t k = 0; k < rows[i].n; k++)
-            got[k] = letter(pl_rate_hit(&r, 7, rows[i].at_ms[k]));
+            got[k] = letter(pl_rate_limit_hit(&r, 7, rows[i].at_ms[k]));
         if (!pl_streq(got, rows[i].want))
             fail_msg("%s: %s, not %s", rows[i].what, got, rows[i].want);
     }
@@ -62,29 +62,29 @@ static void a_burst_is_let_and_then_as_much_as_leaks(void **state)
 
 static void keys_do_not_count_for_each_other(void **state)
 {
-    struct pl_rate r = rate(3, 60);
+    struct pl_rate_limit r = rate(3, 60);
 
     (void)state;
     for (int i = 0; i < 100; i++)
-        pl_rate_hit(&r, 1, i);
+        pl_rate_limit_hit(&r, 1, i);
     for (uint64_t key = 2; key < 8; key++)
         for (int i = 0; i < 3; i++)
-            assert_int_equal(pl_rate_hit(&r, key, 100), PL_RATE_UNDER);
-    assert_int_equal(pl_rate_hit(&r, 1, 100), PL_RATE_OVER);
-    assert_int_equal(pl_rate_hit(&r, 0, 100), PL_RATE_OVER); /* none is 1 */
+            assert_int_equal(pl_rate_limit_hit(&r, key, 100), PL_RATE_UNDER);
+    assert_int_equal(pl_rate_limit_hit(&r, 1, 100), PL_RATE_OVER);
+    assert_int_equal(pl_rate_limit_hit(&r, 0, 100), PL_RATE_OVER); /* none is 1 */
 }
 
 /* A million addresses pass by: nothing grows, and the one that goes on is not forgotten for those that come once. */
 static void memory_is_bounded_and_the_fullest_stay(void **state)
 {
-    struct pl_rate r = rate(3, 60);
+    struct pl_rate_limit r = rate(3, 60);
     unsigned over = 0;
 
     (void)state;
     for (uint64_t i = 0; i < 1000000; i++) {
-        pl_rate_hit(&r, 1000 + i * 7919, (int64_t)(i / 1000));
+        pl_rate_limit_hit(&r, 1000 + i * 7919, (int64_t)(i / 1000));
         if (i % 10 == 0)
-            over += pl_rate_hit(&r, 1, (int64_t)(i / 1000)) != PL_RATE_UNDER;
+            over += pl_rate_limit_hit(&r, 1, (int64_t)(i / 1000)) != PL_RATE_UNDER;
     }
     assert_true(over > 99000);
 }

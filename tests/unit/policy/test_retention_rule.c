@@ -8,36 +8,36 @@
 
 #include <cmocka.h>
 
-#define DAY   PL_KEEP_DAY_US
+#define DAY   PL_RETENTION_DAY_US
 #define NOW   (1000 * DAY)
-#define NONE  PL_KEEP_NONE
+#define NONE  PL_RETENTION_NONE
 #define FREE  INT64_MAX /* no run goes on */
 #define COUNT 8
 
 /* A repo with eight commits, one a day, the last made just now: 0 ← 1 ← … ← 7, the branch's head. */
 struct world {
-    struct pl_keep rule[2];
-    struct pl_keep_commit commits[COUNT + 1];
+    struct pl_retention_rule rule[2];
+    struct pl_retention_commit commits[COUNT + 1];
     uint32_t heads[4];
-    struct pl_keep_edge edges[8];
-    struct pl_keep_world w;
+    struct pl_retention_edge edges[8];
+    struct pl_retention_input w;
 };
 
-static struct world *line(struct world *l, struct pl_keep rule)
+static struct world *line(struct world *l, struct pl_retention_rule rule)
 {
     *l = (struct world){.rule = {rule}, .heads = {COUNT - 1}};
     for (uint32_t i = 0; i < COUNT; i++)
-        l->commits[i] = (struct pl_keep_commit){.created_us = NOW - (COUNT - 1 - (int64_t)i) * DAY,
-                                                .order = i + 1,
-                                                .parent = i ? i - 1 : NONE};
-    l->w = (struct pl_keep_world){.rules = l->rule,
-                                  .commits = l->commits,
-                                  .n_commits = COUNT,
-                                  .heads = l->heads,
-                                  .n_heads = 1,
-                                  .edges = l->edges,
-                                  .now_us = NOW,
-                                  .oldest_run = FREE};
+        l->commits[i] = (struct pl_retention_commit){.created_us = NOW - (COUNT - 1 - (int64_t)i) * DAY,
+                                                     .order = i + 1,
+                                                     .parent = i ? i - 1 : NONE};
+    l->w = (struct pl_retention_input){.rules = l->rule,
+                                       .commits = l->commits,
+                                       .n_commits = COUNT,
+                                       .heads = l->heads,
+                                       .n_heads = 1,
+                                       .edges = l->edges,
+                                       .now_us = NOW,
+                                       .oldest_run = FREE};
     return l;
 }
 
@@ -45,10 +45,11 @@ static struct world *line(struct world *l, struct pl_keep rule)
 static const char *told(struct world *l)
 {
     static char text[COUNT + 2];
-    static const char letters[] = {[PL_KEEP_LOST] = '?', [PL_KEEP_OLD] = '-',    [PL_KEEP_ALL] = 'a',   [PL_KEEP_RULE] = 'r',
-                                   [PL_KEEP_HEAD] = 'h', [PL_KEEP_IN_USE] = 'u', [PL_KEEP_SOURCE] = 's'};
+    static const char letters[] = {
+        [PL_RETENTION_LOST] = '?', [PL_RETENTION_OLD] = '-',    [PL_RETENTION_ALL] = 'a',   [PL_RETENTION_RULE] = 'r',
+        [PL_RETENTION_HEAD] = 'h', [PL_RETENTION_IN_USE] = 'u', [PL_RETENTION_SOURCE] = 's'};
 
-    pl_keep_decide(&l->w);
+    pl_retention_decide(&l->w);
     for (size_t i = 0; i < l->w.n_commits; i++)
         text[i] = letters[l->commits[i].why];
     text[l->w.n_commits] = '\0';
@@ -58,7 +59,7 @@ static const char *told(struct world *l)
 static void a_rule_counts_commits_or_days_and_either_keeps(void **state)
 {
     static const struct {
-        struct pl_keep rule;
+        struct pl_retention_rule rule;
         const char *told;
     } table[] = {
         {{0}, "aaaaaaah"},
@@ -85,11 +86,11 @@ static void every_branch_keeps_its_own(void **state)
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_keep){.commits = 2});
+    line(&l, (struct pl_retention_rule){.commits = 2});
     l.heads[1] = 3; /* a branch, or a tag, on an old one */
     l.w.n_heads = 2;
     assert_string_equal(told(&l), "--rh--rh");
-    line(&l, (struct pl_keep){.commits = 2});
+    line(&l, (struct pl_retention_rule){.commits = 2});
     l.commits[6].parent = 2; /* 7 ← 6 ← 2, and a branch 5 ← 4 ← 3 */
     l.heads[0] = 5;
     l.heads[1] = 7;
@@ -102,10 +103,10 @@ static void what_no_branch_leads_to_goes_rule_or_not(void **state)
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_keep){0});
+    line(&l, (struct pl_retention_rule){0});
     l.heads[0] = 4;
     assert_string_equal(told(&l), "aaaah???");
-    line(&l, (struct pl_keep){.commits = 2, .days = 365});
+    line(&l, (struct pl_retention_rule){.commits = 2, .days = 365});
     l.w.n_heads = 0;
     assert_string_equal(told(&l), "????????");
 }
@@ -115,11 +116,11 @@ static void what_a_job_reads_stays(void **state)
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_keep){.commits = 1});
-    l.commits[2].why = PL_KEEP_IN_USE;
+    line(&l, (struct pl_retention_rule){.commits = 1});
+    l.commits[2].why = PL_RETENTION_IN_USE;
     assert_string_equal(told(&l), "--u----h");
-    line(&l, (struct pl_keep){0}); /* of a branch that was deleted meanwhile */
-    l.commits[2].why = PL_KEEP_IN_USE;
+    line(&l, (struct pl_retention_rule){0}); /* of a branch that was deleted meanwhile */
+    l.commits[2].why = PL_RETENTION_IN_USE;
     l.w.n_heads = 0;
     assert_string_equal(told(&l), "??u?????");
 }
@@ -130,18 +131,19 @@ static void what_a_run_may_yet_read_stays(void **state)
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_keep){.commits = 1});
+    line(&l, (struct pl_retention_rule){.commits = 1});
     l.w.oldest_run = 4;
     assert_string_equal(told(&l), "---uuuuu");
-    line(&l, (struct pl_keep){.commits = 1});
+    line(&l, (struct pl_retention_rule){.commits = 1});
     for (int i = 0; i < COUNT; i++)
         l.commits[i].order *= 10;
     l.w.oldest_run = 45; /* made between two commits */
     assert_string_equal(told(&l), "---uuuuu");
-    line(&l, (struct pl_keep){.commits = 1});
+    line(&l, (struct pl_retention_rule){.commits = 1});
     l.w.oldest_run = 0; /* older than all */
     assert_string_equal(told(&l), "uuuuuuuu");
-    line(&l, (struct pl_keep){.commits = 1}); /* on a branch whose other commits are all newer it is where the branches part */
+    line(&l, (struct pl_retention_rule){.commits =
+                                            1}); /* on a branch whose other commits are all newer it is where the branches part */
     l.commits[6].parent = 2;
     l.heads[0] = 5;
     l.heads[1] = 7;
@@ -155,15 +157,15 @@ static void what_a_kept_commit_was_made_from_stays(void **state)
     struct world l;
 
     (void)state;
-    line(&l, (struct pl_keep){.commits = 1});
+    line(&l, (struct pl_retention_rule){.commits = 1});
     /* of the second repo, whose one commit stays: made from 4, which was made from 1 */
-    l.commits[COUNT] = (struct pl_keep_commit){.created_us = NOW, .order = 9, .repo = 1, .parent = NONE};
+    l.commits[COUNT] = (struct pl_retention_commit){.created_us = NOW, .order = 9, .repo = 1, .parent = NONE};
     l.w.n_commits = COUNT + 1;
     l.heads[1] = COUNT;
     l.w.n_heads = 2;
-    l.edges[0] = (struct pl_keep_edge){4, 1};
-    l.edges[1] = (struct pl_keep_edge){COUNT, 4};
-    l.edges[2] = (struct pl_keep_edge){5, 3}; /* 5 goes, and 3 with it */
+    l.edges[0] = (struct pl_retention_edge){4, 1};
+    l.edges[1] = (struct pl_retention_edge){COUNT, 4};
+    l.edges[2] = (struct pl_retention_edge){5, 3}; /* 5 goes, and 3 with it */
     l.w.n_edges = 3;
     assert_string_equal(told(&l), "-s--s--hh");
 }
@@ -173,11 +175,11 @@ static void what_a_kept_commit_was_made_from_stays(void **state)
 #define MANY 60
 
 struct random_world {
-    struct pl_keep rules[3];
-    struct pl_keep_commit commits[MANY];
+    struct pl_retention_rule rules[3];
+    struct pl_retention_commit commits[MANY];
     uint32_t heads[12];
-    struct pl_keep_edge edges[80];
-    struct pl_keep_world w;
+    struct pl_retention_edge edges[80];
+    struct pl_retention_input w;
 };
 
 static uint64_t seed;
@@ -190,23 +192,23 @@ static uint32_t any(uint32_t n)
 static void make(struct random_world *m)
 {
     *m = (struct random_world){0};
-    m->w = (struct pl_keep_world){.rules = m->rules,
-                                  .commits = m->commits,
-                                  .n_commits = 1 + any(MANY),
-                                  .heads = m->heads,
-                                  .edges = m->edges,
-                                  .now_us = NOW};
+    m->w = (struct pl_retention_input){.rules = m->rules,
+                                       .commits = m->commits,
+                                       .n_commits = 1 + any(MANY),
+                                       .heads = m->heads,
+                                       .edges = m->edges,
+                                       .now_us = NOW};
     m->w.oldest_run = any(2) ? FREE : any(MANY + 2);
     for (int i = 0; i < 3; i++)
-        m->rules[i] = (struct pl_keep){.commits = any(2) * any(6), .days = any(2) * any(20)};
+        m->rules[i] = (struct pl_retention_rule){.commits = any(2) * any(6), .days = any(2) * any(20)};
     for (uint32_t i = 0; i < m->w.n_commits; i++) {
-        struct pl_keep_commit *c = &m->commits[i];
+        struct pl_retention_commit *c = &m->commits[i];
 
-        *c = (struct pl_keep_commit){.created_us = NOW - any(30) * DAY,
-                                     .order = i + 1,
-                                     .repo = any(3),
-                                     .parent = NONE,
-                                     .why = any(20) ? 0 : PL_KEEP_IN_USE};
+        *c = (struct pl_retention_commit){.created_us = NOW - any(30) * DAY,
+                                          .order = i + 1,
+                                          .repo = any(3),
+                                          .parent = NONE,
+                                          .why = any(20) ? 0 : PL_RETENTION_IN_USE};
         for (uint32_t tries = 0; i && tries < 6 && c->parent == NONE; tries++) {
             uint32_t p = any(i);
 
@@ -219,7 +221,7 @@ static void make(struct random_world *m)
     while (m->w.n_commits > 1 && m->w.n_edges < PL_ARRAY_SIZE(m->edges) && any(40)) {
         uint32_t commit = 1 + any((uint32_t)m->w.n_commits - 1);
 
-        m->edges[m->w.n_edges++] = (struct pl_keep_edge){commit, any(commit)};
+        m->edges[m->w.n_edges++] = (struct pl_retention_edge){commit, any(commit)};
     }
 }
 
@@ -229,14 +231,14 @@ static void oracle(const struct random_world *m, bool stays[MANY])
     bool grew = true;
 
     for (size_t i = 0; i < m->w.n_commits; i++)
-        stays[i] = m->commits[i].why == PL_KEEP_IN_USE;
+        stays[i] = m->commits[i].why == PL_RETENTION_IN_USE;
     for (size_t h = 0; h < m->w.n_heads; h++) {
         uint32_t steps = 0;
         bool read = false;
 
         for (uint32_t at = m->heads[h]; at != NONE; at = m->commits[at].parent, steps++) {
-            const struct pl_keep_commit *c = &m->commits[at];
-            const struct pl_keep *rule = &m->rules[c->repo];
+            const struct pl_retention_commit *c = &m->commits[at];
+            const struct pl_retention_rule *rule = &m->rules[c->repo];
 
             stays[at] = stays[at] || steps == 0 || (!rule->commits && !rule->days) || steps < rule->commits ||
                         c->created_us > NOW - (int64_t)rule->days * DAY || (m->w.oldest_run != FREE && !read);
@@ -263,9 +265,9 @@ static void decisions_are_those_of_the_definition(void **state)
         seed = n;
         make(&m);
         oracle(&m, stays);
-        pl_keep_decide(&m.w);
+        pl_retention_decide(&m.w);
         for (size_t i = 0; i < m.w.n_commits; i++) {
-            if (pl_keep_drops(m.commits[i].why) == stays[i])
+            if (pl_retention_rule_drops(m.commits[i].why) == stays[i])
                 fail_msg("world %u, commit %zu: %d, but %s", n, i, m.commits[i].why, stays[i] ? "it stays" : "it goes");
             kept += stays[i];
             dropped += !stays[i];
@@ -278,27 +280,27 @@ static void decisions_are_those_of_the_definition(void **state)
 static void many_branches_cost_what_they_keep(void **state)
 {
     enum { LONG = 200000, BRANCHES = 100000 };
-    struct pl_keep_commit *commits = calloc(LONG, sizeof *commits);
+    struct pl_retention_commit *commits = calloc(LONG, sizeof *commits);
     uint32_t *heads = calloc(BRANCHES, sizeof *heads);
-    struct pl_keep rule = {.commits = 2};
-    struct pl_keep_world w = {.rules = &rule,
-                              .commits = commits,
-                              .n_commits = LONG,
-                              .heads = heads,
-                              .n_heads = BRANCHES,
-                              .now_us = NOW,
-                              .oldest_run = FREE};
+    struct pl_retention_rule rule = {.commits = 2};
+    struct pl_retention_input w = {.rules = &rule,
+                                   .commits = commits,
+                                   .n_commits = LONG,
+                                   .heads = heads,
+                                   .n_heads = BRANCHES,
+                                   .now_us = NOW,
+                                   .oldest_run = FREE};
     size_t dropped = 0;
 
     (void)state;
     assert_true(commits && heads);
     for (uint32_t i = 0; i < LONG; i++)
-        commits[i] = (struct pl_keep_commit){.created_us = 0, .order = i, .parent = i ? i - 1 : NONE};
+        commits[i] = (struct pl_retention_commit){.created_us = 0, .order = i, .parent = i ? i - 1 : NONE};
     for (uint32_t i = 0; i < BRANCHES; i++)
         heads[i] = LONG - 1 - i;
-    pl_keep_decide(&w);
+    pl_retention_decide(&w);
     for (uint32_t i = 0; i < LONG; i++)
-        dropped += pl_keep_drops(commits[i].why);
+        dropped += pl_retention_rule_drops(commits[i].why);
     assert_int_equal(dropped, LONG - BRANCHES - 1);
     free(commits);
     free(heads);

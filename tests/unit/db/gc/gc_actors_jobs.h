@@ -456,7 +456,7 @@ static UNUSED void keep_pass(struct play *p, bool (*meanwhile)(void *self))
 /* Leases run out, without a word; and what is kept for a day is so no more. */
 static UNUSED void let_a_day_pass(struct play *p)
 {
-    seeded_wait_us(PL_KEEP_DAY_US + 1);
+    seeded_wait_us(PL_RETENTION_DAY_US + 1);
     for (struct slot *s = p->slots; s < p->slots + SLOTS; s++) {
         s->session.id[0] = '\0';
         if (s->who == READER)

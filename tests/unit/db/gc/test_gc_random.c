@@ -419,7 +419,7 @@ static void trace(struct play *p)
 /* Both repos keep little. */
 static void make_rules(struct play *p)
 {
-    struct pl_keep few = {.commits = 2}, one = {.commits = 1, .results = 1};
+    struct pl_retention_rule few = {.commits = 2}, one = {.commits = 1, .results = 1};
     struct pl_repo_args in = {.project = "default", .name = "digits", .keep = &few},
                         out = {.project = "default", .name = "train", .output = true, .keep = &one};
     struct pl_err err = {0};

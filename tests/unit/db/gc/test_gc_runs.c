@@ -225,7 +225,7 @@ static void test_who_asks_is_told_what_it_did(void **state)
 
 static void keep_one(struct gc_world *g)
 {
-    struct pl_keep keep = {.commits = 1};
+    struct pl_retention_rule keep = {.commits = 1};
     struct pl_repo_args args = {.project = "default", .name = "digits", .keep = &keep};
     struct pl_err err = {0};
 

@@ -36,7 +36,7 @@ static void push(struct keeping *k, size_t i, const char *repo)
     assert_ok(pl_db_run(k->w.db, PL_TX_LOGGED, end_run, k->ids[i], &err), &err);
 }
 
-static void set_rule(struct keeping *k, struct pl_keep keep)
+static void set_rule(struct keeping *k, struct pl_retention_rule keep)
 {
     struct pl_repo_args args = {.project = "default", .name = "digits", .keep = &keep};
     struct pl_err err = {0};
@@ -54,7 +54,7 @@ static int setup(void **state)
     assert_ok(world_step(&k->w, 0, &err), &err);
     for (size_t i = 0; i < COMMITS; i++)
         push(k, i, "digits");
-    set_rule(k, (struct pl_keep){.commits = 1});
+    set_rule(k, (struct pl_retention_rule){.commits = 1});
     *state = k;
     return 0;
 }
@@ -253,7 +253,7 @@ static void what_stays_has_a_history(void **state)
     struct pl_err err = {0};
 
     a_branch_on_an_old_one(k); /* keeps the third, and the run of what follows reads nothing */
-    set_rule(k, (struct pl_keep){.commits = 2});
+    set_rule(k, (struct pl_retention_rule){.commits = 2});
     assert_ok(pass_over(k, &err), &err);
     assert_string_equal(there(k), "1245");
     {
