@@ -44,11 +44,11 @@ struct pl_s3_op {
     bool brings;        /* it makes the store larger: refused when there is no room */
     /* Before a body is taken; may be NULL. */
     int (*before)(struct pl_s3_request *q, struct pl_err *err);
-    /* Answers: 0, or PL_S3_LATER when it will and keeps `q` until pl_s3_request_end. A negative result is the answer. NULL: not
+    /* Answers: 0, or PL_S3_ANSWERS_LATER when it will and keeps `q` until pl_s3_request_end. A negative result is the answer. NULL: not
      * implemented. */
     int (*run)(struct pl_s3_request *q, struct pl_err *err);
 };
-#define PL_S3_LATER 1
+#define PL_S3_ANSWERS_LATER 1
 extern const struct pl_s3_op pl_s3_ops[];
 extern const size_t pl_s3_n_ops;
 
@@ -120,12 +120,13 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
 PL_MUST_CHECK
 int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char *version, struct pl_branch_view *ret,
                struct pl_err *err);
-/* pl_open_commit_put_run into the request's bucket: PL_S3_LATER when `put` has given 0. PL_S3_NO_SUCH_BUCKET: it is gone by now. */
+/* pl_open_commit_put_run into the request's bucket: PL_S3_ANSWERS_LATER when `put` has given 0. PL_S3_NO_SUCH_BUCKET: it is gone by now. */
 PL_MUST_CHECK
-int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
-                 struct pl_err *err);
+int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
+                          struct pl_err *err);
 /* The bucket's name of a branch. */
 void pl_s3_bucket_name(const char *project, const char *repo, const char *branch, char ret[PL_S3_BUCKET_MAX + 1]);
 /* Whose access key it is, into q->who, and its secret. PL_S3_INVALID_ACCESS_KEY. */
 PL_MUST_CHECK
-int pl_s3_who(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err);
+int pl_s3_authenticate(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1],
+                       struct pl_err *err);

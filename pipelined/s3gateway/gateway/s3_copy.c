@@ -12,7 +12,7 @@
 /* ---- from where ---- */
 
 /* "[/]BUCKET/KEY[?versionId=…]", percent-encoded. */
-static int read_source(const struct pl_s3_request *q, struct pl_s3_source *s, struct pl_err *err)
+static int read_source(const struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl_err *err)
 {
     const char *text = pl_s3_header(q, "x-amz-copy-source"), *question, *slash;
     size_t len;
@@ -35,14 +35,14 @@ static int read_source(const struct pl_s3_request *q, struct pl_s3_source *s, st
     return 0;
 }
 
-void pl_s3_source_finish(struct pl_s3_source *s)
+void pl_s3_copy_source_finish(struct pl_s3_copy_source *s)
 {
     pl_branch_view_finish(&s->view);
     pl_branch_file_finish(&s->file);
     pl_buf_finish(&s->name);
 }
 
-int pl_s3_source(struct pl_s3_request *q, struct pl_s3_source *s, struct pl_err *err)
+int pl_s3_source(struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl_err *err)
 {
     bool unchanged;
     int r = read_source(q, s, err);
@@ -69,7 +69,7 @@ static int is_kept(struct pl_store *store, const struct pl_entry *e)
     return pl_db_check_content(store, &op, 1, &hidden, NULL, NULL);
 }
 
-int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err)
+int pl_s3_copy_source_keep(const struct pl_s3_copy_source *s, struct pl_err *err)
 {
     int r = is_kept(s->target.store, &s->file.entry);
 
@@ -83,8 +83,8 @@ static int spool_bytes(void *self, const void *bytes, size_t n, struct pl_err *e
     return pl_body_spool_write(self, bytes, n, err);
 }
 
-int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
-                      struct pl_err *err)
+int pl_s3_copy_source_read(const struct pl_s3_copy_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
+                           struct pl_err *err)
 {
     struct pl_chunk_reader reader = pl_branch_view_reader(&s->view, s->file.open);
     _cleanup_(pl_buf_finish) struct pl_buf scratch = {0};
@@ -145,7 +145,7 @@ static void copy_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, 
     pl_s3_request_end(q);
 }
 
-static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_source *s, bool replace, struct pl_buf *out,
+static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_buf *out,
                            struct pl_err *err)
 {
     struct pl_attributes a = {s->file.attributes.data, s->file.attributes.len};
@@ -175,7 +175,7 @@ static int read_directive(const struct pl_s3_request *q, bool *ret_replace, stru
                : 0;
 }
 
-static int check_itself(const struct pl_s3_request *q, const struct pl_s3_source *s, bool replace, struct pl_err *err)
+static int check_itself(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
 
@@ -189,7 +189,7 @@ static int check_itself(const struct pl_s3_request *q, const struct pl_s3_source
 
 struct copy {
     struct pl_s3_request *q;
-    const struct pl_s3_source *source;
+    const struct pl_s3_copy_source *source;
     const char *path;
     struct pl_attributes attributes;
 };
@@ -198,7 +198,7 @@ struct copy {
 static int copy_into(void *self, struct pl_open *c, struct pl_err *err)
 {
     const struct copy *copy = self;
-    const struct pl_s3_source *s = copy->source;
+    const struct pl_s3_copy_source *s = copy->source;
     struct pl_s3_request *q = copy->q;
     struct copied *copied = q->more;
     struct pl_open_commit_put_options how = {.self = q,
@@ -209,13 +209,13 @@ static int copy_into(void *self, struct pl_open *c, struct pl_err *err)
 
     if (!pl_streq(s->target.project, q->target.project))
         return pl_open_commit_put_bytes(c, copy->path, &copy->attributes, &copied->spool, &how, err);
-    r = s->file.open == c ? 0 : pl_s3_source_keep(s, err);
+    r = s->file.open == c ? 0 : pl_s3_copy_source_keep(s, err);
     if (op.entry.kind != PL_KIND_DIR)
         op.attributes = copy->attributes;
     return r < 0 ? r : pl_open_commit_put_list(c, &op, 1, &how, err);
 }
 
-static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, struct pl_err *err)
+static int begin_copy(struct pl_s3_request *q, const struct pl_s3_copy_source *s, struct pl_err *err)
 {
     struct copied *copied = calloc(1, sizeof *copied);
 
@@ -232,12 +232,12 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_source *s, str
         return pl_err_set(err, PL_S3_ENTITY_TOO_LARGE,
                           "A copy from another project has at most %llu bytes, and this one %llu: copy it in parts.",
                           (unsigned long long)PL_S3_OBJECT_MAX, (unsigned long long)s->file.entry.size);
-    return pl_s3_source_read(s, 0, s->file.entry.size, &copied->spool, err);
+    return pl_s3_copy_source_read(s, 0, s->file.entry.size, &copied->spool, err);
 }
 
 int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)
 {
-    _cleanup_(pl_s3_source_finish) struct pl_s3_source s = {0};
+    _cleanup_(pl_s3_copy_source_finish) struct pl_s3_copy_source s = {0};
     _cleanup_(pl_buf_finish) struct pl_buf attributes = {0};
     char path[PL_PATH_MAX_BYTES + 1];
     bool dir, replace;
@@ -250,5 +250,5 @@ int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)
         r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "A folder (its key ends with /) is copied to a folder, a file to a file.");
     r = r < 0 ? r : begin_copy(q, &s, err);
     r = r < 0 ? r : copy_attributes(q, &s, replace, &attributes, err);
-    return r < 0 ? r : pl_s3_gather(q, copy_into, &(struct copy){q, &s, path, {attributes.data, attributes.len}}, err);
+    return r < 0 ? r : pl_s3_open_commit_put(q, copy_into, &(struct copy){q, &s, path, {attributes.data, attributes.len}}, err);
 }

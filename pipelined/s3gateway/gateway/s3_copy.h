@@ -4,7 +4,7 @@
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
-struct pl_s3_source {
+struct pl_s3_copy_source {
     struct pl_buf name;
     const char *text, *key, *version; /* version: NULL: the newest */
     char bucket[PL_S3_BUCKET_MAX + 1];
@@ -17,14 +17,14 @@ struct pl_s3_source {
 /* Finds it, and that its conditions hold. `{0}` before; finish it in any case. PL_S3_NO_SUCH_KEY and the like, PL_S3_INVALID_ARGUMENT,
  * PL_S3_PRECONDITION_FAILED. */
 PL_MUST_CHECK
-int pl_s3_source(struct pl_s3_request *q, struct pl_s3_source *s, struct pl_err *err);
-void pl_s3_source_finish(struct pl_s3_source *s);
+int pl_s3_source(struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl_err *err);
+void pl_s3_copy_source_finish(struct pl_s3_copy_source *s);
 /* So that another open commit of the project may name its bytes: they are in packs. */
 PL_MUST_CHECK
-int pl_s3_source_keep(const struct pl_s3_source *s, struct pl_err *err);
+int pl_s3_copy_source_keep(const struct pl_s3_copy_source *s, struct pl_err *err);
 PL_MUST_CHECK
-int pl_s3_source_read(const struct pl_s3_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
-                      struct pl_err *err);
+int pl_s3_copy_source_read(const struct pl_s3_copy_source *s, uint64_t first, uint64_t count, struct pl_body_spool *spool,
+                           struct pl_err *err);
 /* "CopyObjectResult", "CopyPartResult". */
 PL_MUST_CHECK
 int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag);

@@ -211,7 +211,7 @@ static int sum_up(struct pl_body_spool *spool, enum pl_s3_sum_kind kind, struct 
     return r;
 }
 
-static int copy_part(struct pl_s3_request *q, const struct pl_s3_source *s, struct pl_s3_upload *u, struct pl_s3_part *part,
+static int copy_part(struct pl_s3_request *q, const struct pl_s3_copy_source *s, struct pl_s3_upload *u, struct pl_s3_part *part,
                      struct pl_err *err)
 {
     _cleanup_(pl_body_spool_finish) struct pl_body_spool spool = {.fd = -1};
@@ -219,7 +219,7 @@ static int copy_part(struct pl_s3_request *q, const struct pl_s3_source *s, stru
     int r = read_range(q, s->file.entry.size, &first, &count, err);
 
     pl_body_spool_init(&spool, q->services->tmp_dir, q->services->disks);
-    r = r < 0 ? r : pl_s3_source_read(s, first, count, &spool, err);
+    r = r < 0 ? r : pl_s3_copy_source_read(s, first, count, &spool, err);
     r = r < 0 ? r : sum_up(&spool, pl_s3_upload_head(u)->sum, part, err);
     return r < 0 ? r : store_part(q, &spool, &part->entry, err);
 }
@@ -227,7 +227,7 @@ static int copy_part(struct pl_s3_request *q, const struct pl_s3_source *s, stru
 int pl_s3_part_copy(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_s3_upload_unrefp) struct pl_s3_upload *u = NULL;
-    _cleanup_(pl_s3_source_finish) struct pl_s3_source s = {0};
+    _cleanup_(pl_s3_copy_source_finish) struct pl_s3_copy_source s = {0};
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};
     struct pl_s3_part part = {.at_us = pl_clock_wall_us()};
     char etag[PL_S3_ETAG_MAX + 1];

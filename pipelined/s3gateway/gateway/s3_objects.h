@@ -25,7 +25,7 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
 /* That the key may be put: PL_S3_KEY_TOO_LONG, PL_S3_INVALID_ARGUMENT. `*ret_dir`: it ends with a slash. `ret_path` without that. */
 PL_MUST_CHECK
 int pl_s3_key_path(const struct pl_s3_request *q, char ret_path[PL_PATH_MAX_BYTES + 1], bool *ret_dir, struct pl_err *err);
-/* The operations go into what gathers; `done` as in open_put.h, with `self` the request. PL_S3_LATER, or an error. */
+/* The operations go into what gathers; `done` as in open_put.h, with `self` the request. PL_S3_ANSWERS_LATER, or an error. */
 PL_MUST_CHECK
 int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
                 void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),

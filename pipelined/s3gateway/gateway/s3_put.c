@@ -59,7 +59,7 @@ int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n,
 {
     struct list list = {ops, n, how_of(q, conditions, done)};
 
-    return pl_s3_gather(q, put_list, &list, err);
+    return pl_s3_open_commit_put(q, put_list, &list, err);
 }
 
 int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl_entry *entry, const struct pl_buf *attributes,
@@ -130,5 +130,5 @@ int pl_s3_put_object(struct pl_s3_request *q, struct pl_err *err)
     if (b->sum.kind)
         pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
     r = pl_s3_attributes(q, etag, b->sum.kind, sum, &attributes, err);
-    return r < 0 ? r : pl_s3_gather(q, put_file, &(struct file){q, path, {attributes.data, attributes.len}}, err);
+    return r < 0 ? r : pl_s3_open_commit_put(q, put_file, &(struct file){q, path, {attributes.data, attributes.len}}, err);
 }

@@ -195,7 +195,7 @@ static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], st
     if (r == 0 && !pl_streq(q->claim.scope.service, "s3"))
         r = pl_err_set(err, q->claim.presigned ? PL_S3_BAD_QUERY : PL_S3_BAD_HEADER,
                        "Credential should be scoped to correct service: 's3'.");
-    r = r < 0 ? r : pl_s3_who(q, q->claim.access_key, secret, err);
+    r = r < 0 ? r : pl_s3_authenticate(q, q->claim.access_key, secret, err);
     r = r < 0 ? r : verdict(pl_sigv4_claim_fresh(&q->claim, pl_clock_wall_us() / 1000000), &why, err);
     r = r < 0 ? r : read_payload(q, &request, err);
     if (r < 0)
@@ -290,7 +290,7 @@ static void run(struct pl_s3_request *q)
     struct pl_err err = {0};
     int r = q->op->run(q, &err);
 
-    if (r == PL_S3_LATER)
+    if (r == PL_S3_ANSWERS_LATER)
         return;
     if (r < 0) {
         err.code = tell_refusal(q, r, &err);
@@ -341,7 +341,7 @@ static int ask_again(struct pl_s3_request *q, struct pl_err *err)
 
     if (!pl_principal_stands(q->who, pl_clock_wall_us())) {
         q->who = pl_principal_unref(q->who);
-        r = pl_s3_who(q, q->claim.access_key, secret, err);
+        r = pl_s3_authenticate(q, q->claim.access_key, secret, err);
         explicit_bzero(secret, sizeof secret);
     }
     r = r < 0 || !q->target.store ? r : pl_s3_target(q, PL_VERB_WRITE, err);

@@ -8,7 +8,7 @@
 
 #define ADMIN_KEY "pipelined" /* of DIR/token */
 
-int pl_s3_who(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
+int pl_s3_authenticate(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
 {
     int r;
 
@@ -191,8 +191,8 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
     return commit_view(q, t, version, ret, err);
 }
 
-int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
-                 struct pl_err *err)
+int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
+                          struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
     struct pl_open_args args = {.project = t->project,
@@ -207,5 +207,5 @@ int pl_s3_gather(struct pl_s3_request *q, int (*put)(void *self, struct pl_open 
     int r = pl_open_commit_put_run(q->services->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
 
     pl_api_audit_put_done(told, r == 0);
-    return r < 0 ? no_bucket(err, r) : PL_S3_LATER;
+    return r < 0 ? no_bucket(err, r) : PL_S3_ANSWERS_LATER;
 }
