@@ -21,7 +21,7 @@
 #define LINE_MAX_BYTES ((size_t)64 << 10)
 
 struct pl_s3_upload {
-    struct pl_s3_uploads *all;
+    struct pl_s3_upload_files *all;
     char id[PL_S3_UPLOAD_ID_HEX + 1];
     char path[PATH_MAX];
     struct pl_s3_upload_head head;
@@ -36,7 +36,7 @@ struct pl_s3_upload {
     bool broken; /* a failed write could not be undone */
 };
 
-struct pl_s3_uploads {
+struct pl_s3_upload_files {
     char *dir;
     pthread_mutex_t lock;
     struct pl_map map; /* id → struct pl_s3_upload */
@@ -57,7 +57,7 @@ static struct pl_s3_upload *upload_free(struct pl_s3_upload *u)
     return NULL;
 }
 
-static struct pl_s3_upload *upload_new(struct pl_s3_uploads *all, const char *id)
+static struct pl_s3_upload *upload_new(struct pl_s3_upload_files *all, const char *id)
 {
     struct pl_s3_upload *u = calloc(1, sizeof *u);
 
@@ -314,7 +314,7 @@ int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *
 /* Puts it into the map, which has a reference then. */
 static int adopt(struct pl_s3_upload *u, struct pl_err *err)
 {
-    struct pl_s3_uploads *all = u->all;
+    struct pl_s3_upload_files *all = u->all;
     int r;
 
     pthread_mutex_lock(&all->lock);
@@ -325,7 +325,7 @@ static int adopt(struct pl_s3_upload *u, struct pl_err *err)
 }
 
 /* Ends those that `fits`. */
-static void drop_some(struct pl_s3_uploads *all, bool (*fits)(const struct pl_s3_upload *u, int64_t with), int64_t with,
+static void drop_some(struct pl_s3_upload_files *all, bool (*fits)(const struct pl_s3_upload *u, int64_t with), int64_t with,
                       const char *why)
 {
     const struct pl_map_slot *slot;
@@ -359,7 +359,7 @@ static bool is_idle(const struct pl_s3_upload *u, int64_t now_ms)
     return now_ms - u->touched_ms > PL_S3_UPLOAD_IDLE_US / 1000;
 }
 
-static void drop_idle(struct pl_s3_uploads *all)
+static void drop_idle(struct pl_s3_upload_files *all)
 {
     drop_some(all, is_idle, pl_clock_mono_ms(), "nothing came for a week");
 }
@@ -369,12 +369,12 @@ static bool is_of_repo(const struct pl_s3_upload *u, int64_t repo_id)
     return u->head.repo_id == repo_id;
 }
 
-void pl_s3_uploads_drop_repo(struct pl_s3_uploads *all, int64_t repo_id)
+void pl_s3_upload_files_drop_repo(struct pl_s3_upload_files *all, int64_t repo_id)
 {
     drop_some(all, is_of_repo, repo_id, "its repo is gone");
 }
 
-static int check_room(struct pl_s3_uploads *all, const char *author, struct pl_err *err)
+static int check_room(struct pl_s3_upload_files *all, const char *author, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
     size_t i = 0, of_author = 0, n;
@@ -401,7 +401,7 @@ static int make_file(struct pl_s3_upload *u, const json_t *head, struct pl_err *
     return r < 0 ? r : pl_io_fsync_dir(u->all->dir, err);
 }
 
-int pl_s3_upload_create(struct pl_s3_uploads *all, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
+int pl_s3_upload_create(struct pl_s3_upload_files *all, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
                         struct pl_err *err)
 {
     uint8_t random[PL_S3_UPLOAD_ID_HEX / 2];
@@ -440,7 +440,7 @@ static bool is_of(const struct pl_s3_upload *u, const char *project, const char 
     return pl_streq(u->head.repo, repo) && pl_streq(u->head.branch, branch) && pl_streq(u->head.project, project);
 }
 
-int pl_s3_upload_find(struct pl_s3_uploads *all, const char *project, const char *repo, const char *branch, const char *key,
+int pl_s3_upload_find(struct pl_s3_upload_files *all, const char *project, const char *repo, const char *branch, const char *key,
                       const char *id, struct pl_s3_upload **ret, struct pl_err *err)
 {
     struct pl_s3_upload *u;
@@ -468,7 +468,7 @@ static void make_ended(const struct pl_s3_upload *u, const struct pl_s3_result *
 
 int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err)
 {
-    struct pl_s3_uploads *all = u->all;
+    struct pl_s3_upload_files *all = u->all;
     struct pl_s3_ended ended;
     char gone[PL_ID_HEX + 1] = "";
     bool was;
@@ -500,7 +500,7 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
 }
 
-bool pl_s3_upload_ended(struct pl_s3_uploads *all, int64_t repo_id, const char *branch, const char *id, const char *key,
+bool pl_s3_upload_ended(struct pl_s3_upload_files *all, int64_t repo_id, const char *branch, const char *id, const char *key,
                         struct pl_s3_result *ret)
 {
     const struct pl_s3_ended *e;
@@ -526,8 +526,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Of a project; `repo` NULL: of all its repos. */
-static int list(struct pl_s3_uploads *all, const char *project, const char *repo, const char *branch, struct pl_s3_upload ***ret,
-                size_t *ret_n, struct pl_err *err)
+static int list(struct pl_s3_upload_files *all, const char *project, const char *repo, const char *branch,
+                struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
     struct pl_s3_upload **found;
@@ -552,14 +552,15 @@ static int list(struct pl_s3_uploads *all, const char *project, const char *repo
     return 0;
 }
 
-int pl_s3_uploads_list(struct pl_s3_uploads *all, const char *project, const char *repo, const char *branch,
-                       struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err)
+int pl_s3_upload_files_list(struct pl_s3_upload_files *all, const char *project, const char *repo, const char *branch,
+                            struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err)
 {
     return list(all, project, repo, branch, ret, ret_n, err);
 }
 
-int pl_s3_uploads_keep(struct pl_s3_uploads *all, const char *project,
-                       int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err)
+int pl_s3_upload_files_keep(struct pl_s3_upload_files *all, const char *project,
+                            int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self,
+                            struct pl_err *err)
 {
     _cleanup_free_ struct pl_s3_upload **found = NULL;
     size_t n = 0;
@@ -637,7 +638,7 @@ static void set_aside(const struct pl_s3_upload *u, const struct pl_err *why)
         pl_log_warn("s3", "rename %s: %s", u->path, strerror(errno));
 }
 
-static int read_one(struct pl_s3_uploads *all, const char *id, struct pl_err *err)
+static int read_one(struct pl_s3_upload_files *all, const char *id, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf file = {.max = FILE_MAX};
     struct pl_s3_upload *u = upload_new(all, id);
@@ -669,7 +670,7 @@ static int read_one(struct pl_s3_uploads *all, const char *id, struct pl_err *er
     return r;
 }
 
-static int read_all(struct pl_s3_uploads *all, struct pl_err *err)
+static int read_all(struct pl_s3_upload_files *all, struct pl_err *err)
 {
     DIR *dir = opendir(all->dir);
     const struct dirent *e;
@@ -689,9 +690,9 @@ static int read_all(struct pl_s3_uploads *all, struct pl_err *err)
     return r;
 }
 
-int pl_s3_uploads_open(const char *dir, int64_t now_us, struct pl_s3_uploads **ret, struct pl_err *err)
+int pl_s3_upload_files_open(const char *dir, int64_t now_us, struct pl_s3_upload_files **ret, struct pl_err *err)
 {
-    struct pl_s3_uploads *all = calloc(1, sizeof *all);
+    struct pl_s3_upload_files *all = calloc(1, sizeof *all);
     struct pl_err why = {0};
     int r;
 
@@ -708,14 +709,14 @@ int pl_s3_uploads_open(const char *dir, int64_t now_us, struct pl_s3_uploads **r
     if (r < 0) {
         if (err)
             *err = why;
-        pl_s3_uploads_close(all);
+        pl_s3_upload_files_close(all);
         return pl_err_wrap(err, r, "uploads");
     }
     *ret = all;
     return 0;
 }
 
-struct pl_s3_uploads *pl_s3_uploads_close(struct pl_s3_uploads *all)
+struct pl_s3_upload_files *pl_s3_upload_files_close(struct pl_s3_upload_files *all)
 {
     const struct pl_map_slot *slot;
     size_t i = 0;

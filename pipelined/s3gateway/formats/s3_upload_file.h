@@ -22,7 +22,7 @@
 #define PL_S3_UPLOAD_ID_HEX      32u
 #define PL_S3_UPLOAD_IDLE_US     (7LL * 24 * 3600 * 1000000)
 
-struct pl_s3_uploads;
+struct pl_s3_upload_files;
 struct pl_s3_upload; /* one; a reference keeps it, also when it has ended */
 
 struct pl_s3_upload_head {
@@ -42,17 +42,17 @@ struct pl_s3_part {
 
 /* Reads what lies in `dir`, which is made; `now_us`: wall time that has passed for sure (clock_trust.h). Files that cannot be read are renamed to *.damaged, and logged. PL_EIO. */
 PL_MUST_CHECK
-int pl_s3_uploads_open(const char *dir, int64_t now_us, struct pl_s3_uploads **ret, struct pl_err *err);
+int pl_s3_upload_files_open(const char *dir, int64_t now_us, struct pl_s3_upload_files **ret, struct pl_err *err);
 /* When all references are given back. NULL is fine. */
-struct pl_s3_uploads *pl_s3_uploads_close(struct pl_s3_uploads *u);
+struct pl_s3_upload_files *pl_s3_upload_files_close(struct pl_s3_upload_files *u);
 
 /* Begins one. Texts are copied. PL_S3_SLOW_DOWN at the bound. */
 PL_MUST_CHECK
-int pl_s3_upload_create(struct pl_s3_uploads *u, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
+int pl_s3_upload_create(struct pl_s3_upload_files *u, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
                         struct pl_err *err);
 /* PL_S3_NO_SUCH_UPLOAD: none of that id, or one of another bucket or key. */
 PL_MUST_CHECK
-int pl_s3_upload_find(struct pl_s3_uploads *u, const char *project, const char *repo, const char *branch, const char *key,
+int pl_s3_upload_find(struct pl_s3_upload_files *u, const char *project, const char *repo, const char *branch, const char *key,
                       const char *id, struct pl_s3_upload **ret, struct pl_err *err);
 struct pl_s3_upload *pl_s3_upload_ref(struct pl_s3_upload *u);
 struct pl_s3_upload *pl_s3_upload_unref(struct pl_s3_upload *u);
@@ -74,15 +74,16 @@ int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *
 PL_MUST_CHECK
 int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err);
 /* What came of one that is completed, of that bucket and key: true and `*ret`. */
-bool pl_s3_upload_ended(struct pl_s3_uploads *u, int64_t repo_id, const char *branch, const char *id, const char *key,
+bool pl_s3_upload_ended(struct pl_s3_upload_files *u, int64_t repo_id, const char *branch, const char *id, const char *key,
                         struct pl_s3_result *ret);
 /* References of those of a bucket, by key, then id; malloc'ed. */
 PL_MUST_CHECK
-int pl_s3_uploads_list(struct pl_s3_uploads *u, const char *project, const char *repo, const char *branch,
-                       struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err);
+int pl_s3_upload_files_list(struct pl_s3_upload_files *u, const char *project, const char *repo, const char *branch,
+                            struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err);
 /* Those of a repo that is gone end, and their parts may be collected. */
-void pl_s3_uploads_drop_repo(struct pl_s3_uploads *u, int64_t repo_id);
+void pl_s3_upload_files_drop_repo(struct pl_s3_upload_files *u, int64_t repo_id);
 /* Calls `fn` for the bytes of every part of a project: what must not be collected. */
 PL_MUST_CHECK
-int pl_s3_uploads_keep(struct pl_s3_uploads *u, const char *project,
-                       int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err);
+int pl_s3_upload_files_keep(struct pl_s3_upload_files *u, const char *project,
+                            int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self,
+                            struct pl_err *err);

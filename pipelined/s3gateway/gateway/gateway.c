@@ -46,7 +46,7 @@ int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *con
     r = pl_principal_daemon(&s->daemon, err);
     if (r == 0)
         r = s->domain && s->cors
-                ? pl_s3_uploads_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
+                ? pl_s3_upload_files_open(config->dir, pl_clock_trust_passed_us(pl_db_clock(services->db)), &s->uploads, err)
                 : pl_err_nomem(err);
     r = r < 0 ? r : serve(s, config->listen, err);
     r = r < 0 ? r : pl_http_listener_url(config->listen, pl_http_server_port(s->server), services->tls, &s->url, err);
@@ -66,23 +66,23 @@ const char *pl_s3_url(const struct pl_s3 *s)
 int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const char *project,
                    int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err)
 {
-    struct pl_s3_uploads *uploads = NULL;
+    struct pl_s3_upload_files *uploads = NULL;
     int r;
 
     if (s)
-        return pl_s3_uploads_keep(s->uploads, project, fn, self, err);
+        return pl_s3_upload_files_keep(s->uploads, project, fn, self, err);
     if (access(dir, F_OK) != 0)
         return 0;
-    r = pl_s3_uploads_open(dir, pl_clock_trust_passed_us(pl_db_clock(db)), &uploads, err);
-    r = r < 0 ? r : pl_s3_uploads_keep(uploads, project, fn, self, err);
-    pl_s3_uploads_close(uploads);
+    r = pl_s3_upload_files_open(dir, pl_clock_trust_passed_us(pl_db_clock(db)), &uploads, err);
+    r = r < 0 ? r : pl_s3_upload_files_keep(uploads, project, fn, self, err);
+    pl_s3_upload_files_close(uploads);
     return r;
 }
 
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id)
 {
     if (s)
-        pl_s3_uploads_drop_repo(s->uploads, repo_id);
+        pl_s3_upload_files_drop_repo(s->uploads, repo_id);
 }
 
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms)
@@ -96,7 +96,7 @@ struct pl_s3 *pl_s3_destroy(struct pl_s3 *s)
     if (!s)
         return NULL;
     pl_http_server_destroy(s->server);
-    pl_s3_uploads_close(s->uploads);
+    pl_s3_upload_files_close(s->uploads);
     pl_principal_unref(s->daemon);
     free(s->domain);
     free(s->cors);

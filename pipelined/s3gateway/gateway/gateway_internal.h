@@ -16,7 +16,7 @@
 #define PL_S3_SECRET_MAX 64u
 #define PL_S3_XML        "application/xml"
 
-struct pl_s3_uploads;
+struct pl_s3_upload_files;
 struct pl_s3_request;
 
 struct pl_s3 {
@@ -26,7 +26,7 @@ struct pl_s3 {
     char *domain, *cors;
     char *url;                   /* where others reach it */
     struct pl_principal *daemon; /* who has the daemon's own key */
-    struct pl_s3_uploads *uploads;
+    struct pl_s3_upload_files *uploads;
 };
 
 enum pl_s3_level { PL_S3_SERVICE, PL_S3_BUCKET, PL_S3_OBJECT };

@@ -219,7 +219,7 @@ int pl_s3_list_uploads(struct pl_s3_request *q, struct pl_err *err)
     p.prefix_len = strlen(p.prefix);
     p.delimiter_len = strlen(p.delimiter);
     r = r < 0 ? r : pl_s3_query_number(q, "max-uploads", PL_S3_LIST_MAX, PL_S3_LIST_MAX, &p.max, err);
-    r = r < 0 ? r : pl_s3_uploads_list(q->s3->uploads, t->project, t->repo, t->branch, &list, &n, err);
+    r = r < 0 ? r : pl_s3_upload_files_list(q->s3->uploads, t->project, t->repo, t->branch, &list, &n, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < n && on > 0 && p.max; i++)

@@ -17,7 +17,7 @@
 
 struct kept {
     char *dir;
-    struct pl_s3_uploads *all;
+    struct pl_s3_upload_files *all;
 };
 
 static void begin(struct kept *k)
@@ -25,12 +25,12 @@ static void begin(struct kept *k)
     struct pl_err err;
 
     k->dir = fixture_dir();
-    assert_ok(pl_s3_uploads_open(k->dir, pl_clock_wall_us(), &k->all, &err), &err);
+    assert_ok(pl_s3_upload_files_open(k->dir, pl_clock_wall_us(), &k->all, &err), &err);
 }
 
 static void end(struct kept *k)
 {
-    pl_s3_uploads_close(k->all);
+    pl_s3_upload_files_close(k->all);
     fixture_remove(k->dir);
 }
 
@@ -109,7 +109,7 @@ static void what_is_left_alone_for_a_week_ends_while_the_daemon_runs(void **stat
     assert_false(is_there(&k, left)); /* the next that begins takes it away */
     assert_true(is_there(&k, goes_on) && is_there(&k, young));
     clock_ahead_ms += 2 * DAY_MS;
-    assert_ok(pl_s3_uploads_keep(k.all, "default", keep_none, &parts, &err), &err); /* so does a collection */
+    assert_ok(pl_s3_upload_files_keep(k.all, "default", keep_none, &parts, &err), &err); /* so does a collection */
     assert_false(is_there(&k, young) || is_there(&k, goes_on));
     assert_int_equal(parts, 0);
     assert_true(is_there(&k, other));
@@ -133,8 +133,8 @@ static void a_clock_that_jumps_ends_no_upload(void **state)
     make(&k, "a", REPO, 0, (char[40]){0});
     assert_true(is_there(&k, old) && is_there(&k, future));
     for (int i = 0; i < 2; i++) {
-        pl_s3_uploads_close(k.all);
-        assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us() - (i ? 0 : 34 * DAY_US), &k.all, &err), &err);
+        pl_s3_upload_files_close(k.all);
+        assert_ok(pl_s3_upload_files_open(k.dir, pl_clock_wall_us() - (i ? 0 : 34 * DAY_US), &k.all, &err), &err);
         assert_int_equal(is_there(&k, old), i == 0);
         assert_true(is_there(&k, future) && is_there(&k, part));
     }
@@ -191,9 +191,9 @@ static void one_author_leaves_room_for_others(void **state)
     (void)state;
     begin(&k);
     make(&k, "greedy", REPO, 0, id);
-    pl_s3_uploads_close(k.all);
+    pl_s3_upload_files_close(k.all);
     copy_file(&k, id, PL_S3_UPLOADS_AUTHOR_MAX - 2);
-    assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
+    assert_ok(pl_s3_upload_files_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
     make(&k, "greedy", REPO, 0, id);
     assert_int_equal(create(&k, "greedy", REPO, 0, &u, &err), PL_S3_SLOW_DOWN);
     assert_non_null(strstr(err.msg, "greedy has 2500 uploads under way"));
@@ -226,8 +226,8 @@ static void what_came_of_one_is_told_of_its_own_repo_alone(void **state)
         assert_false(pl_s3_upload_ended(k.all, REPO + 1, "master", id, "k", &result));
         assert_false(pl_s3_upload_ended(k.all, REPO, "dev", id, "k", &result));
         assert_false(pl_s3_upload_ended(k.all, REPO, "master", id, "other", &result));
-        k.all = pl_s3_uploads_close(k.all);
-        assert_ok(pl_s3_uploads_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
+        k.all = pl_s3_upload_files_close(k.all);
+        assert_ok(pl_s3_upload_files_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
         result = (struct pl_s3_result){0};
     }
     end(&k);
@@ -245,10 +245,10 @@ static void uploads_end_with_their_repo(void **state)
     make(&k, "a", REPO, 0, gone);
     make(&k, "a", REPO + 1, 0, stays);
     add_part(&k, gone, pl_clock_wall_us());
-    pl_s3_uploads_drop_repo(k.all, REPO);
+    pl_s3_upload_files_drop_repo(k.all, REPO);
     assert_false(is_there(&k, gone));
     assert_true(is_there(&k, stays));
-    assert_ok(pl_s3_uploads_keep(k.all, "default", keep_none, &parts, &err), &err);
+    assert_ok(pl_s3_upload_files_keep(k.all, "default", keep_none, &parts, &err), &err);
     assert_int_equal(parts, 0);
     end(&k);
 }
