@@ -133,7 +133,7 @@ static int show_token(struct pl_cli *c, const json_t *made, struct pl_err *err)
     pl_show_say(c, "token %s of %s, shown this once:\n", pl_show_text_at(made, "id"), pl_show_text_at(made, "user"));
     if (printf("%s\n", pl_show_text_at(made, "token")) < 0)
         return pl_err_errno(err, errno, "standard output");
-    if (pl_cli_place(c, &url, &own, NULL) == 0)
+    if (pl_cli_server_address(c, &url, &own, NULL) == 0)
         pl_show_say(c, "next, where it is used: pipelinectl login %s\n", url);
     return 0;
 }

@@ -78,7 +78,7 @@ static int try_token(const struct pl_cli *c, const char *url, const char *token,
     struct pl_http_client *client = NULL;
     int r = pl_http_client_create(url, token, &client, err);
 
-    r = r < 0 ? r : pl_cli_trust(c, client, NULL, err);
+    r = r < 0 ? r : pl_cli_server_set_ca(c, client, NULL, err);
     r = r < 0 ? r : pl_http_client_json(client, "GET", "/api/v1/status", NULL, NULL, err);
     pl_http_client_destroy(client);
     return r;

@@ -75,7 +75,7 @@ static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
 static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL, *token = NULL;
-    int r = pl_cli_place(c, &url, &token, err);
+    int r = pl_cli_server_address(c, &url, &token, err);
 
     if (r < 0)
         return r;

@@ -150,7 +150,7 @@ static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, st
     unsigned pause_ms = 0;
     struct pl_err why;
 
-    pl_cli_push_patience(c, &patient);
+    pl_cli_push_retry_policy(c, &patient);
     do {
         why = (struct pl_err){0};
         why.code = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), ret, &why);
@@ -179,7 +179,7 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(push.to.name, sizeof push.to.name, "%s", pl_show_text_at(answer, "branch"));
-    return pl_cli_push_say(c, &push, answer, err);
+    return pl_cli_push_print(c, &push, answer, err);
 }
 
 static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many"},

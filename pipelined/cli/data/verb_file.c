@@ -176,7 +176,7 @@ static int delete_file(struct pl_cli *c, struct pl_err *err)
         r = pl_err_set(err, PL_EUSAGE, "delete what? Give %s:/PATH", c->args[0]);
     r = r < 0 ? r : delete_ops(c, &push.to, &ops, err);
     r = r < 0 ? r : pl_cli_push_ops(c, &push, ops.data, ops.len, &answer, err);
-    return r < 0 ? r : pl_cli_push_say(c, &push, answer, err);
+    return r < 0 ? r : pl_cli_push_print(c, &push, answer, err);
 }
 
 static const struct pl_option list_options[] = {{"recursive", 'r', NULL, "all files below, not one level"},

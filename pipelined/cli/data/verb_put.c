@@ -136,7 +136,7 @@ static int call_patiently(struct put *p, struct pl_http_client *client, struct p
     unsigned pause_ms = 0;
     struct pl_err why;
 
-    pl_cli_push_patience(p->c, &patient);
+    pl_cli_push_retry_policy(p->c, &patient);
     do {
         why = (struct pl_err){0};
         pl_buf_clear(call->out);
@@ -281,7 +281,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
     unsigned pause_ms = 0;
     struct pl_err why;
 
-    pl_cli_push_patience(p->c, &patient);
+    pl_cli_push_retry_policy(p->c, &patient);
     do {
         why = (struct pl_err){0};
         why.code = *ret ? 0 : pl_remote_open(client, p->push.to.project, ret, &why);
@@ -307,7 +307,7 @@ static int put_long(struct put *p, struct pl_err *err)
     if (r < 0)
         return r;
     pl_patient_sink_init(&patient, remote, client, p->push.to.project);
-    patient.lost = pl_cli_push_tell_lost;
+    patient.lost = pl_cli_push_print_lost;
     patient.arg = p->c;
     sink = pl_patient_sink(&patient);
     cache = open_cache(p, remote);
@@ -349,7 +349,7 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
         pl_buf_clear(&p.head);
         r = put_once(&p, err);
     } while (r == PL_ERETRY && --tries > 0 && !p.stdin_); /* what was there was collected meanwhile: all is sent anew */
-    return r < 0 ? r : pl_cli_push_say(c, &p.push, p.answer, err);
+    return r < 0 ? r : pl_cli_push_print(c, &p.push, p.answer, err);
 }
 
 static const struct pl_option options[] = {

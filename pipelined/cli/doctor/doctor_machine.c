@@ -29,7 +29,7 @@ static int check_programs(struct pl_doctor *d, struct pl_err *err)
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(names); i++) {
         struct pl_err why = {0};
 
-        if (pl_cli_beside(names[i], path, &why) < 0 || access(path, X_OK) < 0) {
+        if (pl_cli_program_path(names[i], path, &why) < 0 || access(path, X_OK) < 0) {
             r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "%s is not there",
                     *why.msg ? why.msg : path);
             return r;
@@ -44,7 +44,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
     char path[PATH_MAX], line[512];
     const char *const argv[] = {path, "--probe-sandbox", NULL};
     struct pl_err why = {0};
-    int r = pl_cli_beside("pipelined-worker", path, &why);
+    int r = pl_cli_program_path("pipelined-worker", path, &why);
 
     if (r < 0)
         return 0; /* told */

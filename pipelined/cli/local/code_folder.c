@@ -38,7 +38,7 @@ static int start_git(const char *folder, pid_t *ret_pid, int *ret_fd, struct pl_
     char program[PATH_MAX];
     char *argv[] = {program, (char *)"code", (char *)folder, NULL};
     posix_spawn_file_actions_t actions;
-    int fds[2], e, r = pl_cli_beside("pl-git", program, err);
+    int fds[2], e, r = pl_cli_program_path("pl-git", program, err);
 
     if (r < 0)
         return r;

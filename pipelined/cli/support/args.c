@@ -96,7 +96,7 @@ static bool is_noun(const char *word)
 
 static int no_verb(const char *word, const char *next, struct pl_err *err)
 {
-    const char *words[128], *near, *instead = pl_cli_other_word(word, next);
+    const char *words[128], *near, *instead = pl_cli_word_hint(word, next);
     size_t n = known_words(NULL, words, PL_ARRAY_SIZE(words));
 
     if (instead)
@@ -111,7 +111,7 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
 
 static int no_noun(const char *verb, const char *word, struct pl_err *err)
 {
-    const char *instead = word ? pl_cli_other_noun(verb, word) : NULL;
+    const char *instead = word ? pl_cli_noun_hint(verb, word) : NULL;
     const char *words[128], *near;
     char all[256] = "";
     size_t n = known_words(verb, words, PL_ARRAY_SIZE(words)), len = 0;
@@ -152,7 +152,7 @@ static int find_row(const char *first, const char *second, const struct pl_verb 
     *ret = pl_cli_find_verb(verb, NULL);
     if (*ret && (!(*ret)->noun || verb != first || (second && strpbrk(second, "@:/"))))
         return 0;
-    return verb != first && pl_cli_other_word(first, second) ? no_verb(first, second, err) : pl_cli_unknown(verb, second, err);
+    return verb != first && pl_cli_word_hint(first, second) ? no_verb(first, second, err) : pl_cli_unknown(verb, second, err);
 }
 
 /* ---- options ---- */

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-int pl_cli_beside(const char *name, char out[PATH_MAX], struct pl_err *err)
+int pl_cli_program_path(const char *name, char out[PATH_MAX], struct pl_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
     size_t room;

@@ -6,4 +6,4 @@
 
 /* The path of the program `name` in this program's own folder. PL_ENOTFOUND naming the path. */
 PL_MUST_CHECK
-int pl_cli_beside(const char *name, char out[PATH_MAX], struct pl_err *err);
+int pl_cli_program_path(const char *name, char out[PATH_MAX], struct pl_err *err);

@@ -107,7 +107,7 @@ int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *o
     return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
 }
 
-void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
+void pl_cli_push_print_lost(void *arg, const struct pl_err *err)
 {
     const struct pl_cli *c = arg;
 
@@ -116,10 +116,10 @@ void pl_cli_push_tell_lost(void *arg, const struct pl_err *err)
                       PL_PATIENCE_MS / 1000);
 }
 
-void pl_cli_push_patience(struct pl_cli *c, struct pl_patient_sink *ret)
+void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_patient_sink *ret)
 {
     pl_patient_init(ret);
-    ret->lost = pl_cli_push_tell_lost;
+    ret->lost = pl_cli_push_print_lost;
     ret->arg = c;
     if (!c->daemon_was_there)
         ret->patience_ms = -1;
@@ -140,7 +140,7 @@ static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const 
                     repo, commit);
 }
 
-int pl_cli_push_say(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
+int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)
 {
     const char *commit = pl_show_text_at(answer, "commit"), *run = pl_show_text_at(answer, "run");
     char size[32], added[32];

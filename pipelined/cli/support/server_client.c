@@ -103,7 +103,7 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
     return ret->url ? 0 : pl_err_nomem(err);
 }
 
-int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err)
+int pl_cli_server_address(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err)
 {
     struct place place = {0};
     int r = find_place(c, &place, err);
@@ -125,7 +125,7 @@ char *pl_cli_folder(const struct pl_cli *c)
     return c->data ? strdup(c->data) : default_folder(folder) ? strdup(folder) : NULL;
 }
 
-int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err)
+int pl_cli_server_set_ca(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err)
 {
     const char *ca = c->ca ? c->ca : from_environment("PIPELINED_CA");
 
@@ -145,7 +145,7 @@ int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *
     if (!c->client) {
         r = find_place(c, &place, err);
         r = r < 0 ? r : pl_http_client_create(place.url, place.token, &c->client, err);
-        r = r < 0 ? r : pl_cli_trust(c, c->client, place.ca, err);
+        r = r < 0 ? r : pl_cli_server_set_ca(c, c->client, place.ca, err);
         c->daemon_was_there = place.written;
     }
     if (r == 0)

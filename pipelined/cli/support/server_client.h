@@ -19,10 +19,10 @@ PL_MUST_CHECK
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err);
 /* Makes the client trust whom --ca or PIPELINED_CA names, else `otherwise` (NULL: the machine's). PL_ENOTFOUND: there is no such file. */
 PL_MUST_CHECK
-int pl_cli_trust(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err);
+int pl_cli_server_set_ca(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err);
 /* Address and token of it, malloc'ed, for a program that is started here; the token NULL when there is none. */
 PL_MUST_CHECK
-int pl_cli_place(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);
+int pl_cli_server_address(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);
 /* The daemon's folder on this machine: --data, else the default one; NULL when there is none. malloc'ed. */
 char *pl_cli_folder(const struct pl_cli *c);
 /* One request with JSON both ways. `path` from pl_http_path_make: NULL is PL_ENOMEM. `body` is taken, `ret` may be NULL. */

@@ -147,7 +147,7 @@ const char *pl_cli_other_option(const char *name)
     return NULL;
 }
 
-const char *pl_cli_other_word(const char *word, const char *next)
+const char *pl_cli_word_hint(const char *word, const char *next)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(words); i++)
         if (pl_streq(words[i].word, word) && (!words[i].next || (next && pl_streq(words[i].next, next))))
@@ -155,7 +155,7 @@ const char *pl_cli_other_word(const char *word, const char *next)
     return NULL;
 }
 
-const char *pl_cli_other_noun(const char *verb, const char *noun)
+const char *pl_cli_noun_hint(const char *verb, const char *noun)
 {
     size_t n = strlen(noun), bare = n && noun[n - 1] == 's' ? n - 1 : n;
 

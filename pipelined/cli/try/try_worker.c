@@ -120,7 +120,7 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     char program[PATH_MAX];
     char *argv[] = {program, (char *)"--try", (char *)request, NULL};
     posix_spawn_file_actions_t actions;
-    int e, r = pl_cli_beside("pipelined-worker", program, err);
+    int e, r = pl_cli_program_path("pipelined-worker", program, err);
 
     if (r < 0)
         return r;

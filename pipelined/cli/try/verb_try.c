@@ -238,7 +238,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
     r = r < 0 ? r : find_sandbox(t, err);
     r = r < 0 ? r : find_secrets(t, err);
     if (r == 0 && (t->inputs.asks_daemon || t->told))
-        r = pl_cli_place(t->c, &t->url, &t->token, err);
+        r = pl_cli_server_address(t->c, &t->url, &t->token, err);
     q->c = t->c;
     q->stage = t->stage;
     q->pipeline = t->spec->pipeline;
