@@ -27,7 +27,7 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
     return r < 0 ? pl_err_wrap(err, r, "--input %s", ret->repo) : 0;
 }
 
-static int check_doubles(const struct pl_cli_folders *f, struct pl_err *err)
+static int check_doubles(const struct pl_cli_input_options *f, struct pl_err *err)
 {
     for (size_t i = 1; i < f->n; i++) {
         const struct pl_cli_folder *a = &f->items[i];
@@ -43,12 +43,12 @@ static int check_doubles(const struct pl_cli_folders *f, struct pl_err *err)
     return 0;
 }
 
-int pl_cli_folders_read(const struct pl_cli *c, struct pl_cli_folders *ret, struct pl_err *err)
+int pl_cli_input_options_read(const struct pl_cli *c, struct pl_cli_input_options *ret, struct pl_err *err)
 {
     size_t n = pl_cli_value_count(c, "input");
     int r = 0;
 
-    *ret = (struct pl_cli_folders){.items = calloc(n + 1, sizeof *ret->items)};
+    *ret = (struct pl_cli_input_options){.items = calloc(n + 1, sizeof *ret->items)};
     if (!ret->items)
         return pl_err_nomem(err);
     for (size_t i = 0; r == 0 && i < n; i++, ret->n++)
@@ -56,12 +56,12 @@ int pl_cli_folders_read(const struct pl_cli *c, struct pl_cli_folders *ret, stru
     return r < 0 ? r : check_doubles(ret, err);
 }
 
-void pl_cli_folders_finish(struct pl_cli_folders *f)
+void pl_cli_input_options_finish(struct pl_cli_input_options *f)
 {
     for (size_t i = 0; i < f->n; i++)
         pl_name_tree_finish(&f->items[i].tree);
     free(f->items);
-    *f = (struct pl_cli_folders){0};
+    *f = (struct pl_cli_input_options){0};
 }
 
 static bool is_repo(const struct pl_cli_folder *f, const struct pl_input *leaf)
@@ -70,7 +70,7 @@ static bool is_repo(const struct pl_cli_folder *f, const struct pl_input *leaf)
            (!*f->branch || pl_streq(f->branch, leaf->branch));
 }
 
-struct pl_cli_folder *pl_cli_folder_of(const struct pl_cli_folders *f, const struct pl_input *leaf)
+struct pl_cli_folder *pl_cli_input_option_of(const struct pl_cli_input_options *f, const struct pl_input *leaf)
 {
     struct pl_cli_folder *found = NULL;
 
@@ -85,7 +85,7 @@ struct pl_cli_folder *pl_cli_folder_of(const struct pl_cli_folders *f, const str
     return found;
 }
 
-int pl_cli_folders_check_used(const struct pl_cli_folders *f, const char *reader, struct pl_err *err)
+int pl_cli_input_options_check_used(const struct pl_cli_input_options *f, const char *reader, struct pl_err *err)
 {
     for (size_t i = 0; i < f->n; i++)
         if (!f->items[i].used)

@@ -13,18 +13,18 @@ struct pl_cli_folder {
     bool used;
 };
 
-struct pl_cli_folders {
+struct pl_cli_input_options {
     struct pl_cli_folder *items;
     size_t n;
 };
 
 /* Reads the options "input" of `c` and the names in their folders. PL_EUSAGE, errors of pl_name_tree_read. */
 PL_MUST_CHECK
-int pl_cli_folders_read(const struct pl_cli *c, struct pl_cli_folders *ret, struct pl_err *err);
-void pl_cli_folders_finish(struct pl_cli_folders *f);
+int pl_cli_input_options_read(const struct pl_cli *c, struct pl_cli_input_options *ret, struct pl_err *err);
+void pl_cli_input_options_finish(struct pl_cli_input_options *f);
 /* The folder that stands for an input: given by the repo's name ("REPO", "REPO@BRANCH", "PROJECT/REPO"), else by the input's; NULL
  * when none does. */
-struct pl_cli_folder *pl_cli_folder_of(const struct pl_cli_folders *f, const struct pl_input *leaf);
-/* PL_EUSAGE naming an --input that no pl_cli_folder_of asked for. */
+struct pl_cli_folder *pl_cli_input_option_of(const struct pl_cli_input_options *f, const struct pl_input *leaf);
+/* PL_EUSAGE naming an --input that no pl_cli_input_option_of asked for. */
 PL_MUST_CHECK
-int pl_cli_folders_check_used(const struct pl_cli_folders *f, const char *reader, struct pl_err *err);
+int pl_cli_input_options_check_used(const struct pl_cli_input_options *f, const char *reader, struct pl_err *err);

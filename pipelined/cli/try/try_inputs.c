@@ -73,7 +73,7 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
 
     if (!pl_input_reads(leaf))
         return 0;
-    to->folder = pl_cli_folder_of(&in->folders, leaf);
+    to->folder = pl_cli_input_option_of(&in->folders, leaf);
     if (to->folder) {
         to->root = to->folder->tree.root;
         to->source = pl_name_tree_source(&to->folder->tree);
@@ -103,18 +103,18 @@ int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const
     in->c = c;
     in->stage = stage;
     in->job = job;
-    r = pl_cli_folders_read(c, &in->folders, err);
+    r = pl_cli_input_options_read(c, &in->folders, err);
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
         r = stage->leaves[i]->previous ? 0 : bind_leaf(in, i, err);
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++) /* they go by what the others are read from */
         r = stage->leaves[i]->previous ? bind_leaf(in, i, err) : 0;
     snprintf(reader, sizeof reader, "stage %s", stage->name);
-    return r < 0 ? r : pl_cli_folders_check_used(&in->folders, reader, err);
+    return r < 0 ? r : pl_cli_input_options_check_used(&in->folders, reader, err);
 }
 
 void pl_cli_try_inputs_finish(struct pl_cli_try_inputs *in)
 {
-    pl_cli_folders_finish(&in->folders);
+    pl_cli_input_options_finish(&in->folders);
     pl_remote_close(in->remote);
 }
 

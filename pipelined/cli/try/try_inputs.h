@@ -16,7 +16,7 @@ struct pl_cli_try_leaf {
 struct pl_cli_try_inputs {
     struct pl_cli *c;
     const struct pl_stage *stage;
-    struct pl_cli_folders folders;
+    struct pl_cli_input_options folders;
     struct pl_cli_try_leaf leaves[PL_SPEC_LEAVES_MAX];
     json_t *job; /* of --at, NULL without */
     struct pl_remote *remote;

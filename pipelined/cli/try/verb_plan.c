@@ -53,7 +53,7 @@ static void say_empty(const struct pl_plan *plan)
                     plan->stage->leaves[i]->n_files ? " and has what \"files\" takes" : "");
 }
 
-static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, const struct pl_cli_folders *folders,
+static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, const struct pl_cli_input_options *folders,
                       struct pl_err *err)
 {
     _cleanup_(pl_plan_destroyp) struct pl_plan *plan = NULL;
@@ -63,7 +63,8 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
     int r;
 
     for (size_t i = 0; i < stage->n_leaves; i++) {
-        struct pl_cli_folder *folder = pl_input_reads(stage->leaves[i]) ? pl_cli_folder_of(folders, stage->leaves[i]) : NULL;
+        struct pl_cli_folder *folder =
+            pl_input_reads(stage->leaves[i]) ? pl_cli_input_option_of(folders, stage->leaves[i]) : NULL;
 
         inputs[i] = (struct pl_plan_input){.source = &sources[i]}; /* parameters, or a previous output that is not there */
         sources[i] = (struct pl_node_source){0};
@@ -85,19 +86,20 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
 }
 
 /* The first input of the stage that no --input stands for; NULL: all are there. Every --input that one asks for is used then. */
-static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_folders *folders)
+static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_input_options *folders)
 {
     const struct pl_input *absent = NULL;
 
     for (size_t i = 0; i < stage->n_leaves; i++)
-        if (pl_input_reads(stage->leaves[i]) && !pl_cli_folder_of(folders, stage->leaves[i]) &&
+        if (pl_input_reads(stage->leaves[i]) && !pl_cli_input_option_of(folders, stage->leaves[i]) &&
             pl_input_triggers(stage->leaves[i]) && !absent)
             absent = stage->leaves[i];
     return absent;
 }
 
 /* Whether some stage of the file reads each --input: before the first datum is printed. Stands at the file's first spec again. */
-static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const struct pl_cli_folders *folders, struct pl_err *err)
+static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const struct pl_cli_input_options *folders,
+                       struct pl_err *err)
 {
     int r = 1;
 
@@ -106,14 +108,14 @@ static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const stru
             (void)first_absent(&s->spec->stages[i], folders);
         r = pl_cli_spec_next(c, s, err);
     }
-    r = r < 0 ? r : pl_cli_folders_check_used(folders, "the spec", err);
+    r = r < 0 ? r : pl_cli_input_options_check_used(folders, "the spec", err);
     s->at = 0;
     return r < 0 ? r : PL_MIN(pl_cli_spec_next(c, s, err), 0);
 }
 
 /* The stages that have their inputs; `*planned` counts them. */
-static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_folders *folders, size_t *planned,
-                    struct pl_err *err)
+static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_input_options *folders,
+                    size_t *planned, struct pl_err *err)
 {
     int r = 0;
 
@@ -131,8 +133,8 @@ static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const st
     return r;
 }
 
-static int plan_one(const struct pl_cli *c, const struct pl_spec *spec, const char *name, const struct pl_cli_folders *folders,
-                    struct pl_err *err)
+static int plan_one(const struct pl_cli *c, const struct pl_spec *spec, const char *name,
+                    const struct pl_cli_input_options *folders, struct pl_err *err)
 {
     const struct pl_stage *stage = pl_spec_stage(spec, name);
     const struct pl_input *absent = first_absent(stage, folders);
@@ -142,14 +144,14 @@ static int plan_one(const struct pl_cli *c, const struct pl_spec *spec, const ch
     if (absent)
         return pl_err_set(err, PL_EUSAGE, "stage %s reads %s: give --input %s=DIR", name, absent->repo, absent->repo);
     snprintf(reader, sizeof reader, "stage %s", name);
-    r = pl_cli_folders_check_used(folders, reader, err);
+    r = pl_cli_input_options_check_used(folders, reader, err);
     return r < 0 ? r : plan_stage(c, stage, folders, err);
 }
 
 static int plan(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(pl_cli_spec_finish) struct pl_cli_spec s = {0};
-    _cleanup_(pl_cli_folders_finish) struct pl_cli_folders folders = {0};
+    _cleanup_(pl_cli_input_options_finish) struct pl_cli_input_options folders = {0};
     const char *filename = pl_cli_value(c, "file");
     size_t planned = 0;
     int r;
@@ -157,7 +159,7 @@ static int plan(struct pl_cli *c, struct pl_err *err)
     if (!filename)
         return pl_err_set(err, PL_EUSAGE, "plan what? Give -f SPEC");
     r = pl_cli_spec_read(c, filename, false, &s, err);
-    r = r < 0 ? r : pl_cli_folders_read(c, &folders, err);
+    r = r < 0 ? r : pl_cli_input_options_read(c, &folders, err);
     if (r < 0)
         return r;
     if (c->n_args) {
