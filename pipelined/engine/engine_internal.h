@@ -50,7 +50,7 @@ struct pl_eresult {
 /* What a job can be planned from instead of in full (job_base.c). */
 struct pl_ebase {
     bool usable;
-    struct pl_carry_roots roots;                   /* of the base's commit */
+    struct pl_merge_incremental_roots roots;       /* of the base's commit */
     struct pl_hash leaf_roots[PL_SPEC_LEAVES_MAX]; /* that it was planned over */
     size_t datums;
     bool same_expect; /* it was held to the same output.expect */

@@ -80,7 +80,7 @@ int pl_job_find_base(struct pl_ejob *j, struct pl_conn *c, const struct pl_commi
     bool may = false;
     int r = j->stage->def->cache.enabled ? check_job(j, c, base, &may, &why) : 0;
 
-    j->from.roots = (struct pl_carry_roots){base->root, base->owner, base->table};
+    j->from.roots = (struct pl_merge_incremental_roots){base->root, base->owner, base->table};
     j->from.usable = may;
     return r < 0 ? unusable(j, r, &why, err) : 0;
 }

@@ -104,20 +104,20 @@ static int build_whole(struct committing *c, const struct pl_node_source *source
 static int build_carried(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
                          struct pl_tree_stats *stats, struct pl_err *err)
 {
-    _cleanup_(pl_carry_destroyp) struct pl_carry *carry = NULL;
+    _cleanup_(pl_merge_incremental_destroyp) struct pl_carry *carry = NULL;
     struct pl_ejob *j = c->job;
-    struct pl_carry_roots roots;
+    struct pl_merge_incremental_roots roots;
     struct pl_row row;
-    int r = pl_carry_create(j->plan, &j->from.roots, source, 0, &carry, err);
+    int r = pl_merge_incremental_create(j->plan, &j->from.roots, source, 0, &carry, err);
 
     for (size_t d = 0; r == 0 && d < j->plan->n_datums; d++) {
         fill_row(j, &j->plan->keys[d], j->has_result[d] ? &j->results[d] : NULL, &row);
-        r = pl_carry_datum(carry, d, &row, err);
+        r = pl_merge_incremental_datum(carry, d, &row, err);
     }
     for (size_t d = 0; r == 0 && d < j->plan->n_gone; d++)
-        r = pl_carry_datum(carry, j->plan->n_datums + d, NULL, err);
-    r = r < 0 ? r : pl_carry_finish(carry, sink, &roots, stats, err);
-    r = r < 0 ? r : pl_carry_expect(carry, j->from.same_expect, err);
+        r = pl_merge_incremental_datum(carry, j->plan->n_datums + d, NULL, err);
+    r = r < 0 ? r : pl_merge_incremental_finish(carry, sink, &roots, stats, err);
+    r = r < 0 ? r : pl_merge_incremental_expect(carry, j->from.same_expect, err);
     if (r < 0)
         return r;
     c->commit.root = roots.output;

@@ -82,7 +82,7 @@ int pl_job_whole(const struct pl_ejob *j, const struct pl_node_source *source, s
         return r;
     ret->own_results = calloc(ret->own_plan->n_datums + 1, sizeof *ret->own_results);
     ret->own_has_result = calloc(ret->own_plan->n_datums + 1, 1);
-    ret->arena = pl_arena_create(PL_CARRY_DEFAULT_BYTES);
+    ret->arena = pl_arena_create(PL_MERGE_INCREMENTAL_DEFAULT_BYTES);
     if (!ret->own_results || !ret->own_has_result || !ret->arena)
         return pl_err_nomem(err);
     r = pl_tree_cursor_create(source, &j->from.roots.table, NULL, 0, &table, err);

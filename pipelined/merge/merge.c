@@ -56,7 +56,7 @@ struct pl_merge *pl_merge_destroy(struct pl_merge *m)
     pl_arena_destroy(m->arena);
     pl_buf_finish(&m->path);
     pl_buf_finish(&m->entry);
-    pl_merge_rows_finish(&m->rows);
+    pl_merge_owners_finish(&m->rows);
     free(m->items);
     free(m);
     return NULL;
@@ -132,7 +132,7 @@ int pl_merge_put(struct pl_merge *m, const char *path, size_t len, const struct 
 
 int pl_merge_failed(struct pl_merge *m, size_t datum, struct pl_err *err)
 {
-    return pl_merge_rows_add_failed(&m->rows, m->plan, datum, err);
+    return pl_merge_owners_add_failed(&m->rows, m->plan, datum, err);
 }
 
 int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_err *err)
@@ -256,10 +256,10 @@ int pl_merge_finish(struct pl_merge *m, struct pl_err *err)
 
     for (size_t i = 0; i < m->n && r == 0; i++)
         if (merge_is_dir(&m->items[i]))
-            r = pl_merge_rows_add_dir(&m->rows, m->plan, m->items[i].datum, m->items[i].path, m->items[i].path_len, err);
+            r = pl_merge_owners_add_dir(&m->rows, m->plan, m->items[i].datum, m->items[i].path, m->items[i].path_len, err);
     if (r < 0)
         return r;
-    pl_merge_rows_sort(&m->rows);
+    pl_merge_owners_sort(&m->rows);
     if (m->n > 1)
         qsort(m->items, m->n, sizeof(*m->items), merge_compare);
     for (size_t i = 1; i < m->n && r == 0; i++)
@@ -321,11 +321,11 @@ int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct p
         r = pl_tree_builder_add(output, item.path, item.path_len, &item.entry, err);
         if (r < 0)
             return r;
-        r = pl_merge_rows_build(&m->rows, owner, item.path, item.path_len, err);
+        r = pl_merge_owners_build(&m->rows, owner, item.path, item.path_len, err);
         if (r < 0)
             return r;
         if (item.entry.kind == PL_KIND_DIR) {
-            const uint8_t *lowest = pl_merge_rows_owner(&m->rows, item.path, item.path_len, &key_len);
+            const uint8_t *lowest = pl_merge_owners_owner(&m->rows, item.path, item.path_len, &key_len);
 
             row = pl_entry_row(lowest, key_len);
         } else {
@@ -334,7 +334,7 @@ int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct p
         r = pl_tree_builder_add(owner, item.path, item.path_len, &row, err);
     }
     if (r == 0)
-        r = pl_merge_rows_build(&m->rows, owner, NULL, 0, err);
+        r = pl_merge_owners_build(&m->rows, owner, NULL, 0, err);
     if (r == 0)
         r = pl_tree_builder_finish(output, ret_output, ret_stats, err);
     return r < 0 ? r : pl_tree_builder_finish(owner, ret_owner, NULL, err);

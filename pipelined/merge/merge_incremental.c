@@ -6,7 +6,7 @@
 
 struct pl_carry {
     const struct pl_plan *plan;
-    struct pl_carry_roots base;
+    struct pl_merge_incremental_roots base;
     struct pl_node_source source;
     struct pl_tree_cursor *table, *output, *owner; /* of the base */
     struct carry_memory memory;
@@ -16,10 +16,10 @@ struct pl_carry {
     struct pl_buf path, entry;
 };
 
-int pl_carry_create(const struct pl_plan *plan, const struct pl_carry_roots *base, const struct pl_node_source *source,
-                    size_t max_bytes, struct pl_carry **ret, struct pl_err *err)
+int pl_merge_incremental_create(const struct pl_plan *plan, const struct pl_merge_incremental_roots *base,
+                                const struct pl_node_source *source, size_t max_bytes, struct pl_carry **ret, struct pl_err *err)
 {
-    _cleanup_(pl_carry_destroyp) struct pl_carry *c = calloc(1, sizeof(*c));
+    _cleanup_(pl_merge_incremental_destroyp) struct pl_carry *c = calloc(1, sizeof(*c));
     int r;
 
     if (c == NULL)
@@ -27,7 +27,7 @@ int pl_carry_create(const struct pl_plan *plan, const struct pl_carry_roots *bas
     c->plan = plan;
     c->base = *base;
     c->source = *source;
-    c->memory.max = max_bytes != 0 ? max_bytes : PL_CARRY_DEFAULT_BYTES;
+    c->memory.max = max_bytes != 0 ? max_bytes : PL_MERGE_INCREMENTAL_DEFAULT_BYTES;
     c->memory.arena = pl_arena_create(c->memory.max);
     if (c->memory.arena == NULL)
         return pl_err_nomem(err);
@@ -42,7 +42,7 @@ int pl_carry_create(const struct pl_plan *plan, const struct pl_carry_roots *bas
     return 0;
 }
 
-struct pl_carry *pl_carry_destroy(struct pl_carry *c)
+struct pl_carry *pl_merge_incremental_destroy(struct pl_carry *c)
 {
     if (c == NULL)
         return NULL;
@@ -79,7 +79,7 @@ static int carry_add(struct pl_carry *c, struct carry_items *to, const struct ca
         r = pl_path_check((const char *)c->path.data, c->path.len, err);
     if (r == 0)
         r = pl_entry_encode(entry, &c->entry, err);
-    return r < 0 ? r : pl_carry_items_add(to, &c->memory, key, &c->path, &c->entry, err);
+    return r < 0 ? r : pl_merge_incremental_items_add(to, &c->memory, key, &c->path, &c->entry, err);
 }
 
 static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_row *row,
@@ -134,7 +134,8 @@ static int carry_failed_row(struct pl_carry *c, const struct carry_key *key, uin
     const struct pl_entry nothing = pl_entry_row("", 0);
     uint8_t bytes[PL_OWNER_KEY_MAX];
 
-    return pl_carry_ops_add(&c->owners, &c->memory, op, bytes, pl_owner_failed_key(key->bytes, key->len, bytes), &nothing, err);
+    return pl_merge_incremental_ops_add(&c->owners, &c->memory, op, bytes, pl_owner_failed_key(key->bytes, key->len, bytes),
+                                        &nothing, err);
 }
 
 /* What the base's table has of the datum: 1 and the row, borrowed from the cursor, or 0. */
@@ -157,19 +158,19 @@ static int carry_row_op(struct pl_carry *c, const struct carry_key *key, const s
     int r = 0;
 
     if (row == NULL)
-        return pl_carry_ops_add(&c->rows, &c->memory, PL_TREE_DELETE, key->bytes, key->len, NULL, err);
+        return pl_merge_incremental_ops_add(&c->rows, &c->memory, PL_TREE_DELETE, key->bytes, key->len, NULL, err);
     pl_buf_clear(&c->entry);
     r = pl_row_encode(row, &c->entry, err);
     entry = pl_entry_row(c->entry.data, c->entry.len);
-    return r < 0 ? r : pl_carry_ops_add(&c->rows, &c->memory, PL_TREE_PUT, key->bytes, key->len, &entry, err);
+    return r < 0 ? r : pl_merge_incremental_ops_add(&c->rows, &c->memory, PL_TREE_PUT, key->bytes, key->len, &entry, err);
 }
 
-int pl_carry_datum(struct pl_carry *c, size_t datum, const struct pl_row *row, struct pl_err *err)
+int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl_row *row, struct pl_err *err)
 {
     uint8_t bytes[PL_ENUM_KEY_MAX];
     struct carry_key key = {bytes, pl_plan_enum_key(c->plan, datum, bytes)};
     struct pl_row old;
-    int r = pl_carry_key_keep(&c->memory, &key, err), had;
+    int r = pl_merge_incremental_key_keep(&c->memory, &key, err), had;
 
     if (r < 0)
         return r;
@@ -223,10 +224,10 @@ static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
     r = pl_tree_cursor_get(c->output, item->path, item->path_len, &there, err);
     if (r < 0)
         return r;
-    if (r > 0 && there.entry.kind != PL_KIND_DIR && !pl_carry_items_has_file(&c->old, item->path, item->path_len))
+    if (r > 0 && there.entry.kind != PL_KIND_DIR && !pl_merge_incremental_items_has_file(&c->old, item->path, item->path_len))
         return carry_collision(item, err);
-    r = pl_carry_ops_add(&c->paths, &c->memory, PL_TREE_PUT, item->path, item->path_len, &entry, err);
-    return r < 0 ? r : pl_carry_ops_add(&c->owners, &c->memory, PL_TREE_PUT, item->path, item->path_len, &row, err);
+    r = pl_merge_incremental_ops_add(&c->paths, &c->memory, PL_TREE_PUT, item->path, item->path_len, &entry, err);
+    return r < 0 ? r : pl_merge_incremental_ops_add(&c->owners, &c->memory, PL_TREE_PUT, item->path, item->path_len, &row, err);
 }
 
 /* A file that was written before goes, when it was this datum's; a PUT of the same path comes before it in the operations. */
@@ -240,8 +241,9 @@ static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, st
     if (r == 0 || pl_key_cmp(there.entry.row, (size_t)there.entry.size, item->key.bytes, item->key.len) != 0)
         return pl_err_set(err, PL_ECORRUPT, "/%.*s is not owned by the datum that wrote it", (int)PL_MIN(item->path_len, 160u),
                           item->path);
-    r = pl_carry_ops_add(&c->paths, &c->memory, PL_TREE_DELETE, item->path, item->path_len, NULL, err);
-    return r < 0 ? r : pl_carry_ops_add(&c->owners, &c->memory, PL_TREE_DELETE, item->path, item->path_len, NULL, err);
+    r = pl_merge_incremental_ops_add(&c->paths, &c->memory, PL_TREE_DELETE, item->path, item->path_len, NULL, err);
+    return r < 0 ? r
+                 : pl_merge_incremental_ops_add(&c->owners, &c->memory, PL_TREE_DELETE, item->path, item->path_len, NULL, err);
 }
 
 /* ---- empty directories ---- */
@@ -253,13 +255,13 @@ static int carry_dir_row(struct pl_carry *c, const struct carry_item *item, uint
     uint8_t key[PL_OWNER_KEY_MAX];
     size_t len = pl_owner_dir_key(item->path, item->path_len, item->key.bytes, item->key.len, key);
 
-    return pl_carry_ops_add(&c->owners, &c->memory, op, key, len, &nothing, err);
+    return pl_merge_incremental_ops_add(&c->owners, &c->memory, op, key, len, &nothing, err);
 }
 
 /* Who, of all datums, wrote the empty directory: the lowest key into `ret`; 1, or 0 when nobody did. */
 static int carry_dir_owner(struct pl_carry *c, const struct carry_dir *dir, struct pl_buf *ret, struct pl_err *err)
 {
-    const struct carry_item *now = pl_carry_items_dir(&c->now, dir->path, dir->path_len);
+    const struct carry_item *now = pl_merge_incremental_items_dir(&c->now, dir->path, dir->path_len);
     uint8_t prefix[PL_OWNER_KEY_MAX];
     size_t len = pl_owner_dir_key(dir->path, dir->path_len, NULL, 0, prefix);
     struct pl_tree_item there;
@@ -273,7 +275,7 @@ static int carry_dir_owner(struct pl_carry *c, const struct carry_dir *dir, stru
         r = 0;
         if (pl_key_cmp_prefix(there.path, there.path_len, prefix, len) != 0)
             break;
-        found = !pl_carry_items_has(&c->old, dir->path, dir->path_len, &key);
+        found = !pl_merge_incremental_items_has(&c->old, dir->path, dir->path_len, &key);
         if (found)
             r = pl_buf_add(ret, key.bytes, key.len, err);
     }
@@ -296,14 +298,15 @@ static int carry_below(struct pl_carry *c, const struct carry_dir *dir, struct p
 
     memcpy(prefix, dir->path, dir->path_len);
     prefix[dir->path_len] = '/';
-    if (pl_carry_items_file_below(&c->now, prefix, len) || pl_carry_dirs_alive_below(&c->dirs, prefix, len))
+    if (pl_merge_incremental_items_file_below(&c->now, prefix, len) ||
+        pl_merge_incremental_dirs_alive_below(&c->dirs, prefix, len))
         return 1;
     r = pl_tree_cursor_seek(c->output, prefix, len, err);
     while (r == 0 && (r = pl_tree_cursor_next(c->output, &item, err)) > 0) {
         if (pl_key_cmp_prefix(item.path, item.path_len, prefix, len) != 0)
             return 0;
-        if (item.entry.kind == PL_KIND_DIR ? pl_carry_dirs_find(&c->dirs, item.path, item.path_len) == NULL
-                                           : !pl_carry_items_has_file(&c->old, item.path, item.path_len))
+        if (item.entry.kind == PL_KIND_DIR ? pl_merge_incremental_dirs_find(&c->dirs, item.path, item.path_len) == NULL
+                                           : !pl_merge_incremental_items_has_file(&c->old, item.path, item.path_len))
             return 1;
         r = 0;
     }
@@ -319,28 +322,28 @@ static int carry_set_dir(struct pl_carry *c, const struct carry_dir *dir, bool w
 
     if (!dir->alive && !was)
         return 0;
-    r = pl_carry_ops_add(&c->paths, &c->memory, op, dir->path, dir->path_len, &entry, err);
-    return r < 0 ? r : pl_carry_ops_add(&c->owners, &c->memory, op, dir->path, dir->path_len, &row, err);
+    r = pl_merge_incremental_ops_add(&c->paths, &c->memory, op, dir->path, dir->path_len, &entry, err);
+    return r < 0 ? r : pl_merge_incremental_ops_add(&c->owners, &c->memory, op, dir->path, dir->path_len, &row, err);
 }
 
 /* Is it in the output now? An empty directory is when some datum wrote it and nothing is below it. */
 static int carry_settle_dir(struct pl_carry *c, struct carry_dir *dir, struct pl_err *err)
 {
-    bool file = pl_carry_items_has_file(&c->now, dir->path, dir->path_len), was;
+    bool file = pl_merge_incremental_items_has_file(&c->now, dir->path, dir->path_len), was;
     struct pl_tree_item there;
     int r = pl_tree_cursor_get(c->output, dir->path, dir->path_len, &there, err), owned;
 
     if (r < 0)
         return r;
     was = r > 0 && there.entry.kind == PL_KIND_DIR;
-    file = file || (r > 0 && !was && !pl_carry_items_has_file(&c->old, dir->path, dir->path_len));
+    file = file || (r > 0 && !was && !pl_merge_incremental_items_has_file(&c->old, dir->path, dir->path_len));
     owned = carry_dir_owner(c, dir, &c->entry, err);
     if (owned < 0)
         return owned;
     if (owned > 0 && file)
         return pl_err_set(err, PL_ECOLLISION, "/%.*s is a file of one datum and a folder of another",
                           (int)PL_MIN(dir->path_len, 160u), dir->path);
-    if (owned == 0 && was && pl_carry_items_dir(&c->old, dir->path, dir->path_len) == NULL)
+    if (owned == 0 && was && pl_merge_incremental_items_dir(&c->old, dir->path, dir->path_len) == NULL)
         return pl_err_set(err, PL_ECORRUPT, "/%.*s is an empty directory that no datum wrote", (int)PL_MIN(dir->path_len, 160u),
                           dir->path);
     r = owned > 0 ? carry_below(c, dir, err) : 1;
@@ -355,17 +358,17 @@ static int carry_items_ops(struct pl_carry *c, struct pl_err *err)
     int r = 0;
 
     for (size_t i = 0; i < c->now.n && r == 0; i++)
-        r = pl_carry_item_is_dir(&c->now.items[i]) ? carry_dir_row(c, &c->now.items[i], PL_TREE_PUT, err)
-                                                   : carry_put_file(c, i, err);
+        r = pl_merge_incremental_item_is_dir(&c->now.items[i]) ? carry_dir_row(c, &c->now.items[i], PL_TREE_PUT, err)
+                                                               : carry_put_file(c, i, err);
     for (size_t i = 0; i < c->old.n && r == 0; i++)
-        r = pl_carry_item_is_dir(&c->old.items[i]) ? carry_dir_row(c, &c->old.items[i], PL_TREE_DELETE, err)
-                                                   : carry_drop_file(c, &c->old.items[i], err);
+        r = pl_merge_incremental_item_is_dir(&c->old.items[i]) ? carry_dir_row(c, &c->old.items[i], PL_TREE_DELETE, err)
+                                                               : carry_drop_file(c, &c->old.items[i], err);
     return r;
 }
 
 static int carry_dirs_ops(struct pl_carry *c, struct pl_err *err)
 {
-    int r = pl_carry_dirs_of(&c->dirs, &c->memory, &c->old, &c->now, err);
+    int r = pl_merge_incremental_dirs_of(&c->dirs, &c->memory, &c->old, &c->now, err);
 
     for (size_t i = c->dirs.n; i-- > 0 && r == 0;) /* what is below first */
         r = carry_settle_dir(c, &c->dirs.items[i], err);
@@ -375,19 +378,19 @@ static int carry_dirs_ops(struct pl_carry *c, struct pl_err *err)
 static int carry_edit(struct pl_carry *c, struct carry_ops *ops, const struct pl_hash *root, const struct pl_node_sink *sink,
                       struct pl_hash *ret, struct pl_err *err)
 {
-    pl_carry_ops_settle(ops);
+    pl_merge_incremental_ops_settle(ops);
     return pl_tree_edit(&c->source, sink, root, ops->ops, ops->n, ret, err);
 }
 
-int pl_carry_finish(struct pl_carry *c, const struct pl_node_sink *sink, struct pl_carry_roots *ret,
-                    struct pl_tree_stats *ret_stats, struct pl_err *err)
+int pl_merge_incremental_finish(struct pl_carry *c, const struct pl_node_sink *sink, struct pl_merge_incremental_roots *ret,
+                                struct pl_tree_stats *ret_stats, struct pl_err *err)
 {
-    struct pl_carry_roots roots;
+    struct pl_merge_incremental_roots roots;
     struct pl_tree_stats stats = {0};
     int r;
 
-    pl_carry_items_sort(&c->old);
-    pl_carry_items_sort(&c->now);
+    pl_merge_incremental_items_sort(&c->old);
+    pl_merge_incremental_items_sort(&c->now);
     r = carry_items_ops(c, err);
     if (r == 0)
         r = carry_dirs_ops(c, err);
@@ -413,7 +416,8 @@ static bool carry_items_match(const struct pl_carry *c, const struct carry_items
 {
     for (size_t i = 0; i < items->n; i++) {
         const struct carry_item *item = &items->items[i];
-        bool there = !pl_carry_item_is_dir(item) || pl_carry_dirs_find(&c->dirs, item->path, item->path_len)->alive;
+        bool there = !pl_merge_incremental_item_is_dir(item) ||
+                     pl_merge_incremental_dirs_find(&c->dirs, item->path, item->path_len)->alive;
 
         if ((items == &c->old || there) && pl_glob_match_within(glob, item->path, item->path_len))
             return true;
@@ -435,8 +439,8 @@ static int carry_kept_match(struct pl_carry *c, const struct pl_glob *glob, stru
             return 1;
     r = pl_tree_cursor_create(&c->source, &c->base.output, prefix, len, &cursor, err);
     while (r == 0 && (r = pl_tree_cursor_next(cursor, &item, err)) > 0) {
-        bool gone = item.entry.kind == PL_KIND_DIR ? pl_carry_dirs_find(&c->dirs, item.path, item.path_len) != NULL
-                                                   : pl_carry_items_has_file(&c->old, item.path, item.path_len);
+        bool gone = item.entry.kind == PL_KIND_DIR ? pl_merge_incremental_dirs_find(&c->dirs, item.path, item.path_len) != NULL
+                                                   : pl_merge_incremental_items_has_file(&c->old, item.path, item.path_len);
 
         if (!gone && pl_glob_match_within(glob, item.path, item.path_len))
             return 1;
@@ -445,7 +449,7 @@ static int carry_kept_match(struct pl_carry *c, const struct pl_glob *glob, stru
     return r;
 }
 
-int pl_carry_expect(struct pl_carry *c, bool held, struct pl_err *err)
+int pl_merge_incremental_expect(struct pl_carry *c, bool held, struct pl_err *err)
 {
     const struct pl_output *output = &c->plan->stage->output;
 

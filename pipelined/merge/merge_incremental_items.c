@@ -46,15 +46,15 @@ static int carry_grow(struct carry_memory *m, void *array, size_t n, size_t *cap
     return 0;
 }
 
-int pl_carry_key_keep(struct carry_memory *m, struct carry_key *key, struct pl_err *err)
+int pl_merge_incremental_key_keep(struct carry_memory *m, struct carry_key *key, struct pl_err *err)
 {
     return carry_copy(m, key->bytes, key->len, &key->bytes, err);
 }
 
 /* ---- outputs ---- */
 
-int pl_carry_items_add(struct carry_items *to, struct carry_memory *m, const struct carry_key *key, const struct pl_buf *path,
-                       const struct pl_buf *entry, struct pl_err *err)
+int pl_merge_incremental_items_add(struct carry_items *to, struct carry_memory *m, const struct carry_key *key,
+                                   const struct pl_buf *path, const struct pl_buf *entry, struct pl_err *err)
 {
     struct carry_item item = {.key = *key, .path_len = (uint16_t)path->len, .entry_len = (uint16_t)entry->len};
     int r = carry_grow(m, &to->items, to->n, &to->cap, sizeof(item), err);
@@ -76,7 +76,7 @@ static int items_compare(const void *a, const void *b)
     return c != 0 ? c : pl_key_cmp(x->key.bytes, x->key.len, y->key.bytes, y->key.len);
 }
 
-void pl_carry_items_sort(struct carry_items *items)
+void pl_merge_incremental_items_sort(struct carry_items *items)
 {
     if (items->n > 1)
         qsort(items->items, items->n, sizeof(*items->items), items_compare);
@@ -103,16 +103,16 @@ static bool items_at(const struct carry_items *items, size_t i, const char *path
     return i < items->n && pl_key_cmp(items->items[i].path, items->items[i].path_len, path, len) == 0;
 }
 
-bool pl_carry_items_has_file(const struct carry_items *items, const char *path, size_t len)
+bool pl_merge_incremental_items_has_file(const struct carry_items *items, const char *path, size_t len)
 {
     size_t i = items_find(items, path, len);
 
-    while (items_at(items, i, path, len) && pl_carry_item_is_dir(&items->items[i]))
+    while (items_at(items, i, path, len) && pl_merge_incremental_item_is_dir(&items->items[i]))
         i++;
     return items_at(items, i, path, len);
 }
 
-bool pl_carry_items_has(const struct carry_items *items, const char *path, size_t len, const struct carry_key *key)
+bool pl_merge_incremental_items_has(const struct carry_items *items, const char *path, size_t len, const struct carry_key *key)
 {
     for (size_t i = items_find(items, path, len); items_at(items, i, path, len); i++)
         if (pl_key_cmp(items->items[i].key.bytes, items->items[i].key.len, key->bytes, key->len) == 0)
@@ -120,21 +120,21 @@ bool pl_carry_items_has(const struct carry_items *items, const char *path, size_
     return false;
 }
 
-const struct carry_item *pl_carry_items_dir(const struct carry_items *items, const char *path, size_t len)
+const struct carry_item *pl_merge_incremental_items_dir(const struct carry_items *items, const char *path, size_t len)
 {
     size_t i = items_find(items, path, len);
 
-    while (items_at(items, i, path, len) && !pl_carry_item_is_dir(&items->items[i]))
+    while (items_at(items, i, path, len) && !pl_merge_incremental_item_is_dir(&items->items[i]))
         i++;
     return items_at(items, i, path, len) ? &items->items[i] : NULL;
 }
 
-bool pl_carry_items_file_below(const struct carry_items *items, const char *prefix, size_t len)
+bool pl_merge_incremental_items_file_below(const struct carry_items *items, const char *prefix, size_t len)
 {
     for (size_t i = items_find(items, prefix, len); i < items->n; i++) {
         if (pl_key_cmp_prefix(items->items[i].path, items->items[i].path_len, prefix, len) != 0)
             return false;
-        if (!pl_carry_item_is_dir(&items->items[i]))
+        if (!pl_merge_incremental_item_is_dir(&items->items[i]))
             return true;
     }
     return false;
@@ -179,8 +179,8 @@ static int dirs_compare(const void *a, const void *b)
     return pl_key_cmp(x->path, x->path_len, y->path, y->path_len);
 }
 
-int pl_carry_dirs_of(struct carry_dirs *d, struct carry_memory *m, const struct carry_items *old, const struct carry_items *now,
-                     struct pl_err *err)
+int pl_merge_incremental_dirs_of(struct carry_dirs *d, struct carry_memory *m, const struct carry_items *old,
+                                 const struct carry_items *now, struct pl_err *err)
 {
     size_t kept = 0;
     int r = dirs_add_items(d, m, old, err);
@@ -214,14 +214,14 @@ static size_t dirs_find(const struct carry_dirs *d, const char *path, size_t len
     return low;
 }
 
-const struct carry_dir *pl_carry_dirs_find(const struct carry_dirs *d, const char *path, size_t len)
+const struct carry_dir *pl_merge_incremental_dirs_find(const struct carry_dirs *d, const char *path, size_t len)
 {
     size_t i = dirs_find(d, path, len);
 
     return i < d->n && pl_key_cmp(d->items[i].path, d->items[i].path_len, path, len) == 0 ? &d->items[i] : NULL;
 }
 
-bool pl_carry_dirs_alive_below(const struct carry_dirs *d, const char *prefix, size_t len)
+bool pl_merge_incremental_dirs_alive_below(const struct carry_dirs *d, const char *prefix, size_t len)
 {
     for (size_t i = dirs_find(d, prefix, len); i < d->n; i++) {
         if (pl_key_cmp_prefix(d->items[i].path, d->items[i].path_len, prefix, len) != 0)
@@ -234,8 +234,8 @@ bool pl_carry_dirs_alive_below(const struct carry_dirs *d, const char *prefix, s
 
 /* ---- operations ---- */
 
-int pl_carry_ops_add(struct carry_ops *to, struct carry_memory *m, uint8_t op, const void *key, size_t len,
-                     const struct pl_entry *entry, struct pl_err *err)
+int pl_merge_incremental_ops_add(struct carry_ops *to, struct carry_memory *m, uint8_t op, const void *key, size_t len,
+                                 const struct pl_entry *entry, struct pl_err *err)
 {
     struct pl_tree_op one = {.op = op, .path_len = len};
     int r = carry_grow(m, &to->ops, to->n, &to->cap, sizeof(one), err);
@@ -261,7 +261,7 @@ static int ops_compare(const void *a, const void *b)
     return c != 0 ? c : (int)x->op - (int)y->op;
 }
 
-void pl_carry_ops_settle(struct carry_ops *ops)
+void pl_merge_incremental_ops_settle(struct carry_ops *ops)
 {
     size_t kept = 0;
 

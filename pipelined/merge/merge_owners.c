@@ -2,7 +2,7 @@
 
 #include "pipelined/plan/datum_table.h"
 
-void pl_merge_rows_finish(struct merge_rows *m)
+void pl_merge_owners_finish(struct merge_rows *m)
 {
     free(m->items);
     pl_buf_finish(&m->bytes);
@@ -24,15 +24,15 @@ static int rows_add(struct merge_rows *m, const uint8_t *key, size_t n, struct p
     return pl_buf_add(&m->bytes, key, n, err);
 }
 
-int pl_merge_rows_add_dir(struct merge_rows *m, const struct pl_plan *plan, size_t datum, const char *path, size_t len,
-                          struct pl_err *err)
+int pl_merge_owners_add_dir(struct merge_rows *m, const struct pl_plan *plan, size_t datum, const char *path, size_t len,
+                            struct pl_err *err)
 {
     uint8_t enum_key[PL_ENUM_KEY_MAX], key[PL_OWNER_KEY_MAX];
 
     return rows_add(m, key, pl_owner_dir_key(path, len, enum_key, pl_plan_enum_key(plan, datum, enum_key), key), err);
 }
 
-int pl_merge_rows_add_failed(struct merge_rows *m, const struct pl_plan *plan, size_t datum, struct pl_err *err)
+int pl_merge_owners_add_failed(struct merge_rows *m, const struct pl_plan *plan, size_t datum, struct pl_err *err)
 {
     uint8_t enum_key[PL_ENUM_KEY_MAX], key[PL_OWNER_KEY_MAX];
 
@@ -47,13 +47,13 @@ static int rows_compare(const void *a, const void *b, void *bytes)
     return pl_key_cmp(keys->data + x->at, x->key_len, keys->data + y->at, y->key_len);
 }
 
-void pl_merge_rows_sort(struct merge_rows *m)
+void pl_merge_owners_sort(struct merge_rows *m)
 {
     if (m->n > 1)
         qsort_r(m->items, m->n, sizeof(*m->items), rows_compare, &m->bytes);
 }
 
-const uint8_t *pl_merge_rows_owner(const struct merge_rows *m, const char *path, size_t len, size_t *ret_len)
+const uint8_t *pl_merge_owners_owner(const struct merge_rows *m, const char *path, size_t len, size_t *ret_len)
 {
     uint8_t prefix[PL_OWNER_KEY_MAX];
     size_t prefix_len = pl_owner_dir_key(path, len, NULL, 0, prefix), low = 0, high = m->n;
@@ -71,7 +71,7 @@ const uint8_t *pl_merge_rows_owner(const struct merge_rows *m, const char *path,
     return m->bytes.data + m->items[low].at + prefix_len;
 }
 
-int pl_merge_rows_build(struct merge_rows *m, struct pl_tree_builder *owner, const char *path, size_t len, struct pl_err *err)
+int pl_merge_owners_build(struct merge_rows *m, struct pl_tree_builder *owner, const char *path, size_t len, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);
     int r = 0;

@@ -18,18 +18,18 @@ struct merge_rows {
     struct pl_buf bytes;
 };
 
-void pl_merge_rows_finish(struct merge_rows *m);
+void pl_merge_owners_finish(struct merge_rows *m);
 /* Datum `datum` wrote the empty directory. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
-int pl_merge_rows_add_dir(struct merge_rows *m, const struct pl_plan *plan, size_t datum, const char *path, size_t len,
-                          struct pl_err *err);
+int pl_merge_owners_add_dir(struct merge_rows *m, const struct pl_plan *plan, size_t datum, const char *path, size_t len,
+                            struct pl_err *err);
 /* It failed and was left out. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
-int pl_merge_rows_add_failed(struct merge_rows *m, const struct pl_plan *plan, size_t datum, struct pl_err *err);
+int pl_merge_owners_add_failed(struct merge_rows *m, const struct pl_plan *plan, size_t datum, struct pl_err *err);
 /* Once, after all were added. */
-void pl_merge_rows_sort(struct merge_rows *m);
+void pl_merge_owners_sort(struct merge_rows *m);
 /* The lowest enumeration key of those that wrote this one. */
-const uint8_t *pl_merge_rows_owner(const struct merge_rows *m, const char *path, size_t len, size_t *ret_len);
+const uint8_t *pl_merge_owners_owner(const struct merge_rows *m, const char *path, size_t len, size_t *ret_len);
 /* Gives the builder of the owner tree the rows whose keys are before `path` (NULL: all that are left). */
 PL_MUST_CHECK
-int pl_merge_rows_build(struct merge_rows *m, struct pl_tree_builder *owner, const char *path, size_t len, struct pl_err *err);
+int pl_merge_owners_build(struct merge_rows *m, struct pl_tree_builder *owner, const char *path, size_t len, struct pl_err *err);

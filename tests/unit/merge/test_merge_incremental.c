@@ -29,7 +29,7 @@ struct world {
     bool has_base;
     struct pl_spec *base_spec;
     struct pl_hash base_code, base_roots[PL_SPEC_LEAVES_MAX];
-    struct pl_carry_roots base;
+    struct pl_merge_incremental_roots base;
     struct pl_map base_keys; /* enumeration key → datum key of the base; of a datum that failed, a wrong one */
     struct pl_hash tables[TABLES_MAX];
     size_t n_tables;
@@ -417,7 +417,7 @@ static struct pl_row failed_row(const struct world *w, const struct pl_hash *key
     return row;
 }
 
-static int commit_full(struct world *w, const struct job *j, struct pl_carry_roots *ret, struct pl_tree_stats *stats,
+static int commit_full(struct world *w, const struct job *j, struct pl_merge_incremental_roots *ret, struct pl_tree_stats *stats,
                        struct pl_err *err)
 {
     _cleanup_(pl_merge_destroyp) struct pl_merge *merge = NULL;
@@ -449,30 +449,30 @@ static int commit_full(struct world *w, const struct job *j, struct pl_carry_roo
     return r;
 }
 
-static int commit_carried(struct world *w, const struct job *j, bool held, struct pl_carry_roots *ret,
+static int commit_carried(struct world *w, const struct job *j, bool held, struct pl_merge_incremental_roots *ret,
                           struct pl_tree_stats *stats, struct pl_err *err)
 {
-    _cleanup_(pl_carry_destroyp) struct pl_carry *carry = NULL;
+    _cleanup_(pl_merge_incremental_destroyp) struct pl_carry *carry = NULL;
     struct pl_node_source source = source_of(&w->m);
     struct pl_node_sink sink = sink_of(&w->m, w->params);
-    int r = pl_carry_create(j->plan, &w->base, &source, 0, &carry, err);
+    int r = pl_merge_incremental_create(j->plan, &w->base, &source, 0, &carry, err);
 
     for (size_t d = 0; d < j->plan->n_datums + j->plan->n_gone && r == 0; d++) {
         const struct pl_row left_out = d < j->plan->n_datums ? failed_row(w, &j->plan->keys[d]) : (struct pl_row){0};
 
-        r = pl_carry_datum(carry, d,
-                           d >= j->plan->n_datums  ? NULL
-                           : j->results[d] != NULL ? &j->results[d]->row
-                                                   : &left_out,
-                           err);
+        r = pl_merge_incremental_datum(carry, d,
+                                       d >= j->plan->n_datums  ? NULL
+                                       : j->results[d] != NULL ? &j->results[d]->row
+                                                               : &left_out,
+                                       err);
     }
-    r = r < 0 ? r : pl_carry_finish(carry, &sink, ret, stats, err);
-    return r < 0 ? r : pl_carry_expect(carry, held, err);
+    r = r < 0 ? r : pl_merge_incremental_finish(carry, &sink, ret, stats, err);
+    return r < 0 ? r : pl_merge_incremental_expect(carry, held, err);
 }
 
 static void same_commits(struct world *w, const struct job *full, const struct job *part, bool held)
 {
-    struct pl_carry_roots a, b;
+    struct pl_merge_incremental_roots a, b;
     struct pl_tree_stats sa = {0}, sb = {0};
     struct pl_err ea = {0}, eb = {0};
     int ra = commit_full(w, full, &a, &sa, &ea), rb = commit_carried(w, part, held, &b, &sb, &eb);
@@ -515,7 +515,7 @@ static void keep_results(struct world *w, struct job *full)
 
 /* The commit is the base from now on. Takes the spec. */
 static void take_base(struct world *w, struct job *full, struct pl_spec *spec, const struct pl_hash *code,
-                      const struct pl_hash *roots, const struct pl_carry_roots *made)
+                      const struct pl_hash *roots, const struct pl_merge_incremental_roots *made)
 {
     uint8_t key[PL_ENUM_KEY_MAX];
 
@@ -592,7 +592,7 @@ static bool round_of(struct world *w, struct pl_spec *spec, const struct pl_hash
 {
     struct pl_hash roots[PL_SPEC_LEAVES_MAX] = {0};
     struct job full = {0}, part = {0};
-    struct pl_carry_roots made;
+    struct pl_merge_incremental_roots made;
     struct pl_tree_stats stats;
     struct pl_err err = {0};
     bool taken = false, small;
