@@ -99,7 +99,7 @@ static void env_add_params(struct env_list *list, const struct pl_datum_env_requ
         env_add(list, pl_param_var(q->params[i].name, var), q->params[i].value);
     for (size_t i = 0; i < q->n_env; i++) {
         _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-        int r = pl_params_expand(q->env[i].value, q->params, q->n_params, &text, NULL);
+        int r = pl_param_text_expand(q->env[i].value, q->params, q->n_params, &text, NULL);
 
         env_add(list, q->env[i].key, r == 0 ? pl_buf_str(&text) : NULL);
     }

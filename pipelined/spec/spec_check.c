@@ -372,7 +372,7 @@ static void spec_check_param_names(struct spec_reader *r, const struct pl_stage 
     const char *name;
     size_t len;
 
-    while (pl_params_next(text, &name, &len, &text) != NULL)
+    while (pl_param_text_next(text, &name, &len, &text) != NULL)
         if (!spec_has_param(stage, name, len))
             pl_spec_problem(r, "${params.%.*s}: not every datum has a parameter of that name", (int)PL_MIN(len, 60), name);
 }
@@ -396,7 +396,7 @@ static void spec_check_params(struct spec_reader *r, size_t i)
         pl_spec_enter_key(r, "run");
         pl_spec_enter_index(r, k);
         spec_check_param_names(r, stage, stage->run[k]);
-        if (stage->datum.batch && pl_params_next(rest, &name, &len, &rest) != NULL)
+        if (stage->datum.batch && pl_param_text_next(rest, &name, &len, &rest) != NULL)
             pl_spec_problem(r,
                             "a batch command starts once for many datums: it reads /pfs/params/params.json of each, or d.params");
         pl_spec_leave(r, path_len);

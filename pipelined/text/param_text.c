@@ -2,7 +2,7 @@
 
 #define PARAMS_OPEN "${params."
 
-const char *pl_params_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end)
+const char *pl_param_text_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end)
 {
     const char *open = strstr(text, PARAMS_OPEN), *close = open != NULL ? strchr(open, '}') : NULL;
 
@@ -14,7 +14,7 @@ const char *pl_params_next(const char *text, const char **ret_name, size_t *ret_
     return open;
 }
 
-const char *pl_params_value(const struct pl_param *params, size_t n, const char *name, size_t len)
+const char *pl_param_text_value(const struct pl_param *params, size_t n, const char *name, size_t len)
 {
     for (size_t i = 0; i < n; i++)
         if (strlen(params[i].name) == len && memcmp(params[i].name, name, len) == 0)
@@ -22,14 +22,14 @@ const char *pl_params_value(const struct pl_param *params, size_t n, const char 
     return NULL;
 }
 
-int pl_params_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err)
+int pl_param_text_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err)
 {
     const char *open, *name, *end;
     size_t len;
     int r = 0;
 
-    while (r == 0 && (open = pl_params_next(text, &name, &len, &end)) != NULL) {
-        const char *value = pl_params_value(params, n, name, len);
+    while (r == 0 && (open = pl_param_text_next(text, &name, &len, &end)) != NULL) {
+        const char *value = pl_param_text_value(params, n, name, len);
 
         if (value == NULL)
             end = open + 2; /* "${" stands for itself */

@@ -10,9 +10,9 @@ struct pl_param {
 
 /* The next "${params.NAME}" of `text`: its start, NULL when there is none. The name is *ret_name (not NUL-terminated), `*ret_end` is
  * what follows the "}". What is never closed is none. */
-const char *pl_params_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end);
+const char *pl_param_text_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end);
 /* The value of that name, NULL when there is none. */
-const char *pl_params_value(const struct pl_param *params, size_t n, const char *name, size_t len);
+const char *pl_param_text_value(const struct pl_param *params, size_t n, const char *name, size_t len);
 /* Appends `text` with every "${params.NAME}" of a known name replaced; any other "${" is left alone. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
-int pl_params_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err);
+int pl_param_text_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err);

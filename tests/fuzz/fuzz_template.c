@@ -115,7 +115,7 @@ static void check_params(char *const line[LINES])
     const struct pl_param params[] = {{names[0], line[2]}, {names[1], line[3]}};
     struct pl_buf got = {0}, want = {0};
 
-    if (pl_params_expand(line[0], params, 2, &got, NULL) < 0)
+    if (pl_param_text_expand(line[0], params, 2, &got, NULL) < 0)
         abort();
     expand_plainly(line[0], params, &want);
     same(&got, &want);

@@ -219,7 +219,7 @@ int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, con
     all = pl_arena_alloc(e->arena, (n + 1) * sizeof(*all));
     for (size_t i = 0; all && i < n; i++) {
         _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-        int r = pl_params_expand(argv[i], params, n_params, &text, err);
+        int r = pl_param_text_expand(argv[i], params, n_params, &text, err);
 
         if (r < 0)
             return r;

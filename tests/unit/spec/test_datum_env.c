@@ -121,7 +121,7 @@ static void parameters_are_variables_and_stand_in_the_values_of_env(void **state
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
         _cleanup_(pl_buf_finish) struct pl_buf out = {0};
 
-        assert_int_equal(pl_params_expand(cases[i].text, params, 2, &out, NULL), 0);
+        assert_int_equal(pl_param_text_expand(cases[i].text, params, 2, &out, NULL), 0);
         assert_string_equal(pl_buf_str(&out), cases[i].want);
     }
     q.params = params;
