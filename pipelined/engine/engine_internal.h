@@ -41,7 +41,7 @@ void pl_estage_unref(struct pl_estage *s);
 struct pl_eresult {
     bool reused;
     uint8_t run[PL_RUN_ID_BYTES];
-    enum pl_row_outputs outputs;
+    enum pl_datum_row_outputs outputs;
     uint8_t *ops; /* INLINE, owned */
     size_t ops_len;
     struct pl_hash root; /* TREE */

@@ -42,14 +42,14 @@ static int add_outputs(struct pl_merge *m, const struct pl_ewhole *w, const stru
     return r;
 }
 
-static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const struct pl_eresult *res, struct pl_row *row)
+static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const struct pl_eresult *res, struct pl_datum_row *row)
 {
     if (!res) {
-        *row = (struct pl_row){.state = PL_ROW_FAILED, .key = *key};
+        *row = (struct pl_datum_row){.state = PL_ROW_FAILED, .key = *key};
         (void)!pl_hex_decode(j->run, row->run, sizeof row->run); /* as it was checked when the run was made */
         return;
     }
-    *row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = *key, .outputs = res->outputs, .root = res->root};
+    *row = (struct pl_datum_row){.state = PL_ROW_SUCCESS, .key = *key, .outputs = res->outputs, .root = res->root};
     row->ops = res->ops;
     row->ops_len = res->ops_len;
     memcpy(row->run, res->run, sizeof row->run);
@@ -59,7 +59,7 @@ static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const
                        struct pl_err *err)
 {
     size_t n = w->plan->n_datums;
-    _cleanup_free_ struct pl_table_row *rows = calloc(n + 1, sizeof *rows);
+    _cleanup_free_ struct pl_datum_table_row *rows = calloc(n + 1, sizeof *rows);
     _cleanup_(pl_buf_finish) struct pl_buf keys = {.max = (size_t)4 << 30};
     _cleanup_free_ size_t *offsets = calloc(n + 1, sizeof *offsets);
     uint8_t key[PL_ENUM_KEY_MAX];
@@ -81,7 +81,7 @@ static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const
         rows[d].enum_key_len = offsets[d + 1] - offsets[d];
         fill_row(j, &w->plan->keys[d], w->has_result[d] ? &w->results[d] : NULL, &rows[d].row);
     }
-    return pl_table_build(sink, rows, n, ret, err);
+    return pl_datum_table_build(sink, rows, n, ret, err);
 }
 
 /* All outputs put together anew. */
@@ -107,7 +107,7 @@ static int build_carried(struct committing *c, const struct pl_node_source *sour
     _cleanup_(pl_merge_incremental_destroyp) struct pl_carry *carry = NULL;
     struct pl_ejob *j = c->job;
     struct pl_merge_incremental_roots roots;
-    struct pl_row row;
+    struct pl_datum_row row;
     int r = pl_merge_incremental_create(j->plan, &j->from.roots, source, 0, &carry, err);
 
     for (size_t d = 0; r == 0 && d < j->plan->n_datums; d++) {

@@ -26,7 +26,7 @@ static int index_planned(const struct pl_ejob *j, struct pl_map *ret, struct pl_
 }
 
 /* As it was in the base. */
-static int take_row(struct pl_ewhole *w, size_t d, const struct pl_row *row, struct pl_err *err)
+static int take_row(struct pl_ewhole *w, size_t d, const struct pl_datum_row *row, struct pl_err *err)
 {
     struct pl_eresult *res = &w->own_results[d];
 
@@ -48,7 +48,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
 {
     uint8_t key[PL_ENUM_KEY_MAX];
     char text[256];
-    struct pl_row row;
+    struct pl_datum_row row;
     int r = 0;
 
     for (size_t d = 0; r == 0 && d < w->own_plan->n_datums; d++) {
@@ -59,7 +59,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
             w->own_has_result[d] = j->has_result[at - 1];
             continue;
         }
-        r = pl_table_find(table, key, len, &w->own_plan->keys[d], &row, err);
+        r = pl_datum_table_find(table, key, len, &w->own_plan->keys[d], &row, err);
         if (r == 0)
             return pl_err_set(err, PL_EINTERNAL, "datum (%s) is neither planned nor in the base",
                               pl_plan_datum_text(w->own_plan, d, text, sizeof text));

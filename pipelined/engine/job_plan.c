@@ -179,11 +179,11 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
 {
     uint8_t key[PL_ENUM_KEY_MAX];
     size_t len = pl_plan_enum_key(j->plan, datum, key);
-    struct pl_row row;
+    struct pl_datum_row row;
 
     for (size_t i = 0; i < b->n; i++) {
         struct pl_eresult found = {0};
-        int r = pl_table_find(b->tables[i], key, len, &j->plan->keys[datum], &row, err);
+        int r = pl_datum_table_find(b->tables[i], key, len, &j->plan->keys[datum], &row, err);
 
         if (r < 0)
             return r;

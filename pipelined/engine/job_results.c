@@ -20,7 +20,7 @@ static int64_t num(const json_t *o, const char *key)
 static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
 {
     const char *ops = pl_json_str(output, "ops"), *root = pl_json_str(output, "root");
-    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_ROW_INLINE_OPS_MAX};
+    _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_DATUM_ROW_INLINE_OPS_MAX};
     int r;
 
     if (*root) {

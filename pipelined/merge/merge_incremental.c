@@ -82,7 +82,7 @@ static int carry_add(struct pl_carry *c, struct carry_items *to, const struct ca
     return r < 0 ? r : pl_merge_incremental_items_add(to, &c->memory, key, &c->path, &c->entry, err);
 }
 
-static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_row *row,
+static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_datum_row *row,
                          struct pl_err *err)
 {
     size_t prefix = c->path.len;
@@ -99,7 +99,7 @@ static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struc
     return r;
 }
 
-static int carry_add_tree(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_row *row,
+static int carry_add_tree(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_datum_row *row,
                           struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
@@ -113,7 +113,7 @@ static int carry_add_tree(struct pl_carry *c, struct carry_items *to, const stru
     return r;
 }
 
-static int carry_add_row(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_row *row,
+static int carry_add_row(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, const struct pl_datum_row *row,
                          struct pl_err *err)
 {
     if (row->outputs == PL_ROW_INLINE)
@@ -121,7 +121,7 @@ static int carry_add_row(struct pl_carry *c, struct carry_items *to, const struc
     return row->outputs == PL_ROW_TREE ? carry_add_tree(c, to, key, row, err) : 0;
 }
 
-static bool carry_row_eq(const struct pl_row *a, const struct pl_row *b)
+static bool carry_row_eq(const struct pl_datum_row *a, const struct pl_datum_row *b)
 {
     return a->state == b->state && pl_hash_eq(&a->key, &b->key) && memcmp(a->run, b->run, sizeof(a->run)) == 0 &&
            a->outputs == b->outputs && a->ops_len == b->ops_len && (a->ops_len == 0 || memcmp(a->ops, b->ops, a->ops_len) == 0) &&
@@ -139,7 +139,7 @@ static int carry_failed_row(struct pl_carry *c, const struct carry_key *key, uin
 }
 
 /* What the base's table has of the datum: 1 and the row, borrowed from the cursor, or 0. */
-static int carry_old_row(struct pl_carry *c, const struct carry_key *key, struct pl_row *ret, struct pl_err *err)
+static int carry_old_row(struct pl_carry *c, const struct carry_key *key, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_tree_item item;
     int r = pl_tree_cursor_get(c->table, (const char *)key->bytes, key->len, &item, err);
@@ -148,11 +148,11 @@ static int carry_old_row(struct pl_carry *c, const struct carry_key *key, struct
         return r;
     if (item.entry.kind != PL_KIND_ROW)
         return pl_err_set(err, PL_EFORMAT, "a datum table holds an entry that is no row");
-    r = pl_row_decode(item.entry.row, (size_t)item.entry.size, ret, err);
+    r = pl_datum_row_decode(item.entry.row, (size_t)item.entry.size, ret, err);
     return r < 0 ? r : 1;
 }
 
-static int carry_row_op(struct pl_carry *c, const struct carry_key *key, const struct pl_row *row, struct pl_err *err)
+static int carry_row_op(struct pl_carry *c, const struct carry_key *key, const struct pl_datum_row *row, struct pl_err *err)
 {
     struct pl_entry entry = {0};
     int r = 0;
@@ -160,16 +160,16 @@ static int carry_row_op(struct pl_carry *c, const struct carry_key *key, const s
     if (row == NULL)
         return pl_merge_incremental_ops_add(&c->rows, &c->memory, PL_TREE_DELETE, key->bytes, key->len, NULL, err);
     pl_buf_clear(&c->entry);
-    r = pl_row_encode(row, &c->entry, err);
+    r = pl_datum_row_encode(row, &c->entry, err);
     entry = pl_entry_row(c->entry.data, c->entry.len);
     return r < 0 ? r : pl_merge_incremental_ops_add(&c->rows, &c->memory, PL_TREE_PUT, key->bytes, key->len, &entry, err);
 }
 
-int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl_row *row, struct pl_err *err)
+int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl_datum_row *row, struct pl_err *err)
 {
     uint8_t bytes[PL_ENUM_KEY_MAX];
     struct carry_key key = {bytes, pl_plan_enum_key(c->plan, datum, bytes)};
-    struct pl_row old;
+    struct pl_datum_row old;
     int r = pl_merge_incremental_key_keep(&c->memory, &key, err), had;
 
     if (r < 0)

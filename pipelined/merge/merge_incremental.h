@@ -38,7 +38,7 @@ static inline void pl_merge_incremental_destroyp(struct pl_carry **c)
 /* Datum `datum` of the plan has this row now; NULL: it is gone. PL_EPATH, PL_ELIMIT; PL_ECORRUPT when the base is not what the plan
  * says. */
 PL_MUST_CHECK
-int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl_row *row, struct pl_err *err);
+int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl_datum_row *row, struct pl_err *err);
 
 /* Once. `ret_stats` of the output. PL_ECOLLISION; errors of source and sink. */
 PL_MUST_CHECK

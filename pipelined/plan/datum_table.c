@@ -4,7 +4,7 @@
 
 #define ROW_VERSION 1
 
-static int row_encode_outputs(const struct pl_row *row, struct pl_buf *out, struct pl_err *err)
+static int row_encode_outputs(const struct pl_datum_row *row, struct pl_buf *out, struct pl_err *err)
 {
     int r;
 
@@ -19,12 +19,13 @@ static int row_encode_outputs(const struct pl_row *row, struct pl_buf *out, stru
     }
 }
 
-int pl_row_encode(const struct pl_row *row, struct pl_buf *out, struct pl_err *err)
+int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, struct pl_err *err)
 {
     int r;
 
-    if (row->outputs == PL_ROW_INLINE && row->ops_len > PL_ROW_INLINE_OPS_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "outputs of %zu bytes in a row; at most %u", row->ops_len, PL_ROW_INLINE_OPS_MAX);
+    if (row->outputs == PL_ROW_INLINE && row->ops_len > PL_DATUM_ROW_INLINE_OPS_MAX)
+        return pl_err_set(err, PL_ETOOBIG, "outputs of %zu bytes in a row; at most %u", row->ops_len,
+                          PL_DATUM_ROW_INLINE_OPS_MAX);
     r = pl_buf_add_u8(out, ROW_VERSION, err);
     if (r == 0)
         r = pl_buf_add_u8(out, (uint8_t)row->state, err);
@@ -37,10 +38,10 @@ int pl_row_encode(const struct pl_row *row, struct pl_buf *out, struct pl_err *e
     return r < 0 ? r : row_encode_outputs(row, out, err);
 }
 
-int pl_row_decode(const void *data, size_t len, struct pl_row *ret, struct pl_err *err)
+int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(data, len);
-    struct pl_row row = {0};
+    struct pl_datum_row row = {0};
     uint8_t version = pl_cursor_u8(&c);
     const uint8_t *key, *run, *root;
 
@@ -54,8 +55,8 @@ int pl_row_decode(const void *data, size_t len, struct pl_row *ret, struct pl_er
         uint64_t n = pl_cursor_varint(&c);
 
         row.ops_len = (size_t)n;
-        row.ops = n <= PL_ROW_INLINE_OPS_MAX ? pl_cursor_bytes(&c, (size_t)n) : NULL;
-        c.failed = c.failed || n > PL_ROW_INLINE_OPS_MAX;
+        row.ops = n <= PL_DATUM_ROW_INLINE_OPS_MAX ? pl_cursor_bytes(&c, (size_t)n) : NULL;
+        c.failed = c.failed || n > PL_DATUM_ROW_INLINE_OPS_MAX;
     } else if (row.outputs == PL_ROW_TREE) {
         root = pl_cursor_bytes(&c, PL_HASH_BYTES);
         if (root != NULL)
@@ -91,13 +92,13 @@ size_t pl_owner_failed_key(const uint8_t *enum_key, size_t enum_key_len, uint8_t
 
 static int row_compare(const void *a, const void *b)
 {
-    const struct pl_table_row *x = a, *y = b;
+    const struct pl_datum_table_row *x = a, *y = b;
 
     return pl_key_cmp(x->enum_key, x->enum_key_len, y->enum_key, y->enum_key_len);
 }
 
-int pl_table_build(const struct pl_node_sink *sink, struct pl_table_row *rows, size_t n, struct pl_hash *ret_root,
-                   struct pl_err *err)
+int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_row *rows, size_t n, struct pl_hash *ret_root,
+                         struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *b = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf value = {0};
@@ -112,7 +113,7 @@ int pl_table_build(const struct pl_node_sink *sink, struct pl_table_row *rows, s
         if (i > 0 && row_compare(&rows[i - 1], &rows[i]) == 0)
             return pl_err_set(err, PL_EINVAL, "two rows of a datum table have one enumeration key");
         pl_buf_clear(&value);
-        r = pl_row_encode(&rows[i].row, &value, err);
+        r = pl_datum_row_encode(&rows[i].row, &value, err);
         if (r < 0)
             return r;
         entry = pl_entry_row(value.data, value.len);
@@ -121,11 +122,11 @@ int pl_table_build(const struct pl_node_sink *sink, struct pl_table_row *rows, s
     return r < 0 ? r : pl_tree_builder_finish(b, ret_root, NULL, err);
 }
 
-int pl_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len, const struct pl_hash *datum_key,
-                  struct pl_row *ret, struct pl_err *err)
+int pl_datum_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len,
+                        const struct pl_hash *datum_key, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_tree_item item;
-    struct pl_row row;
+    struct pl_datum_row row;
     int r;
 
     r = pl_tree_cursor_get(cursor, (const char *)enum_key, enum_key_len, &item, err);
@@ -133,7 +134,7 @@ int pl_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t
         return r;
     if (item.entry.kind != PL_KIND_ROW)
         return pl_err_set(err, PL_EFORMAT, "a datum table holds an entry that is no row");
-    r = pl_row_decode(item.entry.row, (size_t)item.entry.size, &row, err);
+    r = pl_datum_row_decode(item.entry.row, (size_t)item.entry.size, &row, err);
     if (r < 0)
         return r;
     if (row.state != PL_ROW_SUCCESS || !pl_hash_eq(&row.key, datum_key))

@@ -2,11 +2,11 @@
  *
  *   datum table  enumeration key (plan.h) → row:
  *     0   u8       1 (version)
- *     1   u8       state: enum pl_row_state
+ *     1   u8       state: enum pl_datum_row_state
  *     2   32 B     datum key
  *     34  16 B     run that computed it
  *     50  u8       outputs: 0 none, 1 inline, 2 tree
- *     51  inline:  varint length, ops stream (tree/ops.h), at most PL_ROW_INLINE_OPS_MAX bytes
+ *     51  inline:  varint length, ops stream (tree/ops.h), at most PL_DATUM_ROW_INLINE_OPS_MAX bytes
  *         tree:    32 B root of a tree with the datum's outputs; paths as the datum wrote them, without the prefix
  *   A FAILED row is a datum that was left out (on_error): it has no outputs and runs again in the next job, changed or not.
  *   owner tree   output path → enumeration key of the datum that wrote it (of an empty directory: the lowest of those that did)
@@ -18,34 +18,34 @@
 #include "pipelined/plan/plan.h"
 #include "storage/tree/tree_walk.h"
 
-#define PL_ROW_INLINE_OPS_MAX 960u
-#define PL_RUN_ID_BYTES       16u
+#define PL_DATUM_ROW_INLINE_OPS_MAX 960u
+#define PL_RUN_ID_BYTES             16u
 
-#define PL_OWNER_KEY_MAX      (PL_PATH_MAX_BYTES + 2 + PL_ENUM_KEY_MAX)
+#define PL_OWNER_KEY_MAX            (PL_PATH_MAX_BYTES + 2 + PL_ENUM_KEY_MAX)
 
-#define PL_OWNER_KEY_MAX      (PL_PATH_MAX_BYTES + 2 + PL_ENUM_KEY_MAX)
+#define PL_OWNER_KEY_MAX            (PL_PATH_MAX_BYTES + 2 + PL_ENUM_KEY_MAX)
 
-enum pl_row_state { PL_ROW_SUCCESS = 1, PL_ROW_FAILED = 2 };
-enum pl_row_outputs { PL_ROW_NO_OUTPUT = 0, PL_ROW_INLINE = 1, PL_ROW_TREE = 2 };
+enum pl_datum_row_state { PL_ROW_SUCCESS = 1, PL_ROW_FAILED = 2 };
+enum pl_datum_row_outputs { PL_ROW_NO_OUTPUT = 0, PL_ROW_INLINE = 1, PL_ROW_TREE = 2 };
 
-struct pl_row {
+struct pl_datum_row {
 #define PL_OWNER_KEY_MAX (PL_PATH_MAX_BYTES + 2 + PL_ENUM_KEY_MAX)
 
-    enum pl_row_state state;
+    enum pl_datum_row_state state;
     struct pl_hash key;
     uint8_t run[PL_RUN_ID_BYTES];
-    enum pl_row_outputs outputs;
+    enum pl_datum_row_outputs outputs;
     const uint8_t *ops; /* INLINE: borrowed */
     size_t ops_len;
     struct pl_hash root; /* TREE */
 };
 
-/* Appends. PL_ETOOBIG when ops_len > PL_ROW_INLINE_OPS_MAX. */
+/* Appends. PL_ETOOBIG when ops_len > PL_DATUM_ROW_INLINE_OPS_MAX. */
 PL_MUST_CHECK
-int pl_row_encode(const struct pl_row *row, struct pl_buf *out, struct pl_err *err);
+int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, struct pl_err *err);
 /* Strict; `ret->ops` points into `data`. PL_EFORMAT. */
 PL_MUST_CHECK
-int pl_row_decode(const void *data, size_t len, struct pl_row *ret, struct pl_err *err);
+int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err);
 
 /* The owner tree's key of an empty directory that a datum wrote; without a datum (0 bytes) what the keys of all who did start with. The
  * length. */
@@ -57,19 +57,19 @@ size_t pl_owner_failed_key(const uint8_t *enum_key, size_t enum_key_len, uint8_t
 #define PL_OWNER_FAILED_PREFIX "" /* with its NUL: one byte */
 
 /* A row to be written. */
-struct pl_table_row {
+struct pl_datum_table_row {
     const uint8_t *enum_key;
     size_t enum_key_len;
-    struct pl_row row;
+    struct pl_datum_row row;
 };
 
 /* Builds a table from rows in any order (sorts `rows`). PL_EINVAL when two have one key. */
 PL_MUST_CHECK
-int pl_table_build(const struct pl_node_sink *sink, struct pl_table_row *rows, size_t n, struct pl_hash *ret_root,
-                   struct pl_err *err);
+int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_row *rows, size_t n, struct pl_hash *ret_root,
+                         struct pl_err *err);
 
 /* Looks for a row of that enumeration key *and* that datum key in state SUCCESS: 1 and the row (bytes lie in the cursor until its
  * next call), or 0. Cheap for neighbouring keys. `cursor` is one over the table's root. */
 PL_MUST_CHECK
-int pl_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len, const struct pl_hash *datum_key,
-                  struct pl_row *ret, struct pl_err *err);
+int pl_datum_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len,
+                        const struct pl_hash *datum_key, struct pl_datum_row *ret, struct pl_err *err);

@@ -239,7 +239,7 @@ static int change_leaves(struct pl_plan *p, const struct pl_plan_request *q, str
     for (size_t i = 0; i < p->n_leaves && r == 0; i++)
         if (wanted[i])
             r = pl_plan_leaf_complete(p->stage->leaves[i], &q->inputs[i], memory, &p->leaves[i], err);
-    return r < 0 ? r : pl_plan_again_matches(p, q, memory, wanted, err);
+    return r < 0 ? r : pl_plan_retry_matches(p, q, memory, wanted, err);
 }
 
 int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
@@ -253,7 +253,7 @@ int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct pl
     if (r == 0)
         r = pick_all(&picking, &pick_planned, err);
     if (r == 0)
-        r = pl_plan_again(p, q, pick_again, &picking, err);
+        r = pl_plan_retry(p, q, pick_again, &picking, err);
     pick_sort(&picking, 0);
     p->n_datums = picking.n;
     if (r == 0)

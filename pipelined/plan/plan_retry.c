@@ -133,7 +133,7 @@ static int again_any(const struct pl_plan_request *q, struct pl_err *err)
     return r < 0 ? r : pl_tree_cursor_next(cursor, &item, err);
 }
 
-int pl_plan_again_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
+int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
                           struct pl_err *err)
 {
     int r = again_any(q, err);
@@ -170,7 +170,7 @@ static int again_picks(const struct pl_plan *p, const struct pl_tree_item *item,
     return r < 0 ? r : 1;
 }
 
-int pl_plan_again(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_again_fn emit, void *self, struct pl_err *err)
+int pl_plan_retry(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_retry_fn emit, void *self, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
     uint32_t picks[PL_SPEC_LEAVES_MAX];

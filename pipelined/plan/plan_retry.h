@@ -7,11 +7,11 @@
 /* Adds the matches of failed datums that no list has yet; `complete`: leaves whose lists have all matches. PL_ELIMIT: a key is too long
  * to say. */
 PL_MUST_CHECK
-int pl_plan_again_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
+int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
                           struct pl_err *err);
 
 /* Calls `emit` with the picks of every failed datum of which no match changed or is gone. */
-typedef int (*pl_plan_again_fn)(void *self, const uint32_t *picks, struct pl_err *err);
+typedef int (*pl_plan_retry_fn)(void *self, const uint32_t *picks, struct pl_err *err);
 PL_MUST_CHECK
-int pl_plan_again(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_again_fn emit, void *self,
+int pl_plan_retry(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_retry_fn emit, void *self,
                   struct pl_err *err);

@@ -347,13 +347,13 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
     _cleanup_(pl_buf_finish) struct pl_buf key = {0}, bytes = {0};
     _cleanup_(maker_finish) struct maker m = {0};
     char run[PL_ID_HEX + 1];
-    struct pl_row row;
+    struct pl_datum_row row;
     int r = row_at(at, &at->commit.owner, path, strlen(path), &key, err);
 
     if (r <= 0)
         return r;
     r = row_at(at, &at->commit.table, key.data, key.len, &bytes, err);
-    r = r > 0 ? pl_row_decode(bytes.data, bytes.len, &row, err) : r < 0 ? r : PL_ECORRUPT;
+    r = r > 0 ? pl_datum_row_decode(bytes.data, bytes.len, &row, err) : r < 0 ? r : PL_ECORRUPT;
     if (r < 0)
         return r;
     pl_hex_encode(row.run, sizeof row.run, run);

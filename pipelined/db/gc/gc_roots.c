@@ -38,8 +38,8 @@ static int mark_ops(struct pl_gc_mark *m, const void *ops, size_t len, struct pl
 /* A row of the datum table. */
 static int mark_row(void *self, struct pl_gc_mark *m, const void *bytes, size_t len, struct pl_err *err)
 {
-    struct pl_row row;
-    int r = pl_row_decode(bytes, len, &row, err);
+    struct pl_datum_row row;
+    int r = pl_datum_row_decode(bytes, len, &row, err);
 
     (void)self;
     if (r == 0 && row.outputs == PL_ROW_INLINE)

@@ -31,12 +31,13 @@
 #define PL_AGENT_PROTOCOL_DATUMS_MAX 10000u
 #define PL_AGENT_PROTOCOL_INPUTS_MAX 64u
 #define PL_AGENT_PROTOCOL_REASON_MAX 1024
-#define PL_AGENT_PROTOCOL_INLINE_MAX 960u  /* an output up to here (an ops stream) travels in the result; PL_ROW_INLINE_OPS_MAX */
-#define PL_AGENT_PROTOCOL_EMPTY_OPS  7u    /* bytes of an ops stream without operations */
-#define PL_AGENT_PROTOCOL_TAIL_MAX   4096u /* of the command's output, per row … */
-#define PL_AGENT_PROTOCOL_TAILS_MAX  (1u << 20) /* … and of all rows of one result; rows that failed come first */
-#define PL_AGENT_PROTOCOL_LINES_MAX  64u        /* lines of metrics in one request */
-#define PL_AGENT_PROTOCOL_GPUS_MAX   64
+#define PL_AGENT_PROTOCOL_INLINE_MAX                                                                                             \
+    960u /* an output up to here (an ops stream) travels in the result; PL_DATUM_ROW_INLINE_OPS_MAX */
+#define PL_AGENT_PROTOCOL_EMPTY_OPS 7u         /* bytes of an ops stream without operations */
+#define PL_AGENT_PROTOCOL_TAIL_MAX  4096u      /* of the command's output, per row … */
+#define PL_AGENT_PROTOCOL_TAILS_MAX (1u << 20) /* … and of all rows of one result; rows that failed come first */
+#define PL_AGENT_PROTOCOL_LINES_MAX 64u        /* lines of metrics in one request */
+#define PL_AGENT_PROTOCOL_GPUS_MAX  64
 
 /* How a command ended and what it used. */
 struct pl_command_result {

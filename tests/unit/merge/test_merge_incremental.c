@@ -14,8 +14,8 @@
 
 /* A result that a datum has: its row, whose bytes are kept here. */
 struct result {
-    struct pl_row row;
-    uint8_t ops[PL_ROW_INLINE_OPS_MAX];
+    struct pl_datum_row row;
+    uint8_t ops[PL_DATUM_ROW_INLINE_OPS_MAX];
 };
 
 struct world {
@@ -210,7 +210,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
     struct pl_err err = {0};
 
     assert_non_null(res);
-    res->row = (struct pl_row){.state = PL_ROW_SUCCESS, .key = *key};
+    res->row = (struct pl_datum_row){.state = PL_ROW_SUCCESS, .key = *key};
     memcpy(res->row.run, &w->round, sizeof(w->round));
     assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
     assert_ok(pl_tree_builder_create(&sink, &tree, &err), &err);
@@ -228,7 +228,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
     }
     assert_ok(pl_ops_writer_end(&writer, &err), &err);
     assert_ok(pl_tree_builder_finish(tree, &res->row.root, NULL, &err), &err);
-    res->row.outputs = n == 0 ? PL_ROW_NO_OUTPUT : (enum pl_row_outputs)(PL_ROW_INLINE + pick(&bits, 2));
+    res->row.outputs = n == 0 ? PL_ROW_NO_OUTPUT : (enum pl_datum_row_outputs)(PL_ROW_INLINE + pick(&bits, 2));
     if (res->row.outputs != PL_ROW_TREE)
         res->row.root = (struct pl_hash){0};
     if (res->row.outputs == PL_ROW_INLINE) {
@@ -244,7 +244,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
 
 /* ---- reuse, by the rules of the engine ---- */
 
-static struct result *copy_row(const struct pl_row *row)
+static struct result *copy_row(const struct pl_datum_row *row)
 {
     struct result *res = calloc(1, sizeof(*res));
 
@@ -268,11 +268,11 @@ static struct result *find_row(struct world *w, const struct pl_plan *p, size_t 
     for (size_t i = 0; i < n_tables; i++) {
         struct pl_tree_cursor *cursor = NULL;
         struct result *res = NULL;
-        struct pl_row row;
+        struct pl_datum_row row;
         int r;
 
         assert_ok(pl_tree_cursor_create(&source, &w->tables[i], NULL, 0, &cursor, &err), &err);
-        r = pl_table_find(cursor, key, len, &p->keys[d], &row, &err);
+        r = pl_datum_table_find(cursor, key, len, &p->keys[d], &row, &err);
         assert_ok(r, &err);
         res = r > 0 ? copy_row(&row) : NULL;
         pl_tree_cursor_destroy(cursor);
@@ -409,9 +409,9 @@ static void check_gone(struct world *w, const struct job *full, const struct pl_
 
 /* ---- commits ---- */
 
-static struct pl_row failed_row(const struct world *w, const struct pl_hash *key)
+static struct pl_datum_row failed_row(const struct world *w, const struct pl_hash *key)
 {
-    struct pl_row row = {.state = PL_ROW_FAILED, .key = *key};
+    struct pl_datum_row row = {.state = PL_ROW_FAILED, .key = *key};
 
     memcpy(row.run, &w->round, sizeof(w->round));
     return row;
@@ -424,16 +424,16 @@ static int commit_full(struct world *w, const struct job *j, struct pl_merge_inc
     struct pl_node_source source = source_of(&w->m);
     struct pl_node_sink sink = sink_of(&w->m, w->params);
     size_t n = j->plan->n_datums;
-    struct pl_table_row *rows = calloc(n + 1, sizeof(*rows));
+    struct pl_datum_table_row *rows = calloc(n + 1, sizeof(*rows));
     uint8_t(*keys)[PL_ENUM_KEY_MAX] = calloc(n + 1, sizeof(*keys));
     int r = pl_merge_create(j->plan, 0, &merge, err);
 
     assert_true(rows != NULL && keys != NULL);
     for (size_t d = 0; d < n && r == 0; d++) {
-        const struct pl_row left_out = failed_row(w, &j->plan->keys[d]);
-        const struct pl_row *row = j->results[d] != NULL ? &j->results[d]->row : &left_out;
+        const struct pl_datum_row left_out = failed_row(w, &j->plan->keys[d]);
+        const struct pl_datum_row *row = j->results[d] != NULL ? &j->results[d]->row : &left_out;
 
-        rows[d] = (struct pl_table_row){keys[d], pl_plan_enum_key(j->plan, d, keys[d]), *row};
+        rows[d] = (struct pl_datum_table_row){keys[d], pl_plan_enum_key(j->plan, d, keys[d]), *row};
         r = j->results[d] != NULL ? pl_merge_datum(merge, d, err) : pl_merge_failed(merge, d, err);
         if (r == 0 && row->outputs == PL_ROW_INLINE)
             r = pl_merge_add_ops(merge, row->ops, row->ops_len, err);
@@ -443,7 +443,7 @@ static int commit_full(struct world *w, const struct job *j, struct pl_merge_inc
     r = r < 0 ? r : pl_merge_finish(merge, err);
     r = r < 0 ? r : pl_merge_expect(merge, err);
     r = r < 0 ? r : pl_merge_build(merge, &sink, &ret->output, &ret->owner, stats, err);
-    r = r < 0 ? r : pl_table_build(&sink, rows, n, &ret->table, err);
+    r = r < 0 ? r : pl_datum_table_build(&sink, rows, n, &ret->table, err);
     free(rows);
     free(keys);
     return r;
@@ -458,7 +458,7 @@ static int commit_carried(struct world *w, const struct job *j, bool held, struc
     int r = pl_merge_incremental_create(j->plan, &w->base, &source, 0, &carry, err);
 
     for (size_t d = 0; d < j->plan->n_datums + j->plan->n_gone && r == 0; d++) {
-        const struct pl_row left_out = d < j->plan->n_datums ? failed_row(w, &j->plan->keys[d]) : (struct pl_row){0};
+        const struct pl_datum_row left_out = d < j->plan->n_datums ? failed_row(w, &j->plan->keys[d]) : (struct pl_datum_row){0};
 
         r = pl_merge_incremental_datum(carry, d,
                                        d >= j->plan->n_datums  ? NULL
