@@ -133,7 +133,7 @@ static int plan_in_full(struct pl_plan *p, const struct pl_plan_request *q, stru
 
 static int plan_fill(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
-    int r = pl_prefix_compile(q->stage, &p->prefix, err);
+    int r = pl_output_prefix_compile(q->stage, &p->prefix, err);
 
     if (r == 0)
         r = q->base != NULL ? pl_plan_change(p, q, memory, err) : plan_in_full(p, q, memory, err);

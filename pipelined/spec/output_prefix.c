@@ -18,7 +18,7 @@ static int prefix_captures(const struct pl_stage *stage, const char *name, unsig
     return 0;
 }
 
-int pl_prefix_compile(const struct pl_stage *stage, struct pl_template **ret, struct pl_err *err)
+int pl_output_prefix_compile(const struct pl_stage *stage, struct pl_template **ret, struct pl_err *err)
 {
     struct pl_template_input inputs[PL_SPEC_LEAVES_MAX];
 

@@ -7,4 +7,4 @@
 
 /* The template's inputs are those of stage->leaves, in their order. PL_ESPEC names the variable, and what there is. */
 PL_MUST_CHECK
-int pl_prefix_compile(const struct pl_stage *stage, struct pl_template **ret, struct pl_err *err);
+int pl_output_prefix_compile(const struct pl_stage *stage, struct pl_template **ret, struct pl_err *err);

@@ -343,7 +343,7 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
     pl_spec_enter_stage(r, i);
     pl_spec_enter_key(r, "output");
     pl_spec_enter_key(r, "prefix");
-    code = pl_prefix_compile(stage, &template, &err);
+    code = pl_output_prefix_compile(stage, &template, &err);
     if (code == PL_ENOMEM)
         r->failed = PL_ENOMEM;
     else if (code < 0)
