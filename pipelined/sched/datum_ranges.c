@@ -1,15 +1,15 @@
 #include "pipelined/sched/datum_ranges.h"
 
-void pl_ranges_finish(struct pl_ranges *r)
+void pl_datum_ranges_finish(struct pl_datum_ranges *r)
 {
     free(r->items);
-    *r = (struct pl_ranges){0};
+    *r = (struct pl_datum_ranges){0};
 }
 
 /* The first range that ends at or after `row`: where `row` is, or would be put. */
-static size_t ranges_find(const struct pl_ranges *r, uint32_t row)
+static size_t ranges_find(const struct pl_datum_ranges *r, uint32_t row)
 {
-    const struct pl_sched_range *v = pl_ranges_items(r);
+    const struct pl_sched_range *v = pl_datum_ranges_items(r);
     size_t lo = 0, hi = r->n;
 
     if (r->n > 0 && v[r->n - 1].hi < row) /* the usual place */
@@ -25,7 +25,7 @@ static size_t ranges_find(const struct pl_ranges *r, uint32_t row)
     return lo;
 }
 
-static bool ranges_reserve(struct pl_ranges *r)
+static bool ranges_reserve(struct pl_datum_ranges *r)
 {
     size_t cap = r->cap ? r->cap * 2 : 4;
     struct pl_sched_range *items;
@@ -33,7 +33,7 @@ static bool ranges_reserve(struct pl_ranges *r)
     if (r->head + r->n < r->cap)
         return true;
     if (r->head > r->cap / 2) { /* taken from the front: room again */
-        memmove(r->items, pl_ranges_items(r), r->n * sizeof(*items));
+        memmove(r->items, pl_datum_ranges_items(r), r->n * sizeof(*items));
         r->head = 0;
         return true;
     }
@@ -45,7 +45,7 @@ static bool ranges_reserve(struct pl_ranges *r)
     return true;
 }
 
-static bool ranges_insert(struct pl_ranges *r, size_t at, struct pl_sched_range range)
+static bool ranges_insert(struct pl_datum_ranges *r, size_t at, struct pl_sched_range range)
 {
     struct pl_sched_range *v;
 
@@ -58,7 +58,7 @@ static bool ranges_insert(struct pl_ranges *r, size_t at, struct pl_sched_range 
     return true;
 }
 
-static void ranges_erase(struct pl_ranges *r, size_t at)
+static void ranges_erase(struct pl_datum_ranges *r, size_t at)
 {
     struct pl_sched_range *v = r->items + r->head;
 
@@ -70,7 +70,7 @@ static void ranges_erase(struct pl_ranges *r, size_t at)
         r->head = 0;
 }
 
-bool pl_ranges_add(struct pl_ranges *r, uint32_t lo, uint32_t hi)
+bool pl_datum_ranges_add(struct pl_datum_ranges *r, uint32_t lo, uint32_t hi)
 {
     size_t at = ranges_find(r, lo);
     struct pl_sched_range *v = r->items + r->head;
@@ -92,25 +92,25 @@ bool pl_ranges_add(struct pl_ranges *r, uint32_t lo, uint32_t hi)
     return true;
 }
 
-bool pl_ranges_add_all(struct pl_ranges *r, const struct pl_ranges *from)
+bool pl_datum_ranges_add_all(struct pl_datum_ranges *r, const struct pl_datum_ranges *from)
 {
-    const struct pl_sched_range *v = pl_ranges_items(from);
+    const struct pl_sched_range *v = pl_datum_ranges_items(from);
 
     for (size_t i = 0; i < from->n; i++)
-        if (!pl_ranges_add(r, v[i].lo, v[i].hi))
+        if (!pl_datum_ranges_add(r, v[i].lo, v[i].hi))
             return false;
     return true;
 }
 
-bool pl_ranges_has(const struct pl_ranges *r, uint32_t lo, uint32_t hi)
+bool pl_datum_ranges_has(const struct pl_datum_ranges *r, uint32_t lo, uint32_t hi)
 {
     size_t at = ranges_find(r, lo + 1);
-    const struct pl_sched_range *v = pl_ranges_items(r);
+    const struct pl_sched_range *v = pl_datum_ranges_items(r);
 
     return at < r->n && v[at].lo <= lo && hi <= v[at].hi;
 }
 
-bool pl_ranges_remove(struct pl_ranges *r, uint32_t lo, uint32_t hi)
+bool pl_datum_ranges_remove(struct pl_datum_ranges *r, uint32_t lo, uint32_t hi)
 {
     size_t at = ranges_find(r, lo + 1);
     struct pl_sched_range *v = r->items + r->head + at;
@@ -132,14 +132,14 @@ bool pl_ranges_remove(struct pl_ranges *r, uint32_t lo, uint32_t hi)
     return true;
 }
 
-bool pl_ranges_take(struct pl_ranges *r, uint32_t n, struct pl_ranges *ret)
+bool pl_datum_ranges_take(struct pl_datum_ranges *r, uint32_t n, struct pl_datum_ranges *ret)
 {
     while (n > 0) {
-        const struct pl_sched_range *first = pl_ranges_items(r);
+        const struct pl_sched_range *first = pl_datum_ranges_items(r);
         uint32_t lo = first->lo;
         uint32_t size = PL_MIN(n, first->hi - lo);
 
-        if (!pl_ranges_add(ret, lo, lo + size) || !pl_ranges_remove(r, lo, lo + size))
+        if (!pl_datum_ranges_add(ret, lo, lo + size) || !pl_datum_ranges_remove(r, lo, lo + size))
             return false;
         n -= size;
     }

@@ -29,7 +29,7 @@ int pl_sched_create(const struct pl_sched_config *config, struct pl_sched **ret,
     TAILQ_INIT(&s->starting);
     TAILQ_INIT(&s->ready);
     for (int d = 0; d < DEVICES; d++)
-        pl_sched_line_init(&s->lines[d]);
+        pl_sched_fair_share_init(&s->lines[d]);
     *ret = s;
     return 0;
 }
@@ -58,7 +58,7 @@ struct pl_sched *pl_sched_destroy(struct pl_sched *s)
     pl_map_finish(&s->pipelines, NULL);
     pl_sched_shapes_finish(s);
     for (int d = 0; d < DEVICES; d++)
-        pl_sched_line_finish(&s->lines[d]);
+        pl_sched_fair_share_finish(&s->lines[d]);
     pl_timers_finish(&s->timers);
     pl_arena_destroy(s->arena);
     free(s->actions);
@@ -126,7 +126,7 @@ bool pl_sched_grow(struct pl_sched *s, void *array_ptr, size_t n, size_t *cap, s
     return true;
 }
 
-struct pl_sched_action *pl_sched_act(struct pl_sched *s, enum pl_sched_action_kind kind)
+struct pl_sched_action *pl_sched_action_new(struct pl_sched *s, enum pl_sched_action_kind kind)
 {
     struct pl_sched_action *a = &s->thrown_away;
 
@@ -233,7 +233,7 @@ static void work(struct pl_sched *s)
             s->budget--;
         pl_sched_admit(s);
     } while (s->budget > 0 && !s->oom && work_left(s));
-    pl_sched_say_all(s);
+    pl_sched_wait_reason_all(s);
 }
 
 static void ask_timer(struct pl_sched *s)
@@ -244,7 +244,7 @@ static void ask_timer(struct pl_sched *s)
     if (at == s->asked || (t && s->asked > s->mono && s->asked < at)) /* what was asked for comes soon enough */
         return;
     s->asked = at;
-    pl_sched_act(s, PL_SCHED_TIMER)->at_ms = at;
+    pl_sched_action_new(s, PL_SCHED_TIMER)->at_ms = at;
 }
 
 static void check_drained(struct pl_sched *s)
@@ -252,7 +252,7 @@ static void check_drained(struct pl_sched *s)
     if (!s->draining || s->drained || s->tasks.len > 0 || s->planning > 0 || s->committing > 0 || work_left(s))
         return;
     s->drained = true;
-    pl_sched_act(s, PL_SCHED_DRAINED);
+    pl_sched_action_new(s, PL_SCHED_DRAINED);
 }
 
 int pl_sched_step(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_sched_actions *out, struct pl_err *err)
@@ -273,7 +273,7 @@ int pl_sched_step(struct pl_sched *s, const struct pl_sched_event *ev, struct pl
         check_drained(s);
         ask_timer(s);
         if (work_left(s))
-            pl_sched_act(s, PL_SCHED_CONTINUE);
+            pl_sched_action_new(s, PL_SCHED_CONTINUE);
     }
     if (s->oom)
         return pl_err_nomem(err);

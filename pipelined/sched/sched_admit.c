@@ -55,7 +55,7 @@ bool pl_sched_gpus_offered(const struct pl_sched *s, const struct version *v)
     return v->def.gpu_count <= (v->def.gpu_chosen ? v->def.n_gpu_slots : s->capacity.gpu_offered);
 }
 
-bool pl_sched_may_have(const struct version *v, uint32_t slot)
+bool pl_sched_slot_is_allowed(const struct version *v, uint32_t slot)
 {
     for (size_t i = 0; v->def.gpu_chosen && i < v->def.n_gpu_slots; i++)
         if (v->def.gpu_slots[i] == slot)
@@ -74,7 +74,7 @@ static bool fits_soon(const struct pl_sched *s, const struct version *v, enum de
            (device == CPU || fits_gpus(s, v, true));
 }
 
-bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v)
+bool pl_sched_admit_missing_resource(const struct pl_sched *s, const struct version *v)
 {
     return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
 }
@@ -172,9 +172,9 @@ static void slots_choose(const struct pl_sched *s, const struct version *v, stru
 
 /* --- who wishes for what */
 
-void pl_sched_admit_unwish(struct pl_sched *s, struct version *v)
+void pl_sched_admit_withdraw(struct pl_sched *s, struct version *v)
 {
-    pl_sched_line_wish(s, v, NULL, NO_DEVICE);
+    pl_sched_fair_share_add(s, v, NULL, NO_DEVICE);
 }
 
 static struct shape *shape_for(const struct version *v, enum device d)
@@ -189,9 +189,9 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
     if (shape)
         pl_sched_shape_ready(s, shape);
     if (v->shape && !shape)
-        pl_sched_admit_unwish(s, v);
+        pl_sched_admit_withdraw(s, v);
     else
-        pl_sched_line_wish(s, v, shape ? &shape->line : &s->lines[d], d);
+        pl_sched_fair_share_add(s, v, shape ? &shape->line : &s->lines[d], d);
 }
 
 /* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
@@ -214,7 +214,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
     return job->on_cpu ? CPU : GPU;
 }
 
-void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
+void pl_sched_admit_request(struct pl_sched *s, struct version *v)
 {
     struct job *job = TAILQ_FIRST(&v->stage->lane);
     uint32_t live = v->starting + v->idle + v->busy;
@@ -223,8 +223,8 @@ void pl_sched_admit_wish(struct pl_sched *s, struct version *v)
         return; /* it is planned in place of one that was in line */
     if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
         s->draining || v->retry_at > s->now || live >= v->def.workers ||
-        pl_sched_rows_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
-        pl_sched_admit_unwish(s, v);
+        pl_sched_datums_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
+        pl_sched_admit_withdraw(s, v);
     else
         wish(s, v, pl_sched_admit_device(s, job));
 }
@@ -248,7 +248,7 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
             slots_choose(s, v, w);
         pl_sched_admit_take(s, w);
     }
-    a = pl_sched_act(s, PL_SCHED_START_WORKER);
+    a = pl_sched_action_new(s, PL_SCHED_START_WORKER);
     pl_sched_nodes_avoid(s, w, TAILQ_FIRST(&v->stage->lane)->rows, a);
     pl_sched_worker_timer(s, w);
     a->worker.id = w->id;
@@ -261,13 +261,13 @@ static void start(struct pl_sched *s, struct version *v, enum device device)
     memcpy(a->worker.gpus, w->gpus, sizeof(w->gpus));
     a->worker.cpu_milli = (uint32_t)w->cpu_milli;
     a->worker.memory_bytes = w->memory_bytes;
-    pl_sched_say_later(s, v->stage);
+    pl_sched_wait_reason_defer(s, v->stage);
 }
 
 static bool holds_one_for(const struct version *v, const struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_gpus; i++)
-        if (pl_sched_may_have(v, w->gpus[i]))
+        if (pl_sched_slot_is_allowed(v, w->gpus[i]))
             return true;
     return false;
 }
@@ -299,28 +299,28 @@ static void make_room(struct pl_sched *s, const struct version *v, enum device d
 /* It gave up waiting for a GPU, and before it got a CPU there is one. Workers of one job are of one kind. */
 static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
 {
-    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_line_first(&s->lines[GPU]) &&
+    return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_fair_share_first(&s->lines[GPU]) &&
            fits(s, v, GPU);
 }
 
 /* The first in line, if it still wishes for that: things may have moved since. `*ret_again`: the line has changed, look again. */
 static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
 {
-    struct version *v = pl_sched_line_first(line);
+    struct version *v = pl_sched_fair_share_first(line);
 
     *ret_again = false;
     if (!v)
         return NULL;
-    pl_sched_admit_wish(s, v);
-    *ret_again = v != pl_sched_line_first(line);
+    pl_sched_admit_request(s, v);
+    *ret_again = v != pl_sched_fair_share_first(line);
     return *ret_again ? NULL : v;
 }
 
 static void start_first(struct pl_sched *s, struct version *v, enum device device)
 {
     start(s, v, device);
-    pl_sched_admit_unwish(s, v); /* to the end of its pipeline's line */
-    pl_sched_admit_wish(s, v);
+    pl_sched_admit_withdraw(s, v); /* to the end of its pipeline's line */
+    pl_sched_admit_request(s, v);
 }
 
 /* Those who want none of the slots that others before them wait for need not wait with them. */
@@ -332,14 +332,14 @@ static void admit_beside(struct pl_sched *s, const struct version *first)
     for (v = (struct version *)first; v && v->def.gpu_chosen && s->budget > 0 && !s->oom; v = next, s->budget--) {
         bool waits = v == first || !fits(s, v, GPU);
 
-        next = pl_sched_line_next(v);
+        next = pl_sched_fair_share_next(v);
         for (size_t i = 0; i < v->def.n_gpu_slots; i++)
             waits = waits || kept[v->def.gpu_slots[i]];
         for (size_t i = 0; i < v->def.n_gpu_slots && waits; i++)
             kept[v->def.gpu_slots[i]] = true;
         if (waits)
             continue;
-        pl_sched_admit_wish(s, v);
+        pl_sched_admit_request(s, v);
         if (v->wish && v->wish_device == GPU)
             start_first(s, v, GPU);
         if (next && !next->wish)
@@ -372,7 +372,7 @@ static const struct version *admit_device(struct pl_sched *s, enum device wished
         }
         start_first(s, v, device);
     }
-    s->admit_more = s->admit_more || pl_sched_line_first(line);
+    s->admit_more = s->admit_more || pl_sched_fair_share_first(line);
     return NULL;
 }
 
@@ -392,7 +392,7 @@ static bool admit_shape(struct pl_sched *s, const struct shape *shape)
             return true;
         start_first(s, v, v->wish_device);
     }
-    return !pl_sched_shape_fits(shape) || !pl_sched_line_first(&shape->line);
+    return !pl_sched_shape_fits(shape) || !pl_sched_fair_share_first(&shape->line);
 }
 
 static void admit_shapes(struct pl_sched *s)

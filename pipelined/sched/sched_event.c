@@ -51,7 +51,7 @@ static int take_stray(struct pl_sched *s, const struct pl_sched_event *ev)
     if (ev->kind == PL_SCHED_EV_RESULT)
         pl_sched_task_lost(s, ev->id, (struct pl_sched_lease){ev->result.task, ev->result.fence});
     if (ev->kind == PL_SCHED_EV_WORKER_ATTACHED || ev->kind == PL_SCHED_EV_WORKER_NEXT) {
-        struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_STOP_WORKER);
+        struct pl_sched_action *a = pl_sched_action_new(s, PL_SCHED_STOP_WORKER);
 
         a->worker.id = ev->id;
         a->worker.kill = ev->kind == PL_SCHED_EV_WORKER_ATTACHED;
@@ -147,7 +147,7 @@ static int take_run(struct pl_sched *s, const struct pl_sched_event *ev, struct 
 
     if (r < 0)
         return r;
-    pl_sched_say_run(s, run, PL_SCHED_RUNNING);
+    pl_sched_wait_reason_run(s, run, PL_SCHED_RUNNING);
     return 0;
 }
 

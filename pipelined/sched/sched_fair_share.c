@@ -1,11 +1,11 @@
 #include "pipelined/sched/sched_internal.h"
 
-void pl_sched_line_init(struct line *line)
+void pl_sched_fair_share_init(struct line *line)
 {
     TAILQ_INIT(&line->ranks);
 }
 
-void pl_sched_line_finish(struct line *line)
+void pl_sched_fair_share_finish(struct line *line)
 {
     struct rank *rank;
 
@@ -56,7 +56,7 @@ static void bucket_enter(struct wisher *w)
     TAILQ_INSERT_TAIL(&w->rank->buckets[bucket], w, link);
 }
 
-void pl_sched_line_moved(struct pipeline *p)
+void pl_sched_fair_share_moved(struct pipeline *p)
 {
     struct wisher *w;
 
@@ -84,7 +84,7 @@ static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct r
     return w;
 }
 
-void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line, enum device device)
+void pl_sched_fair_share_add(struct pl_sched *s, struct version *v, struct line *line, enum device device)
 {
     struct wisher *w = v->wish;
     struct rank *rank;
@@ -117,12 +117,12 @@ static struct version *first_from(const struct rank *rank, int bucket)
     return NULL;
 }
 
-struct version *pl_sched_line_first(const struct line *line)
+struct version *pl_sched_fair_share_first(const struct line *line)
 {
     return first_from(TAILQ_FIRST(&line->ranks), 0);
 }
 
-struct version *pl_sched_line_next(const struct version *v)
+struct version *pl_sched_fair_share_next(const struct version *v)
 {
     const struct wisher *w = v->wish, *other = TAILQ_NEXT(w, link);
     struct version *next = TAILQ_NEXT(v, wish_link);
@@ -132,7 +132,7 @@ struct version *pl_sched_line_next(const struct version *v)
     return other ? TAILQ_FIRST(&other->versions) : first_from(w->rank, w->bucket + 1);
 }
 
-void pl_sched_line_leave(struct pipeline *p, const struct line *line)
+void pl_sched_fair_share_remove(struct pipeline *p, const struct line *line)
 {
     struct wisher *w, *next;
 
@@ -145,7 +145,7 @@ void pl_sched_line_leave(struct pipeline *p, const struct line *line)
     }
 }
 
-void pl_sched_line_pipeline_free(struct pipeline *p)
+void pl_sched_fair_share_pipeline_free(struct pipeline *p)
 {
     struct wisher *w;
 

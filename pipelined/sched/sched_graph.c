@@ -315,18 +315,18 @@ static void stage_free(struct pl_sched *s, struct stage *stage)
 static void leave_shape(struct pl_sched *s, const struct version *v, struct shape *shape)
 {
     if (shape)
-        pl_sched_line_leave(v->pipeline, &shape->line);
+        pl_sched_fair_share_remove(v->pipeline, &shape->line);
     pl_sched_shape_unref(s, shape);
 }
 
 static void version_free(struct pl_sched *s, struct version *v)
 {
-    pl_sched_admit_unwish(s, v);
+    pl_sched_admit_withdraw(s, v);
     leave_shape(s, v, v->shape);
     leave_shape(s, v, v->cpu_shape);
     if (--v->pipeline->versions == 0) {
         pl_sched_drop(&s->pipelines, v->pipeline->id);
-        pl_sched_line_pipeline_free(v->pipeline);
+        pl_sched_fair_share_pipeline_free(v->pipeline);
     }
     TAILQ_REMOVE(&v->stage->all, v, stage_link);
     free(v->last_failure);
@@ -418,7 +418,7 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     old_cpu = v->cpu_shape;
     if (def->shape == shape_id(old) && def->cpu_shape == shape_id(old_cpu))
         return 0;
-    pl_sched_admit_unwish(s, v);
+    pl_sched_admit_withdraw(s, v);
     v->shape = pl_sched_shape_ref(s, def->shape);
     v->cpu_shape = pl_sched_shape_ref(s, def->cpu_shape);
     leave_shape(s, v, old);

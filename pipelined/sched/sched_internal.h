@@ -139,7 +139,7 @@ struct version {
 struct bin {
     uint32_t failures, losses;
     int64_t not_before;
-    struct pl_ranges rows;
+    struct pl_datum_ranges rows;
 };
 
 /* A node on which workers of a job were lost. */
@@ -216,7 +216,7 @@ struct task {
     uint64_t id, fence;
     struct job *job;
     struct worker *worker;
-    struct pl_ranges open;
+    struct pl_datum_ranges open;
     uint32_t failures, losses;
     int64_t expires;
     bool recalled;
@@ -309,7 +309,7 @@ char *pl_sched_strdup(struct pl_sched *s, const char *text);
 /* Makes room for element `n` in the array whose address is at `array_ptr`; false (and oom) without memory. */
 bool pl_sched_grow(struct pl_sched *s, void *array_ptr, size_t n, size_t *cap, size_t size);
 /* A new action, zeroed; one that is thrown away when there is no memory. */
-struct pl_sched_action *pl_sched_act(struct pl_sched *s, enum pl_sched_action_kind kind);
+struct pl_sched_action *pl_sched_action_new(struct pl_sched *s, enum pl_sched_action_kind kind);
 /* A copy (or zeroes, for NULL) that lives as long as this step's actions. */
 void *pl_sched_keep(struct pl_sched *s, const void *data, size_t n);
 void pl_sched_stage_dirty(struct pl_sched *s, struct stage *stage);
@@ -362,14 +362,14 @@ void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change);
 int64_t pl_sched_job_busy_ms(const struct pl_sched *s, const struct job *job);
 
 /* --- sched_task.c */
-struct rows *pl_sched_rows_make(struct pl_sched *s, uint64_t datums, uint32_t to_run);
-void pl_sched_rows_free(struct rows *rows);
-uint32_t pl_sched_rows_ready(const struct pl_sched *s, const struct rows *rows);
+struct rows *pl_sched_datums_make(struct pl_sched *s, uint64_t datums, uint32_t to_run);
+void pl_sched_datums_free(struct rows *rows);
+uint32_t pl_sched_datums_ready(const struct pl_sched *s, const struct rows *rows);
 /* When the next waiting rows become ready; PL_TIMER_NEVER. */
-int64_t pl_sched_rows_next(const struct pl_sched *s, const struct rows *rows);
+int64_t pl_sched_datums_next(const struct pl_sched *s, const struct rows *rows);
 /* Puts rows (not waiting, not leased) in the bin of that history. */
-void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_ranges *which, uint32_t failures, uint32_t losses,
-                        int64_t not_before);
+void pl_sched_datums_wait(struct pl_sched *s, struct rows *rows, const struct pl_datum_ranges *which, uint32_t failures,
+                          uint32_t losses, int64_t not_before);
 /* Leases ready rows of the job to the worker. False when there are none, or none for a worker that computes. */
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w);
 /* Asks workers to give back rows of the job that they have not begun, one for each idle worker of its version. */
@@ -415,8 +415,8 @@ void pl_sched_workers_trim(struct pl_sched *s, struct version *v);
 
 /* --- sched_admit.c */
 /* What the version's job wishes for now; puts it in or takes it out of the queues. */
-void pl_sched_admit_wish(struct pl_sched *s, struct version *v);
-void pl_sched_admit_unwish(struct pl_sched *s, struct version *v);
+void pl_sched_admit_request(struct pl_sched *s, struct version *v);
+void pl_sched_admit_withdraw(struct pl_sched *s, struct version *v);
 /* Where the job's next worker should run, as of now. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job);
 /* Starts workers as far as there is room. */
@@ -428,20 +428,20 @@ void pl_sched_admit_give(struct pl_sched *s, struct worker *w);
 int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *c, struct pl_err *err);
 
 /* --- sched_line.c: who is served next */
-void pl_sched_line_init(struct line *line);
+void pl_sched_fair_share_init(struct line *line);
 /* After all that wished in it are gone. */
-void pl_sched_line_finish(struct line *line);
+void pl_sched_fair_share_finish(struct line *line);
 /* The version wishes for a place of that line, or for none (NULL). */
-void pl_sched_line_wish(struct pl_sched *s, struct version *v, struct line *line, enum device device);
+void pl_sched_fair_share_add(struct pl_sched *s, struct version *v, struct line *line, enum device device);
 /* The version to be served next; NULL. */
-struct version *pl_sched_line_first(const struct line *line);
+struct version *pl_sched_fair_share_first(const struct line *line);
 /* The one behind a version that wishes; NULL. */
-struct version *pl_sched_line_next(const struct version *v);
+struct version *pl_sched_fair_share_next(const struct version *v);
 /* The pipeline has more or fewer workers. */
-void pl_sched_line_moved(struct pipeline *p);
-void pl_sched_line_pipeline_free(struct pipeline *p);
+void pl_sched_fair_share_moved(struct pipeline *p);
+void pl_sched_fair_share_pipeline_free(struct pipeline *p);
 /* None of the pipeline is in that line: the line forgets it. */
-void pl_sched_line_leave(struct pipeline *p, const struct line *line);
+void pl_sched_fair_share_remove(struct pipeline *p, const struct line *line);
 
 /* --- sched_shape.c: kinds of pods */
 /* The shape of that number, made if need be, for one more; NULL for 0, and without memory. */
@@ -476,7 +476,7 @@ void pl_sched_node_lost(struct pl_sched *s, const struct worker *w);
 /* Says in START_WORKER of a new worker which nodes its pod should not go to. */
 void pl_sched_nodes_avoid(struct pl_sched *s, struct worker *w, const struct rows *rows, struct pl_sched_action *start);
 /* May it have no rows that were lost before? It was there already when its node was found to lose them. */
-bool pl_sched_node_bars(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
+bool pl_sched_node_is_avoided(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
 /* It has nothing, and all that there is to lease is what it may not have. */
 bool pl_sched_node_idles(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
 /* All nodes will do again. */
@@ -489,23 +489,23 @@ uint32_t pl_sched_gpus_free(const struct pl_sched *s);
 uint32_t pl_sched_gpus_for(const struct pl_sched *s, const struct version *v, bool soon);
 /* Whether as many as a worker of it takes exist, or could. */
 bool pl_sched_gpus_offered(const struct pl_sched *s, const struct version *v);
-bool pl_sched_may_have(const struct version *v, uint32_t slot);
-bool pl_sched_admit_lacks_beside(const struct pl_sched *s, const struct version *v);
+bool pl_sched_slot_is_allowed(const struct version *v, uint32_t slot);
+bool pl_sched_admit_missing_resource(const struct pl_sched *s, const struct version *v);
 /* False when the executor offers less than one worker needs. */
 bool pl_sched_admit_possible(const struct pl_sched *s, const struct version *v);
 
 /* --- sched_say.c */
 struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job *job, enum pl_sched_action_kind kind);
 /* Gives the job's state with a sentence, when either is new. */
-void pl_sched_say(struct pl_sched *s, struct job *job, const char *fmt, ...) PL_PRINTF(3, 4);
-void pl_sched_say_created(struct pl_sched *s, struct job *job);
-void pl_sched_say_state(struct pl_sched *s, struct job *job);
+void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, ...) PL_PRINTF(3, 4);
+void pl_sched_wait_reason_created(struct pl_sched *s, struct job *job);
+void pl_sched_wait_reason_state(struct pl_sched *s, struct job *job);
 /* At the end of the step, when all has moved. */
-void pl_sched_say_later(struct pl_sched *s, struct stage *stage);
+void pl_sched_wait_reason_defer(struct pl_sched *s, struct stage *stage);
 /* Those that are first in that line: their sentences name who holds what they lack, or why others before them wait. */
-void pl_sched_say_line(struct pl_sched *s, const struct line *line);
-void pl_sched_say_all(struct pl_sched *s);
-void pl_sched_say_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state);
+void pl_sched_wait_reason_queue_head(struct pl_sched *s, const struct line *line);
+void pl_sched_wait_reason_all(struct pl_sched *s);
+void pl_sched_wait_reason_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state);
 
 /* --- sched_restore.c */
 int pl_sched_restore(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err);

@@ -173,7 +173,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job)
             depend(s, up, job);
     }
     supersede(s, job);
-    pl_sched_say_created(s, job);
+    pl_sched_wait_reason_created(s, job);
     pl_sched_stage_dirty(s, job->stage);
 }
 
@@ -234,7 +234,7 @@ static void leave_rows(struct pl_sched *s, struct job *job)
         pl_sched_task_free(s, task);
         pl_sched_worker_settle(s, w);
     }
-    pl_sched_rows_free(job->rows);
+    pl_sched_datums_free(job->rows);
     job->rows = NULL;
 }
 
@@ -244,7 +244,7 @@ static void leave_lane(struct pl_sched *s, struct job *job)
 
     TAILQ_REMOVE(&job->stage->lane, job, lane_link);
     if (next && next->state == PL_SCHED_CREATED && next->linked)
-        pl_sched_say_created(s, next);
+        pl_sched_wait_reason_created(s, next);
     if (--job->version->unfinished == 0)
         job->version->unused_since = s->now;
     pl_sched_stage_dirty(s, job->stage);
@@ -294,7 +294,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
     leave_lane(s, job);
     if (state != PL_SCHED_SUCCESS)
         pl_sched_job_cause(s, job, text);
-    pl_sched_say(s, job, "%s", text);
+    pl_sched_wait_reason(s, job, "%s", text);
     TAILQ_INSERT_TAIL(&s->ended, job, queue_link);
 }
 
@@ -315,14 +315,14 @@ static void plan(struct pl_sched *s, struct job *job)
     job->planning = true;
     job->run->planning++;
     s->planning++;
-    pl_sched_say_state(s, job);
+    pl_sched_wait_reason_state(s, job);
     pl_sched_job_action(s, job, PL_SCHED_PLAN);
 }
 
 void pl_sched_job_planned(struct pl_sched *s, struct job *job, uint64_t datums, uint32_t to_run)
 {
     planned(s, job);
-    job->rows = pl_sched_rows_make(s, datums, to_run);
+    job->rows = pl_sched_datums_make(s, datums, to_run);
     pl_sched_stage_dirty(s, job->stage);
 }
 
@@ -331,8 +331,8 @@ static void commit(struct pl_sched *s, struct job *job)
     pl_sched_job_state(job, PL_SCHED_FINISHING);
     s->committing++;
     pl_timers_clear(&s->timers, &job->timer);
-    pl_sched_admit_unwish(s, job->version);
-    pl_sched_say_state(s, job);
+    pl_sched_admit_withdraw(s, job->version);
+    pl_sched_wait_reason_state(s, job);
     pl_sched_job_action(s, job, PL_SCHED_COMMIT);
 }
 
@@ -398,7 +398,7 @@ static bool waits_for_gpu(const struct version *v, const struct job *job)
 static void set_timer(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
-    int64_t at = pl_sched_rows_next(s, job->rows);
+    int64_t at = pl_sched_datums_next(s, job->rows);
     int64_t gpu_until = job->gpu_since + v->def.gpu_wait_ms;
 
     if (v->def.job_timeout_ms > 0 && job->rows->leased > 0)
@@ -426,7 +426,7 @@ static void serve(struct pl_sched *s, struct job *job)
             pl_sched_worker_stop(s, w, false, "what waits was lost on its node: another one is to have it");
             continue;
         }
-        if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_rows_ready(s, job->rows) == 0))
+        if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_datums_ready(s, job->rows) == 0))
             break;
     }
     if (s->draining)
@@ -473,7 +473,7 @@ static void run_rows(struct pl_sched *s, struct job *job)
         return;
     serve(s, job);
     keep_to_device(s, job);
-    pl_sched_admit_wish(s, job->version);
+    pl_sched_admit_request(s, job->version);
     set_timer(s, job);
 }
 
@@ -485,7 +485,7 @@ void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
     for (v = TAILQ_FIRST(&stage->all); v; v = next) {
         next = TAILQ_NEXT(v, stage_link);
         if (!job || v != job->version || !(job->rows || job->in_line))
-            pl_sched_admit_unwish(s, v);
+            pl_sched_admit_withdraw(s, v);
         pl_sched_workers_trim(s, v);
         if (stage->reshaped)
             pl_sched_shape_renew(s, v);
@@ -497,5 +497,5 @@ void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
         plan(s, job);
     else if (job->state != PL_SCHED_FINISHING && job->rows)
         run_rows(s, job);
-    pl_sched_say_later(s, stage);
+    pl_sched_wait_reason_defer(s, stage);
 }

@@ -90,7 +90,7 @@ void pl_sched_nodes_avoid(struct pl_sched *s, struct worker *w, const struct row
     w->avoids = n > 0;
 }
 
-bool pl_sched_node_bars(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
+bool pl_sched_node_is_avoided(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
 {
     const struct lost_on *on = w->node ? find(rows, w->node) : NULL;
 
@@ -101,7 +101,7 @@ bool pl_sched_node_idles(const struct pl_sched *s, const struct rows *rows, cons
 {
     bool lost = false;
 
-    if (w->n_tasks > 0 || !pl_sched_node_bars(s, rows, w))
+    if (w->n_tasks > 0 || !pl_sched_node_is_avoided(s, rows, w))
         return false;
     for (size_t i = 0; i < rows->n_bins; i++) {
         const struct bin *bin = &rows->bins[i];

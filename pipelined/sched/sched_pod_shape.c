@@ -13,7 +13,7 @@ static struct shape *shape_of(struct pl_sched *s, uint64_t id)
     if (!shape)
         return NULL;
     shape->id = id;
-    pl_sched_line_init(&shape->line);
+    pl_sched_fair_share_init(&shape->line);
     if (!pl_sched_put(s, &s->shapes, &id, sizeof(id), shape)) {
         free(shape);
         return NULL;
@@ -25,7 +25,7 @@ static void shape_free(void *arg)
 {
     struct shape *shape = arg;
 
-    pl_sched_line_finish(&shape->line);
+    pl_sched_fair_share_finish(&shape->line);
     free(shape->text);
     free(shape->why);
     free(shape);
@@ -160,19 +160,19 @@ void pl_sched_shape_placed(struct pl_sched *s, struct worker *w)
     pl_sched_shape_left(s, w);
     if (w->state != WORKER_STOPPING)
         w->version->with_gpu += w->on_gpu;
-    pl_sched_say_later(s, w->version->stage);
+    pl_sched_wait_reason_defer(s, w->version->stage);
 }
 
 void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text)
 {
     free(w->why);
     w->why = text && *text ? pl_sched_strdup(s, text) : NULL;
-    pl_sched_say_later(s, w->version->stage);
+    pl_sched_wait_reason_defer(s, w->version->stage);
     if (!w->pending || !w->why || (w->shape->why && pl_streq(w->why, w->shape->why)))
         return;
     free(w->shape->why);
     w->shape->why = pl_sched_strdup(s, w->why);
-    pl_sched_say_line(s, &w->shape->line);
+    pl_sched_wait_reason_queue_head(s, &w->shape->line);
 }
 
 /* It has no node, and nobody waits for it in particular. */

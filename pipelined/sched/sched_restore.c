@@ -42,16 +42,16 @@ static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, 
 static void wait_tried(struct pl_sched *s, struct rows *rows, const struct pl_sched_tried *tried)
 {
     struct pl_sched_range one = tried->rows;
-    const struct pl_ranges which = {.items = &one, .n = 1, .count = one.hi - one.lo};
+    const struct pl_datum_ranges which = {.items = &one, .n = 1, .count = one.hi - one.lo};
 
-    pl_sched_rows_wait(s, rows, &which, tried->failures, tried->losses, 0);
+    pl_sched_datums_wait(s, rows, &which, tried->failures, tried->losses, 0);
 }
 
 /* What has not ended waits again, with what it went through; tasks take their part out. */
 static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event *ev)
 {
-    struct rows *rows = pl_sched_rows_make(s, ev->job.datums, 0);
-    struct pl_ranges rest = {0};
+    struct rows *rows = pl_sched_datums_make(s, ev->job.datums, 0);
+    struct pl_datum_ranges rest = {0};
     uint32_t at = 0, ended = 0;
 
     if (!rows)
@@ -60,17 +60,17 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
     for (size_t i = 0; i <= ev->job.n_ended; i++) {
         struct pl_sched_range r = i < ev->job.n_ended ? ev->job.ended[i] : (struct pl_sched_range){rows->to_run, rows->to_run};
 
-        if (at < r.lo && !pl_ranges_add(&rest, at, r.lo))
+        if (at < r.lo && !pl_datum_ranges_add(&rest, at, r.lo))
             s->oom = true;
         at = r.hi;
         ended += r.hi - r.lo;
     }
     for (size_t i = 0; i < ev->job.n_tried; i++)
-        if (!pl_ranges_remove(&rest, ev->job.tried[i].rows.lo, ev->job.tried[i].rows.hi))
+        if (!pl_datum_ranges_remove(&rest, ev->job.tried[i].rows.lo, ev->job.tried[i].rows.hi))
             s->oom = true;
     if (rest.count > 0)
-        pl_sched_rows_wait(s, rows, &rest, 0, 0, 0);
-    pl_ranges_finish(&rest);
+        pl_sched_datums_wait(s, rows, &rest, 0, 0, 0);
+    pl_datum_ranges_finish(&rest);
     for (size_t i = 0; i < ev->job.n_tried; i++)
         wait_tried(s, rows, &ev->job.tried[i]);
     rows->failed = PL_MIN(ev->job.failed, ended);
@@ -177,7 +177,7 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *r = &ev->task.rows[i];
 
-        if (r->lo >= r->hi || r->lo < next || !pl_ranges_has(&(*ret_bin)->rows, r->lo, r->hi))
+        if (r->lo >= r->hi || r->lo < next || !pl_datum_ranges_has(&(*ret_bin)->rows, r->lo, r->hi))
             return pl_err_set(err, PL_EINVAL, "task %llu: rows %u to %u are not waiting", (unsigned long long)ev->task.task,
                               r->lo, r->hi);
         next = r->hi;
@@ -198,11 +198,11 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *rows = &ev->task.rows[i];
 
-        if (!pl_ranges_remove(&bin->rows, rows->lo, rows->hi) || !pl_ranges_add(&part.rows, rows->lo, rows->hi))
+        if (!pl_datum_ranges_remove(&bin->rows, rows->lo, rows->hi) || !pl_datum_ranges_add(&part.rows, rows->lo, rows->hi))
             s->oom = true;
     }
     task = pl_sched_task_make(s, job, w, &part, part.rows.count);
-    pl_ranges_finish(&part.rows);
+    pl_datum_ranges_finish(&part.rows);
     if (!task)
         return pl_err_nomem(err);
     task->id = ev->task.task;
@@ -242,7 +242,7 @@ static void restore_done(struct pl_sched *s)
         pl_sched_worker_timer(s, w);
     }
     for (struct run *run = TAILQ_FIRST(&s->run_list); run; run = TAILQ_NEXT(run, link))
-        pl_sched_say_run(s, run, PL_SCHED_RUNNING);
+        pl_sched_wait_reason_run(s, run, PL_SCHED_RUNNING);
     pl_sched_graph_restored(s);
 }
 

@@ -178,7 +178,7 @@ void pl_sched_run_close(struct pl_sched *s, struct run *run)
         state = PL_SCHED_FAILURE;
     else if (run->states[PL_SCHED_KILLED] > 0)
         state = PL_SCHED_KILLED;
-    pl_sched_say_run(s, run, state);
+    pl_sched_wait_reason_run(s, run, state);
     pl_sched_run_free(s, run);
 }
 
@@ -189,7 +189,7 @@ static void job_free(struct pl_sched *s, struct job *job)
     pl_timers_clear(&s->timers, &job->timer);
     if (!pl_sched_state_final(job->state))
         TAILQ_REMOVE(&job->stage->lane, job, lane_link);
-    pl_sched_rows_free(job->rows);
+    pl_sched_datums_free(job->rows);
     pl_sched_drop(&s->jobs, job->id);
     (void)pl_map_remove(&s->jobs_by_run, &key, sizeof(key));
     pl_sched_version_unref(s, job->version);

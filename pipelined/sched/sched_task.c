@@ -4,8 +4,8 @@
 
 /* --- rows that wait */
 
-void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_ranges *which, uint32_t failures, uint32_t losses,
-                        int64_t not_before)
+void pl_sched_datums_wait(struct pl_sched *s, struct rows *rows, const struct pl_datum_ranges *which, uint32_t failures,
+                          uint32_t losses, int64_t not_before)
 {
     struct bin *bin = NULL;
 
@@ -26,16 +26,16 @@ void pl_sched_rows_wait(struct pl_sched *s, struct rows *rows, const struct pl_r
     bin->not_before = bin->rows.count == 0 ? not_before : PL_MIN(bin->not_before, not_before);
     bin->failures = failures;
     bin->losses = losses;
-    if (!pl_ranges_add_all(&bin->rows, which))
+    if (!pl_datum_ranges_add_all(&bin->rows, which))
         s->oom = true;
     rows->waiting += which->count;
 }
 
-struct rows *pl_sched_rows_make(struct pl_sched *s, uint64_t datums, uint32_t to_run)
+struct rows *pl_sched_datums_make(struct pl_sched *s, uint64_t datums, uint32_t to_run)
 {
     struct rows *rows = pl_sched_calloc(s, 1, sizeof(*rows));
     struct pl_sched_range all = {0, to_run};
-    struct pl_ranges which = {.items = &all, .n = 1, .count = to_run};
+    struct pl_datum_ranges which = {.items = &all, .n = 1, .count = to_run};
 
     if (!rows)
         return NULL;
@@ -43,16 +43,16 @@ struct rows *pl_sched_rows_make(struct pl_sched *s, uint64_t datums, uint32_t to
     rows->to_run = to_run;
     TAILQ_INIT(&rows->tasks);
     if (to_run > 0)
-        pl_sched_rows_wait(s, rows, &which, 0, 0, 0);
+        pl_sched_datums_wait(s, rows, &which, 0, 0, 0);
     return rows;
 }
 
-void pl_sched_rows_free(struct rows *rows)
+void pl_sched_datums_free(struct rows *rows)
 {
     if (!rows)
         return;
     for (size_t i = 0; i < rows->n_bins; i++)
-        pl_ranges_finish(&rows->bins[i].rows);
+        pl_datum_ranges_finish(&rows->bins[i].rows);
     free(rows->bins);
     free(rows->first_label);
     free(rows->first_message);
@@ -61,7 +61,7 @@ void pl_sched_rows_free(struct rows *rows)
     free(rows);
 }
 
-uint32_t pl_sched_rows_ready(const struct pl_sched *s, const struct rows *rows)
+uint32_t pl_sched_datums_ready(const struct pl_sched *s, const struct rows *rows)
 {
     uint32_t ready = 0;
 
@@ -71,7 +71,7 @@ uint32_t pl_sched_rows_ready(const struct pl_sched *s, const struct rows *rows)
     return ready;
 }
 
-int64_t pl_sched_rows_next(const struct pl_sched *s, const struct rows *rows)
+int64_t pl_sched_datums_next(const struct pl_sched *s, const struct rows *rows)
 {
     int64_t next = PL_TIMER_NEVER;
 
@@ -84,7 +84,7 @@ int64_t pl_sched_rows_next(const struct pl_sched *s, const struct rows *rows)
 /* For that worker; NULL = for any. */
 static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
 {
-    const bool barred = w && pl_sched_node_bars(s, rows, w);
+    const bool barred = w && pl_sched_node_is_avoided(s, rows, w);
 
     for (size_t i = 0; i < rows->n_bins; i++)
         if (rows->bins[i].rows.count > 0 && rows->bins[i].not_before <= s->now && !(barred && rows->bins[i].losses > 0))
@@ -131,7 +131,7 @@ static uint64_t held_rows(const struct worker *w)
 static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
 {
     const struct version *v = w->version;
-    const uint32_t ready = pl_sched_rows_ready(s, rows), lacking = v->starting + v->idle;
+    const uint32_t ready = pl_sched_datums_ready(s, rows), lacking = v->starting + v->idle;
 
     if (bin->failures > 0 || bin->losses > 0 || ready <= lacking)
         return false;
@@ -144,7 +144,7 @@ static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, c
 
 struct pl_sched_action *pl_sched_task_action(struct pl_sched *s, const struct task *task, enum pl_sched_action_kind kind)
 {
-    struct pl_sched_action *a = pl_sched_act(s, kind);
+    struct pl_sched_action *a = pl_sched_action_new(s, kind);
 
     a->lease.worker = task->worker->id;
     a->lease.task = task->id;
@@ -157,7 +157,7 @@ static struct pl_sched_action *say_rows(struct pl_sched *s, const struct task *t
 {
     struct pl_sched_action *a = pl_sched_task_action(s, task, kind);
 
-    a->lease.rows = pl_sched_keep(s, pl_ranges_items(&task->open), task->open.n * sizeof(struct pl_sched_range));
+    a->lease.rows = pl_sched_keep(s, pl_datum_ranges_items(&task->open), task->open.n * sizeof(struct pl_sched_range));
     a->lease.n_rows = a->lease.rows ? task->open.n : 0;
     a->lease.count = task->open.count;
     a->lease.failures = task->failures;
@@ -184,7 +184,7 @@ struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct work
     task->failures = bin->failures;
     task->losses = bin->losses;
     task->expires = s->now + s->config.lease_ms;
-    if (size > 0 && !pl_ranges_take(&bin->rows, size, &task->open))
+    if (size > 0 && !pl_datum_ranges_take(&bin->rows, size, &task->open))
         s->oom = true;
     job->rows->waiting -= size;
     pl_sched_job_leased(s, job, size);
@@ -214,7 +214,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     job->leased = true;
     if (job->state == PL_SCHED_STARTING) {
         pl_sched_job_state(job, PL_SCHED_RUNNING);
-        pl_sched_say_state(s, job); /* before the lease: who follows the job sees it run first */
+        pl_sched_wait_reason_state(s, job); /* before the lease: who follows the job sees it run first */
     }
     pl_sched_worker_leased(s, w);
     say_rows(s, task, PL_SCHED_LEASE);
@@ -270,7 +270,7 @@ void pl_sched_task_free(struct pl_sched *s, struct task *task)
         job->workers--;
     TAILQ_REMOVE(&job->rows->tasks, task, link);
     pl_sched_drop(&s->tasks, task->id);
-    pl_ranges_finish(&task->open);
+    pl_datum_ranges_finish(&task->open);
     free(task);
     pl_sched_stage_dirty(s, job->stage);
 }
@@ -303,7 +303,7 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
 static struct pl_sched_action *give_up(struct pl_sched *s, struct task *task, const char *text)
 {
     struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
-    const struct pl_sched_range *v = pl_ranges_items(&task->open);
+    const struct pl_sched_range *v = pl_datum_ranges_items(&task->open);
 
     a->lease.message = pl_sched_keep(s, text, strlen(text) + 1);
     for (size_t i = 0; i < task->open.n; i++)
@@ -321,7 +321,7 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
         give_up(s, task, text)->lease.failures++;
     } else {
         say_rows(s, task, PL_SCHED_RETURNED)->lease.failures++;
-        pl_sched_rows_wait(s, task->job->rows, &task->open, task->failures + 1, task->losses, s->now);
+        pl_sched_datums_wait(s, task->job->rows, &task->open, task->failures + 1, task->losses, s->now);
     }
     pl_sched_task_free(s, task);
 }
@@ -333,7 +333,7 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
 
     if (!loss) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
-        pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses, s->now);
+        pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses, s->now);
     } else if (task->losses >= PL_SCHED_LOSSES_MAX) {
         pl_sched_task_action(s, task, PL_SCHED_RETURNED);
         snprintf(text, sizeof(text), "lost %u times with its worker: %s", task->losses + 1, loss);
@@ -342,7 +342,7 @@ void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *los
         say_rows(s, task, PL_SCHED_RETURNED)->lease.losses++;
         free(rows->last_loss);
         rows->last_loss = pl_sched_strdup(s, loss);
-        pl_sched_rows_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
+        pl_sched_datums_wait(s, rows, &task->open, task->failures, task->losses + 1, s->now + pl_sched_backoff(task->losses + 1));
     }
     pl_sched_task_free(s, task);
 }
@@ -356,7 +356,7 @@ struct task *pl_sched_task_held(const struct pl_sched *s, const struct worker *w
 
 void pl_sched_task_lost(struct pl_sched *s, uint64_t worker, struct pl_sched_lease lease)
 {
-    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_LEASE_LOST);
+    struct pl_sched_action *a = pl_sched_action_new(s, PL_SCHED_LEASE_LOST);
 
     a->lease.worker = worker;
     a->lease.task = lease.task;
@@ -368,18 +368,18 @@ void pl_sched_task_lost(struct pl_sched *s, uint64_t worker, struct pl_sched_lea
 static void row_wait(struct pl_sched *s, const struct task *task, uint32_t index, uint32_t failures, int64_t not_before)
 {
     struct pl_sched_range one = {index, index + 1};
-    struct pl_ranges which = {.items = &one, .n = 1, .count = 1};
+    struct pl_datum_ranges which = {.items = &one, .n = 1, .count = 1};
 
-    pl_sched_rows_wait(s, task->job->rows, &which, failures, task->losses, not_before);
+    pl_sched_datums_wait(s, task->job->rows, &which, failures, task->losses, not_before);
 }
 
 static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, const struct pl_sched_row *row)
 {
     struct rows *rows = task->job->rows;
 
-    if (row->index >= rows->to_run || !pl_ranges_has(&task->open, row->index, row->index + 1))
+    if (row->index >= rows->to_run || !pl_datum_ranges_has(&task->open, row->index, row->index + 1))
         return PL_SCHED_ROW_IGNORED;
-    if (!pl_ranges_remove(&task->open, row->index, row->index + 1))
+    if (!pl_datum_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
     if (row->gave_back) { /* of its own: a moment later, lest it goes round and round */
@@ -433,7 +433,7 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
         return;
     for (size_t i = 0; i < ev->result.n; i++)
         verdicts[i] = take_row(s, task, &ev->result.rows[i]);
-    a = pl_sched_act(s, PL_SCHED_RESULT);
+    a = pl_sched_action_new(s, PL_SCHED_RESULT);
     a->result.worker = w->id;
     a->result.task = lease.task;
     a->result.fence = lease.fence;

@@ -65,7 +65,7 @@ bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_s
     const struct task *task = pl_sched_get(&s->tasks, lease->task);
 
     return task && task->fence == lease->fence && task->worker && task->worker->id == worker && row < UINT32_MAX &&
-           pl_ranges_has(&task->open, row, row + 1);
+           pl_datum_ranges_has(&task->open, row, row + 1);
 }
 
 void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)

@@ -15,7 +15,7 @@ const char *pl_sched_state_name(enum pl_sched_state state)
 
 struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job *job, enum pl_sched_action_kind kind)
 {
-    struct pl_sched_action *a = pl_sched_act(s, kind);
+    struct pl_sched_action *a = pl_sched_action_new(s, kind);
 
     a->job.id = job->id;
     a->job.stage = job->stage->id;
@@ -27,7 +27,7 @@ struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job
     return a;
 }
 
-void pl_sched_say(struct pl_sched *s, struct job *job, const char *fmt, ...)
+void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, ...)
 {
     char text[PL_SCHED_MESSAGE_MAX];
     struct pl_sched_action *a;
@@ -48,7 +48,7 @@ void pl_sched_say(struct pl_sched *s, struct job *job, const char *fmt, ...)
         a->job.superseded_by = pl_sched_keep(s, job->superseded_by, sizeof(job->superseded_by));
 }
 
-void pl_sched_say_later(struct pl_sched *s, struct stage *stage)
+void pl_sched_wait_reason_defer(struct pl_sched *s, struct stage *stage)
 {
     if (stage->say)
         return;
@@ -56,9 +56,9 @@ void pl_sched_say_later(struct pl_sched *s, struct stage *stage)
     TAILQ_INSERT_TAIL(&s->say, stage, say_link);
 }
 
-void pl_sched_say_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state)
+void pl_sched_wait_reason_run(struct pl_sched *s, const struct run *run, enum pl_sched_state state)
 {
-    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_RUN_STATE);
+    struct pl_sched_action *a = pl_sched_action_new(s, PL_SCHED_RUN_STATE);
 
     a->run.id = pl_sched_keep(s, run->id, sizeof(run->id));
     a->run.order = run->order;
@@ -66,19 +66,19 @@ void pl_sched_say_run(struct pl_sched *s, const struct run *run, enum pl_sched_s
     memcpy(a->run.jobs, run->states, sizeof(run->states));
 }
 
-void pl_sched_say_created(struct pl_sched *s, struct job *job)
+void pl_sched_wait_reason_created(struct pl_sched *s, struct job *job)
 {
     const struct job *up = job->blocked_on ? pl_sched_get(&s->jobs, job->blocked_on) : NULL;
     const struct job *before = TAILQ_PREV(job, job_list, lane_link);
 
     if (up)
-        pl_sched_say(s, job, "waiting for stage %s of run %.8s", up->version->def.name, up->run->id);
+        pl_sched_wait_reason(s, job, "waiting for stage %s of run %.8s", up->version->def.name, up->run->id);
     else if (before)
-        pl_sched_say(s, job, "waiting for its turn: run %.8s goes first", before->run->id);
+        pl_sched_wait_reason(s, job, "waiting for its turn: run %.8s goes first", before->run->id);
     else if (s->draining)
-        pl_sched_say(s, job, "the daemon is stopping: nothing new is started");
+        pl_sched_wait_reason(s, job, "the daemon is stopping: nothing new is started");
     else
-        pl_sched_say(s, job, "about to be planned");
+        pl_sched_wait_reason(s, job, "about to be planned");
 }
 
 /* --- what it lacks */
@@ -130,17 +130,18 @@ static void say_gpu(struct pl_sched *s, struct job *job)
     if (!def->gpu_required)
         snprintf(tail, sizeof(tail), "; after %s it goes to the CPU", pl_duration_text(def->gpu_wait_ms, duration));
     if (available >= def->gpu_count) {
-        pl_sched_say(s, job, "waiting for %u GPU%s: %u of %zu free, but %s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
-                     available, slots,
-                     pl_sched_admit_lacks_beside(s, job->version) ? "no CPU or memory beside it" : "another stage is first",
-                     tail);
+        pl_sched_wait_reason(s, job, "waiting for %u GPU%s: %u of %zu free, but %s%s", def->gpu_count,
+                             def->gpu_count == 1 ? "" : "s", available, slots,
+                             pl_sched_admit_missing_resource(s, job->version) ? "no CPU or memory beside it"
+                                                                              : "another stage is first",
+                             tail);
         return;
     }
     for (uint32_t i = 0; i < s->capacity.gpu_slots; i++)
-        if (s->gpus[i] && pl_sched_may_have(job->version, i))
+        if (s->gpus[i] && pl_sched_slot_is_allowed(job->version, i))
             users_add(&users, s->gpus[i]);
-    pl_sched_say(s, job, "waiting for %u GPU%s: %u of %zu free%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s", available,
-                 slots, users.text, tail);
+    pl_sched_wait_reason(s, job, "waiting for %u GPU%s: %u of %zu free%s%s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
+                         available, slots, users.text, tail);
 }
 
 static void say_cpu(struct pl_sched *s, struct job *job)
@@ -154,9 +155,9 @@ static void say_cpu(struct pl_sched *s, struct job *job)
     int looked = 0;
 
     if (available >= need) {
-        pl_sched_say(s, job, "waiting for %g CPU%s: there is %s", (double)need / 1000, need == 1000 ? "" : "s",
-                     pl_sched_admit_lacks_beside(s, job->version) ? "too little memory free beside it"
-                                                                  : "another stage that is first");
+        pl_sched_wait_reason(s, job, "waiting for %g CPU%s: there is %s", (double)need / 1000, need == 1000 ? "" : "s",
+                             pl_sched_admit_missing_resource(s, job->version) ? "too little memory free beside it"
+                                                                              : "another stage that is first");
         return;
     }
     for (size_t i = 0; looked++ < USERS_LOOKED_AT && (slot = pl_map_next(&s->workers, &i));) {
@@ -164,8 +165,8 @@ static void say_cpu(struct pl_sched *s, struct job *job)
         if (w->cpu_milli > 0)
             users_add(&users, w);
     }
-    pl_sched_say(s, job, "waiting for %g CPU%s: %g of %g free%s", (double)need / 1000, need == 1000 ? "" : "s",
-                 (double)available / 1000, (double)have / 1000, users.text);
+    pl_sched_wait_reason(s, job, "waiting for %g CPU%s: %g of %g free%s", (double)need / 1000, need == 1000 ? "" : "s",
+                         (double)available / 1000, (double)have / 1000, users.text);
 }
 
 /* Pods wait for a node, and by that this stage too. */
@@ -175,10 +176,10 @@ static void say_pod(struct pl_sched *s, struct job *job)
     const struct shape *shape = v->wish_device == CPU && v->cpu_shape ? v->cpu_shape : v->shape;
 
     if (!shape->told)
-        pl_sched_say(s, job, "waiting to hear what the cluster offers");
+        pl_sched_wait_reason(s, job, "waiting to hear what the cluster offers");
     else
-        pl_sched_say(s, job, "waiting for room on the cluster: other pods of its kind wait%s%s",
-                     shape->why ? ": " : " for a node", shape->why ? shape->why : "");
+        pl_sched_wait_reason(s, job, "waiting for room on the cluster: other pods of its kind wait%s%s",
+                             shape->why ? ": " : " for a node", shape->why ? shape->why : "");
 }
 
 /* What the cluster says of the first of its pods that is not up; NULL. */
@@ -198,7 +199,8 @@ static void say_starting(struct pl_sched *s, struct job *job)
     const struct version *v = job->version;
     const char *why = why_not_up(v, true);
 
-    pl_sched_say(s, job, "starting %u worker%s%s%s", v->starting, v->starting == 1 ? "" : "s", why ? ": " : "", why ? why : "");
+    pl_sched_wait_reason(s, job, "starting %u worker%s%s%s", v->starting, v->starting == 1 ? "" : "s", why ? ": " : "",
+                         why ? why : "");
 }
 
 static void say_impossible(struct pl_sched *s, struct job *job)
@@ -206,15 +208,16 @@ static void say_impossible(struct pl_sched *s, struct job *job)
     const struct pl_sched_stage *def = &job->version->def;
 
     if (job->version->shape)
-        pl_sched_say(s, job, "waiting for the cluster: %s", job->version->shape->text);
+        pl_sched_wait_reason(s, job, "waiting for the cluster: %s", job->version->shape->text);
     else if (def->gpu_required && def->gpu_chosen && !pl_sched_gpus_offered(s, job->version))
-        pl_sched_say(s, job, "waiting for %u GPU%s a worker %s", def->gpu_count, def->gpu_count == 1 ? "" : "s", def->gpu_text);
+        pl_sched_wait_reason(s, job, "waiting for %u GPU%s a worker %s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
+                             def->gpu_text);
     else if (def->gpu_required && def->gpu_count > s->capacity.gpu_offered)
-        pl_sched_say(s, job, "waiting for %u GPU%s a worker: the executor offers %u", def->gpu_count,
-                     def->gpu_count == 1 ? "" : "s", s->capacity.gpu_offered);
+        pl_sched_wait_reason(s, job, "waiting for %u GPU%s a worker: the executor offers %u", def->gpu_count,
+                             def->gpu_count == 1 ? "" : "s", s->capacity.gpu_offered);
     else
-        pl_sched_say(s, job, "waiting for %llu MiB of memory a worker: the executor offers %llu",
-                     (unsigned long long)(def->memory_bytes >> 20), (unsigned long long)(s->capacity.memory_bytes >> 20));
+        pl_sched_wait_reason(s, job, "waiting for %llu MiB of memory a worker: the executor offers %llu",
+                             (unsigned long long)(def->memory_bytes >> 20), (unsigned long long)(s->capacity.memory_bytes >> 20));
 }
 
 /* A planned job of which nothing is leased. */
@@ -224,15 +227,15 @@ static void say_waiting(struct pl_sched *s, struct job *job)
     char duration[32];
 
     if (s->draining)
-        pl_sched_say(s, job, "the daemon is stopping: nothing new is started");
-    else if (pl_sched_rows_ready(s, job->rows) == 0)
-        pl_sched_say(s, job, "waiting before trying again: %s",
-                     job->rows->last_loss ? job->rows->last_loss : "a worker gave its datums back");
+        pl_sched_wait_reason(s, job, "the daemon is stopping: nothing new is started");
+    else if (pl_sched_datums_ready(s, job->rows) == 0)
+        pl_sched_wait_reason(s, job, "waiting before trying again: %s",
+                             job->rows->last_loss ? job->rows->last_loss : "a worker gave its datums back");
     else if (v->starting > 0)
         say_starting(s, job);
     else if (v->retry_at > s->now)
-        pl_sched_say(s, job, "a worker did not come up (%u in a row; the next one follows after %s): %s", v->start_failures,
-                     pl_duration_text(pl_sched_backoff(v->start_failures), duration), v->last_failure);
+        pl_sched_wait_reason(s, job, "a worker did not come up (%u in a row; the next one follows after %s): %s",
+                             v->start_failures, pl_duration_text(pl_sched_backoff(v->start_failures), duration), v->last_failure);
     else if (!pl_sched_admit_possible(s, v))
         say_impossible(s, job);
     else if (v->wish && v->shape)
@@ -242,40 +245,40 @@ static void say_waiting(struct pl_sched *s, struct job *job)
     else if (v->wish)
         say_cpu(s, job);
     else if (why_not_up(v, false)) /* the agent has come before the command's container */
-        pl_sched_say(s, job, "waiting for its worker: %s", why_not_up(v, false));
+        pl_sched_wait_reason(s, job, "waiting for its worker: %s", why_not_up(v, false));
     else
-        pl_sched_say(s, job, "waiting until its worker asks for work");
+        pl_sched_wait_reason(s, job, "waiting until its worker asks for work");
 }
 
-void pl_sched_say_state(struct pl_sched *s, struct job *job)
+void pl_sched_wait_reason_state(struct pl_sched *s, struct job *job)
 {
     if (job->state == PL_SCHED_CREATED)
-        pl_sched_say_created(s, job);
+        pl_sched_wait_reason_created(s, job);
     else if (job->state == PL_SCHED_FINISHING)
-        pl_sched_say(s, job, "committing its output");
+        pl_sched_wait_reason(s, job, "committing its output");
     else if (!job->rows)
-        pl_sched_say(s, job, "being planned: which datums must run");
+        pl_sched_wait_reason(s, job, "being planned: which datums must run");
     else if (job->workers > 0)
-        pl_sched_say(s, job, "running on %u worker%s", job->workers, job->workers == 1 ? "" : "s");
+        pl_sched_wait_reason(s, job, "running on %u worker%s", job->workers, job->workers == 1 ? "" : "s");
     else
         say_waiting(s, job);
 }
 
-void pl_sched_say_line(struct pl_sched *s, const struct line *line)
+void pl_sched_wait_reason_queue_head(struct pl_sched *s, const struct line *line)
 {
-    const struct version *v = pl_sched_line_first(line);
+    const struct version *v = pl_sched_fair_share_first(line);
 
-    for (int n = 0; v && n < SAY_WAITING; n++, v = pl_sched_line_next(v))
-        pl_sched_say_later(s, v->stage);
+    for (int n = 0; v && n < SAY_WAITING; n++, v = pl_sched_fair_share_next(v))
+        pl_sched_wait_reason_defer(s, v->stage);
 }
 
-void pl_sched_say_all(struct pl_sched *s)
+void pl_sched_wait_reason_all(struct pl_sched *s)
 {
     struct stage *stage;
 
     if (s->devices_changed) {
-        pl_sched_say_line(s, &s->lines[CPU]);
-        pl_sched_say_line(s, &s->lines[GPU]);
+        pl_sched_wait_reason_queue_head(s, &s->lines[CPU]);
+        pl_sched_wait_reason_queue_head(s, &s->lines[GPU]);
     }
     s->devices_changed = false;
     while ((stage = TAILQ_FIRST(&s->say))) {
@@ -284,6 +287,6 @@ void pl_sched_say_all(struct pl_sched *s)
         TAILQ_REMOVE(&s->say, stage, say_link);
         stage->say = false;
         if (job && job->linked)
-            pl_sched_say_state(s, job);
+            pl_sched_wait_reason_state(s, job);
     }
 }

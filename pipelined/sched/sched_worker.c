@@ -49,7 +49,7 @@ struct worker *pl_sched_worker_make(struct pl_sched *s, struct version *v, uint6
     v->refs++;
     (*state_count(w))++;
     v->pipeline->workers++;
-    pl_sched_line_moved(v->pipeline);
+    pl_sched_fair_share_moved(v->pipeline);
     place_enter(s, w);
     TAILQ_INSERT_TAIL(&v->workers, w, version_link);
     return w;
@@ -139,7 +139,7 @@ void pl_sched_worker_timer(struct pl_sched *s, struct worker *w)
 
 static void say_stop(struct pl_sched *s, const struct worker *w, const char *reason)
 {
-    struct pl_sched_action *a = pl_sched_act(s, PL_SCHED_STOP_WORKER);
+    struct pl_sched_action *a = pl_sched_action_new(s, PL_SCHED_STOP_WORKER);
 
     a->worker.id = w->id;
     a->worker.stage = w->version->def.stage;
@@ -428,7 +428,7 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     pl_timers_clear(&s->timers, &w->timer);
     TAILQ_REMOVE(&v->workers, w, version_link);
     v->pipeline->workers--;
-    pl_sched_line_moved(v->pipeline);
+    pl_sched_fair_share_moved(v->pipeline);
     pl_sched_drop(&s->workers, w->id);
     free(w->why);
     free(w->node);

@@ -12,14 +12,14 @@
 
 enum { ROWS = 300, TIMERS = 100 };
 
-static void must_be(const struct pl_ranges *r, const bool *bits)
+static void must_be(const struct pl_datum_ranges *r, const bool *bits)
 {
-    const struct pl_sched_range *v = pl_ranges_items(r);
+    const struct pl_sched_range *v = pl_datum_ranges_items(r);
     uint32_t count = 0;
     size_t fragments = 0;
 
     for (uint32_t i = 0; i < ROWS; i++) {
-        assert_int_equal(pl_ranges_has(r, i, i + 1), bits[i]);
+        assert_int_equal(pl_datum_ranges_has(r, i, i + 1), bits[i]);
         count += bits[i];
         fragments += bits[i] && (i == 0 || !bits[i - 1]);
     }
@@ -43,7 +43,7 @@ static void a_set_of_ranges_is_a_set(void **state)
 
     (void)state;
     for (int life = 0; life < 50; life++) {
-        struct pl_ranges r = {0}, taken = {0};
+        struct pl_datum_ranges r = {0}, taken = {0};
         bool bits[ROWS] = {0};
 
         for (int i = 0; i < 400; i++) {
@@ -51,26 +51,26 @@ static void a_set_of_ranges_is_a_set(void **state)
             uint32_t size = 1 + (uint32_t)(pl_splitmix64(&seed) % 9);
             uint32_t hi = PL_MIN((uint32_t)ROWS, lo + size);
 
-            assert_int_equal(pl_ranges_has(&r, lo, hi), all_are(bits, lo, hi, true));
+            assert_int_equal(pl_datum_ranges_has(&r, lo, hi), all_are(bits, lo, hi, true));
             if (all_are(bits, lo, hi, false)) {
-                assert_true(pl_ranges_add(&r, lo, hi));
+                assert_true(pl_datum_ranges_add(&r, lo, hi));
                 memset(bits + lo, 1, hi - lo);
             } else if (all_are(bits, lo, hi, true)) {
-                assert_true(pl_ranges_remove(&r, lo, hi));
+                assert_true(pl_datum_ranges_remove(&r, lo, hi));
                 memset(bits + lo, 0, hi - lo);
             }
         }
         must_be(&r, bits);
-        assert_true(pl_ranges_take(&r, r.count / 2, &taken));
+        assert_true(pl_datum_ranges_take(&r, r.count / 2, &taken));
         for (uint32_t i = 0, n = taken.count; n > 0; i++) {
             n -= bits[i];
             bits[i] = false;
         }
         must_be(&r, bits);
-        assert_true(pl_ranges_add_all(&r, &taken));
+        assert_true(pl_datum_ranges_add_all(&r, &taken));
         assert_int_equal(r.count / 2, taken.count);
-        pl_ranges_finish(&r);
-        pl_ranges_finish(&taken);
+        pl_datum_ranges_finish(&r);
+        pl_datum_ranges_finish(&taken);
     }
 }
 
