@@ -28,7 +28,7 @@ static void ending_free(struct pl_ending *end)
 {
     if (end->job)
         pl_engine_job_args_done(&end->args);
-    pl_ejob_unref(end->job);
+    pl_engine_job_unref(end->job);
     if (end->then)
         end->then(end->arg, end->result, &end->err);
     free(end);
@@ -147,7 +147,7 @@ void pl_engine_end_job(struct pl_ejob *j)
         pl_engine_fail(j->engine, "no memory for a job's end");
         return;
     }
-    end->job = pl_ejob_ref(j);
+    end->job = pl_engine_job_ref(j);
     pl_engine_job_args(j, &end->args);
     ending_submit(end);
 }
@@ -169,7 +169,7 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
     ending_submit(end);
 }
 
-void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg)
+void pl_engine_after_completion(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg)
 {
     struct pl_ending *end;
 
@@ -180,12 +180,12 @@ void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, c
     ending_submit(end);
 }
 
-int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err)
+int pl_engine_completion_init(struct pl_engine *e, struct pl_err *err)
 {
     return pl_timer_create(e->config.loop, "engine.endings", retry_all, e, &e->retry_timer, err);
 }
 
-void pl_engine_endings_finish(struct pl_engine *e)
+void pl_engine_completion_finish(struct pl_engine *e)
 {
     struct pl_ending *end;
 

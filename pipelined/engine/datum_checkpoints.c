@@ -37,7 +37,7 @@ static void kept(void *arg, int r, const struct pl_err *err)
         pl_http_reply_error(t->req, err);
     else
         pl_http_reply_json(t->req, 200, json_object());
-    pl_ejob_unref(t->job);
+    pl_engine_job_unref(t->job);
     free(t);
 }
 
@@ -52,7 +52,8 @@ void pl_engine_checkpoint(struct pl_engine *e, struct pl_http_request *req, stru
         pl_http_reply_error(req, &err);
         return;
     }
-    *t = (struct told){.engine = e, .req = req, .job = pl_ejob_ref(job), .key = job->plan->keys[job->rows[row]], .root = *root};
+    *t = (struct told){
+        .engine = e, .req = req, .job = pl_engine_job_ref(job), .key = job->plan->keys[job->rows[row]], .root = *root};
     pl_engine_submit(e, PL_TX_UNLOGGED, keep_tx, kept, t);
 }
 

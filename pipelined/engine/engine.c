@@ -7,19 +7,19 @@
 #include <pthread.h>
 #include <stdio.h>
 
-struct pl_ejob *pl_ejob_ref(struct pl_ejob *j)
+struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j)
 {
     j->refs++;
     return j;
 }
 
-void pl_eresult_finish(struct pl_eresult *r)
+void pl_engine_result_finish(struct pl_eresult *r)
 {
     free(r->ops);
     r->ops = NULL;
 }
 
-void pl_ejob_unref(struct pl_ejob *j)
+void pl_engine_job_unref(struct pl_ejob *j)
 {
     if (!j || --j->refs)
         return;
@@ -27,7 +27,7 @@ void pl_ejob_unref(struct pl_ejob *j)
     json_decref(j->inputs);
     json_decref(j->warnings);
     free(j->reason);
-    pl_estage_unref(j->stage);
+    pl_engine_stage_unref(j->stage);
     free(j);
 }
 
@@ -83,7 +83,7 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
     j->id = id;
     j->order = order;
     j->created_us = pl_clock_wall_us();
-    j->stage = pl_estage_ref(stage);
+    j->stage = pl_engine_stage_ref(stage);
     j->reason = strdup("");
     j->warnings = warnings_of(e, stage);
     snprintf(j->run, sizeof j->run, "%s", run);
@@ -92,7 +92,7 @@ int pl_engine_add_job(struct pl_engine *e, uint64_t id, uint64_t order, const ch
     r = r < 0 ? r : pl_map_put(&e->by_key, key, (size_t)n, j, NULL, err);
     if (r < 0) {
         pl_map_remove(&e->jobs, &id, sizeof id);
-        pl_ejob_unref(j);
+        pl_engine_job_unref(j);
         return r;
     }
     *ret = j;
@@ -107,7 +107,7 @@ void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
     pl_map_remove(&e->jobs, &j->id, sizeof j->id);
     if (pl_map_get(&e->by_key, key, n) == j)
         pl_map_remove(&e->by_key, key, n);
-    pl_ejob_unref(j);
+    pl_engine_job_unref(j);
 }
 
 /* ---- actions ---- */
@@ -129,13 +129,13 @@ static void seal_log(void *arg)
 
     if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
         pl_log_error("engine", "log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
-    pl_ejob_unref(j);
+    pl_engine_job_unref(j);
 }
 
 void pl_engine_job_ended(struct pl_ejob *j)
 {
     if (j->row)
-        pl_engine_pool(j->engine, seal_log, pl_ejob_ref(j));
+        pl_engine_pool(j->engine, seal_log, pl_engine_job_ref(j));
 }
 
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
@@ -715,11 +715,11 @@ int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **r
         return pl_err_nomem(err);
     e->config = *config;
     r = pl_db_own_reader(config->db, &e->conn, err);
-    r = r < 0 ? r : pl_engine_later_init(e, err);
-    r = r < 0 ? r : pl_worker_doors_create(&e->doors, err);
+    r = r < 0 ? r : pl_engine_retry_queue_init(e, err);
+    r = r < 0 ? r : pl_worker_tokens_create(&e->doors, err);
     r = r < 0 ? r : pl_sched_create(&sched, &e->sched, err);
     r = r < 0 ? r : pl_timer_create(config->loop, "sched.tick", tick, e, &e->timer, err);
-    r = r < 0 ? r : pl_engine_endings_init(e, err);
+    r = r < 0 ? r : pl_engine_completion_init(e, err);
     r = r < 0 ? r : pl_engine_make_routes(e, err);
     if (r < 0) {
         pl_engine_detach(e);
@@ -747,7 +747,7 @@ int pl_engine_start(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : pl_engine_restore(e, err);
     if (r < 0)
         return pl_err_wrap(err, r, "restoring what was under way");
-    pl_worker_doors_settle(e->doors);
+    pl_worker_tokens_settle(e->doors);
     e->started = true;
     return 0;
 }
@@ -765,29 +765,29 @@ void pl_engine_detach(struct pl_engine *e)
     if (!e)
         return;
     e->failed = true;
-    pl_engine_later_flush(e);
+    pl_engine_retry_queue_flush(e);
     e->conn = pl_conn_close(e->conn);
 }
 
 static void unref_stage(void *stage)
 {
-    pl_estage_unref(stage);
+    pl_engine_stage_unref(stage);
 }
 
 static void unref_job(void *job)
 {
-    pl_ejob_unref(job);
+    pl_engine_job_unref(job);
 }
 
 struct pl_engine *pl_engine_destroy(struct pl_engine *e)
 {
     if (!e)
         return NULL;
-    pl_engine_endings_finish(e);
-    pl_engine_later_finish(e);
+    pl_engine_completion_finish(e);
+    pl_engine_retry_queue_finish(e);
     pl_map_finish(&e->tasks, pl_etask_free);
-    pl_map_finish(&e->workers, pl_eworker_free);
-    pl_worker_doors_destroy(e->doors);
+    pl_map_finish(&e->workers, pl_engine_worker_free);
+    pl_worker_tokens_destroy(e->doors);
     pl_map_finish(&e->by_key, NULL);
     pl_map_finish(&e->jobs, unref_job);
     pl_map_finish(&e->current, NULL);

@@ -34,8 +34,8 @@ struct pl_estage {
     json_t *git;
     uint64_t datum_bytes; /* of inputs, of the datum that had most since the daemon began; the loop's */
 };
-struct pl_estage *pl_estage_ref(struct pl_estage *s);
-void pl_estage_unref(struct pl_estage *s);
+struct pl_estage *pl_engine_stage_ref(struct pl_estage *s);
+void pl_engine_stage_unref(struct pl_estage *s);
 
 /* What became of a datum: by running it now, or by an earlier commit's row. */
 struct pl_eresult {
@@ -111,9 +111,9 @@ struct pl_ejob {
     uint32_t next_result;            /* id of the next row in `result` */
     uint32_t next_metric;
 };
-struct pl_ejob *pl_ejob_ref(struct pl_ejob *j);
-void pl_ejob_unref(struct pl_ejob *j);
-void pl_eresult_finish(struct pl_eresult *r);
+struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j);
+void pl_engine_job_unref(struct pl_ejob *j);
+void pl_engine_result_finish(struct pl_eresult *r);
 
 /* As in the column `pod` of `worker`. */
 enum pl_pod_kind { PL_NO_POD, PL_POD_WITHOUT_GPU, PL_POD_WITH_GPU };
@@ -232,15 +232,15 @@ void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg);
  * within the call when the database is closed. Any thread. */
 void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg);
 PL_MUST_CHECK
-int pl_engine_later_init(struct pl_engine *e, struct pl_err *err);
+int pl_engine_retry_queue_init(struct pl_engine *e, struct pl_err *err);
 /* The engine has failed: what was put off is given up now. */
-void pl_engine_later_flush(struct pl_engine *e);
-void pl_engine_later_finish(struct pl_engine *e);
+void pl_engine_retry_queue_flush(struct pl_engine *e);
+void pl_engine_retry_queue_finish(struct pl_engine *e);
 
 /* ---- endings.c: ends of jobs and runs are written in their order, again and again until the database takes them ---- */
 PL_MUST_CHECK
-int pl_engine_endings_init(struct pl_engine *e, struct pl_err *err);
-void pl_engine_endings_finish(struct pl_engine *e);
+int pl_engine_completion_init(struct pl_engine *e, struct pl_err *err);
+void pl_engine_completion_finish(struct pl_engine *e);
 void pl_engine_end_job(struct pl_ejob *j);
 /* The action RUN_STATE with a final state. */
 void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
@@ -248,12 +248,12 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a);
 void pl_engine_retry(struct pl_engine *e);
 /* Calls fn(arg, 0, …) when all ends given before are in the database: later, on the loop. Never before the engine's end, with r < 0,
  * when the database is closed to them. Loop. */
-void pl_engine_after_endings(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg);
+void pl_engine_after_completion(struct pl_engine *e, void (*fn)(void *arg, int r, const struct pl_err *err), void *arg);
 
 /* ---- engine_stages.c ---- */
 /* A stage version from the database, for whoever asks; unref it. Any thread with a connection. PL_ENOTFOUND. */
 PL_MUST_CHECK
-int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err);
+int pl_engine_stage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err);
 /* Stage version by its row id, loaded when it is not known. Loop; reads the database (small, by key). */
 PL_MUST_CHECK
 int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **ret, struct pl_err *err);
@@ -335,8 +335,8 @@ struct pl_ewhole {
 };
 /* For a job that was planned from a base: everything is enumerated and what is not in its plan is looked up in the base's table. */
 PL_MUST_CHECK
-int pl_job_whole(const struct pl_ejob *j, const struct pl_node_source *source, struct pl_ewhole *ret, struct pl_err *err);
-void pl_ewhole_finish(struct pl_ewhole *w);
+int pl_job_full_plan(const struct pl_ejob *j, const struct pl_node_source *source, struct pl_ewhole *ret, struct pl_err *err);
+void pl_job_full_plan_finish(struct pl_ewhole *w);
 
 /* ---- job_commit.c ---- */
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j);
@@ -374,10 +374,10 @@ struct pl_etried {
     enum pl_tried_state state;
     char *reason; /* of the first row, when it failed; may be NULL */
 };
-void pl_etried_finish(struct pl_etried *t);
+void pl_job_attempts_finish(struct pl_etried *t);
 /* Writes one of job `job` (row id), unless that has ended. Within a transaction. */
 PL_MUST_CHECK
-int pl_tried_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err);
+int pl_job_attempts_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err);
 /* [[lo, hi]…]; malloc'ed, NULL without memory. And back: PL_ENOMEM; free *ret. */
 char *pl_ranges_text(const struct pl_sched_range *ranges, size_t n);
 PL_MUST_CHECK
@@ -389,13 +389,13 @@ void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a);
 /* Of a restored job whose rows with results are settled: settles those that ended without; fills failed, first_failed and tried of the event.
  * Texts and lists are the arena's. */
 PL_MUST_CHECK
-int pl_job_load_tried(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev,
-                      struct pl_err *err);
+int pl_job_attempts_load(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev,
+                         struct pl_err *err);
 /* Did the row of a restored job go through just that? A lease that says otherwise is not its newest. */
-bool pl_job_row_tried(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
+bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
 /* The job is planned anew: its rows are others. Waits for the database. */
 PL_MUST_CHECK
-int pl_job_forget_tried(struct pl_ejob *j, struct pl_err *err);
+int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err);
 
 /* ---- workers.c ---- */
 void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a);
@@ -404,7 +404,7 @@ struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id);
 PL_MUST_CHECK
 int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *stage, const uint16_t *gpus, size_t n_gpus,
                          struct pl_eworker **ret, struct pl_err *err);
-void pl_eworker_free(void *worker);
+void pl_engine_worker_free(void *worker);
 #define PL_WORKER_TOKEN_BYTES 192
 /* What the executor is told of it, less what the scheduler gave it of this machine. Borrows from the worker and `texts`. */
 struct pl_engine_worker_texts {
@@ -427,7 +427,7 @@ int pl_engine_worker_principal(void *self, const char *token, struct pl_principa
 /* Answers the worker's open `next`, or keeps the answer. Takes `answer` (JSON text); `task`: the one in it, 0 for none. */
 void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task);
 /* Nothing is kept for it any more. */
-void pl_eworker_drop_ready(struct pl_eworker *w);
+void pl_engine_worker_drop_ready(struct pl_eworker *w);
 /* The action LEASE: persists it, then answers. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
 /* The lease is over: a worker that has been told of it is told so, by its open renewal or the next; another will not be. */

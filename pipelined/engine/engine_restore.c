@@ -262,7 +262,7 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < j->n_rows; i++)
         j->settled[i] = j->has_result[j->rows[i]];
-    r = pl_job_load_tried(j, e->conn, ended->arena, ev, err);
+    r = pl_job_attempts_load(j, e->conn, ended->arena, ev, err);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < j->n_rows; i++) {
@@ -299,7 +299,7 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
         pl_job_unplan(j);
         ev->job.tried = NULL;
         ev->job.n_tried = ev->job.failed = 0;
-        (void)!pl_job_forget_tried(j, NULL); /* when it fails, the database does: the next write says so */
+        (void)!pl_job_attempts_forget(j, NULL); /* when it fails, the database does: the next write says so */
     }
     return r;
 }
@@ -475,7 +475,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
         return r;
     snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
     if (pl_engine_incarnation_ok(row.incarnation)) /* its first token was exchanged */
-        r = pl_worker_doors_exchange(e->doors, (uint64_t)id, row.incarnation, err);
+        r = pl_worker_tokens_exchange(e->doors, (uint64_t)id, row.incarnation, err);
     if (r < 0)
         return r;
     snprintf(w->host, sizeof w->host, "%s", row.host);
@@ -509,7 +509,7 @@ static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_event *ta
 
     for (size_t i = 0; i < n; i++) {
         for (uint32_t row = in[i].lo; row < in[i].hi && row < j->n_rows; row++) {
-            if (j->settled[row] || !pl_job_row_tried(j, row, task->task.failures, task->task.losses))
+            if (j->settled[row] || !pl_job_attempts_of_row(j, row, task->task.failures, task->task.losses))
                 continue;
             if (m && out[m - 1].hi == row)
                 out[m - 1].hi++;
@@ -577,7 +577,7 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
         return 0; /* not taken back: its rows run again */
     }
     settle_rows(j, open, ev.task.n_rows);
-    *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_ejob_ref(j)};
+    *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_engine_job_ref(j)};
     t->failures = ev.task.failures;
     t->losses = ev.task.losses;
     t->told = true; /* perhaps */

@@ -10,13 +10,13 @@
 
 #define RESHAPED_AT_ONCE 32 /* stages whose pods are rendered in one turn of the loop */
 
-struct pl_estage *pl_estage_ref(struct pl_estage *s)
+struct pl_estage *pl_engine_stage_ref(struct pl_estage *s)
 {
     s->refs++;
     return s;
 }
 
-void pl_estage_unref(struct pl_estage *s)
+void pl_engine_stage_unref(struct pl_estage *s)
 {
     if (!s || --s->refs)
         return;
@@ -66,7 +66,7 @@ static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct 
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err)
+int pl_engine_stage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_estage *s;
@@ -102,7 +102,7 @@ int pl_estage_load(struct pl_conn *c, uint64_t version, struct pl_estage **ret, 
     s->git = pl_col_json(&rows, 8);
     r = s->project && s->pipeline && s->effective && s->git ? parse(s, err) : pl_err_nomem(err);
     if (r < 0) {
-        pl_estage_unref(s);
+        pl_engine_stage_unref(s);
         return r;
     }
     *ret = s;
@@ -114,7 +114,7 @@ static int add(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
     int r = pl_map_put(&e->stages, &s->version, sizeof s->version, s, NULL, err);
 
     if (r < 0)
-        pl_estage_unref(s);
+        pl_engine_stage_unref(s);
     return r;
 }
 
@@ -124,7 +124,7 @@ int pl_engine_stage(struct pl_engine *e, uint64_t version, struct pl_estage **re
     int r;
 
     if (!s) {
-        r = pl_estage_load(e->conn, version, &s, err);
+        r = pl_engine_stage_load(e->conn, version, &s, err);
         r = r < 0 ? r : add(e, s, err);
         if (r < 0)
             return r;
@@ -151,7 +151,7 @@ int pl_engine_load_stages(struct pl_engine *e, int64_t after, struct pl_estage *
             }
             list = grown;
         }
-        r = pl_estage_load(rd.conn, (uint64_t)pl_col_int(&rows, 0), &list[n], err);
+        r = pl_engine_stage_load(rd.conn, (uint64_t)pl_col_int(&rows, 0), &list[n], err);
         n += r >= 0;
     }
     *ret = list;
@@ -163,7 +163,7 @@ void pl_engine_take_stages(struct pl_engine *e, struct pl_estage **list, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         if (pl_map_get(&e->stages, &list[i]->version, sizeof list[i]->version))
-            pl_estage_unref(list[i]);
+            pl_engine_stage_unref(list[i]);
         else if (add(e, list[i], NULL) < 0)
             pl_log_error("engine", "out of memory: a stage is loaded later");
     }
@@ -447,7 +447,7 @@ static void forget_unused(struct pl_engine *e)
 
     while ((n = some_keys(&e->stages, is_unused, e, unused)) > 0)
         for (size_t i = 0; i < n; i++)
-            pl_estage_unref(pl_map_remove(&e->stages, &unused[i], sizeof unused[i]));
+            pl_engine_stage_unref(pl_map_remove(&e->stages, &unused[i], sizeof unused[i]));
 }
 
 /* One round over what is not set yet: 1 when something was. A version goes after those before it of its stage. */

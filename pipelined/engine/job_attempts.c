@@ -16,7 +16,7 @@ struct pl_erow_tried {
 static const char *const states[] = {
     [PL_TRIED_WAITING] = "waiting", [PL_TRIED_FAILED] = "failed", [PL_TRIED_RECOVERED] = "recovered"};
 
-int pl_tried_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err)
+int pl_job_attempts_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, struct pl_err *err)
 {
     int r = pl_sql_exec(c, err,
                         "INSERT INTO tried(job, rows, failures, losses, state, reason)"
@@ -27,7 +27,7 @@ int pl_tried_write(struct pl_conn *c, int64_t job, const struct pl_etried *t, st
     return r < 0 ? r : 0;
 }
 
-void pl_etried_finish(struct pl_etried *t)
+void pl_job_attempts_finish(struct pl_etried *t)
 {
     free(t->rows);
     free(t->reason);
@@ -78,7 +78,7 @@ static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = g->task ? pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM lease WHERE task = ?", "i", g->task) : 0;
 
     if (r >= 0 && g->tried.rows)
-        r = pl_tried_write(pl_tx_conn(tx), g->job, &g->tried, err);
+        r = pl_job_attempts_write(pl_tx_conn(tx), g->job, &g->tried, err);
     return PL_MIN(r, 0);
 }
 
@@ -89,7 +89,7 @@ static void change_done(void *arg, int r, const struct pl_err *err)
 
     if (r < 0)
         pl_log_warn("engine", "what rows of job %" PRId64 " went through: %s", g->job, err->msg);
-    pl_etried_finish(&g->tried);
+    pl_job_attempts_finish(&g->tried);
     free(g);
 }
 
@@ -236,7 +236,8 @@ static int waiting(const struct pl_ejob *j, struct pl_arena *arena, struct pl_sc
     return 0;
 }
 
-int pl_job_load_tried(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev, struct pl_err *err)
+int pl_job_attempts_load(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev,
+                         struct pl_err *err)
 {
     _cleanup_free_ char *reason = NULL;
     uint32_t first_failed = UINT32_MAX;
@@ -249,7 +250,7 @@ int pl_job_load_tried(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *are
     return r < 0 ? r : waiting(j, arena, ev, err);
 }
 
-bool pl_job_row_tried(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses)
+bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses)
 {
     const struct pl_erow_tried none = {0}, *t = j->tried ? &j->tried[row] : &none;
 
@@ -261,7 +262,7 @@ static int forget_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM tried WHERE job = ?", "i", *(const int64_t *)arg), 0);
 }
 
-int pl_job_forget_tried(struct pl_ejob *j, struct pl_err *err)
+int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err)
 {
     return pl_db_run(j->engine->config.db, PL_TX_UNLOGGED, forget_tx, &j->row, err);
 }

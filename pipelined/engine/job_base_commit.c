@@ -18,7 +18,7 @@ static bool same_expect(const struct pl_output *a, const struct pl_output *b)
 static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, bool *ret, struct pl_err *err)
 {
     struct pl_estage *base = NULL;
-    int r = version == j->stage->version ? 0 : pl_estage_load(c, version, &base, err);
+    int r = version == j->stage->version ? 0 : pl_engine_stage_load(c, version, &base, err);
 
     *ret = false;
     if (r == PL_ENOTFOUND)
@@ -26,10 +26,10 @@ static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, b
     if (r < 0)
         return r;
     if (!base)
-        base = pl_estage_ref(j->stage);
+        base = pl_engine_stage_ref(j->stage);
     j->from.same_expect = same_expect(&j->stage->def->output, &base->def->output);
     r = pl_plan_may_follow(j->stage->def, &j->stage->code_identity, base->def, &base->code_identity, ret, err);
-    pl_estage_unref(base);
+    pl_engine_stage_unref(base);
     return r;
 }
 

@@ -89,8 +89,8 @@ static int build_whole(struct committing *c, const struct pl_node_source *source
                        struct pl_tree_stats *stats, struct pl_err *err)
 {
     _cleanup_(pl_merge_destroyp) struct pl_merge *merge = NULL;
-    _cleanup_(pl_ewhole_finish) struct pl_ewhole whole = {0};
-    int r = pl_job_whole(c->job, source, &whole, err);
+    _cleanup_(pl_job_full_plan_finish) struct pl_ewhole whole = {0};
+    int r = pl_job_full_plan(c->job, source, &whole, err);
 
     r = r < 0 ? r : pl_merge_create(whole.plan, 0, &merge, err);
     r = r < 0 ? r : add_outputs(merge, &whole, source, err);
@@ -281,7 +281,7 @@ static void committed(void *arg)
     pl_store_release(&c->hold);
     pl_engine_job_args_done(&c->end);
     json_decref(c->provenance);
-    pl_ejob_unref(j);
+    pl_engine_job_unref(j);
     free(c);
 }
 
@@ -328,7 +328,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
         pl_engine_fail(e, "no memory for a commit");
         return;
     }
-    c->job = pl_ejob_ref(j);
+    c->job = pl_engine_job_ref(j);
     c->provenance = provenance_of(j);
     c->commit = (struct pl_commit_args){.project = j->stage->project,
                                         .repo = j->stage->def->name,

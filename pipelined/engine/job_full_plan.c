@@ -3,7 +3,7 @@
 
 #include "storage/tree/tree_walk.h"
 
-void pl_ewhole_finish(struct pl_ewhole *w)
+void pl_job_full_plan_finish(struct pl_ewhole *w)
 {
     pl_plan_destroy(w->own_plan);
     free(w->own_results);
@@ -68,7 +68,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
     return r;
 }
 
-int pl_job_whole(const struct pl_ejob *j, const struct pl_node_source *source, struct pl_ewhole *ret, struct pl_err *err)
+int pl_job_full_plan(const struct pl_ejob *j, const struct pl_node_source *source, struct pl_ewhole *ret, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *table = NULL;
     struct pl_map planned = {0};

@@ -258,7 +258,7 @@ static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struc
 void pl_job_unplan(struct pl_ejob *j)
 {
     for (size_t i = 0; j->results && j->plan && i < j->plan->n_datums; i++)
-        pl_eresult_finish(&j->results[i]);
+        pl_engine_result_finish(&j->results[i]);
     free(TAKE_PTR(j->results));
     free(TAKE_PTR(j->has_result));
     pl_buf_finish(&j->stale);
@@ -403,7 +403,7 @@ static void planning_over(void *arg)
     if (pl_engine_feed(j->engine, &ev, &err) < 0)
         pl_log_error("engine", "plan of %s: %s", j->stage->def->name, err.msg);
     pl_engine_job_args_done(&p->args);
-    pl_ejob_unref(j);
+    pl_engine_job_unref(j);
     free(p);
 }
 
@@ -471,6 +471,6 @@ void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
         pl_engine_fail(e, "no memory for a plan");
         return;
     }
-    p->job = pl_ejob_ref(j);
-    pl_engine_after_endings(e, start_planning, p);
+    p->job = pl_engine_job_ref(j);
+    pl_engine_after_completion(e, start_planning, p);
 }

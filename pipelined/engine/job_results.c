@@ -207,7 +207,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
         return;
     }
     j->totals.done++;
-    pl_eresult_finish(&j->results[datum]);
+    pl_engine_result_finish(&j->results[datum]);
     if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) { /* checked before it was fed: it is the memory */
         pl_engine_fail(j->engine, err.msg);
         return;
@@ -245,7 +245,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
         pl_engine_fail(e, "no memory for results");
         return;
     }
-    *k = (struct kept){.job = pl_ejob_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
+    *k = (struct kept){.job = pl_engine_job_ref(j), .rows = json_array(), .attempts = json_array(), .task = a->result.task};
     k->task_done = a->result.task_done;
     k->job_row = j->row;
     k->id = j->next_result++;
@@ -314,7 +314,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
             r = pl_result_of_json(o, t->job->run, &check, err);
             if (r < 0)
                 return r;
-            pl_eresult_finish(&check);
+            pl_engine_result_finish(&check);
         }
     }
     *ret = rows;
@@ -439,7 +439,7 @@ static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (final)
         return 0;
     for (unsigned s = 0; r >= 0 && s < PL_ARRAY_SIZE(k->tried); s++)
-        r = k->tried[s].rows ? pl_tried_write(c, k->job_row, &k->tried[s], err) : 0;
+        r = k->tried[s].rows ? pl_job_attempts_write(c, k->job_row, &k->tried[s], err) : 0;
     r = r >= 0 && json_array_size(k->rows) ? write_rows(c, k, err) : r;
     if (r >= 0 && k->job->stage->def->checkpoint_ms > 0)
         r = pl_checkpoints_drop(k->job, c, k->rows, err);
@@ -453,10 +453,10 @@ static void kept_free(struct kept *k)
     json_decref(k->rows);
     json_decref(k->attempts);
     for (unsigned s = 0; s < PL_ARRAY_SIZE(k->tried); s++) {
-        pl_etried_finish(&k->tried[s]);
+        pl_job_attempts_finish(&k->tried[s]);
         free(k->tried_rows[s]);
     }
-    pl_ejob_unref(k->job);
+    pl_engine_job_unref(k->job);
     free(k);
 }
 

@@ -85,7 +85,7 @@ static void job_written(void *arg)
         pl_engine_job_changed(j);
     }
     pl_engine_job_args_done(&w->args);
-    pl_ejob_unref(j);
+    pl_engine_job_unref(j);
     free(w);
 }
 
@@ -111,7 +111,7 @@ static void write_job(struct pl_ejob *j)
         pl_engine_fail(j->engine, "no memory for a job's row");
         return;
     }
-    w->job = pl_ejob_ref(j);
+    w->job = pl_engine_job_ref(j);
     pl_engine_job_args(j, &w->args);
     j->dirty = false;
     j->writing = true;

@@ -110,18 +110,18 @@ void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, 
 
 /* ---- life ---- */
 
-int pl_engine_later_init(struct pl_engine *e, struct pl_err *err)
+int pl_engine_retry_queue_init(struct pl_engine *e, struct pl_err *err)
 {
     pthread_mutex_init(&e->later_mutex, NULL);
     return pl_timer_create(e->config.loop, "engine.later", retry_all, e, &e->later_timer, err);
 }
 
-void pl_engine_later_flush(struct pl_engine *e)
+void pl_engine_retry_queue_flush(struct pl_engine *e)
 {
     retry_all(e);
 }
 
-void pl_engine_later_finish(struct pl_engine *e)
+void pl_engine_retry_queue_finish(struct pl_engine *e)
 {
     pthread_mutex_destroy(&e->later_mutex);
     pl_timer_destroy(e->later_timer);

@@ -155,7 +155,7 @@ static int attach_feed(struct attach *a, struct pl_eworker *w, struct pl_err *er
         snprintf(w->host, sizeof w->host, "%s", pl_json_str(a->body, "host"));
     w->attached = true;
     if (!w->stopping) /* what it does not hold is leased anew */
-        pl_eworker_drop_ready(w);
+        pl_engine_worker_drop_ready(w);
     ev.leases.items = held;
     return pl_engine_feed(a->engine, &ev, err);
 }
@@ -236,7 +236,7 @@ static void next_wait(void *arg)
         if (t)
             t->told = true;
         pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
-        pl_eworker_drop_ready(w);
+        pl_engine_worker_drop_ready(w);
     } else {
         if (w->waiting) /* it asked anew: the old question's connection is gone */
             pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
@@ -449,7 +449,7 @@ struct piece {
 static void piece_free(struct piece *p)
 {
     json_decref(p->body);
-    pl_ejob_unref(p->job);
+    pl_engine_job_unref(p->job);
     free(p);
 }
 
@@ -485,7 +485,7 @@ static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t
         return pl_err_set(err, PL_ENOTFOUND, "task %" PRIu64 " has ended", task);
     if (t->worker != w->id)
         return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " is not worker %" PRIu64 "'s", task, w->id);
-    p->job = pl_ejob_ref(t->job);
+    p->job = pl_engine_job_ref(t->job);
     p->job_row = t->job->row;
     return 0;
 }

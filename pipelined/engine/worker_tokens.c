@@ -19,7 +19,7 @@ struct pl_worker_doors {
     bool settled;
 };
 
-int pl_worker_doors_create(struct pl_worker_doors **ret, struct pl_err *err)
+int pl_worker_tokens_create(struct pl_worker_doors **ret, struct pl_err *err)
 {
     struct pl_worker_doors *d = calloc(1, sizeof *d);
 
@@ -41,7 +41,7 @@ static void drop(void *door)
     free(o);
 }
 
-struct pl_worker_doors *pl_worker_doors_destroy(struct pl_worker_doors *d)
+struct pl_worker_doors *pl_worker_tokens_destroy(struct pl_worker_doors *d)
 {
     if (!d)
         return NULL;
@@ -51,15 +51,15 @@ struct pl_worker_doors *pl_worker_doors_destroy(struct pl_worker_doors *d)
     return NULL;
 }
 
-void pl_worker_doors_settle(struct pl_worker_doors *d)
+void pl_worker_tokens_settle(struct pl_worker_doors *d)
 {
     pthread_mutex_lock(&d->lock);
     d->settled = true;
     pthread_mutex_unlock(&d->lock);
 }
 
-int pl_worker_doors_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
-                        struct pl_err *err)
+int pl_worker_tokens_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
+                         struct pl_err *err)
 {
     struct door *door = calloc(1, sizeof *door);
     int r = door ? pl_principal_worker(worker, version, project, stage, &door->first, err) : pl_err_nomem(err);
@@ -77,7 +77,7 @@ int pl_worker_doors_add(struct pl_worker_doors *d, uint64_t worker, uint64_t ver
     return r;
 }
 
-void pl_worker_doors_remove(struct pl_worker_doors *d, uint64_t worker)
+void pl_worker_tokens_remove(struct pl_worker_doors *d, uint64_t worker)
 {
     struct door *door;
 
@@ -100,7 +100,7 @@ static bool is_its(struct door *door, const char *incarnation)
     return pl_streq(door->incarnation, incarnation);
 }
 
-int pl_worker_doors_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err)
+int pl_worker_tokens_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err)
 {
     struct door *door;
     bool ok;
@@ -125,8 +125,8 @@ static struct pl_principal *opens(struct door *door, const char *incarnation)
     return door->own;
 }
 
-int pl_worker_doors_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
-                         struct pl_err *err)
+int pl_worker_tokens_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
+                          struct pl_err *err)
 {
     struct pl_principal *p;
     struct door *door;

@@ -62,7 +62,7 @@ bool pl_engine_incarnation_ok(const char *incarnation)
 int pl_engine_exchange_token(struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES],
                              struct pl_err *err)
 {
-    int r = pl_worker_doors_exchange(e->doors, id, incarnation, err);
+    int r = pl_worker_tokens_exchange(e->doors, id, incarnation, err);
 
     if (r == 0)
         token_text(e, id, incarnation, out);
@@ -86,12 +86,12 @@ int pl_engine_worker_principal(void *self, const char *token, struct pl_principa
     token_text(e, id, mac ? incarnation : NULL, expected);
     if (*end != '_' || strlen(token) != strlen(expected) || !pl_secret_eq(token, expected, strlen(expected)))
         return pl_err_set(err, PL_EAUTH, "this is no worker's token");
-    return pl_worker_doors_find(e->doors, id, mac ? incarnation : NULL, ret, err);
+    return pl_worker_tokens_find(e->doors, id, mac ? incarnation : NULL, ret, err);
 }
 
 /* ---- start ---- */
 
-void pl_eworker_free(void *worker)
+void pl_engine_worker_free(void *worker)
 {
     struct pl_eworker *w = worker;
 
@@ -99,7 +99,7 @@ void pl_eworker_free(void *worker)
     pl_timer_destroy(w->renewal);
     free(w->ready);
     free(w->image);
-    pl_estage_unref(w->stage);
+    pl_engine_stage_unref(w->stage);
     free(w);
 }
 
@@ -115,16 +115,16 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     if (!w)
         return pl_err_nomem(err);
     w->id = id;
-    w->stage = pl_estage_ref(stage);
+    w->stage = pl_engine_stage_ref(stage);
     w->n_gpus = (uint32_t)n_gpus;
     memcpy(w->gpus, gpus, n_gpus * sizeof *gpus);
     r = pl_timer_create(e->config.loop, "worker.poll", poll_over, w, &w->poll, err);
     r = r < 0 ? r : pl_timer_create(e->config.loop, "worker.renewal", renewal_over, w, &w->renewal, err);
-    r = r < 0 ? r : pl_worker_doors_add(e->doors, id, stage->version, stage->project, stage->def->name, err);
+    r = r < 0 ? r : pl_worker_tokens_add(e->doors, id, stage->version, stage->project, stage->def->name, err);
     r = r < 0 ? r : pl_map_put(&e->workers, &id, sizeof id, w, NULL, err);
     if (r < 0) {
-        pl_worker_doors_remove(e->doors, id);
-        pl_eworker_free(w);
+        pl_worker_tokens_remove(e->doors, id);
+        pl_engine_worker_free(w);
         return r;
     }
     *ret = w;
@@ -359,13 +359,13 @@ static void on_exited(void *self, uint64_t id, const struct pl_executor_end *end
     struct pl_eworker *w = pl_map_remove(&e->workers, &id, sizeof id);
     struct worker_row row = {.id = (int64_t)id, .what = ROW_GONE};
 
-    pl_worker_doors_remove(e->doors, id);
+    pl_worker_tokens_remove(e->doors, id);
     if (w && w->waiting)
         pl_http_reply_json(w->waiting, 200, json_pack("{s:b}", "end", 1));
     if (w) {
         w->stopping = true;
         pl_eworker_tell(w, 0);
-        pl_eworker_free(w);
+        pl_engine_worker_free(w);
     }
     write_worker(e, &row);
     report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_EXITED, .on = end->hopeless, .counts = end->counts}, end->text);
@@ -484,8 +484,8 @@ void pl_engine_start_worker(struct pl_engine *e, const struct pl_sched_action *a
     r = e->executor->ops->start(e->executor, &spec, &err);
     if (r < 0) {
         pl_map_remove(&e->workers, &a->worker.id, sizeof a->worker.id);
-        pl_worker_doors_remove(e->doors, a->worker.id);
-        pl_eworker_free(w);
+        pl_worker_tokens_remove(e->doors, a->worker.id);
+        pl_engine_worker_free(w);
         report(e, a->worker.id, PL_SCHED_EV_START_FAILED, err.msg);
     }
 }
@@ -510,7 +510,7 @@ void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
 
 /* ---- answers to `next` ---- */
 
-void pl_eworker_drop_ready(struct pl_eworker *w)
+void pl_engine_worker_drop_ready(struct pl_eworker *w)
 {
     free(TAKE_PTR(w->ready));
     w->ready_task = 0;
@@ -528,7 +528,7 @@ void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task)
         free(answer);
         return;
     }
-    pl_eworker_drop_ready(w); /* it asks again and gets it then */
+    pl_engine_worker_drop_ready(w); /* it asks again and gets it then */
     w->ready = answer;
     w->ready_task = task;
 }
@@ -565,7 +565,7 @@ void pl_etask_free(void *task)
 
     if (!t)
         return;
-    pl_ejob_unref(t->job);
+    pl_engine_job_unref(t->job);
     free(t);
 }
 
@@ -595,7 +595,7 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
         w->lost[w->n_lost++] = (struct pl_sched_lease){.task = task, .fence = fence};
         pl_eworker_tell(w, 0);
     } else if (w && w->ready_task == task) {
-        pl_eworker_drop_ready(w);
+        pl_engine_worker_drop_ready(w);
     } else if (w) { /* the answer with it does not come: it has to ask anew */
         pl_timer_stop(w->poll);
         poll_over(w);
@@ -660,7 +660,7 @@ static void leased(void *arg)
         t->told = w->ready_task != l->task;
     }
     free(l->answer);
-    pl_ejob_unref(l->job);
+    pl_engine_job_unref(l->job);
     free(l->ranges);
     free(l->rows);
     free(l);
@@ -728,7 +728,7 @@ static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob
 
     if (!t)
         return NULL;
-    *t = (struct pl_etask){.id = a->lease.task, .fence = a->lease.fence, .worker = a->lease.worker, .job = pl_ejob_ref(j)};
+    *t = (struct pl_etask){.id = a->lease.task, .fence = a->lease.fence, .worker = a->lease.worker, .job = pl_engine_job_ref(j)};
     t->failures = a->lease.failures;
     t->losses = a->lease.losses;
     return t;
@@ -747,7 +747,7 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
         free(l);
         return;
     }
-    *l = (struct leasing){.engine = e, .job = pl_ejob_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
+    *l = (struct leasing){.engine = e, .job = pl_engine_job_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
     l->failures = t->failures;
     l->losses = a->lease.losses;
     l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us(); /* its own attempts only */

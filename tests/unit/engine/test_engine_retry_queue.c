@@ -248,7 +248,7 @@ static void a_run_ends_after_its_jobs_although_they_could_not_be_written_at_firs
     bar_jobs(f, true);
     pl_engine_end_job(j);
     pl_engine_end_run(f->engine, &end);
-    pl_engine_after_endings(f->engine, passed, &n);
+    pl_engine_after_completion(f->engine, passed, &n);
     bar_jobs(f, false); /* behind the first try, which has failed */
     events = events_of(f, run.id);
     assert_null(strstr(events, "run failure"));
