@@ -485,10 +485,10 @@ static bool with_tls(const struct daemon *d)
 static int open_listeners(struct daemon *d, struct pl_err *err)
 {
     const struct pl_config *c = d->config;
-    int r = pl_listen_check("--listen", c->listen, with_tls(d), c->behind_proxy, err);
+    int r = pl_listen_policy_check("--listen", c->listen, with_tls(d), c->behind_proxy, err);
 
     if (r == 0 && *c->s3_listen)
-        r = pl_listen_check("--s3-listen", c->s3_listen, with_tls(d), c->behind_proxy, err);
+        r = pl_listen_policy_check("--s3-listen", c->s3_listen, with_tls(d), c->behind_proxy, err);
     if (r == 0 && *c->proxy_header && !c->behind_proxy)
         r = pl_err_hint(err, pl_err_set(err, PL_EINVAL, "auth.proxy_header is set, and --behind-proxy is not"),
                         "Say --behind-proxy when all requests come through a proxy; without one leave auth.proxy_header out.");

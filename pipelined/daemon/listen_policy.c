@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-bool pl_listen_is_loopback(const char *listen)
+bool pl_listen_policy_is_loopback(const char *listen)
 {
     const char *colon = strrchr(listen, ':');
     struct in6_addr six;
@@ -24,11 +24,11 @@ bool pl_listen_is_loopback(const char *listen)
     return pl_streq(host, "localhost"); /* other names are looked up, and may lead anywhere */
 }
 
-int pl_listen_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err)
+int pl_listen_policy_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err)
 {
     int r;
 
-    if (tls || behind_proxy || pl_listen_is_loopback(listen))
+    if (tls || behind_proxy || pl_listen_policy_is_loopback(listen))
         return 0;
     r = pl_err_set(err, PL_EINVAL, "%s %s is beyond this machine, where tokens would travel in the clear", option, listen);
     return pl_err_hint(err, r,

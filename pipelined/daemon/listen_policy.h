@@ -4,7 +4,7 @@
 #include "storage/base/err.h"
 
 /* Whether nobody but this machine reaches "HOST:PORT". */
-bool pl_listen_is_loopback(const char *listen);
+bool pl_listen_policy_is_loopback(const char *listen);
 /* PL_EINVAL: beyond loopback with neither; names the option ("--listen") and what to do. */
 PL_MUST_CHECK
-int pl_listen_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err);
+int pl_listen_policy_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err);
