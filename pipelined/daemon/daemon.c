@@ -184,7 +184,7 @@ static void on_pack_state(void *arg, const char *project, const struct pl_hash *
 {
     struct daemon *d = arg;
 
-    pl_gc_pack_state(d->stores, project, pack, state);
+    pl_pack_state(d->stores, project, pack, state);
 }
 
 static void on_worker_refused(void *arg, const struct pl_http_request *req)

@@ -92,7 +92,7 @@ struct pl_ejob {
     json_t *inputs; /* [{project, repo, branch, commit, name, root}] once planned */
     json_t *warnings;
     char base[PL_ID_HEX + 1];
-    struct pl_aside aside; /* of its run, known with the plan; no branch: it is none */
+    struct pl_rerun_branch aside; /* of its run, known with the plan; no branch: it is none */
     bool planned;
     bool forced; /* every datum is run again, from nothing; known with the plan */
     struct pl_ebase from;

@@ -257,7 +257,7 @@ static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = pl_tx_job_may_commit(tx, &c->end, err);
 
     if (r == 0 && *j->aside.branch) /* it may have been taken since the run began */
-        r = pl_aside_check(pl_tx_conn(tx), j->stage->project, j->stage->def->name, j->aside.branch, err);
+        r = pl_rerun_branch_check(pl_tx_conn(tx), j->stage->project, j->stage->def->name, j->aside.branch, err);
     r = r < 0 ? r : pl_tx_commit(tx, &c->commit, err);
     return r < 0 ? r : pl_tx_job_end(tx, &c->end, err);
 }

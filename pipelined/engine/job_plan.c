@@ -22,7 +22,7 @@ static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl
     int r;
 
     if (*j->aside.branch)
-        return pl_aside_input(c, &j->aside, j->stage->project, j->stage->def, i, ret, err);
+        return pl_rerun_branch_input(c, &j->aside, j->stage->project, j->stage->def, i, ret, err);
     r = pl_db_repo_find(c, leaf->project, leaf->repo, &repo, err);
     return r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, ret, err);
 }
@@ -340,7 +340,7 @@ static int enumerate(struct pl_ejob *j, struct pl_err *err)
 static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struct pl_err *err)
 {
     bool again = json_array_size(j->inputs) > 0;
-    int r = pl_aside_find(c, j->run, &j->aside, err);
+    int r = pl_rerun_branch_find(c, j->run, &j->aside, err);
 
     r = r < 0 ? r : again ? take_inputs(j, err) : find_inputs(j, c, err);
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);

@@ -285,8 +285,8 @@ static void on_next(struct pl_http_request *req, void *arg)
 /* ---- renew: answered at once when there is something to tell, else when the next one is due ---- */
 
 struct telling {
-    struct pl_told_args args; /* first: what the transaction takes is what is freed */
-    struct pl_told leases[PL_TOLD_MAX];
+    struct pl_lease_pin_args args; /* first: what the transaction takes is what is freed */
+    struct pl_lease_pin leases[PL_LEASE_PINS_MAX];
     char project[PL_NAME_MAX_BYTES + 1];
 };
 
@@ -308,12 +308,12 @@ static void read_told(struct pl_engine *e, const struct pl_eworker *w, const jso
         uint64_t task = (uint64_t)json_integer_value(json_object_get(one, "task"));
         const char *session = json_string_value(json_object_get(one, "session"));
         const struct pl_etask *held = pl_map_get(&e->tasks, &task, sizeof task);
-        struct pl_told *told = &t->leases[t->args.n];
+        struct pl_lease_pin *told = &t->leases[t->args.n];
 
-        if (!session || (*session && !pl_id_ok(session)) || !held || held->worker != w->id || t->args.n == PL_TOLD_MAX ||
+        if (!session || (*session && !pl_id_ok(session)) || !held || held->worker != w->id || t->args.n == PL_LEASE_PINS_MAX ||
             held->fence != (uint64_t)json_integer_value(json_object_get(one, "fence")))
             continue;
-        *told = (struct pl_told){.task = task, .fence = held->fence};
+        *told = (struct pl_lease_pin){.task = task, .fence = held->fence};
         snprintf(told->session, sizeof told->session, "%s", session);
         t->args.n++;
     }
@@ -334,7 +334,7 @@ static void leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t 
     t->args.project = t->project;
     t->args.leases = t->leases;
     read_told(e, w, tasks, t);
-    if (t->args.n == 0 || pl_db_submit(e->config.db, PL_TX_UNLOGGED, pl_tx_leases_told, told, t, NULL) < 0) {
+    if (t->args.n == 0 || pl_db_submit(e->config.db, PL_TX_UNLOGGED, pl_tx_lease_renew_pins, told, t, NULL) < 0) {
         free(t);
         return;
     }

@@ -24,7 +24,7 @@
 static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
-    struct pl_session_args args = {.project = "default", .kind = "write"};
+    struct pl_upload_session_args args = {.project = "default", .kind = "write"};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "project", &args.project, "kind", &args.kind);
 
     if (r == 0 && !pl_streq(args.kind, "write") && !pl_streq(args.kind, "read"))
@@ -37,17 +37,17 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
         r = pl_api_project(rd.conn, args.project, err);
     }
     r = r < 0 || pl_streq(args.kind, "read") ? r : pl_branch_push_admit(&a->services, req, err);
-    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_open, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_upload_session_open, &args, err);
     if (r < 0)
         return r;
-    *ret = json_pack("{s:s, s:s, s:i}", "session", args.id, "project", args.project, "lease_s", PL_SESSION_LEASE_S);
+    *ret = json_pack("{s:s, s:s, s:i}", "session", args.id, "project", args.project, "lease_s", PL_UPLOAD_SESSION_LEASE_S);
     return 201;
 }
 
 /* Whose work is done says so: what waits for its end need not wait for the lease's. */
 static int close_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    struct pl_session_args args = {.project = pl_http_query(req, "project")};
+    struct pl_upload_session_args args = {.project = pl_http_query(req, "project")};
     const char *id = pl_http_param(req, "id");
     int r;
 
@@ -57,7 +57,7 @@ static int close_session(struct pl_api *a, struct pl_http_request *req, json_t *
     if (r == 0 && !pl_id_ok(id))
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is no session's id", id), "id");
     snprintf(args.id, sizeof args.id, "%s", id);
-    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_session_close, &args, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_upload_session_close, &args, err);
     if (r < 0)
         return r;
     *ret = json_object();
@@ -200,7 +200,7 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
 
     /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
     r = r < 0 ? r : pl_upload_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
-    struct pl_brought b;
+    struct pl_direct_upload b;
 
     pl_closep(&in->fd);
     in->fd = -1;

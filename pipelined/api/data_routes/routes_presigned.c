@@ -122,7 +122,7 @@ static int sign_put(struct asked *k, size_t i, struct pl_err *err)
     char key[PL_PACK_KEY_BYTES];
     struct pl_object_signed q = {0};
     struct pl_hash id, hash;
-    struct pl_brought b;
+    struct pl_direct_upload b;
     json_int_t bytes = 0;
     json_error_t e;
     int r;
@@ -168,7 +168,7 @@ static int take_in(struct asked *k, size_t i, struct pl_err *err)
 {
     const char *pack = NULL;
     json_int_t bytes = 0;
-    struct pl_brought b;
+    struct pl_direct_upload b;
     struct pl_hash id;
     json_error_t e;
     int r;

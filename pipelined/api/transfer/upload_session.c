@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define RENEW_US (PL_SESSION_LEASE_S * 1000000LL / 3 * 2) /* a lease that has less left is renewed */
+#define RENEW_US (PL_UPLOAD_SESSION_LEASE_S * 1000000LL / 3 * 2) /* a lease that has less left is renewed */
 
 struct pl_sessions {
     pthread_mutex_t lock;
@@ -42,12 +42,12 @@ struct pl_sessions *pl_upload_sessions_destroy(struct pl_sessions *s)
 static int ended(const char *id, struct pl_err *err)
 {
     return pl_err_set(err, PL_ERETRY, "session %s is not known in this project, or its lease of %d minutes has run out", id,
-                      PL_SESSION_LEASE_S / 60);
+                      PL_UPLOAD_SESSION_LEASE_S / 60);
 }
 
 int pl_upload_session_use(struct pl_db *db, const char *id, const char *project, struct pl_err *err)
 {
-    struct pl_session_args args = {.project = project};
+    struct pl_upload_session_args args = {.project = project};
     int64_t lease_us = 0;
     int r;
 
@@ -65,7 +65,7 @@ int pl_upload_session_use(struct pl_db *db, const char *id, const char *project,
     if (lease_us - pl_clock_wall_us() > RENEW_US)
         return 0;
     snprintf(args.id, sizeof args.id, "%s", id);
-    r = pl_db_run(db, PL_TX_UNLOGGED, pl_tx_session_renew, &args, err);
+    r = pl_db_run(db, PL_TX_UNLOGGED, pl_tx_upload_session_renew, &args, err);
     return r == PL_ENOTFOUND ? ended(id, err) : r;
 }
 
@@ -93,11 +93,11 @@ static struct sum *place(struct pl_sessions *s, const char *id)
 int pl_upload_session_pin(struct pl_db *db, const char *project, const char *id, const struct pl_hash *packs, size_t n,
                           struct pl_err *err)
 {
-    struct pl_session_args args = {.project = project, .packs = packs, .n = n};
+    struct pl_upload_session_args args = {.project = project, .packs = packs, .n = n};
     int r;
 
     snprintf(args.id, sizeof args.id, "%s", id);
-    r = n ? pl_db_run(db, PL_TX_UNLOGGED, pl_tx_session_pin, &args, err) : 0;
+    r = n ? pl_db_run(db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &args, err) : 0;
     return r == PL_ENOTFOUND ? ended(id, err) : r;
 }
 
@@ -109,7 +109,7 @@ int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char
     int r = pl_upload_session_pin(db, project, id, pack, 1, err);
 
     /* nothing that is pinned takes another step, so what is seen now stays so */
-    r = r < 0 ? r : pl_gc_state_now(db, project, pack, state, err);
+    r = r < 0 ? r : pl_pack_state_read(db, project, pack, state, err);
     if (r < 0 || !*state)
         return r;
     if (pl_streq(state, PL_PACK_DOOMED))
@@ -165,7 +165,7 @@ static int find_condemned(struct pl_db *db, const char *project, const struct pl
     int r = 0;
 
     for (size_t i = 0; i < n && r == 0; i++) {
-        r = pl_gc_state(rd.conn, project, &packs[i], state, err);
+        r = pl_pack_state_get(rd.conn, project, &packs[i], state, err);
         if (r == 0 && *state)
             r = pl_pack_set_add(ret, &packs[i], err);
     }

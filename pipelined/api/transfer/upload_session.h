@@ -1,4 +1,4 @@
-/* sessions: writers of packs. A session lives in the database with a lease (pl_tx_session_open), which goes on while its packs come; how
+/* sessions: writers of packs. A session lives in the database with a lease (pl_tx_upload_session_open), which goes on while its packs come; how
  * many bytes they were is kept here until its commit tells it. Thread-safe. */
 #pragma once
 

@@ -19,7 +19,7 @@
 #define EVENT_TEXT_MAX 3000 /* of the 8 KiB of an event, before JSON escapes */
 
 struct waiting {
-    struct pl_brought pack;
+    struct pl_direct_upload pack;
     struct waiting *next;
     bool again; /* its object got other bytes since they were begun to be read */
 };
@@ -39,11 +39,11 @@ struct pl_read_back {
 };
 
 void pl_upload_verify_origin(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
-                             struct pl_brought *ret)
+                             struct pl_direct_upload *ret)
 {
     const struct pl_principal *who = pl_http_context(req);
 
-    *ret = (struct pl_brought){.pack = *pack, .bytes = bytes};
+    *ret = (struct pl_direct_upload){.pack = *pack, .bytes = bytes};
     snprintf(ret->project, sizeof ret->project, "%s", project);
     snprintf(ret->session, sizeof ret->session, "%s", pl_http_query(req, "session"));
     if (who->kind == PL_PRINCIPAL_WORKER)
@@ -127,7 +127,7 @@ static int find(struct verdict *v, int r, const struct pl_err *err)
 }
 
 /* By windows. What does not verify so may have been damaged on the way, or be the answer of something else than the store. */
-static int look(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
+static int look(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
     uint64_t size;
@@ -137,7 +137,7 @@ static int look(struct pl_store *store, const struct pl_brought *pack, struct ve
 }
 
 /* All bytes of the pack; none when they are more than any pack has. */
-static int get_bytes(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_hash *ret_hash,
+static int get_bytes(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_hash *ret_hash,
                      struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -152,7 +152,7 @@ static int get_bytes(struct pl_store *store, const struct pl_brought *pack, stru
 }
 
 /* By the bytes themselves, in hand: nothing but they decides what becomes of a pack, and they have to come so twice. */
-static int look_again(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
+static int look_again(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     struct pl_pack_verify how = {.project = pack->project, .claimed = &pack->pack, .bad = note_bad, .arg = v};
     struct pl_pack_memory memory;
@@ -174,7 +174,7 @@ static int look_again(struct pl_store *store, const struct pl_brought *pack, str
 }
 
 /* 0 with a verdict; PL_ENOTFOUND: there is no such object; other errors: not now. */
-static int judge(struct pl_store *store, const struct pl_brought *pack, struct verdict *v, struct pl_err *err)
+static int judge(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     int r = look(store, pack, v, err);
 
@@ -218,7 +218,7 @@ static bool is_stopping(void *self)
 }
 
 /* Its bytes go where nothing looks for packs; what stands in its place afterwards is nothing. */
-static int set_aside(struct pl_store *store, const struct pl_brought *pack, const struct pl_buf *bytes, struct pl_err *err)
+static int set_aside(struct pl_store *store, const struct pl_direct_upload *pack, const struct pl_buf *bytes, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES], aside[PL_PACK_KEY_BYTES + 2];
     struct iovec iov = {bytes->data, bytes->len};
@@ -231,7 +231,7 @@ static int set_aside(struct pl_store *store, const struct pl_brought *pack, cons
     return r == PL_EEXISTS ? 0 : r;
 }
 
-static int take_out(struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
+static int take_out(struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
     int r = pl_object_remove(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), err);
@@ -240,7 +240,7 @@ static int take_out(struct pl_store *store, const struct pl_brought *pack, struc
     return r < 0 ? r : pl_store_flush(store, err);
 }
 
-static json_t *event_of(const struct pl_brought *pack, const struct verdict *v, const struct hurt *h)
+static json_t *event_of(const struct pl_direct_upload *pack, const struct verdict *v, const struct hurt *h)
 {
     char hex[PL_HASH_HEX + 1];
 
@@ -265,7 +265,8 @@ static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_
 }
 
 /* 1: but it is another pack by now. */
-static int put_away(struct pl_read_back *b, struct pl_store *store, const struct pl_brought_lie *lie, struct pl_err *err)
+static int put_away(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload_mismatch *lie,
+                    struct pl_err *err)
 {
     int r = hold(b, &lie->pack->pack, err);
 
@@ -273,19 +274,19 @@ static int put_away(struct pl_read_back *b, struct pl_store *store, const struct
         return r;
     if (is_new(b, &lie->pack->pack))
         r = 1;
-    r = r != 0 ? r : pl_db_run(b->db, PL_TX_LOGGED, pl_tx_brought_quarantine, (void *)lie, err);
+    r = r != 0 ? r : pl_db_run(b->db, PL_TX_LOGGED, pl_tx_direct_upload_quarantine, (void *)lie, err);
     r = r != 0 ? r : take_out(store, lie->pack, err);
     let_go(b, &lie->pack->pack);
     return r;
 }
 
 /* Its records are unknown while it is looked who needs them. 1: it is another pack by now, and stays. */
-static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, const struct verdict *v,
-                      struct pl_err *err)
+static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack,
+                      const struct verdict *v, struct pl_err *err)
 {
     struct hurt hurt = {.back = b, .files = json_array()};
     struct pl_check check = {.stores = b->stores, .db = b->db, .finding = note_hurt, .stop = is_stopping, .self = &hurt};
-    struct pl_brought_lie lie = {.pack = pack, .why = v->why};
+    struct pl_direct_upload_mismatch lie = {.pack = pack, .why = v->why};
     struct pl_fsck_report sum = {0};
     char hex[PL_HASH_HEX + 1];
     int r = hurt.files ? set_aside(store, pack, &v->bytes, err) : pl_err_nomem(err);
@@ -309,7 +310,8 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 /* ---- the thread ---- */
 
 /* What was read is good, or (`gone`) nothing is there. 1: it is another pack by now. */
-static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, bool gone, struct pl_err *err)
+static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, bool gone,
+                  struct pl_err *err)
 {
     int r = hold(b, &pack->pack, err);
 
@@ -317,7 +319,7 @@ static int settle(struct pl_read_back *b, struct pl_store *store, const struct p
         return r;
     if (is_new(b, &pack->pack))
         r = 1;
-    r = r != 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_settle, (void *)pack, err);
+    r = r != 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_settle, (void *)pack, err);
     if (r == 0 && gone)
         pl_store_drop_pack(store, &pack->pack);
     if (r == 0)
@@ -327,7 +329,7 @@ static int settle(struct pl_read_back *b, struct pl_store *store, const struct p
 }
 
 /* 0: it is settled; 1: it is to be read anew. */
-static int read_one(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     _cleanup_(verdict_finish) struct verdict v = {0};
     struct pl_store *store;
@@ -385,7 +387,7 @@ static void *read_back_run(void *arg)
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
         struct waiting *w = b->first; /* which only this thread takes away */
-        struct pl_brought pack;
+        struct pl_direct_upload pack;
         int r;
 
         if (!w) {
@@ -428,7 +430,7 @@ static void start_thread(struct pl_read_back *b)
 /* ---- the list ---- */
 
 /* Known as unread from now on, in no list yet; NULL without memory; `*ret_known`: it was before, and is read anew. */
-static struct waiting *reserve(struct pl_read_back *b, const struct pl_brought *pack, bool *ret_known)
+static struct waiting *reserve(struct pl_read_back *b, const struct pl_direct_upload *pack, bool *ret_known)
 {
     struct waiting *w;
 
@@ -463,7 +465,7 @@ static void enlist(struct pl_read_back *b, struct waiting *w)
 
 /* ---- what the last daemon left ---- */
 
-static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
+static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
     struct pl_store *store;
@@ -484,7 +486,7 @@ static int go_on(void *self, const struct pl_brought *pack, struct pl_err *err)
 
 /* It was put, and we were not told; or it is told to lie, and is there: the last daemon ended before it took that out, or what is there came
  * later. */
-static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_err *err)
+static int go_on_if_there(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
     struct pl_store *store;
@@ -492,12 +494,12 @@ static int go_on_if_there(void *self, const struct pl_brought *pack, struct pl_e
 
     if (r < 0 || !pl_store_has_pack(store, &pack->pack))
         return r;
-    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_add, (void *)pack, err);
     return r < 0 ? r : go_on(b, pack, err);
 }
 
 struct notes {
-    struct pl_brought *packs;
+    struct pl_direct_upload *packs;
     size_t n, cap;
 };
 
@@ -506,13 +508,13 @@ static void notes_finish(struct notes *v)
     free(v->packs);
 }
 
-static int add_note(void *self, const struct pl_brought *pack, struct pl_err *err)
+static int add_note(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct notes *v = self;
 
     if (v->n == v->cap) {
         const size_t cap = v->cap ? v->cap * 2 : 64;
-        struct pl_brought *packs = reallocarray(v->packs, cap, sizeof *packs);
+        struct pl_direct_upload *packs = reallocarray(v->packs, cap, sizeof *packs);
 
         if (!packs)
             return pl_err_nomem(err);
@@ -524,8 +526,8 @@ static int add_note(void *self, const struct pl_brought *pack, struct pl_err *er
 }
 
 /* Calls `visit` for each in that state, without a reader. */
-static int each_noted(struct pl_read_back *b, enum pl_brought_state state,
-                      int (*visit)(void *self, const struct pl_brought *b, struct pl_err *err), struct pl_err *err)
+static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
+                      int (*visit)(void *self, const struct pl_direct_upload *b, struct pl_err *err), struct pl_err *err)
 {
     _cleanup_(notes_finish) struct notes v = {0};
     int r;
@@ -533,7 +535,7 @@ static int each_noted(struct pl_read_back *b, enum pl_brought_state state,
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
 
-        r = pl_brought_list(rd.conn, state, add_note, &v, err);
+        r = pl_direct_upload_list(rd.conn, state, add_note, &v, err);
     }
     for (size_t i = 0; i < v.n && r >= 0; i++)
         r = visit(b, &v.packs[i], err);
@@ -543,7 +545,7 @@ static int each_noted(struct pl_read_back *b, enum pl_brought_state state,
 /* A key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
 static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err *err)
 {
-    struct pl_brought pack = {.bytes = size, .writer = "somebody before a recovery"};
+    struct pl_direct_upload pack = {.bytes = size, .writer = "somebody before a recovery"};
     const char *project = key + 2, *end = strchr(project, '/');
 
     if (!end || end - project >= (ptrdiff_t)sizeof pack.project || !pl_pack_key_parse(key, &pack.pack))
@@ -587,7 +589,7 @@ static int read_notes(struct pl_read_back *b, struct pl_err *err)
 
     r = r < 0 ? r : each_noted(b, PL_BROUGHT_EXPECTED, go_on_if_there, err);
     r = r < 0 ? r : each_noted(b, PL_BROUGHT_UNREAD, go_on, err);
-    return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_forget, NULL, err);
+    return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_forget, NULL, err);
 }
 
 int pl_upload_verify_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
@@ -655,9 +657,9 @@ bool pl_upload_verify_is_full(struct pl_read_back *b)
     return full;
 }
 
-int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
-    return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_expect, (void *)pack, err);
+    return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_expect, (void *)pack, err);
 }
 
 /* Whether the thread has it although the store does not. */
@@ -672,7 +674,7 @@ static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
 }
 
 /* While it is held. */
-static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, struct pl_err *err)
+static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
     struct waiting *w;
@@ -688,7 +690,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_b
     if (r < 0)
         return r;
     /* first the note: whatever happens then, it will be read before others are told of it */
-    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_add, (void *)pack, err);
     if (r < 0)
         return r;
     w = reserve(b, pack, &known);
@@ -702,7 +704,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_b
     return r;
 }
 
-int pl_upload_verify_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);
@@ -719,15 +721,15 @@ int pl_upload_verify_add(struct pl_read_back *b, const struct pl_brought *pack, 
     return r;
 }
 
-static int is_noted(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err)
+static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(b->db);
 
-    return pl_brought_is_noted(rd.conn, pack->project, &pack->pack, err);
+    return pl_direct_upload_is_noted(rd.conn, pack->project, &pack->pack, err);
 }
 
 /* While it is held. */
-static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_brought *pack, const char *path,
+static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
                    struct pl_err *err)
 {
     int r = pl_store_receive_pack(store, path, &pack->pack, err);
@@ -736,11 +738,11 @@ static int receive(struct pl_read_back *b, struct pl_store *store, const struct 
     r = r < 0 ? r : is_noted(b, pack, err);
     if (r <= 0)
         return r;
-    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add, (void *)pack, err);
+    r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_add, (void *)pack, err);
     return r < 0 ? r : go_on(b, pack, err);
 }
 
-int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err)
+int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err)
 {
     struct pl_store *store;
     int r = pl_stores_get(b->stores, pack->project, &store, err);

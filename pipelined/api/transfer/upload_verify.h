@@ -25,23 +25,23 @@ struct pl_read_back;
 
 /* The pack that a request is about, with its session and who asks. */
 void pl_upload_verify_origin(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
-                             struct pl_brought *ret);
+                             struct pl_direct_upload *ret);
 
 /* What was unread when the last daemon ended is read by this one. `db` and `stores` outlive it. */
 PL_MUST_CHECK
 int pl_upload_verify_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err);
 /* Somebody may put it into the bucket soon: should we end before we are told, the next start looks. Blocks: on the pool. */
 PL_MUST_CHECK
-int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
+int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
 /* The pack is in the bucket: its footer is read, its records are known from now on. Blocks: on the pool. PL_ENOTFOUND: it is not there;
  * PL_EPROTO: it is no pack, or another one; PL_EBUSY: too many are unread, or what lies under its name
  * is just being taken out: then it goes through the daemon. */
 PL_MUST_CHECK
-int pl_upload_verify_add(struct pl_read_back *b, const struct pl_brought *pack, struct pl_err *err);
+int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
 /* The pack comes through the daemon: pl_store_receive_pack of the file at `path`, which is gone afterwards, and durable. Was a URL given for
  * it, or did something lie under its name, then it is read back all the same: the URL may put other bytes yet. Blocks: on the pool. */
 PL_MUST_CHECK
-int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_brought *pack, const char *path, struct pl_err *err);
+int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err);
 /* Adds to what pl_store_has_many said the ids that an unread pack of this very session has. */
 void pl_upload_verify_reveal(struct pl_read_back *b, struct pl_store *store, const char *session, const struct pl_hash *ids,
                              size_t n, uint8_t *bitmap, uint32_t *packs);

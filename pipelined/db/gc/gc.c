@@ -202,7 +202,7 @@ static int write_boot(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* The thread alone. */
 static bool settled(struct pl_gc *gc)
 {
-    if (gc->lost_sessions && pl_clock_mono_ms() - gc->created_ms >= PL_SESSION_LEASE_S * 1000LL)
+    if (gc->lost_sessions && pl_clock_mono_ms() - gc->created_ms >= PL_UPLOAD_SESSION_LEASE_S * 1000LL)
         gc->lost_sessions = pl_db_run(gc->config.db, PL_TX_UNLOGGED, write_boot, gc, NULL) < 0;
     return !gc->lost_sessions;
 }
@@ -253,7 +253,7 @@ static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *
                        "SELECT coalesce(min(seq), 9223372036854775807) FROM pack_state WHERE project = ? AND state = 'condemned'",
                        "s", name);
 
-    r = r < 0 ? r : pl_gc_oldest(rd.conn, name, pl_clock_wall_us(), &oldest, err);
+    r = r < 0 ? r : pl_pack_state_oldest_reader(rd.conn, name, pl_clock_wall_us(), &oldest, err);
     *ret = r == 0 && first != INT64_MAX && first <= oldest && settled(gc) &&
            (!p || !store || pl_store_quiet_since(store, p->condemned_at));
     return r;

@@ -115,7 +115,7 @@ static int look(struct round *r, struct pl_err *err)
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
     int e = read_states(r, rd.conn, err);
 
-    e = e < 0 ? e : pl_gc_oldest(rd.conn, r->g->project, pl_clock_wall_us(), &r->oldest, err);
+    e = e < 0 ? e : pl_pack_state_oldest_reader(rd.conn, r->g->project, pl_clock_wall_us(), &r->oldest, err);
     r->quiet = pl_store_quiet_since(r->store, r->g->condemned_at);
     return e;
 }
@@ -223,9 +223,9 @@ static int set_back(struct round *r, const struct step *s, struct pl_err *err)
 
         if (s->list[i].done)
             continue;
-        e = pl_gc_state(rd.conn, r->g->project, &s->list[i].pack, state, err);
+        e = pl_pack_state_get(rd.conn, r->g->project, &s->list[i].pack, state, err);
         if (e == 0)
-            pl_gc_follow(r->store, &s->list[i].pack, state);
+            pl_pack_state_apply(r->store, &s->list[i].pack, state);
     }
     return e;
 }
@@ -241,7 +241,7 @@ static int take(struct round *r, struct step *s, struct pl_err *err)
                                      .n = PL_MIN(s->n - at, (size_t)PL_GC_TX_PACKS),
                                      .budget_us = r->g->budget_us};
 
-        e = pl_db_run(r->g->db, PL_TX_LOGGED, pl_tx_gc, &args, err);
+        e = pl_db_run(r->g->db, PL_TX_LOGGED, pl_tx_pack_state, &args, err);
         for (size_t i = 0; i < args.n && e < 0; i++)
             args.changes[i].done = false;
         at += args.seen;
@@ -424,7 +424,7 @@ static int look_ahead(struct round *r, uint64_t seq, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
     int64_t oldest;
-    int e = pl_gc_oldest(rd.conn, r->g->project, pl_clock_wall_us(), &oldest, err);
+    int e = pl_pack_state_oldest_reader(rd.conn, r->g->project, pl_clock_wall_us(), &oldest, err);
 
     if (e == 0)
         r->g->again = r->g->may_doom && (int64_t)seq <= oldest && pl_store_quiet_since(r->store, r->g->condemned_at);

@@ -139,7 +139,7 @@ static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *e
             continue;
         r = check_stage(c, a, project, stage, pl_col_int(&rows, 3), err);
         r = r < 0 ? r : inputs ? check_inputs(c, a, stage, inputs, err) : pl_err_nomem(err);
-        r = r < 0 || !a->as ? r : pl_aside_check(c, project, stage, a->as, err);
+        r = r < 0 || !a->as ? r : pl_rerun_branch_check(c, project, stage, a->as, err);
         r = r < 0 ? r
                   : pl_json_add(a->stages,
                                 a->failed ? json_pack("[s, s]", project, stage) : json_pack("[s, s, s]", project, stage, "force"),

@@ -13,6 +13,6 @@ struct pl_rerun_args {
 };
 
 /* arg: struct pl_rerun_args. PL_ENOTFOUND: no such run, or nothing of it to do again; PL_EINUSE: it is not over; PL_ECONFLICT: an input or a
- * stage has changed since, so that it would be another computation; as pl_aside_check and pl_name_check. */
+ * stage has changed since, so that it would be another computation; as pl_rerun_branch_check and pl_name_check. */
 PL_MUST_CHECK
 int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -6,7 +6,7 @@
 
 static const char *const states[] = {"expected", "unread", "quarantined"};
 
-static int note(struct pl_tx *tx, const struct pl_brought *b, enum pl_brought_state state, struct pl_err *err)
+static int note(struct pl_tx *tx, const struct pl_direct_upload *b, enum pl_direct_upload_state state, struct pl_err *err)
 {
     int r =
         pl_sql_exec(pl_tx_conn(tx), err,
@@ -19,12 +19,12 @@ static int note(struct pl_tx *tx, const struct pl_brought *b, enum pl_brought_st
     return PL_MIN(r, 0);
 }
 
-int pl_tx_brought_expect(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_direct_upload_expect(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     return note(tx, arg, PL_BROUGHT_EXPECTED, err);
 }
 
-int pl_tx_brought_add(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_direct_upload_add(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     return note(tx, arg, PL_BROUGHT_UNREAD, err);
 }
@@ -54,29 +54,29 @@ int pl_tx_brought_remembered(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM meta WHERE key = 'unread'", ""), 0);
 }
 
-int pl_tx_brought_settle(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_direct_upload_settle(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    const struct pl_brought *b = arg;
+    const struct pl_direct_upload *b = arg;
     int r =
         pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM brought_pack WHERE project = ? AND pack = ?", "sh", b->project, &b->pack);
 
     return PL_MIN(r, 0);
 }
 
-int pl_tx_brought_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_direct_upload_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM brought_pack WHERE state = 'expected' AND at_us < ?", "i",
-                        pl_tx_now_us(tx) - PL_BROUGHT_EXPECT_S * 1000000LL);
+                        pl_tx_now_us(tx) - PL_DIRECT_UPLOAD_EXPECT_S * 1000000LL);
 
     (void)arg;
     return PL_MIN(r, 0);
 }
 
 /* A record that leaves the pack's state as it is, for the log: another daemon may own that by now. */
-static int fence(struct pl_tx *tx, const struct pl_brought *b, struct pl_err *err)
+static int fence(struct pl_tx *tx, const struct pl_direct_upload *b, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
-    int r = pl_gc_state(pl_tx_conn(tx), b->project, &b->pack, state, err);
+    int r = pl_pack_state_get(pl_tx_conn(tx), b->project, &b->pack, state, err);
 
     return r < 0 ? r
                  : pl_tx_emit(tx, PL_RECORD_PACK_STATE,
@@ -85,9 +85,9 @@ static int fence(struct pl_tx *tx, const struct pl_brought *b, struct pl_err *er
                               err);
 }
 
-int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_direct_upload_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    const struct pl_brought_lie *lie = arg;
+    const struct pl_direct_upload_mismatch *lie = arg;
     int r = fence(tx, lie->pack, err);
 
     r = r < 0 ? r
@@ -100,7 +100,7 @@ int pl_tx_brought_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "pack.quarantined", json_incref(lie->told), err);
 }
 
-int pl_brought_is_noted(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err)
+int pl_direct_upload_is_noted(struct pl_conn *c, const char *project, const struct pl_hash *pack, struct pl_err *err)
 {
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n, "SELECT count(*) FROM brought_pack WHERE project = ? AND pack = ?", "sh", project, pack);
@@ -108,8 +108,9 @@ int pl_brought_is_noted(struct pl_conn *c, const char *project, const struct pl_
     return r < 0 ? r : n > 0;
 }
 
-int pl_brought_list(struct pl_conn *c, enum pl_brought_state state,
-                    int (*visit)(void *self, const struct pl_brought *b, struct pl_err *err), void *self, struct pl_err *err)
+int pl_direct_upload_list(struct pl_conn *c, enum pl_direct_upload_state state,
+                          int (*visit)(void *self, const struct pl_direct_upload *b, struct pl_err *err), void *self,
+                          struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
@@ -117,7 +118,7 @@ int pl_brought_list(struct pl_conn *c, enum pl_brought_state state,
                          "s", states[state]);
 
     while (r == 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
-        struct pl_brought b = {.pack = pl_col_hash(&rows, 1), .bytes = (uint64_t)pl_col_int(&rows, 4)};
+        struct pl_direct_upload b = {.pack = pl_col_hash(&rows, 1), .bytes = (uint64_t)pl_col_int(&rows, 4)};
 
         snprintf(b.project, sizeof b.project, "%s", pl_col_text(&rows, 0));
         snprintf(b.session, sizeof b.session, "%s", pl_col_text(&rows, 2));

@@ -7,7 +7,7 @@
 
 /* ---- states ---- */
 
-int pl_gc_state(struct pl_conn *c, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err)
+int pl_pack_state_get(struct pl_conn *c, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err)
 {
     _cleanup_free_ char *state = NULL;
     int r = pl_sql_text(c, err, &state, "SELECT state FROM pack_state WHERE project = ? AND pack = ?", "sb", project, pack->b,
@@ -49,7 +49,7 @@ static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change
     return r;
 }
 
-int pl_tx_gc(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_pack_state(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc_tx_args *a = arg;
     int64_t began_us = pl_clock_mono_us();
@@ -61,7 +61,7 @@ int pl_tx_gc(struct pl_tx *tx, void *arg, struct pl_err *err)
 
         if (a->seen > 0 && a->budget_us && pl_clock_mono_us() - began_us >= a->budget_us)
             break;
-        r = pl_gc_state(pl_tx_conn(tx), a->project, &c->pack, now, err);
+        r = pl_pack_state_get(pl_tx_conn(tx), a->project, &c->pack, now, err);
         c->done = r == 0 && may_follow(now, c->state);
         if (c->done && !pl_streq(c->state, PL_PACK_REVIVED))
             r = check_pins(tx, a->project, c, err);
@@ -71,11 +71,11 @@ int pl_tx_gc(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r;
 }
 
-int pl_gc_state_now(struct pl_db *db, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err)
+int pl_pack_state_read(struct pl_db *db, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
 
-    return pl_gc_state(rd.conn, project, pack, out, err);
+    return pl_pack_state_get(rd.conn, project, pack, out, err);
 }
 
 /* ---- what something new stands on ---- */
@@ -93,7 +93,7 @@ void pl_pack_set_finish(struct pl_pack_set *set)
 static int revive_one(struct pl_tx *tx, const char *project, const struct pl_hash *pack, struct pl_err *err)
 {
     char now[PL_GC_STATE_BYTES], hex[PL_HASH_HEX + 1];
-    int r = pl_gc_state(pl_tx_conn(tx), project, pack, now, err);
+    int r = pl_pack_state_get(pl_tx_conn(tx), project, pack, now, err);
 
     if (r < 0 || !*now) /* somebody else has revived it */
         return r;
@@ -139,7 +139,7 @@ int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set
 
 /* ---- who must have ended ---- */
 
-int pl_gc_oldest(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err)
+int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err)
 {
     return pl_sql_int(c, err, ret,
                       "SELECT coalesce(min(seq), 9223372036854775807) FROM (SELECT opened_seq AS seq FROM session"
@@ -150,7 +150,7 @@ int pl_gc_oldest(struct pl_conn *c, const char *project, int64_t now_us, int64_t
 
 /* ---- memory follows ---- */
 
-void pl_gc_follow(struct pl_store *store, const struct pl_hash *pack, const char *state)
+void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state)
 {
     if (pl_streq(state, PL_PACK_CONDEMNED))
         pl_store_set_seen(store, pack, PL_PACK_HIDDEN);
@@ -168,7 +168,7 @@ static int follow_states(struct pl_conn *c, struct pl_store *store, struct pl_er
     while (r >= 0 && (r = pl_sql_next(c, &rows, err)) > 0) {
         struct pl_hash pack = pl_col_hash(&rows, 0);
 
-        pl_gc_follow(store, &pack, pl_col_text(&rows, 1));
+        pl_pack_state_apply(store, &pack, pl_col_text(&rows, 1));
     }
     return r;
 }
@@ -194,16 +194,16 @@ static int tell_store(struct pl_tx *tx, void *store, struct pl_err *err)
     return r < 0 ? r : doubt_brought(pl_tx_conn(tx), store, err);
 }
 
-/* On the writer thread, which calls pl_gc_pack_state, too: the store gets states in the order in which they came to be. */
+/* On the writer thread, which calls pl_pack_state, too: the store gets states in the order in which they came to be. */
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
 {
     return pl_db_run(db, PL_TX_UNLOGGED, tell_store, store, err);
 }
 
-void pl_gc_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state)
+void pl_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state)
 {
     struct pl_store *store = pl_stores_peek(stores, project);
 
     if (store)
-        pl_gc_follow(store, pack, state);
+        pl_pack_state_apply(store, pack, state);
 }

@@ -24,7 +24,7 @@ struct pl_gc_tx_args {
 /* Logged. Takes each step that the pack's state allows, and that nobody's pin forbids; what somebody else has moved on meanwhile is left
  * alone. arg: struct pl_gc_tx_args. */
 PL_MUST_CHECK
-int pl_tx_gc(struct pl_tx *tx, void *arg, struct pl_err *err);
+int pl_tx_pack_state(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* Packs that something new stands on although they are hidden. `{0}` is none. */
 struct pl_pack_set {
@@ -43,20 +43,20 @@ int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set
 /* The pack's state as the database has it, "" for a live one; `out` holds PL_GC_STATE_BYTES. */
 #define PL_GC_STATE_BYTES 16
 PL_MUST_CHECK
-int pl_gc_state(struct pl_conn *c, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
+int pl_pack_state_get(struct pl_conn *c, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
 /* The same, read by itself. */
 PL_MUST_CHECK
-int pl_gc_state_now(struct pl_db *db, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
+int pl_pack_state_read(struct pl_db *db, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
 /* Where the log was when the oldest session or lease of the project that lasts began, INT64_MAX when there is none: what was condemned by a
  * later object has to wait. */
 PL_MUST_CHECK
-int pl_gc_oldest(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err);
+int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err);
 
 /* Makes a store that was just opened know the states of its packs, and which were not read back (brought_tx.h); `opened` of pl_stores_on_open, self = struct pl_db *. */
 PL_MUST_CHECK
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err);
 /* What memory says of a pack becomes what `state` ("" = live) means. */
-void pl_gc_follow(struct pl_store *store, const struct pl_hash *pack, const char *state);
+void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state);
 /* The same for whichever store is open: memory follows the log. For pl_db_config.pack_state. */
 struct pl_stores;
-void pl_gc_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state);
+void pl_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state);

@@ -330,7 +330,7 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
     if (r < 0)
         return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", a->repo, a->name) : r;
-    r = pl_aside_made(pl_tx_conn(tx), repo.id, a->name, &made, err);
+    r = pl_rerun_branch_made(pl_tx_conn(tx), repo.id, a->name, &made, err);
     if (r < 0)
         return r;
     if (repo.output && !made)

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-int pl_aside_find(struct pl_conn *c, const char *run, struct pl_aside *ret, struct pl_err *err)
+int pl_rerun_branch_find(struct pl_conn *c, const char *run, struct pl_rerun_branch *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows, "SELECT id, of_run, as_branch FROM run WHERE id = ? AND as_branch IS NOT NULL", "s", run);
@@ -19,7 +19,8 @@ int pl_aside_find(struct pl_conn *c, const char *run, struct pl_aside *ret, stru
 /* ---- inputs ---- */
 
 /* Does the run write the branch that the leaf names? Not for a stage that reads what it wrote before. */
-static int is_written(struct pl_conn *c, const struct pl_aside *a, const struct pl_input *leaf, bool *ret, struct pl_err *err)
+static int is_written(struct pl_conn *c, const struct pl_rerun_branch *a, const struct pl_input *leaf, bool *ret,
+                      struct pl_err *err)
 {
     int64_t n = 0;
     int r =
@@ -68,7 +69,7 @@ static int read_inputs(struct pl_conn *c, const char *run, const char *project, 
 }
 
 /* The run's own output, or as of the time of the run `of`. */
-static int as_then(struct pl_conn *c, const struct pl_aside *a, const char *of, const struct pl_input *leaf, bool own,
+static int as_then(struct pl_conn *c, const struct pl_rerun_branch *a, const char *of, const struct pl_input *leaf, bool own,
                    struct pl_commit_row *ret, struct pl_err *err)
 {
     struct pl_repo_row repo;
@@ -82,18 +83,18 @@ static int as_then(struct pl_conn *c, const struct pl_aside *a, const char *of, 
     return r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, order, ret, err);
 }
 
-int pl_aside_input(struct pl_conn *c, const struct pl_aside *a, const char *project, const struct pl_stage *stage, size_t i,
-                   struct pl_commit_row *ret, struct pl_err *err)
+int pl_rerun_branch_input(struct pl_conn *c, const struct pl_rerun_branch *a, const char *project, const struct pl_stage *stage,
+                          size_t i, struct pl_commit_row *ret, struct pl_err *err)
 {
     const struct pl_input *leaf = stage->leaves[i];
-    struct pl_aside at = *a, next;
+    struct pl_rerun_branch at = *a, next;
     _cleanup_(json_decrefp) json_t *inputs = NULL;
     const char *commit;
     bool own = false;
     int r = is_written(c, a, leaf, &own, err);
 
     r = r < 0 ? r : read_inputs(c, at.of, project, stage, &inputs, err);
-    while (r == 0 && (r = pl_aside_find(c, at.of, &next, err)) > 0) { /* never planned there: the run that it did again */
+    while (r == 0 && (r = pl_rerun_branch_find(c, at.of, &next, err)) > 0) { /* never planned there: the run that it did again */
         at = next;
         r = read_inputs(c, at.of, project, stage, &inputs, err);
     }
@@ -109,7 +110,7 @@ int pl_aside_input(struct pl_conn *c, const struct pl_aside *a, const char *proj
 
 /* ---- the branch ---- */
 
-int pl_aside_made(struct pl_conn *c, int64_t repo, const char *branch, bool *ret, struct pl_err *err)
+int pl_rerun_branch_made(struct pl_conn *c, int64_t repo, const char *branch, bool *ret, struct pl_err *err)
 {
     int64_t n = 0;
     int r = pl_sql_int(c, err, &n,
@@ -121,7 +122,7 @@ int pl_aside_made(struct pl_conn *c, int64_t repo, const char *branch, bool *ret
     return r;
 }
 
-int pl_aside_check(struct pl_conn *c, const char *project, const char *stage, const char *branch, struct pl_err *err)
+int pl_rerun_branch_check(struct pl_conn *c, const char *project, const char *stage, const char *branch, struct pl_err *err)
 {
     struct pl_commit_row head;
     struct pl_repo_row repo;
@@ -138,7 +139,7 @@ int pl_aside_check(struct pl_conn *c, const char *project, const char *stage, co
     r = r < 0 ? r : pl_db_branch_head(c, repo.id, branch, &head, err);
     if (r <= 0)
         return r;
-    r = pl_aside_made(c, repo.id, branch, &made, err);
+    r = pl_rerun_branch_made(c, repo.id, branch, &made, err);
     if (r < 0 || made)
         return r;
     r = pl_err_set(err, PL_EEXISTS, "branch \"%s\" of repo \"%s\" holds commit %.8s, which no rerun --as left", branch, stage,

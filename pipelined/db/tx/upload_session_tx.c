@@ -1,13 +1,13 @@
 #include "pipelined/db/tx/upload_session_tx.h"
 
-static int64_t lease_end(const struct pl_tx *tx, const struct pl_session_args *a)
+static int64_t lease_end(const struct pl_tx *tx, const struct pl_upload_session_args *a)
 {
-    return pl_tx_now_us(tx) + (a->lease_us ? a->lease_us : PL_SESSION_LEASE_S * 1000000LL);
+    return pl_tx_now_us(tx) + (a->lease_us ? a->lease_us : PL_UPLOAD_SESSION_LEASE_S * 1000000LL);
 }
 
-int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_upload_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct pl_session_args *a = arg;
+    struct pl_upload_session_args *a = arg;
     uint8_t id[16];
     int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM session WHERE lease_us < ?", "i", pl_tx_now_us(tx));
 
@@ -22,14 +22,14 @@ int pl_tx_session_open(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-static int ended(const struct pl_session_args *a, struct pl_err *err)
+static int ended(const struct pl_upload_session_args *a, struct pl_err *err)
 {
     return pl_err_set(err, PL_ENOTFOUND, "session %s has ended", a->id);
 }
 
-int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct pl_session_args *a = arg;
+    struct pl_upload_session_args *a = arg;
     /* What it was told before the last renewal is pinned since: no answer takes that long. */
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "UPDATE session SET opened_seq = renewed_seq,"
@@ -41,7 +41,7 @@ int pl_tx_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
 }
 
 /* What was condemned before it was pinned lives again with the next mark, if the session lasts until then: else its lease is waited for. */
-static int all_live(struct pl_tx *tx, const struct pl_session_args *a, bool *ret, struct pl_err *err)
+static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bool *ret, struct pl_err *err)
 {
     int64_t condemned = 0;
     int r = pl_sql_int(pl_tx_conn(tx), err, &condemned,
@@ -54,9 +54,9 @@ static int all_live(struct pl_tx *tx, const struct pl_session_args *a, bool *ret
 }
 
 /* Of the first of `i` leases that names the same session, else its own: renewed twice at once it would have moved up to now. */
-static int renew_told(struct pl_tx *tx, const struct pl_told_args *a, size_t i, bool *lasts, struct pl_err *err)
+static int renew_told(struct pl_tx *tx, const struct pl_lease_pin_args *a, size_t i, bool *lasts, struct pl_err *err)
 {
-    struct pl_session_args session = {.project = a->project};
+    struct pl_upload_session_args session = {.project = a->project};
     int r;
 
     lasts[i] = true;
@@ -68,15 +68,15 @@ static int renew_told(struct pl_tx *tx, const struct pl_told_args *a, size_t i, 
             return 0;
         }
     memcpy(session.id, a->leases[i].session, sizeof session.id);
-    r = pl_tx_session_renew(tx, &session, err);
+    r = pl_tx_upload_session_renew(tx, &session, err);
     lasts[i] = r == 0;
     return r == PL_ENOTFOUND ? 0 : r < 0 ? r : all_live(tx, &session, &lasts[i], err);
 }
 
-int pl_tx_leases_told(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_lease_renew_pins(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    const struct pl_told_args *a = arg;
-    bool lasts[PL_TOLD_MAX];
+    const struct pl_lease_pin_args *a = arg;
+    bool lasts[PL_LEASE_PINS_MAX];
     int r = 0;
 
     for (size_t i = 0; i < a->n && r >= 0; i++) {
@@ -91,9 +91,9 @@ int pl_tx_leases_told(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-int pl_tx_session_pin(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_upload_session_pin(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct pl_session_args *a = arg;
+    struct pl_upload_session_args *a = arg;
     int64_t is_there = 0;
     int r =
         pl_sql_int(pl_tx_conn(tx), err, &is_there, "SELECT count(*) FROM session WHERE id = ? AND project = ? AND lease_us >= ?",
@@ -107,9 +107,9 @@ int pl_tx_session_pin(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-int pl_tx_session_close(struct pl_tx *tx, void *arg, struct pl_err *err)
+int pl_tx_upload_session_close(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
-    struct pl_session_args *a = arg;
+    struct pl_upload_session_args *a = arg;
     int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM session WHERE id = ? AND project = ?", "ss", a->id, a->project);
 
     return PL_MIN(r, 0);

@@ -402,7 +402,7 @@ static int condemn(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc_change change = {.pack = *(const struct pl_hash *)arg, .state = PL_PACK_CONDEMNED};
     struct pl_gc_tx_args args = {.project = "default", .changes = &change, .n = 1};
-    int r = pl_tx_gc(tx, &args, err);
+    int r = pl_tx_pack_state(tx, &args, err);
 
     assert_true(change.done);
     return r;
@@ -425,12 +425,12 @@ static void what_is_condemned_while_it_is_told_of_lives_again(void **state)
     MUST(pl_store_locate(store, &p.chunk, &at, &err));
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, end_sessions, NULL, &err));
     MUST(pl_db_run(t.db, PL_TX_LOGGED, condemn, &p.id, &err));
-    MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
+    MUST(pl_pack_state_read(t.db, "default", &p.id, text, &err));
     assert_string_equal(text, PL_PACK_CONDEMNED);
     open_session(session);
     MUST(pl_upload_sessions_create(&sessions, &err));
     MUST(pl_upload_session_pin_numbers(sessions, t.db, store, session, &at.pack_no, 1, &err));
-    MUST(pl_gc_state_now(t.db, "default", &p.id, text, &err));
+    MUST(pl_pack_state_read(t.db, "default", &p.id, text, &err));
     assert_string_equal(text, "");
     assert_true(has(&p.chunk, session));
     pl_upload_sessions_destroy(sessions);

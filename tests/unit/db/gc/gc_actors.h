@@ -28,7 +28,8 @@ enum who {
 
 struct slot {
     enum who who;
-    struct pl_session_args session; /* id "": it was lost with a machine, which nothing is doomed for as long as it may last */
+    struct pl_upload_session_args
+        session; /* id "": it was lost with a machine, which nothing is doomed for as long as it may last */
     struct pl_store_hold hold;
     struct pl_buf ops;
     size_t seed;
@@ -39,7 +40,7 @@ struct slot {
     struct pl_hash chunks[READ_MAX * SLOTS]; /* and content */
     size_t n_trees, n_chunks;
     json_t *inputs;
-    struct pl_brought brought;
+    struct pl_direct_upload brought;
     bool lies;
     struct pl_hash pins[READ_MAX];
     size_t n_pins;
@@ -187,7 +188,7 @@ static UNUSED void pin(struct play *p, struct slot *s, const struct pl_hash *pac
         return;
     s->session.packs = pack;
     s->session.n = 1;
-    run(p, pl_tx_session_pin, &s->session);
+    run(p, pl_tx_upload_session_pin, &s->session);
 }
 
 /* What it was told is there still. */
@@ -313,11 +314,11 @@ static UNUSED void pin_tree(struct play *p, struct slot *s)
 /* Its worker says that all it knows it was told in that session. */
 static UNUSED void say_told(struct play *p, const struct slot *s)
 {
-    struct pl_told told = {.task = s->seed, .fence = 1};
-    struct pl_told_args args = {.project = "default", .leases = &told, .n = 1};
+    struct pl_lease_pin told = {.task = s->seed, .fence = 1};
+    struct pl_lease_pin_args args = {.project = "default", .leases = &told, .n = 1};
 
     memcpy(told.session, s->session.id, sizeof told.session);
-    run(p, pl_tx_leases_told, &args);
+    run(p, pl_tx_lease_renew_pins, &args);
 }
 
 /* It works on a tree, which it will name without being asked for it again. */

@@ -243,9 +243,10 @@ static UNUSED void begin_stranger(struct play *p, struct slot *s)
         make_it_lie(&pack);
     iov = (struct iovec){pack.bytes.data, pack.bytes.len};
     assert_ok(pl_object_put(p->g->w.objects, pl_pack_key("default", &pack.id, key), &iov, 1, true, &err), &err);
-    s->brought = (struct pl_brought){.project = "default", .pack = pack.id, .writer = "a stranger", .bytes = pack.bytes.len};
+    s->brought =
+        (struct pl_direct_upload){.project = "default", .pack = pack.id, .writer = "a stranger", .bytes = pack.bytes.len};
     pin(p, s, &pack.id);
-    run(p, pl_tx_brought_add, &s->brought);
+    run(p, pl_tx_direct_upload_add, &s->brought);
     assert_ok(pl_store_add_pack(store_of(p->g), &pack.id, PL_DOUBT_UNREAD, &err), &err);
     pl_buf_finish(&pack.bytes);
 }
@@ -253,7 +254,7 @@ static UNUSED void begin_stranger(struct play *p, struct slot *s)
 /* It is read, unless it went before that; one that lies is taken out. */
 static UNUSED void read_back(struct play *p, struct slot *s)
 {
-    struct pl_brought_lie lie = {.pack = &s->brought, .why = "a byte is another"};
+    struct pl_direct_upload_mismatch lie = {.pack = &s->brought, .why = "a byte is another"};
     char key[PL_PACK_KEY_BYTES];
     struct pl_err err = {0};
     uint64_t size;
@@ -263,10 +264,10 @@ static UNUSED void read_back(struct play *p, struct slot *s)
     r = pl_object_size(p->g->w.objects, key, &size, &err);
     if (r == 0 && s->lies) {
         pl_store_drop_pack(store_of(p->g), &s->brought.pack);
-        assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_brought_quarantine, &lie, &err), &err);
+        assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, pl_tx_direct_upload_quarantine, &lie, &err), &err);
         assert_ok(pl_object_remove(p->g->w.objects, key, &err), &err);
     } else {
-        run(p, pl_tx_brought_settle, &s->brought);
+        run(p, pl_tx_direct_upload_settle, &s->brought);
         pl_store_set_unread(store_of(p->g), &s->brought.pack, false);
     }
     leave(p, s);
@@ -434,7 +435,7 @@ static UNUSED void renew_all(struct play *p)
         if (s->who == TASK)
             say_told(p, s);
         else
-            run(p, pl_tx_session_renew, &s->session);
+            run(p, pl_tx_upload_session_renew, &s->session);
         s->renewed = true;
     }
 }

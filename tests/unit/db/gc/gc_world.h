@@ -207,20 +207,20 @@ static UNUSED void assert_whole(struct gc_world *g)
     pl_store_close(fresh);
 }
 
-static UNUSED struct pl_session_args open_session(struct gc_world *g)
+static UNUSED struct pl_upload_session_args open_session(struct gc_world *g)
 {
-    struct pl_session_args s = {.project = "default", .kind = "write"};
+    struct pl_upload_session_args s = {.project = "default", .kind = "write"};
     struct pl_err err = {0};
 
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_open, &s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_open, &s, &err), &err);
     return s;
 }
 
-static UNUSED void close_session(struct gc_world *g, struct pl_session_args *s)
+static UNUSED void close_session(struct gc_world *g, struct pl_upload_session_args *s)
 {
     struct pl_err err = {0};
 
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_close, s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_close, s, &err), &err);
 }
 
 static UNUSED int run_sql(struct pl_tx *tx, void *arg, struct pl_err *err)

@@ -127,7 +127,7 @@ static void assert_waits(struct gc_world *g, size_t there)
 static void test_a_session_that_was_there_is_waited_for(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     size_t there;
 
     push(g, "+a:300000", 1);
@@ -143,7 +143,7 @@ static void test_a_session_that_was_there_is_waited_for(void **state)
 static void test_a_session_that_came_later_is_not(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = open_session(g), later;
+    struct pl_upload_session_args s = open_session(g), later;
 
     push(g, "+a:300000", 1);
     delete_head(g);
@@ -158,22 +158,22 @@ static void test_a_session_that_came_later_is_not(void **state)
 static void test_a_session_whose_lease_has_run_out_is_not(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = {.project = "default", .kind = "write", .lease_us = 1};
+    struct pl_upload_session_args s = {.project = "default", .kind = "write", .lease_us = 1};
     struct pl_err err = {0};
 
     push(g, "+a:300000", 1);
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_open, &s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_open, &s, &err), &err);
     delete_head(g);
     collect(g);
     assert_int_equal(packs_there(g), 0);
-    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_renew, &s, &err), PL_ENOTFOUND);
-    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_renew, &s, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &s, &err), PL_ENOTFOUND);
 }
 
 static void test_a_long_session_holds_up_its_pins_alone(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = open_session(g);
+    struct pl_upload_session_args s = open_session(g);
     struct pl_hash *packs;
     struct pl_err err = {0};
     size_t n;
@@ -182,7 +182,7 @@ static void test_a_long_session_holds_up_its_pins_alone(void **state)
     assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
     s.packs = packs;
     s.n = 1;
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &s, &err), &err);
     delete_head(g);
     one_round(g);
     assert_int_equal(count(g, "SELECT count(*) FROM pack_state"), (int64_t)n - 1); /* what is pinned is not condemned */
@@ -190,7 +190,7 @@ static void test_a_long_session_holds_up_its_pins_alone(void **state)
     for (int i = 0; i < 2; i++) {
         collect(g);
         assert_int_equal(packs_there(g), n);
-        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_renew, &s, &err), &err);
+        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_renew, &s, &err), &err);
     }
     collect(g);
     assert_int_equal(packs_there(g), 1);
@@ -257,14 +257,14 @@ static void begin_task(struct gc_world *g)
 /* Its worker says, so often, that all it was told it was told in that session. */
 static void say_told(struct gc_world *g, const char *session, int times)
 {
-    struct pl_told leases[] = {{.task = 1, .fence = 1}, {.task = 2, .fence = 7}};
-    struct pl_told_args args = {.project = "default", .leases = leases, .n = PL_ARRAY_SIZE(leases)};
+    struct pl_lease_pin leases[] = {{.task = 1, .fence = 1}, {.task = 2, .fence = 7}};
+    struct pl_lease_pin_args args = {.project = "default", .leases = leases, .n = PL_ARRAY_SIZE(leases)};
     struct pl_err err = {0};
 
     for (size_t i = 0; i < args.n; i++)
         snprintf(leases[i].session, sizeof leases[i].session, "%s", session);
     for (int i = 0; i < times; i++)
-        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_leases_told, &args, &err), &err);
+        assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_lease_renew_pins, &args, &err), &err);
 }
 
 static void test_a_task_that_was_leased_is_waited_for(void **state)
@@ -286,7 +286,7 @@ static void test_a_task_that_was_leased_is_waited_for(void **state)
 static void test_a_long_task_holds_up_the_pins_of_its_session_alone(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = open_session(g);
+    struct pl_upload_session_args s = open_session(g);
     struct pl_hash *packs;
     struct pl_err err = {0};
     size_t n;
@@ -296,7 +296,7 @@ static void test_a_long_task_holds_up_the_pins_of_its_session_alone(void **state
     assert_ok(pl_store_packs(store_of(g), &packs, &n, &err), &err);
     s.packs = packs;
     s.n = 1;
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &s, &err), &err);
     delete_head(g);
     say_told(g, s.id, 1);
     assert_waits(g, n); /* it is noted where the log is: next time it has come that far */
@@ -320,7 +320,7 @@ static void test_a_long_task_holds_up_the_pins_of_its_session_alone(void **state
 static void test_a_long_task_holds_up_what_was_condemned_before_it_was_pinned(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = open_session(g);
+    struct pl_upload_session_args s = open_session(g);
     struct pl_hash *packs;
     struct pl_err err = {0};
     size_t n;
@@ -332,7 +332,7 @@ static void test_a_long_task_holds_up_what_was_condemned_before_it_was_pinned(vo
     one_round(g);
     s.packs = packs;
     s.n = 1;
-    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, &s, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, &s, &err), &err);
     say_told(g, s.id, 3);
     close_session(g, &s);
     assert_waits(g, n);
@@ -368,7 +368,7 @@ static void test_nothing_is_doomed_while_sessions_may_be_unknown(void **state)
 /* ---- what is condemned ---- */
 
 /* One chunk of a file, which is condemned when this returns, and the operation that puts it. */
-static struct pl_hash condemned_chunk(struct gc_world *g, struct pl_session_args *s, struct pl_buf *ops)
+static struct pl_hash condemned_chunk(struct gc_world *g, struct pl_upload_session_args *s, struct pl_buf *ops)
 {
     struct pl_tree_op *list;
     struct pl_hash chunk;
@@ -388,7 +388,7 @@ static struct pl_hash condemned_chunk(struct gc_world *g, struct pl_session_args
 static void test_who_asks_is_not_shown_what_is_condemned_and_who_reads_is(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_buf ops = {0}, bytes = {0};
     struct pl_hash chunk = condemned_chunk(g, &s, &ops);
     struct pl_err err = {0};
@@ -408,7 +408,7 @@ static void test_who_asks_is_not_shown_what_is_condemned_and_who_reads_is(void *
 static void test_a_push_of_what_is_condemned_revives_it(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_buf ops = {0};
     struct pl_hash chunk = condemned_chunk(g, &s, &ops);
     struct pl_err err = {0};
@@ -425,7 +425,7 @@ static void test_a_push_of_what_is_condemned_revives_it(void **state)
 static void test_a_push_of_what_is_gone_is_told_to_bring_it_again(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_buf ops = {0};
     struct pl_err err = {0};
 
@@ -444,7 +444,7 @@ static void test_a_push_of_what_is_gone_is_told_to_bring_it_again(void **state)
 static void test_a_second_mark_finds_what_came_to_be_needed(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_buf ops = {0};
     struct pl_hash chunk = condemned_chunk(g, &s, &ops);
     struct pl_err err = {0};
@@ -503,7 +503,7 @@ static void test_what_is_good_does_not_go_for_the_sake_of_what_may_lie(void **st
 {
     struct gc_world *g = *state;
     struct pl_buf ops = {0}, bytes = {0};
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_hash chunk = condemned_chunk(g, &s, &ops), good, unread;
     struct pl_location at;
     struct pl_err err = {0};
@@ -528,7 +528,7 @@ static void test_of_two_that_may_lie_neither_goes_before_it_is_read(void **state
 {
     struct gc_world *g = *state;
     struct pl_buf ops = {0}, bytes = {0};
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_hash chunk = condemned_chunk(g, &s, &ops), good, liar;
     struct pl_location at;
     struct pl_err err = {0};
@@ -555,7 +555,7 @@ static void test_an_unread_pack_that_lives_again_is_unread_still_and_so_it_is_af
 {
     struct gc_world *g = *state;
     struct pl_buf ops = {0}, bytes = {0};
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_hash chunk = condemned_chunk(g, &s, &ops), unread;
     struct pl_location at;
     struct pl_err err = {0};
@@ -591,7 +591,7 @@ static void test_a_transaction_that_has_taken_its_time_ends_with_what_it_has(voi
         changes[i].state = PL_PACK_CONDEMNED;
     }
     while (args.n) {
-        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_pack_state, &args, &err), &err);
         assert_in_range(args.seen, 1, args.n);
         for (size_t i = 0; i < args.n; i++)
             assert_int_equal(args.changes[i].done, i < args.seen);
@@ -648,7 +648,7 @@ static int64_t due(struct gc_world *g)
 static void test_what_was_condemned_and_is_there_no_more_is_forgotten(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct pl_buf ops = {0};
     struct pl_hash chunk = condemned_chunk(g, &s, &ops);
     struct pl_location at;
@@ -683,7 +683,7 @@ static void test_what_was_doomed_and_not_removed_is_not_seen_and_goes_at_last(vo
     for (size_t i = 0; i < n; i++)
         changes[i] = (struct pl_gc_change){.pack = packs[i], .state = PL_PACK_DOOMED};
     args.n = n;
-    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+    assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_pack_state, &args, &err), &err);
     free(packs);
     start_anew(g);
     assert_int_equal(packs_there(g), n);
@@ -727,7 +727,7 @@ static void test_states_follow_one_another_and_nothing_else(void **state)
         if (pl_streq(table[i].now, PL_PACK_DOOMED))
             path[args.n++].state = PL_PACK_DOOMED;
         path[args.n++].state = table[i].next;
-        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+        assert_ok(pl_db_run(g->w.db, PL_TX_LOGGED, pl_tx_pack_state, &args, &err), &err);
         assert_int_equal(path[args.n - 1].done, table[i].may);
     }
 }

@@ -16,7 +16,7 @@
 struct meanwhile {
     struct gc_world *g;
     void (*once)(struct meanwhile *m); /* when the roots are known, before anything follows from them */
-    struct pl_session_args *session;
+    struct pl_upload_session_args *session;
     struct pl_hash pack;
     struct pl_buf *ops;
 };
@@ -90,13 +90,13 @@ static void pin_it(struct meanwhile *m)
 
     m->session->packs = &m->pack;
     m->session->n = 1;
-    assert_ok(pl_db_run(m->g->w.db, PL_TX_UNLOGGED, pl_tx_session_pin, m->session, &err), &err);
+    assert_ok(pl_db_run(m->g->w.db, PL_TX_UNLOGGED, pl_tx_upload_session_pin, m->session, &err), &err);
 }
 
 static void test_what_is_pinned_after_the_mark_is_not_condemned_and_shown_as_before(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct meanwhile m = {.g = g, .once = pin_it, .session = &s};
     struct pl_gc_round round;
     struct pl_location at;
@@ -118,7 +118,7 @@ static void test_what_is_pinned_after_the_mark_is_not_condemned_and_shown_as_bef
 static void test_what_is_pinned_after_the_mark_is_not_doomed_and_not_removed(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s;
+    struct pl_upload_session_args s;
     struct meanwhile m = {.g = g, .once = pin_it, .session = &s};
     struct pl_gc_round round;
     struct pl_location at;
@@ -452,7 +452,7 @@ static void assert_state(struct gc_world *g, const struct pl_hash *pack, const c
 {
     char now[PL_GC_STATE_BYTES];
 
-    assert_int_equal(pl_gc_state_now(g->w.db, "default", pack, now, NULL), 0);
+    assert_int_equal(pl_pack_state_read(g->w.db, "default", pack, now, NULL), 0);
     assert_string_equal(now, want);
 }
 
@@ -508,7 +508,7 @@ static void doubt(struct gc_world *g, struct pl_hash *pack)
 static void test_a_condemned_pack_that_came_again_does_not_go_before_it_is_read(void **state)
 {
     struct gc_world *g = *state;
-    struct pl_session_args s = open_session(g);
+    struct pl_upload_session_args s = open_session(g);
     struct pl_location at;
     struct pl_buf ops = {0};
     struct pl_hash chunk = bring_chunk(g, &ops, &at), good = at.pack, liar;

@@ -14,7 +14,7 @@
 
 static struct world w;
 
-static const struct pl_aside aside = {SECOND, FIRST, "exp"}; /* that of the second run, which does the first one again */
+static const struct pl_rerun_branch aside = {SECOND, FIRST, "exp"}; /* that of the second run, which does the first one again */
 
 static void run(const char *id, const char *of, const char *as)
 {
@@ -88,7 +88,7 @@ static int check(const char *branch, struct pl_err *err)
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
 
     *err = (struct pl_err){0};
-    return pl_aside_check(rd.conn, "default", "prepare", branch, err);
+    return pl_rerun_branch_check(rd.conn, "default", "prepare", branch, err);
 }
 
 static void test_a_branch_may_be_new_or_an_earlier_ones(void **state)
@@ -112,7 +112,7 @@ static void test_a_branch_may_be_new_or_an_earlier_ones(void **state)
 }
 
 /* Input 0 of stage "s", which reads repo@branch: the run whose commit it is, "" for none. */
-static const char *reads(const struct pl_aside *a, const char *stage, const char *repo, const char *branch, bool before)
+static const char *reads(const struct pl_rerun_branch *a, const char *stage, const char *repo, const char *branch, bool before)
 {
     static struct pl_commit_row row;
     struct pl_input leaf = {
@@ -121,7 +121,7 @@ static const char *reads(const struct pl_aside *a, const char *stage, const char
     struct pl_stage s = {.name = stage, .leaves = leaves, .n_leaves = 1};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
     struct pl_err err = {0};
-    int r = pl_aside_input(rd.conn, a, "default", &s, 0, &row, &err);
+    int r = pl_rerun_branch_input(rd.conn, a, "default", &s, 0, &row, &err);
 
     return r < 0 ? pl_err_info(r)->name : r ? row.run : "";
 }
@@ -134,7 +134,7 @@ static json_t *read_at(const char *repo, const char *commit)
 static void test_inputs_are_what_was_read_or_this_runs_own(void **state)
 {
     struct pl_push_result then = push("+a:1");
-    const struct pl_aside third = {THIRD, SECOND, "exp"};
+    const struct pl_rerun_branch third = {THIRD, SECOND, "exp"};
 
     (void)state;
     run(FIRST, NULL, NULL);
@@ -171,7 +171,7 @@ static void test_an_input_that_had_no_commit_has_none_again(void **state)
 static void test_a_job_that_was_never_planned_reads_what_was_there_when_its_run_began(void **state)
 {
     struct pl_push_result then = push("+a:1");
-    const struct pl_aside third = {THIRD, SECOND, "exp"};
+    const struct pl_rerun_branch third = {THIRD, SECOND, "exp"};
 
     (void)state;
     run(FIRST, NULL, NULL);
@@ -206,7 +206,7 @@ static void test_a_job_of_another_version_is_another_computation(void **state)
 
 /* What the last look found. */
 static struct {
-    struct pl_aside aside;
+    struct pl_rerun_branch aside;
     struct pl_commit_row input, own;
     bool made;
 } seen;
@@ -221,14 +221,14 @@ static int ask(void *arg, struct pl_err *err)
                     train = {.name = "train", .leaves = others, .n_leaves = 1};
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
     struct pl_repo_row repo;
-    int r = pl_aside_find(rd.conn, SECOND, &seen.aside, err);
+    int r = pl_rerun_branch_find(rd.conn, SECOND, &seen.aside, err);
 
     (void)arg;
-    r = r < 0 ? r : pl_aside_input(rd.conn, &aside, "default", &prepare, 0, &seen.input, err);
-    r = r < 0 ? r : pl_aside_input(rd.conn, &aside, "default", &train, 0, &seen.own, err);
+    r = r < 0 ? r : pl_rerun_branch_input(rd.conn, &aside, "default", &prepare, 0, &seen.input, err);
+    r = r < 0 ? r : pl_rerun_branch_input(rd.conn, &aside, "default", &train, 0, &seen.own, err);
     r = r < 0 ? r : pl_db_repo_find(rd.conn, "default", "prepare", &repo, err);
-    r = r < 0 ? r : pl_aside_made(rd.conn, repo.id, "exp", &seen.made, err);
-    return r < 0 ? r : pl_aside_check(rd.conn, "default", "train", "exp", err);
+    r = r < 0 ? r : pl_rerun_branch_made(rd.conn, repo.id, "exp", &seen.made, err);
+    return r < 0 ? r : pl_rerun_branch_check(rd.conn, "default", "train", "exp", err);
 }
 
 static void forget_seen(void *arg)
@@ -330,7 +330,7 @@ static void test_memory_that_lacks_begins_no_run(void **state)
 static void test_the_log_alone_brings_it_back(void **state)
 {
     struct pl_err err = {0};
-    struct pl_aside found = {0};
+    struct pl_rerun_branch found = {0};
 
     (void)state;
     run(FIRST, NULL, NULL);
@@ -340,8 +340,8 @@ static void test_the_log_alone_brings_it_back(void **state)
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(w.db);
 
-        assert_int_equal(pl_aside_find(rd.conn, FIRST, &found, &err), 0);
-        assert_int_equal(pl_aside_find(rd.conn, SECOND, &found, &err), 1);
+        assert_int_equal(pl_rerun_branch_find(rd.conn, FIRST, &found, &err), 0);
+        assert_int_equal(pl_rerun_branch_find(rd.conn, SECOND, &found, &err), 1);
     }
     assert_string_equal(found.run, SECOND);
     assert_string_equal(found.of, FIRST);

@@ -199,7 +199,7 @@ static void collect(struct world *w, const char *pack, const char *state)
     struct pl_err err = {0};
 
     pl_hash_sha256(pack, strlen(pack), &change.pack);
-    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_gc, &args, &err), &err);
+    assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pack_state, &args, &err), &err);
     assert_true(change.done);
 }
 
