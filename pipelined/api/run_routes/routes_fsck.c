@@ -110,19 +110,19 @@ static int run_check(struct asked *k, bool full, struct pl_fsck_report *sum, str
 {
     struct pl_api *a = k->api;
     char note[PATH_MAX];
-    struct pl_check check = {.stores = a->config.stores,
-                             .db = a->config.db,
-                             .full = full,
-                             .anew = pl_http_query_flag(k->req, "anew"),
-                             .note_path = note,
-                             .finding = note_finding,
-                             .progress = note_progress,
-                             .stop = is_unwanted,
-                             .self = k};
+    struct pl_db_fsck check = {.stores = a->config.stores,
+                               .db = a->config.db,
+                               .full = full,
+                               .anew = pl_http_query_flag(k->req, "anew"),
+                               .note_path = note,
+                               .finding = note_finding,
+                               .progress = note_progress,
+                               .stop = is_unwanted,
+                               .self = k};
 
     if (snprintf(note, sizeof note, "%s/fsck.json", a->config.data_dir) >= (int)sizeof note)
         check.note_path = NULL;
-    return pl_check_run(&check, sum, err);
+    return pl_db_fsck_run(&check, sum, err);
 }
 
 /* It may read the whole store: one at a time, and for nobody's sake none. */

@@ -285,14 +285,14 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
                       const struct verdict *v, struct pl_err *err)
 {
     struct hurt hurt = {.back = b, .files = json_array()};
-    struct pl_check check = {.stores = b->stores, .db = b->db, .finding = note_hurt, .stop = is_stopping, .self = &hurt};
+    struct pl_db_fsck check = {.stores = b->stores, .db = b->db, .finding = note_hurt, .stop = is_stopping, .self = &hurt};
     struct pl_direct_upload_mismatch lie = {.pack = pack, .why = v->why};
     struct pl_fsck_report sum = {0};
     char hex[PL_HASH_HEX + 1];
     int r = hurt.files ? set_aside(store, pack, &v->bytes, err) : pl_err_nomem(err);
 
     r = r < 0 ? r : drop(b, store, &pack->pack, err);
-    if (r == 0 && pl_check_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
+    if (r == 0 && pl_db_fsck_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
         pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
     if (r == 0 && atomic_load(&b->stopping)) /* the next daemon does it anew */
         r = pl_err_set(err, PL_ECANCELED, "the daemon stops");

@@ -287,13 +287,13 @@ static int fsck_alone(struct pl_cli *c, const char *url, struct pl_err *err)
     _cleanup_(alone_finish) struct alone a = {.cli = c, .findings = json_array()};
     _cleanup_(json_decrefp) json_t *report = NULL;
     struct pl_fsck_report sum = {0};
-    struct pl_check check = {.full = pl_cli_flag(c, "full"),
-                             .anew = pl_cli_flag(c, "anew"),
-                             .note_path = a.note,
-                             .finding = note_finding,
-                             .progress = note_progress,
-                             .stop = is_interrupted,
-                             .self = &a};
+    struct pl_db_fsck check = {.full = pl_cli_flag(c, "full"),
+                               .anew = pl_cli_flag(c, "anew"),
+                               .note_path = a.note,
+                               .finding = note_finding,
+                               .progress = note_progress,
+                               .stop = is_interrupted,
+                               .self = &a};
     int64_t began = pl_clock_mono_ms();
     int r;
 
@@ -306,7 +306,7 @@ static int fsck_alone(struct pl_cli *c, const char *url, struct pl_err *err)
     if (!*a.note)
         check.note_path = NULL;
     if (r == 0 && a.conn)
-        r = pl_check_run(&check, &sum, err);
+        r = pl_db_fsck_run(&check, &sum, err);
     if (a.shown_ms)
         fputs("\r\033[K", stderr);
     if (r == PL_ECANCELED && check.full && check.note_path)

@@ -669,7 +669,7 @@ static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
 static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_err *err)
 {
     struct pl_log_head ours;
-    int r = pl_epoch_open(objects, &db->head, &ours, err);
+    int r = pl_log_epoch_open(objects, &db->head, &ours, err);
 
     r = r < 0 ? r : pl_db_replay(db->writer, objects, 0, false, &db->head, err);
     if (r == 0 && !pl_hash_eq(&db->head.hash, &ours.hash))

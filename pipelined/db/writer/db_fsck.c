@@ -13,7 +13,7 @@
 
 /* A check under way. */
 struct checking {
-    const struct pl_check *how;
+    const struct pl_db_fsck *how;
     char project[PL_NAME_MAX_BYTES + 1]; /* "": the log */
     struct pl_log_head head;             /* where the database stands */
     /* How far it is. */
@@ -22,12 +22,12 @@ struct checking {
     struct pl_hash last_bad;
 };
 
-static struct pl_conn *take(const struct pl_check *c)
+static struct pl_conn *take(const struct pl_db_fsck *c)
 {
     return c->db ? pl_db_reader(c->db) : c->conn;
 }
 
-static void give_back(const struct pl_check *c, struct pl_conn *conn)
+static void give_back(const struct pl_db_fsck *c, struct pl_conn *conn)
 {
     if (c->db)
         pl_db_reader_done(c->db, conn);
@@ -61,7 +61,7 @@ static bool is_of_use(const json_t *note, const char *store)
     int64_t age = pl_clock_wall_us() - json_integer_value(json_object_get(note, "began_us"));
 
     return of && pl_streq(of, store) && json_is_object(json_object_get(note, "projects")) && age >= 0 &&
-           age < (int64_t)PL_CHECK_NOTE_DAYS * 86400 * 1000000;
+           age < (int64_t)PL_DB_FSCK_NOTE_DAYS * 86400 * 1000000;
 }
 
 /* That of an interrupted check, or an empty one. */
@@ -101,7 +101,7 @@ static void note_bad(struct checking *c, const struct pl_hash *pack)
     if (!own || pl_hash_eq(&c->last_bad, pack))
         return;
     c->last_bad = *pack;
-    if (json_array_size(bad) >= PL_CHECK_BAD_MAX || json_array_append_new(bad, json_string(pl_hash_hex(pack, hex))) < 0)
+    if (json_array_size(bad) >= PL_DB_FSCK_BAD_MAX || json_array_append_new(bad, json_string(pl_hash_hex(pack, hex))) < 0)
         no_note(c);
 }
 
@@ -160,7 +160,7 @@ static int on_progress(void *self, const struct pl_fsck_progress *progress, stru
     (void)err;
     if (own && json_object_set_new(own, "after", json_string(pl_hash_hex(progress->upto, hex))) < 0)
         no_note(c);
-    if (c->note && pl_clock_mono_ms() - c->noted_ms >= PL_CHECK_NOTE_MS)
+    if (c->note && pl_clock_mono_ms() - c->noted_ms >= PL_DB_FSCK_NOTE_MS)
         write_note(c);
     if (c->how->progress)
         c->how->progress(c->how->self, c->project, progress);
@@ -312,7 +312,7 @@ static int read_projects(struct checking *c, json_t *ret, struct pl_err *err)
     return r;
 }
 
-int pl_check_run(const struct pl_check *how, struct pl_fsck_report *sum, struct pl_err *err)
+int pl_db_fsck_run(const struct pl_db_fsck *how, struct pl_fsck_report *sum, struct pl_err *err)
 {
     struct checking c = {.how = how, .noted_ms = pl_clock_mono_ms()};
     _cleanup_(json_decrefp) json_t *names = json_array();

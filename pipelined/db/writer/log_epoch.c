@@ -48,13 +48,14 @@ static int append(struct pl_object_store *objects, const struct pl_log_head *kno
     return r;
 }
 
-int pl_epoch_open(struct pl_object_store *objects, const struct pl_log_head *head, struct pl_log_head *ret, struct pl_err *err)
+int pl_log_epoch_open(struct pl_object_store *objects, const struct pl_log_head *head, struct pl_log_head *ret,
+                      struct pl_err *err)
 {
     struct pl_log_head known = *head;
     int r = append(objects, &known, ret, err);
 
     /* the next is tried as soon as one is known: who is at work loses no more time than that; unless it is ahead by several */
-    for (unsigned i = 1; r == PL_EFENCED && i < PL_EPOCH_TRIES; i++) {
+    for (unsigned i = 1; r == PL_EFENCED && i < PL_LOG_EPOCH_TRIES; i++) {
         r = i % 4 ? pl_log_follow(objects, &known, err) : pl_log_replay(objects, &known, NULL, err);
         r = r < 0 ? r : append(objects, &known, ret, err);
     }

@@ -391,7 +391,7 @@ static void a_daemon_that_was_taken_over_takes_nothing_out(void **state)
 
         MUST(pl_db_read_head(rd.conn, &head, &err));
     }
-    MUST(pl_epoch_open(t.objects, &head, &other, &err));
+    MUST(pl_log_epoch_open(t.objects, &head, &other, &err));
     assert_int_equal(tell(&p, session), 201);
     for (unsigned i = 0; atomic_load(&fatal) == 0; i++) {
         assert_true(i < 6000);

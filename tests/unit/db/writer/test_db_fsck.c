@@ -10,7 +10,7 @@
 struct fixture {
     struct world w;
     char note[PATH_MAX];
-    struct pl_check how;
+    struct pl_db_fsck how;
     /* What the check has said. */
     size_t findings;
     char what[8192];
@@ -83,21 +83,21 @@ static bool on_stop(void *self)
 
 static int check(struct fixture *f, bool anew, struct pl_fsck_report *sum, struct pl_err *err)
 {
-    struct pl_check how = {.stores = f->w.stores,
-                           .db = f->w.db,
-                           .full = true,
-                           .anew = anew,
-                           .note_path = f->note,
-                           .threads = 1,
-                           .finding = on_finding,
-                           .stop = on_stop,
-                           .self = f};
+    struct pl_db_fsck how = {.stores = f->w.stores,
+                             .db = f->w.db,
+                             .full = true,
+                             .anew = anew,
+                             .note_path = f->note,
+                             .threads = 1,
+                             .finding = on_finding,
+                             .stop = on_stop,
+                             .self = f};
 
     f->findings = 0;
     f->what[0] = '\0';
     f->asked = 0;
     *sum = (struct pl_fsck_report){0};
-    return pl_check_run(&how, sum, err);
+    return pl_db_fsck_run(&how, sum, err);
 }
 
 static struct pl_fsck_report check_whole(struct fixture *f)
@@ -234,7 +234,7 @@ static void a_note_of_another_store_or_of_long_ago_is_not_gone_on_with(void **st
     struct pl_err err = {0};
 
     for (unsigned i = 0; i < 2; i++) {
-        int64_t days = i == 0 ? 0 : PL_CHECK_NOTE_DAYS + 1;
+        int64_t days = i == 0 ? 0 : PL_DB_FSCK_NOTE_DAYS + 1;
         char text[512];
         int n = snprintf(text, sizeof text,
                          "{\"store\":\"%s\",\"began_us\":%lld,\"projects\":{\"default\":{\"after\":\"%064d\",\"bad\":[]}}}",
