@@ -72,18 +72,18 @@ static void make_file(const uint8_t *data, size_t n, const char *path)
 
 static void open_one(const char *path, struct pl_buf *ret)
 {
-    struct pl_op_spool *s = NULL;
+    struct pl_open_commit_file *s = NULL;
     struct pl_op_table t = {0};
     struct pl_err err = {0};
-    int r = pl_op_spool_open(path, &t, &s, &err);
+    int r = pl_open_commit_file_open(path, &t, &s, &err);
 
     if (r < 0 && (err.msg[0] == '\0' || t.n))
         abort();
     if (r == 0) {
         must(pl_op_table_write(&t, ret, NULL));
-        must(pl_op_spool_append(s, NULL, 0, NULL, NULL, NULL));
+        must(pl_open_commit_file_append(s, NULL, 0, NULL, NULL, NULL));
     }
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     pl_op_table_finish(&t);
 }
 

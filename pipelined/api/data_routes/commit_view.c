@@ -4,13 +4,13 @@
 
 #include <stdio.h>
 
-int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open **ret,
+int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open_commit **ret,
                               struct pl_err *err)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
     struct pl_err why = {0};
     const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo");
-    int r = pl_opens_find(a->services.opens, project, repo, ref, false, &c, &why);
+    int r = pl_open_commits_find(a->services.opens, project, repo, ref, false, &c, &why);
 
     if (r < 0) {
         if (err)
@@ -21,10 +21,10 @@ int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *re
     return 0;
 }
 
-static int view_open(struct pl_open *c, struct pl_commit_view *ret, struct pl_err *err)
+static int view_open(struct pl_open_commit *c, struct pl_commit_view *ret, struct pl_err *err)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
-    int r = pl_open_view_init(c, &ret->view, err);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
+    int r = pl_open_commit_view_init(c, &ret->view, err);
 
     if (r < 0)
         return r;
@@ -33,7 +33,7 @@ static int view_open(struct pl_open *c, struct pl_commit_view *ret, struct pl_er
     snprintf(ret->commit.branch, sizeof ret->commit.branch, "%s", h->branch);
     ret->commit.root = ret->view.root;
     ret->source = ret->view.source;
-    ret->store = pl_open_store(c);
+    ret->store = pl_open_commit_store(c);
     return 0;
 }
 
@@ -65,8 +65,8 @@ static int find_open(struct pl_api *a, const struct pl_http_request *req, const 
         return r;
     if (!back)
         return view_open(ret->open, ret, err);
-    snprintf(behind, sizeof behind, back > 1 ? "%s^%u" : "%s", pl_open_head(ret->open)->base, back - 1);
-    ret->open = pl_open_unref(ret->open);
+    snprintf(behind, sizeof behind, back > 1 ? "%s^%u" : "%s", pl_open_commit_head(ret->open)->base, back - 1);
+    ret->open = pl_open_commit_unref(ret->open);
     return !*behind || *behind == '^' ? PL_ENOTFOUND : pl_api_commit_at(a, req, behind, &ret->commit, err);
 }
 
@@ -101,16 +101,16 @@ int pl_commit_view_init(struct pl_api *a, const struct pl_http_request *req, con
 
 void pl_commit_view_finish(struct pl_commit_view *v)
 {
-    pl_open_view_finish(&v->view);
-    pl_open_unrefp(&v->open);
+    pl_open_commit_view_finish(&v->view);
+    pl_open_commit_unrefp(&v->open);
 }
 
-static int add_sums(struct pl_open *c, json_t *o, struct pl_err *err)
+static int add_sums(struct pl_open_commit *c, json_t *o, struct pl_err *err)
 {
-    _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
+    _cleanup_(pl_open_commit_view_finish) struct pl_open_commit_view view = {0};
     struct pl_tree_stats stats = {0};
     char hex[PL_HASH_HEX + 1];
-    int r = pl_open_view_init(c, &view, err);
+    int r = pl_open_commit_view_init(c, &view, err);
 
     r = r < 0 ? r : pl_tree_stats_get(&view.source, &view.root, NULL, 0, &stats, err);
     if (r < 0)
@@ -121,15 +121,15 @@ static int add_sums(struct pl_open *c, json_t *o, struct pl_err *err)
     return 0;
 }
 
-int pl_commit_view_open_json(struct pl_open *c, bool with_sums, json_t **ret, struct pl_err *err)
+int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **ret, struct pl_err *err)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
-    _cleanup_free_ char *message = pl_open_message(c);
-    struct pl_open_info info;
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
+    _cleanup_free_ char *message = pl_open_commit_message(c);
+    struct pl_open_commit_info info;
     json_t *o;
     int r;
 
-    pl_open_info(c, &info);
+    pl_open_commit_info(c, &info);
     o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:s, s:I, s:b}", "id", h->commit, "project",
                   h->project, "repo", h->repo, "branch", h->branch, "parent", h->base, "state", "open", "message", message,
                   "author", h->author, "created_us", (json_int_t)h->created_us, "operations", (json_int_t)info.operations,

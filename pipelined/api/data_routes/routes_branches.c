@@ -81,7 +81,7 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force")};
     /* Else it would come back with what gathers. */
-    int r = pl_opens_flush(a->services.opens, args.project, args.repo, args.name, err);
+    int r = pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
 
     (void)ret;
     return r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_branch_delete, &args, err);

@@ -112,10 +112,10 @@ static int list_commits(struct pl_api *a, struct pl_http_request *req, json_t **
 /* ---- one ---- */
 
 /* Of an open one; with `pack` all of it goes into packs first, so that its root can be read like that of any other. */
-static int inspect_open(const struct pl_http_request *req, struct pl_open *c, json_t **ret, struct pl_err *err)
+static int inspect_open(const struct pl_http_request *req, struct pl_open_commit *c, json_t **ret, struct pl_err *err)
 {
     struct pl_hash root;
-    int r = pl_http_query_flag(req, "pack") ? pl_open_pack(c, &root, err) : 0;
+    int r = pl_http_query_flag(req, "pack") ? pl_open_commit_pack(c, &root, err) : 0;
 
     return r < 0 ? r : pl_commit_view_open_json(c, true, ret, err);
 }
@@ -138,7 +138,7 @@ static int inspect_finished(struct pl_api *a, const struct pl_http_request *req,
 
 static int inspect_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     int r = inspect_finished(a, req, ret, err);
 
     if (r == PL_ENOTFOUND && pl_commit_view_open_named(a, req, pl_http_param(req, "ref"), &c, NULL) == 0)
@@ -151,12 +151,12 @@ static int delete_commit(struct pl_api *a, struct pl_http_request *req, json_t *
     struct pl_commit_delete_args args = {.project = pl_http_param(req, "project"),
                                          .repo = pl_http_param(req, "repo"),
                                          .run = pl_http_param(req, "ref")};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     int r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_commit_delete, &args, err);
 
     (void)ret;
     if (r == PL_ENOTFOUND && pl_commit_view_open_named(a, req, args.run, &c, NULL) == 0)
-        return pl_open_abort(c, "deleted by a user", err);
+        return pl_open_commit_abort(c, "deleted by a user", err);
     if (r == 0 && *args.started)
         a->config.engine->run_created(a->config.engine_self, args.started);
     return r;

@@ -67,7 +67,7 @@ static int find_file(struct pl_api *a, const struct pl_http_request *req, struct
 
 static void drop_open(void *owner)
 {
-    pl_open_unref(owner);
+    pl_open_commit_unref(owner);
 }
 
 static void get_file(struct pl_api *a, struct pl_http_request *req)
@@ -83,7 +83,7 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
     }
     pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind)); /* the bytes of a link are its target */
     if (v.open)
-        from = (struct pl_download_from){pl_open_reader(v.open), pl_open_ref(v.open), drop_open};
+        from = (struct pl_download_from){pl_open_commit_reader(v.open), pl_open_commit_ref(v.open), drop_open};
     else
         from.reader = pl_store_chunk_reader(v.store);
     pl_download_reply(req, &from, &entry);

@@ -12,39 +12,39 @@
 static int open_commits(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
-    struct pl_opens_config config = {.db = a->config.db,
-                                     .heads = a->services.heads,
-                                     .stores = a->config.stores,
-                                     .pool = a->config.pool,
-                                     .finished = a->services.run_created,
-                                     .self = a->services.engine};
+    struct pl_open_commits_config config = {.db = a->config.db,
+                                            .heads = a->services.heads,
+                                            .stores = a->config.stores,
+                                            .pool = a->config.pool,
+                                            .finished = a->services.run_created,
+                                            .self = a->services.engine};
 
     if (asprintf(&dir, "%s/open", a->config.data_dir) < 0) {
         dir = NULL;
         return pl_err_nomem(err);
     }
     config.dir = dir;
-    return pl_opens_open(&config, &a->services.opens, err);
+    return pl_open_commits_open(&config, &a->services.opens, err);
 }
 
 static int start_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
-    struct pl_open_args args = {.project = pl_http_param(req, "project"),
-                                .repo = pl_http_param(req, "repo"),
-                                .branch = pl_http_param(req, "branch"),
-                                .message = "",
-                                .author = ""};
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
+    struct pl_open_commit_args args = {.project = pl_http_param(req, "project"),
+                                       .repo = pl_http_param(req, "repo"),
+                                       .branch = pl_http_param(req, "branch"),
+                                       .message = "",
+                                       .author = ""};
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "message", &args.message, "author", &args.author);
 
     r = r < 0 ? r : pl_branch_push_admit(&a->services, req, err);
-    r = r < 0 ? r : pl_opens_start(a->services.opens, &args, &c, err);
+    r = r < 0 ? r : pl_open_commits_start(a->services.opens, &args, &c, err);
     r = r < 0 ? r : pl_commit_view_open_json(c, false, ret, err);
     return r < 0 ? r : 201;
 }
 
-static int add_one(void *self, struct pl_open *c)
+static int add_one(void *self, struct pl_open_commit *c)
 {
     json_t *o;
     int r = pl_commit_view_open_json(c, false, &o, NULL);
@@ -59,7 +59,9 @@ static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret
 
     if (r == PL_EOUTPUT) /* an output repo has none */
         r = 0;
-    r = r < 0 ? r : pl_opens_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
+    r = r < 0
+            ? r
+            : pl_open_commits_each(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"), add_one, items);
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
     if (r < 0)
@@ -75,7 +77,7 @@ static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t
     const char *project = pl_http_param(req, "project"), *repo = pl_http_param(req, "repo"), *id = pl_http_param(req, "commit");
     struct pl_push_result result = {.changed = true};
     struct pl_commit_row row;
-    struct pl_open_end end;
+    struct pl_open_commit_end end;
 
     if (pl_db_commit_named(rd.conn, project, repo, id, &row, NULL) == 0 && strncmp(row.run, id, strlen(id)) == 0) {
         memcpy(result.commit, row.run, sizeof row.run);
@@ -85,7 +87,7 @@ static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t
         *ret = pl_branch_push_json(project, repo, row.branch, &result, 0);
         return 200;
     }
-    if (pl_open_end_find(rd.conn, project, repo, id, &end, NULL) < 0)
+    if (pl_open_commit_end_find(rd.conn, project, repo, id, &end, NULL) < 0)
         return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, id);
     if (!end.unchanged)
         return pl_err_set(err, PL_ENOTFOUND, "%s", end.reason);
@@ -103,28 +105,29 @@ static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t
 static int finish_commit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     const char *message = "";
     struct pl_push_result result;
     int r = pl_api_body(req, &body, err, "{s?:s}", "message", &message);
 
     r = r < 0 ? r
-              : pl_opens_find(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
-                              pl_http_param(req, "commit"), true, &c, err);
+              : pl_open_commits_find(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                                     pl_http_param(req, "commit"), true, &c, err);
     if (r == PL_ENOTFOUND)
         return finished_before(a, req, ret, err);
-    r = r < 0 ? r : pl_open_finish(c, message, &result, err);
+    r = r < 0 ? r : pl_open_commit_finish(c, message, &result, err);
     if (r < 0)
         return r;
-    *ret = pl_branch_push_json(pl_open_head(c)->project, pl_open_head(c)->repo, pl_open_head(c)->branch, &result, 0);
+    *ret = pl_branch_push_json(pl_open_commit_head(c)->project, pl_open_commit_head(c)->repo, pl_open_commit_head(c)->branch,
+                               &result, 0);
     return result.changed ? 201 : 200;
 }
 
 static int flush_branch(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     (void)ret;
-    return pl_opens_flush(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
-                          pl_http_param(req, "branch"), err);
+    return pl_open_commits_flush(a->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                                 pl_http_param(req, "branch"), err);
 }
 
 static const struct pl_api_route routes[] = {

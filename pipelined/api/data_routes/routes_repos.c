@@ -316,7 +316,7 @@ static int delete_repo(struct pl_api *a, struct pl_http_request *req, json_t **r
     (void)ret;
     if (r < 0)
         return r;
-    pl_opens_drop_repo(a->services.opens, args.project, args.name, args.id);
+    pl_open_commits_drop_repo(a->services.opens, args.project, args.name, args.id);
     if (a->config.repo_deleted)
         a->config.repo_deleted(a->config.gateway_self, args.id);
     return 0;

@@ -14,14 +14,14 @@ struct upload {
     struct pl_api *api;
     bool is_file;
     char path[PL_PATH_MAX_BYTES + 1]; /* of a file */
-    struct pl_open *open;             /* named by the request */
+    struct pl_open_commit *open;      /* named by the request */
     int64_t window_ms;                /* of a branch that gathers; 0 = it does not */
     struct pl_body_spool spool;
 };
 
 static void upload_free(struct upload *u)
 {
-    pl_open_unrefp(&u->open);
+    pl_open_commit_unrefp(&u->open);
     pl_body_spool_finish(&u->spool);
     free(u);
 }
@@ -95,8 +95,8 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
     struct pl_store *store;
     json_t *answer = NULL;
     size_t n;
-    int r = pl_opens_flush(u->api->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
-                           pl_http_param(req, "branch"), err);
+    int r = pl_open_commits_flush(u->api->services.opens, pl_http_param(req, "project"), pl_http_param(req, "repo"),
+                                  pl_http_param(req, "branch"), err);
 
     r = r < 0 ? r : pl_api_store(u->api, req, &store, err);
     if (r == 0) {
@@ -121,7 +121,7 @@ struct into {
     struct pl_http_request *req;
 };
 
-static int put_into(void *self, struct pl_open *c, struct pl_err *err)
+static int put_into(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct into *to = self;
     struct upload *u = to->upload;
@@ -132,7 +132,7 @@ static int put_into(void *self, struct pl_open *c, struct pl_err *err)
 
     if (u->is_file)
         return pl_open_commit_put_file(req, c, u->path, kind_of(req), &u->spool, err);
-    pl_store_hold(pl_open_store(c), &hold);
+    pl_store_hold(pl_open_commit_store(c), &hold);
     r = use_session(u, req, err);
     if (r < 0)
         return r;
@@ -145,11 +145,11 @@ static int put_into(void *self, struct pl_open *c, struct pl_err *err)
 
 static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
-    struct pl_open_args args = {.project = pl_http_param(req, "project"),
-                                .repo = pl_http_param(req, "repo"),
-                                .branch = pl_http_param(req, "branch"),
-                                .message = pl_http_query(req, "message"),
-                                .author = pl_http_query(req, "author")};
+    struct pl_open_commit_args args = {.project = pl_http_param(req, "project"),
+                                       .repo = pl_http_param(req, "repo"),
+                                       .branch = pl_http_param(req, "branch"),
+                                       .message = pl_http_query(req, "message"),
+                                       .author = pl_http_query(req, "author")};
     struct into to = {u, req};
 
     return pl_open_commit_put_run(u->api->services.opens, &args, u->window_ms, put_into, &to, err);
@@ -226,8 +226,8 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     int r;
 
     if (open)
-        return pl_opens_find(a->services.opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true, &u->open,
-                             err);
+        return pl_open_commits_find(a->services.opens, project, pl_http_param(req, "repo"), pl_http_param(req, "commit"), true,
+                                    &u->open, err);
     r = pl_branch_push_check(&a->services, req, &repo, err);
     base = pl_http_query(req, "base");
     if (r == 0 && !(base && *base))

@@ -339,7 +339,7 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
 
     args.force = force;
     /* It reads what was answered before. */
-    r = r < 0 ? r : pl_opens_flush_inputs(a->services.opens, args.project, args.pipeline, err);
+    r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (r == 0) {
         json_t *names = json_array();

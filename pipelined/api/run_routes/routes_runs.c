@@ -202,9 +202,9 @@ static int not_begun(const char *id, json_t **ret)
 /* A commit that was open and made none has no run: that is over, and says where what it held is. */
 static int never_began(struct pl_conn *c, const char *id, json_t **ret)
 {
-    struct pl_open_end end;
+    struct pl_open_commit_end end;
 
-    if (pl_open_end_find(c, NULL, NULL, id, &end, NULL) < 0)
+    if (pl_open_commit_end_find(c, NULL, NULL, id, &end, NULL) < 0)
         return PL_ENOTFOUND;
     *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b, s:s?}", "id", end.commit, "state",
                      end.unchanged ? "success" : "killed", "reason", end.reason, "message", "", "cause", "push", "created_us",
@@ -223,7 +223,7 @@ static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, st
     bool done;
     int r;
 
-    if (pl_opens_has(a->services.opens, rd.conn, pl_http_param(req, "run")))
+    if (pl_open_commits_has(a->services.opens, rd.conn, pl_http_param(req, "run")))
         return not_begun(pl_http_param(req, "run"), ret);
     r = run_of(rd.conn, pl_http_param(req, "run"), &rows, err);
     if (r == PL_ENOTFOUND && never_began(rd.conn, pl_http_param(req, "run"), ret) > 0)

@@ -116,9 +116,9 @@ struct stalled {
     json_t *list;
 };
 
-static int add_stalled(void *self, struct pl_open *c)
+static int add_stalled(void *self, struct pl_open_commit *c)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
     struct stalled *s = self;
     json_t *o;
     int r;

@@ -388,7 +388,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     r = r < 0 ? r : pl_upload_sessions_create(&a->sessions, err);
     r = r < 0 ? r : pl_upload_verify_create(a->config.db, a->config.stores, &a->read_back, err);
     r = r < 0 ? r : pl_api_events_open(a, err);
-    r = r < 0 ? r : pl_heads_create(a->config.db, &a->services.heads, err);
+    r = r < 0 ? r : pl_head_cache_create(a->config.db, &a->services.heads, err);
     r = r < 0 ? r : watch_disks(a, err);
     r = r < 0 ? r : open_tables(a, err);
     r = r < 0 ? r : serve(a, err);
@@ -441,7 +441,8 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
         pl_http_server_stop(a->local, deadline_ms);
     pl_upload_verify_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
-    pl_opens_stop(a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
+    pl_open_commits_stop(
+        a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
 }
 
 struct pl_api *pl_api_destroy(struct pl_api *a)
@@ -451,8 +452,8 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_http_server_destroy(a->server);
     pl_gc_destroy(a->gc);
     pl_http_server_destroy(a->local);
-    pl_opens_close(a->services.opens);
-    pl_heads_destroy(a->services.heads);
+    pl_open_commits_close(a->services.opens);
+    pl_head_cache_destroy(a->services.heads);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->services.guard);
     pl_access_close(a->services.access);

@@ -22,12 +22,12 @@ struct stalls {
     int code; /* of the first */
 };
 
-static int add_stall(void *self, struct pl_open *c)
+static int add_stall(void *self, struct pl_open_commit *c)
 {
     struct stalls *s = self;
-    struct pl_open_info info;
+    struct pl_open_commit_info info;
 
-    pl_open_info(c, &info);
+    pl_open_commit_info(c, &info);
     if (s->n++ == 0)
         s->code = info.blocked_code;
     return 0;

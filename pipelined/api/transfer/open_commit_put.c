@@ -11,9 +11,9 @@
 #define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
 
 struct put {
-    struct pl_open_write write;
+    struct pl_open_commit_write write;
     struct pl_open_commit_put_options how;
-    struct pl_open *open;
+    struct pl_open_commit *open;
     uint64_t new_bytes;
     struct pl_tree_op *ops, op;
     char path[PL_PATH_MAX_BYTES + 1];
@@ -29,7 +29,7 @@ static struct put *put_free(struct put *p)
     if (!p)
         return NULL;
     pl_store_release(&p->hold);
-    pl_open_unref(p->open);
+    pl_open_commit_unref(p->open);
     free(p->ops);
     free(p->records);
     pl_buf_finish(&p->stored);
@@ -43,22 +43,22 @@ static void put_freep(struct put **p)
     *p = put_free(*p);
 }
 
-static struct put *put_new(const struct pl_open_commit_put_options *how, struct pl_open *c)
+static struct put *put_new(const struct pl_open_commit_put_options *how, struct pl_open_commit *c)
 {
     struct put *p = calloc(1, sizeof *p);
 
     if (!p)
         return NULL;
     p->how = *how;
-    p->open = pl_open_ref(c);
-    pl_store_hold(pl_open_store(c), &p->hold);
-    p->stored.max = PL_OPEN_QUEUE_BYTES;
-    p->stream.max = PL_OPEN_QUEUE_BYTES * 2;
+    p->open = pl_open_commit_ref(c);
+    pl_store_hold(pl_open_commit_store(c), &p->hold);
+    p->stored.max = PL_OPEN_COMMIT_QUEUE_BYTES;
+    p->stream.max = PL_OPEN_COMMIT_QUEUE_BYTES * 2;
     return p;
 }
 
-/* pl_open_write.done */
-static void put_done(struct pl_open_write *w, int r, const struct pl_err *err)
+/* pl_open_commit_write.done */
+static void put_done(struct pl_open_commit_write *w, int r, const struct pl_err *err)
 {
     struct put *p = PL_CONTAINER_OF(w, struct put, write);
 
@@ -66,7 +66,7 @@ static void put_done(struct pl_open_write *w, int r, const struct pl_err *err)
     put_free(p);
 }
 
-static int put_check(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err)
+static int put_check(struct pl_open_commit_write *w, const struct pl_branch_file *now, struct pl_err *err)
 {
     const struct put *p = PL_CONTAINER_OF(w, struct put, write);
 
@@ -74,9 +74,9 @@ static int put_check(struct pl_open_write *w, const struct pl_branch_file *now, 
 }
 
 /* The answer of the REST interface; `self` is the request. */
-static void answer(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+static void answer(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
 
     if (r < 0)
         pl_http_reply_error(self, err);
@@ -96,7 +96,7 @@ static int add_record(struct put *p, uint8_t kind, const void *bytes, size_t n, 
     int r;
 
     pl_hash_sha256(bytes, n, ret_id);
-    if (pl_open_has(p->open, ret_id))
+    if (pl_open_commit_has(p->open, ret_id))
         return 0;
     if (p->n == p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 4;
@@ -151,9 +151,9 @@ static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, s
 static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    struct pl_pack_sink sink = pl_store_sink(pl_open_store(p->open));
+    struct pl_pack_sink sink = pl_store_sink(pl_open_commit_store(p->open));
     struct pl_pack_session_stats stats;
-    int r = pl_pack_session_open(&sink, pl_open_head(p->open)->project, &session, err);
+    int r = pl_pack_session_open(&sink, pl_open_commit_head(p->open)->project, &session, err);
 
     r = r < 0 ? r : pl_file_write_stream(session, kind, pl_body_spool_read, spool, &p->op.entry, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
@@ -179,17 +179,17 @@ static int send(struct put **p, struct pl_err *err)
     put->write.done = put_done;
     put->write.check = put->how.check ? put_check : NULL;
     put->write.message = put->how.message;
-    r = put->write.message ? pl_op_spool_check_message(put->write.message, err) : 0;
+    r = put->write.message ? pl_open_commit_file_check_message(put->write.message, err) : 0;
     if (r < 0)
         return r;
     *p = NULL; /* it may be answered and freed before this returns */
-    r = pl_open_write(put->open, &put->write, err);
+    r = pl_open_commit_write(put->open, &put->write, err);
     if (r < 0)
         *p = put;
     return r;
 }
 
-static int put_file(const struct pl_open_commit_put_options *how, struct pl_open *c, const char *path, uint8_t kind,
+static int put_file(const struct pl_open_commit_put_options *how, struct pl_open_commit *c, const char *path, uint8_t kind,
                     const struct pl_attributes *attributes, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(put_freep) struct put *p = put_new(how, c);
@@ -200,7 +200,7 @@ static int put_file(const struct pl_open_commit_put_options *how, struct pl_open
     spool->at = 0;
     p->op = (struct pl_tree_op){.op = PL_TREE_PUT, .path = p->path, .path_len = strlen(path)};
     memcpy(p->path, path, p->op.path_len + 1);
-    r = spool->size < PL_OPEN_DIRECT_BYTES ? read_file(p, kind, spool, err) : pack_file(p, kind, spool, err);
+    r = spool->size < PL_OPEN_COMMIT_DIRECT_BYTES ? read_file(p, kind, spool, err) : pack_file(p, kind, spool, err);
     if (r == 0 && attributes)
         r = pl_buf_add(&p->stream, attributes->data, attributes->len, err);
     p->op.attributes = (struct pl_attributes){p->stream.data, p->stream.len};
@@ -214,7 +214,7 @@ static struct pl_open_commit_put_options rest(struct pl_http_request *req)
     return (struct pl_open_commit_put_options){.self = req, .message = pl_http_query(req, "message"), .done = answer};
 }
 
-int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open *c, const char *path, uint8_t kind,
+int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open_commit *c, const char *path, uint8_t kind,
                             struct pl_body_spool *spool, struct pl_err *err)
 {
     const struct pl_open_commit_put_options how = rest(req);
@@ -222,7 +222,7 @@ int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open *c, cons
     return put_file(&how, c, path, kind, NULL, spool, err);
 }
 
-int pl_open_commit_put_bytes(struct pl_open *c, const char *path, const struct pl_attributes *attributes,
+int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_attributes *attributes,
                              struct pl_body_spool *spool, const struct pl_open_commit_put_options *how, struct pl_err *err)
 {
     return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
@@ -258,14 +258,14 @@ static int check_ops(struct put *p, struct pl_err *err)
     int r = 0;
 
     for (size_t i = 0; i < p->write.n_ops && r == 0; i++) {
-        r = pl_db_check_content(pl_open_store(p->open), &p->ops[i], 1, &hidden, NULL, err);
-        if (r == PL_ERETRY && pl_open_has(p->open, &p->ops[i].entry.id))
+        r = pl_db_check_content(pl_open_commit_store(p->open), &p->ops[i], 1, &hidden, NULL, err);
+        if (r == PL_ERETRY && pl_open_commit_has(p->open, &p->ops[i].entry.id))
             r = 0;
     }
-    return r < 0 ? r : pl_open_revive(p->open, &hidden, err);
+    return r < 0 ? r : pl_open_commit_revive(p->open, &hidden, err);
 }
 
-int pl_open_commit_put_list(struct pl_open *c, const struct pl_tree_op *ops, size_t n,
+int pl_open_commit_put_list(struct pl_open_commit *c, const struct pl_tree_op *ops, size_t n,
                             const struct pl_open_commit_put_options *how, struct pl_err *err)
 {
     _cleanup_(put_freep) struct put *p = put_new(how, c);
@@ -279,21 +279,21 @@ int pl_open_commit_put_list(struct pl_open *c, const struct pl_tree_op *ops, siz
     return r < 0 ? r : send(&p, err);
 }
 
-int pl_open_commit_put_run(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms,
-                           int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self, struct pl_err *err)
+int pl_open_commit_put_run(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
+                           int (*put)(void *self, struct pl_open_commit *c, struct pl_err *err), void *self, struct pl_err *err)
 {
     int r = PL_ERETRY;
 
     for (unsigned i = 0; i < GATHER_TRIES && r == PL_ERETRY; i++) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
 
-        r = pl_opens_gather(o, args, window_ms, &c, err);
+        r = pl_open_commits_gather(o, args, window_ms, &c, err);
         r = r < 0 ? r : put(self, c, err);
     }
     return r;
 }
 
-int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open *c, struct pl_body_spool *spool, uint64_t new_bytes,
+int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c, struct pl_body_spool *spool, uint64_t new_bytes,
                            struct pl_err *err)
 {
     const struct pl_open_commit_put_options how = rest(req);
@@ -311,7 +311,7 @@ int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open *c, struc
     if (r == PL_EFORMAT) /* the writer's bytes */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;
-    r = r < 0 ? r : pl_db_check_content(pl_open_store(c), p->ops, p->write.n_ops, &hidden, &effort, err);
-    r = r < 0 ? r : pl_open_revive(c, &hidden, err);
+    r = r < 0 ? r : pl_db_check_content(pl_open_commit_store(c), p->ops, p->write.n_ops, &hidden, &effort, err);
+    r = r < 0 ? r : pl_open_commit_revive(c, &hidden, err);
     return r < 0 ? r : send(&p, err);
 }

@@ -46,8 +46,8 @@ struct pl_api_services {
     struct pl_stores *stores;
     struct pl_loop *loop;
     struct pl_pool *pool;
-    struct pl_heads *heads;
-    struct pl_opens *opens;
+    struct pl_head_cache_entrys *heads;
+    struct pl_open_commits *opens;
     struct pl_disk_watch *disks;
     struct pl_turns *turns;
     struct pl_access *access;

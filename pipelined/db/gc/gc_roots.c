@@ -12,7 +12,7 @@ struct reading {
     const struct pl_gc_roots *roots;
     struct pl_conn *conn;
     struct pl_gc_mark *mark;
-    struct pl_open_need *needs; /* of open commits */
+    struct pl_open_commit_need *needs; /* of open commits */
     size_t n_needs;
     struct pl_entry *kept; /* of others */
     size_t n_kept, cap_kept;
@@ -243,7 +243,7 @@ static int mark_needs(struct reading *g, struct pl_store *store, struct pl_err *
     int r = 0;
 
     for (size_t i = 0; i < g->n_needs && r == 0; i++) {
-        const struct pl_open_need *need = &g->needs[i];
+        const struct pl_open_commit_need *need = &g->needs[i];
         struct pl_entry entry = {.content = need->content, .id = need->id};
         struct pl_location at;
 
@@ -302,7 +302,7 @@ int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, s
     int r = roots->keep ? roots->keep(roots->keeper, roots->project, note_kept, &g, err) : 0;
 
     if (r == 0 && roots->opens)
-        r = pl_opens_needs(roots->opens, roots->project, &g.needs, &g.n_needs, err);
+        r = pl_open_commits_roots(roots->opens, roots->project, &g.needs, &g.n_needs, err);
     r = r < 0 ? r : pl_db_own_reader(roots->db, &g.conn, err);
     r = r < 0 ? r : mark_all(&g, err);
     pl_conn_close(g.conn);

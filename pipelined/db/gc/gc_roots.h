@@ -7,11 +7,11 @@
 #define PL_GC_KEPT_MAX (1u << 21) /* entries that `keep` gives, held until all roots are known */
 
 struct pl_keep_going;
-struct pl_opens;
+struct pl_open_commits;
 
 struct pl_gc_roots {
     struct pl_db *db;
-    struct pl_opens *opens; /* NULL = there are none */
+    struct pl_open_commits *opens; /* NULL = there are none */
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
                 void *self, struct pl_err *err); /* as in pl_gc_config */
     void *keeper;

@@ -4,16 +4,16 @@
 #include "storage/store/store.h"
 #include "storage/tree/tree_find.h"
 
-int pl_branch_view_init(struct pl_heads *heads, struct pl_opens *opens, struct pl_store *store, const char *repo,
-                        const char *branch, struct pl_branch_view *ret, struct pl_err *err)
+int pl_branch_view_init(struct pl_head_cache_entrys *heads, struct pl_open_commits *opens, struct pl_store *store,
+                        const char *repo, const char *branch, struct pl_branch_view *ret, struct pl_err *err)
 {
     struct pl_branch_view v = {.store = store, .source = {store, pl_store_node_get}};
     const char *project = pl_store_project(store);
-    struct pl_head head;
-    int r = opens ? pl_opens_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
+    struct pl_head_cache_entry head;
+    int r = opens ? pl_open_commits_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
 
     /* after what gathers: what is finished in between is seen twice, not never */
-    r = r < 0 ? r : pl_heads_get(heads, project, repo, branch, &head, err);
+    r = r < 0 ? r : pl_head_cache_get(heads, project, repo, branch, &head, err);
     if (r < 0) {
         pl_branch_view_finish(&v);
         return r;
@@ -31,15 +31,15 @@ void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_stor
 void pl_branch_view_finish(struct pl_branch_view *v)
 {
     for (size_t i = 0; i < v->n_opens; i++)
-        pl_open_unref(v->opens[i]);
+        pl_open_commit_unref(v->opens[i]);
     free(v->opens);
     v->opens = NULL;
     v->n_opens = 0;
 }
 
-struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open *open)
+struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open_commit *open)
 {
-    return open ? pl_open_reader(open) : pl_store_chunk_reader(v->store);
+    return open ? pl_open_commit_reader(open) : pl_store_chunk_reader(v->store);
 }
 
 /* ---- one file ---- */
@@ -52,7 +52,7 @@ static int look_gathering(const struct pl_branch_view *v, const char *path, size
 
     *ret_known = PL_OP_UNKNOWN;
     for (size_t i = v->n_opens; i-- > 0 && r == 0 && *ret_known == PL_OP_UNKNOWN;) {
-        r = pl_open_look(v->opens[i], path, path_len, &ret->entry, &ret->attributes, ret_known, err);
+        r = pl_open_commit_lookup(v->opens[i], path, path_len, &ret->entry, &ret->attributes, ret_known, err);
         ret->open = v->opens[i];
     }
     return r;
@@ -110,7 +110,7 @@ int pl_branch_view_has_dir(const struct pl_branch_view *v, const char *path, siz
 
 /* The next item of one gathering commit. */
 struct layer {
-    struct pl_open *open;
+    struct pl_open_commit *open;
     char path[PL_PATH_MAX_BYTES + 1];
     size_t path_len;
     bool there, read; /* it is; it was looked for */
@@ -223,7 +223,7 @@ static int read_next(struct pl_branch_walk *w, struct pl_err *err)
         struct layer *l = &w->layers[i];
 
         if (!l->read)
-            l->there = pl_open_path_from(l->open, w->place, w->place_len, l->path, &l->path_len);
+            l->there = pl_open_commit_path_from(l->open, w->place, w->place_len, l->path, &l->path_len);
         l->read = true;
         if (l->there && (!least || pl_key_cmp(l->path, l->path_len, least, len) < 0)) {
             least = l->path;

@@ -12,7 +12,7 @@
 #include "storage/tree/tree_walk.h"
 
 struct pl_branch_view {
-    struct pl_open **opens; /* the oldest first */
+    struct pl_open_commit **opens; /* the oldest first */
     size_t n_opens;
     struct pl_commit_row head; /* all zero without one */
     struct pl_store *store;
@@ -21,19 +21,19 @@ struct pl_branch_view {
 
 /* `opens` NULL: without what gathers. A branch that is not there is one without a head. PL_ENOTFOUND: the repo. */
 PL_MUST_CHECK
-int pl_branch_view_init(struct pl_heads *heads, struct pl_opens *opens, struct pl_store *store, const char *repo,
-                        const char *branch, struct pl_branch_view *ret, struct pl_err *err);
+int pl_branch_view_init(struct pl_head_cache_entrys *heads, struct pl_open_commits *opens, struct pl_store *store,
+                        const char *repo, const char *branch, struct pl_branch_view *ret, struct pl_err *err);
 /* One commit alone. */
 void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_store *store, struct pl_branch_view *ret);
 void pl_branch_view_finish(struct pl_branch_view *v);
 /* A reader of the bytes of `open`'s files, or of the head's when it is NULL. */
-struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open *open);
+struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open_commit *open);
 
 /* A file. `attributes` are as they were put; none: len 0. */
 struct pl_branch_file {
     struct pl_entry entry;
     struct pl_buf attributes;
-    struct pl_open *open; /* it is in that one; borrowed from the view; NULL: in the head */
+    struct pl_open_commit *open; /* it is in that one; borrowed from the view; NULL: in the head */
 };
 static inline void pl_branch_file_finish(struct pl_branch_file *f)
 {

@@ -5,18 +5,18 @@
 struct slot {
     uint64_t seq; /* of the log, when it was read; 0: nothing is here */
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
-    struct pl_head head;
+    struct pl_head_cache_entry head;
 };
 
-struct pl_heads {
+struct pl_head_cache_entrys {
     struct pl_db *db;
     pthread_mutex_t lock;
-    struct slot slots[PL_HEADS_KEPT];
+    struct slot slots[PL_HEAD_CACHE_MAX];
 };
 
-int pl_heads_create(struct pl_db *db, struct pl_heads **ret, struct pl_err *err)
+int pl_head_cache_create(struct pl_db *db, struct pl_head_cache_entrys **ret, struct pl_err *err)
 {
-    struct pl_heads *h = calloc(1, sizeof *h);
+    struct pl_head_cache_entrys *h = calloc(1, sizeof *h);
 
     if (!h)
         return pl_err_nomem(err);
@@ -26,7 +26,7 @@ int pl_heads_create(struct pl_db *db, struct pl_heads **ret, struct pl_err *err)
     return 0;
 }
 
-struct pl_heads *pl_heads_destroy(struct pl_heads *h)
+struct pl_head_cache_entrys *pl_head_cache_destroy(struct pl_head_cache_entrys *h)
 {
     if (!h)
         return NULL;
@@ -35,7 +35,7 @@ struct pl_heads *pl_heads_destroy(struct pl_heads *h)
     return NULL;
 }
 
-static int read_head(struct pl_db *db, const char *project, const char *repo, const char *branch, struct pl_head *ret,
+static int read_head(struct pl_db *db, const char *project, const char *repo, const char *branch, struct pl_head_cache_entry *ret,
                      struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
@@ -54,11 +54,11 @@ static int read_head(struct pl_db *db, const char *project, const char *repo, co
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-static struct slot *slot_of(struct pl_heads *h, const char *project, const char *repo, const char *branch)
+static struct slot *slot_of(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch)
 {
     uint64_t hash = pl_xxh64(branch, strlen(branch), pl_xxh64(repo, strlen(repo), pl_xxh64(project, strlen(project), 0)));
 
-    return &h->slots[hash % PL_HEADS_KEPT];
+    return &h->slots[hash % PL_HEAD_CACHE_MAX];
 }
 
 static bool is_of(const struct slot *s, uint64_t seq, const char *project, const char *repo, const char *branch)
@@ -66,8 +66,8 @@ static bool is_of(const struct slot *s, uint64_t seq, const char *project, const
     return s->seq == seq && pl_streq(s->repo, repo) && pl_streq(s->branch, branch) && pl_streq(s->project, project);
 }
 
-int pl_heads_get(struct pl_heads *h, const char *project, const char *repo, const char *branch, struct pl_head *ret,
-                 struct pl_err *err)
+int pl_head_cache_get(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch,
+                      struct pl_head_cache_entry *ret, struct pl_err *err)
 {
     uint64_t seq = pl_db_log_seq(h->db); /* before anything is read */
     struct slot *s = slot_of(h, project, repo, branch);

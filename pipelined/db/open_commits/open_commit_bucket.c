@@ -50,7 +50,7 @@ static bool parse_key(const char *key, char commit[PL_ID_HEX + 1], struct piece 
     return pl_id_ok(commit) && pl_streq(key, again);
 }
 
-static struct pl_object_store *objects_of(const struct pl_opens *o)
+static struct pl_object_store *objects_of(const struct pl_open_commits *o)
 {
     return pl_db_objects(o->config.db);
 }
@@ -59,20 +59,20 @@ static struct pl_object_store *objects_of(const struct pl_opens *o)
 
 static int save(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err)
 {
-    struct pl_open *c = self;
+    struct pl_open_commit *c = self;
     struct pl_db *db = c->o->config.db;
     const struct piece p = {.offset = offset, .epoch = pl_db_epoch(db), .try = c->save_tries++};
     char key[KEY_BYTES];
     int r;
 
-    make_key(pl_open_head(c)->commit, &p, key);
+    make_key(pl_open_commit_head(c)->commit, &p, key);
     atomic_store(&c->saved, true); /* what fails may be there all the same */
     r = pl_object_put(objects_of(c->o), key, iov, n, true, err);
     r = r < 0 ? r : pl_object_flush(objects_of(c->o), err);
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_db_check_owner(db, err);
 }
 
-static const struct pl_open_saved *find_saved(const struct pl_opens *o, const char *commit)
+static const struct pl_open_saved *find_saved(const struct pl_open_commits *o, const char *commit)
 {
     for (size_t i = 0; i < o->n_saved; i++)
         if (pl_streq(o->saved[i].commit, commit))
@@ -85,11 +85,11 @@ static uint64_t size_of(const struct pl_open_saved *s)
     return s && s->n ? s->pieces[s->n - 1].offset + s->pieces[s->n - 1].size : 0;
 }
 
-void pl_open_begin_saving(struct pl_open *c)
+void pl_open_begin_saving(struct pl_open_commit *c)
 {
-    const struct pl_open_saved *s = find_saved(c->o, pl_open_head(c)->commit);
+    const struct pl_open_saved *s = find_saved(c->o, pl_open_commit_head(c)->commit);
 
-    if (!pl_open_head(c)->bucket)
+    if (!pl_open_commit_head(c)->bucket)
         return;
     atomic_store(&c->saved, s != NULL);
     pl_op_spool_copy_to(c->spool, save, c, size_of(s));
@@ -141,7 +141,7 @@ static int remove_keys(struct pl_object_store *objects, const struct keys *k, st
     return r < 0 ? r : pl_object_flush(objects, err);
 }
 
-static int remove_commit(struct pl_opens *o, const char *commit, struct pl_err *err)
+static int remove_commit(struct pl_open_commits *o, const char *commit, struct pl_err *err)
 {
     struct keys k = {0};
     char prefix[KEY_BYTES];
@@ -154,16 +154,16 @@ static int remove_commit(struct pl_opens *o, const char *commit, struct pl_err *
     return r < 0 ? pl_err_wrap(err, r, "what the store has of open commit %.8s", commit) : 0;
 }
 
-int pl_open_unsave(struct pl_open *c, struct pl_err *err)
+int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err)
 {
-    int r = atomic_load(&c->saved) ? remove_commit(c->o, pl_open_head(c)->commit, err) : 0;
+    int r = atomic_load(&c->saved) ? remove_commit(c->o, pl_open_commit_head(c)->commit, err) : 0;
 
     if (r == 0)
         atomic_store(&c->saved, false);
     return r;
 }
 
-void pl_opens_sweep_later(struct pl_opens *o, const struct pl_err *why)
+void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why)
 {
     pl_log_warn("open", "what is over is removed later: %s", why->msg);
     pthread_mutex_lock(&o->lock);
@@ -172,18 +172,18 @@ void pl_opens_sweep_later(struct pl_opens *o, const struct pl_err *why)
     pthread_mutex_unlock(&o->lock);
 }
 
-static bool is_open(struct pl_opens *o, const char *commit)
+static bool is_open(struct pl_open_commits *o, const char *commit)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
 
     pthread_mutex_lock(&o->lock);
-    for (c = o->list; c && !pl_streq(pl_open_head(c)->commit, commit); c = c->next)
+    for (c = o->list; c && !pl_streq(pl_open_commit_head(c)->commit, commit); c = c->next)
         ;
     pthread_mutex_unlock(&o->lock);
     return c;
 }
 
-void pl_opens_sweep(struct pl_opens *o)
+void pl_opens_sweep(struct pl_open_commits *o)
 {
     char commit[PL_ID_HEX + 1], last[PL_ID_HEX + 1] = "";
     struct keys k = {0};
@@ -204,7 +204,7 @@ void pl_opens_sweep(struct pl_opens *o)
 
 /* ---- what a start finds ---- */
 
-void pl_opens_saved_finish(struct pl_opens *o)
+void pl_opens_saved_finish(struct pl_open_commits *o)
 {
     for (size_t i = 0; i < o->n_saved; i++)
         free(o->saved[i].pieces);
@@ -237,7 +237,7 @@ static int add_piece(struct pl_open_saved *s, const struct piece *p, struct pl_e
 
 static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
-    struct pl_opens *o = arg;
+    struct pl_open_commits *o = arg;
     struct pl_open_saved *s;
     char commit[PL_ID_HEX + 1];
     struct piece p;
@@ -259,7 +259,7 @@ static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *e
 /* Bytes of the file that verify; 0: it is not there, or damaged. */
 static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
 {
-    _cleanup_(pl_op_spool_closep) struct pl_op_spool *s = NULL;
+    _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = NULL;
     struct pl_op_table table = {0};
     struct stat st;
     int r;
@@ -267,14 +267,14 @@ static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
     *ret = 0;
     if (stat(path, &st) < 0)
         return errno == ENOENT ? 0 : pl_err_errno(err, errno, "%s", path);
-    r = pl_op_spool_open(path, &table, &s, err);
+    r = pl_open_commit_file_open(path, &table, &s, err);
     if (r == 0)
         *ret = pl_op_spool_size(s);
     pl_op_table_finish(&table);
     return r == PL_ECORRUPT || r == PL_EFORMAT ? 0 : r;
 }
 
-static int fetch_piece(struct pl_opens *o, const struct pl_open_saved *s, const struct piece *p, int fd, const char *path,
+static int fetch_piece(struct pl_open_commits *o, const struct pl_open_saved *s, const struct piece *p, int fd, const char *path,
                        struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = p->size};
@@ -287,7 +287,7 @@ static int fetch_piece(struct pl_opens *o, const struct pl_open_saved *s, const 
 }
 
 /* Whole on the disk before it has its name. */
-static int fetch(struct pl_opens *o, const struct pl_open_saved *s, const char *path, struct pl_err *err)
+static int fetch(struct pl_open_commits *o, const struct pl_open_saved *s, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;
     char temp[PATH_MAX];
@@ -305,7 +305,7 @@ static int fetch(struct pl_opens *o, const struct pl_open_saved *s, const char *
     return r < 0 ? r : pl_io_fsync_dir(o->dir, err);
 }
 
-int pl_opens_restore(struct pl_opens *o, struct pl_err *err)
+int pl_opens_restore(struct pl_open_commits *o, struct pl_err *err)
 {
     char path[PATH_MAX];
     uint64_t has;
@@ -314,7 +314,7 @@ int pl_opens_restore(struct pl_opens *o, struct pl_err *err)
     for (size_t i = 0; i < o->n_saved && r == 0; i++) {
         const struct pl_open_saved *s = &o->saved[i];
 
-        if (snprintf(path, sizeof path, "%s/%s" PL_OP_SPOOL_SUFFIX, o->dir, s->commit) >= (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s" PL_OPEN_COMMIT_FILE_SUFFIX, o->dir, s->commit) >= (int)sizeof path)
             return pl_err_set(err, PL_EINVAL, "%.200s… is too long a path", o->dir);
         r = local_size(path, &has, err);
         if (r < 0 || has >= size_of(s))

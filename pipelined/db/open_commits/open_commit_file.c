@@ -30,7 +30,7 @@ struct kept {
     uint8_t kind, codec;
 };
 
-struct pl_op_spool {
+struct pl_open_commit_file {
     char path[PATH_MAX];
     int fd;
     uint64_t seed;   /* of the groups' checksums: those of another file do not verify in this one */
@@ -39,7 +39,7 @@ struct pl_op_spool {
     uint64_t packed; /* groups up to this one are in packs */
     uint64_t cut;    /* bytes that open took off its end */
     bool broken;     /* a failed append could not be undone */
-    struct pl_op_spool_head head;
+    struct pl_open_commit_file_head head;
     json_t *head_json; /* holds the head's texts */
     pthread_mutex_t lock;
     struct pl_map kept; /* id → struct kept */
@@ -52,7 +52,7 @@ struct pl_op_spool {
 
 /* ---- the head ---- */
 
-static int check_head(const struct pl_op_spool_head *h, struct pl_err *err)
+static int check_head(const struct pl_open_commit_file_head *h, struct pl_err *err)
 {
     int r = pl_name_check("project", h->project, err);
 
@@ -62,15 +62,15 @@ static int check_head(const struct pl_op_spool_head *h, struct pl_err *err)
         return r;
     if (!pl_id_ok(h->commit) || (*h->base && !pl_id_ok(h->base)))
         return pl_err_set(err, PL_EINVAL, "\"%s\" or its base is no commit's id", h->commit);
-    if (strlen(h->message) > PL_OP_SPOOL_TEXT_MAX || strlen(h->author) > PL_OP_SPOOL_AUTHOR_MAX)
-        return pl_err_set(err, PL_EINVAL, "message or author is longer than %u and %u bytes", PL_OP_SPOOL_TEXT_MAX,
-                          PL_OP_SPOOL_AUTHOR_MAX);
+    if (strlen(h->message) > PL_OPEN_COMMIT_FILE_TEXT_MAX || strlen(h->author) > PL_OPEN_COMMIT_FILE_AUTHOR_MAX)
+        return pl_err_set(err, PL_EINVAL, "message or author is longer than %u and %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX,
+                          PL_OPEN_COMMIT_FILE_AUTHOR_MAX);
     if (!pl_utf8_ok(h->message, strlen(h->message)) || !pl_utf8_ok(h->author, strlen(h->author)))
         return pl_err_set(err, PL_EINVAL, "message or author is not UTF-8");
     return 0;
 }
 
-static json_t *write_head(const struct pl_op_spool_head *h)
+static json_t *write_head(const struct pl_open_commit_file_head *h)
 {
     char root[PL_HASH_HEX + 1];
 
@@ -81,7 +81,7 @@ static json_t *write_head(const struct pl_op_spool_head *h)
 }
 
 /* The texts stay the JSON's. */
-static int read_head(const json_t *o, struct pl_op_spool_head *ret, struct pl_err *err)
+static int read_head(const json_t *o, struct pl_open_commit_file_head *ret, struct pl_err *err)
 {
     json_int_t repo_id, created;
     int gathered, bucket;
@@ -115,9 +115,9 @@ static int prelude(const char *json, struct pl_buf *out, struct pl_err *err)
 
 /* ---- life ---- */
 
-static struct pl_op_spool *make(const char *path)
+static struct pl_open_commit_file *make(const char *path)
 {
-    struct pl_op_spool *s = calloc(1, sizeof *s);
+    struct pl_open_commit_file *s = calloc(1, sizeof *s);
 
     if (!s)
         return NULL;
@@ -127,7 +127,7 @@ static struct pl_op_spool *make(const char *path)
     return s;
 }
 
-struct pl_op_spool *pl_op_spool_close(struct pl_op_spool *s)
+struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s)
 {
     if (!s)
         return NULL;
@@ -140,12 +140,12 @@ struct pl_op_spool *pl_op_spool_close(struct pl_op_spool *s)
     return NULL;
 }
 
-const struct pl_op_spool_head *pl_op_spool_head(const struct pl_op_spool *s)
+const struct pl_open_commit_file_head *pl_open_commit_file_head(const struct pl_open_commit_file *s)
 {
     return &s->head;
 }
 
-int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err)
+int pl_open_commit_file_remove(struct pl_open_commit_file *s, struct pl_err *err)
 {
     char dir[PATH_MAX], *slash;
 
@@ -158,12 +158,12 @@ int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err)
     return slash ? pl_io_fsync_dir(dir, err) : 0;
 }
 
-uint64_t pl_op_spool_size(const struct pl_op_spool *s)
+uint64_t pl_op_spool_size(const struct pl_open_commit_file *s)
 {
     return s->size;
 }
 
-void pl_op_spool_copy_to(struct pl_op_spool *s,
+void pl_op_spool_copy_to(struct pl_open_commit_file *s,
                          int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
                          uint64_t copied)
 {
@@ -172,20 +172,21 @@ void pl_op_spool_copy_to(struct pl_op_spool *s,
     s->copied = copied;
 }
 
-uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s)
+uint64_t pl_open_commit_file_cut_bytes(const struct pl_open_commit_file *s)
 {
     return s->cut;
 }
 
-static int open_file(struct pl_op_spool *s, struct pl_err *err)
+static int open_file(struct pl_open_commit_file *s, struct pl_err *err)
 {
     s->fd = open(s->path, O_RDWR | O_CLOEXEC);
     return s->fd < 0 ? pl_err_errno(err, errno, "open %s", s->path) : 0;
 }
 
-int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, struct pl_op_spool **ret, struct pl_err *err)
+int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file_head *head, struct pl_open_commit_file **ret,
+                               struct pl_err *err)
 {
-    _cleanup_(pl_op_spool_closep) struct pl_op_spool *s = NULL;
+    _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = HEAD_MAX + PRELUDE};
     _cleanup_(json_decrefp) json_t *again = NULL;
     _cleanup_free_ char *json = NULL;
@@ -194,7 +195,7 @@ int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, str
 
     if (r < 0)
         return r;
-    if (snprintf(path, sizeof path, "%s/%s" PL_OP_SPOOL_SUFFIX, dir, head->commit) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/%s" PL_OPEN_COMMIT_FILE_SUFFIX, dir, head->commit) >= (int)sizeof path)
         return pl_err_set(err, PL_EINVAL, "%.200s… is too long for a folder", dir);
     s = make(path);
     if (!s)
@@ -222,7 +223,7 @@ int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, str
 
 /* ---- records ---- */
 
-static int keep(struct pl_op_spool *s, const struct kept *k, struct pl_err *err)
+static int keep(struct pl_open_commit_file *s, const struct kept *k, struct pl_err *err)
 {
     struct kept *copy = malloc(sizeof *copy);
     void *old = NULL;
@@ -244,7 +245,7 @@ static int keep(struct pl_op_spool *s, const struct kept *k, struct pl_err *err)
 }
 
 /* Forgets those of groups `first` to `last`. Under the lock. */
-static void forget(struct pl_op_spool *s, uint64_t first, uint64_t last)
+static void forget(struct pl_open_commit_file *s, uint64_t first, uint64_t last)
 {
     const struct pl_map_slot *slot;
     size_t i = 0;
@@ -262,7 +263,7 @@ static void forget(struct pl_op_spool *s, uint64_t first, uint64_t last)
         pl_map_finish(&s->kept, NULL);
 }
 
-static bool find(struct pl_op_spool *s, const struct pl_hash *id, struct kept *ret)
+static bool find(struct pl_open_commit_file *s, const struct pl_hash *id, struct kept *ret)
 {
     const struct kept *k;
 
@@ -274,12 +275,12 @@ static bool find(struct pl_op_spool *s, const struct pl_hash *id, struct kept *r
     return k;
 }
 
-bool pl_op_spool_has(struct pl_op_spool *s, const struct pl_hash *id)
+bool pl_open_commit_file_has(struct pl_open_commit_file *s, const struct pl_hash *id)
 {
     return find(s, id, NULL);
 }
 
-uint64_t pl_op_spool_unpacked_bytes(struct pl_op_spool *s)
+uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s)
 {
     uint64_t n;
 
@@ -289,7 +290,7 @@ uint64_t pl_op_spool_unpacked_bytes(struct pl_op_spool *s)
     return n;
 }
 
-static int read_kept(struct pl_op_spool *s, const struct kept *k, struct pl_buf *ret, struct pl_err *err)
+static int read_kept(struct pl_open_commit_file *s, const struct kept *k, struct pl_buf *ret, struct pl_err *err)
 {
     _cleanup_free_ uint8_t *stored = malloc((size_t)k->stored + 1);
     struct pl_hash id;
@@ -309,14 +310,14 @@ static int read_kept(struct pl_op_spool *s, const struct kept *k, struct pl_buf 
 
 /* Whether this very copy still is where it was: a record that went into a pack meanwhile left a hole there, also when it was brought
  * again since and is kept elsewhere. */
-static bool still_there(struct pl_op_spool *s, const struct kept *k)
+static bool still_there(struct pl_open_commit_file *s, const struct kept *k)
 {
     struct kept now;
 
     return find(s, &k->id, &now) && now.offset == k->offset;
 }
 
-int pl_op_spool_get(struct pl_op_spool *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
+int pl_open_commit_file_get(struct pl_open_commit_file *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
     struct kept k;
@@ -342,7 +343,7 @@ static int by_offset(const void *a, const void *b)
 }
 
 /* All that is kept, in the order of the file; malloc'ed. */
-static int list_kept(struct pl_op_spool *s, struct kept **ret, size_t *ret_n, struct pl_err *err)
+static int list_kept(struct pl_open_commit_file *s, struct kept **ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
     struct kept *list;
@@ -361,7 +362,8 @@ static int list_kept(struct pl_op_spool *s, struct kept **ret, size_t *ret_n, st
     return 0;
 }
 
-int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uint64_t *ret_group, struct pl_err *err)
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_session *session, uint64_t *ret_group,
+                             struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
     _cleanup_free_ struct kept *list = NULL;
@@ -388,8 +390,9 @@ int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uin
 
 /* ---- writing groups ---- */
 
-static int write_meta(const struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                      const char *message, uint64_t data_hash, struct pl_buf *out, struct pl_err *err)
+static int write_meta(const struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
+                      const struct pl_op_table *ops, const char *message, uint64_t data_hash, struct pl_buf *out,
+                      struct pl_err *err)
 {
     size_t len = message ? strlen(message) : 0;
     int r = pl_buf_add_le64(out, s->packed, err);
@@ -414,7 +417,7 @@ static uint64_t group_hash(uint64_t seed, const uint8_t *head, const uint8_t *me
 }
 
 /* The group's head before its meta, whose place is kept free. */
-static int finish_group(const struct pl_op_spool *s, struct pl_buf *group, uint64_t data_len, struct pl_err *err)
+static int finish_group(const struct pl_open_commit_file *s, struct pl_buf *group, uint64_t data_len, struct pl_err *err)
 {
     uint32_t meta_len = (uint32_t)(group->len - GROUP_HEAD);
     struct pl_buf head = {.data = group->data, .cap = GROUP_HEAD, .max = GROUP_HEAD};
@@ -427,7 +430,7 @@ static int finish_group(const struct pl_op_spool *s, struct pl_buf *group, uint6
 }
 
 /* What the copy does not have of the file yet, and the group. */
-static int copy_group(struct pl_op_spool *s, const struct pl_buf *group, struct pl_err *err)
+static int copy_group(struct pl_open_commit_file *s, const struct pl_buf *group, struct pl_err *err)
 {
     const size_t n = s->copy ? (size_t)(s->size - s->copied) : 0;
     _cleanup_free_ uint8_t *before = malloc(n + 1);
@@ -440,7 +443,7 @@ static int copy_group(struct pl_op_spool *s, const struct pl_buf *group, struct 
     return r < 0 ? r : s->copy(s->copy_self, s->copied, n ? iov : iov + 1, n ? 2 : 1, err);
 }
 
-static int write_group(struct pl_op_spool *s, const struct pl_buf *bytes, struct pl_err *err)
+static int write_group(struct pl_open_commit_file *s, const struct pl_buf *bytes, struct pl_err *err)
 {
     int r = pl_io_pwrite(s->fd, bytes->data, bytes->len, s->size, s->path, err);
 
@@ -452,7 +455,8 @@ static int write_group(struct pl_op_spool *s, const struct pl_buf *bytes, struct
     return r;
 }
 
-static int keep_all(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, uint64_t offset, struct pl_err *err)
+static int keep_all(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n, uint64_t offset,
+                    struct pl_err *err)
 {
     int r = 0;
 
@@ -469,7 +473,7 @@ static int keep_all(struct pl_op_spool *s, const struct pl_op_record *records, s
     return r;
 }
 
-static void set_message(struct pl_op_spool *s, char *message)
+static void set_message(struct pl_open_commit_file *s, char *message)
 {
     pthread_mutex_lock(&s->lock);
     free(s->message);
@@ -477,7 +481,7 @@ static void set_message(struct pl_op_spool *s, char *message)
     pthread_mutex_unlock(&s->lock);
 }
 
-char *pl_op_spool_message(struct pl_op_spool *s)
+char *pl_open_commit_file_message(struct pl_open_commit_file *s)
 {
     char *copy;
 
@@ -487,12 +491,12 @@ char *pl_op_spool_message(struct pl_op_spool *s)
     return copy;
 }
 
-int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                       const char *message, struct pl_err *err)
+int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
+                               const struct pl_op_table *ops, const char *message, struct pl_err *err)
 {
     _cleanup_free_ char *kept = message && *message ? strdup(message) : NULL;
-    _cleanup_(pl_buf_finish) struct pl_buf group = {.max = PL_OP_SPOOL_META_MAX};
-    _cleanup_(pl_buf_finish) struct pl_buf data = {.max = PL_OP_SPOOL_META_MAX};
+    _cleanup_(pl_buf_finish) struct pl_buf group = {.max = PL_OPEN_COMMIT_FILE_META_MAX};
+    _cleanup_(pl_buf_finish) struct pl_buf data = {.max = PL_OPEN_COMMIT_FILE_META_MAX};
     static const uint8_t room[GROUP_HEAD];
     size_t meta_end;
     int r = 0;
@@ -527,7 +531,7 @@ int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records
 }
 
 /* Holes where data of packed groups was: the groups' heads say where. Room that is not given back costs nothing else. */
-static void punch(struct pl_op_spool *s, const struct kept *list, size_t n, uint64_t group)
+static void punch(struct pl_open_commit_file *s, const struct kept *list, size_t n, uint64_t group)
 {
     uint64_t from = 0, to = 0;
 
@@ -549,7 +553,7 @@ static void punch(struct pl_op_spool *s, const struct kept *list, size_t n, uint
     }
 }
 
-int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err *err)
+int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t group, struct pl_err *err)
 {
     _cleanup_free_ struct kept *list = NULL;
     uint64_t before = s->packed;
@@ -562,7 +566,7 @@ int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err
     if (r < 0)
         return r;
     s->packed = group;
-    r = pl_op_spool_append(s, NULL, 0, NULL, NULL, err);
+    r = pl_open_commit_file_append(s, NULL, 0, NULL, NULL, err);
     if (r < 0) {
         s->packed = before;
         return r;
@@ -585,7 +589,7 @@ struct group {
 };
 
 /* Whether a group with this number, or any when it is 0, verifies at `at`, but for its data. */
-static bool read_group(const struct pl_op_spool *s, const uint8_t *file, uint64_t size, uint64_t at, uint64_t number,
+static bool read_group(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, uint64_t at, uint64_t number,
                        struct group *ret)
 {
     struct pl_cursor c = pl_cursor_of(file + at, size - at);
@@ -614,10 +618,10 @@ static bool data_ok(const uint8_t *file, const struct group *g)
 }
 
 /* The message of a group; the cursor stands on its operations afterwards. */
-static int read_message(struct pl_op_spool *s, struct group *g, struct pl_err *err)
+static int read_message(struct pl_open_commit_file *s, struct group *g, struct pl_err *err)
 {
     uint64_t len = pl_cursor_varint(&g->records);
-    const uint8_t *bytes = len <= PL_OP_SPOOL_TEXT_MAX ? pl_cursor_bytes(&g->records, (size_t)len) : NULL;
+    const uint8_t *bytes = len <= PL_OPEN_COMMIT_FILE_TEXT_MAX ? pl_cursor_bytes(&g->records, (size_t)len) : NULL;
     char *message;
 
     if (!bytes || g->records.failed || memchr(bytes, 0, (size_t)len) || !pl_utf8_ok((const char *)bytes, (size_t)len))
@@ -632,7 +636,7 @@ static int read_message(struct pl_op_spool *s, struct group *g, struct pl_err *e
 }
 
 /* Takes the records of a group; the cursor stands on its message afterwards. */
-static int read_records(struct pl_op_spool *s, struct group *g, bool kept, struct pl_err *err)
+static int read_records(struct pl_open_commit_file *s, struct group *g, bool kept, struct pl_err *err)
 {
     struct kept k = {.offset = g->data_at, .group = g->number};
 
@@ -672,7 +676,7 @@ static int read_ops(struct group *g, struct pl_op_table *table, struct pl_err *e
 }
 
 /* Nothing may verify behind the end of what does: the next group is begun when the one before is on the disk. */
-static int check_tail(const struct pl_op_spool *s, const uint8_t *file, uint64_t size, struct pl_err *err)
+static int check_tail(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     const uint8_t *at = file + s->size;
     struct group g;
@@ -687,7 +691,7 @@ static int check_tail(const struct pl_op_spool *s, const uint8_t *file, uint64_t
 }
 
 /* How far the groups go, and which are in packs; a last one whose data did not get to the disk was never answered. */
-static int scan(struct pl_op_spool *s, const uint8_t *file, uint64_t size, struct pl_err *err)
+static int scan(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     struct group g, next;
 
@@ -703,7 +707,8 @@ static int scan(struct pl_op_spool *s, const uint8_t *file, uint64_t size, struc
     return check_tail(s, file, size, err);
 }
 
-static int read_groups(struct pl_op_spool *s, const uint8_t *file, uint64_t at, struct pl_op_table *table, struct pl_err *err)
+static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint64_t at, struct pl_op_table *table,
+                       struct pl_err *err)
 {
     uint64_t end = s->size;
     struct group g;
@@ -723,7 +728,7 @@ static int read_groups(struct pl_op_spool *s, const uint8_t *file, uint64_t at, 
 }
 
 /* A head that cannot be read for want of memory is none that is damaged: the file would be set aside. */
-static int read_head_json(struct pl_op_spool *s, const char *head, size_t len, struct pl_err *err)
+static int read_head_json(struct pl_open_commit_file *s, const char *head, size_t len, struct pl_err *err)
 {
     int r;
 
@@ -733,7 +738,7 @@ static int read_head_json(struct pl_op_spool *s, const char *head, size_t len, s
     return r < 0 && pl_lack_taken() ? pl_err_nomem(err) : r;
 }
 
-static int read_prelude(struct pl_op_spool *s, const uint8_t *file, uint64_t size, struct pl_err *err)
+static int read_prelude(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(file, size);
     const uint8_t *magic = pl_cursor_bytes(&c, 4), *head;
@@ -756,7 +761,8 @@ static int read_prelude(struct pl_op_spool *s, const uint8_t *file, uint64_t siz
     return 0;
 }
 
-static int read_file(struct pl_op_spool *s, const uint8_t *file, uint64_t size, struct pl_op_table *table, struct pl_err *err)
+static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_op_table *table,
+                     struct pl_err *err)
 {
     uint64_t first;
     int r = read_prelude(s, file, size, err);
@@ -772,9 +778,9 @@ static int read_file(struct pl_op_spool *s, const uint8_t *file, uint64_t size, 
     return pl_io_fdatasync(s->fd, s->path, err);
 }
 
-int pl_op_spool_open(const char *path, struct pl_op_table *table, struct pl_op_spool **ret, struct pl_err *err)
+int pl_open_commit_file_open(const char *path, struct pl_op_table *table, struct pl_open_commit_file **ret, struct pl_err *err)
 {
-    _cleanup_(pl_op_spool_closep) struct pl_op_spool *s = make(path);
+    _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = make(path);
     struct stat st;
     void *file;
     int r = s ? open_file(s, err) : pl_err_nomem(err);

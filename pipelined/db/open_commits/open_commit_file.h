@@ -8,7 +8,7 @@
  *   4   u8       version, 1; 3 bytes zero
  *   8   u32      length of the head
  *   12  u64      XXH64 of the head
- *   20  head     JSON: struct pl_op_spool_head
+ *   20  head     JSON: struct pl_open_commit_file_head
  *
  *   group: 0 "PLSG"  4 u32 length of meta  8 u64 length of data  16 u64 number: 1, 2, …  24 u64 XXH64 of meta, seeded
  *          with the XXH64 of these 24 bytes, seeded with that of the commit's id
@@ -27,16 +27,16 @@
 
 #include <sys/uio.h>
 
-#define PL_OP_SPOOL_SUFFIX     ".spool"
-#define PL_OP_SPOOL_META_MAX   ((size_t)512 << 20)
-#define PL_OP_SPOOL_TEXT_MAX   (64u << 10) /* message */
-#define PL_OP_SPOOL_AUTHOR_MAX 255u
+#define PL_OPEN_COMMIT_FILE_SUFFIX     ".spool"
+#define PL_OPEN_COMMIT_FILE_META_MAX   ((size_t)512 << 20)
+#define PL_OPEN_COMMIT_FILE_TEXT_MAX   (64u << 10) /* message */
+#define PL_OPEN_COMMIT_FILE_AUTHOR_MAX 255u
 
-struct pl_op_spool;
+struct pl_open_commit_file;
 struct pl_pack_session;
 
 /* Whose operations they are. Texts are borrowed, those that open gives live as long as the spool. */
-struct pl_op_spool_head {
+struct pl_open_commit_file_head {
     const char *commit; /* 32 hex digits; also the file's name */
     const char *project, *repo, *branch, *base, *message, *author;
     int64_t repo_id;          /* row of the repo: another one of the same name is not it */
@@ -56,30 +56,31 @@ struct pl_op_record {
 
 /* Makes DIR/<commit>.spool with no group in it, durable. PL_ENAME, PL_EINVAL (texts), PL_ENOSPC, PL_EIO. */
 PL_MUST_CHECK
-int pl_op_spool_create(const char *dir, const struct pl_op_spool_head *head, struct pl_op_spool **ret, struct pl_err *err);
+int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file_head *head, struct pl_open_commit_file **ret,
+                               struct pl_err *err);
 /* Opens a file that create made and adds all its operations to `table`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
-int pl_op_spool_open(const char *path, struct pl_op_table *table, struct pl_op_spool **ret, struct pl_err *err);
+int pl_open_commit_file_open(const char *path, struct pl_op_table *table, struct pl_open_commit_file **ret, struct pl_err *err);
 /* The file stays. NULL is fine. */
-struct pl_op_spool *pl_op_spool_close(struct pl_op_spool *s);
-static inline void pl_op_spool_closep(struct pl_op_spool **s)
+struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s);
+static inline void pl_open_commit_file_closep(struct pl_open_commit_file **s)
 {
-    *s = pl_op_spool_close(*s);
+    *s = pl_open_commit_file_close(*s);
 }
-const struct pl_op_spool_head *pl_op_spool_head(const struct pl_op_spool *s);
+const struct pl_open_commit_file_head *pl_open_commit_file_head(const struct pl_open_commit_file *s);
 /* Takes the file away. */
 PL_MUST_CHECK
-int pl_op_spool_remove(struct pl_op_spool *s, struct pl_err *err);
+int pl_open_commit_file_remove(struct pl_open_commit_file *s, struct pl_err *err);
 /* Bytes of the file; all of them verify. */
-uint64_t pl_op_spool_size(const struct pl_op_spool *s);
+uint64_t pl_op_spool_size(const struct pl_open_commit_file *s);
 /* From here on every append is given to `fn` first, with the offset in the file that it goes to; nothing is appended when that fails. What
  * the copy lacks goes along: it has the first `copied` bytes. */
-void pl_op_spool_copy_to(struct pl_op_spool *s,
+void pl_op_spool_copy_to(struct pl_open_commit_file *s,
                          int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
                          uint64_t copied);
 
 /* Bytes of an append that was under way at a crash, never answered, which open has cut off. */
-uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s);
+uint64_t pl_open_commit_file_cut_bytes(const struct pl_open_commit_file *s);
 
 /* ---- one thread at a time ---- */
 
@@ -87,31 +88,32 @@ uint64_t pl_op_spool_cut_bytes(const struct pl_op_spool *s);
  * NULL or "": what it was); durable when it returns 0. On failure the
  * file is as before; should even that fail, every later append is refused. PL_ENOSPC, PL_EIO, PL_ETOOBIG. */
 PL_MUST_CHECK
-int pl_op_spool_append(struct pl_op_spool *s, const struct pl_op_record *records, size_t n, const struct pl_op_table *ops,
-                       const char *message, struct pl_err *err);
-/* PL_EINVAL: longer than PL_OP_SPOOL_TEXT_MAX, or no UTF-8. */
+int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
+                               const struct pl_op_table *ops, const char *message, struct pl_err *err);
+/* PL_EINVAL: longer than PL_OPEN_COMMIT_FILE_TEXT_MAX, or no UTF-8. */
 PL_MUST_CHECK
-static inline int pl_op_spool_check_message(const char *message, struct pl_err *err)
+static inline int pl_open_commit_file_check_message(const char *message, struct pl_err *err)
 {
-    if (strlen(message) > PL_OP_SPOOL_TEXT_MAX)
-        return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OP_SPOOL_TEXT_MAX);
+    if (strlen(message) > PL_OPEN_COMMIT_FILE_TEXT_MAX)
+        return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX);
     return pl_utf8_ok(message, strlen(message)) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
 }
 /* Packs have the records of all groups up to `group`: they are forgotten here and their room in the file is given back. */
 PL_MUST_CHECK
-int pl_op_spool_mark_packed(struct pl_op_spool *s, uint64_t group, struct pl_err *err);
+int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t group, struct pl_err *err);
 
 /* ---- any thread ---- */
 
 /* The last message that came with a group, else the head's; malloc'ed, NULL without memory. */
-char *pl_op_spool_message(struct pl_op_spool *s);
-bool pl_op_spool_has(struct pl_op_spool *s, const struct pl_hash *id);
+char *pl_open_commit_file_message(struct pl_open_commit_file *s);
+bool pl_open_commit_file_has(struct pl_open_commit_file *s, const struct pl_hash *id);
 /* The raw bytes of a record, verified, into `ret` (replacing what it held). PL_ENOTFOUND (also: it is in a pack now), PL_ECORRUPT. */
 PL_MUST_CHECK
-int pl_op_spool_get(struct pl_op_spool *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
+int pl_open_commit_file_get(struct pl_open_commit_file *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
 /* Bytes of records that are not in packs. */
-uint64_t pl_op_spool_unpacked_bytes(struct pl_op_spool *s);
+uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s);
 /* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. While it reads,
  * mark_packed may tell of an earlier session: records of that one are left out. */
 PL_MUST_CHECK
-int pl_op_spool_pack(struct pl_op_spool *s, struct pl_pack_session *session, uint64_t *ret_group, struct pl_err *err);
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_session *session, uint64_t *ret_group,
+                             struct pl_err *err);

@@ -15,21 +15,21 @@
 
 /* ---- one ---- */
 
-static struct pl_open *open_free(struct pl_open *c)
+static struct pl_open_commit *open_free(struct pl_open_commit *c)
 {
     atomic_fetch_sub(&c->o->bytes, c->table.bytes);
     pl_op_table_finish(&c->table);
     pl_op_table_finish(&c->delta);
-    pl_open_nodes_unref(c->nodes);
+    pl_open_commit_nodes_unref(c->nodes);
     pl_tree_cursor_destroy(c->base);
-    pl_op_spool_close(c->spool);
+    pl_open_commit_file_close(c->spool);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->view_lock);
     free(c);
     return NULL;
 }
 
-struct pl_open *pl_open_ref(struct pl_open *c)
+struct pl_open_commit *pl_open_commit_ref(struct pl_open_commit *c)
 {
     pthread_mutex_lock(&c->o->lock);
     c->refs++;
@@ -37,9 +37,9 @@ struct pl_open *pl_open_ref(struct pl_open *c)
     return c;
 }
 
-struct pl_open *pl_open_unref(struct pl_open *c)
+struct pl_open_commit *pl_open_commit_unref(struct pl_open_commit *c)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     bool last;
 
     pthread_mutex_lock(&o->lock);
@@ -48,22 +48,22 @@ struct pl_open *pl_open_unref(struct pl_open *c)
     return last ? open_free(c) : NULL;
 }
 
-const struct pl_op_spool_head *pl_open_head(const struct pl_open *c)
+const struct pl_open_commit_file_head *pl_open_commit_head(const struct pl_open_commit *c)
 {
-    return pl_op_spool_head(c->spool);
+    return pl_open_commit_file_head(c->spool);
 }
 
-char *pl_open_message(struct pl_open *c)
+char *pl_open_commit_message(struct pl_open_commit *c)
 {
-    return pl_op_spool_message(c->spool);
+    return pl_open_commit_file_message(c->spool);
 }
 
-struct pl_store *pl_open_store(const struct pl_open *c)
+struct pl_store *pl_open_commit_store(const struct pl_open_commit *c)
 {
     return c->store;
 }
 
-void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
+void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *ret)
 {
     pthread_mutex_lock(&c->lock);
     ret->operations = c->table.n;
@@ -78,18 +78,18 @@ void pl_open_info(struct pl_open *c, struct pl_open_info *ret)
 }
 
 /* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle` ms. The list has a reference of it then. */
-static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_table *table, int64_t window_ms, int64_t idle,
-                 struct pl_open **ret, struct pl_err *err)
+static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_table *table, int64_t window_ms,
+                 int64_t idle, struct pl_open_commit **ret, struct pl_err *err)
 {
-    const struct pl_op_spool_head *head = pl_op_spool_head(spool);
-    struct pl_open *c = calloc(1, sizeof *c), **end;
+    const struct pl_open_commit_file_head *head = pl_open_commit_file_head(spool);
+    struct pl_open_commit *c = calloc(1, sizeof *c), **end;
     int r;
 
     if (!c) {
         pl_op_table_finish(table);
         return pl_err_nomem(err);
     }
-    *c = (struct pl_open){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
+    *c = (struct pl_open_commit){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
     c->idle_since_ms = pl_clock_mono_ms() - idle;
     *table = (struct pl_op_table){0};
     c->written = c->table.n > 0;
@@ -124,7 +124,7 @@ static int adopt(struct pl_opens *o, struct pl_op_spool *spool, struct pl_op_tab
 
 /* ---- start ---- */
 
-static int check_branch(struct pl_conn *c, int64_t repo, const struct pl_open_args *args, struct pl_err *err)
+static int check_branch(struct pl_conn *c, int64_t repo, const struct pl_open_commit_args *args, struct pl_err *err)
 {
     int64_t id;
     int r = pl_sql_int(c, err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo, args->branch);
@@ -132,18 +132,18 @@ static int check_branch(struct pl_conn *c, int64_t repo, const struct pl_open_ar
     return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", args->repo, args->branch) : r;
 }
 
-static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool gathered, struct pl_op_spool **ret,
-                      struct pl_err *err)
+static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_args *args, bool gathered,
+                      struct pl_open_commit_file **ret, struct pl_err *err)
 {
     char id[PL_ID_HEX + 1];
-    struct pl_op_spool_head head = {.commit = id,
-                                    .project = args->project,
-                                    .repo = args->repo,
-                                    .branch = args->branch,
-                                    .message = args->message ? args->message : "",
-                                    .author = args->author ? args->author : "",
-                                    .created_us = pl_clock_wall_us(),
-                                    .gathered = gathered};
+    struct pl_open_commit_file_head head = {.commit = id,
+                                            .project = args->project,
+                                            .repo = args->repo,
+                                            .branch = args->branch,
+                                            .message = args->message ? args->message : "",
+                                            .author = args->author ? args->author : "",
+                                            .created_us = pl_clock_wall_us(),
+                                            .gathered = gathered};
     struct pl_commit_row row = {0};
     struct pl_repo_row repo;
     int r;
@@ -167,38 +167,39 @@ static int make_spool(struct pl_opens *o, const struct pl_open_args *args, bool 
     head.base_root = row.root;
     head.repo_id = repo.id;
     head.bucket = repo.bucket;
-    return pl_op_spool_create(o->dir, &head, ret, err);
+    return pl_open_commit_file_create(o->dir, &head, ret, err);
 }
 
 /* Under start_lock. */
-static int start(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms, struct pl_open **ret, struct pl_err *err)
+static int start(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
+                 struct pl_open_commit **ret, struct pl_err *err)
 {
     struct pl_op_table table = {0};
-    struct pl_op_spool *spool;
+    struct pl_open_commit_file *spool;
     bool full, stopping;
     int r = pl_name_check("branch", args->branch, err);
 
     pthread_mutex_lock(&o->lock);
-    full = o->n >= PL_OPENS_MAX;
+    full = o->n >= PL_OPEN_COMMITS_MAX;
     stopping = o->stopping;
     pthread_mutex_unlock(&o->lock);
     if (r == 0 && stopping)
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     if (r == 0 && full)
-        r = pl_err_set(err, PL_ELIMIT, "%u commits are open already: finish or delete some", PL_OPENS_MAX);
+        r = pl_err_set(err, PL_ELIMIT, "%u commits are open already: finish or delete some", PL_OPEN_COMMITS_MAX);
     r = r < 0 ? r : make_spool(o, args, window_ms > 0, &spool, err);
     if (r < 0)
         return r;
     r = adopt(o, spool, &table, window_ms, 0, ret, err);
     if (r < 0) {
-        (void)!pl_op_spool_remove(spool, NULL); /* nobody knows it: it shall not come up at the next start */
-        pl_op_spool_close(spool);
+        (void)!pl_open_commit_file_remove(spool, NULL); /* nobody knows it: it shall not come up at the next start */
+        pl_open_commit_file_close(spool);
     }
     return r;
 }
 
 /* The store is opened before start_lock is taken, since that may last. */
-static int open_store(struct pl_opens *o, const struct pl_open_args *args, struct pl_err *err)
+static int open_store(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_err *err)
 {
     struct pl_store *store;
     int r;
@@ -213,7 +214,8 @@ static int open_store(struct pl_opens *o, const struct pl_open_args *args, struc
 }
 
 /* Not while the branch is shut. */
-static int start_when_open(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
+static int start_when_open(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_open_commit **ret,
+                           struct pl_err *err)
 {
     bool shut;
     int r = open_store(o, args, err);
@@ -221,38 +223,39 @@ static int start_when_open(struct pl_opens *o, const struct pl_open_args *args, 
     if (r < 0)
         return r;
     do {
-        pl_opens_wait_shut(o, args);
+        pl_open_commits_wait_closed(o, args);
         pthread_mutex_lock(&o->start_lock);
-        shut = pl_opens_is_shut(o, args);
+        shut = pl_open_commits_is_closed(o, args);
         r = shut ? 0 : start(o, args, 0, ret, err);
         pthread_mutex_unlock(&o->start_lock);
     } while (shut);
     return r;
 }
 
-int pl_opens_start(struct pl_opens *o, const struct pl_open_args *args, struct pl_open **ret, struct pl_err *err)
+int pl_open_commits_start(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_open_commit **ret,
+                          struct pl_err *err)
 {
-    int r = pl_opens_flush(o, args->project, args->repo, args->branch, err);
+    int r = pl_open_commits_flush(o, args->project, args->repo, args->branch, err);
 
     r = r < 0 ? r : start_when_open(o, args, ret, err);
     if (r == 0)
-        pl_open_event(*ret, "started", NULL);
+        pl_open_commit_event(*ret, "started", NULL);
     return r;
 }
 
-static bool is_of(const struct pl_open *c, const char *project, const char *repo)
+static bool is_of(const struct pl_open_commit *c, const char *project, const char *repo)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
 
     return pl_streq(h->repo, repo) && pl_streq(h->project, project);
 }
 
 /* Under the lock; a reference, or NULL. */
-static struct pl_open *find_gathering(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms)
+static struct pl_open_commit *find_gathering(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms)
 {
-    for (struct pl_open *c = o->list; c; c = c->next) {
-        if (c->state != PL_OPEN_OPEN || c->closed || !pl_open_head(c)->gathered || !is_of(c, args->project, args->repo) ||
-            !pl_streq(pl_open_head(c)->branch, args->branch))
+    for (struct pl_open_commit *c = o->list; c; c = c->next) {
+        if (c->state != PL_OPEN_OPEN || c->closed || !pl_open_commit_head(c)->gathered || !is_of(c, args->project, args->repo) ||
+            !pl_streq(pl_open_commit_head(c)->branch, args->branch))
             continue;
         c->refs++;
         c->window_ms = window_ms;
@@ -261,9 +264,9 @@ static struct pl_open *find_gathering(struct pl_opens *o, const struct pl_open_a
     return NULL;
 }
 
-static struct pl_open *gathering(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms)
+static struct pl_open_commit *gathering(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
 
     pthread_mutex_lock(&o->lock);
     c = find_gathering(o, args, window_ms);
@@ -271,17 +274,17 @@ static struct pl_open *gathering(struct pl_opens *o, const struct pl_open_args *
     return c;
 }
 
-int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t window_ms, struct pl_open **ret,
-                    struct pl_err *err)
+int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
+                           struct pl_open_commit **ret, struct pl_err *err)
 {
-    struct pl_open *c = gathering(o, args, window_ms);
+    struct pl_open_commit *c = gathering(o, args, window_ms);
     int r = c ? 0 : open_store(o, args, err);
 
     while (r == 0 && !c) {
-        pl_opens_wait_shut(o, args);
+        pl_open_commits_wait_closed(o, args);
         pthread_mutex_lock(&o->start_lock);
         c = gathering(o, args, window_ms); /* somebody may have been faster */
-        r = c || pl_opens_is_shut(o, args) ? 0 : start(o, args, window_ms, &c, err);
+        r = c || pl_open_commits_is_closed(o, args) ? 0 : start(o, args, window_ms, &c, err);
         pthread_mutex_unlock(&o->start_lock);
     }
     if (r == 0)
@@ -291,20 +294,21 @@ int pl_opens_gather(struct pl_opens *o, const struct pl_open_args *args, int64_t
 
 /* ---- find ---- */
 
-static bool starts_so(const struct pl_open *c, const char *text, size_t len)
+static bool starts_so(const struct pl_open_commit *c, const char *text, size_t len)
 {
-    return len >= PL_HISTORY_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_head(c)->commit, text, len) == 0;
+    return len >= PL_HISTORY_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_commit_head(c)->commit, text, len) == 0;
 }
 
-int pl_opens_find(struct pl_opens *o, const char *project, const char *repo, const char *text, bool branch_too,
-                  struct pl_open **ret, struct pl_err *err)
+int pl_open_commits_find(struct pl_open_commits *o, const char *project, const char *repo, const char *text, bool branch_too,
+                         struct pl_open_commit **ret, struct pl_err *err)
 {
-    struct pl_open *found = NULL;
+    struct pl_open_commit *found = NULL;
     size_t len = strlen(text), n = 0;
 
     pthread_mutex_lock(&o->lock);
-    for (struct pl_open *c = o->list; c; c = c->next) {
-        if (!is_of(c, project, repo) || !(starts_so(c, text, len) || (branch_too && pl_streq(pl_open_head(c)->branch, text))))
+    for (struct pl_open_commit *c = o->list; c; c = c->next) {
+        if (!is_of(c, project, repo) ||
+            !(starts_so(c, text, len) || (branch_too && pl_streq(pl_open_commit_head(c)->branch, text))))
             continue;
         n++;
         found = c;
@@ -320,38 +324,39 @@ int pl_opens_find(struct pl_opens *o, const char *project, const char *repo, con
     return 0;
 }
 
-static bool may_read(const struct pl_conn *conn, const struct pl_open *c)
+static bool may_read(const struct pl_conn *conn, const struct pl_open_commit *c)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
 
     return !conn || (conn->readable && conn->readable(conn->who, h->project, h->repo));
 }
 
-bool pl_opens_has(struct pl_opens *o, const struct pl_conn *conn, const char *text)
+bool pl_open_commits_has(struct pl_open_commits *o, const struct pl_conn *conn, const char *text)
 {
     size_t len = strlen(text);
     bool has = false;
 
     pthread_mutex_lock(&o->lock);
-    for (struct pl_open *c = o->list; c && !has; c = c->next)
+    for (struct pl_open_commit *c = o->list; c && !has; c = c->next)
         has = starts_so(c, text, len) && may_read(conn, c);
     pthread_mutex_unlock(&o->lock);
     return has;
 }
 
-int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_open ***ret,
-                       size_t *ret_n, struct pl_err *err)
+int pl_open_commits_gathering(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
+                              struct pl_open_commit ***ret, size_t *ret_n, struct pl_err *err)
 {
-    struct pl_open **list = NULL;
+    struct pl_open_commit **list = NULL;
     size_t n = 0, cap = 0;
     bool failed = false;
 
     pthread_mutex_lock(&o->lock);
-    for (struct pl_open *c = o->list; c && !failed; c = c->next) {
-        if (!pl_open_head(c)->gathered || c->set_aside || !is_of(c, project, repo) || !pl_streq(pl_open_head(c)->branch, branch))
+    for (struct pl_open_commit *c = o->list; c && !failed; c = c->next) {
+        if (!pl_open_commit_head(c)->gathered || c->set_aside || !is_of(c, project, repo) ||
+            !pl_streq(pl_open_commit_head(c)->branch, branch))
             continue;
         if (n == cap) {
-            struct pl_open **grown = reallocarray(list, cap + 4, sizeof(struct pl_open *));
+            struct pl_open_commit **grown = reallocarray(list, cap + 4, sizeof(struct pl_open_commit *));
 
             failed = !grown;
             if (failed)
@@ -364,7 +369,7 @@ int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo
     }
     pthread_mutex_unlock(&o->lock);
     for (size_t i = 0; failed && i < n; i++)
-        pl_open_unref(list[i]);
+        pl_open_commit_unref(list[i]);
     if (failed) {
         free(list);
         return pl_err_nomem(err);
@@ -374,14 +379,15 @@ int pl_opens_gathering(struct pl_opens *o, const char *project, const char *repo
     return 0;
 }
 
-int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n)
+int pl_open_commits_list(struct pl_open_commits *o, const char *project, const char *repo, struct pl_open_commit ***ret,
+                         size_t *ret_n)
 {
-    struct pl_open **list;
+    struct pl_open_commit **list;
 
     *ret_n = 0;
     pthread_mutex_lock(&o->lock);
-    list = calloc(o->n + 1, sizeof(struct pl_open *));
-    for (struct pl_open *c = list ? o->list : NULL; c; c = c->next) {
+    list = calloc(o->n + 1, sizeof(struct pl_open_commit *));
+    for (struct pl_open_commit *c = list ? o->list : NULL; c; c = c->next) {
         if (!is_of(c, project, repo))
             continue;
         c->refs++;
@@ -392,35 +398,36 @@ int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, str
     return list ? 0 : PL_ENOMEM;
 }
 
-static int call_each(struct pl_open **list, size_t n, int (*fn)(void *self, struct pl_open *c), void *self)
+static int call_each(struct pl_open_commit **list, size_t n, int (*fn)(void *self, struct pl_open_commit *c), void *self)
 {
     int r = 0;
 
     for (size_t i = 0; i < n; i++) {
         if (r == 0)
             r = fn(self, list[i]);
-        pl_open_unref(list[i]);
+        pl_open_commit_unref(list[i]);
     }
     return r;
 }
 
-int pl_opens_each(struct pl_opens *o, const char *project, const char *repo, int (*fn)(void *self, struct pl_open *c), void *self)
+int pl_open_commits_each(struct pl_open_commits *o, const char *project, const char *repo,
+                         int (*fn)(void *self, struct pl_open_commit *c), void *self)
 {
-    _cleanup_free_ struct pl_open **list = NULL;
+    _cleanup_free_ struct pl_open_commit **list = NULL;
     size_t n;
-    int r = pl_opens_list(o, project, repo, &list, &n);
+    int r = pl_open_commits_list(o, project, repo, &list, &n);
 
     return r < 0 ? r : call_each(list, n, fn, self);
 }
 
-int pl_opens_stalled(struct pl_opens *o, int (*fn)(void *self, struct pl_open *c), void *self)
+int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_open_commit *c), void *self)
 {
-    _cleanup_free_ struct pl_open **list = NULL;
+    _cleanup_free_ struct pl_open_commit **list = NULL;
     size_t n = 0;
 
     pthread_mutex_lock(&o->lock);
-    list = calloc(o->n + 1, sizeof(struct pl_open *));
-    for (struct pl_open *c = list ? o->list : NULL; c; c = c->next) {
+    list = calloc(o->n + 1, sizeof(struct pl_open_commit *));
+    for (struct pl_open_commit *c = list ? o->list : NULL; c; c = c->next) {
         if (!*c->blocked)
             continue;
         c->refs++;
@@ -430,26 +437,27 @@ int pl_opens_stalled(struct pl_opens *o, int (*fn)(void *self, struct pl_open *c
     return list ? call_each(list, n, fn, self) : PL_ENOMEM;
 }
 
-static int drop_one(void *self, struct pl_open *c)
+static int drop_one(void *self, struct pl_open_commit *c)
 {
     const int64_t *repo_id = self;
     struct pl_err err = {0};
 
-    if (pl_open_head(c)->repo_id == *repo_id && pl_open_abort(c, "its repo was deleted", &err) < 0)
-        pl_log_warn("open", "%s: %s", pl_open_head(c)->commit, err.msg);
+    if (pl_open_commit_head(c)->repo_id == *repo_id && pl_open_commit_abort(c, "its repo was deleted", &err) < 0)
+        pl_log_warn("open", "%s: %s", pl_open_commit_head(c)->commit, err.msg);
     return 0;
 }
 
-void pl_opens_drop_repo(struct pl_opens *o, const char *project, const char *repo, int64_t repo_id)
+void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, const char *repo, int64_t repo_id)
 {
-    if (pl_opens_each(o, project, repo, drop_one, &repo_id) < 0)
+    if (pl_open_commits_each(o, project, repo, drop_one, &repo_id) < 0)
         pl_log_warn("open", "%s/%s: its open commits are dropped at the next start", project, repo);
 }
 
 /* ---- what a start finds ---- */
 
 /* 1: it is open; 0: it was finished, or its repo is gone; the window of its repo. */
-static int still_open(struct pl_opens *o, const struct pl_op_spool_head *h, int64_t *ret_window_ms, struct pl_err *err)
+static int still_open(struct pl_open_commits *o, const struct pl_open_commit_file_head *h, int64_t *ret_window_ms,
+                      struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(o->config.db);
     struct pl_repo_row repo;
@@ -471,7 +479,7 @@ static int damaged_event(struct pl_tx *tx, void *arg, struct pl_err *err)
 }
 
 /* It is kept for whoever can mend it, and does not keep the daemon from starting. */
-static void set_aside(struct pl_opens *o, const char *path, const struct pl_err *why)
+static void set_aside(struct pl_open_commits *o, const char *path, const struct pl_err *why)
 {
     char aside[PATH_MAX];
     json_t *event = json_pack("{s:s, s:s, s:s}", "change", "damaged", "file", path, "reason", why->msg);
@@ -485,7 +493,7 @@ static void set_aside(struct pl_opens *o, const char *path, const struct pl_err 
 }
 
 /* For how long nothing was written to it while a daemon ran. */
-static int64_t idle_ms(const struct pl_opens *o, const char *path)
+static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
 {
     const int64_t now_ms = pl_clock_trust_passed_us(pl_db_clock(o->config.db)) / 1000;
     struct stat st;
@@ -493,13 +501,13 @@ static int64_t idle_ms(const struct pl_opens *o, const char *path)
     return stat(path, &st) == 0 ? PL_MAX(0, now_ms - (int64_t)st.st_mtim.tv_sec * 1000) : 0;
 }
 
-static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
+static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *err)
 {
     struct pl_op_table table = {0};
-    struct pl_op_spool *spool;
+    struct pl_open_commit_file *spool;
     struct pl_err why = {0};
     int64_t window_ms = 0;
-    int r = pl_op_spool_open(path, &table, &spool, &why);
+    int r = pl_open_commit_file_open(path, &table, &spool, &why);
 
     if (r == PL_ECORRUPT || r == PL_EFORMAT) {
         set_aside(o, path, &why);
@@ -509,18 +517,18 @@ static int read_one(struct pl_opens *o, const char *path, struct pl_err *err)
         *err = why;
         return r;
     }
-    if (pl_op_spool_cut_bytes(spool))
+    if (pl_open_commit_file_cut_bytes(spool))
         pl_log_info("open", "%s: %llu bytes at its end were never answered", path,
-                    (unsigned long long)pl_op_spool_cut_bytes(spool));
-    r = still_open(o, pl_op_spool_head(spool), &window_ms, err);
+                    (unsigned long long)pl_open_commit_file_cut_bytes(spool));
+    r = still_open(o, pl_open_commit_file_head(spool), &window_ms, err);
     if (r > 0) {
         r = adopt(o, spool, &table, window_ms, idle_ms(o, path), NULL, err);
         if (r == 0)
             return 0;
     }
-    r = r < 0 ? r : pl_op_spool_remove(spool, err);
+    r = r < 0 ? r : pl_open_commit_file_remove(spool, err);
     pl_op_table_finish(&table);
-    pl_op_spool_close(spool);
+    pl_open_commit_file_close(spool);
     return r;
 }
 
@@ -533,20 +541,20 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 static int is_spool(const struct dirent *e)
 {
     return strlen(e->d_name) >= PL_ID_HEX &&
-           strncmp(e->d_name + PL_ID_HEX, PL_OP_SPOOL_SUFFIX, strlen(PL_OP_SPOOL_SUFFIX)) == 0 &&
+           strncmp(e->d_name + PL_ID_HEX, PL_OPEN_COMMIT_FILE_SUFFIX, strlen(PL_OPEN_COMMIT_FILE_SUFFIX)) == 0 &&
            !pl_streq(e->d_name + strlen(e->d_name) - strlen(DAMAGED), DAMAGED);
 }
 
-static int read_file(struct pl_opens *o, const char *path, struct pl_err *err)
+static int read_file(struct pl_open_commits *o, const char *path, struct pl_err *err)
 {
-    size_t len = strlen(path), suffix = strlen(PL_OP_SPOOL_SUFFIX);
+    size_t len = strlen(path), suffix = strlen(PL_OPEN_COMMIT_FILE_SUFFIX);
 
-    if (len > suffix && pl_streq(path + len - suffix, PL_OP_SPOOL_SUFFIX))
+    if (len > suffix && pl_streq(path + len - suffix, PL_OPEN_COMMIT_FILE_SUFFIX))
         return read_one(o, path, err);
     return unlink(path) < 0 ? pl_err_errno(err, errno, "remove %s", path) : 0;
 }
 
-static int read_all(struct pl_opens *o, struct pl_err *err)
+static int read_all(struct pl_open_commits *o, struct pl_err *err)
 {
     struct dirent **names = NULL;
     int n = scandir(o->dir, &names, is_spool, by_name), r = 0;
@@ -563,9 +571,9 @@ static int read_all(struct pl_opens *o, struct pl_err *err)
     return r;
 }
 
-int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, struct pl_err *err)
+int pl_open_commits_open(const struct pl_open_commits_config *config, struct pl_open_commits **ret, struct pl_err *err)
 {
-    struct pl_opens *o = calloc(1, sizeof *o);
+    struct pl_open_commits *o = calloc(1, sizeof *o);
     pthread_condattr_t monotonic;
     int r;
 
@@ -573,9 +581,9 @@ int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, s
         return pl_err_nomem(err);
     o->config = *config;
     if (!o->config.idle_ms)
-        o->config.idle_ms = PL_OPEN_IDLE_MS;
+        o->config.idle_ms = PL_OPEN_COMMIT_IDLE_MS;
     if (!o->config.retry_ms)
-        o->config.retry_ms = PL_OPEN_RETRY_MS;
+        o->config.retry_ms = PL_OPEN_COMMIT_RETRY_MS;
     pthread_mutex_init(&o->start_lock, NULL);
     pl_lock_order_spans_requests(&o->start_lock); /* reads one node of an open store: open_store */
     pthread_mutex_init(&o->lock, NULL);
@@ -593,31 +601,31 @@ int pl_opens_open(const struct pl_opens_config *config, struct pl_opens **ret, s
     if (r == 0 && o->n_saved)
         pl_opens_sweep(o);
     pl_opens_saved_finish(o);
-    r = r < 0 ? r : pl_opens_writer_start(o, err);
+    r = r < 0 ? r : pl_open_commits_writer_start(o, err);
     if (r < 0) {
-        pl_opens_close(o);
+        pl_open_commits_close(o);
         return pl_err_wrap(err, r, "open commits");
     }
     *ret = o;
     return 0;
 }
 
-void pl_opens_stop(struct pl_opens *o)
+void pl_open_commits_stop(struct pl_open_commits *o)
 {
     if (o)
-        pl_opens_writer_stop(o);
+        pl_open_commits_writer_stop(o);
 }
 
-struct pl_opens *pl_opens_close(struct pl_opens *o)
+struct pl_open_commits *pl_open_commits_close(struct pl_open_commits *o)
 {
-    struct pl_open *next;
+    struct pl_open_commit *next;
 
     if (!o)
         return NULL;
-    pl_opens_writer_stop(o);
-    for (struct pl_open *c = o->list; c; c = next) {
+    pl_open_commits_writer_stop(o);
+    for (struct pl_open_commit *c = o->list; c; c = next) {
         next = c->next;
-        pl_open_unref(c);
+        pl_open_commit_unref(c);
     }
     pthread_cond_destroy(&o->wake);
     pthread_cond_destroy(&o->room);

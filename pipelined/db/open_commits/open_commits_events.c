@@ -10,7 +10,7 @@
 
 struct telling {
     json_t *event;
-    const struct pl_op_spool_head *of;
+    const struct pl_open_commit_file_head *of;
     const char *change, *head, *reason; /* head NULL: it goes on */
 };
 
@@ -23,7 +23,7 @@ static int keep_end(struct pl_conn *c, const struct telling *t, struct pl_err *e
 
     return r < 0 ? r
                  : pl_sql_exec(c, err, "DELETE FROM open_end WHERE id <= (SELECT max(id) FROM open_end) - ?", "i",
-                               (int64_t)PL_OPEN_ENDS_KEPT);
+                               (int64_t)PL_OPEN_COMMIT_ENDS_KEPT);
 }
 
 static int tell_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
@@ -34,9 +34,9 @@ static int tell_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : pl_tx_event(tx, "commit", json_incref(t->event), err);
 }
 
-static void tell(struct pl_open *c, struct telling *t, const char *why)
+static void tell(struct pl_open_commit *c, struct telling *t, const char *why)
 {
-    const struct pl_op_spool_head *h = t->of = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = t->of = pl_open_commit_head(c);
 
     t->event = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "project", h->project, "repo", h->repo, "branch", h->branch, "commit",
                          h->commit, "change", t->change, "reason", why);
@@ -45,22 +45,22 @@ static void tell(struct pl_open *c, struct telling *t, const char *why)
     json_decref(t->event);
 }
 
-static void aside_path(const struct pl_open *c, char out[PATH_MAX])
+static void aside_path(const struct pl_open_commit *c, char out[PATH_MAX])
 {
-    snprintf(out, PATH_MAX, "%s/%s.blocked", c->o->dir, pl_open_head(c)->commit);
+    snprintf(out, PATH_MAX, "%s/%s.blocked", c->o->dir, pl_open_commit_head(c)->commit);
 }
 
-void pl_open_set_aside(struct pl_open *c)
+void pl_open_set_aside(struct pl_open_commit *c)
 {
     struct pl_err err = {0};
     char path[PATH_MAX];
 
     aside_path(c, path);
     if (pl_io_write_file(path, c->blocked, strlen(c->blocked), 0600, &err) < 0)
-        pl_log_warn("open", "commit %.8s is tried again at the next start: %s", pl_open_head(c)->commit, err.msg);
+        pl_log_warn("open", "commit %.8s is tried again at the next start: %s", pl_open_commit_head(c)->commit, err.msg);
 }
 
-void pl_open_read_set_aside(struct pl_open *c)
+void pl_open_read_set_aside(struct pl_open_commit *c)
 {
     struct pl_buf why = {.max = sizeof c->blocked - 1};
     char path[PATH_MAX];
@@ -79,7 +79,7 @@ void pl_open_read_set_aside(struct pl_open *c)
     pl_buf_finish(&why);
 }
 
-void pl_open_forget_set_aside(const struct pl_open *c)
+void pl_open_forget_set_aside(const struct pl_open_commit *c)
 {
     char path[PATH_MAX];
 
@@ -87,16 +87,16 @@ void pl_open_forget_set_aside(const struct pl_open *c)
     (void)unlink(path); /* left behind, it names a commit that is no more */
 }
 
-void pl_open_event(struct pl_open *c, const char *change, const char *why)
+void pl_open_commit_event(struct pl_open_commit *c, const char *change, const char *why)
 {
     struct telling t = {.change = change};
 
     tell(c, &t, why);
 }
 
-void pl_open_ends(struct pl_open *c, const char *head, const char *why)
+void pl_open_commit_ends(struct pl_open_commit *c, const char *head, const char *why)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
     struct telling t = {.change = head ? "unchanged" : "dropped", .head = head ? head : ""};
     char reason[512];
 
@@ -110,8 +110,8 @@ void pl_open_ends(struct pl_open *c, const char *head, const char *why)
     tell(c, &t, why);
 }
 
-int pl_open_end_find(struct pl_conn *c, const char *project, const char *repo, const char *text, struct pl_open_end *ret,
-                     struct pl_err *err)
+int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *repo, const char *text,
+                            struct pl_open_commit_end *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char past[PL_ID_HEX + 2];

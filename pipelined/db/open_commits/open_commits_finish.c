@@ -11,16 +11,16 @@
 
 /* ---- the end ---- */
 
-int pl_open_begin_end(struct pl_open *c, struct pl_err *err)
+int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     int r = 0;
 
     pthread_mutex_lock(&o->lock);
     if (c->state == PL_OPEN_OPEN || c->queued)
         c->state = PL_OPEN_ENDING;
     else
-        r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_head(c)->commit,
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_commit_head(c)->commit,
                        c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
     c->queued = false; /* whose job finds that somebody was faster */
     while (r == 0 && c->pending)
@@ -29,7 +29,7 @@ int pl_open_begin_end(struct pl_open *c, struct pl_err *err)
     return r;
 }
 
-void pl_open_again(struct pl_open *c)
+void pl_open_commit_retry(struct pl_open_commit *c)
 {
     pthread_mutex_lock(&c->o->lock);
     c->state = PL_OPEN_OPEN;
@@ -38,15 +38,15 @@ void pl_open_again(struct pl_open *c)
     pthread_mutex_unlock(&c->o->lock);
 }
 
-void pl_open_gone(struct pl_open *c)
+void pl_open_commit_removed(struct pl_open_commit *c)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     struct pl_err err = {0};
-    struct pl_open **at;
+    struct pl_open_commit **at;
 
     if (pl_open_unsave(c, &err) < 0)
         pl_opens_sweep_later(o, &err);
-    if (pl_op_spool_remove(c->spool, &err) < 0)
+    if (pl_open_commit_file_remove(c->spool, &err) < 0)
         pl_log_warn("open", "%s", err.msg); /* the next start removes it */
     if (c->set_aside)
         pl_open_forget_set_aside(c);
@@ -62,22 +62,22 @@ void pl_open_gone(struct pl_open *c)
     pthread_cond_signal(&o->wake); /* what gathered behind it may be due */
     pthread_mutex_unlock(&o->lock);
     if (at)
-        pl_open_unref(c); /* the list's */
+        pl_open_commit_unref(c); /* the list's */
 }
 
 static int add_records(void *self, struct pl_pack_session *session, struct pl_err *err)
 {
-    struct pl_open *c = self;
+    struct pl_open_commit *c = self;
     uint64_t group;
 
-    return pl_op_spool_pack(c->spool, session, &group, err);
+    return pl_open_commit_file_pack(c->spool, session, &group, err);
 }
 
-static int push(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+static int push(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
     _cleanup_free_ struct pl_tree_op *list = NULL;
-    _cleanup_free_ char *said = pl_op_spool_message(c->spool);
+    _cleanup_free_ char *said = pl_open_commit_file_message(c->spool);
     struct pl_push_args args = {.project = h->project,
                                 .repo = h->repo,
                                 .branch = h->branch,
@@ -100,30 +100,30 @@ static int push(struct pl_open *c, const char *message, struct pl_push_result *r
 }
 
 /* In the state ENDING; it still is when this fails. */
-static int finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+static int finish(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
     int r = push(c, message, ret, err);
 
     if (r < 0)
         return r;
-    pl_open_ref(c);
+    pl_open_commit_ref(c);
     if (!ret->changed) { /* nothing of it is in the log, and it is forgotten */
         r = pl_db_check_owner(c->o->config.db, err);
         r = r < 0 ? r : pl_open_unsave(c, err);
         if (r < 0)
             return r;
-        pl_open_ends(c, ret->commit, NULL);
+        pl_open_commit_ends(c, ret->commit, NULL);
     }
-    pl_open_gone(c);
+    pl_open_commit_removed(c);
     if (ret->changed)
         c->o->config.finished(c->o->config.self, ret->commit);
-    pl_open_unref(c);
+    pl_open_commit_unref(c);
     return 0;
 }
 
-int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
+int pl_open_commit_finish(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
-    int r = pl_open_begin_end(c, err);
+    int r = pl_open_commit_begin_end(c, err);
 
     if (r < 0)
         return r;
@@ -133,41 +133,41 @@ int pl_open_finish(struct pl_open *c, const char *message, struct pl_push_result
     pthread_mutex_lock(&c->o->lock);
     c->idle_since_ms = pl_clock_mono_ms();
     pthread_mutex_unlock(&c->o->lock);
-    pl_open_again(c);
+    pl_open_commit_retry(c);
     return r;
 }
 
-int pl_open_abort(struct pl_open *c, const char *why, struct pl_err *err)
+int pl_open_commit_abort(struct pl_open_commit *c, const char *why, struct pl_err *err)
 {
-    int r = pl_open_begin_end(c, err);
+    int r = pl_open_commit_begin_end(c, err);
 
     if (r < 0)
         return r;
     r = pl_open_unsave(c, err);
     if (r < 0) {
-        pl_open_again(c);
+        pl_open_commit_retry(c);
         return r;
     }
-    pl_open_ends(c, NULL, why);
-    pl_open_gone(c);
+    pl_open_commit_ends(c, NULL, why);
+    pl_open_commit_removed(c);
     return 0;
 }
 
-int pl_open_revive(struct pl_open *c, const struct pl_pack_set *hidden, struct pl_err *err)
+int pl_open_commit_revive(struct pl_open_commit *c, const struct pl_pack_set *hidden, struct pl_err *err)
 {
-    return pl_db_revive(c->o->config.db, pl_open_head(c)->project, hidden, err);
+    return pl_db_revive(c->o->config.db, pl_open_commit_head(c)->project, hidden, err);
 }
 
 /* ---- what gathers ---- */
 
 /* The oldest on the branch that gathers, with a reference. */
-static struct pl_open *oldest(struct pl_opens *o, const char *project, const char *repo, const char *branch)
+static struct pl_open_commit *oldest(struct pl_open_commits *o, const char *project, const char *repo, const char *branch)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
 
     pthread_mutex_lock(&o->lock);
     for (c = o->list; c; c = c->next) {
-        const struct pl_op_spool_head *h = pl_open_head(c);
+        const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
 
         if (h->gathered && !c->set_aside && pl_streq(h->branch, branch) && pl_streq(h->repo, repo) &&
             pl_streq(h->project, project))
@@ -179,9 +179,9 @@ static struct pl_open *oldest(struct pl_opens *o, const char *project, const cha
     return c;
 }
 
-void pl_open_wait_end(struct pl_open *c)
+void pl_open_commit_wait_end(struct pl_open_commit *c)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
 
     pthread_mutex_lock(&o->lock);
     while (c->state == PL_OPEN_ENDING && !o->stopping)
@@ -189,19 +189,20 @@ void pl_open_wait_end(struct pl_open *c)
     pthread_mutex_unlock(&o->lock);
 }
 
-int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, const char *branch, struct pl_err *err)
+int pl_open_commits_flush(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
+                          struct pl_err *err)
 {
     struct pl_push_result result;
-    struct pl_open *c;
+    struct pl_open_commit *c;
     int r = 0;
 
     while (r == 0 && (c = oldest(o, project, repo, branch))) {
-        r = pl_open_finish(c, NULL, &result, err);
+        r = pl_open_commit_finish(c, NULL, &result, err);
         if (r == PL_ERETRY) {
-            pl_open_wait_end(c);
+            pl_open_commit_wait_end(c);
             r = 0;
         }
-        pl_open_unref(c);
+        pl_open_commit_unref(c);
         pthread_mutex_lock(&o->lock);
         if (o->stopping)
             r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
@@ -211,15 +212,15 @@ int pl_opens_flush(struct pl_opens *o, const char *project, const char *repo, co
 }
 
 /* The text of a leaf of an effective spec: PROJECT/REPO@BRANCH. */
-static int flush_ref(struct pl_opens *o, const char *text, struct pl_err *err)
+static int flush_ref(struct pl_open_commits *o, const char *text, struct pl_err *err)
 {
     struct pl_ref ref;
     int r = pl_ref_parse(text, &ref, err);
 
-    return r < 0 ? r : pl_opens_flush(o, ref.project, ref.repo, ref.name, err);
+    return r < 0 ? r : pl_open_commits_flush(o, ref.project, ref.repo, ref.name, err);
 }
 
-int pl_opens_flush_inputs(struct pl_opens *o, const char *project, const char *pipeline, struct pl_err *err)
+int pl_open_commits_flush_inputs(struct pl_open_commits *o, const char *project, const char *pipeline, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *refs = json_array();
     const json_t *ref;
@@ -251,9 +252,9 @@ static bool is_final(int code)
     return code == PL_ECOLLISION || code == PL_EOUTPUT || code == PL_ELIMIT || code == PL_ETOOBIG;
 }
 
-static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
+static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err *err)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     bool first, other;
 
     pthread_mutex_lock(&o->lock);
@@ -268,22 +269,22 @@ static void failed_by_clock(struct pl_open *c, int r, const struct pl_err *err)
         c->blocked_us = pl_clock_wall_us();
     pthread_mutex_unlock(&o->lock);
     if (other)
-        pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_head(c)->commit,
+        pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_commit_head(c)->commit,
                     c->set_aside ? "" : ", and is tried again until it is", err->msg);
     if (c->set_aside)
         pl_open_set_aside(c);
     if (first || c->set_aside)
-        pl_open_event(c, c->set_aside ? "blocked" : "refused", err->msg);
-    pl_open_again(c);
+        pl_open_commit_event(c, c->set_aside ? "blocked" : "refused", err->msg);
+    pl_open_commit_retry(c);
 }
 
 /* By the monotonic clock: a clock that jumps must take nothing that was answered. Under the lock. */
-static bool is_idle(const struct pl_open *c)
+static bool is_idle(const struct pl_open_commit *c)
 {
-    return !pl_open_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
+    return !pl_open_commit_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
 }
 
-static bool is_idle_now(struct pl_open *c)
+static bool is_idle_now(struct pl_open_commit *c)
 {
     bool idle;
 
@@ -294,30 +295,30 @@ static bool is_idle_now(struct pl_open *c)
 }
 
 /* What was due for it, which is in the state ENDING. */
-static void end_by_clock(struct pl_open *c)
+static void end_by_clock(struct pl_open_commit *c)
 {
     struct pl_push_result result;
     struct pl_err err = {0};
     int r;
 
-    if (pl_open_head(c)->gathered && !c->set_aside) {
+    if (pl_open_commit_head(c)->gathered && !c->set_aside) {
         r = finish(c, NULL, &result, &err);
         if (r < 0)
             failed_by_clock(c, r, &err);
     } else if (is_idle_now(c) && pl_open_unsave(c, &err) == 0) {
-        pl_log_info("open", "commit %.8s is dropped: nothing was written to it for a day", pl_open_head(c)->commit);
-        pl_open_ends(c, NULL, "nothing was written to it for a day");
-        pl_open_gone(c);
+        pl_log_info("open", "commit %.8s is dropped: nothing was written to it for a day", pl_open_commit_head(c)->commit);
+        pl_open_commit_ends(c, NULL, "nothing was written to it for a day");
+        pl_open_commit_removed(c);
     } else {
-        pl_open_again(c);
+        pl_open_commit_retry(c);
     }
 }
 
 /* On the pool. Whoever waited for its end while the pool had no thread for it has ended it already. */
 static void end_job(void *arg)
 {
-    struct pl_open *c = arg;
-    struct pl_opens *o = c->o;
+    struct pl_open_commit *c = arg;
+    struct pl_open_commits *o = c->o;
     bool mine;
 
     pthread_mutex_lock(&o->lock);
@@ -332,12 +333,12 @@ static void end_job(void *arg)
     o->jobs--;
     pthread_cond_broadcast(&o->ended);
     pthread_mutex_unlock(&o->lock);
-    pl_open_unref(c);
+    pl_open_commit_unref(c);
 }
 
 static void sweep_job(void *arg)
 {
-    struct pl_opens *o = arg;
+    struct pl_open_commits *o = arg;
 
     pl_opens_sweep(o);
     pthread_mutex_lock(&o->lock);
@@ -347,7 +348,7 @@ static void sweep_job(void *arg)
 }
 
 /* Under the lock: when to look again whether the bucket is to be swept. */
-static int64_t sweep_due(struct pl_opens *o, int64_t now_ms)
+static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
 {
     if (!o->sweep_ms)
         return INT64_MAX;
@@ -361,26 +362,26 @@ static int64_t sweep_due(struct pl_opens *o, int64_t now_ms)
 }
 
 /* When `c` shall be looked at; ≤ now: it shall end. */
-static int64_t due_of(struct pl_open *c, int64_t now_ms)
+static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
 {
-    if (!pl_open_head(c)->gathered || c->set_aside) {
+    if (!pl_open_commit_head(c)->gathered || c->set_aside) {
         if (now_ms < c->look_ms)
             return c->look_ms;
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
         return is_idle(c) ? now_ms : c->look_ms;
     }
     if (!c->written) /* what it was begun for is on its way */
-        return PL_MAX(c->first_ms + PL_OPEN_GATHER_MAX_MS, c->retry_ms);
-    return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_GATHER_MAX_MS), c->retry_ms);
+        return PL_MAX(c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS, c->retry_ms);
+    return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS), c->retry_ms);
 }
 
 /* What gathered earlier on a branch is finished earlier. */
-static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
+static bool has_elder(const struct pl_open_commits *o, const struct pl_open_commit *c)
 {
-    const struct pl_op_spool_head *h = pl_open_head(c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
 
-    for (const struct pl_open *e = o->list; e && e != c; e = e->next) {
-        const struct pl_op_spool_head *other = pl_open_head(e);
+    for (const struct pl_open_commit *e = o->list; e && e != c; e = e->next) {
+        const struct pl_open_commit_file_head *other = pl_open_commit_head(e);
 
         if (other->gathered && !e->set_aside && pl_streq(other->branch, h->branch) && pl_streq(other->repo, h->repo) &&
             pl_streq(other->project, h->project))
@@ -389,14 +390,14 @@ static bool has_elder(const struct pl_opens *o, const struct pl_open *c)
     return false;
 }
 
-int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
+int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms)
 {
     int64_t next = PL_MIN(now_ms + LOOK_EVERY_MS, sweep_due(o, now_ms));
 
-    for (struct pl_open *c = o->list; c; c = c->next) {
+    for (struct pl_open_commit *c = o->list; c; c = c->next) {
         int64_t due = due_of(c, now_ms);
 
-        if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_head(c)->gathered && has_elder(o, c)))
+        if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_commit_head(c)->gathered && has_elder(o, c)))
             continue; /* whoever ends wakes the writer */
         if (due > now_ms) {
             next = PL_MIN(next, due);
@@ -412,7 +413,7 @@ int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms)
         c->queued = false;
         c->refs--;
         o->jobs--;
-        next = PL_MIN(next, now_ms + PL_OPEN_RETRY_MS);
+        next = PL_MIN(next, now_ms + PL_OPEN_COMMIT_RETRY_MS);
     }
     return next;
 }

@@ -8,21 +8,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum pl_open_state { PL_OPEN_OPEN, PL_OPEN_ENDING, PL_OPEN_ENDED };
+enum pl_open_commit_state { PL_OPEN_OPEN, PL_OPEN_ENDING, PL_OPEN_ENDED };
 
-struct pl_open {
-    struct pl_opens *o;
-    struct pl_op_spool *spool;
+struct pl_open_commit {
+    struct pl_open_commits *o;
+    struct pl_open_commit_file *spool;
     struct pl_store *store;
     struct pl_node_source source; /* of the store */
 
     /* Under o->lock. */
-    struct pl_open *next; /* of the list; the oldest first */
+    struct pl_open_commit *next; /* of the list; the oldest first */
     unsigned refs;
-    enum pl_open_state state;
-    struct pl_open_write *first, *last; /* waiting */
-    size_t pending;                     /* waiting or being written */
-    struct pl_open *next_ready;
+    enum pl_open_commit_state state;
+    struct pl_open_commit_write *first, *last; /* waiting */
+    size_t pending;                            /* waiting or being written */
+    struct pl_open_commit *next_ready;
     bool ready, packing;
     bool queued;  /* ENDING, and nobody is at it yet: whoever comes first does it, the pool's job or who waits for the end */
     bool written; /* something was */
@@ -46,7 +46,7 @@ struct pl_open {
     pthread_mutex_t lock;     /* what follows: what is durable */
     struct pl_op_table table; /* upon the base */
     struct pl_op_table delta; /* upon `nodes`' root; only while there is one */
-    struct pl_hash packed;    /* the tree that pl_open_pack put last */
+    struct pl_hash packed;    /* the tree that pl_open_commit_pack put last */
     struct pl_open_nodes *nodes;
     struct pl_hash root; /* of `nodes` without `delta` */
 
@@ -54,13 +54,13 @@ struct pl_open {
 };
 
 /* What nobody may write to for the moment. */
-struct pl_opens_shut {
-    struct pl_opens_shut *next;
+struct pl_open_commits_shutdown {
+    struct pl_open_commits_shutdown *next;
     const char *project, *repo, *branch; /* branch: NULL = all */
 };
 
-struct pl_opens {
-    struct pl_opens_config config;
+struct pl_open_commits {
+    struct pl_open_commits_config config;
     char *dir;
     _Atomic size_t bytes; /* of all tables */
 
@@ -72,10 +72,10 @@ struct pl_opens {
     pthread_cond_t wake;        /* of the writer */
     pthread_cond_t room;        /* in the queue */
     pthread_cond_t ended;       /* something was written, or ended, or is shut no more */
-    struct pl_open *list;
-    struct pl_opens_shut *shut;
+    struct pl_open_commit *list;
+    struct pl_open_commits_shutdown *shut;
     size_t n;
-    struct pl_open *ready_first, *ready_last;
+    struct pl_open_commit *ready_first, *ready_last;
     size_t queue_bytes;
     unsigned jobs;    /* on the pool */
     int64_t sweep_ms; /* when to sweep the bucket; 0 = there is nothing to sweep */
@@ -86,53 +86,54 @@ struct pl_opens {
 
 /* opens_writer */
 PL_MUST_CHECK
-int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err);
+int pl_open_commits_writer_start(struct pl_open_commits *o, struct pl_err *err);
 /* Writes what waits, then ends. */
-void pl_opens_writer_stop(struct pl_opens *o);
+void pl_open_commits_writer_stop(struct pl_open_commits *o);
 
 /* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
-int64_t pl_opens_due(struct pl_opens *o, int64_t now_ms);
+int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms);
 /* References of all of a repo; malloc'ed. */
 PL_MUST_CHECK
-int pl_opens_list(struct pl_opens *o, const char *project, const char *repo, struct pl_open ***ret, size_t *ret_n);
+int pl_open_commits_list(struct pl_open_commits *o, const char *project, const char *repo, struct pl_open_commit ***ret,
+                         size_t *ret_n);
 /* opens_shut: whether the branch is shut; waits until it is not, or all stops. */
-bool pl_opens_is_shut(struct pl_opens *o, const struct pl_open_args *args);
-void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args);
+bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args);
+void pl_open_commits_wait_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args);
 /* ENDING is ours: nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it, or has. */
 PL_MUST_CHECK
-int pl_open_begin_end(struct pl_open *c, struct pl_err *err);
+int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err);
 /* opens_told: beside its file it is kept that it is set aside, and why: the next start must not apply it over what came later. */
-void pl_open_set_aside(struct pl_open *c);
+void pl_open_set_aside(struct pl_open_commit *c);
 /* opens_told: a start reads that back. */
-void pl_open_read_set_aside(struct pl_open *c);
+void pl_open_read_set_aside(struct pl_open_commit *c);
 /* opens_told: that note goes. */
-void pl_open_forget_set_aside(const struct pl_open *c);
+void pl_open_forget_set_aside(const struct pl_open_commit *c);
 /* It does not end after all. */
-void pl_open_again(struct pl_open *c);
+void pl_open_commit_retry(struct pl_open_commit *c);
 /* Until whoever is at it has ended it, or opened it again, or all stops. */
-void pl_open_wait_end(struct pl_open *c);
+void pl_open_commit_wait_end(struct pl_open_commit *c);
 /* Takes it out of the list and its file away. */
-void pl_open_gone(struct pl_open *c);
+void pl_open_commit_removed(struct pl_open_commit *c);
 /* An event; failing to write it is not told to anybody. */
-void pl_open_event(struct pl_open *c, const char *change, const char *why);
-/* The same for one that ends without a commit, before its file goes: it is kept how (struct pl_open_end). `head`: NULL = it is dropped. */
-void pl_open_ends(struct pl_open *c, const char *head, const char *why);
+void pl_open_commit_event(struct pl_open_commit *c, const char *change, const char *why);
+/* The same for one that ends without a commit, before its file goes: it is kept how (struct pl_open_commit_end). `head`: NULL = it is dropped. */
+void pl_open_commit_ends(struct pl_open_commit *c, const char *head, const char *why);
 
 /* opens_bucket: before the files are read: those that lack something of what the bucket has are fetched. */
 PL_MUST_CHECK
-int pl_opens_restore(struct pl_opens *o, struct pl_err *err);
-void pl_opens_saved_finish(struct pl_opens *o);
+int pl_opens_restore(struct pl_open_commits *o, struct pl_err *err);
+void pl_opens_saved_finish(struct pl_open_commits *o);
 /* From here on what is written goes into the bucket first, if it is durable there. */
-void pl_open_begin_saving(struct pl_open *c);
+void pl_open_begin_saving(struct pl_open_commit *c);
 /* The bucket has nothing of it any more. Blocks. */
 PL_MUST_CHECK
-int pl_open_unsave(struct pl_open *c, struct pl_err *err);
+int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err);
 /* Removes from the bucket what belongs to no open commit. On the pool, or before anything is written. */
-void pl_opens_sweep(struct pl_opens *o);
+void pl_opens_sweep(struct pl_open_commits *o);
 /* It is swept after a while. */
-void pl_opens_sweep_later(struct pl_opens *o, const struct pl_err *why);
+void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why);
 
 /* opens_view */
-void pl_open_nodes_unref(struct pl_open_nodes *n);
+void pl_open_commit_nodes_unref(struct pl_open_nodes *n);
 /* A group is durable: it goes into the table, which has room for it (pl_op_table_reserve). Caller holds c->lock. */
-void pl_open_took(struct pl_open *c, struct pl_op_table *group);
+void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_table *group);

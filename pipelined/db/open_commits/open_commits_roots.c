@@ -4,7 +4,7 @@
 #include "storage/chunk/chunk_list.h"
 
 struct needs {
-    struct pl_open_need *list;
+    struct pl_open_commit_need *list;
     size_t n, cap;
 };
 
@@ -12,27 +12,28 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
 {
     if (pl_hash_is_zero(id))
         return 0;
-    if (needs->n == PL_OPEN_NEEDS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "open commits name more than %u pieces of files: finish some", PL_OPEN_NEEDS_MAX);
+    if (needs->n == PL_OPEN_COMMIT_NEEDS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "open commits name more than %u pieces of files: finish some",
+                          PL_OPEN_COMMIT_NEEDS_MAX);
     if (needs->n == needs->cap) {
         size_t cap = needs->cap ? needs->cap * 2 : 256;
-        struct pl_open_need *list = reallocarray(needs->list, cap, sizeof *list);
+        struct pl_open_commit_need *list = reallocarray(needs->list, cap, sizeof *list);
 
         if (!list)
             return pl_err_nomem(err);
         needs->list = list;
         needs->cap = cap;
     }
-    needs->list[needs->n++] = (struct pl_open_need){.id = *id, .content = content};
+    needs->list[needs->n++] = (struct pl_open_commit_need){.id = *id, .content = content};
     return 0;
 }
 
 /* Entries of the operations, the base, and what was packed for readers. */
-static int needs_of(struct pl_open *c, struct needs *needs, struct pl_err *err)
+static int needs_of(struct pl_open_commit *c, struct needs *needs, struct pl_err *err)
 {
     struct pl_op_cursor cursor;
     struct pl_tree_op op;
-    int r = need(needs, &pl_open_head(c)->base_root, PL_CONTENT_NONE, err);
+    int r = need(needs, &pl_open_commit_head(c)->base_root, PL_CONTENT_NONE, err);
 
     pthread_mutex_lock(&c->lock);
     cursor = pl_op_table_seek(&c->table, "", 0);
@@ -48,14 +49,14 @@ static int needs_of(struct pl_open *c, struct needs *needs, struct pl_err *err)
 }
 
 struct expanding {
-    struct pl_open *c;
+    struct pl_open_commit *c;
     struct needs *needs;
 };
 
 static int list_get(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     struct expanding *x = self;
-    struct pl_chunk_reader reader = pl_open_reader(x->c);
+    struct pl_chunk_reader reader = pl_open_commit_reader(x->c);
 
     return reader.get(reader.self, id, PL_REC_LIST, ret, err);
 }
@@ -70,7 +71,7 @@ static int list_piece(void *self, const struct pl_hash *id, bool is_chunk, uint6
 }
 
 /* Of a list that is in no pack yet some pieces may be. */
-static int expand_lists(struct pl_open *c, struct needs *needs, size_t from, struct pl_err *err)
+static int expand_lists(struct pl_open_commit *c, struct needs *needs, size_t from, struct pl_err *err)
 {
     struct expanding x = {c, needs};
     struct pl_list_source source = {&x, list_get};
@@ -88,15 +89,16 @@ static int expand_lists(struct pl_open *c, struct needs *needs, size_t from, str
 }
 
 /* References to the open commits of the project. */
-static int take_all(struct pl_opens *o, const char *project, struct pl_open ***ret, size_t *ret_n, struct pl_err *err)
+static int take_all(struct pl_open_commits *o, const char *project, struct pl_open_commit ***ret, size_t *ret_n,
+                    struct pl_err *err)
 {
-    struct pl_open **list;
+    struct pl_open_commit **list;
     size_t n = 0;
 
     pthread_mutex_lock(&o->lock);
     list = calloc(o->n + 1, sizeof *list);
-    for (struct pl_open *c = o->list; list && c; c = c->next) {
-        if (!pl_streq(pl_open_head(c)->project, project))
+    for (struct pl_open_commit *c = o->list; list && c; c = c->next) {
+        if (!pl_streq(pl_open_commit_head(c)->project, project))
             continue;
         c->refs++;
         list[n++] = c;
@@ -109,9 +111,10 @@ static int take_all(struct pl_opens *o, const char *project, struct pl_open ***r
     return 0;
 }
 
-int pl_opens_needs(struct pl_opens *o, const char *project, struct pl_open_need **ret, size_t *ret_n, struct pl_err *err)
+int pl_open_commits_roots(struct pl_open_commits *o, const char *project, struct pl_open_commit_need **ret, size_t *ret_n,
+                          struct pl_err *err)
 {
-    _cleanup_free_ struct pl_open **list = NULL;
+    _cleanup_free_ struct pl_open_commit **list = NULL;
     struct needs needs = {0};
     size_t n = 0;
     int r = take_all(o, project, &list, &n, err);
@@ -121,7 +124,7 @@ int pl_opens_needs(struct pl_opens *o, const char *project, struct pl_open_need 
 
         r = r < 0 ? r : needs_of(list[i], &needs, err);
         r = r < 0 ? r : expand_lists(list[i], &needs, from, err);
-        pl_open_unref(list[i]);
+        pl_open_commit_unref(list[i]);
     }
     if (r < 0) {
         free(needs.list);

@@ -4,9 +4,9 @@
 /* ---- who waits ---- */
 
 /* Under the lock. */
-static bool is_shut(const struct pl_opens *o, const struct pl_open_args *args)
+static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
-    for (const struct pl_opens_shut *s = o->shut; s; s = s->next)
+    for (const struct pl_open_commits_shutdown *s = o->shut; s; s = s->next)
         if (pl_streq(s->project, args->project) && pl_streq(s->repo, args->repo) &&
             (!s->branch || pl_streq(s->branch, args->branch)))
             return true;
@@ -14,7 +14,7 @@ static bool is_shut(const struct pl_opens *o, const struct pl_open_args *args)
 }
 
 /* One that stops starts nothing: who asks is told so. */
-bool pl_opens_is_shut(struct pl_opens *o, const struct pl_open_args *args)
+bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     bool shut;
 
@@ -24,7 +24,7 @@ bool pl_opens_is_shut(struct pl_opens *o, const struct pl_open_args *args)
     return shut;
 }
 
-void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args)
+void pl_open_commits_wait_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     pthread_mutex_lock(&o->lock);
     while (!o->stopping && is_shut(o, args))
@@ -35,7 +35,7 @@ void pl_opens_wait_shut(struct pl_opens *o, const struct pl_open_args *args)
 /* ---- who shuts ---- */
 
 /* Nothing is started on it from now on, and what was being started is in the list. */
-static void shut_begin(struct pl_opens *o, struct pl_opens_shut *shut)
+static void shut_begin(struct pl_open_commits *o, struct pl_open_commits_shutdown *shut)
 {
     pthread_mutex_lock(&o->lock);
     shut->next = o->shut;
@@ -45,9 +45,9 @@ static void shut_begin(struct pl_opens *o, struct pl_opens_shut *shut)
     pthread_mutex_unlock(&o->start_lock);
 }
 
-static void shut_end(struct pl_opens *o, struct pl_opens_shut *shut)
+static void shut_end(struct pl_open_commits *o, struct pl_open_commits_shutdown *shut)
 {
-    struct pl_opens_shut **at;
+    struct pl_open_commits_shutdown **at;
 
     pthread_mutex_lock(&o->lock);
     for (at = &o->shut; *at != shut; at = &(*at)->next)
@@ -58,14 +58,14 @@ static void shut_end(struct pl_opens *o, struct pl_opens_shut *shut)
 }
 
 /* 1: nobody writes to it any more, and what waited is written; 0: it has ended. */
-static int hold(struct pl_open *c, struct pl_err *err)
+static int hold(struct pl_open_commit *c, struct pl_err *err)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     bool ended = false, stopping = false;
     int r;
 
-    while ((r = pl_open_begin_end(c, err)) == PL_ERETRY) {
-        pl_open_wait_end(c);
+    while ((r = pl_open_commit_begin_end(c, err)) == PL_ERETRY) {
+        pl_open_commit_wait_end(c);
         pthread_mutex_lock(&o->lock);
         ended = c->state == PL_OPEN_ENDED;
         stopping = o->stopping;
@@ -78,7 +78,7 @@ static int hold(struct pl_open *c, struct pl_err *err)
     return r < 0 ? r : 1;
 }
 
-static int hold_empty(struct pl_open *c, struct pl_err *err)
+static int hold_empty(struct pl_open_commit *c, struct pl_err *err)
 {
     int r = hold(c, err);
     size_t n;
@@ -90,35 +90,35 @@ static int hold_empty(struct pl_open *c, struct pl_err *err)
     pthread_mutex_unlock(&c->lock);
     if (!n)
         return r;
-    pl_open_again(c);
-    return pl_err_set(err, PL_ECONFLICT, "%zu operations wait in open commit %.8s", n, pl_open_head(c)->commit);
+    pl_open_commit_retry(c);
+    return pl_err_set(err, PL_ECONFLICT, "%zu operations wait in open commit %.8s", n, pl_open_commit_head(c)->commit);
 }
 
-int pl_opens_while_empty(struct pl_opens *o, const char *project, const char *repo, const char *branch,
-                         int (*act)(void *self, struct pl_err *err), void *self, struct pl_err *err)
+int pl_open_commits_while_empty(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
+                                int (*act)(void *self, struct pl_err *err), void *self, struct pl_err *err)
 {
-    struct pl_opens_shut shut = {.project = project, .repo = repo, .branch = branch};
-    _cleanup_free_ struct pl_open **list = NULL;
+    struct pl_open_commits_shutdown shut = {.project = project, .repo = repo, .branch = branch};
+    _cleanup_free_ struct pl_open_commit **list = NULL;
     size_t n = 0, held = 0;
     int r;
 
     shut_begin(o, &shut);
-    r = pl_opens_list(o, project, repo, &list, &n) < 0 ? pl_err_nomem(err) : 0;
+    r = pl_open_commits_list(o, project, repo, &list, &n) < 0 ? pl_err_nomem(err) : 0;
     for (size_t i = 0; i < n; i++) { /* the oldest first, whoever asks: no two wait for each other */
-        if (r >= 0 && (!branch || pl_streq(branch, pl_open_head(list[i])->branch)) && (r = hold_empty(list[i], err)) > 0)
+        if (r >= 0 && (!branch || pl_streq(branch, pl_open_commit_head(list[i])->branch)) && (r = hold_empty(list[i], err)) > 0)
             list[held++] = list[i];
         else
-            pl_open_unref(list[i]);
+            pl_open_commit_unref(list[i]);
     }
     r = r < 0 ? r : act(self, err);
     for (size_t i = 0; i < held; i++) {
-        if (r == 0 && (!branch || pl_open_head(list[i])->gathered)) {
-            pl_open_ends(list[i], NULL, branch ? "its branch was deleted" : "its repo was deleted");
-            pl_open_gone(list[i]);
+        if (r == 0 && (!branch || pl_open_commit_head(list[i])->gathered)) {
+            pl_open_commit_ends(list[i], NULL, branch ? "its branch was deleted" : "its repo was deleted");
+            pl_open_commit_removed(list[i]);
         } else {
-            pl_open_again(list[i]);
+            pl_open_commit_retry(list[i]);
         }
-        pl_open_unref(list[i]);
+        pl_open_commit_unref(list[i]);
     }
     shut_end(o, &shut);
     return r;

@@ -42,7 +42,7 @@ static struct pl_open_nodes *nodes_ref(struct pl_open_nodes *n)
     return n;
 }
 
-void pl_open_nodes_unref(struct pl_open_nodes *n)
+void pl_open_commit_nodes_unref(struct pl_open_nodes *n)
 {
     bool last;
 
@@ -95,11 +95,11 @@ static int nodes_put(void *self, const void *data, size_t len, struct pl_hash *r
 
 /* ---- making views ---- */
 
-void pl_open_took(struct pl_open *c, struct pl_op_table *group)
+void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_table *group)
 {
     if (c->nodes && (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0)) {
         pl_op_table_finish(&c->delta);
-        pl_open_nodes_unref(c->nodes);
+        pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
     }
     pl_op_table_take(&c->table, group);
@@ -113,11 +113,11 @@ struct todo {
     struct pl_buf all;
 };
 
-static int look(struct pl_open *c, struct todo *ret, struct pl_err *err)
+static int look(struct pl_open_commit *c, struct todo *ret, struct pl_err *err)
 {
     int r = 0;
 
-    *ret = (struct todo){.all = {.max = PL_OP_SPOOL_META_MAX}};
+    *ret = (struct todo){.all = {.max = PL_OPEN_COMMIT_FILE_META_MAX}};
     pthread_mutex_lock(&c->lock);
     if (c->nodes) {
         ret->nodes = nodes_ref(c->nodes);
@@ -125,7 +125,7 @@ static int look(struct pl_open *c, struct todo *ret, struct pl_err *err)
         ret->delta = c->delta;
         c->delta = (struct pl_op_table){0};
     } else {
-        ret->root = pl_open_head(c)->base_root;
+        ret->root = pl_open_commit_head(c)->base_root;
         r = pl_op_table_write(&c->table, &ret->all, err);
         if (r == 0)
             c->nodes = ret->nodes = nodes_create(&c->source);
@@ -150,7 +150,7 @@ static int edit(struct todo *t, struct pl_hash *ret_root, struct pl_err *err)
 }
 
 /* Under view_lock. */
-static int make_view(struct pl_open *c, struct pl_hash *ret_root, struct pl_open_nodes **ret, struct pl_err *err)
+static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct pl_open_nodes **ret, struct pl_err *err)
 {
     struct todo t;
     bool fresh;
@@ -166,8 +166,8 @@ static int make_view(struct pl_open *c, struct pl_hash *ret_root, struct pl_open
     if (c->nodes && c->nodes == t.nodes)
         c->root = *ret_root;
     /* a failure leaves nothing to go on from; nor is a view kept whose dead nodes are many */
-    if (c->nodes == t.nodes && t.nodes && (r < 0 || t.nodes->size > t.nodes->fresh_size + PL_OPEN_VIEW_BYTES)) {
-        pl_open_nodes_unref(c->nodes);
+    if (c->nodes == t.nodes && t.nodes && (r < 0 || t.nodes->size > t.nodes->fresh_size + PL_OPEN_COMMIT_VIEW_BYTES)) {
+        pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
         pl_op_table_finish(&c->delta);
     }
@@ -175,13 +175,13 @@ static int make_view(struct pl_open *c, struct pl_hash *ret_root, struct pl_open
     pl_op_table_finish(&t.delta);
     pl_buf_finish(&t.all);
     if (r < 0)
-        pl_open_nodes_unref(t.nodes);
+        pl_open_commit_nodes_unref(t.nodes);
     else
         *ret = t.nodes;
     return r;
 }
 
-int pl_open_view_init(struct pl_open *c, struct pl_open_view *ret, struct pl_err *err)
+int pl_open_commit_view_init(struct pl_open_commit *c, struct pl_open_commit_view *ret, struct pl_err *err)
 {
     int r;
 
@@ -189,21 +189,21 @@ int pl_open_view_init(struct pl_open *c, struct pl_open_view *ret, struct pl_err
     r = make_view(c, &ret->root, &ret->nodes, err);
     pthread_mutex_unlock(&c->view_lock);
     if (r < 0)
-        return pl_err_wrap(err, r, "open commit %.8s", pl_open_head(c)->commit);
+        return pl_err_wrap(err, r, "open commit %.8s", pl_open_commit_head(c)->commit);
     ret->source = (struct pl_node_source){ret->nodes, nodes_get};
     return 0;
 }
 
-void pl_open_view_finish(struct pl_open_view *v)
+void pl_open_commit_view_finish(struct pl_open_commit_view *v)
 {
-    pl_open_nodes_unref(v->nodes);
+    pl_open_commit_nodes_unref(v->nodes);
     v->nodes = NULL;
 }
 
 /* ---- operations ---- */
 
-int pl_open_look(struct pl_open *c, const char *path, size_t path_len, struct pl_entry *ret, struct pl_buf *ret_attributes,
-                 enum pl_op_known *ret_known, struct pl_err *err)
+int pl_open_commit_lookup(struct pl_open_commit *c, const char *path, size_t path_len, struct pl_entry *ret,
+                          struct pl_buf *ret_attributes, enum pl_op_known *ret_known, struct pl_err *err)
 {
     struct pl_tree_op op;
     int r = 0;
@@ -219,7 +219,8 @@ int pl_open_look(struct pl_open *c, const char *path, size_t path_len, struct pl
     return r;
 }
 
-bool pl_open_path_from(struct pl_open *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1], size_t *ret_len)
+bool pl_open_commit_path_from(struct pl_open_commit *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1],
+                              size_t *ret_len)
 {
     struct pl_op_cursor cursor;
     struct pl_tree_op op;
@@ -241,9 +242,9 @@ bool pl_open_path_from(struct pl_open *c, const char *path, size_t path_len, cha
 
 static int read_record(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
-    struct pl_open *c = self;
+    struct pl_open_commit *c = self;
     struct pl_err why = {0};
-    int r = pl_op_spool_get(c->spool, id, ret, &why);
+    int r = pl_open_commit_file_get(c->spool, id, ret, &why);
 
     if (r == PL_ENOTFOUND)
         return pl_store_get(c->store, id, (uint8_t)kind, ret, err);
@@ -252,7 +253,7 @@ static int read_record(void *self, const struct pl_hash *id, unsigned kind, stru
     return r;
 }
 
-struct pl_chunk_reader pl_open_reader(struct pl_open *c)
+struct pl_chunk_reader pl_open_commit_reader(struct pl_open_commit *c)
 {
     return (struct pl_chunk_reader){c, read_record};
 }
@@ -281,19 +282,19 @@ static int pack_node(void *self, const struct pl_hash *id, unsigned level, struc
     return r;
 }
 
-int pl_open_pack(struct pl_open *c, struct pl_hash *ret_root, struct pl_err *err)
+int pl_open_commit_pack(struct pl_open_commit *c, struct pl_hash *ret_root, struct pl_err *err)
 {
-    _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
+    _cleanup_(pl_open_commit_view_finish) struct pl_open_commit_view view = {0};
     struct pl_pack_sink sink = pl_store_sink(c->store);
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     struct packing p = {0};
-    int r = pl_open_view_init(c, &view, err);
+    int r = pl_open_commit_view_init(c, &view, err);
 
     pl_store_hold(c->store, &hold);
 
-    r = r < 0 ? r : pl_open_pack_records(c, err);
-    r = r < 0 ? r : pl_pack_session_open(&sink, pl_open_head(c)->project, &session, err);
+    r = r < 0 ? r : pl_open_commit_pack_records(c, err);
+    r = r < 0 ? r : pl_pack_session_open(&sink, pl_open_commit_head(c)->project, &session, err);
     if (r < 0)
         return r;
     p = (struct packing){view.nodes, session};

@@ -17,7 +17,7 @@
 /* ---- one group ---- */
 
 struct group {
-    struct pl_open *c;
+    struct pl_open_commit *c;
     struct pl_op_table request, ops;
     struct pl_overlay overlay;
     struct pl_op_record *records;
@@ -30,7 +30,7 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
 {
     int r;
 
-    if (pl_op_spool_has(g->c->spool, &record->id) || pl_map_get(&g->ids, record->id.b, PL_HASH_BYTES))
+    if (pl_open_commit_file_has(g->c->spool, &record->id) || pl_map_get(&g->ids, record->id.b, PL_HASH_BYTES))
         return 0;
     if (g->n == g->cap) {
         size_t cap = g->cap ? 2 * g->cap : 64;
@@ -50,24 +50,24 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
 /* Room for what a request adds: nothing is appended that the table could not take afterwards. */
 static int check_bounds(const struct group *g, struct pl_err *err)
 {
-    const struct pl_open *c = g->c;
+    const struct pl_open_commit *c = g->c;
     size_t items = c->table.n + g->ops.n + g->request.n, bytes = g->ops.bytes + g->request.bytes;
 
     if (items > PL_OPS_MAX)
         return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit: finish it", PL_OPS_MAX);
-    if (c->table.bytes + bytes > PL_OPEN_BYTES_MAX)
+    if (c->table.bytes + bytes > PL_OPEN_COMMIT_BYTES_MAX)
         return pl_err_set(err, PL_ELIMIT, "paths and entries of one commit have more than %zu MiB: finish it",
-                          PL_OPEN_BYTES_MAX >> 20);
-    if (atomic_load(&c->o->bytes) + bytes > PL_OPENS_BYTES_MAX)
+                          PL_OPEN_COMMIT_BYTES_MAX >> 20);
+    if (atomic_load(&c->o->bytes) + bytes > PL_OPEN_COMMITS_BYTES_MAX)
         return pl_err_set(err, PL_ELIMIT, "paths and entries of open commits have more than %zu MiB: finish some",
-                          PL_OPENS_BYTES_MAX >> 20);
+                          PL_OPEN_COMMITS_BYTES_MAX >> 20);
     return 0;
 }
 
 /* What is at a path now: of this group, of what gathers, of the head. 1, or 0. */
 static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_branch_file *ret, struct pl_err *err)
 {
-    const struct pl_op_spool_head *h = pl_open_head(g->c);
+    const struct pl_open_commit_file_head *h = pl_open_commit_head(g->c);
     _cleanup_(pl_branch_view_finish) struct pl_branch_view view = {0};
     struct pl_tree_op op;
     int r;
@@ -88,7 +88,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     return r;
 }
 
-static int check(struct group *g, struct pl_open_write *w, struct pl_err *err)
+static int check(struct group *g, struct pl_open_commit_write *w, struct pl_err *err)
 {
     _cleanup_(pl_branch_file_finish) struct pl_branch_file now = {0};
     int r = look_now(g, &w->ops[0], &now, err);
@@ -96,7 +96,7 @@ static int check(struct group *g, struct pl_open_write *w, struct pl_err *err)
     return r < 0 ? r : w->check(w, r > 0 ? &now : NULL, err);
 }
 
-static int take(struct group *g, struct pl_open_write *w, struct pl_err *err)
+static int take(struct group *g, struct pl_open_commit_write *w, struct pl_err *err)
 {
     int r = w->check && w->n_ops ? check(g, w, err) : 0;
 
@@ -126,7 +126,7 @@ static bool stands_on_packs(const struct group *g)
         if (op.entry.content == PL_CONTENT_LIST)
             return true;
         if (op.entry.content == PL_CONTENT_CHUNK && !pl_map_get(&g->ids, op.entry.id.b, PL_HASH_BYTES) &&
-            !pl_op_spool_has(g->c->spool, &op.entry.id))
+            !pl_open_commit_file_has(g->c->spool, &op.entry.id))
             return true;
     }
     return false;
@@ -134,12 +134,12 @@ static bool stands_on_packs(const struct group *g)
 
 static int make_durable(struct group *g, struct pl_err *err)
 {
-    struct pl_open *c = g->c;
+    struct pl_open_commit *c = g->c;
     size_t before;
     int r = 0;
 
     /* One look a group: what a daemon answers that was taken over is lost. With durable: bucket it follows the put of the object. */
-    if (!pl_open_head(c)->bucket)
+    if (!pl_open_commit_head(c)->bucket)
         r = pl_db_check_owner(c->o->config.db, err);
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
@@ -147,28 +147,28 @@ static int make_durable(struct group *g, struct pl_err *err)
     r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
-        r = pl_op_spool_append(c->spool, g->records, g->n, &g->ops, g->message, err);
+        r = pl_open_commit_file_append(c->spool, g->records, g->n, &g->ops, g->message, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->lock);
     before = c->table.bytes;
-    pl_open_took(c, &g->ops);
+    pl_open_commit_group_durable(c, &g->ops);
     atomic_fetch_add(&c->o->bytes, c->table.bytes - before);
     pthread_mutex_unlock(&c->lock);
     return 0;
 }
 
-static void write_group(struct pl_open *c, struct pl_open_write *writes)
+static void write_group(struct pl_open_commit *c, struct pl_open_commit_write *writes)
 {
     struct group g = {.c = c};
     struct pl_err err = {0};
     int r;
 
     g.overlay = (struct pl_overlay){.layers = {&g.request, &g.ops, &c->table}, .n = 3, .base = c->base};
-    for (struct pl_open_write *w = writes; w; w = w->next)
+    for (struct pl_open_commit_write *w = writes; w; w = w->next)
         w->result = take(&g, w, &w->err);
     r = make_durable(&g, &err);
-    for (struct pl_open_write *w = writes; w && r < 0; w = w->next) {
+    for (struct pl_open_commit_write *w = writes; w && r < 0; w = w->next) {
         if (w->result == 0) {
             w->result = r;
             w->err = err;
@@ -181,14 +181,14 @@ static void write_group(struct pl_open *c, struct pl_open_write *writes)
 
 /* ---- packs ---- */
 
-int pl_open_pack_records(struct pl_open *c, struct pl_err *err)
+int pl_open_commit_pack_records(struct pl_open_commit *c, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(c->store);
     uint64_t group;
-    int r = pl_pack_session_open(&sink, pl_open_head(c)->project, &session, err);
+    int r = pl_pack_session_open(&sink, pl_open_commit_head(c)->project, &session, err);
 
-    r = r < 0 ? r : pl_op_spool_pack(c->spool, session, &group, err);
+    r = r < 0 ? r : pl_open_commit_file_pack(c->spool, session, &group, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     if (r < 0)
         return r;
@@ -200,28 +200,28 @@ int pl_open_pack_records(struct pl_open *c, struct pl_err *err)
 
 static void pack_job(void *arg)
 {
-    struct pl_open *c = arg;
-    struct pl_opens *o = c->o;
+    struct pl_open_commit *c = arg;
+    struct pl_open_commits *o = c->o;
     struct pl_err err = {0};
     bool still;
 
     pthread_mutex_lock(&o->lock);
     still = c->state == PL_OPEN_OPEN; /* whoever ends it packs what is left, and does not wait for this */
     pthread_mutex_unlock(&o->lock);
-    if (still && pl_open_pack_records(c, &err) < 0)
-        pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_head(c)->commit, err.msg);
+    if (still && pl_open_commit_pack_records(c, &err) < 0)
+        pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_commit_head(c)->commit, err.msg);
     pthread_mutex_lock(&o->lock);
     c->packing = false;
     o->jobs--;
     pthread_cond_broadcast(&o->ended);
     pthread_mutex_unlock(&o->lock);
-    pl_open_unref(c);
+    pl_open_commit_unref(c);
 }
 
 /* What the last job has packed is marked; a new job is begun when there is much again. */
-static void look_after_packs(struct pl_open *c)
+static void look_after_packs(struct pl_open_commit *c)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     struct pl_err err = {0};
     uint64_t group;
     bool begin;
@@ -229,9 +229,9 @@ static void look_after_packs(struct pl_open *c)
     pthread_mutex_lock(&o->lock);
     group = c->packed_group;
     pthread_mutex_unlock(&o->lock);
-    if (pl_op_spool_mark_packed(c->spool, group, &err) < 0)
-        pl_log_warn("open", "commit %.8s: %s", pl_open_head(c)->commit, err.msg);
-    if (pl_op_spool_unpacked_bytes(c->spool) < PL_OPEN_PACK_BYTES)
+    if (pl_open_commit_file_mark_packed(c->spool, group, &err) < 0)
+        pl_log_warn("open", "commit %.8s: %s", pl_open_commit_head(c)->commit, err.msg);
+    if (pl_open_commit_file_unpacked_bytes(c->spool) < PL_OPEN_COMMIT_PACK_BYTES)
         return;
     pthread_mutex_lock(&o->lock);
     begin = !c->packing && !o->stopping;
@@ -247,19 +247,19 @@ static void look_after_packs(struct pl_open *c)
 
 /* ---- the queue ---- */
 
-int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err)
+int pl_open_commit_write(struct pl_open_commit *c, struct pl_open_commit_write *w, struct pl_err *err)
 {
-    struct pl_opens *o = c->o;
+    struct pl_open_commits *o = c->o;
     int r = 0;
 
     w->next = NULL;
     pthread_mutex_lock(&o->lock);
-    while (o->queue_bytes >= PL_OPEN_QUEUE_BYTES && !o->stopping)
+    while (o->queue_bytes >= PL_OPEN_COMMIT_QUEUE_BYTES && !o->stopping)
         pthread_cond_wait(&o->room, &o->lock);
     if (o->stopping)
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     else if (c->state != PL_OPEN_OPEN)
-        r = pl_err_set(err, PL_ERETRY, "commit %.8s is open no more", pl_open_head(c)->commit);
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is open no more", pl_open_commit_head(c)->commit);
     if (r == 0) {
         c->last_ms = c->idle_since_ms = pl_clock_mono_ms();
         if (!c->written)
@@ -281,15 +281,15 @@ int pl_open_write(struct pl_open *c, struct pl_open_write *w, struct pl_err *err
     return r;
 }
 
-bool pl_open_has(struct pl_open *c, const struct pl_hash *id)
+bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id)
 {
-    return pl_store_has(c->store, id) || pl_op_spool_has(c->spool, id);
+    return pl_store_has(c->store, id) || pl_open_commit_file_has(c->spool, id);
 }
 
 /* Under the lock: what waits for `c`, at most a group's worth. */
-static struct pl_open_write *take_writes(struct pl_opens *o, struct pl_open *c)
+static struct pl_open_commit_write *take_writes(struct pl_open_commits *o, struct pl_open_commit *c)
 {
-    struct pl_open_write *writes = c->first, *w = writes;
+    struct pl_open_commit_write *writes = c->first, *w = writes;
     size_t bytes = w->bytes;
 
     while (w->next && bytes + w->next->bytes <= GROUP_BYTES) {
@@ -308,13 +308,13 @@ static struct pl_open_write *take_writes(struct pl_opens *o, struct pl_open *c)
     return writes;
 }
 
-static void answer(struct pl_open *c, struct pl_open_write *writes)
+static void answer(struct pl_open_commit *c, struct pl_open_commit_write *writes)
 {
-    struct pl_opens *o = c->o;
-    struct pl_open_write *next;
+    struct pl_open_commits *o = c->o;
+    struct pl_open_commit_write *next;
     size_t n = 0, bytes = 0;
 
-    for (struct pl_open_write *w = writes; w; w = next) {
+    for (struct pl_open_commit_write *w = writes; w; w = next) {
         next = w->next;
         n++;
         bytes += w->bytes;
@@ -328,9 +328,9 @@ static void answer(struct pl_open *c, struct pl_open_write *writes)
     pthread_mutex_unlock(&o->lock);
 }
 
-static void work(struct pl_opens *o, struct pl_open *c)
+static void work(struct pl_open_commits *o, struct pl_open_commit *c)
 {
-    struct pl_open_write *writes;
+    struct pl_open_commit_write *writes;
 
     pthread_mutex_lock(&o->lock);
     writes = take_writes(o, c);
@@ -341,12 +341,12 @@ static void work(struct pl_opens *o, struct pl_open *c)
 }
 
 /* Under the lock: the next commit with something to write, with a reference; NULL: the end. */
-static struct pl_open *next_ready(struct pl_opens *o)
+static struct pl_open_commit *next_ready(struct pl_open_commits *o)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
 
     while (!o->ready_first && !o->stopping) {
-        int64_t due = pl_opens_due(o, pl_clock_mono_ms());
+        int64_t due = pl_open_commits_due(o, pl_clock_mono_ms());
         struct timespec until = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
 
         if (!o->ready_first && !o->stopping)
@@ -362,8 +362,8 @@ static struct pl_open *next_ready(struct pl_opens *o)
 
 static void *writer_main(void *arg)
 {
-    struct pl_opens *o = arg;
-    struct pl_open *c;
+    struct pl_open_commits *o = arg;
+    struct pl_open_commit *c;
 
     pthread_setname_np(pthread_self(), "open-writer");
     for (;;) {
@@ -373,11 +373,11 @@ static void *writer_main(void *arg)
         if (!c)
             return NULL;
         work(o, c);
-        pl_open_unref(c);
+        pl_open_commit_unref(c);
     }
 }
 
-int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err)
+int pl_open_commits_writer_start(struct pl_open_commits *o, struct pl_err *err)
 {
     if (pthread_create(&o->thread, NULL, writer_main, o) != 0)
         return pl_err_nomem(err);
@@ -385,7 +385,7 @@ int pl_opens_writer_start(struct pl_opens *o, struct pl_err *err)
     return 0;
 }
 
-void pl_opens_writer_stop(struct pl_opens *o)
+void pl_open_commits_writer_stop(struct pl_open_commits *o)
 {
     if (!o->thread_started)
         return;

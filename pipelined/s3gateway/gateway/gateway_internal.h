@@ -122,8 +122,8 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
                struct pl_err *err);
 /* pl_open_commit_put_run into the request's bucket: PL_S3_ANSWERS_LATER when `put` has given 0. PL_S3_NO_SUCH_BUCKET: it is gone by now. */
 PL_MUST_CHECK
-int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
-                          struct pl_err *err);
+int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open_commit *c, struct pl_err *err),
+                          void *self, struct pl_err *err);
 /* The bucket's name of a branch. */
 void pl_s3_bucket_name(const char *project, const char *repo, const char *branch, char ret[PL_S3_BUCKET_MAX + 1]);
 /* Whose access key it is, into q->who, and its secret. PL_S3_INVALID_ACCESS_KEY. */

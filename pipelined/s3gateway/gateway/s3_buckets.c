@@ -137,12 +137,12 @@ static int remove_repo(void *self, struct pl_err *err)
 static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
-    int r = pl_opens_flush(q->services->opens, t->project, t->repo, t->branch, err);
+    int r = pl_open_commits_flush(q->services->opens, t->project, t->repo, t->branch, err);
 
     if (r < 0)
         return r;
-    r = pl_opens_while_empty(q->services->opens, t->project, t->repo, whole ? NULL : t->branch,
-                             whole ? remove_repo : remove_branch, q, err);
+    r = pl_open_commits_while_empty(q->services->opens, t->project, t->repo, whole ? NULL : t->branch,
+                                    whole ? remove_repo : remove_branch, q, err);
     return r == PL_ECONFLICT ? pl_s3_error(err, PL_S3_BUCKET_NOT_EMPTY) : r;
 }
 

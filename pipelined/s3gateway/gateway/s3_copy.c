@@ -75,7 +75,7 @@ int pl_s3_copy_source_keep(const struct pl_s3_copy_source *s, struct pl_err *err
 
     if (r != PL_ERETRY || !s->file.open)
         return 0; /* the commit that takes it looks again */
-    return pl_open_pack_records(s->file.open, err);
+    return pl_open_commit_pack_records(s->file.open, err);
 }
 
 static int spool_bytes(void *self, const void *bytes, size_t n, struct pl_err *err)
@@ -121,7 +121,7 @@ int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
     return r < 0 ? r : pl_s3_xml_close(out, element, NULL);
 }
 
-static void copy_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     const struct copied *copied = q->more;
@@ -136,7 +136,7 @@ static void copy_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, 
     if (r < 0) {
         pl_s3_refuse(q, err);
     } else {
-        pl_s3_reply_version(q, pl_open_head(c)->commit);
+        pl_s3_reply_version(q, pl_open_commit_head(c)->commit);
         if (*copied->version)
             pl_s3_reply_header(q, "x-amz-copy-source-version-id", copied->version);
         pl_s3_reply_xml(q, &out);
@@ -195,7 +195,7 @@ struct copy {
 };
 
 /* One attempt, into `c`. From one project to another the bytes themselves go. */
-static int copy_into(void *self, struct pl_open *c, struct pl_err *err)
+static int copy_into(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct copy *copy = self;
     const struct pl_s3_copy_source *s = copy->source;

@@ -37,7 +37,7 @@ static int check_version(const struct pl_s3_request *q, const char *version, str
 
 /* ---- one ---- */
 
-static void delete_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+static void delete_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
 
@@ -137,7 +137,7 @@ static int answer_many(struct pl_s3_request *q, const struct many *m)
     return r;
 }
 
-static void many_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+static void many_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     struct pl_err nomem = {0};

@@ -10,7 +10,7 @@
 
 static void drop_open(void *owner)
 {
-    pl_open_unref(owner);
+    pl_open_commit_unref(owner);
 }
 
 /* What a key names: a file, or with a slash at its end a directory that is there. 1, or 0. */
@@ -38,14 +38,14 @@ int pl_s3_find(const struct pl_branch_view *v, const char *key, size_t len, stru
 
 const char *pl_s3_version_of(const struct pl_branch_view *v, const struct pl_branch_file *f)
 {
-    return f->open ? pl_open_head(f->open)->commit : v->head.run;
+    return f->open ? pl_open_commit_head(f->open)->commit : v->head.run;
 }
 
 int64_t pl_s3_modified(const struct pl_branch_view *v, const struct pl_branch_file *f)
 {
     struct pl_attributes a = {f->attributes.data, f->attributes.len};
 
-    return pl_attributes_modified(&a, f->open ? pl_open_head(f->open)->created_us : v->head.created_us);
+    return pl_attributes_modified(&a, f->open ? pl_open_commit_head(f->open)->created_us : v->head.created_us);
 }
 
 struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const struct pl_branch_file *f)
@@ -53,7 +53,7 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
     struct pl_download_from from = {.reader = pl_branch_view_reader(v, f->open)};
 
     if (f->open) {
-        from.owner = pl_open_ref(f->open);
+        from.owner = pl_open_commit_ref(f->open);
         from.drop = drop_open;
     }
     return from;

@@ -86,7 +86,7 @@ static void finish_job(void *arg)
     pl_s3_request_end(q);
 }
 
-static void complete_done(void *self, struct pl_open *open, uint64_t new_bytes, int r, const struct pl_err *err)
+static void complete_done(void *self, struct pl_open_commit *open, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     struct complete *c = q->more;
@@ -97,7 +97,7 @@ static void complete_done(void *self, struct pl_open *open, uint64_t new_bytes, 
         pl_s3_request_end(q);
         return;
     }
-    snprintf(c->result.version, sizeof c->result.version, "%s", pl_open_head(open)->commit);
+    snprintf(c->result.version, sizeof c->result.version, "%s", pl_open_commit_head(open)->commit);
     if (pl_pool_submit(q->services->pool, finish_job, q, NULL) < 0)
         finish_job(q);
 }

@@ -28,12 +28,12 @@ int pl_s3_key_path(const struct pl_s3_request *q, char ret_path[PL_PATH_MAX_BYTE
 /* The operations go into what gathers; `done` as in open_put.h, with `self` the request. PL_S3_ANSWERS_LATER, or an error. */
 PL_MUST_CHECK
 int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
-                void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),
+                void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                 struct pl_err *err);
 /* One file that is in the store: the same. */
 PL_MUST_CHECK
 int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl_entry *entry, const struct pl_buf *attributes,
-                      void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),
+                      void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                       struct pl_err *err);
 
 /* ---- operations ---- */

@@ -33,7 +33,7 @@ int pl_s3_put_before(struct pl_s3_request *q, struct pl_err *err)
 }
 
 static struct pl_open_commit_put_options how_of(struct pl_s3_request *q, bool conditions,
-                                                void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r,
+                                                void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r,
                                                              const struct pl_err *err))
 {
     return (struct pl_open_commit_put_options){
@@ -46,7 +46,7 @@ struct list {
     struct pl_open_commit_put_options how;
 };
 
-static int put_list(void *self, struct pl_open *c, struct pl_err *err)
+static int put_list(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct list *l = self;
 
@@ -54,7 +54,7 @@ static int put_list(void *self, struct pl_open *c, struct pl_err *err)
 }
 
 int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n, bool conditions,
-                void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),
+                void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                 struct pl_err *err)
 {
     struct list list = {ops, n, how_of(q, conditions, done)};
@@ -63,7 +63,7 @@ int pl_s3_write(struct pl_s3_request *q, const struct pl_tree_op *ops, size_t n,
 }
 
 int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl_entry *entry, const struct pl_buf *attributes,
-                      void (*done)(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err),
+                      void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err),
                       struct pl_err *err)
 {
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = path, .path_len = strlen(path), .entry = *entry};
@@ -75,7 +75,7 @@ int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl
 
 /* ---- PutObject ---- */
 
-static void put_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, const struct pl_err *err)
+static void put_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
     struct pl_s3_body *b = q->body;
@@ -87,7 +87,7 @@ static void put_done(void *self, struct pl_open *c, uint64_t new_bytes, int r, c
     } else {
         pl_hex_encode(b->md5, sizeof b->md5, etag);
         pl_s3_reply_etag(q, etag);
-        pl_s3_reply_version(q, pl_open_head(c)->commit);
+        pl_s3_reply_version(q, pl_open_commit_head(c)->commit);
         if (b->sum.kind) {
             pl_s3_sum_text(b->sum.kind, b->sum_bytes, sum);
             pl_s3_reply_sum(q, b->sum.kind, sum);
@@ -103,7 +103,7 @@ struct file {
     struct pl_attributes attributes;
 };
 
-static int put_file(void *self, struct pl_open *c, struct pl_err *err)
+static int put_file(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct file *f = self;
     struct pl_open_commit_put_options how = how_of(f->q, true, put_done);

@@ -103,8 +103,8 @@ static int find_commit(struct pl_s3_request *q, struct pl_s3_target *t, struct p
 /* Master is a bucket before it has a commit; another branch must be there. */
 static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
 {
-    struct pl_head head;
-    int r = pl_heads_get(q->services->heads, t->project, t->repo, t->branch, &head, err);
+    struct pl_head_cache_entry head;
+    int r = pl_head_cache_get(q->services->heads, t->project, t->repo, t->branch, &head, err);
 
     if (r < 0)
         return no_bucket(err, r);
@@ -163,10 +163,10 @@ static int commit_view(struct pl_s3_request *q, const struct pl_s3_target *t, co
 static bool is_gathering(struct pl_branch_view *v, const char *version)
 {
     for (size_t i = 0; i < v->n_opens; i++) {
-        if (!pl_streq(pl_open_head(v->opens[i])->commit, version))
+        if (!pl_streq(pl_open_commit_head(v->opens[i])->commit, version))
             continue;
         while (v->n_opens > i + 1)
-            pl_open_unref(v->opens[--v->n_opens]);
+            pl_open_commit_unref(v->opens[--v->n_opens]);
         return true;
     }
     return false;
@@ -191,16 +191,16 @@ int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char
     return commit_view(q, t, version, ret, err);
 }
 
-int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open *c, struct pl_err *err), void *self,
-                          struct pl_err *err)
+int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open_commit *c, struct pl_err *err),
+                          void *self, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
-    struct pl_open_args args = {.project = t->project,
-                                .repo = t->repo,
-                                .branch = t->branch,
-                                .message = "by S3",
-                                .author = q->who->name,
-                                .must_exist = !pl_streq(t->branch, "master")};
+    struct pl_open_commit_args args = {.project = t->project,
+                                       .repo = t->repo,
+                                       .branch = t->branch,
+                                       .message = "by S3",
+                                       .author = q->who->name,
+                                       .must_exist = !pl_streq(t->branch, "master")};
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
     char target[512];
     struct pl_api_telling *told = pl_api_audit_put(q->services->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));

@@ -49,7 +49,7 @@ struct slot {
 struct play {
     struct gc_world *g;
     struct pl_pool *pool;
-    struct pl_opens *opens;
+    struct pl_open_commits *opens;
     uint64_t rng, trace;
     struct slot slots[SLOTS];
     unsigned lost; /* who was there when the machine was lost may be there so many steps more */

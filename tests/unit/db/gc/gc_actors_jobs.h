@@ -278,34 +278,34 @@ static UNUSED void read_back(struct play *p, struct slot *s)
 static UNUSED void begin_opens(struct play *p)
 {
     char dir[PATH_MAX];
-    struct pl_opens_config config = {
+    struct pl_open_commits_config config = {
         .db = p->g->w.db, .stores = p->g->w.stores, .dir = dir, .finished = opens_finished, .self = p};
     struct pl_err err = {0};
 
     snprintf(dir, sizeof dir, "%s/data/open", p->g->w.dir);
     assert_ok(pl_pool_create("opens", 1, 64, &p->pool, &err), &err);
     config.pool = p->pool;
-    assert_ok(pl_opens_open(&config, &p->opens, &err), &err);
+    assert_ok(pl_open_commits_open(&config, &p->opens, &err), &err);
 }
 
 static UNUSED void end_opens(struct play *p)
 {
-    pl_opens_stop(p->opens);
+    pl_open_commits_stop(p->opens);
     p->pool = pl_pool_destroy(p->pool);
-    p->opens = pl_opens_close(p->opens);
+    p->opens = pl_open_commits_close(p->opens);
 }
 
-static UNUSED struct pl_open *find_open(struct play *p, const struct slot *s)
+static UNUSED struct pl_open_commit *find_open(struct play *p, const struct slot *s)
 {
-    struct pl_open *c;
+    struct pl_open_commit *c;
     struct pl_err err = {0};
 
-    assert_ok(pl_opens_find(p->opens, "default", "digits", s->id, false, &c, &err), &err);
+    assert_ok(pl_open_commits_find(p->opens, "default", "digits", s->id, false, &c, &err), &err);
     return c;
 }
 
 /* Operations that name what is in packs. */
-static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open *c)
+static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open_commit *c)
 {
     struct open_waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
@@ -322,9 +322,9 @@ static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open *c)
     list[0].path = path;
     list[0].path_len = strlen(path);
     assert_ok(pl_db_check_content(store_of(p->g), list, 1, &hidden, NULL, &err), &err);
-    assert_ok(pl_open_revive(c, &hidden, &err), &err);
-    w.write = (struct pl_open_write){.ops = list, .n_ops = 1, .bytes = sizeof *list, .done = open_written};
-    assert_ok(pl_open_write(c, &w.write, &err), &err);
+    assert_ok(pl_open_commit_revive(c, &hidden, &err), &err);
+    w.write = (struct pl_open_commit_write){.ops = list, .n_ops = 1, .bytes = sizeof *list, .done = open_written};
+    assert_ok(pl_open_commit_write(c, &w.write, &err), &err);
     pthread_mutex_lock(&w.lock);
     while (!w.over)
         pthread_cond_wait(&w.cond, &w.lock);
@@ -336,20 +336,20 @@ static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open *c)
 
 static UNUSED void begin_open(struct play *p, struct slot *s)
 {
-    const struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "master"};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    const struct pl_open_commit_args args = {.project = "default", .repo = "digits", .branch = "master"};
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     struct pl_err err = {0};
     char put[32];
 
-    assert_ok(pl_opens_start(p->opens, &args, &c, &err), &err);
-    snprintf(s->id, sizeof s->id, "%s", pl_open_head(c)->commit);
+    assert_ok(pl_open_commits_start(p->opens, &args, &c, &err), &err);
+    snprintf(s->id, sizeof s->id, "%s", pl_open_commit_head(c)->commit);
     write_open(p, s, c);
     snprintf(put, sizeof put, "+p%zu:3000", (size_t)(s - p->slots));
     assert_ok(open_put(c, put, 'x', &err), &err);
 }
 
 /* Only a deletion, of its base or of all that followed, keeps it from becoming a commit: no rule does. */
-static UNUSED void assert_base_was_deleted(struct play *p, const struct pl_op_spool_head *head)
+static UNUSED void assert_base_was_deleted(struct play *p, const struct pl_open_commit_file_head *head)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
     int64_t deleted = 0;
@@ -364,16 +364,16 @@ static UNUSED void assert_base_was_deleted(struct play *p, const struct pl_op_sp
 
 static UNUSED void end_open(struct play *p, struct slot *s, bool finish)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = find_open(p, s);
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = find_open(p, s);
     struct pl_push_result pushed;
     struct pl_err err = {0};
-    int r = finish ? pl_open_finish(c, "", &pushed, &err) : PL_ECONFLICT;
+    int r = finish ? pl_open_commit_finish(c, "", &pushed, &err) : PL_ECONFLICT;
 
     p->pushes += r == 0;
     if (r == PL_ECONFLICT && finish)
-        assert_base_was_deleted(p, pl_open_head(c));
+        assert_base_was_deleted(p, pl_open_commit_head(c));
     if (r == PL_ECONFLICT)
-        r = pl_open_abort(c, "for the test", &err);
+        r = pl_open_commit_abort(c, "for the test", &err);
     assert_ok(r, &err);
     leave(p, s);
 }
@@ -514,14 +514,14 @@ static UNUSED void assert_tree_reads(const struct pl_node_source *source, const 
 
 static UNUSED void assert_open_reads(struct play *p, const struct slot *s)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = find_open(p, s);
-    struct pl_chunk_reader reader = pl_open_reader(c);
-    struct pl_open_view view;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = find_open(p, s);
+    struct pl_chunk_reader reader = pl_open_commit_reader(c);
+    struct pl_open_commit_view view;
     struct pl_err err = {0};
 
-    assert_ok(pl_open_view_init(c, &view, &err), &err);
+    assert_ok(pl_open_commit_view_init(c, &view, &err), &err);
     assert_tree_reads(&view.source, &reader, &view.root);
-    pl_open_view_finish(&view);
+    pl_open_commit_view_finish(&view);
 }
 
 static UNUSED void assert_job_reads(struct play *p, const struct slot *s)

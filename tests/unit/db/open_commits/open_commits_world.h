@@ -50,8 +50,8 @@ static const struct open_step open_steps[] = {
 struct opens_world {
     struct world w;
     struct pl_pool *pool;
-    struct pl_opens *opens;
-    int64_t retry_ms; /* pl_opens_config */
+    struct pl_open_commits *opens;
+    int64_t retry_ms; /* pl_open_commits_config */
 };
 
 static UNUSED void opens_finished(void *self, const char *run)
@@ -62,7 +62,7 @@ static UNUSED void opens_finished(void *self, const char *run)
 
 /* Of the writes of these tests: whoever waits is told. */
 struct open_waiter {
-    struct pl_open_write write; /* first */
+    struct pl_open_commit_write write; /* first */
     pthread_mutex_t lock;
     pthread_cond_t cond;
     bool over;
@@ -70,7 +70,7 @@ struct open_waiter {
     struct pl_err err;
 };
 
-static UNUSED void open_written(struct pl_open_write *w, int r, const struct pl_err *err)
+static UNUSED void open_written(struct pl_open_commit_write *w, int r, const struct pl_err *err)
 {
     struct open_waiter *o = (struct open_waiter *)w;
 
@@ -119,11 +119,11 @@ static UNUSED void open_put_word(struct open_put *p, size_t i, char letter)
 }
 
 /* What the put brings goes into a pack that is not flushed, and is not sent along. */
-static UNUSED int open_put_aside(struct pl_open *c, struct open_put *p, struct pl_err *err)
+static UNUSED int open_put_aside(struct pl_open_commit *c, struct open_put *p, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    struct pl_pack_sink sink = pl_store_sink(pl_open_store(c));
-    struct pl_open_write *w = &p->waiter.write;
+    struct pl_pack_sink sink = pl_store_sink(pl_open_commit_store(c));
+    struct pl_open_commit_write *w = &p->waiter.write;
     struct pl_hash id;
     int r;
 
@@ -135,9 +135,9 @@ static UNUSED int open_put_aside(struct pl_open *c, struct open_put *p, struct p
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 
-static UNUSED int open_put_wait(struct pl_open *c, struct open_waiter *w, struct pl_err *err)
+static UNUSED int open_put_wait(struct pl_open_commit *c, struct open_waiter *w, struct pl_err *err)
 {
-    int r = pl_open_write(c, &w->write, err);
+    int r = pl_open_commit_write(c, &w->write, err);
 
     if (r < 0)
         return r;
@@ -151,7 +151,7 @@ static UNUSED int open_put_wait(struct pl_open *c, struct open_waiter *w, struct
 }
 
 /* Writes and waits for the answer. `aside`: see open_put_aside. */
-static UNUSED int open_put_as(struct pl_open *c, const char *puts, char letter, bool aside, struct pl_err *err)
+static UNUSED int open_put_as(struct pl_open_commit *c, const char *puts, char letter, bool aside, struct pl_err *err)
 {
     struct open_put *p = FIXTURE_MALLOC(sizeof *p);
     size_t n = 0;
@@ -171,16 +171,16 @@ static UNUSED int open_put_as(struct pl_open *c, const char *puts, char letter, 
     return r;
 }
 
-static UNUSED int open_put(struct pl_open *c, const char *puts, char letter, struct pl_err *err)
+static UNUSED int open_put(struct pl_open_commit *c, const char *puts, char letter, struct pl_err *err)
 {
     return open_put_as(c, puts, letter, false, err);
 }
 
 static UNUSED void opens_world_close(struct opens_world *o)
 {
-    pl_opens_stop(o->opens);
+    pl_open_commits_stop(o->opens);
     o->pool = pl_pool_destroy(o->pool);
-    o->opens = pl_opens_close(o->opens);
+    o->opens = pl_open_commits_close(o->opens);
     world_close(&o->w);
 }
 
@@ -200,7 +200,7 @@ static UNUSED int opens_make_repo(struct opens_world *o, const char *name, int64
 static UNUSED int opens_world_open(struct opens_world *o, struct pl_err *err)
 {
     char dir[PATH_MAX];
-    struct pl_opens_config config = {.finished = opens_finished, .self = o, .dir = dir};
+    struct pl_open_commits_config config = {.finished = opens_finished, .self = o, .dir = dir};
     int r = world_open(&o->w, "data", err);
 
     snprintf(dir, sizeof dir, "%s/data/open", o->w.dir);
@@ -211,13 +211,13 @@ static UNUSED int opens_world_open(struct opens_world *o, struct pl_err *err)
     config.stores = o->w.stores;
     config.pool = o->pool;
     config.retry_ms = o->retry_ms;
-    r = r < 0 ? r : pl_opens_open(&config, &o->opens, err);
+    r = r < 0 ? r : pl_open_commits_open(&config, &o->opens, err);
     if (r < 0)
         opens_world_close(o);
     return r;
 }
 
-static UNUSED int opens_step_on(struct pl_open *c, const struct open_step *s, char letter, struct pl_err *err)
+static UNUSED int opens_step_on(struct pl_open_commit *c, const struct open_step *s, char letter, struct pl_err *err)
 {
     struct pl_push_result pushed;
     struct pl_hash root;
@@ -227,28 +227,28 @@ static UNUSED int opens_step_on(struct pl_open *c, const struct open_step *s, ch
     case OPEN_NAME:
         return open_put_as(c, s->puts, letter, s->kind == OPEN_NAME, err);
     case OPEN_PACK:
-        return pl_open_pack(c, &root, err);
+        return pl_open_commit_pack(c, &root, err);
     case OPEN_FINISH:
-        return pl_open_finish(c, "", &pushed, err);
+        return pl_open_commit_finish(c, "", &pushed, err);
     default:
-        return pl_open_abort(c, "for the test", err);
+        return pl_open_commit_abort(c, "for the test", err);
     }
 }
 
 static UNUSED int opens_step(struct opens_world *o, size_t step, struct pl_err *err)
 {
     const struct open_step *s = &open_steps[step];
-    const struct pl_open_args args = {.project = "default", .repo = s->repo, .branch = "master"};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    const struct pl_open_commit_args args = {.project = "default", .repo = s->repo, .branch = "master"};
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     int r;
 
     if (s->kind == OPEN_START)
-        return pl_opens_start(o->opens, &args, &c, err);
+        return pl_open_commits_start(o->opens, &args, &c, err);
     if (s->kind == OPEN_GATHER)
-        return pl_opens_gather(o->opens, &args, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, err);
+        return pl_open_commits_gather(o->opens, &args, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, err);
     if (s->kind == OPEN_FLUSH)
-        return pl_opens_flush(o->opens, "default", s->repo, "master", err);
-    r = pl_opens_find(o->opens, "default", s->repo, "master", true, &c, err);
+        return pl_open_commits_flush(o->opens, "default", s->repo, "master", err);
+    r = pl_open_commits_find(o->opens, "default", s->repo, "master", true, &c, err);
     return r < 0 ? r : opens_step_on(c, s, (char)('a' + step), err);
 }
 
@@ -287,15 +287,15 @@ static UNUSED void opens_describe(const struct pl_node_source *source, const str
     pl_tree_cursor_destroy(c);
 }
 
-static UNUSED int opens_describe_open(void *self, struct pl_open *c)
+static UNUSED int opens_describe_open(void *self, struct pl_open_commit *c)
 {
-    _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
-    const struct pl_chunk_reader reader = pl_open_reader(c);
+    _cleanup_(pl_open_commit_view_finish) struct pl_open_commit_view view = {0};
+    const struct pl_chunk_reader reader = pl_open_commit_reader(c);
     struct pl_buf *out = self;
     struct pl_err err = {0};
 
-    assert_int_equal(pl_buf_addf(out, NULL, " [%s", pl_open_head(c)->gathered ? "gathers" : "started"), 0);
-    assert_ok(pl_open_view_init(c, &view, &err), &err);
+    assert_int_equal(pl_buf_addf(out, NULL, " [%s", pl_open_commit_head(c)->gathered ? "gathers" : "started"), 0);
+    assert_ok(pl_open_commit_view_init(c, &view, &err), &err);
     opens_describe(&view.source, &view.root, &reader, out);
     assert_int_equal(pl_buf_add_str(out, "]", NULL), 0);
     return 0;
@@ -326,7 +326,7 @@ static UNUSED char *opens_state(struct opens_world *o)
     for (size_t i = 0; i < PL_ARRAY_SIZE(repos); i++) {
         assert_int_equal(pl_buf_addf(&out, NULL, "%s%s", i ? "; " : "", repos[i]), 0);
         opens_describe_head(o, repos[i], &out);
-        assert_int_equal(pl_opens_each(o->opens, "default", repos[i], opens_describe_open, &out), 0);
+        assert_int_equal(pl_open_commits_each(o->opens, "default", repos[i], opens_describe_open, &out), 0);
     }
     return pl_buf_take_str(&out);
 }

@@ -13,8 +13,8 @@
 struct fixture {
     struct world *w;
     struct pl_pool *pool;
-    struct pl_opens *opens;
-    struct pl_heads *heads;
+    struct pl_open_commits *opens;
+    struct pl_head_cache_entrys *heads;
 };
 
 static void on_finished(void *self, const char *run)
@@ -26,7 +26,7 @@ static void on_finished(void *self, const char *run)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct pl_opens_config config;
+    struct pl_open_commits_config config;
     struct pl_err err = {0};
     char dir[PATH_MAX];
 
@@ -35,11 +35,11 @@ static int setup(void **state)
     assert_ok(world_open(f->w, "data", &err), &err);
     assert_ok(world_step(f->w, 0, &err), &err); /* repo digits */
     assert_ok(pl_pool_create("test", 2, 100, &f->pool, &err), &err);
-    assert_ok(pl_heads_create(f->w->db, &f->heads, &err), &err);
+    assert_ok(pl_head_cache_create(f->w->db, &f->heads, &err), &err);
     snprintf(dir, sizeof dir, "%s/open", f->w->dir);
-    config = (struct pl_opens_config){
+    config = (struct pl_open_commits_config){
         .db = f->w->db, .heads = f->heads, .stores = f->w->stores, .pool = f->pool, .dir = dir, .finished = on_finished};
-    assert_ok(pl_opens_open(&config, &f->opens, &err), &err);
+    assert_ok(pl_open_commits_open(&config, &f->opens, &err), &err);
     *state = f;
     return 0;
 }
@@ -48,10 +48,10 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    pl_opens_stop(f->opens);
+    pl_open_commits_stop(f->opens);
     pl_pool_destroy(f->pool);
-    pl_opens_close(f->opens);
-    pl_heads_destroy(f->heads);
+    pl_open_commits_close(f->opens);
+    pl_head_cache_destroy(f->heads);
     world_close(f->w);
     fixture_remove(f->w->dir);
     free(f->w);
@@ -86,14 +86,14 @@ static bool is_below(int i, const char *folder)
 /* ---- operations ---- */
 
 struct done {
-    struct pl_open_write write;
+    struct pl_open_commit_write write;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool is;
     int r;
 };
 
-static void on_done(struct pl_open_write *w, int r, const struct pl_err *err)
+static void on_done(struct pl_open_commit_write *w, int r, const struct pl_err *err)
 {
     struct done *d = PL_CONTAINER_OF(w, struct done, write);
 
@@ -105,15 +105,15 @@ static void on_done(struct pl_open_write *w, int r, const struct pl_err *err)
     pthread_mutex_unlock(&d->lock);
 }
 
-static int write_ops(struct pl_open *c, const struct pl_tree_op *ops, size_t n,
-                     int (*check)(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err))
+static int write_ops(struct pl_open_commit *c, const struct pl_tree_op *ops, size_t n,
+                     int (*check)(struct pl_open_commit_write *w, const struct pl_branch_file *now, struct pl_err *err))
 {
     struct done d = {.write = {.ops = ops, .n_ops = n, .bytes = 100, .check = check, .done = on_done},
                      .lock = PTHREAD_MUTEX_INITIALIZER,
                      .wake = PTHREAD_COND_INITIALIZER};
     struct pl_err err = {0};
 
-    assert_ok(pl_open_write(c, &d.write, &err), &err);
+    assert_ok(pl_open_commit_write(c, &d.write, &err), &err);
     pthread_mutex_lock(&d.lock);
     while (!d.is)
         pthread_cond_wait(&d.wake, &d.lock);
@@ -137,7 +137,7 @@ static int number_of(const struct pl_entry *e)
     return atoi(text);
 }
 
-static void one_op(struct pl_open *c, struct shadow *m, uint64_t *rng, int number)
+static void one_op(struct pl_open_commit *c, struct shadow *m, uint64_t *rng, int number)
 {
     static const char *const folders[] = {"a", "b", "b/c", "a-b", ""};
     struct pl_buf said = {0};
@@ -259,12 +259,12 @@ static void views_are_what_the_operations_make(void **state)
     struct fixture *f = *state;
     const char *seeds = getenv("PL_TEST_SEEDS");
     uint64_t n = seeds ? strtoull(seeds, NULL, 10) : 40;
-    struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "master", .message = "", .author = ""};
+    struct pl_open_commit_args args = {.project = "default", .repo = "digits", .branch = "master", .message = "", .author = ""};
     struct shadow m = {0};
     int number = 1;
 
     for (uint64_t seed = 1; seed <= n; seed++) {
-        struct pl_open *open[LAYERS], *list[LAYERS];
+        struct pl_open_commit *open[LAYERS], *list[LAYERS];
         struct pl_branch_view v = {0};
         struct pl_push_result result;
         struct shadow head = m;
@@ -274,7 +274,7 @@ static void views_are_what_the_operations_make(void **state)
         for (int i = 0; i < LAYERS; i++) {
             struct pl_store *store;
 
-            assert_ok(pl_opens_start(f->opens, &args, &open[i], &err), &err);
+            assert_ok(pl_open_commits_start(f->opens, &args, &open[i], &err), &err);
             for (uint64_t k = pl_splitmix64(&rng) % 12; k > 0; k--)
                 one_op(open[i], &m, &rng, number++);
             memcpy(list, open, sizeof list);
@@ -287,10 +287,10 @@ static void views_are_what_the_operations_make(void **state)
         m = head; /* one of them becomes the head of the next turn; what the others did to it is forgotten */
         for (int i = 0; i < LAYERS; i++) {
             if (i == 0)
-                assert_ok(pl_open_finish(open[i], "", &result, &err), &err);
+                assert_ok(pl_open_commit_finish(open[i], "", &result, &err), &err);
             else
-                assert_ok(pl_open_abort(open[i], "test", &err), &err);
-            pl_open_unref(open[i]);
+                assert_ok(pl_open_commit_abort(open[i], "test", &err), &err);
+            pl_open_commit_unref(open[i]);
         }
         {
             struct pl_store *store;
@@ -315,7 +315,7 @@ static void views_are_what_the_operations_make(void **state)
 
 /* ---- what is asked just before a put ---- */
 
-static int want_nothing(struct pl_open_write *w, const struct pl_branch_file *now, struct pl_err *err)
+static int want_nothing(struct pl_open_commit_write *w, const struct pl_branch_file *now, struct pl_err *err)
 {
     (void)w;
     return now ? pl_err_set(err, PL_EEXISTS, "it is there") : 0;
@@ -324,23 +324,23 @@ static int want_nothing(struct pl_open_write *w, const struct pl_branch_file *no
 static void a_condition_sees_all_that_was_taken_before(void **state)
 {
     struct fixture *f = *state;
-    struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "first", .message = "", .author = ""};
+    struct pl_open_commit_args args = {.project = "default", .repo = "digits", .branch = "first", .message = "", .author = ""};
     struct pl_tree_op put = {.op = PL_TREE_PUT, .path = "a", .path_len = 1, .entry = entry_of(1)},
                       gone = {.op = PL_TREE_DELETE, .path = "a", .path_len = 1};
     struct pl_push_result result;
     struct pl_err err = {0};
-    struct pl_open *c;
+    struct pl_open_commit *c;
 
-    assert_ok(pl_opens_gather(f->opens, &args, 60000, &c, &err), &err);
+    assert_ok(pl_open_commits_gather(f->opens, &args, 60000, &c, &err), &err);
     assert_int_equal(write_ops(c, &put, 1, want_nothing), 0);
     assert_int_equal(write_ops(c, &put, 1, want_nothing), PL_EEXISTS);
     assert_int_equal(write_ops(c, &gone, 1, NULL), 0);
     assert_int_equal(write_ops(c, &put, 1, want_nothing), 0);
-    assert_ok(pl_open_finish(c, "", &result, &err), &err);
-    pl_open_unref(c);
-    assert_ok(pl_opens_gather(f->opens, &args, 60000, &c, &err), &err);
+    assert_ok(pl_open_commit_finish(c, "", &result, &err), &err);
+    pl_open_commit_unref(c);
+    assert_ok(pl_open_commits_gather(f->opens, &args, 60000, &c, &err), &err);
     assert_int_equal(write_ops(c, &put, 1, want_nothing), PL_EEXISTS); /* in the head */
-    pl_open_unref(c);
+    pl_open_commit_unref(c);
 }
 
 int main(void)

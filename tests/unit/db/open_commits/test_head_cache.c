@@ -9,27 +9,27 @@ static const char *const repos[][2] = {{"default", "digits"}, {"vision", "cats"}
 static const char *const branches[] = {"master", "dev", "none"};
 
 /* Those that others have asked for before, against those that nobody has. */
-static void assert_as_read(struct pl_heads *kept, struct pl_db *db, const char *project, const char *repo, const char *branch,
-                           size_t step)
+static void assert_as_read(struct pl_head_cache_entrys *kept, struct pl_db *db, const char *project, const char *repo,
+                           const char *branch, size_t step)
 {
-    struct pl_head got = {0}, want = {0};
-    struct pl_heads *anew;
+    struct pl_head_cache_entry got = {0}, want = {0};
+    struct pl_head_cache_entrys *anew;
     struct pl_err err = {0};
     int r;
 
-    assert_ok(pl_heads_create(db, &anew, &err), &err);
-    r = pl_heads_get(anew, project, repo, branch, &want, NULL);
-    if (pl_heads_get(kept, project, repo, branch, &got, NULL) != r)
+    assert_ok(pl_head_cache_create(db, &anew, &err), &err);
+    r = pl_head_cache_get(anew, project, repo, branch, &want, NULL);
+    if (pl_head_cache_get(kept, project, repo, branch, &got, NULL) != r)
         fail_msg("after step %zu: %s/%s@%s: not %d", step, project, repo, branch, r);
     if (got.repo.id != want.repo.id || got.repo.commit_window_ms != want.repo.commit_window_ms || got.branch != want.branch ||
         got.commit.id != want.commit.id || strcmp(got.commit.run, want.commit.run) != 0 ||
         !pl_hash_eq(&got.commit.root, &want.commit.root))
         fail_msg("after step %zu: %s/%s@%s is commit \"%s\", not \"%s\"", step, project, repo, branch, got.commit.run,
                  want.commit.run);
-    pl_heads_destroy(anew);
+    pl_head_cache_destroy(anew);
 }
 
-static void assert_all(struct pl_heads *kept, struct pl_db *db, size_t step)
+static void assert_all(struct pl_head_cache_entrys *kept, struct pl_db *db, size_t step)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(repos); i++)
         for (size_t b = 0; b < PL_ARRAY_SIZE(branches); b++)
@@ -47,24 +47,24 @@ static void set_window(struct pl_db *db, int64_t ms)
 static void heads_are_those_of_the_database_after_every_change(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    struct pl_heads *kept;
-    struct pl_head head;
+    struct pl_head_cache_entrys *kept;
+    struct pl_head_cache_entry head;
     struct pl_err err = {0};
 
     (void)state;
     w->dir = fixture_dir();
     assert_ok(world_open(w, "data", &err), &err);
-    assert_ok(pl_heads_create(w->db, &kept, &err), &err);
+    assert_ok(pl_head_cache_create(w->db, &kept, &err), &err);
     assert_all(kept, w->db, 0);
     for (size_t i = 0; i < STEPS; i++) {
         assert_ok(world_step(w, i, &err), &err);
         assert_all(kept, w->db, i + 1);
         assert_all(kept, w->db, i + 1);
     }
-    assert_ok(pl_heads_get(kept, "default", "digits", "master", &head, &err), &err);
+    assert_ok(pl_head_cache_get(kept, "default", "digits", "master", &head, &err), &err);
     assert_true(head.branch);
     assert_int_not_equal(head.commit.id, 0);
-    pl_heads_destroy(kept);
+    pl_head_cache_destroy(kept);
     world_close(w);
     fixture_remove(w->dir);
     free(w);
@@ -74,33 +74,33 @@ static void options_of_a_repo_and_names_without_end(void **state)
 {
     char name[3 * PL_NAME_MAX_BYTES];
     struct world *w = calloc(1, sizeof *w);
-    struct pl_heads *kept;
-    struct pl_head head;
+    struct pl_head_cache_entrys *kept;
+    struct pl_head_cache_entry head;
     struct pl_err err = {0};
 
     (void)state;
     w->dir = fixture_dir();
     assert_ok(world_open(w, "data", &err), &err);
-    assert_ok(pl_heads_create(w->db, &kept, &err), &err);
+    assert_ok(pl_head_cache_create(w->db, &kept, &err), &err);
     assert_ok(world_step(w, 0, &err), &err);
     for (int64_t ms = 1000; ms <= 3000; ms += 1000) {
         set_window(w->db, ms);
-        assert_ok(pl_heads_get(kept, "default", "digits", "master", &head, &err), &err);
+        assert_ok(pl_head_cache_get(kept, "default", "digits", "master", &head, &err), &err);
         assert_int_equal(head.repo.commit_window_ms, ms);
     }
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     for (int i = 0; i < 2; i++) {
-        assert_ok(pl_heads_get(kept, "default", "digits", name, &head, &err), &err);
+        assert_ok(pl_head_cache_get(kept, "default", "digits", name, &head, &err), &err);
         assert_false(head.branch);
     }
-    for (unsigned i = 0; i < 3 * PL_HEADS_KEPT; i++) { /* more than there is room for */
+    for (unsigned i = 0; i < 3 * PL_HEAD_CACHE_MAX; i++) { /* more than there is room for */
         snprintf(name, sizeof name, "b%u", i);
-        assert_ok(pl_heads_get(kept, "default", "digits", name, &head, &err), &err);
+        assert_ok(pl_head_cache_get(kept, "default", "digits", name, &head, &err), &err);
         assert_false(head.branch);
     }
     assert_as_read(kept, w->db, "default", "digits", "master", 0);
-    pl_heads_destroy(kept);
+    pl_head_cache_destroy(kept);
     world_close(w);
     fixture_remove(w->dir);
     free(w);

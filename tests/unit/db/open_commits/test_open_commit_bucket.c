@@ -8,7 +8,7 @@
 
 static struct s3_mock *mock;
 static struct opens_world world;
-static struct pl_open_args gathered = {.project = "default", .repo = "digits", .branch = "master"};
+static struct pl_open_commit_args gathered = {.project = "default", .repo = "digits", .branch = "master"};
 
 static int open_bucket(struct pl_object_store **ret, struct pl_err *err)
 {
@@ -59,13 +59,13 @@ static void assert_state(const char *want)
 /* Into what gathers on the branch, which is due `window_ms` later. */
 static int put(const char *puts, char letter, int64_t window_ms, struct pl_err *err)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     int r = PL_ERETRY;
 
     while (r == PL_ERETRY) {
-        pl_open_unrefp(&c);
+        pl_open_commit_unrefp(&c);
         c = NULL;
-        r = pl_opens_gather(world.opens, &gathered, window_ms, &c, err);
+        r = pl_open_commits_gather(world.opens, &gathered, window_ms, &c, err);
         r = r < 0 ? r : open_put(c, puts, letter, err);
     }
     return r;
@@ -73,11 +73,11 @@ static int put(const char *puts, char letter, int64_t window_ms, struct pl_err *
 
 /* ---- a bucket that refuses ---- */
 
-static int count_failed(void *self, struct pl_open *c)
+static int count_failed(void *self, struct pl_open_commit *c)
 {
-    struct pl_open_info info;
+    struct pl_open_commit_info info;
 
-    pl_open_info(c, &info);
+    pl_open_commit_info(c, &info);
     *(size_t *)self += *info.blocked != '\0';
     return 0;
 }
@@ -89,7 +89,7 @@ static void wait_for_failed(size_t want)
 
     for (int i = 0; i < 2000 && n != want; i++, usleep(5000)) {
         n = 0;
-        assert_int_equal(pl_opens_each(world.opens, "default", "digits", count_failed, &n), 0);
+        assert_int_equal(pl_open_commits_each(world.opens, "default", "digits", count_failed, &n), 0);
     }
     assert_int_equal(n, want);
 }
@@ -101,7 +101,7 @@ static void test_what_a_bucket_refuses_stays_and_is_finished_in_its_order(void *
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(kinds); i++) {
-        struct pl_open **list;
+        struct pl_open_commit **list;
         size_t n;
 
         assert_ok(put("+a:70", (char)('p' + i), PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
@@ -110,14 +110,14 @@ static void test_what_a_bucket_refuses_stays_and_is_finished_in_its_order(void *
         wait_for_failed(1);
         /* it is seen still, and before what gathers now */
         assert_ok(put("+a:71", (char)('q' + i), 1, &err), &err);
-        assert_ok(pl_opens_gathering(world.opens, "default", "digits", "master", &list, &n, &err), &err);
+        assert_ok(pl_open_commits_gathering(world.opens, "default", "digits", "master", &list, &n, &err), &err);
         assert_true(n >= 2);
         for (size_t k = 0; k < n; k++)
-            pl_open_unref(list[k]);
+            pl_open_commit_unref(list[k]);
         free(list);
         s3_mock_chaos(mock, 0, 0);
         wait_for_failed(0);
-        assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+        assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
         assert_int_equal(opens_files(&world), 0);
     }
     assert_state("digits a:71:s due:1:d; vault");
@@ -141,7 +141,7 @@ static void test_one_that_collides_is_set_aside_over_a_restart(void **state)
     wait_for_failed(1);
     args.list = &(struct pl_tree_op){.op = PL_TREE_DELETE_PREFIX, .path = "a", .path_len = 1}; /* now it could be applied */
     assert_ok(pl_db_push(world.w.db, world.w.stores, &args, &pushed, &err), &err);
-    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     opens_world_close(&world);
     assert_ok(opens_world_open(&world, &err), &err);
     wait_for_failed(1);
@@ -168,13 +168,13 @@ static void test_nothing_is_answered_after_a_takeover(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) { /* with looks and the log's own writer at once */
         assert_ok(put("+a:70", 'a', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
-        assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+        assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     }
     assert_ok(put("+b:70", 'b', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), &err);
     take_over();
     assert_int_equal(put("+c:1", 'c', PL_REPO_COMMIT_WINDOW_MAX_MS, &err), PL_EFENCED);
     assert_int_equal(world.w.fatal, PL_EFENCED);
-    assert_true(pl_opens_flush(world.opens, "default", "digits", "master", &err) < 0);
+    assert_true(pl_open_commits_flush(world.opens, "default", "digits", "master", &err) < 0);
     assert_state("digits a:70:a [gathers a:70:a b:70:b]; vault");
     world_close(&other);
 }
@@ -226,20 +226,20 @@ static size_t saved_objects(void)
     return n;
 }
 
-static struct pl_open *open_of_vault(void)
+static struct pl_open_commit *open_of_vault(void)
 {
-    const struct pl_open_args args = {.project = "default", .repo = "vault", .branch = "master"};
-    struct pl_open *c = NULL;
+    const struct pl_open_commit_args args = {.project = "default", .repo = "vault", .branch = "master"};
+    struct pl_open_commit *c = NULL;
     struct pl_err err = {0};
 
-    if (pl_opens_find(world.opens, "default", "vault", "master", true, &c, &err) < 0)
-        assert_ok(pl_opens_start(world.opens, &args, &c, &err), &err);
+    if (pl_open_commits_find(world.opens, "default", "vault", "master", true, &c, &err) < 0)
+        assert_ok(pl_open_commits_start(world.opens, &args, &c, &err), &err);
     return c;
 }
 
 static int put_vault(const char *puts, char letter, struct pl_err *err)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
 
     return open_put(c, puts, letter, err);
 }
@@ -258,22 +258,22 @@ static void test_what_was_answered_comes_back_from_the_bucket_alone(void **state
     lose_folder();
     assert_state("digits; vault [started b:3000:a c:1:b d:65:d]");
     {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
-        assert_ok(pl_open_pack_records(c, &err), &err); /* what is in packs is not fetched twice */
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
+        assert_ok(pl_open_commit_pack_records(c, &err), &err); /* what is in packs is not fetched twice */
         assert_ok(open_put(c, "+e:66", 'e', &err), &err);
         assert_ok(open_put(c, "+f:67", 'f', &err), &err);
     }
     lose_folder();
     assert_state("digits; vault [started b:3000:a c:1:b d:65:d e:66:e f:67:f]");
     {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
-        assert_ok(pl_open_finish(c, "", &pushed, &err), &err);
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
+        assert_ok(pl_open_commit_finish(c, "", &pushed, &err), &err);
     }
     assert_int_equal(saved_objects(), 0);
     assert_ok(put_vault("+g:1", 'g', &err), &err);
     {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
-        assert_ok(pl_open_abort(c, "not wanted", &err), &err);
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
+        assert_ok(pl_open_commit_abort(c, "not wanted", &err), &err);
     }
     assert_int_equal(saved_objects(), 0);
     lose_folder();
@@ -303,8 +303,8 @@ static void test_objects_that_nobody_was_answered_for_hurt_nothing(void **state)
     assert_ok(put_vault("+a:71", 'a', &err), &err);
     lose_folder(); /* the next is of a higher epoch */
     {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
-        memcpy(commit, pl_open_head(c)->commit, sizeof commit);
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
+        memcpy(commit, pl_open_commit_head(c)->commit, sizeof commit);
         assert_ok(open_put(c, "+b:72", 'b', &err), &err);
         snprintf(path, sizeof path, "%s/data/open/%s.spool", world.w.dir, commit);
         assert_int_equal(stat(path, &st), 0);
@@ -328,12 +328,12 @@ static void test_what_is_left_of_an_ended_commit_is_swept(void **state)
     (void)state;
     assert_ok(put_vault("+a:70", 'a', &err), &err);
     {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = open_of_vault();
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = open_of_vault();
 
         s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "DELETE", .times = 1});
-        assert_int_equal(pl_open_abort(c, "not wanted", &err), PL_EFORBIDDEN); /* else it could come back */
+        assert_int_equal(pl_open_commit_abort(c, "not wanted", &err), PL_EFORBIDDEN); /* else it could come back */
         s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "DELETE", .times = 1});
-        assert_ok(pl_open_finish(c, "", &pushed, &err), &err);
+        assert_ok(pl_open_commit_finish(c, "", &pushed, &err), &err);
     }
     for (int i = 0; i < 2000 && saved_objects(); i++)
         usleep(5000);

@@ -14,19 +14,19 @@
 
 #define COMMIT "0123456789abcdef0123456789abcdef"
 
-static struct pl_op_spool_head head(void)
+static struct pl_open_commit_file_head head(void)
 {
-    return (struct pl_op_spool_head){.commit = COMMIT,
-                                     .project = "default",
-                                     .repo = "digits",
-                                     .branch = "master",
-                                     .base = "",
-                                     .message = "grüße",
-                                     .author = "me",
-                                     .repo_id = 7,
-                                     .base_root = {{1, 2, 3}},
-                                     .created_us = 1234567,
-                                     .bucket = true};
+    return (struct pl_open_commit_file_head){.commit = COMMIT,
+                                             .project = "default",
+                                             .repo = "digits",
+                                             .branch = "master",
+                                             .base = "",
+                                             .message = "grüße",
+                                             .author = "me",
+                                             .repo_id = 7,
+                                             .base_root = {{1, 2, 3}},
+                                             .created_us = 1234567,
+                                             .bucket = true};
 }
 
 /* ---- what is appended, drawn from a seed ---- */
@@ -124,9 +124,9 @@ static const char *message_of(uint64_t seed, char out[32])
     return out;
 }
 
-static void assert_message(struct pl_op_spool *s, uint64_t seed, size_t n)
+static void assert_message(struct pl_open_commit_file *s, uint64_t seed, size_t n)
 {
-    _cleanup_free_ char *got = pl_op_spool_message(s);
+    _cleanup_free_ char *got = pl_open_commit_file_message(s);
     char want[32] = "";
 
     while (n > 0 && !*message_of(seed + n - 1, want))
@@ -134,18 +134,18 @@ static void assert_message(struct pl_op_spool *s, uint64_t seed, size_t n)
     assert_string_equal(got, *want ? want : head().message);
 }
 
-static void append_one(struct pl_op_spool *s, uint64_t seed)
+static void append_one(struct pl_open_commit_file *s, uint64_t seed)
 {
     char message[32];
     struct pl_err err = {0};
     struct append a;
 
     draw(seed, &a);
-    assert_ok(pl_op_spool_append(s, a.records, a.n, &a.ops, message_of(seed, message), &err), &err);
+    assert_ok(pl_open_commit_file_append(s, a.records, a.n, &a.ops, message_of(seed, message), &err), &err);
     append_finish(&a);
 }
 
-static void assert_records(struct pl_op_spool *s, uint64_t seed, size_t n)
+static void assert_records(struct pl_open_commit_file *s, uint64_t seed, size_t n)
 {
     _cleanup_(pl_buf_finish) struct pl_buf got = {0};
     struct pl_err err = {0};
@@ -155,8 +155,8 @@ static void assert_records(struct pl_op_spool *s, uint64_t seed, size_t n)
 
         draw(seed + i, &a);
         for (size_t k = 0; k < a.n; k++) {
-            assert_true(pl_op_spool_has(s, &a.records[k].id));
-            assert_ok(pl_op_spool_get(s, &a.records[k].id, &got, &err), &err);
+            assert_true(pl_open_commit_file_has(s, &a.records[k].id));
+            assert_ok(pl_open_commit_file_get(s, &a.records[k].id, &got, &err), &err);
             assert_int_equal(got.len, a.records[k].raw);
             assert_memory_equal(got.data, a.bytes[k], got.len);
         }
@@ -166,16 +166,16 @@ static void assert_records(struct pl_op_spool *s, uint64_t seed, size_t n)
 
 static char *spool_path(const char *dir)
 {
-    return strdup(fixture_path(dir, COMMIT PL_OP_SPOOL_SUFFIX));
+    return strdup(fixture_path(dir, COMMIT PL_OPEN_COMMIT_FILE_SUFFIX));
 }
 
-static struct pl_op_spool *create(const char *dir)
+static struct pl_open_commit_file *create(const char *dir)
 {
-    struct pl_op_spool_head h = head();
-    struct pl_op_spool *s;
+    struct pl_open_commit_file_head h = head();
+    struct pl_open_commit_file *s;
     struct pl_err err = {0};
 
-    assert_ok(pl_op_spool_create(dir, &h, &s, &err), &err);
+    assert_ok(pl_open_commit_file_create(dir, &h, &s, &err), &err);
     return s;
 }
 
@@ -184,11 +184,11 @@ static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_mo
 {
     _cleanup_(pl_buf_finish) struct pl_buf want = {0};
     struct pl_op_table t = {0};
-    struct pl_op_spool *s;
+    struct pl_open_commit_file *s;
     struct pl_err err = {0};
     size_t n = low;
 
-    assert_ok(pl_op_spool_open(path, &t, &s, &err), &err);
+    assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
     expect(seed, n, &want);
     if (!same_table(&t, &want) && may_be_more)
         expect(seed, ++n, &want);
@@ -197,12 +197,12 @@ static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_mo
     assert_records(s, seed, n);
     assert_message(s, seed, n);
     append_one(s, seed + n); /* and it goes on */
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     pl_op_table_finish(&t);
-    assert_ok(pl_op_spool_open(path, &t, &s, &err), &err);
+    assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
     expect(seed, n + 1, &want);
     assert_true(same_table(&t, &want));
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     pl_op_table_finish(&t);
     return n;
 }
@@ -212,7 +212,7 @@ static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_mo
 static void what_was_appended_is_there_when_it_is_opened_again(void **state)
 {
     char *dir = fixture_dir(), *path = spool_path(dir);
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     struct pl_op_table t = {0};
     struct pl_err err = {0};
 
@@ -220,18 +220,18 @@ static void what_was_appended_is_there_when_it_is_opened_again(void **state)
     for (size_t i = 0; i < 30; i++)
         append_one(s, 100 + i);
     assert_records(s, 100, 30);
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     reopen(path, 100, 30, false);
-    assert_ok(pl_op_spool_open(path, &t, &s, &err), &err);
-    assert_string_equal(pl_op_spool_head(s)->message, "grüße");
-    assert_string_equal(pl_op_spool_head(s)->branch, "master");
-    assert_int_equal(pl_op_spool_head(s)->repo_id, 7);
-    assert_int_equal(pl_op_spool_head(s)->created_us, 1234567);
-    assert_int_equal(pl_op_spool_head(s)->base_root.b[2], 3);
-    assert_true(pl_op_spool_head(s)->bucket && !pl_op_spool_head(s)->gathered);
-    assert_ok(pl_op_spool_remove(s, &err), &err);
+    assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
+    assert_string_equal(pl_open_commit_file_head(s)->message, "grüße");
+    assert_string_equal(pl_open_commit_file_head(s)->branch, "master");
+    assert_int_equal(pl_open_commit_file_head(s)->repo_id, 7);
+    assert_int_equal(pl_open_commit_file_head(s)->created_us, 1234567);
+    assert_int_equal(pl_open_commit_file_head(s)->base_root.b[2], 3);
+    assert_true(pl_open_commit_file_head(s)->bucket && !pl_open_commit_file_head(s)->gathered);
+    assert_ok(pl_open_commit_file_remove(s, &err), &err);
     assert_int_equal(access(path, F_OK), -1);
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     pl_op_table_finish(&t);
     free(path);
     fixture_remove(dir);
@@ -250,7 +250,7 @@ static void copy_prefix(const char *from, const char *to, size_t n)
 static void a_file_cut_anywhere_has_a_prefix_of_the_appends(void **state)
 {
     char *dir = fixture_dir(), *path = spool_path(dir), *cut = strdup(fixture_path(dir, "cut"));
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     size_t ends[8];
     struct stat st;
     uint64_t rng = 5;
@@ -261,7 +261,7 @@ static void a_file_cut_anywhere_has_a_prefix_of_the_appends(void **state)
         ends[i] = (size_t)st.st_size;
         append_one(s, 300 + i);
     }
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     assert_int_equal(stat(path, &st), 0);
     for (int i = 0; i < 300; i++) {
         size_t n = ends[0] + pl_splitmix64(&rng) % ((size_t)st.st_size - ends[0]), whole = 0;
@@ -291,7 +291,7 @@ static void flip(const char *path, size_t at)
 static void a_damaged_file_is_refused_and_no_answered_group_is_dropped(void **state)
 {
     char *dir = fixture_dir(), *path = spool_path(dir), *bad = strdup(fixture_path(dir, "bad"));
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     struct pl_op_table t = {0};
     struct pl_err err = {0};
     struct stat st;
@@ -304,7 +304,7 @@ static void a_damaged_file_is_refused_and_no_answered_group_is_dropped(void **st
         last = (size_t)st.st_size;
         append_one(s, 400 + i);
     }
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     assert_int_equal(stat(path, &st), 0);
     for (int i = 0; i < 300; i++) {
         size_t at = pl_splitmix64(&rng) % (size_t)st.st_size;
@@ -316,7 +316,7 @@ static void a_damaged_file_is_refused_and_no_answered_group_is_dropped(void **st
             reopen(bad, 400, 5, false);
             continue;
         }
-        r = pl_op_spool_open(bad, &t, &s, &err);
+        r = pl_open_commit_file_open(bad, &t, &s, &err);
         if (r != PL_ECORRUPT && r != PL_EFORMAT)
             fail_msg("byte %zu of %zu: %d", at, (size_t)st.st_size, r);
         assert_int_equal(t.n, 0);
@@ -330,7 +330,7 @@ static void a_write_that_fails_leaves_the_file_as_it_was(void **state)
 {
     static const enum pl_io_call calls[] = {PL_IO_WRITE, PL_IO_FSYNC};
     char *dir = fixture_dir(), *path = spool_path(dir);
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     struct pl_err err = {0};
     struct append a;
 
@@ -338,14 +338,14 @@ static void a_write_that_fails_leaves_the_file_as_it_was(void **state)
     for (size_t i = 0; i < 10; i++) {
         draw(500 + i, &a);
         pl_io_fail_nth(calls[i % 2], 1, i % 4 < 2 ? ENOSPC : EIO);
-        assert_int_equal(pl_op_spool_append(s, a.records, a.n, &a.ops, NULL, &err), i % 4 < 2 ? PL_ENOSPC : PL_EIO);
+        assert_int_equal(pl_open_commit_file_append(s, a.records, a.n, &a.ops, NULL, &err), i % 4 < 2 ? PL_ENOSPC : PL_EIO);
         for (size_t k = 0; k < a.n; k++)
-            assert_false(pl_op_spool_has(s, &a.records[k].id));
+            assert_false(pl_open_commit_file_has(s, &a.records[k].id));
         pl_io_fail_nth(calls[i % 2], 0, 0);
         append_finish(&a);
         append_one(s, 500 + i);
     }
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     reopen(path, 500, 10, false);
     free(path);
     fixture_remove(dir);
@@ -354,7 +354,7 @@ static void a_write_that_fails_leaves_the_file_as_it_was(void **state)
 /* In a process that ends at the nth call, a byte to `fd` for each append acknowledged. */
 static void child(const char *dir, enum pl_io_call call, uint64_t nth, int how, int fd)
 {
-    struct pl_op_spool *s;
+    struct pl_open_commit_file *s;
 
     pl_io_fail_nth(call, nth, how);
     s = create(dir);
@@ -422,19 +422,19 @@ static uint64_t blocks_of(const char *path)
     return (uint64_t)st.st_blocks * 512;
 }
 
-static void append_bytes(struct pl_op_spool *s, const uint8_t *bytes, size_t n)
+static void append_bytes(struct pl_open_commit_file *s, const uint8_t *bytes, size_t n)
 {
     struct pl_op_record r = record_of(bytes, n);
     struct pl_err err = {0};
 
-    assert_ok(pl_op_spool_append(s, &r, 1, NULL, NULL, &err), &err);
+    assert_ok(pl_open_commit_file_append(s, &r, 1, NULL, NULL, &err), &err);
 }
 
 static void records_that_are_in_packs_leave_the_file(void **state)
 {
     char *dir = fixture_dir(), *path = spool_path(dir);
     uint8_t *one = fixture_alloc(200000, 1), *two = fixture_alloc(100000, 2);
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     struct pl_object_store *objects;
     struct pl_pack_session *session;
     struct pl_op_record first = record_of(one, 200000), second = record_of(two, 100000);
@@ -450,24 +450,24 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     assert_ok(pl_store_open(objects, "default", NULL, &store, &err), &err);
     sink = pl_store_sink(store);
     append_bytes(s, one, 200000);
-    assert_int_equal(pl_op_spool_unpacked_bytes(s), 200000);
+    assert_int_equal(pl_open_commit_file_unpacked_bytes(s), 200000);
     assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    assert_ok(pl_op_spool_pack(s, session, &group, &err), &err);
+    assert_ok(pl_open_commit_file_pack(s, session, &group, &err), &err);
     assert_ok(pl_pack_session_finish(session, &err), &err);
     pl_pack_session_close(session);
     append_bytes(s, two, 100000); /* comes while the pack is made: it stays */
     before = blocks_of(path);
-    assert_ok(pl_op_spool_mark_packed(s, group, &err), &err);
+    assert_ok(pl_open_commit_file_mark_packed(s, group, &err), &err);
     assert_true(blocks_of(path) + 150000 < before);
-    assert_int_equal(pl_op_spool_get(s, &first.id, &got, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_open_commit_file_get(s, &first.id, &got, &err), PL_ENOTFOUND);
     assert_ok(pl_store_get(store, &first.id, PL_REC_CHUNK, &got, &err), &err);
-    assert_ok(pl_op_spool_get(s, &second.id, &got, &err), &err);
-    assert_int_equal(pl_op_spool_unpacked_bytes(s), 100000);
-    pl_op_spool_close(s);
-    assert_ok(pl_op_spool_open(path, &t, &s, &err), &err);
-    assert_false(pl_op_spool_has(s, &first.id));
-    assert_ok(pl_op_spool_get(s, &second.id, &got, &err), &err);
-    pl_op_spool_close(s);
+    assert_ok(pl_open_commit_file_get(s, &second.id, &got, &err), &err);
+    assert_int_equal(pl_open_commit_file_unpacked_bytes(s), 100000);
+    pl_open_commit_file_close(s);
+    assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
+    assert_false(pl_open_commit_file_has(s, &first.id));
+    assert_ok(pl_open_commit_file_get(s, &second.id, &got, &err), &err);
+    pl_open_commit_file_close(s);
     pl_op_table_finish(&t);
     pl_buf_finish(&got);
     pl_store_close(store);
@@ -481,7 +481,7 @@ static void records_that_are_in_packs_leave_the_file(void **state)
 /* A sink that has nothing, and is told of a record first: then what an earlier session packed is marked, and one of these records
  * is brought again. */
 struct marking {
-    struct pl_op_spool *spool;
+    struct pl_open_commit_file *spool;
     uint64_t group;
     unsigned packs;
     const uint8_t *again; /* RECORD bytes; NULL: none, or it was brought */
@@ -491,7 +491,7 @@ struct marking {
 static int mark_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     struct marking *m = self;
-    int r = pl_op_spool_mark_packed(m->spool, m->group, err);
+    int r = pl_open_commit_file_mark_packed(m->spool, m->group, err);
 
     (void)ids;
     memset(ret_bitmap, 0, (n + 7) / 8);
@@ -514,7 +514,7 @@ static int count_pack(void *self, const struct pl_hash *pack_id, const void *byt
 }
 
 /* Records 1 to `n`, each a group of its own; the bytes of number `nth` are the caller's. */
-static uint8_t *append_many(struct pl_op_spool *s, unsigned n, unsigned nth)
+static uint8_t *append_many(struct pl_open_commit_file *s, unsigned n, unsigned nth)
 {
     uint8_t *kept = NULL;
 
@@ -535,7 +535,7 @@ static void pack_while_another_marks(bool again)
 {
     enum { N = 2000 };
     char *dir = fixture_dir(), *path = spool_path(dir);
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     uint8_t *bytes = append_many(s, N, N - 1);
     struct marking m = {.spool = s, .group = N - 1 /* all but the last */, .again = again ? bytes : NULL};
     struct pl_pack_sink sink = {.self = &m, .has = mark_has, .put_pack = count_pack};
@@ -546,15 +546,15 @@ static void pack_while_another_marks(bool again)
     uint64_t group;
 
     assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    assert_ok(pl_op_spool_pack(s, session, &group, &err), &err);
+    assert_ok(pl_open_commit_file_pack(s, session, &group, &err), &err);
     assert_int_equal(group, N);
     assert_ok(pl_pack_session_finish(session, &err), &err);
     assert_int_equal(m.packs, 1);
-    assert_int_equal(pl_op_spool_unpacked_bytes(s), again ? 2 * RECORD : RECORD);
-    assert_int_equal(pl_op_spool_get(s, &r.id, &got, &err), again ? 0 : PL_ENOTFOUND);
+    assert_int_equal(pl_open_commit_file_unpacked_bytes(s), again ? 2 * RECORD : RECORD);
+    assert_int_equal(pl_open_commit_file_get(s, &r.id, &got, &err), again ? 0 : PL_ENOTFOUND);
     pl_buf_finish(&got);
     pl_pack_session_close(session);
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     free(bytes);
     free(path);
     fixture_remove(dir);
@@ -573,7 +573,7 @@ static void what_is_packed_and_comes_again_while_a_session_reads_is_not_damaged(
 }
 
 struct reading {
-    struct pl_op_spool *spool;
+    struct pl_open_commit_file *spool;
     struct pl_hash id;
     _Atomic bool over;
     unsigned wrong;
@@ -587,7 +587,7 @@ static void *read_main(void *arg)
 
     while (!r->over) {
         struct pl_err err = {0};
-        int code = pl_op_spool_get(r->spool, &r->id, &got, &err);
+        int code = pl_open_commit_file_get(r->spool, &r->id, &got, &err);
 
         if (code == 0 || code == PL_ENOTFOUND)
             continue;
@@ -603,7 +603,7 @@ static void a_record_that_moves_is_read_or_in_a_pack(void **state)
 {
     enum { TIMES = 2000 };
     char *dir = fixture_dir();
-    struct pl_op_spool *s = create(dir);
+    struct pl_open_commit_file *s = create(dir);
     uint8_t *bytes = fixture_alloc(RECORD, 1);
     struct pl_op_record record = record_of(bytes, RECORD);
     struct reading reading = {.spool = s, .id = record.id};
@@ -614,12 +614,12 @@ static void a_record_that_moves_is_read_or_in_a_pack(void **state)
     assert_int_equal(pthread_create(&thread, NULL, read_main, &reading), 0);
     for (uint64_t i = 0; i < TIMES; i++) { /* marking is a group too */
         append_bytes(s, bytes, RECORD);
-        assert_ok(pl_op_spool_mark_packed(s, 2 * i + 1, &err), &err);
+        assert_ok(pl_open_commit_file_mark_packed(s, 2 * i + 1, &err), &err);
     }
     reading.over = true;
     pthread_join(thread, NULL);
     assert_ok(reading.wrong ? reading.err.code : 0, &reading.err);
-    pl_op_spool_close(s);
+    pl_open_commit_file_close(s);
     free(bytes);
     fixture_remove(dir);
 }
@@ -627,19 +627,19 @@ static void a_record_that_moves_is_read_or_in_a_pack(void **state)
 static void a_head_that_names_nothing_good_is_refused(void **state)
 {
     char *dir = fixture_dir();
-    struct pl_op_spool_head h = head();
-    struct pl_op_spool *s;
+    struct pl_open_commit_file_head h = head();
+    struct pl_open_commit_file *s;
     struct pl_err err = {0};
 
     (void)state;
     h.repo = "../x";
-    assert_int_equal(pl_op_spool_create(dir, &h, &s, &err), PL_ENAME);
+    assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_ENAME);
     h = head();
     h.commit = "../../etc/passwd";
-    assert_int_equal(pl_op_spool_create(dir, &h, &s, &err), PL_EINVAL);
+    assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_EINVAL);
     h = head();
     h.message = "\xff";
-    assert_int_equal(pl_op_spool_create(dir, &h, &s, &err), PL_EINVAL);
+    assert_int_equal(pl_open_commit_file_create(dir, &h, &s, &err), PL_EINVAL);
     assert_int_equal(fixture_count(dir), 0);
     fixture_remove(dir);
 }

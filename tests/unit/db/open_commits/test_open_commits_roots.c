@@ -32,14 +32,14 @@ static struct pl_op_record record_of(const struct pl_buf *bytes, uint8_t kind)
 static void test_a_list_that_is_named_often_is_gone_through_once(void **state)
 {
     struct opens_world o = {.w.dir = fixture_dir()};
-    const struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "master"};
+    const struct pl_open_commit_args args = {.project = "default", .repo = "digits", .branch = "master"};
     _cleanup_(pl_buf_finish) struct pl_buf chunk = {0}, low = {0}, high = {0};
     struct pl_op_record records[3];
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = "f", .path_len = 1};
     struct open_waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-    struct pl_open_need *needs = NULL;
+    struct pl_open_commit_need *needs = NULL;
     struct pl_err err = {0};
-    struct pl_open *c;
+    struct pl_open_commit *c;
     size_t n = 0;
 
     (void)state;
@@ -51,18 +51,18 @@ static void test_a_list_that_is_named_often_is_gone_through_once(void **state)
     make_list(&high, 1, &records[1].id, PL_LIST_MAX_ENTRIES);
     records[2] = record_of(&high, PL_REC_LIST);
     op.entry = pl_entry_list(PL_KIND_FILE, (uint64_t)PL_LIST_MAX_ENTRIES * PL_LIST_MAX_ENTRIES, &records[2].id);
-    w.write = (struct pl_open_write){
+    w.write = (struct pl_open_commit_write){
         .ops = &op, .n_ops = 1, .records = records, .n_records = 3, .bytes = low.len + high.len, .done = open_written};
-    assert_ok(pl_opens_start(o.opens, &args, &c, &err), &err);
+    assert_ok(pl_open_commits_start(o.opens, &args, &c, &err), &err);
     assert_ok(open_put_wait(c, &w, &err), &err);
-    assert_ok(pl_opens_needs(o.opens, "default", &needs, &n, &err), &err);
+    assert_ok(pl_open_commits_roots(o.opens, "default", &needs, &n, &err), &err);
     assert_in_range(n, 3, PL_LIST_MAX_ENTRIES + 8);
     free(TAKE_PTR(needs));
-    assert_ok(pl_open_abort(c, "over", &err), &err);
-    assert_ok(pl_opens_needs(o.opens, "default", &needs, &n, &err), &err);
+    assert_ok(pl_open_commit_abort(c, "over", &err), &err);
+    assert_ok(pl_open_commits_roots(o.opens, "default", &needs, &n, &err), &err);
     assert_int_equal(n, 0);
     free(needs);
-    pl_open_unref(c);
+    pl_open_commit_unref(c);
     opens_world_close(&o);
     fixture_remove(o.w.dir);
 }

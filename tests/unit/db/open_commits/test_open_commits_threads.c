@@ -11,7 +11,7 @@
 
 static struct opens_world world;
 static _Atomic int left; /* putters that have not ended */
-static struct pl_open_args gathered = {.project = "default", .repo = "digits", .branch = "master"};
+static struct pl_open_commit_args gathered = {.project = "default", .repo = "digits", .branch = "master"};
 
 /* What must not fail, in any thread: cmocka's own assertions are for the main one. */
 static void must(int r, const struct pl_err *err)
@@ -34,9 +34,9 @@ static void put_gathered(const char *puts, char letter)
     int r = PL_ERETRY;
 
     while (r == PL_ERETRY) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
 
-        r = pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
+        r = pl_open_commits_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
         r = r < 0 ? r : open_put(c, puts, letter, &err);
     }
     must(r, &err);
@@ -61,17 +61,17 @@ static void *putter_main(void *arg)
     return NULL;
 }
 
-static int look_at(void *self, struct pl_open *c)
+static int look_at(void *self, struct pl_open_commit *c)
 {
-    _cleanup_(pl_open_view_finish) struct pl_open_view view = {0};
-    const struct pl_chunk_reader reader = pl_open_reader(c);
-    struct pl_open_info info;
+    _cleanup_(pl_open_commit_view_finish) struct pl_open_commit_view view = {0};
+    const struct pl_chunk_reader reader = pl_open_commit_reader(c);
+    struct pl_open_commit_info info;
     struct pl_buf text = {0};
     struct pl_err err = {0};
 
     (void)self;
-    pl_open_info(c, &info);
-    must(pl_open_view_init(c, &view, &err), &err);
+    pl_open_commit_info(c, &info);
+    must(pl_open_commit_view_init(c, &view, &err), &err);
     opens_describe(&view.source, &view.root, &reader, &text);
     pl_buf_finish(&text);
     return 0;
@@ -83,19 +83,19 @@ static void *reader_main(void *arg)
 
     (void)arg;
     while (left) {
-        must(pl_opens_each(world.opens, "default", "digits", look_at, NULL), &err);
-        (void)pl_opens_has(world.opens, NULL, "0123");
+        must(pl_open_commits_each(world.opens, "default", "digits", look_at, NULL), &err);
+        (void)pl_open_commits_has(world.opens, NULL, "0123");
     }
     return NULL;
 }
 
-static int pack_it(void *self, struct pl_open *c)
+static int pack_it(void *self, struct pl_open_commit *c)
 {
     struct pl_hash root;
     struct pl_err err = {0};
 
     (void)self;
-    must(pl_open_pack(c, &root, &err), &err);
+    must(pl_open_commit_pack(c, &root, &err), &err);
     return 0;
 }
 
@@ -105,7 +105,7 @@ static void *packer_main(void *arg)
 
     (void)arg;
     while (left)
-        must(pl_opens_each(world.opens, "default", "digits", pack_it, NULL), &err);
+        must(pl_open_commits_each(world.opens, "default", "digits", pack_it, NULL), &err);
     return NULL;
 }
 
@@ -115,25 +115,25 @@ static void *finisher_main(void *arg)
 
     (void)arg;
     while (left)
-        must(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+        must(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     return NULL;
 }
 
 /* Others' commits of the same repo, on a branch of their own. */
 static void *starter_main(void *arg)
 {
-    const struct pl_open_args args = {.project = "default", .repo = "digits", .branch = "other"};
+    const struct pl_open_commit_args args = {.project = "default", .repo = "digits", .branch = "other"};
 
     (void)arg;
     for (int i = 0; left; i++) {
         struct pl_push_result pushed;
-        struct pl_open *c;
+        struct pl_open_commit *c;
         struct pl_err err = {0};
 
-        must(pl_opens_start(world.opens, &args, &c, &err), &err);
+        must(pl_open_commits_start(world.opens, &args, &c, &err), &err);
         must(open_put(c, "+q:2000 +r:3", (char)('a' + i % 26), &err), &err);
-        must(i % 2 ? pl_open_finish(c, "", &pushed, &err) : pl_open_abort(c, "not wanted", &err), &err);
-        pl_open_unref(c);
+        must(i % 2 ? pl_open_commit_finish(c, "", &pushed, &err) : pl_open_commit_abort(c, "not wanted", &err), &err);
+        pl_open_commit_unref(c);
     }
     return NULL;
 }
@@ -183,7 +183,7 @@ static void test_puts_reads_packs_and_ends_at_once(void **state)
         assert_int_equal(pthread_create(&threads[PUTTERS + i], NULL, mains[i], NULL), 0);
     for (size_t i = 0; i < PL_ARRAY_SIZE(threads); i++)
         pthread_join(threads[i], NULL);
-    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     assert_int_equal(opens_files(&world), 0);
     check_head(putters);
     world_fsck(&world.w);
@@ -195,7 +195,7 @@ static void test_the_clock_finishes_while_others_put(void **state)
     struct pl_err err = {0};
     pthread_t threads[PUTTERS];
     struct putter putters[PUTTERS] = {0};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
 
     (void)state;
     left = PUTTERS;
@@ -204,12 +204,12 @@ static void test_the_clock_finishes_while_others_put(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, putter_main, &putters[i]), 0);
     }
     while (left) { /* whoever asks sets the window */
-        assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
-        c = pl_open_unref(c);
+        assert_ok(pl_open_commits_gather(world.opens, &gathered, 1, &c, &err), &err);
+        c = pl_open_commit_unref(c);
     }
     for (size_t i = 0; i < PUTTERS; i++)
         pthread_join(threads[i], NULL);
-    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     check_head(putters);
     world_fsck(&world.w);
 }
@@ -237,24 +237,24 @@ static void test_what_was_answered_is_there_after_a_stop(void **state)
 /* A repo may be made anew under its name while the old one's open commits are dropped. */
 static void test_a_repo_that_goes_takes_its_own_open_commits_and_no_others(void **state)
 {
-    const struct pl_open_args args = {.project = "default", .repo = "vault", .branch = "master"};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    const struct pl_open_commit_args args = {.project = "default", .repo = "vault", .branch = "master"};
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     struct pl_err err = {0};
     int64_t id;
 
     (void)state;
-    assert_ok(pl_opens_start(world.opens, &args, &c, &err), &err);
-    id = pl_open_head(c)->repo_id;
-    pl_opens_drop_repo(world.opens, "default", "vault", id - 1);
-    assert_true(pl_opens_has(world.opens, NULL, pl_open_head(c)->commit));
-    pl_opens_drop_repo(world.opens, "default", "vault", id);
-    assert_false(pl_opens_has(world.opens, NULL, pl_open_head(c)->commit));
+    assert_ok(pl_open_commits_start(world.opens, &args, &c, &err), &err);
+    id = pl_open_commit_head(c)->repo_id;
+    pl_open_commits_drop_repo(world.opens, "default", "vault", id - 1);
+    assert_true(pl_open_commits_has(world.opens, NULL, pl_open_commit_head(c)->commit));
+    pl_open_commits_drop_repo(world.opens, "default", "vault", id);
+    assert_false(pl_open_commits_has(world.opens, NULL, pl_open_commit_head(c)->commit));
 }
 
 /* ---- what is taken away when it is empty ---- */
 
 struct removal {
-    struct pl_open *open;
+    struct pl_open_commit *open;
     pthread_t late;
     int written, gathered;
 };
@@ -270,10 +270,10 @@ static int nothing(void *self, struct pl_err *err)
 static void *late_main(void *arg)
 {
     struct removal *a = arg;
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     struct pl_err err = {0};
 
-    a->gathered = pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
+    a->gathered = pl_open_commits_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err);
     return NULL;
 }
 
@@ -295,34 +295,34 @@ static void test_nothing_gets_into_what_is_taken_away_empty(void **state)
     char id[PL_ID_HEX + 1];
 
     (void)state;
-    assert_ok(pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &a.open, &err), &err);
-    snprintf(id, sizeof id, "%s", pl_open_head(a.open)->commit);
-    assert_ok(pl_opens_while_empty(world.opens, "default", "digits", NULL, remove_digits, &a, &err), &err);
+    assert_ok(pl_open_commits_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &a.open, &err), &err);
+    snprintf(id, sizeof id, "%s", pl_open_commit_head(a.open)->commit);
+    assert_ok(pl_open_commits_while_empty(world.opens, "default", "digits", NULL, remove_digits, &a, &err), &err);
     assert_int_equal(pthread_join(a.late, NULL), 0);
     assert_int_equal(a.written, PL_ERETRY);
     assert_int_equal(a.gathered, PL_ENOTFOUND);
-    assert_false(pl_opens_has(world.opens, NULL, id));
-    pl_open_unref(a.open);
+    assert_false(pl_open_commits_has(world.opens, NULL, id));
+    pl_open_commit_unref(a.open);
 }
 
 /* What is left of a deleted branch is not put into. */
 static void test_what_gathers_ends_with_its_branch(void **state)
 {
-    const struct pl_open_args side = {.project = "default", .repo = "digits", .branch = "side", .must_exist = true};
+    const struct pl_open_commit_args side = {.project = "default", .repo = "digits", .branch = "side", .must_exist = true};
     struct pl_branch_args branch = {.project = "default", .repo = "digits", .name = "side", .from = ""};
-    _cleanup_(pl_open_unrefp) struct pl_open *started = NULL, *c = NULL, *late = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *started = NULL, *c = NULL, *late = NULL;
     struct pl_err err = {0};
 
     (void)state;
-    assert_int_equal(pl_opens_gather(world.opens, &side, 1, &c, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_open_commits_gather(world.opens, &side, 1, &c, &err), PL_ENOTFOUND);
     assert_ok(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_create, &branch, &err), &err);
-    assert_ok(pl_opens_start(world.opens, &side, &started, &err), &err);
-    assert_ok(pl_opens_gather(world.opens, &side, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
-    assert_ok(pl_opens_while_empty(world.opens, "default", "digits", "side", nothing, NULL, &err), &err);
+    assert_ok(pl_open_commits_start(world.opens, &side, &started, &err), &err);
+    assert_ok(pl_open_commits_gather(world.opens, &side, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
+    assert_ok(pl_open_commits_while_empty(world.opens, "default", "digits", "side", nothing, NULL, &err), &err);
     assert_int_equal(open_put(c, "+late:10", 'x', &err), PL_ERETRY);
     assert_ok(open_put(started, "+a:10", 'x', &err), &err);
     assert_ok(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_delete, &branch, &err), &err);
-    assert_int_equal(pl_opens_gather(world.opens, &side, 1, &late, &err), PL_ENOTFOUND);
+    assert_int_equal(pl_open_commits_gather(world.opens, &side, 1, &late, &err), PL_ENOTFOUND);
 }
 
 static int unexpected(void *self, struct pl_err *err)
@@ -341,20 +341,21 @@ static int refused(void *self, struct pl_err *err)
 
 static void test_what_has_something_is_not_taken_away(void **state)
 {
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     struct pl_repo_args args = {.project = "default", .name = "digits", .empty = true};
     struct pl_branch_args branch = {.project = "default", .repo = "digits", .name = "master", .empty = true};
     struct pl_err err = {0};
 
     (void)state;
-    assert_ok(pl_opens_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
-    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", refused, NULL, &err), PL_EINUSE);
+    assert_ok(pl_open_commits_gather(world.opens, &gathered, PL_REPO_COMMIT_WINDOW_MAX_MS, &c, &err), &err);
+    assert_int_equal(pl_open_commits_while_empty(world.opens, "default", "digits", "master", refused, NULL, &err), PL_EINUSE);
     assert_ok(open_put(c, "+a:10", 'x', &err), &err); /* it is open as before */
-    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "master", unexpected, NULL, &err), PL_ECONFLICT);
-    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", NULL, unexpected, NULL, &err), PL_ECONFLICT);
-    assert_int_equal(pl_opens_while_empty(world.opens, "default", "digits", "other", refused, NULL, &err), PL_EINUSE);
+    assert_int_equal(pl_open_commits_while_empty(world.opens, "default", "digits", "master", unexpected, NULL, &err),
+                     PL_ECONFLICT);
+    assert_int_equal(pl_open_commits_while_empty(world.opens, "default", "digits", NULL, unexpected, NULL, &err), PL_ECONFLICT);
+    assert_int_equal(pl_open_commits_while_empty(world.opens, "default", "digits", "other", refused, NULL, &err), PL_EINUSE);
     assert_ok(open_put(c, "+b:10", 'x', &err), &err);
-    assert_ok(pl_opens_flush(world.opens, "default", "digits", "master", &err), &err);
+    assert_ok(pl_open_commits_flush(world.opens, "default", "digits", "master", &err), &err);
     assert_int_equal(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_branch_delete, &branch, &err), PL_ECONFLICT);
     assert_int_equal(pl_db_run(world.w.db, PL_TX_LOGGED, pl_tx_repo_delete, &args, &err), PL_ECONFLICT);
 }
@@ -407,10 +408,10 @@ static void wait_until_due(const char *id)
     bool same = true;
 
     while (same) {
-        _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+        _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
 
-        assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
-        same = pl_streq(pl_open_head(c)->commit, id);
+        assert_ok(pl_open_commits_gather(world.opens, &gathered, 1, &c, &err), &err);
+        same = pl_streq(pl_open_commit_head(c)->commit, id);
     }
 }
 
@@ -425,7 +426,7 @@ struct flush {
 static void *flush_main(void *arg)
 {
     struct flush *f = arg;
-    int r = pl_opens_flush(world.opens, "default", "digits", "master", &f->err);
+    int r = pl_open_commits_flush(world.opens, "default", "digits", "master", &f->err);
 
     pthread_mutex_lock(&f->lock);
     f->result = r;
@@ -456,7 +457,7 @@ static void test_who_waits_for_an_end_needs_no_thread_of_the_pool(void **state)
 {
     struct plug plug = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false};
     struct flush flush = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-    _cleanup_(pl_open_unrefp) struct pl_open *c = NULL;
+    _cleanup_(pl_open_commit_unrefp) struct pl_open_commit *c = NULL;
     pthread_t waits;
     struct pl_err err = {0};
     bool in_time;
@@ -464,9 +465,9 @@ static void test_who_waits_for_an_end_needs_no_thread_of_the_pool(void **state)
 
     (void)state;
     plug_in(&plug);
-    assert_ok(pl_opens_gather(world.opens, &gathered, 1, &c, &err), &err);
+    assert_ok(pl_open_commits_gather(world.opens, &gathered, 1, &c, &err), &err);
     assert_ok(open_put(c, "+a:10", 'x', &err), &err);
-    wait_until_due(pl_open_head(c)->commit);
+    wait_until_due(pl_open_commit_head(c)->commit);
     assert_int_equal(pthread_create(&waits, NULL, flush_main, &flush), 0);
     in_time = wait_for_flush(&flush);
     plug_out(&plug); /* else nothing of this would end */
