@@ -111,7 +111,7 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
         f->all_datums = !datum;
         snprintf(f->project, sizeof f->project, "%s", pl_http_param(req, "project"));
         r = pl_api_job_find(rd.conn, f->project, pl_http_param(req, "stage"), run ? run : "", &f->job, id, err);
-        r = r < 0 ? r : pl_keep_check_job(rd.conn, f->job, PL_KEEP_LOGS, err);
+        r = r < 0 ? r : pl_retention_check_job(rd.conn, f->job, PL_KEEP_LOGS, err);
         if (r == 0 && datum)
             r = find_datum(rd.conn, f, datum, err);
     }

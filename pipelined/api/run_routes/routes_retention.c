@@ -12,9 +12,9 @@ static bool is_draining(void *self)
 
 static int pass_over(struct pl_api *a, const char *project, const char *repo, bool dry_run, json_t **ret, struct pl_err *err)
 {
-    struct pl_keep_pass pass = {
+    struct pl_retention_run pass = {
         .db = a->config.db, .dry_run = dry_run, .project = project, .repo = repo, .stop = is_draining, .self = a};
-    int r = pl_keep_pass(&pass, err);
+    int r = pl_retention_run(&pass, err);
 
     *ret = pass.report;
     return r;
@@ -45,7 +45,7 @@ static int drop_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret
 
 void pl_api_run_retention(struct pl_api *a)
 {
-    pl_keep_pass_all(&(struct pl_keep_pass){.db = a->config.db, .stop = is_draining, .self = a});
+    pl_retention_run_all(&(struct pl_retention_run){.db = a->config.db, .stop = is_draining, .self = a});
 }
 
 static const struct pl_api_route routes[] = {

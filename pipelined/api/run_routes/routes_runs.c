@@ -497,7 +497,7 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0)
         json_array_append_new(list, attempt_json(&rows, true));
     if (r == 0 && json_array_size(list) == 0)
-        r = pl_keep_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
+        r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
     if (r == 0 && json_array_size(list) == 0)
         r = pl_err_set(err, PL_ENOTFOUND,
                        "job %s of run %.8s has no attempt kept of a datum \"%s\": list datum shows those it has",

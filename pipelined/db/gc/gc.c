@@ -208,7 +208,8 @@ static bool settled(struct pl_gc *gc)
 }
 
 /* Rounds until nothing more can be done now. */
-static int collect_project(struct pl_gc *gc, const char *name, bool dry, const struct pl_keep_going *going, struct pl_err *err)
+static int collect_project(struct pl_gc *gc, const char *name, bool dry, const struct pl_retention_dropped *going,
+                           struct pl_err *err)
 {
     struct project *p = project_of(gc, name, err);
     struct pl_gc_round g = {.db = gc->config.db,
@@ -262,19 +263,20 @@ static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *
 enum why { ASKED, ASKED_DRY, BY_THE_CLOCK, LOOKING };
 
 /* What nobody keeps any more is garbage, too. What goes wrong with it is told, and the rest is collected. */
-static void keep(struct pl_gc *gc, enum why why, struct pl_keep_going *going)
+static void keep(struct pl_gc *gc, enum why why, struct pl_retention_dropped *going)
 {
-    struct pl_keep_pass pass = {.db = gc->config.db, .dry_run = why == ASKED_DRY, .stop = is_stopped, .self = gc, .going = going};
+    struct pl_retention_run pass = {
+        .db = gc->config.db, .dry_run = why == ASKED_DRY, .stop = is_stopped, .self = gc, .going = going};
 
     if (why != ASKED && why != ASKED_DRY)
         return;
-    pl_keep_pass_all(&pass);
+    pl_retention_run_all(&pass);
     pthread_mutex_lock(&gc->lock);
     gc->report.commits = pass.commits;
     pthread_mutex_unlock(&gc->lock);
 }
 
-static int collect_each(struct pl_gc *gc, enum why why, const struct pl_keep_going *going, struct pl_err *err)
+static int collect_each(struct pl_gc *gc, enum why why, const struct pl_retention_dropped *going, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *projects = json_array();
     const json_t *one;
@@ -304,7 +306,7 @@ static int collect_each(struct pl_gc *gc, enum why why, const struct pl_keep_goi
 
 static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
 {
-    struct pl_keep_going going = {0};
+    struct pl_retention_dropped going = {0};
     struct pl_err why_not = {0};
     int listed = why == LOOKING ? 0 : list_store(gc, &why_not), r;
 
@@ -314,7 +316,7 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
         *err = why_not;
         r = listed;
     }
-    pl_keep_going_finish(&going);
+    pl_retention_dropped_finish(&going);
     return r;
 }
 

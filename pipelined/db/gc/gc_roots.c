@@ -183,7 +183,7 @@ static int mark_results(struct reading *g, const struct pl_rows *row, struct pl_
 /* Whether the row's rule would drop it. */
 static bool is_going(const struct reading *g, const struct pl_rows *row)
 {
-    const struct pl_keep_going *going = g->roots->going;
+    const struct pl_retention_dropped *going = g->roots->going;
     int64_t of = pl_col_int(row, 1);
     const struct pl_map *m;
 

@@ -6,7 +6,7 @@
 
 #define PL_GC_KEPT_MAX (1u << 21) /* entries that `keep` gives, held until all roots are known */
 
-struct pl_keep_going;
+struct pl_retention_dropped;
 struct pl_open_commits;
 
 struct pl_gc_roots {
@@ -16,7 +16,7 @@ struct pl_gc_roots {
                 void *self, struct pl_err *err); /* as in pl_gc_config */
     void *keeper;
     const char *project;
-    const struct pl_keep_going *going; /* taken for gone already. May be NULL */
+    const struct pl_retention_dropped *going; /* taken for gone already. May be NULL */
     /* May be NULL: told how many commits are done, of how many. */
     void (*progress)(void *self, uint64_t done, uint64_t all);
     void *self;

@@ -26,7 +26,7 @@ struct pl_gc_round {
     bool may_doom;
     int64_t budget_us;     /* of each transaction (gc_tx.h); 0 = none */
     uint64_t condemned_at; /* in, out: pl_store_moment when something was last condemned, 0 = not in this daemon's life */
-    const struct pl_keep_going *going; /* of pl_gc_foresee: as if it were gone. May be NULL */
+    const struct pl_retention_dropped *going; /* of pl_gc_foresee: as if it were gone. May be NULL */
     /* Doomed packs whose rows are there still: of those doomed by this daemon what its object takes until it is removed, then PL_GC_REMOVED.
      * Those doomed before it was started are removed again. */
     struct pl_map *removed;

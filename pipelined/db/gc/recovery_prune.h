@@ -5,7 +5,7 @@
  *   recover: meta 'regained' ──start──▶ each job with results or a log: is all of it there? ──no──▶ its rows go ──▶ meta 'regained' goes
  *
  * A job's results go together, and so does its log: what is left of half of them tells nobody what is missing. In the place of a log that
- * went stays a segment without a blob's id, so that who asks for it is told (pl_keep_check_job). */
+ * went stays a segment without a blob's id, so that who asks for it is told (pl_retention_check_job). */
 #pragma once
 
 #include "pipelined/db/writer/db.h"

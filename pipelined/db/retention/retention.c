@@ -13,8 +13,8 @@ struct loss {
 };
 
 struct passing {
-    struct pl_keep_pass *pass;
-    struct pl_keep_db w;
+    struct pl_retention_run *pass;
+    struct pl_retention_db w;
     struct loss *losses; /* of every repo */
     struct loss deleted; /* of stages that are no more */
 };
@@ -33,19 +33,19 @@ static int go_on(const struct passing *p, struct pl_err *err)
 
 struct batch {
     const struct passing *p;
-    size_t commits[PL_KEEP_BATCH];
+    size_t commits[PL_RETENTION_BATCH];
     size_t n;
 };
 
 static const char *why_text(enum pl_retention_reason why)
 {
-    return why == PL_RETENTION_LOST ? "no branch leads to it" : PL_KEEP_GONE_OLD;
+    return why == PL_RETENTION_LOST ? "no branch leads to it" : PL_RETENTION_GONE_OLD;
 }
 
 static int drop_one(struct pl_tx *tx, const struct passing *p, size_t commit, struct pl_err *err)
 {
     const struct pl_retention_commit *c = &p->w.commits[commit];
-    const struct pl_keep_repo *repo = &p->w.repos[c->repo];
+    const struct pl_retention_repo *repo = &p->w.repos[c->repo];
 
     return pl_tx_emit(tx, PL_RECORD_COMMIT_DELETE,
                       json_pack("{s:s, s:s, s:s, s:I, s:s}", "project", repo->project, "repo", repo->name, "run",
@@ -66,7 +66,7 @@ static int is_there(struct pl_conn *c, const struct passing *p, size_t commit, s
 static int drop_batch(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     const struct batch *b = arg;
-    int r = pl_keep_db_check(&b->p->w, pl_tx_conn(tx), err);
+    int r = pl_retention_db_check(&b->p->w, pl_tx_conn(tx), err);
 
     for (size_t i = 0; i < b->n && r >= 0; i++) {
         r = is_there(pl_tx_conn(tx), b->p, b->commits[i], err);
@@ -84,7 +84,7 @@ static int drop_commits(struct passing *p, struct pl_err *err)
     while (r == 0 && at > 0) {
         struct batch b = {.p = p};
 
-        for (; at > 0 && b.n < PL_KEEP_BATCH; at--)
+        for (; at > 0 && b.n < PL_RETENTION_BATCH; at--)
             if (is_dropped(p, at - 1))
                 b.commits[b.n++] = at - 1;
         r = go_on(p, err);
@@ -148,15 +148,15 @@ static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct jobs *j = arg;
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t ids[PL_KEEP_BATCH], still = 1;
+    int64_t ids[PL_RETENTION_BATCH], still = 1;
     size_t n = 0;
     int r = j->still ? pl_sql_int(pl_tx_conn(tx), err, &still, j->still, "ss", j->project, j->stage) : 0;
 
     j->n = 0;
     if (r < 0 || !still)
         return r;
-    r = find_jobs(pl_tx_conn(tx), j, PL_KEEP_BATCH, &rows, err);
-    while (r >= 0 && n < PL_KEEP_BATCH && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
+    r = find_jobs(pl_tx_conn(tx), j, PL_RETENTION_BATCH, &rows, err);
+    while (r >= 0 && n < PL_RETENTION_BATCH && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0)
         ids[n++] = pl_col_int(&rows, 0);
     pl_rows_finish(&rows);
     rows = (struct pl_rows){0};
@@ -168,7 +168,7 @@ static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 static int note_going(struct pl_map *m, int64_t row, struct pl_err *err)
 {
-    return m->len < PL_KEEP_GOING_MAX ? pl_map_put(m, &row, sizeof row, m, NULL, err) : 0;
+    return m->len < PL_RETENTION_GOING_MAX ? pl_map_put(m, &row, sizeof row, m, NULL, err) : 0;
 }
 
 static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *going, int64_t *ret, struct pl_err *err)
@@ -187,7 +187,7 @@ static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *go
 /* All of these, or how many they are. */
 static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int64_t *ret, struct pl_err *err)
 {
-    struct pl_keep_going *g = p->pass->going;
+    struct pl_retention_dropped *g = p->pass->going;
     int r = 0;
 
     j->rest = &rests[kind];
@@ -197,7 +197,7 @@ static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int
         r = go_on(p, err);
         r = r < 0 ? r : pl_db_run(p->pass->db, PL_TX_UNLOGGED, drop_jobs_tx, j, err);
         *ret += r == 0 ? j->n : 0;
-    } while (r == 0 && j->n == PL_KEEP_BATCH);
+    } while (r == 0 && j->n == PL_RETENTION_BATCH);
     return r;
 }
 
@@ -310,7 +310,7 @@ static int drop_overs(struct passing *p, struct pl_err *err)
 
 static int add_repo(struct passing *p, uint32_t repo, json_t *repos, struct pl_err *err)
 {
-    const struct pl_keep_repo *r = &p->w.repos[repo];
+    const struct pl_retention_repo *r = &p->w.repos[repo];
     const struct pl_retention_rule *rule = &p->w.rules[repo];
     const struct loss *l = &p->losses[repo];
 
@@ -327,7 +327,7 @@ static int add_repo(struct passing *p, uint32_t repo, json_t *repos, struct pl_e
 static int add_commit(struct passing *p, struct pl_conn *c, size_t commit, json_t *commits, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    const struct pl_keep_repo *repo = &p->w.repos[p->w.commits[commit].repo];
+    const struct pl_retention_repo *repo = &p->w.repos[p->w.commits[commit].repo];
     int r = pl_sql_query(c, err, &rows, "SELECT branch, created_us, files, bytes FROM commit_ WHERE id = ? AND run = ?", "is",
                          p->w.ids[commit], p->w.runs[commit]);
 
@@ -351,7 +351,7 @@ static int list_commits(struct passing *p, json_t *commits, bool *ret_more, stru
     for (size_t i = 0; i < p->w.world.n_commits && r >= 0 && !*ret_more; i++) {
         if (!is_dropped(p, i))
             continue;
-        *ret_more = json_array_size(commits) == PL_KEEP_LISTED_MAX;
+        *ret_more = json_array_size(commits) == PL_RETENTION_LISTED_MAX;
         r = *ret_more ? 0 : add_commit(p, rd.conn, i, commits, err);
     }
     return PL_MIN(r, 0);
@@ -416,7 +416,7 @@ static int decide(struct passing *p, struct pl_err *err)
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
 
-        r = pl_keep_db_read(&p->w, rd.conn, p->pass->project, p->pass->repo, now.wall_us, err);
+        r = pl_retention_db_read(&p->w, rd.conn, p->pass->project, p->pass->repo, now.wall_us, err);
     }
     if (r < 0)
         return r;
@@ -430,7 +430,7 @@ static int decide(struct passing *p, struct pl_err *err)
     return r;
 }
 
-static int one_pass(struct pl_keep_pass *pass, struct pl_err *err)
+static int one_pass(struct pl_retention_run *pass, struct pl_err *err)
 {
     struct passing p = {.pass = pass};
     int r = decide(&p, err), told = 0;
@@ -446,11 +446,11 @@ static int one_pass(struct pl_keep_pass *pass, struct pl_err *err)
     r = r < 0 ? r : told;
     r = r < 0 ? r : make_report(&p, err);
     free(p.losses);
-    pl_keep_db_finish(&p.w);
+    pl_retention_db_finish(&p.w);
     return r;
 }
 
-static int check_asked(struct pl_keep_pass *pass, struct pl_err *err)
+static int check_asked(struct pl_retention_run *pass, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(pass->db);
     struct pl_repo_row row;
@@ -458,7 +458,7 @@ static int check_asked(struct pl_keep_pass *pass, struct pl_err *err)
     return pass->project && pass->repo ? pl_db_repo_find(rd.conn, pass->project, pass->repo, &row, err) : 0;
 }
 
-int pl_keep_pass(struct pl_keep_pass *pass, struct pl_err *err)
+int pl_retention_run(struct pl_retention_run *pass, struct pl_err *err)
 {
     int r = check_asked(pass, err);
 
@@ -467,7 +467,7 @@ int pl_keep_pass(struct pl_keep_pass *pass, struct pl_err *err)
     if (r < 0)
         return r;
     r = PL_ERETRY;
-    for (unsigned i = 0; i < PL_KEEP_TRIES && r == PL_ERETRY; i++)
+    for (unsigned i = 0; i < PL_RETENTION_TRIES && r == PL_ERETRY; i++)
         r = one_pass(pass, err);
     return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "too much changed meanwhile: try again") : r;
 }
@@ -484,14 +484,14 @@ static int tell_refused(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "keep", json_pack("{s:s}", "refused", why->msg), err);
 }
 
-void pl_keep_pass_all(struct pl_keep_pass *pass)
+void pl_retention_run_all(struct pl_retention_run *pass)
 {
     struct pl_err err = {0};
     const json_t *one, *deleted;
     size_t i;
     int r = pl_db_keep_clock(pass->db, &err);
 
-    r = r < 0 ? r : pl_keep_pass(pass, &err);
+    r = r < 0 ? r : pl_retention_run(pass, &err);
     if (r == PL_ECONFIRM && pl_db_run(pass->db, PL_TX_UNLOGGED, tell_refused, &err, NULL) < 0)
         pl_log_warn("keep", "no event tells that nothing was dropped");
     if (r < 0 && r != PL_ECANCELED)
@@ -511,17 +511,17 @@ void pl_keep_pass_all(struct pl_keep_pass *pass)
     pass->report = NULL;
 }
 
-void pl_keep_going_finish(struct pl_keep_going *g)
+void pl_retention_dropped_finish(struct pl_retention_dropped *g)
 {
     pl_map_finish(&g->commits, NULL);
     pl_map_finish(&g->results, NULL);
     pl_map_finish(&g->logs, NULL);
-    *g = (struct pl_keep_going){0};
+    *g = (struct pl_retention_dropped){0};
 }
 
 /* ---- who asks for what was dropped ---- */
 
-int pl_keep_check_job(struct pl_conn *c, int64_t job, enum pl_keep_of what, struct pl_err *err)
+int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_repo_result what, struct pl_err *err)
 {
     static const char *const names[] = {[PL_KEEP_LOGS] = "logs", [PL_KEEP_RESULTS] = "results"};
     static const char *const nouns[] = {[PL_KEEP_LOGS] = "the log", [PL_KEEP_RESULTS] = "what is known of its datums"};

@@ -33,14 +33,14 @@ static bool make_key(int64_t repo, const char *run, struct commit_key *ret)
     return true;
 }
 
-static uint32_t find_in(const struct pl_keep_db *w, int64_t repo, const char *run)
+static uint32_t find_in(const struct pl_retention_db *w, int64_t repo, const char *run)
 {
     struct commit_key key;
 
     return make_key(repo, run, &key) ? index_of(&w->by_name, &key, sizeof key) : PL_RETENTION_NONE;
 }
 
-static uint32_t find_named(const struct pl_keep_db *w, const char *project, const char *repo, const char *run)
+static uint32_t find_named(const struct pl_retention_db *w, const char *project, const char *repo, const char *run)
 {
     char name[2 * PL_NAME_MAX_BYTES + 2];
     int n = snprintf(name, sizeof name, "%s/%s", project, repo);
@@ -49,7 +49,7 @@ static uint32_t find_named(const struct pl_keep_db *w, const char *project, cons
     return at == PL_RETENTION_NONE ? at : find_in(w, w->repos[at].id, run);
 }
 
-static uint32_t find_id(const struct pl_keep_db *w, int64_t id)
+static uint32_t find_id(const struct pl_retention_db *w, int64_t id)
 {
     size_t lo = 0, hi = w->world.n_commits;
 
@@ -87,19 +87,19 @@ static int grow(void *list, size_t n, size_t *cap, size_t size, struct pl_err *e
 
 /* ---- repos and their rules ---- */
 
-static int add_repo(struct pl_keep_db *w, const struct pl_rows *rows, struct pl_err *err)
+static int add_repo(struct pl_retention_db *w, const struct pl_rows *rows, struct pl_err *err)
 {
-    struct pl_keep_repo *repo = &w->repos[w->n_repos];
+    struct pl_retention_repo *repo = &w->repos[w->n_repos];
     _cleanup_(json_decrefp) json_t *keep = pl_col_json(rows, 4);
     char name[2 * PL_NAME_MAX_BYTES + 2];
     int n, r;
 
     if (!keep)
         return pl_err_nomem(err);
-    *repo = (struct pl_keep_repo){.id = pl_col_int(rows, 0),
-                                  .project = strdup(pl_col_text(rows, 1)),
-                                  .name = strdup(pl_col_text(rows, 2)),
-                                  .output = pl_col_int(rows, 3) != 0};
+    *repo = (struct pl_retention_repo){.id = pl_col_int(rows, 0),
+                                       .project = strdup(pl_col_text(rows, 1)),
+                                       .name = strdup(pl_col_text(rows, 2)),
+                                       .output = pl_col_int(rows, 3) != 0};
     w->n_repos++;
     if (!repo->project || !repo->name)
         return pl_err_nomem(err);
@@ -110,7 +110,7 @@ static int add_repo(struct pl_keep_db *w, const struct pl_rows *rows, struct pl_
     return r < 0 ? r : put_index(&w->repo_by_name, name, (size_t)n, w->n_repos - 1, err);
 }
 
-static int read_repos(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int read_repos(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int64_t n = 0;
@@ -134,7 +134,7 @@ static int read_repos(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
 
 /* ---- commits ---- */
 
-static int make_room(struct pl_keep_db *w, size_t n, struct pl_err *err)
+static int make_room(struct pl_retention_db *w, size_t n, struct pl_err *err)
 {
     w->commits = calloc(n + 1, sizeof *w->commits);
     w->ids = calloc(n + 1, sizeof *w->ids);
@@ -144,7 +144,7 @@ static int make_room(struct pl_keep_db *w, size_t n, struct pl_err *err)
     return w->commits && w->ids && w->runs ? 0 : pl_err_nomem(err);
 }
 
-static int add_commit(struct pl_keep_db *w, const struct pl_rows *rows, struct pl_err *err)
+static int add_commit(struct pl_retention_db *w, const struct pl_rows *rows, struct pl_err *err)
 {
     size_t i = w->world.n_commits;
     int64_t repo = pl_col_int(rows, 1);
@@ -162,7 +162,7 @@ static int add_commit(struct pl_keep_db *w, const struct pl_rows *rows, struct p
 }
 
 /* A parent has a lower row than its child. */
-static int read_commits(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int read_commits(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int64_t n = 0;
@@ -181,7 +181,7 @@ static int read_commits(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *
     return PL_MIN(r, 0);
 }
 
-static int read_heads(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int read_heads(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows, "SELECT head FROM branch WHERE head IS NOT NULL", "");
@@ -200,7 +200,7 @@ static int read_heads(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *er
     return r;
 }
 
-static int read_edges(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int read_edges(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows,
@@ -245,8 +245,8 @@ static const char *const needs[] = {
     " WHERE m.n < 64) SELECT project, name, run FROM made",
 };
 
-static int each_needed(const struct pl_keep_db *w, struct pl_conn *c, int (*fn)(const struct pl_keep_db *w, uint32_t commit),
-                       struct pl_err *err)
+static int each_needed(const struct pl_retention_db *w, struct pl_conn *c,
+                       int (*fn)(const struct pl_retention_db *w, uint32_t commit), struct pl_err *err)
 {
     int r = 0;
 
@@ -264,7 +264,7 @@ static int each_needed(const struct pl_keep_db *w, struct pl_conn *c, int (*fn)(
     return r;
 }
 
-static int mark_needed(const struct pl_keep_db *w, uint32_t commit)
+static int mark_needed(const struct pl_retention_db *w, uint32_t commit)
 {
     w->commits[commit].why = PL_RETENTION_IN_USE;
     return 0;
@@ -272,13 +272,13 @@ static int mark_needed(const struct pl_keep_db *w, uint32_t commit)
 
 /* ---- all of it ---- */
 
-static int read_oldest_run(struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int read_oldest_run(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     return pl_sql_int(c, err, &w->world.oldest_run,
                       "SELECT coalesce(min(ord), 9223372036854775807) FROM run WHERE state = 'running'", "");
 }
 
-static void choose(struct pl_keep_db *w, const char *project, const char *repo)
+static void choose(struct pl_retention_db *w, const char *project, const char *repo)
 {
     for (size_t i = 0; i < w->n_repos; i++)
         w->repos[i].meant = !project || (pl_streq(project, w->repos[i].project) && (!repo || pl_streq(repo, w->repos[i].name)));
@@ -287,8 +287,8 @@ static void choose(struct pl_keep_db *w, const char *project, const char *repo)
             w->commits[i].why = PL_RETENTION_ALL;
 }
 
-int pl_keep_db_read(struct pl_keep_db *w, struct pl_conn *c, const char *project, const char *repo, int64_t now_us,
-                    struct pl_err *err)
+int pl_retention_db_read(struct pl_retention_db *w, struct pl_conn *c, const char *project, const char *repo, int64_t now_us,
+                         struct pl_err *err)
 {
     int r = pl_sql_script(c, "BEGIN", err);
 
@@ -308,7 +308,7 @@ int pl_keep_db_read(struct pl_keep_db *w, struct pl_conn *c, const char *project
     return 0;
 }
 
-void pl_keep_db_finish(struct pl_keep_db *w)
+void pl_retention_db_finish(struct pl_retention_db *w)
 {
     for (size_t i = 0; i < w->n_repos; i++) {
         free(w->repos[i].project);
@@ -324,18 +324,18 @@ void pl_keep_db_finish(struct pl_keep_db *w)
     pl_map_finish(&w->by_name, NULL);
     pl_map_finish(&w->repo_by_id, NULL);
     pl_map_finish(&w->repo_by_name, NULL);
-    *w = (struct pl_keep_db){0};
+    *w = (struct pl_retention_db){0};
 }
 
 /* ---- is it still so? ---- */
 
-static int refuse_dropped(const struct pl_keep_db *w, uint32_t commit)
+static int refuse_dropped(const struct pl_retention_db *w, uint32_t commit)
 {
     return pl_retention_rule_drops(w->commits[commit].why) ? PL_ERETRY : 0;
 }
 
 /* A branch was made on what is to be dropped, or has fallen back to it. */
-static int check_heads(const struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(c, err, &rows, "SELECT b.repo, c.run FROM branch b JOIN commit_ c ON c.id = b.head", "");
@@ -350,7 +350,7 @@ static int check_heads(const struct pl_keep_db *w, struct pl_conn *c, struct pl_
 }
 
 /* Something was made from it meanwhile. What is newer than the newest that stays is new, or to be dropped. */
-static int check_made(const struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     size_t newest = w->world.n_commits;
@@ -379,7 +379,7 @@ static int check_made(const struct pl_keep_db *w, struct pl_conn *c, struct pl_e
     return r;
 }
 
-int pl_keep_db_check(const struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err)
+int pl_retention_db_check(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     int r = check_heads(w, c, err);
 

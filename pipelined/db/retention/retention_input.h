@@ -3,7 +3,7 @@
 
 #include "pipelined/db/retention/retention.h"
 
-struct pl_keep_repo {
+struct pl_retention_repo {
     int64_t id;
     char *project, *name;
     bool output;
@@ -11,9 +11,9 @@ struct pl_keep_repo {
 };
 
 /* What the database had when it was read: what else has come to stand on something by now is told from it. */
-struct pl_keep_db {
+struct pl_retention_db {
     struct pl_retention_input world;
-    struct pl_keep_repo *repos; /* of world.rules' indices */
+    struct pl_retention_repo *repos; /* of world.rules' indices */
     size_t n_repos;
     struct pl_retention_rule *rules;
     struct pl_retention_commit *commits;
@@ -29,9 +29,9 @@ struct pl_keep_db {
 
 /* Reads all of it in one snapshot and decides for one repo, one project's or (NULL) all; others drop nothing. PL_ELIMIT. */
 PL_MUST_CHECK
-int pl_keep_db_read(struct pl_keep_db *w, struct pl_conn *c, const char *project, const char *repo, int64_t now_us,
-                    struct pl_err *err);
-void pl_keep_db_finish(struct pl_keep_db *w);
+int pl_retention_db_read(struct pl_retention_db *w, struct pl_conn *c, const char *project, const char *repo, int64_t now_us,
+                         struct pl_err *err);
+void pl_retention_db_finish(struct pl_retention_db *w);
 /* Whether nothing has come to stand on what is to be dropped since it was read: 0, or PL_ERETRY. In a transaction. */
 PL_MUST_CHECK
-int pl_keep_db_check(const struct pl_keep_db *w, struct pl_conn *c, struct pl_err *err);
+int pl_retention_db_check(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err);

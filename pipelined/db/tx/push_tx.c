@@ -231,7 +231,7 @@ static int has_aged(struct pl_conn *c, const struct pl_push_args *a, struct pl_e
     int r = pl_sql_int(c, err, &n,
                        "SELECT count(*) FROM commit_gone g JOIN repo r ON r.id = g.repo"
                        " WHERE r.project = ? AND r.name = ? AND g.run = ? AND g.why = ?",
-                       "ssss", a->project, a->repo, a->base, PL_KEEP_GONE_OLD);
+                       "ssss", a->project, a->repo, a->base, PL_RETENTION_GONE_OLD);
 
     return r < 0 ? r : n > 0;
 }

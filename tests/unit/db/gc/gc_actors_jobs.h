@@ -357,7 +357,7 @@ static UNUSED void assert_base_was_deleted(struct play *p, const struct pl_open_
     if (commits(p) == 0)
         return;
     assert_int_equal(pl_sql_int(rd.conn, NULL, &deleted, "SELECT count(*) FROM commit_gone WHERE run = ? AND why <> ?", "ss",
-                                head->base, PL_KEEP_GONE_OLD),
+                                head->base, PL_RETENTION_GONE_OLD),
                      0);
     assert_int_equal(deleted, 1);
 }
@@ -443,12 +443,12 @@ static UNUSED void renew_all(struct play *p)
 /* What the rules of both repos drop; others go on between its transactions. */
 static UNUSED void keep_pass(struct play *p, bool (*meanwhile)(void *self))
 {
-    struct pl_keep_pass pass = {.db = p->g->w.db, .stop = meanwhile, .self = p};
+    struct pl_retention_run pass = {.db = p->g->w.db, .stop = meanwhile, .self = p};
     struct pl_err err = {0};
     int r;
 
     assert_ok(pl_db_run(p->g->w.db, PL_TX_LOGGED, end_runs, NULL, &err), &err);
-    r = pl_keep_pass(&pass, &err);
+    r = pl_retention_run(&pass, &err);
     if (r != PL_ECANCELED)
         assert_ok(r, &err);
     json_decref(pass.report);

@@ -218,7 +218,7 @@ static int log_of(struct gc_world *g, unsigned n, struct pl_err *err)
     int64_t job = 0;
 
     assert_int_equal(pl_sql_int(rd.conn, NULL, &job, "SELECT id FROM job WHERE run = ?", "s", run_of(n)), 0);
-    return pl_keep_check_job(rd.conn, job, PL_KEEP_LOGS, err);
+    return pl_retention_check_job(rd.conn, job, PL_KEEP_LOGS, err);
 }
 
 static void test_a_log_whose_bytes_went_says_so(void **state)

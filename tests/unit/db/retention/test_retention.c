@@ -80,8 +80,8 @@ static bool on_ask(void *self)
 
 static int pass_over(struct keeping *k, struct pl_err *err)
 {
-    struct pl_keep_pass pass = {.db = k->w.db, .stop = on_ask, .self = k};
-    int r = pl_keep_pass(&pass, err);
+    struct pl_retention_run pass = {.db = k->w.db, .stop = on_ask, .self = k};
+    int r = pl_retention_run(&pass, err);
 
     json_decref(pass.report);
     return r;
@@ -328,19 +328,19 @@ static void assert_deleted(const json_t *report, json_int_t results, json_int_t 
 static void what_jobs_of_a_deleted_stage_left_goes(void **state)
 {
     struct keeping *k = *state;
-    struct pl_keep_going going = {0};
-    struct pl_keep_pass foresee = {.db = k->w.db, .dry_run = true, .going = &going}, pass = {.db = k->w.db},
-                        one = {.db = k->w.db, .project = "default", .repo = "digits"};
+    struct pl_retention_dropped going = {0};
+    struct pl_retention_run foresee = {.db = k->w.db, .dry_run = true, .going = &going}, pass = {.db = k->w.db},
+                            one = {.db = k->w.db, .project = "default", .repo = "digits"};
     struct pl_err err = {0};
 
     assert_ok(pl_db_run(k->w.db, PL_TX_UNLOGGED, leave_rest, NULL, &err), &err);
-    assert_ok(pl_keep_pass(&one, &err), &err); /* is asked of one repo alone */
-    assert_ok(pl_keep_pass(&foresee, &err), &err);
+    assert_ok(pl_retention_run(&one, &err), &err); /* is asked of one repo alone */
+    assert_ok(pl_retention_run(&foresee, &err), &err);
     assert_jobs_in(k, "log_segment", "10 11 12 13 20 21 30 31");
     assert_deleted(foresee.report, 6, 4);
     assert_int_equal(going.results.len, 6);
     assert_int_equal(going.logs.len, 4);
-    assert_ok(pl_keep_pass(&pass, &err), &err);
+    assert_ok(pl_retention_run(&pass, &err), &err);
     assert_deleted(pass.report, 6, 4);
     assert_jobs_in(k, "log_segment", "20 21 30 31"); /* the rule of its repo says how long */
     assert_jobs_in(k, "attempt", "20 21 30 31");
@@ -349,14 +349,14 @@ static void what_jobs_of_a_deleted_stage_left_goes(void **state)
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(k->w.db);
 
-        assert_int_equal(pl_keep_check_job(rd.conn, 10, PL_KEEP_LOGS, &err), PL_ENOTFOUND);
+        assert_int_equal(pl_retention_check_job(rd.conn, 10, PL_KEEP_LOGS, &err), PL_ENOTFOUND);
         assert_non_null(strstr(err.msg, "there is no stage"));
-        assert_int_equal(pl_keep_check_job(rd.conn, 20, PL_KEEP_LOGS, &err), 0);
+        assert_int_equal(pl_retention_check_job(rd.conn, 20, PL_KEEP_LOGS, &err), 0);
     }
     json_decref(one.report);
     json_decref(foresee.report);
     json_decref(pass.report);
-    pl_keep_going_finish(&going);
+    pl_retention_dropped_finish(&going);
 }
 
 /* ---- bounds ---- */
