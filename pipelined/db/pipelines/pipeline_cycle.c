@@ -206,7 +206,7 @@ static int report(const json_t *reads, struct pl_err *err)
     return pl_err_set(err, PL_EINVAL, "the stages form a circle: %s", text);
 }
 
-int pl_pipeline_circle_check(struct pl_conn *c, const struct pl_spec *spec, struct pl_err *err)
+int pl_pipeline_cycle_check(struct pl_conn *c, const struct pl_spec *spec, struct pl_err *err)
 {
     _cleanup_(graph_finish) struct graph g = {.conn = c, .spec = spec, .reads = json_object(), .pending = json_array()};
     size_t own;

@@ -7,4 +7,4 @@
 
 /* PL_EINVAL names the stages: `the stages form a circle: a reads b, b reads a`. Reads only the stages that lie upstream. */
 PL_MUST_CHECK
-int pl_pipeline_circle_check(struct pl_conn *c, const struct pl_spec *spec, struct pl_err *err);
+int pl_pipeline_cycle_check(struct pl_conn *c, const struct pl_spec *spec, struct pl_err *err);

@@ -296,7 +296,7 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
 /* What it may run again is told, and must be confirmed when it is much. */
 static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *runs, struct pl_err *err)
 {
-    int r = pl_update_price(pl_tx_conn(tx), a, runs, a->changes, &a->gpu_s, err);
+    int r = pl_update_cost(pl_tx_conn(tx), a, runs, a->changes, &a->gpu_s, err);
 
     if (r < 0 || a->dry_run || a->confirmed || a->confirm_above_s < 0 || a->gpu_s <= a->confirm_above_s)
         return r;
@@ -341,7 +341,7 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r : make_stages(tx, a, stages, err);
     r = r < 0 ? r : make_repos(tx, a->spec, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);
-    r = r < 0 ? r : pl_pipeline_circle_check(pl_tx_conn(tx), a->spec, err);
+    r = r < 0 ? r : pl_pipeline_cycle_check(pl_tx_conn(tx), a->spec, err);
     if (r < 0)
         return r;
     if (!a->changed && a->version > 1)

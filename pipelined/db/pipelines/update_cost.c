@@ -221,8 +221,8 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     return r < 0 || past.datums < 0 ? r : add_again(change, stages[i], &past, gpu_s, err);
 }
 
-int pl_update_price(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
-                    struct pl_err *err)
+int pl_update_cost(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
+                   struct pl_err *err)
 {
     _cleanup_free_ enum again *stages = calloc(a->spec->n_stages + 1, sizeof *stages);
     _cleanup_free_ bool *run = calloc(a->spec->n_stages + 1, sizeof *run);

@@ -13,5 +13,5 @@
  *          GPUs and workers, null when no job ever said. Not of new stages, nor of those that never had a job.
  * `*ret_gpu_s`: seconds of GPUs of all. Before the new version is made. PL_ENOMEM, errors of the database. */
 PL_MUST_CHECK
-int pl_update_price(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
-                    struct pl_err *err);
+int pl_update_cost(struct pl_conn *c, const struct pl_pipeline_args *a, const json_t *runs, json_t *changes, int64_t *ret_gpu_s,
+                   struct pl_err *err);
