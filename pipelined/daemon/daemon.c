@@ -368,7 +368,7 @@ static int open_db(struct daemon *d, struct pl_err *err)
         return r;
     pl_stores_on_open(d->stores, pl_gc_store_opened, d->db);
     tell_recovered(pl_db_recovered(d->db));
-    r = pl_regained_check(d->db, d->stores, err);
+    r = pl_recovery_prune_results(d->db, d->stores, err);
     snprintf(logs, sizeof logs, "%s/logs", d->config->data);
     return r < 0 ? r : pl_stage_logs_open(logs, d->db, d->stores, &d->logs, err);
 }

@@ -569,7 +569,7 @@ static int load_rows(struct pl_ejob *j, const struct pl_rows *rows, struct pl_er
     _cleanup_(json_decrefp) json_t *list = NULL;
     const json_t *pair;
     size_t i;
-    int r = pl_col_result_rows(rows, 1, &list, err);
+    int r = pl_result_codec_column(rows, 1, &list, err);
 
     json_array_foreach(list, i, pair)
     {
@@ -650,7 +650,7 @@ int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
         _cleanup_(json_decrefp) json_t *list = NULL;
         bool used = false;
 
-        r = pl_col_result_rows(&rows, 0, &list, err);
+        r = pl_result_codec_column(&rows, 0, &list, err);
         for (size_t i = json_array_size(list); r >= 0 && i-- > 0; used = used || r > 0)
             r = keep_one(j, json_array_get(list, i), pl_col_text(&rows, 1), err);
         if (r >= 0 && !used && key.job < first && !*j->aside.branch)

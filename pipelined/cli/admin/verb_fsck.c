@@ -269,7 +269,7 @@ static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report
     r = r < 0 ? r : pl_conn_open(path, false, &a->conn, err);
     snprintf(path, sizeof path, "%s/index", a->scratch);
     r = r < 0 ? r : pl_stores_open(a->objects, path, &a->stores, err);
-    return r < 0 ? r : pl_regained_check_logs(a->conn, a->stores, err);
+    return r < 0 ? r : pl_recovery_prune_logs(a->conn, a->stores, err);
 }
 
 static json_t *report_json(const struct alone *a, const struct pl_fsck_report *sum, int64_t ms)

@@ -175,7 +175,7 @@ static int mark_planned(struct reading *g, const char *hex, struct pl_err *err)
 static int mark_results(struct reading *g, const struct pl_rows *row, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = NULL;
-    int r = pl_col_result_rows(row, 2, &list, err);
+    int r = pl_result_codec_column(row, 2, &list, err);
 
     return r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
 }

@@ -53,7 +53,7 @@ static int results_gone(struct looking *l, struct pl_store *store, int64_t job, 
         _cleanup_(json_decrefp) json_t *list = NULL;
         struct pl_err why = {0};
 
-        r = pl_col_result_rows(&rows, 0, &list, err);
+        r = pl_result_codec_column(&rows, 0, &list, err);
         if (r < 0)
             return r;
         r = pl_gc_mark_results(l->mark, list, &why);
@@ -180,7 +180,7 @@ static int note_done(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM meta WHERE key = 'regained'", ""), 0);
 }
 
-int pl_regained_check(struct pl_db *db, struct pl_stores *stores, struct pl_err *err)
+int pl_recovery_prune_results(struct pl_db *db, struct pl_stores *stores, struct pl_err *err)
 {
     struct looking l = {.db = db, .stores = stores};
     int r = is_regained(db, err);
@@ -199,7 +199,7 @@ int pl_regained_check(struct pl_db *db, struct pl_stores *stores, struct pl_err 
     return 0;
 }
 
-int pl_regained_check_logs(struct pl_conn *conn, struct pl_stores *stores, struct pl_err *err)
+int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_stores *stores, struct pl_err *err)
 {
     struct looking l = {.stores = stores, .conn = conn};
     int r = each_project(&l, err);

@@ -2,14 +2,14 @@
 
 #include <zstd.h>
 
-int pl_col_result_rows(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err)
+int pl_result_codec_column(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err)
 {
     const void *packed = sqlite3_column_blob(rows->stmt, column);
     size_t n = (size_t)sqlite3_column_bytes(rows->stmt, column);
     unsigned long long size = ZSTD_getFrameContentSize(packed, n);
     _cleanup_free_ char *text = NULL;
 
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > PL_RESULT_ROWS_MAX_BYTES)
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > PL_RESULT_CODEC_MAX_BYTES)
         return pl_err_set(err, PL_ECORRUPT, "a stored result does not unpack");
     text = malloc((size_t)size + 1);
     if (!text)

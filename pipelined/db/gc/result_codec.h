@@ -3,8 +3,8 @@
 
 #include "pipelined/db/writer/sql.h"
 
-#define PL_RESULT_ROWS_MAX_BYTES ((size_t)256 << 20) /* of the JSON */
+#define PL_RESULT_CODEC_MAX_BYTES ((size_t)256 << 20) /* of the JSON */
 
 /* The column's JSON as a new reference. PL_ECORRUPT, PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_col_result_rows(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err);
+int pl_result_codec_column(const struct pl_rows *rows, int column, json_t **ret, struct pl_err *err);

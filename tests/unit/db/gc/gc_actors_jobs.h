@@ -39,7 +39,7 @@ static UNUSED void add_left(struct play *p, struct slot *s)
         _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
         _cleanup_(json_decrefp) json_t *list = NULL;
 
-        assert_ok(pl_col_result_rows(&rows, 0, &list, &err), &err);
+        assert_ok(pl_result_codec_column(&rows, 0, &list, &err), &err);
         assert_ok(pl_base64_decode(json_string_value(json_object_get(
                                        json_object_get(json_array_get(json_array_get(list, 0), 1), "output"), "ops")),
                                    &ops, &err),

@@ -144,7 +144,7 @@ static void check(struct gc_world *g)
 {
     struct pl_err err = {0};
 
-    assert_ok(pl_regained_check(g->w.db, g->w.stores, &err), &err);
+    assert_ok(pl_recovery_prune_results(g->w.db, g->w.stores, &err), &err);
 }
 
 static bool left(struct gc_world *g, const char *what, unsigned n)
@@ -273,7 +273,7 @@ static void test_a_store_that_is_checked_alone_misses_no_log_that_was_dropped(vo
     recover(g);
     snprintf(path, sizeof path, "%s/anew/pipelined.db", g->w.dir);
     assert_ok(pl_conn_open(path, false, &conn, &err), &err);
-    assert_ok(pl_regained_check_logs(conn, g->w.stores, &err), &err);
+    assert_ok(pl_recovery_prune_logs(conn, g->w.stores, &err), &err);
     pl_conn_close(conn);
     assert_int_equal(count(g, "SELECT count(*) FROM log_segment WHERE length(blob) > 0"), 0);
 }
