@@ -66,7 +66,7 @@ static int find_owner(struct kube_learning *l)
 
     if (!k->settings->owner_name)
         return 0;
-    pl_kube_owner_path(k, path);
+    pl_owner_object_path(k, path);
     r = pl_kube_client_get(l->client, path, &object, &l->err);
     if (r < 0)
         return pl_err_wrap(&l->err, r, "kubernetes.owner: ConfigMap %s of namespace %s", k->settings->owner_name, k->space);
@@ -183,7 +183,7 @@ static bool note_away(struct kube *k, const struct pl_err *err)
     return true;
 }
 
-int pl_kube_learn(struct kube *k, struct pl_err *err)
+int pl_cluster_discovery(struct kube *k, struct pl_err *err)
 {
     struct kube_learning *l;
     int r = make(k, &l, err);
@@ -229,7 +229,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-void pl_kube_learn_look(struct kube *k)
+void pl_cluster_discovery_tick(struct kube *k)
 {
     struct kube_learning *l;
 
@@ -241,7 +241,7 @@ void pl_kube_learn_look(struct kube *k)
         k->learning = l;
 }
 
-void pl_kube_learn_stop(struct kube *k)
+void pl_cluster_discovery_stop(struct kube *k)
 {
     struct kube_learning *l = TAKE_PTR(k->learning);
 

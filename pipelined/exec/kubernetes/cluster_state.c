@@ -141,8 +141,8 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
     if (!c->listed)
         return pl_err_nomem(err);
     if (c->seen_path)
-        r = pl_seen_nodes_create(c->seen_path, pl_kube_client_name(c->client), c->offer, pl_clock_wall_us() / 1000, &c->seen,
-                                 err);
+        r = pl_node_history_create(c->seen_path, pl_kube_client_name(c->client), c->offer, pl_clock_wall_us() / 1000, &c->seen,
+                                   err);
     if (r < 0)
         return r;
     do
@@ -242,9 +242,9 @@ static void keep_seen(void *arg)
 {
     struct pl_cluster *c = arg;
 
-    pl_seen_nodes_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    pl_node_history_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
     c->stale = true; /* what has not been seen for long is offered no more */
-    pl_timer_start(c->seen_timer, PL_SEEN_NODES_EVERY_MS);
+    pl_timer_start(c->seen_timer, PL_NODE_HISTORY_EVERY_MS);
 }
 
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
@@ -268,43 +268,43 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     struct pl_cluster *c = self;
 
     report_pod(c, e, object);
-    pl_gpu_use_pod(c->use, e, object);
+    pl_gpu_usage_pod(c->use, e, object);
     count_pod(c, e, object);
 }
 
 int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
-    struct pl_kube_feed_config nodes = {
+    struct pl_loop_informer_config nodes = {
         .loop = c->loop, .client = c->client, .path = "/api/v1/nodes", .keep = NODE_KEEP, .event = on_node, .self = c};
     char others[120];
-    struct pl_kube_feed_config pods = {.loop = c->loop,
-                                       .client = c->client,
-                                       .path = "/api/v1/pods",
-                                       .labels = others,
-                                       .keep = POD_KEEP,
-                                       .event = on_pod,
-                                       .self = c};
-    int r = pl_limits_follow(c->limits, err);
+    struct pl_loop_informer_config pods = {.loop = c->loop,
+                                           .client = c->client,
+                                           .path = "/api/v1/pods",
+                                           .labels = others,
+                                           .keep = POD_KEEP,
+                                           .event = on_pod,
+                                           .self = c};
+    int r = pl_namespace_limits_follow(c->limits, err);
 
     snprintf(others, sizeof others, PL_POD_LABEL "store!=%s", c->store);
     if (r == 0 && c->seen)
         keep_seen(c);
     if (r == 0 && c->access.on[PL_KUBE_MAY_NODES]) {
         nodes.known = TAKE_PTR(c->listed);
-        r = pl_kube_feed_create(&nodes, &c->nodes, err);
+        r = pl_loop_informer_create(&nodes, &c->nodes, err);
     }
     if (r < 0)
         return r;
     if (c->access.on[PL_KUBE_MAY_ALL_PODS])
-        return pl_kube_feed_create(&pods, &c->pods, err);
+        return pl_loop_informer_create(&pods, &c->pods, err);
     pl_offer_without_pods(c->offer);
     return 0;
 }
 
 static void take_limits(struct pl_cluster *c)
 {
-    c->facts.demands_cpu_limit = pl_limits_demand(c->limits, "cpu");
-    c->facts.demands_memory_limit = pl_limits_demand(c->limits, "memory");
+    c->facts.demands_cpu_limit = pl_namespace_limits_required(c->limits, "cpu");
+    c->facts.demands_memory_limit = pl_namespace_limits_required(c->limits, "memory");
 }
 
 static void on_limits(void *self)
@@ -318,19 +318,19 @@ static void on_limits(void *self)
 
 void pl_cluster_look_at_limits(struct pl_cluster *c)
 {
-    pl_limits_look(c->limits);
+    pl_namespace_limits_refresh(c->limits);
 }
 
 static int ask_limits(struct pl_cluster *c, struct pl_err *err)
 {
-    const struct pl_limits_config config = {.loop = c->loop,
-                                            .client = c->client,
-                                            .space = c->space,
-                                            .ask = c->access.on[PL_KUBE_MAY_QUOTAS],
-                                            .follow = c->access.on[PL_KUBE_MAY_ROOM],
-                                            .changed = on_limits,
-                                            .self = c};
-    int r = pl_limits_create(&config, &c->limits, err);
+    const struct pl_namespace_limits_config config = {.loop = c->loop,
+                                                      .client = c->client,
+                                                      .space = c->space,
+                                                      .ask = c->access.on[PL_KUBE_MAY_QUOTAS],
+                                                      .follow = c->access.on[PL_KUBE_MAY_ROOM],
+                                                      .changed = on_limits,
+                                                      .self = c};
+    int r = pl_namespace_limits_create(&config, &c->limits, err);
 
     if (r == 0)
         take_limits(c);
@@ -339,7 +339,7 @@ static int ask_limits(struct pl_cluster *c, struct pl_err *err)
 
 static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, struct pl_err *err)
 {
-    const struct pl_gpu_use_config use = {.loop = c->loop, .client = c->client, .told = on_use, .self = c};
+    const struct pl_gpu_usage_config use = {.loop = c->loop, .client = c->client, .told = on_use, .self = c};
     const json_t *shape;
     size_t i;
     int r = pl_offer_create(&c->offer, err);
@@ -348,7 +348,7 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
     if (r == 0 && config->seen && !(c->seen_path = strdup(config->seen)))
         r = pl_err_nomem(err);
     r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
-    r = r < 0 ? r : pl_gpu_use_create(&use, &c->use, err);
+    r = r < 0 ? r : pl_gpu_usage_create(&use, &c->use, err);
     r = r < 0 ? r : pl_timer_create(c->loop, "cluster.seen", keep_seen, c, &c->seen_timer, err);
     return r < 0 ? r : pl_timer_create(c->loop, "cluster.changed", tell, c, &c->timer, err);
 }
@@ -390,14 +390,14 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
 {
     if (!c)
         return NULL;
-    c->nodes = pl_kube_feed_destroy(c->nodes);
-    c->pods = pl_kube_feed_destroy(c->pods);
-    c->limits = pl_limits_destroy(c->limits);
+    c->nodes = pl_loop_informer_destroy(c->nodes);
+    c->pods = pl_loop_informer_destroy(c->pods);
+    c->limits = pl_namespace_limits_destroy(c->limits);
     pl_timer_destroy(c->timer);
     pl_timer_destroy(c->seen_timer);
-    pl_seen_nodes_destroy(c->seen, c->offer, pl_clock_wall_us() / 1000);
+    pl_node_history_destroy(c->seen, c->offer, pl_clock_wall_us() / 1000);
     free(c->seen_path);
-    pl_gpu_use_destroy(c->use);
+    pl_gpu_usage_destroy(c->use);
     pl_gpu_report_destroy(c->gpus);
     pl_offer_destroy(c->offer);
     json_decref(c->listed);
@@ -430,7 +430,7 @@ json_t *pl_cluster_gpus(const struct pl_cluster *c)
     const bool nodes = c->access.on[PL_KUBE_MAY_NODES], pods = c->access.on[PL_KUBE_MAY_ALL_PODS];
     const char *problem = !nodes  ? "nodes are not seen: the daemon's account may not list and watch them"
                           : !pods ? "pods of other namespaces are not seen: the daemon's account may not list and watch pods"
-                                  : pl_gpu_use_problem(c->use);
+                                  : pl_gpu_usage_problem(c->use);
 
     return json_pack("{s:s, s:s, s:[], s:o, s:s}", "node", pl_kube_client_name(c->client), "driver", "", "gpus", "nodes",
                      pl_gpu_report_json(c->gpus), "not_measured", problem);

@@ -14,7 +14,7 @@
 #define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes are told together */
 /* Of pods' metadata (kube_scan.h): whose GPUs they hold, and whether they measure them. */
 #define PL_CLUSTER_POD_KEEP                                                                                                      \
-    "labels{" PL_GPU_USE_LABELS " pipelined.io/project pipelined.io/stage} annotations{ALIYUN_COM_GPU_MEM_IDX "                  \
+    "labels{" PL_GPU_USAGE_LABELS " pipelined.io/project pipelined.io/stage} annotations{ALIYUN_COM_GPU_MEM_IDX "                \
     "scheduler.framework.gpushare.allocation}"
 
 /* Of a pod's specification: what it holds. */
@@ -47,7 +47,7 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
 /* For pl_pod_render; the cluster's until it changes. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
 const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
-/* A quota has refused a pod: as pl_limits_look. */
+/* A quota has refused a pod: as pl_namespace_limits_refresh. */
 void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* `changed` is to be called, a little later and once for all who say so until then. */
 void pl_cluster_tell_soon(struct pl_cluster *c);

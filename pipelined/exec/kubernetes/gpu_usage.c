@@ -30,7 +30,7 @@ struct reading {
 };
 
 struct pl_gpu_use {
-    struct pl_gpu_use_config config;
+    struct pl_gpu_usage_config config;
     struct pl_map exporters; /* key → exporter */
     struct pl_timer *timer;
     struct reading *reading; /* under way */
@@ -46,13 +46,13 @@ static void tick_in(struct pl_gpu_use *u, int64_t ms)
 
 static int64_t pace_of(const struct pl_gpu_use *u)
 {
-    return u->config.pace_ms ? u->config.pace_ms : PL_GPU_USE_PACE_MS;
+    return u->config.pace_ms ? u->config.pace_ms : PL_GPU_USAGE_PACE_MS;
 }
 
 /* In units of the pace, so that tests need not wait. */
 static int64_t later(const struct pl_gpu_use *u, int64_t ms)
 {
-    return pl_clock_mono_ms() + ms / PL_GPU_USE_PACE_MS * pace_of(u);
+    return pl_clock_mono_ms() + ms / PL_GPU_USAGE_PACE_MS * pace_of(u);
 }
 
 static void forget_node(struct pl_gpu_use *u, struct exporter *x)
@@ -81,14 +81,15 @@ static void take(struct pl_gpu_use *u, struct exporter *x, const struct reading 
 {
     if (r->err.code == 0) {
         x->problem[0] = '\0';
-        x->due_ms = later(u, PL_GPU_USE_MS);
+        x->due_ms = later(u, PL_GPU_USAGE_MS);
         x->told = true;
         u->config.told(u->config.self, x->node, r->gpus, r->n);
     } else {
         if (!*x->problem)
             pl_log_warn("gpus", "%s: %s", x->key, r->err.msg);
         snprintf(x->problem, sizeof x->problem, "%.300s: %.290s", x->key, r->err.msg);
-        x->due_ms = later(u, r->err.code == PL_EFORBIDDEN || r->err.code == PL_EAUTH ? PL_GPU_USE_SHUT_MS : PL_GPU_USE_AGAIN_MS);
+        x->due_ms =
+            later(u, r->err.code == PL_EFORBIDDEN || r->err.code == PL_EAUTH ? PL_GPU_USAGE_SHUT_MS : PL_GPU_USAGE_AGAIN_MS);
         forget_node(u, x);
     }
     find_problem(u);
@@ -153,8 +154,8 @@ static void begin(struct pl_gpu_use *u, const struct exporter *x)
                                     .accept = "text/plain",
                                     .stream = true,
                                     .once = true,
-                                    .deadline_ms = PL_GPU_USE_WAIT_MS,
-                                    .stall_ms = PL_GPU_USE_WAIT_MS,
+                                    .deadline_ms = PL_GPU_USAGE_WAIT_MS,
+                                    .stall_ms = PL_GPU_USAGE_WAIT_MS,
                                     .write = on_bytes,
                                     .write_self = r,
                                     .done = on_done,
@@ -179,7 +180,7 @@ static void tick(void *arg)
     if (first && first->due_ms <= now_ms)
         begin(u, first);
     else if (first)
-        tick_in(u, PL_MIN(first->due_ms - now_ms, (int64_t)PL_GPU_USE_MS));
+        tick_in(u, PL_MIN(first->due_ms - now_ms, (int64_t)PL_GPU_USAGE_MS));
 }
 
 /* ---- which there are ---- */
@@ -209,7 +210,7 @@ static unsigned port_of(const json_t *pod)
         if (pl_streq(pl_json_str(port, "name"), "metrics") || !found)
             found = number;
     }
-    return found > 0 && found < 65536 ? (unsigned)found : PL_GPU_USE_PORT;
+    return found > 0 && found < 65536 ? (unsigned)found : PL_GPU_USAGE_PORT;
 }
 
 static void forget(struct pl_gpu_use *u, const char *key)
@@ -230,7 +231,7 @@ static void know(struct pl_gpu_use *u, const char *key, const json_t *pod)
     struct exporter *x = pl_map_get(&u->exporters, key, strlen(key));
 
     if (!x) {
-        x = u->exporters.len < PL_GPU_USE_MAX ? calloc(1, sizeof *x) : NULL;
+        x = u->exporters.len < PL_GPU_USAGE_MAX ? calloc(1, sizeof *x) : NULL;
         if (!x || pl_map_put(&u->exporters, key, strlen(key), x, NULL, NULL) < 0) {
             free(x);
             return;
@@ -245,7 +246,7 @@ static void know(struct pl_gpu_use *u, const char *key, const json_t *pod)
         tick_in(u, 0);
 }
 
-void pl_gpu_use_pod(struct pl_gpu_use *u, enum pl_kube_event e, const json_t *pod)
+void pl_gpu_usage_pod(struct pl_gpu_use *u, enum pl_kube_event e, const json_t *pod)
 {
     const json_t *metadata = json_object_get(pod, "metadata");
     char key[320];
@@ -261,14 +262,14 @@ void pl_gpu_use_pod(struct pl_gpu_use *u, enum pl_kube_event e, const json_t *po
         forget(u, key);
 }
 
-const char *pl_gpu_use_problem(const struct pl_gpu_use *u)
+const char *pl_gpu_usage_problem(const struct pl_gpu_use *u)
 {
     return u->problem;
 }
 
 /* ---- life ---- */
 
-int pl_gpu_use_create(const struct pl_gpu_use_config *config, struct pl_gpu_use **ret, struct pl_err *err)
+int pl_gpu_usage_create(const struct pl_gpu_usage_config *config, struct pl_gpu_use **ret, struct pl_err *err)
 {
     struct pl_gpu_use *u = calloc(1, sizeof *u);
     int r;
@@ -286,7 +287,7 @@ int pl_gpu_use_create(const struct pl_gpu_use_config *config, struct pl_gpu_use 
     return 0;
 }
 
-struct pl_gpu_use *pl_gpu_use_destroy(struct pl_gpu_use *u)
+struct pl_gpu_use *pl_gpu_usage_destroy(struct pl_gpu_use *u)
 {
     if (!u)
         return NULL;

@@ -33,13 +33,13 @@ static int kube_start(struct pl_executor *x, const struct pl_worker_spec *spec, 
 
     if (!k->cluster)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
-    p = pl_kpod_new(k, spec->id);
+    p = pl_worker_pod_new(k, spec->id);
     if (!p)
         return pl_err_nomem(err);
-    r = pl_kpod_order(p, spec, err);
-    r = r < 0 ? r : pl_kpod_make(p, err);
+    r = pl_worker_pod_order(p, spec, err);
+    r = r < 0 ? r : pl_worker_pod_make(p, err);
     if (r < 0)
-        pl_kpod_free(p);
+        pl_worker_pod_free(p);
     else
         k->events.started(k->events.self, spec->id, "", 0, 0);
     return r;
@@ -67,7 +67,7 @@ static void kube_stop(struct pl_executor *x, uint64_t id, bool kill)
     struct gone *g;
 
     if (p) {
-        pl_kpod_delete(p, kill);
+        pl_worker_pod_delete(p, kill);
         return;
     }
     g = malloc(sizeof *g);
@@ -81,7 +81,7 @@ static void kube_stop(struct pl_executor *x, uint64_t id, bool kill)
 static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
 {
     struct kube *k = (struct kube *)x;
-    struct kpod *p = pl_kpod_new(k, spec->id);
+    struct kpod *p = pl_worker_pod_new(k, spec->id);
 
     (void)pid;
     (void)pid_start;
@@ -94,7 +94,7 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
     pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
                 p->name);
     p->memory_bytes = spec->def->resources.memory_bytes;
-    pl_kshape_take(p, pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu));
+    pl_pod_shape_take(p, pl_pod_shape_of(k, spec->project, spec->def, spec->version, spec->gpu));
 }
 
 /* ---- what the cluster says ---- */
@@ -117,13 +117,13 @@ static bool is_named_for_worker(const json_t *metadata)
 /* A pod of this store that no worker knows: of a daemon that died before it wrote it down. */
 static void remove_stray(struct kube *k, json_t *object)
 {
-    struct kpod *p = pl_kpod_new(k, 0);
+    struct kpod *p = pl_worker_pod_new(k, 0);
 
     if (!p)
         return;
     p->step = KPOD_GOING;
     snprintf(p->name, sizeof p->name, "%s", pl_json_str(json_object_get(object, "metadata"), "name"));
-    pl_kpod_seen(p, object);
+    pl_worker_pod_seen(p, object);
 }
 
 static struct kpod *find(const struct kube *k, const json_t *object)
@@ -154,7 +154,7 @@ static void synced(struct kube *k)
 
             if (!p->adopted || p->seen)
                 continue;
-            pl_kpod_gone(p, "its pod was gone when the daemon came back");
+            pl_worker_pod_gone(p, "its pod was gone when the daemon came back");
             again = true;
         }
     }
@@ -167,7 +167,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 
     if (e == PL_KUBE_SYNCED) {
         synced(k);
-        pl_kpods_try_all(k);
+        pl_worker_pods_try_all(k);
         return;
     }
     pl_cluster_own_pod(k->cluster, e, object);
@@ -176,10 +176,10 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
         if (!p || (p->uid[0] && !pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
             return;
         if (!p->stop) /* somebody else did that: with whom it belonged to, perhaps */
-            pl_kube_owner_doubt(k);
-        pl_kpod_gone(p, "its pod was deleted");
+            pl_owner_object_recheck(k);
+        pl_worker_pod_gone(p, "its pod was deleted");
     } else if (p) {
-        pl_kpod_seen(p, object);
+        pl_worker_pod_seen(p, object);
     } else if (is_named_for_worker(json_object_get(object, "metadata"))) {
         remove_stray(k, object);
     } else if (e == PL_KUBE_ADDED) {
@@ -195,7 +195,7 @@ static void on_event(void *self, enum pl_kube_event e, json_t *object)
     struct kpod *p = e == PL_KUBE_ADDED || e == PL_KUBE_MODIFIED ? pl_map_get(&k->by_uid, uid, strlen(uid)) : NULL;
 
     if (p)
-        pl_kpod_event(p, object);
+        pl_worker_pod_event(p, object);
 }
 
 void pl_kube_on_changed(void *self)
@@ -208,9 +208,9 @@ void pl_kube_on_changed(void *self)
         k->facts = facts;
         k->events.reshape(k->events.self);
     }
-    pl_kshapes_forget(k);
+    pl_pod_shapes_forget(k);
     for (size_t i = 0; (slot = pl_map_next(&k->shapes, &i));)
-        pl_kshape_look(k, slot->value);
+        pl_pod_shape_look(k, slot->value);
 }
 
 /* Secrets come and go many at a time. */
@@ -224,7 +224,7 @@ void pl_kube_on_secrets(void *self)
 
 void pl_kube_on_room(void *self)
 {
-    pl_kpods_try_room(self);
+    pl_worker_pods_try_room(self);
 }
 
 /* The server is away: who is to be made waits for that. */
@@ -235,7 +235,7 @@ static void tell_problem(struct kube *k)
 
     if (!k->pods_feed)
         return;
-    pl_kube_feed_problem(k->pods_feed, problem, sizeof problem);
+    pl_loop_informer_problem(k->pods_feed, problem, sizeof problem);
     snprintf(why, sizeof why, "%.200s: %.400s", pl_kube_client_name(k->client), problem);
     for (size_t i = 0; problem[0] && (slot = pl_map_next(&k->pods, &i));) {
         struct kpod *p = slot->value;
@@ -255,23 +255,23 @@ static void look(void *arg)
     const struct pl_map_slot *slot = NULL;
 
     if (k->looked == 0) {
-        pl_kube_learn_look(k);
-        pl_kube_owner_look(k);
+        pl_cluster_discovery_tick(k);
+        pl_owner_object_read(k);
         pl_kube_on_changed(k);
-        pl_kpods_look_parked(k);
+        pl_worker_pods_tick_blocked(k);
         tell_problem(k);
         pl_kube_logs_look(k);
-        pl_kturns_look(&k->silent);
-        pl_kturns_look(&k->queued);
+        pl_pod_poll_look(&k->silent);
+        pl_pod_poll_look(&k->queued);
     }
     for (unsigned n = 0; n < PL_POD_LOOK_TURN && (slot = pl_map_next(&k->by_uid, &k->looked));) {
         struct kpod *p = slot->value;
 
         if (p->up && !p->stop) {
-            pl_kpod_look_silent(p);
+            pl_pod_attach_timeout_check(p);
             continue;
         }
-        pl_kpod_look(p);
+        pl_worker_pod_tick(p);
         n++;
     }
     k->looked = slot ? k->looked : 0;
@@ -283,7 +283,7 @@ static void look(void *arg)
 static int kube_shape(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                       uint64_t *ret, struct pl_err *err)
 {
-    const struct kshape *s = pl_kshape_of((struct kube *)x, project, def, version, gpu);
+    const struct kshape *s = pl_pod_shape_of((struct kube *)x, project, def, version, gpu);
 
     if (!s)
         return pl_err_nomem(err);
@@ -294,12 +294,12 @@ static int kube_shape(struct pl_executor *x, const char *project, const struct p
 static int kube_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                       struct pl_executor_check *ret, struct pl_err *err)
 {
-    return pl_admission_begin((struct kube *)x, project, def, gpu, ret, err);
+    return pl_pod_dry_run_begin((struct kube *)x, project, def, gpu, ret, err);
 }
 
 static int kube_ask(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err)
 {
-    return pl_admission_ask((struct kube *)x, check, err);
+    return pl_pod_dry_run_ask((struct kube *)x, check, err);
 }
 
 static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
@@ -373,7 +373,7 @@ static void free_pods(struct pl_map *pods)
         struct kpod *p = slot->value;
 
         p->shape = NULL;
-        pl_kpod_free(p); /* leaves both maps */
+        pl_worker_pod_free(p); /* leaves both maps */
     }
 }
 
@@ -381,13 +381,13 @@ static void kube_destroy(struct pl_executor *x)
 {
     struct kube *k = (struct kube *)x;
 
-    pl_kube_learn_stop(k);
-    pl_kube_owner_stop(k);
-    pl_kturns_stop(&k->silent);
-    pl_kturns_stop(&k->queued);
+    pl_cluster_discovery_stop(k);
+    pl_owner_object_stop(k);
+    pl_pod_poll_stop(&k->silent);
+    pl_pod_poll_stop(&k->queued);
     pl_kube_logs_stop(k);
-    k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
-    k->events_feed = pl_kube_feed_destroy(k->events_feed);
+    k->pods_feed = pl_loop_informer_destroy(k->pods_feed);
+    k->events_feed = pl_loop_informer_destroy(k->events_feed);
     pl_timer_destroy(k->timer);
     free_pods(&k->pods);
     free_pods(&k->by_uid); /* of nobody */
@@ -396,7 +396,7 @@ static void kube_destroy(struct pl_executor *x)
     k->client = pl_kube_client_destroy(k->client); /* ends what is under way: the loop frees those pods */
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
-    pl_map_finish(&k->shapes, pl_kshape_free);
+    pl_map_finish(&k->shapes, pl_pod_shape_free);
     pl_map_finish(&k->admitted, NULL);
     pthread_mutex_destroy(&k->admitted_lock);
     free(k);
@@ -437,31 +437,31 @@ static int create_client(struct kube *k, const struct pl_exec_kubernetes_config 
 int pl_kube_begin(struct kube *k, struct pl_err *err)
 {
     char labels[200], path[300];
-    struct pl_kube_feed_config pods = {.loop = k->loop,
-                                       .client = k->client,
-                                       .path = k->pods_path,
-                                       .labels = labels,
-                                       .keep = POD_KEEP,
-                                       .event = on_pod,
-                                       .self = k};
-    struct pl_kube_feed_config events = {.loop = k->loop,
-                                         .client = k->client,
-                                         .path = path,
-                                         .fields = "involvedObject.kind=Pod",
-                                         .keep = EVENT_KEEP,
-                                         .event = on_event,
-                                         .self = k};
+    struct pl_loop_informer_config pods = {.loop = k->loop,
+                                           .client = k->client,
+                                           .path = k->pods_path,
+                                           .labels = labels,
+                                           .keep = POD_KEEP,
+                                           .event = on_pod,
+                                           .self = k};
+    struct pl_loop_informer_config events = {.loop = k->loop,
+                                             .client = k->client,
+                                             .path = path,
+                                             .fields = "involvedObject.kind=Pod",
+                                             .keep = EVENT_KEEP,
+                                             .event = on_event,
+                                             .self = k};
     int r;
 
     snprintf(labels, sizeof labels, PL_POD_LABEL "store=%s", k->settings->store_id);
     snprintf(path, sizeof path, "/api/v1/namespaces/%s/events", k->space);
     r = pl_cluster_follow(k->cluster, err);
     if (r == 0)
-        r = pl_kube_feed_create(&pods, &k->pods_feed, err);
+        r = pl_loop_informer_create(&pods, &k->pods_feed, err);
     if (r == 0 && pl_cluster_may(k->cluster, PL_KUBE_MAY_EVENTS))
-        r = pl_kube_feed_create(&events, &k->events_feed, err);
+        r = pl_loop_informer_create(&events, &k->events_feed, err);
     if (r < 0)
-        k->pods_feed = pl_kube_feed_destroy(k->pods_feed);
+        k->pods_feed = pl_loop_informer_destroy(k->pods_feed);
     return r;
 }
 
@@ -478,7 +478,7 @@ static int set_up(struct kube *k, const struct pl_exec_kubernetes_config *config
     if (k->settings->owner_name)
         k->settings->owner_uid = k->owner_uid;
     r = pl_timer_create(k->loop, "kube.look", look, k, &k->timer, err);
-    r = r < 0 ? r : pl_kube_learn(k, err);
+    r = r < 0 ? r : pl_cluster_discovery(k, err);
     if (r == 0)
         pl_timer_start(k->timer, PL_POD_LOOK_MS);
     return r;
@@ -500,8 +500,8 @@ int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, st
                        .data_dir = config->data_dir,
                        .events = config->events};
     TAILQ_INIT(&k->parked);
-    pl_kturns_init(&k->silent, k, &pl_kturns_silent);
-    pl_kturns_init(&k->queued, k, &pl_kturns_queued);
+    pl_pod_poll_init(&k->silent, k, &pl_kturns_silent);
+    pl_pod_poll_init(&k->queued, k, &pl_kturns_queued);
     pthread_mutex_init(&k->admitted_lock, NULL);
     r = set_up(k, config, err);
     if (r < 0) {

@@ -8,11 +8,11 @@
 #define AGAIN_MS  15000  /* of one pod */
 #define DENIED_MS 600000 /* until it is asked again whether it may be read */
 
-_Static_assert(PL_WORKLOAD_PATH_MAX <= PL_POD_TURN_PATH_MAX, "paths of Workloads fit");
+_Static_assert(PL_WORKLOAD_PATH_MAX <= PL_POD_POLL_PATH_MAX, "paths of Workloads fit");
 
 static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call)
 {
-    char words[PL_POD_QUEUE_SAYS_BYTES];
+    char words[PL_POD_QUEUE_REASON_BYTES];
     json_t *list;
 
     if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE) /* GONE: no Kueue */
@@ -24,7 +24,7 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     json_decref(list);
     free(p->queue_says);
     p->queue_says = *words ? strdup(words) : NULL;
-    pl_kpod_look(p);
+    pl_worker_pod_tick(p);
 }
 
 static bool begin(struct kpod *p)
@@ -37,14 +37,14 @@ static bool begin(struct kpod *p)
     return true;
 }
 
-static void path(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX])
+static void path(const struct kpod *p, char ret[PL_POD_POLL_PATH_MAX])
 {
     pl_workload_path(p->kube->space, p->uid, ret);
 }
 
 const struct kturns_kind pl_kturns_queued = {begin, path, take};
 
-void pl_kpod_look_queue(struct kpod *p)
+void pl_kueue_pending_check(struct kpod *p)
 {
     const int64_t now_ms = pl_clock_mono_ms();
     struct kube *k = p->kube;
@@ -52,5 +52,5 @@ void pl_kpod_look_queue(struct kpod *p)
     if (p->queue_ms == 0)
         p->queue_ms = now_ms + PL_POD_QUEUED_MS;
     if (now_ms >= p->queue_ms && now_ms >= k->queue_ms && p->id)
-        pl_kturns_wait(&k->queued, p);
+        pl_pod_poll_wait(&k->queued, p);
 }

@@ -15,7 +15,7 @@ struct item {
 STAILQ_HEAD(item_list, item);
 
 struct pl_kube_feed {
-    struct pl_kube_feed_config config;
+    struct pl_loop_informer_config config;
     struct pl_kube_informer *informer;
     struct pl_loop_work work;
     json_t *known; /* config.known less what has come; NULL once all has */
@@ -42,7 +42,7 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     bool more;
 
     pthread_mutex_lock(&f->lock);
-    for (size_t n = 0; n < PL_KUBE_FEED_TURN && (i = STAILQ_FIRST(&f->items)); n++) {
+    for (size_t n = 0; n < PL_LOOP_INFORMER_TURN && (i = STAILQ_FIRST(&f->items)); n++) {
         STAILQ_REMOVE_HEAD(&f->items, link);
         STAILQ_INSERT_TAIL(items, i, link);
         f->n--;
@@ -145,7 +145,7 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
     if (!i)
         return pl_err_nomem(err);
     pthread_mutex_lock(&f->lock);
-    full = f->n >= PL_KUBE_FEED_MAX;
+    full = f->n >= PL_LOOP_INFORMER_MAX;
     if (!full) {
         STAILQ_INSERT_TAIL(&f->items, i, link);
         f->n++;
@@ -153,13 +153,13 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
     pthread_mutex_unlock(&f->lock);
     if (full) {
         free(i);
-        return pl_err_set(err, PL_EBUSY, "%u events wait already", PL_KUBE_FEED_MAX);
+        return pl_err_set(err, PL_EBUSY, "%u events wait already", PL_LOOP_INFORMER_MAX);
     }
     pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
     return 0;
 }
 
-int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube_feed **ret, struct pl_err *err)
+int pl_loop_informer_create(const struct pl_loop_informer_config *config, struct pl_kube_feed **ret, struct pl_err *err)
 {
     struct pl_kube_feed *f = calloc(1, sizeof *f);
     const struct pl_kube_watch_config watch = {.path = config->path,
@@ -188,7 +188,7 @@ int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube
     return 0;
 }
 
-struct pl_kube_feed *pl_kube_feed_destroy(struct pl_kube_feed *f)
+struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f)
 {
     if (!f)
         return NULL;
@@ -198,7 +198,7 @@ struct pl_kube_feed *pl_kube_feed_destroy(struct pl_kube_feed *f)
     return NULL;
 }
 
-void pl_kube_feed_problem(struct pl_kube_feed *f, char *out, size_t n)
+void pl_loop_informer_problem(struct pl_kube_feed *f, char *out, size_t n)
 {
     struct pl_kube_informer_view view;
 

@@ -1,16 +1,16 @@
 /* kube_feed: a collection of the cluster (kube_informer.h) whose events arrive on the loop, in their order. Between the two threads lie at
- * most PL_KUBE_FEED_MAX events: when the loop does not keep up, the request is cut and made again later. Functions are the loop's. */
+ * most PL_LOOP_INFORMER_MAX events: when the loop does not keep up, the request is cut and made again later. Functions are the loop's. */
 #pragma once
 
 #include "pipelined/kube/watch/kube_informer.h"
 #include "pipelined/net/loop/loop.h"
 
-#define PL_KUBE_FEED_MAX  65536u
-#define PL_KUBE_FEED_TURN 256u /* events in one turn of the loop */
+#define PL_LOOP_INFORMER_MAX  65536u
+#define PL_LOOP_INFORMER_TURN 256u /* events in one turn of the loop */
 
 struct pl_kube_feed;
 
-struct pl_kube_feed_config {
+struct pl_loop_informer_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
     const char *path, *labels, *fields, *keep; /* as of kube_watch.h; copied */
@@ -25,8 +25,8 @@ struct pl_kube_feed_config {
 
 /* Begins at once. PL_EINVAL, PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_kube_feed_create(const struct pl_kube_feed_config *config, struct pl_kube_feed **ret, struct pl_err *err);
+int pl_loop_informer_create(const struct pl_loop_informer_config *config, struct pl_kube_feed **ret, struct pl_err *err);
 /* No event comes after it was called. Takes NULL, returns NULL. */
-struct pl_kube_feed *pl_kube_feed_destroy(struct pl_kube_feed *f);
+struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f);
 /* The server's words when it fails, "" else; `out` of at least 1,024 bytes. */
-void pl_kube_feed_problem(struct pl_kube_feed *f, char *out, size_t n);
+void pl_loop_informer_problem(struct pl_kube_feed *f, char *out, size_t n);

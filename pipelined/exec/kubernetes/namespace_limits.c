@@ -30,7 +30,7 @@ struct look {
 };
 
 struct pl_limits {
-    struct pl_limits_config config;
+    struct pl_namespace_limits_config config;
     char *space;
     struct side sides[KINDS];
     struct look *look; /* under way */
@@ -109,11 +109,11 @@ static void on_list(struct pl_kube_call *call)
         pl_loop_post_work(look->loop, &look->work, "kube.limits", on_looked, look);
 }
 
-void pl_limits_look(struct pl_limits *l)
+void pl_namespace_limits_refresh(struct pl_limits *l)
 {
     const int64_t now_ms = pl_clock_mono_ms();
 
-    if (!l->config.ask || l->config.follow || l->look || (l->looked_ms && now_ms - l->looked_ms < PL_LIMITS_AGAIN_MS))
+    if (!l->config.ask || l->config.follow || l->look || (l->looked_ms && now_ms - l->looked_ms < PL_NAMESPACE_LIMITS_RETRY_MS))
         return;
     l->look = calloc(1, sizeof *l->look);
     if (!l->look)
@@ -124,8 +124,11 @@ void pl_limits_look(struct pl_limits *l)
     l->look->left = KINDS;
     for (unsigned i = 0; i < KINDS; i++) {
         path_of(l, i, MOST, l->look->paths[i]);
-        l->look->calls[i] = (struct pl_kube_call){
-            .method = "GET", .path = l->look->paths[i], .deadline_ms = PL_LIMITS_AGAIN_MS, .done = on_list, .arg = l->look};
+        l->look->calls[i] = (struct pl_kube_call){.method = "GET",
+                                                  .path = l->look->paths[i],
+                                                  .deadline_ms = PL_NAMESPACE_LIMITS_RETRY_MS,
+                                                  .done = on_list,
+                                                  .arg = l->look};
     }
     for (unsigned i = 0; i < KINDS; i++)
         pl_kube_client_start(l->config.client, &l->look->calls[i]);
@@ -166,10 +169,10 @@ static int begin(struct pl_limits *l, unsigned kind, struct pl_err *err)
     return l->config.ask ? ask(l, kind, err) : 0;
 }
 
-int pl_limits_follow(struct pl_limits *l, struct pl_err *err)
+int pl_namespace_limits_follow(struct pl_limits *l, struct pl_err *err)
 {
     char path[300];
-    struct pl_kube_feed_config feed = {
+    struct pl_loop_informer_config feed = {
         .loop = l->config.loop, .client = l->config.client, .path = path, .keep = KEEP, .event = on_event};
     int r = 0;
 
@@ -177,12 +180,12 @@ int pl_limits_follow(struct pl_limits *l, struct pl_err *err)
         path_of(l, kind, "", path);
         feed.self = &l->sides[kind];
         feed.known = json_copy(l->sides[kind].objects); /* without memory: who went meanwhile is seen when it is refused */
-        r = pl_kube_feed_create(&feed, &l->sides[kind].feed, err);
+        r = pl_loop_informer_create(&feed, &l->sides[kind].feed, err);
     }
     return r;
 }
 
-int pl_limits_create(const struct pl_limits_config *config, struct pl_limits **ret, struct pl_err *err)
+int pl_namespace_limits_create(const struct pl_namespace_limits_config *config, struct pl_limits **ret, struct pl_err *err)
 {
     struct pl_limits *l = calloc(1, sizeof *l);
     int r = l ? 0 : pl_err_nomem(err);
@@ -195,19 +198,19 @@ int pl_limits_create(const struct pl_limits_config *config, struct pl_limits **r
     for (unsigned i = 0; i < KINDS && r == 0; i++)
         r = begin(l, i, err);
     if (r < 0) {
-        pl_limits_destroy(l);
+        pl_namespace_limits_destroy(l);
         return r;
     }
     *ret = l;
     return 0;
 }
 
-struct pl_limits *pl_limits_destroy(struct pl_limits *l)
+struct pl_limits *pl_namespace_limits_destroy(struct pl_limits *l)
 {
     if (!l)
         return NULL;
     for (unsigned i = 0; i < KINDS; i++) {
-        pl_kube_feed_destroy(l->sides[i].feed);
+        pl_loop_informer_destroy(l->sides[i].feed);
         json_decref(l->sides[i].objects);
     }
     if (l->look)
@@ -236,7 +239,7 @@ static bool has_default(const struct pl_limits *l, const char *resource)
     return false;
 }
 
-bool pl_limits_demand(const struct pl_limits *l, const char *resource)
+bool pl_namespace_limits_required(const struct pl_limits *l, const char *resource)
 {
     char key[64];
     const char *name;

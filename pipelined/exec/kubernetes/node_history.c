@@ -71,7 +71,7 @@ static int take(const json_t *file, const char *server, struct pl_offer *offer, 
 /* PL_ENOTFOUND: there is none yet. */
 static int read_file(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms, struct pl_err *err)
 {
-    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SEEN_NODES_MAX_BYTES};
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_NODE_HISTORY_MAX_BYTES};
     _cleanup_(json_decrefp) json_t *file = NULL;
     json_error_t e;
     int r = pl_io_read_file(s->path, &text, err);
@@ -86,8 +86,8 @@ static int read_file(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t no
     return 0;
 }
 
-int pl_seen_nodes_create(const char *path, const char *server, struct pl_offer *offer, int64_t now_ms, struct pl_seen_nodes **ret,
-                         struct pl_err *err)
+int pl_node_history_create(const char *path, const char *server, struct pl_offer *offer, int64_t now_ms,
+                           struct pl_seen_nodes **ret, struct pl_err *err)
 {
     struct pl_seen_nodes *s = calloc(1, sizeof *s);
     struct pl_err why = {0};
@@ -99,17 +99,17 @@ int pl_seen_nodes_create(const char *path, const char *server, struct pl_offer *
     s->server = strdup(server);
     r = s->path && s->server ? pl_pool_create("seen-nodes", 1, 1, &s->pool, err) : pl_err_nomem(err);
     if (r < 0) {
-        pl_seen_nodes_destroy(s, NULL, now_ms);
+        pl_node_history_destroy(s, NULL, now_ms);
         return r;
     }
     r = read_file(s, offer, now_ms, &why);
     if (r == PL_ENOMEM) {
-        pl_seen_nodes_destroy(s, NULL, now_ms);
+        pl_node_history_destroy(s, NULL, now_ms);
         return pl_err_nomem(err);
     }
     if (r < 0 && r != PL_ENOTFOUND) {
         pl_log_warn("cluster", "%s: it is made anew", why.msg);
-        pl_seen_nodes_keep(s, offer, now_ms);
+        pl_node_history_keep(s, offer, now_ms);
     }
     pl_offer_expire(offer, now_ms);
     *ret = s;
@@ -129,7 +129,7 @@ static char *text_of(const struct pl_seen_nodes *s, const struct pl_offer *offer
     {
         const int64_t seen_ms = json_integer_value(json_object_get(shape, "seen_ms"));
 
-        (void)json_object_set_new(shape, "seen_ms", json_integer(seen_ms - seen_ms % PL_SEEN_NODES_HOUR_MS));
+        (void)json_object_set_new(shape, "seen_ms", json_integer(seen_ms - seen_ms % PL_NODE_HISTORY_HOUR_MS));
     }
     file = json_pack("{s:i, s:s, s:o}", "version", VERSION, "server", s->server, "shapes", shapes);
     text = file ? pl_json_text(file, JSON_INDENT(1) | JSON_SORT_KEYS) : NULL;
@@ -163,7 +163,7 @@ static bool settle(struct pl_seen_nodes *s)
     return true;
 }
 
-void pl_seen_nodes_keep(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
+void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
 {
     struct pl_err err = {0};
     char *text;
@@ -184,13 +184,13 @@ void pl_seen_nodes_keep(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t
     }
 }
 
-struct pl_seen_nodes *pl_seen_nodes_destroy(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
+struct pl_seen_nodes *pl_node_history_destroy(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
 {
     if (!s)
         return NULL;
     if (s->pool && offer) {
         pl_pool_drain(s->pool);
-        pl_seen_nodes_keep(s, offer, now_ms);
+        pl_node_history_keep(s, offer, now_ms);
     }
     pl_pool_destroy(s->pool);
     (void)settle(s);

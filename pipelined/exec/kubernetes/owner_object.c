@@ -17,7 +17,7 @@ struct kube_owner_look {
     struct pl_loop_work work;
 };
 
-void pl_kube_owner_path(const struct kube *k, char ret[600])
+void pl_owner_object_path(const struct kube *k, char ret[600])
 {
     snprintf(ret, 600, "/api/v1/namespaces/%.200s/configmaps/%.253s", k->space, k->settings->owner_name);
 }
@@ -52,7 +52,7 @@ static void on_looked(void *arg)
             know(k, pl_json_str(json_object_get(object, "metadata"), "uid"));
         k->owner_doubt = !object;
         if (object)
-            pl_kpods_try_all(k);
+            pl_worker_pods_try_all(k);
     }
     pl_kube_call_finish(&look->call);
     free(look);
@@ -65,12 +65,12 @@ static void on_answer(struct pl_kube_call *call)
     pl_loop_post_work(look->loop, &look->work, "kube.owner", on_looked, look);
 }
 
-void pl_kube_owner_doubt(struct kube *k)
+void pl_owner_object_recheck(struct kube *k)
 {
     k->owner_doubt = k->settings->owner_name != NULL;
 }
 
-void pl_kube_owner_look(struct kube *k)
+void pl_owner_object_read(struct kube *k)
 {
     struct kube_owner_look *look = k->owner_doubt && !k->owner_look ? calloc(1, sizeof *look) : NULL;
 
@@ -79,13 +79,13 @@ void pl_kube_owner_look(struct kube *k)
     k->owner_look = look;
     look->kube = k;
     look->loop = k->loop;
-    pl_kube_owner_path(k, look->path);
+    pl_owner_object_path(k, look->path);
     look->call = (struct pl_kube_call){
         .method = "GET", .path = look->path, .once = true, .deadline_ms = LOOK_MS, .done = on_answer, .arg = look};
     pl_kube_client_start(k->client, &look->call);
 }
 
-void pl_kube_owner_stop(struct kube *k)
+void pl_owner_object_stop(struct kube *k)
 {
     if (k->owner_look)
         k->owner_look->kube = NULL;

@@ -9,11 +9,11 @@
 
 #define LINE_BYTES 320u /* of what it printed */
 
-void pl_kpod_is_up(struct kpod *p, const char *node)
+void pl_worker_pod_is_up(struct kpod *p, const char *node)
 {
     p->up = true;
     p->came = !p->kube->events.has_come || !p->id;
-    p->silent_ms = pl_clock_mono_ms() + PL_POD_SILENT_MS;
+    p->silent_ms = pl_clock_mono_ms() + PL_POD_ATTACH_TIMEOUT_MS;
     if (!p->came)
         p->node = strdup(node);
 }
@@ -60,25 +60,25 @@ static bool begin(struct kpod *p)
 {
     if (!p->up || p->stop || has_come(p))
         return false;
-    p->silent_ms = pl_clock_mono_ms() + PL_POD_SILENT_AGAIN_MS;
+    p->silent_ms = pl_clock_mono_ms() + PL_POD_ATTACH_TIMEOUT_REPEAT_MS;
     return true;
 }
 
-static void path(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX])
+static void path(const struct kpod *p, char ret[PL_POD_POLL_PATH_MAX])
 {
-    snprintf(ret, PL_POD_TURN_PATH_MAX, "%s/%s/log?container=agent&tailLines=5&limitBytes=65536", p->kube->pods_path, p->name);
+    snprintf(ret, PL_POD_POLL_PATH_MAX, "%s/%s/log?container=agent&tailLines=5&limitBytes=65536", p->kube->pods_path, p->name);
 }
 
 const struct kturns_kind pl_kturns_silent = {begin, path, take};
 
-void pl_kpod_look_silent(struct kpod *p)
+void pl_pod_attach_timeout_check(struct kpod *p)
 {
     struct kube *k = p->kube;
 
     if (p->came || p->step != KPOD_THERE || pl_clock_mono_ms() < p->silent_ms || has_come(p))
         return;
     if (pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))
-        pl_kturns_wait(&k->silent, p);
+        pl_pod_poll_wait(&k->silent, p);
     else
         tell(p, ", and what it prints may not be read (pods/log: get)", "");
 }

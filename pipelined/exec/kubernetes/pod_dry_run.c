@@ -1,4 +1,4 @@
-/* Would the cluster take a stage's pods? Rendered on the loop, asked as a dry run off it: each body once, for PL_ADMISSION_FRESH_MS. */
+/* Would the cluster take a stage's pods? Rendered on the loop, asked as a dry run off it: each body once, for PL_POD_DRY_RUN_FRESH_MS. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "storage/base/clock.h"
@@ -22,8 +22,8 @@ static uint64_t number_of(const json_t *pod)
     return text ? pl_xxh64(text, strlen(text), 2) : 0;
 }
 
-int pl_admission_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
-                       struct pl_err *err)
+int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                         struct pl_err *err)
 {
     const struct pl_worker_spec spec = {.project = project,
                                         .stage = def->name,
@@ -63,7 +63,7 @@ static bool is_known(struct kube *k, uint64_t number)
     bool known;
 
     pthread_mutex_lock(&k->admitted_lock);
-    if (pl_clock_mono_ms() - k->admitted_ms > PL_ADMISSION_FRESH_MS || k->admitted.len >= PL_ADMISSION_MAX) {
+    if (pl_clock_mono_ms() - k->admitted_ms > PL_POD_DRY_RUN_FRESH_MS || k->admitted.len >= PL_POD_DRY_RUN_MAX) {
         pl_map_finish(&k->admitted, NULL);
         k->admitted_ms = pl_clock_mono_ms();
     }
@@ -94,7 +94,7 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
                                 .body = check->body,
                                 .body_len = strlen(check->body),
                                 .dry_run = true,
-                                .deadline_ms = PL_ADMISSION_WAIT_MS};
+                                .deadline_ms = PL_POD_DRY_RUN_WAIT_MS};
     int r = 0;
 
     if (pl_kube_create_run(k->client, &op) == 0)
@@ -114,7 +114,7 @@ static void say_away(const struct kube *k, struct pl_executor_check *check)
              pl_kube_client_name(k->client));
 }
 
-int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
+int pl_pod_dry_run_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
     const bool known = is_known(k, check->number);
     int r = known || check->away ? 0 : ask(k, check, err);

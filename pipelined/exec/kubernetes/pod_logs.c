@@ -251,7 +251,7 @@ void pl_kube_logs_look(struct kube *k)
         cut(l);
 }
 
-void pl_kpod_note_gone(const struct kpod *p)
+void pl_worker_pod_note_gone(const struct kpod *p)
 {
     struct pod_log *l;
 
@@ -260,7 +260,7 @@ void pl_kpod_note_gone(const struct kpod *p)
         note_ended(l, UINT8_MAX);
 }
 
-void pl_kpod_note_ended(struct kpod *p, const json_t *object)
+void pl_worker_pod_note_ended(struct kpod *p, const json_t *object)
 {
     const json_t *status = json_object_get(object, "status"), *one;
     const uint8_t before = p->ended;

@@ -5,7 +5,7 @@ struct kturn_ask {
     struct pl_loop *loop;
     uint64_t id; /* the pod's worker */
     struct pl_kube_call call;
-    char path[PL_POD_TURN_PATH_MAX];
+    char path[PL_POD_POLL_PATH_MAX];
     struct pl_loop_work work;
 };
 
@@ -43,7 +43,7 @@ static void ask_about(struct kturns *t, struct kpod *p)
     *ask = (struct kturn_ask){.turns = t, .loop = t->kube->loop, .id = p->id};
     t->kind->path(p, ask->path);
     ask->call = (struct pl_kube_call){
-        .method = "GET", .path = ask->path, .once = true, .deadline_ms = PL_POD_TURN_MS, .done = on_answer, .arg = ask};
+        .method = "GET", .path = ask->path, .once = true, .deadline_ms = PL_POD_POLL_MS, .done = on_answer, .arg = ask};
     t->ask = ask;
     t->left--;
     pl_kube_client_start(t->kube->client, &ask->call);
@@ -54,42 +54,42 @@ static void next(struct kturns *t)
     struct kpod *p;
 
     while (!t->ask && t->left > 0 && (p = TAILQ_FIRST(&t->waiting))) {
-        pl_kpod_leave_turns(p);
+        pl_worker_pod_leave_turns(p);
         if (p->step == KPOD_THERE && t->kind->begin(p))
             ask_about(t, p);
     }
 }
 
-void pl_kturns_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind)
+void pl_pod_poll_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind)
 {
     *t = (struct kturns){.kube = k, .kind = kind};
     TAILQ_INIT(&t->waiting);
 }
 
-void pl_kturns_look(struct kturns *t)
+void pl_pod_poll_look(struct kturns *t)
 {
     t->left = PL_POD_TURNS;
     next(t);
 }
 
-void pl_kturns_wait(struct kturns *t, struct kpod *p)
+void pl_pod_poll_wait(struct kturns *t, struct kpod *p)
 {
     if (p->turns == t)
         return;
-    pl_kpod_leave_turns(p);
+    pl_worker_pod_leave_turns(p);
     TAILQ_INSERT_TAIL(&t->waiting, p, turn_link);
     p->turns = t;
     next(t);
 }
 
-void pl_kpod_leave_turns(struct kpod *p)
+void pl_worker_pod_leave_turns(struct kpod *p)
 {
     if (p->turns)
         TAILQ_REMOVE(&p->turns->waiting, p, turn_link);
     p->turns = NULL;
 }
 
-void pl_kturns_stop(struct kturns *t)
+void pl_pod_poll_stop(struct kturns *t)
 {
     if (t->ask)
         t->ask->turns = NULL;

@@ -236,16 +236,16 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
     if (s)
         s->told = s->told && !tell;
     if (s && (why || !s->told))
-        pl_kshape_look(k, s);
+        pl_pod_shape_look(k, s);
     return s;
 }
 
-struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod)
+struct kshape *pl_pod_shape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod)
 {
     return find_shape(k, spec, pod, NULL, false);
 }
 
-struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu)
+struct kshape *pl_pod_shape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu)
 {
     const struct pl_worker_spec spec = {.project = project,
                                         .stage = def->name,
@@ -263,7 +263,7 @@ struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl
     return s;
 }
 
-void pl_kshape_free(void *shape)
+void pl_pod_shape_free(void *shape)
 {
     struct kshape *s = shape;
 
@@ -271,9 +271,9 @@ void pl_kshape_free(void *shape)
     free(s);
 }
 
-void pl_kshape_take(struct kpod *p, struct kshape *s)
+void pl_pod_shape_take(struct kpod *p, struct kshape *s)
 {
-    pl_kshape_pending(p, false);
+    pl_pod_shape_pending(p, false);
     if (p->shape)
         p->shape->pods--;
     p->shape = s;
@@ -281,7 +281,7 @@ void pl_kshape_take(struct kpod *p, struct kshape *s)
         s->pods++;
 }
 
-void pl_kshapes_forget(struct kube *k)
+void pl_pod_shapes_forget(struct kube *k)
 {
     const struct pl_map_slot *slot;
     struct kshape *unused[64];
@@ -297,12 +297,12 @@ void pl_kshapes_forget(struct kube *k)
         }
         for (size_t i = 0; i < n; i++) {
             pl_map_remove(&k->shapes, &unused[i]->id, sizeof unused[i]->id);
-            pl_kshape_free(unused[i]);
+            pl_pod_shape_free(unused[i]);
         }
     } while (n == PL_ARRAY_SIZE(unused));
 }
 
-void pl_kshape_look(struct kube *k, struct kshape *s)
+void pl_pod_shape_look(struct kube *k, struct kshape *s)
 {
     char why[PL_OFFER_WHY_BYTES] = "";
     bool offered, changed;
@@ -325,11 +325,11 @@ void pl_kshape_look(struct kube *k, struct kshape *s)
                                                              .text = offered ? NULL : s->why});
 }
 
-void pl_kshape_pending(struct kpod *p, bool pending)
+void pl_pod_shape_pending(struct kpod *p, bool pending)
 {
     if (!p->shape || p->pending == pending)
         return;
     p->pending = pending;
     p->shape->pending = pending ? p->shape->pending + 1 : p->shape->pending - 1;
-    pl_kshape_look(p->kube, p->shape);
+    pl_pod_shape_look(p->kube, p->shape);
 }

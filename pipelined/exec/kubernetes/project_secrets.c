@@ -210,15 +210,15 @@ static int follow(struct pl_project_secrets *s, struct pl_err *err)
 {
     struct learning all = {.secrets = s, .names = json_object()};
     char path[PATH_BYTES];
-    struct pl_kube_feed_config config = {.loop = s->loop,
-                                         .client = s->client,
-                                         .path = path,
-                                         .labels = PL_SECRET_LABEL,
-                                         .keep = KEEP,
-                                         .metadata_only = true,
-                                         .known = all.names,
-                                         .event = on_secret,
-                                         .self = s};
+    struct pl_loop_informer_config config = {.loop = s->loop,
+                                             .client = s->client,
+                                             .path = path,
+                                             .labels = PL_SECRET_LABEL,
+                                             .keep = KEEP,
+                                             .metadata_only = true,
+                                             .known = all.names,
+                                             .event = on_secret,
+                                             .self = s};
     struct pl_err why = {0};
 
     if (!all.names)
@@ -226,7 +226,7 @@ static int follow(struct pl_project_secrets *s, struct pl_err *err)
     snprintf(path, sizeof path, "/api/v1/namespaces/%.253s/secrets", s->space);
     if (each(s, PL_SECRET_LABEL, learn, &all, &why) < 0)
         pl_log_warn("secrets", "%s", why.msg);
-    return pl_kube_feed_create(&config, &s->feed, err);
+    return pl_loop_informer_create(&config, &s->feed, err);
 }
 
 int pl_project_secrets_create(const struct pl_project_secrets_config *config, struct pl_project_secrets **ret, struct pl_err *err)
@@ -261,7 +261,7 @@ struct pl_project_secrets *pl_project_secrets_destroy(struct pl_project_secrets 
 {
     if (!s)
         return NULL;
-    s->feed = pl_kube_feed_destroy(s->feed);
+    s->feed = pl_loop_informer_destroy(s->feed);
     json_decref(s->known);
     pthread_mutex_destroy(&s->lock);
     free(s->space);

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-struct kpod *pl_kpod_new(struct kube *k, uint64_t id)
+struct kpod *pl_worker_pod_new(struct kube *k, uint64_t id)
 {
     struct kpod *p = calloc(1, sizeof *p);
 
@@ -39,7 +39,7 @@ static void leave_maps(struct kpod *p)
     struct kube *k = p->kube;
 
     unpark(p);
-    pl_kpod_leave_turns(p);
+    pl_worker_pod_leave_turns(p);
     if (p->id && pl_map_get(&k->pods, &p->id, sizeof p->id) == p)
         pl_map_remove(&k->pods, &p->id, sizeof p->id);
     if (p->uid[0] && pl_map_get(&k->by_uid, p->uid, strlen(p->uid)) == p)
@@ -87,10 +87,10 @@ static bool is_busy(const struct kpod *p)
     return p->making || p->removal || p->leaving;
 }
 
-void pl_kpod_free(struct kpod *p)
+void pl_worker_pod_free(struct kpod *p)
 {
     leave_maps(p);
-    pl_kshape_take(p, NULL);
+    pl_pod_shape_take(p, NULL);
     if (is_busy(p))
         p->kube = NULL; /* its callback frees it */
     else
@@ -109,7 +109,7 @@ static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
 {
     struct kube *k = p->kube;
 
-    pl_kshape_take(p, NULL);
+    pl_pod_shape_take(p, NULL);
     if (p->reported || !p->id)
         return;
     p->reported = true;
@@ -178,7 +178,7 @@ static int send(struct kpod *p, char *path, const json_t *object)
     return 0;
 }
 
-int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err)
+int pl_worker_pod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     size_t n = strlen(spec->token) + 1;
     char *at;
@@ -211,7 +211,7 @@ static bool is_outdated(struct kpod *p)
 static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
 {
     const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
-    struct kshape *s = differs ? pl_kshape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
+    struct kshape *s = differs ? pl_pod_shape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
 
     if (s && spec->n_avoid > 0 && !s->queued &&
         !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
@@ -230,8 +230,8 @@ static int render(struct kpod *p, struct pl_err *err)
 
     if (r < 0)
         return r;
-    pl_kshape_take(p, shape ? shape : pl_kshape_of_pod(k, &spec, &pod));
-    pl_kshape_pending(p, true);
+    pl_pod_shape_take(p, shape ? shape : pl_pod_shape_of_pod(k, &spec, &pod));
+    pl_pod_shape_pending(p, true);
     json_decref(p->body);
     json_decref(p->claim);
     p->body = TAKE_PTR(pod.pod);
@@ -242,7 +242,7 @@ static int render(struct kpod *p, struct pl_err *err)
     return 0;
 }
 
-int pl_kpod_make(struct kpod *p, struct pl_err *err)
+int pl_worker_pod_make(struct kpod *p, struct pl_err *err)
 {
     const struct kube *k = p->kube;
     char *path;
@@ -263,7 +263,7 @@ static void failed_to_make(struct kpod *p, const struct pl_err *err, bool hopele
 {
     p->step = KPOD_THERE;
     report(p, err->msg, hopeless, false);
-    pl_kpod_free(p);
+    pl_worker_pod_free(p);
 }
 
 /* The claim is there: now the pod. */
@@ -274,7 +274,7 @@ static void on_claim(struct kpod *p)
     p->claim = (json_decref(p->claim), NULL);
     if (p->stop)
         (void)pl_err_set(&err, PL_ECANCELED, "it was told to end before its pod was made");
-    else if (pl_kpod_make(p, &err) == 0)
+    else if (pl_worker_pod_make(p, &err) == 0)
         return;
     failed_to_make(p, &err, false);
 }
@@ -302,11 +302,11 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
 
     p->step = KPOD_PARKED;
     p->parked_by = verdict;
-    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_PARK_MOST_MS, (int64_t)PL_POD_PARK_MS << PL_MIN(p->parked, 6u));
+    p->retry_ms = pl_clock_mono_ms() + PL_MIN(PL_POD_RETRY_MAX_MS, (int64_t)PL_POD_RETRY_MIN_MS << PL_MIN(p->parked, 6u));
     p->parked++;
     TAILQ_INSERT_TAIL(&k->parked, p, parked_link);
     if (is_of_namespace(verdict))
-        pl_kube_owner_doubt(k);
+        pl_owner_object_recheck(k);
     if (verdict == PL_KUBE_PARK)
         pl_cluster_look_at_limits(k->cluster); /* what is demanded may be another */
     snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
@@ -323,7 +323,7 @@ static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
     int r;
 
     unpark(p);
-    r = pl_kpod_make(p, &err);
+    r = pl_worker_pod_make(p, &err);
     if (r == PL_ENOMEM)
         park(p, verdict, &err);
     else if (r < 0)
@@ -347,17 +347,17 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
     }
 }
 
-void pl_kpods_look_parked(struct kube *k)
+void pl_worker_pods_tick_blocked(struct kube *k)
 {
     make_all_again(k, pl_clock_mono_ms(), false, false);
 }
 
-void pl_kpods_try_room(struct kube *k)
+void pl_worker_pods_try_room(struct kube *k)
 {
     make_all_again(k, INT64_MIN, true, false);
 }
 
-void pl_kpods_try_all(struct kube *k)
+void pl_worker_pods_try_all(struct kube *k)
 {
     make_all_again(k, INT64_MIN, false, true);
 }
@@ -369,9 +369,9 @@ static void tell_parked(struct kpod *p)
         return;
     p->parked = 0;
     if (p->parked_by == PL_KUBE_PARK)
-        pl_kpods_try_room(p->kube);
+        pl_worker_pods_try_room(p->kube);
     else
-        pl_kpods_try_all(p->kube);
+        pl_worker_pods_try_all(p->kube);
 }
 
 static void on_left(void *arg)
@@ -385,12 +385,12 @@ static void on_left(void *arg)
     }
     report(p, "it was told to end before its pod was made", false, false);
     if (!p->uid[0]) {
-        pl_kpod_free(p);
+        pl_worker_pod_free(p);
         return;
     }
     unpark(p); /* it was made all the same, and seen meanwhile */
     p->step = KPOD_GOING;
-    pl_kpod_delete(p, p->kill);
+    pl_worker_pod_delete(p, p->kill);
 }
 
 /* ---- its making ends ---- */
@@ -419,7 +419,7 @@ static void is_there(struct kpod *p)
         p->kill = true;
         report(p, err.msg, false, false);
     }
-    pl_kpod_look(p);
+    pl_worker_pod_tick(p);
 }
 
 static void on_made(void *arg)
@@ -460,9 +460,9 @@ static void on_deleted(void *arg)
         pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
         p->asked = KPOD_ASKED_NOTHING; /* again at the next look */
     } else if (was_gone) {
-        pl_kpod_gone(p, "its pod was gone already");
+        pl_worker_pod_gone(p, "its pod was gone already");
     } else if (p->kill) {
-        pl_kpod_delete(p, true); /* it may have been asked mildly */
+        pl_worker_pod_delete(p, true); /* it may have been asked mildly */
     }
 }
 
@@ -473,7 +473,7 @@ static void deleted(struct pl_kube_delete *op)
     pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
 }
 
-void pl_kpod_delete(struct kpod *p, bool kill)
+void pl_worker_pod_delete(struct kpod *p, bool kill)
 {
     struct kpod_removal *m;
 
@@ -495,11 +495,11 @@ void pl_kpod_delete(struct kpod *p, bool kill)
     pl_kube_delete_start(p->kube->client, &m->op);
 }
 
-void pl_kpod_gone(struct kpod *p, const char *text)
+void pl_worker_pod_gone(struct kpod *p, const char *text)
 {
-    pl_kpod_note_gone(p);
+    pl_worker_pod_note_gone(p);
     report(p, text, false, false);
-    pl_kpod_free(p);
+    pl_worker_pod_free(p);
 }
 
 /* ---- what is seen of it ---- */
@@ -519,10 +519,10 @@ static void end(struct kpod *p, const struct pl_pod_state *st)
 
     tell_image(p, st);
     if (st->deleted && !p->stop) /* somebody else did that: with whom it belonged to, perhaps */
-        pl_kube_owner_doubt(p->kube);
+        pl_owner_object_recheck(p->kube);
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
-    pl_kpod_delete(p, false);
+    pl_worker_pod_delete(p, false);
 }
 
 static void tell_place(struct kpod *p, const struct pl_pod_state *st)
@@ -536,9 +536,9 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     if (up)
         tell_image(p, st);
     if (up && !p->up)
-        pl_kpod_is_up(p, st->node ? st->node : "?");
+        pl_worker_pod_is_up(p, st->node ? st->node : "?");
     if (st->bound)
-        pl_kshape_pending(p, false);
+        pl_pod_shape_pending(p, false);
     if (news)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
 }
@@ -553,7 +553,7 @@ static void tell_needs(struct kpod *p)
     if (!p->adopted || p->bound || p->waited)
         return;
     p->waited = true;
-    pl_kshape_pending(p, true);
+    pl_pod_shape_pending(p, true);
     annotations = json_object_get(json_object_get(p->object, "metadata"), "annotations");
     needs = strtoull(pl_json_str(annotations, PL_POD_NEEDS), NULL, 16);
     if (needs && k->events.needs)
@@ -566,7 +566,7 @@ static void tell_why(struct kpod *p, const struct pl_pod_state *st)
 
     if (st->no_growth && p->shape) {
         pl_ramp_refused(&p->shape->ramp);
-        pl_kshape_look(k, p->shape);
+        pl_pod_shape_look(k, p->shape);
     }
     if (st->verdict != PL_POD_WAITS || pl_streq(st->why, p->why))
         return;
@@ -588,18 +588,18 @@ static void note_reason(struct kpod *p)
         p->waits_ms = pl_clock_mono_ms();
 }
 
-void pl_kpod_look(struct kpod *p)
+void pl_worker_pod_tick(struct kpod *p)
 {
     struct pl_pod_asked asked;
     struct pl_pod_state st;
 
     if (p->step == KPOD_GOING || p->stop)
-        pl_kpod_delete(p, p->kill);
+        pl_worker_pod_delete(p, p->kill);
     if (p->step != KPOD_THERE)
         return;
     if (!p->object) {
         if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
-            pl_kpod_delete(p, true); /* answers that it is gone, or lets it be seen going */
+            pl_worker_pod_delete(p, true); /* answers that it is gone, or lets it be seen going */
         return;
     }
     note_reason(p);
@@ -615,14 +615,14 @@ void pl_kpod_look(struct kpod *p)
     tell_needs(p);
     tell_why(p, &st);
     if (st.queued)
-        pl_kpod_look_queue(p);
+        pl_kueue_pending_check(p);
     if (p->up) { /* what comes next is another object, or an event that changes nothing */
         p->object = (json_decref(p->object), NULL);
         p->events = (json_decref(p->events), NULL);
     }
 }
 
-void pl_kpod_seen(struct kpod *p, json_t *object)
+void pl_worker_pod_seen(struct kpod *p, json_t *object)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
 
@@ -630,7 +630,7 @@ void pl_kpod_seen(struct kpod *p, json_t *object)
         return; /* another one of that name */
     know_uid(p, uid ? uid : "");
     p->seen = true;
-    pl_kpod_note_ended(p, object);
+    pl_worker_pod_note_ended(p, object);
     json_incref(object);
     json_decref(p->object);
     p->object = object;
@@ -639,10 +639,10 @@ void pl_kpod_seen(struct kpod *p, json_t *object)
         is_there(p);
         return;
     }
-    pl_kpod_look(p);
+    pl_worker_pod_tick(p);
 }
 
-void pl_kpod_event(struct kpod *p, json_t *event)
+void pl_worker_pod_event(struct kpod *p, json_t *event)
 {
     if (p->up)
         return;
@@ -651,5 +651,5 @@ void pl_kpod_event(struct kpod *p, json_t *event)
     if (json_array_size(p->events) >= PL_POD_EVENTS_MAX)
         json_array_remove(p->events, 0);
     json_array_append(p->events, event);
-    pl_kpod_look(p);
+    pl_worker_pod_tick(p);
 }

@@ -21,23 +21,23 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#define PL_POD_NEEDS            PL_POD_LABEL "needs" /* annotation: `needs` of its shape when it was made, 16 hex digits */
-#define PL_POD_EVENTS_MAX       16u                  /* kept of a pod */
-#define PL_POD_LOOK_MS          2000
-#define PL_POD_LOOK_TURN        64u   /* pods that are looked at in one turn of the loop */
-#define PL_POD_TRIES_MS         5000  /* a server that fails is asked again so long before that is said */
-#define PL_POD_PARK_MS          10000 /* until it is made again at the latest; doubles up to */
-#define PL_POD_PARK_MOST_MS     60000
-#define PL_ADMISSION_WAIT_MS    5000
-#define PL_ADMISSION_FRESH_MS   600000
-#define PL_ADMISSION_MAX        4096u /* bodies known to be taken */
-#define PL_POD_SILENT_MS        30000 /* its containers run, and its agent has not come: it is asked why, and again after */
-#define PL_POD_SILENT_AGAIN_MS  10000
-#define PL_POD_QUEUED_MS        2000  /* its queue holds it back: it is asked why */
-#define PL_POD_TURNS            16u   /* questions about pods of one kind, between two looks */
-#define PL_POD_TURN_MS          10000 /* that an answer may take */
-#define PL_POD_TURN_PATH_MAX    1024u
-#define PL_POD_QUEUE_SAYS_BYTES 480u
+#define PL_POD_NEEDS                    PL_POD_LABEL "needs" /* annotation: `needs` of its shape when it was made, 16 hex digits */
+#define PL_POD_EVENTS_MAX               16u                  /* kept of a pod */
+#define PL_POD_LOOK_MS                  2000
+#define PL_POD_LOOK_TURN                64u   /* pods that are looked at in one turn of the loop */
+#define PL_POD_TRIES_MS                 5000  /* a server that fails is asked again so long before that is said */
+#define PL_POD_RETRY_MIN_MS             10000 /* until it is made again at the latest; doubles up to */
+#define PL_POD_RETRY_MAX_MS             60000
+#define PL_POD_DRY_RUN_WAIT_MS          5000
+#define PL_POD_DRY_RUN_FRESH_MS         600000
+#define PL_POD_DRY_RUN_MAX              4096u /* bodies known to be taken */
+#define PL_POD_ATTACH_TIMEOUT_MS        30000 /* its containers run, and its agent has not come: it is asked why, and again after */
+#define PL_POD_ATTACH_TIMEOUT_REPEAT_MS 10000
+#define PL_POD_QUEUED_MS                2000  /* its queue holds it back: it is asked why */
+#define PL_POD_TURNS                    16u   /* questions about pods of one kind, between two looks */
+#define PL_POD_POLL_MS                  10000 /* that an answer may take */
+#define PL_POD_POLL_PATH_MAX            1024u
+#define PL_POD_QUEUE_REASON_BYTES       480u
 /* Made, and in no list for longer than a watch may be silent before it is asked anew: it is gone. */
 #define PL_POD_UNSEEN_MS (2000 * (int64_t)PL_KUBE_WATCH_S + 2 * PL_KUBE_PATIENCE_MS)
 
@@ -170,38 +170,38 @@ struct kube {
 
 /* ---- pods.c ---- */
 /* A pod of that worker, in no step yet. NULL without memory. */
-struct kpod *pl_kpod_new(struct kube *k, uint64_t id);
+struct kpod *pl_worker_pod_new(struct kube *k, uint64_t id);
 /* What it is to be. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_kpod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err);
+int pl_worker_pod_order(struct kpod *p, const struct pl_worker_spec *spec, struct pl_err *err);
 /* Renders it unless that was done by what is known now, and sends what is to be made. PL_ENOMEM; as pl_kube_render. */
 PL_MUST_CHECK
-int pl_kpod_make(struct kpod *p, struct pl_err *err);
+int pl_worker_pod_make(struct kpod *p, struct pl_err *err);
 /* Asks for its end, at once or by and by. */
-void pl_kpod_delete(struct kpod *p, bool kill);
+void pl_worker_pod_delete(struct kpod *p, bool kill);
 /* The cluster's word about it: an object, or that it is gone. */
-void pl_kpod_seen(struct kpod *p, json_t *object);
-void pl_kpod_gone(struct kpod *p, const char *text);
+void pl_worker_pod_seen(struct kpod *p, json_t *object);
+void pl_worker_pod_gone(struct kpod *p, const char *text);
 /* An event of it. */
-void pl_kpod_event(struct kpod *p, json_t *event);
+void pl_worker_pod_event(struct kpod *p, json_t *event);
 /* Time has passed. */
-void pl_kpod_look(struct kpod *p);
+void pl_worker_pod_tick(struct kpod *p);
 /* The same for all that are parked. */
-void pl_kpods_look_parked(struct kube *k);
+void pl_worker_pods_tick_blocked(struct kube *k);
 /* There may be room for one that a quota refused; the server answers again, to all others. */
-void pl_kpods_try_room(struct kube *k);
-void pl_kpods_try_all(struct kube *k);
-void pl_kpod_free(struct kpod *p);
+void pl_worker_pods_try_room(struct kube *k);
+void pl_worker_pods_try_all(struct kube *k);
+void pl_worker_pod_free(struct kpod *p);
 
 /* ---- learning.c: what must be known of the cluster before pods are made ---- */
-/* Asks for it and waits for that, before the loop runs. 0 also when the server is away: then it is asked again by pl_kube_learn_look. Else as
+/* Asks for it and waits for that, before the loop runs. 0 also when the server is away: then it is asked again by pl_cluster_discovery_tick. Else as
  * pl_exec_kubernetes_create. */
 PL_MUST_CHECK
-int pl_kube_learn(struct kube *k, struct pl_err *err);
+int pl_cluster_discovery(struct kube *k, struct pl_err *err);
 /* Time has passed: asks again where it is time to. */
-void pl_kube_learn_look(struct kube *k);
+void pl_cluster_discovery_tick(struct kube *k);
 /* It is no longer wanted; waits until nothing of it is under way. */
-void pl_kube_learn_stop(struct kube *k);
+void pl_cluster_discovery_stop(struct kube *k);
 /* In kubernetes.c: it is all known. Follows pods and events. */
 PL_MUST_CHECK
 int pl_kube_begin(struct kube *k, struct pl_err *err);
@@ -211,48 +211,48 @@ void pl_kube_on_secrets(void *kube);
 void pl_kube_on_room(void *kube);
 
 /* ---- owner.c: the ConfigMap that pods belong to ---- */
-void pl_kube_owner_path(const struct kube *k, char ret[600]);
+void pl_owner_object_path(const struct kube *k, char ret[600]);
 /* It may have gone, or be another of its name: what waits for its namespace waits until it was looked at. */
-void pl_kube_owner_doubt(struct kube *k);
+void pl_owner_object_recheck(struct kube *k);
 /* Time has passed: looks at it where there is doubt. */
-void pl_kube_owner_look(struct kube *k);
-void pl_kube_owner_stop(struct kube *k);
+void pl_owner_object_read(struct kube *k);
+void pl_owner_object_stop(struct kube *k);
 
 /* ---- silent.c: pods whose containers run, and whose agent has not come ---- */
 /* Its containers run on that node from now on. */
-void pl_kpod_is_up(struct kpod *p, const char *node);
+void pl_worker_pod_is_up(struct kpod *p, const char *node);
 /* Time has passed: of one that is up. What its agent printed last is asked for in its turn, and told as what it waits for. */
-void pl_kpod_look_silent(struct kpod *p);
+void pl_pod_attach_timeout_check(struct kpod *p);
 extern const struct kturns_kind pl_kturns_silent;
 
 /* ---- queued.c: pods that a queue of Kueue holds back ---- */
 /* It is held back still: why is asked for in its turn, and told. */
-void pl_kpod_look_queue(struct kpod *p);
+void pl_kueue_pending_check(struct kpod *p);
 extern const struct kturns_kind pl_kturns_queued;
 
 /* ---- pod_turns.c ---- */
 struct kturns_kind {
     bool (*begin)(struct kpod *p); /* its turn has come: it is to be asked about; then it is noted when again */
-    void (*path)(const struct kpod *p, char ret[PL_POD_TURN_PATH_MAX]);
+    void (*path)(const struct kpod *p, char ret[PL_POD_POLL_PATH_MAX]);
     void (*take)(struct kube *k, struct kpod *p, const struct pl_kube_call *answer); /* p NULL: it is there no more */
 };
-void pl_kturns_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind);
+void pl_pod_poll_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind);
 /* A look begins: so many may be asked about again. */
-void pl_kturns_look(struct kturns *t);
+void pl_pod_poll_look(struct kturns *t);
 /* The pod waits for its turn, if it does not already. */
-void pl_kturns_wait(struct kturns *t, struct kpod *p);
-void pl_kpod_leave_turns(struct kpod *p);
+void pl_pod_poll_wait(struct kturns *t, struct kpod *p);
+void pl_worker_pod_leave_turns(struct kpod *p);
 /* Nothing is asked or told any more. */
-void pl_kturns_stop(struct kturns *t);
+void pl_pod_poll_stop(struct kturns *t);
 
 /* ---- pod_logs.c: as `container_log` of the executor ---- */
 PL_MUST_CHECK
 int pl_kube_container_log(struct kube *k, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                           struct pl_http_stream_ops *ret, struct pl_err *err);
 /* The pod is seen: which of its containers have ended is noted, and told to who reads what they print. */
-void pl_kpod_note_ended(struct kpod *p, const json_t *object);
+void pl_worker_pod_note_ended(struct kpod *p, const json_t *object);
 /* It is gone: so are they all. */
-void pl_kpod_note_gone(const struct kpod *p);
+void pl_worker_pod_note_gone(const struct kpod *p);
 /* Time has passed: connections that should have ended with their containers. */
 void pl_kube_logs_look(struct kube *k);
 /* Nothing is read any more: what is ends with PL_ECANCELED. */
@@ -260,25 +260,25 @@ void pl_kube_logs_stop(struct kube *k);
 
 /* ---- admission.c: as `check` and `ask` of the executor ---- */
 PL_MUST_CHECK
-int pl_admission_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
-                       struct pl_err *err);
+int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
+                         struct pl_err *err);
 PL_MUST_CHECK
-int pl_admission_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err);
+int pl_pod_dry_run_ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err);
 
 /* ---- shapes.c ---- */
 /* The shape of the pods of a stage, with or without its GPUs; it is told. NULL without memory. */
-struct kshape *pl_kshape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu);
+struct kshape *pl_pod_shape_of(struct kube *k, const char *project, const struct pl_stage *def, uint64_t version, bool gpu);
 /* The pod waits for a node, or no longer. */
-void pl_kshape_pending(struct kpod *p, bool pending);
+void pl_pod_shape_pending(struct kpod *p, bool pending);
 /* The same where the pod was rendered already; told when it is new. */
-struct kshape *pl_kshape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod);
-void pl_kshape_free(void *shape);
+struct kshape *pl_pod_shape_of_pod(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod);
+void pl_pod_shape_free(void *shape);
 /* The pod is of that shape from now on and waits for no node; NULL: of none, it is over. */
-void pl_kshape_take(struct kpod *p, struct kshape *s);
+void pl_pod_shape_take(struct kpod *p, struct kshape *s);
 /* Those go that no pod is of, and nobody in the engine. */
-void pl_kshapes_forget(struct kube *k);
+void pl_pod_shapes_forget(struct kube *k);
 /* Looks again whether the cluster offers it, and at its ramp; tells what has changed. */
-void pl_kshape_look(struct kube *k, struct kshape *s);
+void pl_pod_shape_look(struct kube *k, struct kshape *s);
 /* Of all that pods are rendered by and that changes while the daemon runs: nodes, quotas, secrets; and of what those of one project are. */
 uint64_t pl_kube_facts_number(struct kube *k);
 uint64_t pl_kube_facts_of(struct kube *k, const char *project);

@@ -48,12 +48,12 @@ static void the_last_words_of_an_agent_that_does_not_come_are_told(void **state_
 
     a_pod_up(f);
     log_is(f, NO_SERVER);
-    clock_ahead_ms += PL_POD_SILENT_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, says_why);
     assert_why(f, ": no server at https://daemon:7380");
     f->heard.waits = 0;
     log_is(f, NO_SERVER "the certificate of daemon is not trusted here\n\n");
-    clock_ahead_ms += PL_POD_SILENT_AGAIN_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_REPEAT_MS;
     until(f, says_why);
     assert_why(f, ": the certificate of daemon is not trusted here");
 }
@@ -94,7 +94,7 @@ static void of_many_each_has_its_turn(void **state_)
     until(f, all_are_up);
     f->heard.waits = 0;
     kube_fake_log(f->fake, "nobody", "", true);
-    clock_ahead_ms += PL_POD_SILENT_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, all_are_told);
     assert_non_null(strstr(f->heard.why, "what it prints cannot be read"));
     assert_int_equal(f->heard.waits, MANY);
@@ -106,7 +106,7 @@ static void who_has_printed_nothing_is_told_so(void **state_)
 
     a_pod_up(f);
     log_is(f, "");
-    clock_ahead_ms += PL_POD_SILENT_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, says_why);
     assert_why(f, ", and has printed nothing");
 }
@@ -118,7 +118,7 @@ static void a_log_that_may_not_be_read_is_not_asked_for(void **state_)
     kube_fake_deny(f->fake, " get /pods/log ");
     a_pod_up(f);
     log_is(f, NO_SERVER);
-    clock_ahead_ms += PL_POD_SILENT_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, says_why);
     assert_why(f, ", and what it prints may not be read (pods/log: get)");
 }
@@ -135,7 +135,7 @@ static void of_an_agent_that_has_come_nothing_is_asked(void **state_)
     f->come = true;
     a_pod_up(f);
     log_is(f, NO_SERVER);
-    clock_ahead_ms += PL_POD_SILENT_MS;
+    clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, is_asked_whether_it_came);
     finish(f, 7, 0, 0);
     until(f, has_end);

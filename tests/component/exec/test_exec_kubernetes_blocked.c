@@ -334,7 +334,7 @@ static void who_turns_up_while_it_leaves_is_removed(void **state_)
                   json_pack("{s:{s:s}}", "metadata", "name", name)); /* no watch of ours sees it: it has no label */
     pod = kube_fake_get(f->fake, path_of(7, path));
     f->x->ops->stop(f->x, 7, true);
-    pl_kpod_seen(p, pod);
+    pl_worker_pod_seen(p, pod);
     json_decref(pod);
     until(f, has_end);
     until(f, has_no_pod);

@@ -93,10 +93,10 @@ static void who_waits_for_a_server_can_end(void **state_)
     create(f, false);
     kube_fake_heal(f->fake);
     kube_fake_fault(f->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_SILENT, 0, 0, "", 0, 0});
-    pl_kube_learn_look((struct kube *)f->x); /* not yet: it has just been asked */
+    pl_cluster_discovery_tick((struct kube *)f->x); /* not yet: it has just been asked */
     assert_null(((struct kube *)f->x)->learning);
     ((struct kube *)f->x)->learn_ms = 0;
-    pl_kube_learn_look((struct kube *)f->x);
+    pl_cluster_discovery_tick((struct kube *)f->x);
     assert_non_null(((struct kube *)f->x)->learning);
 }
 

@@ -49,7 +49,7 @@ static void on_tick(void *arg)
     if (f->holds(f))
         pl_loop_stop(f->loop);
     else if (++f->ticks > 10000)
-        fail_msg("waited for what did not come: \"%s\"", pl_gpu_use_problem(f->use));
+        fail_msg("waited for what did not come: \"%s\"", pl_gpu_usage_problem(f->use));
     else
         pl_timer_start(f->tick, 5);
 }
@@ -66,7 +66,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
     struct pl_kube_client_config config = {.pause_ms = 5};
-    struct pl_gpu_use_config use = {.pace_ms = 1, .told = on_told, .self = f};
+    struct pl_gpu_usage_config use = {.pace_ms = 1, .told = on_told, .self = f};
 
     f->fake = kube_fake_start();
     config.kubeconfig =
@@ -76,7 +76,7 @@ static int setup(void **state)
     assert_int_equal(pl_timer_create(f->loop, "test.tick", on_tick, f, &f->tick, NULL), 0);
     use.loop = f->loop;
     use.client = f->client;
-    assert_int_equal(pl_gpu_use_create(&use, &f->use, NULL), 0);
+    assert_int_equal(pl_gpu_usage_create(&use, &f->use, NULL), 0);
     *state = f;
     return 0;
 }
@@ -85,7 +85,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    pl_gpu_use_destroy(f->use);
+    pl_gpu_usage_destroy(f->use);
     pl_kube_client_destroy(f->client);
     pl_timer_destroy(f->tick);
     pl_loop_destroy(f->loop);
@@ -102,7 +102,7 @@ static void tell(struct fixture *f, enum pl_kube_event e, const char *name, cons
                   "labels", label, value, "spec", "nodeName", "g1", "containers", "ports", ports, "status", "phase", phase);
 
     assert_non_null(pod);
-    pl_gpu_use_pod(f->use, e, pod);
+    pl_gpu_usage_pod(f->use, e, pod);
     json_decref(pod);
 }
 
@@ -120,7 +120,7 @@ static void exporters_are_read_again_and_again(void **state)
 {
     struct fixture *f = *state;
 
-    assert_string_equal(pl_gpu_use_problem(f->use), "no pod of dcgm-exporter is seen");
+    assert_string_equal(pl_gpu_usage_problem(f->use), "no pod of dcgm-exporter is seen");
     answers(f, PROXY "x:9400/proxy/metrics", 200, TEXT);
     tell(f, PL_KUBE_ADDED, "other", "app", "jupyter", json_array(), "Running");
     tell(f, PL_KUBE_ADDED, "x", "app", "nvidia-dcgm-exporter", json_array(), "Running");
@@ -128,10 +128,10 @@ static void exporters_are_read_again_and_again(void **state)
     assert_string_equal(f->node, "g1");
     assert_string_equal(f->pod, "ml/train");
     assert_true(f->utilisation == 37 && f->used_mib == 10240);
-    assert_string_equal(pl_gpu_use_problem(f->use), "");
+    assert_string_equal(pl_gpu_usage_problem(f->use), "");
     tell(f, PL_KUBE_DELETED, "x", "app", "nvidia-dcgm-exporter", json_array(), "Running");
     assert_int_equal(f->nothing, 1); /* it is not known any more */
-    assert_string_equal(pl_gpu_use_problem(f->use), "no pod of dcgm-exporter is seen");
+    assert_string_equal(pl_gpu_usage_problem(f->use), "no pod of dcgm-exporter is seen");
 }
 
 static void a_pod_says_at_which_port(void **state)
@@ -147,7 +147,7 @@ static void a_pod_says_at_which_port(void **state)
 
 static bool has_problem(struct fixture *f)
 {
-    return *pl_gpu_use_problem(f->use) != '\0';
+    return *pl_gpu_usage_problem(f->use) != '\0';
 }
 
 static unsigned long requests_of(struct fixture *f)
@@ -181,8 +181,8 @@ static void what_is_not_told_is_not_known(void **state)
         kube_fake_heal(f->fake);
         answers(f, PROXY "x:9400", rows[i].status, rows[i].body);
         until(f, has_problem);
-        if (strstr(pl_gpu_use_problem(f->use), rows[i].says) == NULL)
-            fail_msg("%u: %s", rows[i].status, pl_gpu_use_problem(f->use));
+        if (strstr(pl_gpu_usage_problem(f->use), rows[i].says) == NULL)
+            fail_msg("%u: %s", rows[i].status, pl_gpu_usage_problem(f->use));
         assert_int_equal(f->nothing, 1);
         tell(f, PL_KUBE_DELETED, "x", "app", "dcgm-exporter", json_array(), "Running");
     }
@@ -196,8 +196,8 @@ static void one_that_does_not_run_is_not_asked(void **state)
     tell(f, PL_KUBE_ADDED, "x", "app", "dcgm-exporter", json_array(), "Pending");
     tell(f, PL_KUBE_ADDED, "y", "app", "dcgm-exporter", json_array(), "Running");
     until(f, has_problem);
-    assert_null(strstr(pl_gpu_use_problem(f->use), "/x"));
-    assert_int_equal(requests_of(f), before + (strstr(pl_gpu_use_problem(f->use), "/y") ? 1 : 0));
+    assert_null(strstr(pl_gpu_usage_problem(f->use), "/x"));
+    assert_int_equal(requests_of(f), before + (strstr(pl_gpu_usage_problem(f->use), "/y") ? 1 : 0));
 }
 
 /* It ends while an answer is on its way. */

@@ -37,7 +37,7 @@ static int setup(void **state)
 
 static void end_life(struct fixture *f, int64_t now_ms)
 {
-    f->seen = pl_seen_nodes_destroy(f->seen, f->offer, now_ms);
+    f->seen = pl_node_history_destroy(f->seen, f->offer, now_ms);
     f->offer = pl_offer_destroy(f->offer);
 }
 
@@ -54,7 +54,7 @@ static int teardown(void **state)
 static void begin_life(struct fixture *f, int64_t now_ms)
 {
     assert_int_equal(pl_offer_create(&f->offer, NULL), 0);
-    assert_int_equal(pl_seen_nodes_create(f->path, SERVER, f->offer, now_ms, &f->seen, NULL), 0);
+    assert_int_equal(pl_node_history_create(f->path, SERVER, f->offer, now_ms, &f->seen, NULL), 0);
 }
 
 static void node(struct fixture *f, const char *name, const char *resource, int count, int64_t now_ms)
@@ -137,7 +137,7 @@ static void what_was_not_seen_for_thirty_days_is_known_no_more(void **state)
     node(f, "c", "example.com/x", 1, NOW);
     node(f, "g", "nvidia.com/gpu", 8, NOW);
     pl_offer_node_gone(f->offer, "g", NOW);
-    pl_seen_nodes_keep(f->seen, f->offer, NOW + 31 * DAY); /* c is there still */
+    pl_node_history_keep(f->seen, f->offer, NOW + 31 * DAY); /* c is there still */
     assert_false(offers(f, "nvidia.com/gpu", 8));
     end_life(f, NOW + 31 * DAY);
     begin_life(f, NOW + 60 * DAY);
@@ -174,7 +174,7 @@ static void a_clock_that_went_back_makes_nothing_stay_for_ever(void **state)
     begin_life(f, NOW);
     node(f, "c", "example.com/x", 1, NOW);
     assert_true(offers(f, "nvidia.com/gpu", 8));
-    pl_seen_nodes_keep(f->seen, f->offer, NOW + 31 * DAY);
+    pl_node_history_keep(f->seen, f->offer, NOW + 31 * DAY);
     assert_false(offers(f, "nvidia.com/gpu", 8));
     end_life(f, NOW + 31 * DAY);
 }
@@ -186,7 +186,7 @@ static uint64_t writes_of(struct fixture *f, int64_t now_ms)
 
     begin_life(f, now_ms);
     node(f, "g", "nvidia.com/gpu", 8, now_ms);
-    pl_seen_nodes_keep(f->seen, f->offer, now_ms);
+    pl_node_history_keep(f->seen, f->offer, now_ms);
     end_life(f, now_ms);
     return pl_io_calls(PL_IO_RENAME) - before;
 }
@@ -196,8 +196,8 @@ static void it_is_written_when_there_is_something_new_and_each_hour(void **state
     struct fixture *f = *state;
 
     assert_int_equal(writes_of(f, NOW), 1);
-    assert_int_equal(writes_of(f, NOW + PL_SEEN_NODES_HOUR_MS - 1), 0);
-    assert_int_equal(writes_of(f, NOW + PL_SEEN_NODES_HOUR_MS), 1);
+    assert_int_equal(writes_of(f, NOW + PL_NODE_HISTORY_HOUR_MS - 1), 0);
+    assert_int_equal(writes_of(f, NOW + PL_NODE_HISTORY_HOUR_MS), 1);
 }
 
 #define FILE_OF(shapes) "{\"version\": 1, \"server\": \"" SERVER "\", \"shapes\": " shapes "}"
@@ -248,7 +248,7 @@ static void keep_until_asked(struct fixture *f, uint64_t times)
     const uint64_t from = pl_io_calls(PL_IO_WRITE);
 
     while (pl_io_calls(PL_IO_WRITE) < from + times) {
-        pl_seen_nodes_keep(f->seen, f->offer, NOW);
+        pl_node_history_keep(f->seen, f->offer, NOW);
         (void)sched_yield();
     }
 }
