@@ -107,7 +107,7 @@ static void all_gone(struct local *l)
 {
     void (*done)(void *arg) = l->done;
 
-    if (l->workers.len > l->strays || l->sweeping || pl_leftovers_busy(l->left) || !done)
+    if (l->workers.len > l->strays || l->sweeping || pl_orphan_sandbox_busy(l->left) || !done)
         return;
     l->done = NULL;
     pl_timer_stop(l->grace);
@@ -248,7 +248,7 @@ static void agent_gone(struct worker *w, const char *text)
     if (uv_poll_start(w->held_watch, UV_READABLE, on_held) != 0)
         forget(w);
     else
-        pl_leftovers_look(w->local->left);
+        pl_orphan_sandbox_look(w->local->left);
 }
 
 static void on_child_exit(void *arg, int status, int signum)
@@ -703,7 +703,7 @@ static void local_destroy(struct pl_executor *x)
     pl_map_finish(&l->workers, NULL);
     pl_timer_destroy(l->grace);
     pl_timer_destroy(l->log_timer);
-    pl_leftovers_destroy(l->left);
+    pl_orphan_sandbox_destroy(l->left);
     pl_gpu_slots_destroy(l->gpus);
     pl_worker_limits_close(l->limits);
     free(l->data_dir);
@@ -749,7 +749,7 @@ static char *program_beside(void)
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
 {
     struct local *l = calloc(1, sizeof *l);
-    const struct pl_leftovers_config left = {.loop = config->loop, .next = next_left, .rests = none_looked_for, .self = l};
+    const struct pl_orphan_sandbox_config left = {.loop = config->loop, .next = next_left, .rests = none_looked_for, .self = l};
     int r;
 
     if (!l)
@@ -775,7 +775,7 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.log", bound_log, l, &l->log_timer, err);
-    r = r < 0 ? r : pl_leftovers_create(&left, &l->left, err);
+    r = r < 0 ? r : pl_orphan_sandbox_create(&left, &l->left, err);
     r = r < 0 ? r : pl_gpu_slots_create(config->gpus, &l->gpus, err);
     r = r < 0 ? r : pl_worker_limits_open(l->data_dir, &l->limits, err);
     if (r < 0) {

@@ -10,10 +10,10 @@
 #define AT_ONCE 256u /* pipes that one pass looks for; the others have the next */
 
 struct pl_leftovers {
-    struct pl_leftovers_config config;
+    struct pl_orphan_sandbox_config config;
     struct pl_timer *timer;
     unsigned pause_ms;
-    bool soon, busy; /* soon: the timer comes within PL_LEFTOVERS_MS */
+    bool soon, busy; /* soon: the timer comes within PL_ORPHAN_SANDBOX_MS */
     size_t at;       /* of config.next: where the next pass begins */
     /* Of the pass. Copies of the pipes: while these are open no other file has their numbers. */
     uv_work_t work;
@@ -49,7 +49,7 @@ static void arm(struct pl_leftovers *l)
 
     if (l->config.next(l->config.self, &at, &id) >= 0)
         pl_timer_start(l->timer, l->pause_ms);
-    l->pause_ms = PL_MIN(2 * l->pause_ms, PL_LEFTOVERS_MOST_MS);
+    l->pause_ms = PL_MIN(2 * l->pause_ms, PL_ORPHAN_SANDBOX_MAX_MS);
 }
 
 static void look(uv_work_t *work)
@@ -88,7 +88,7 @@ static void on_time(void *arg)
     arm(l);
 }
 
-int pl_leftovers_create(const struct pl_leftovers_config *config, struct pl_leftovers **ret, struct pl_err *err)
+int pl_orphan_sandbox_create(const struct pl_orphan_sandbox_config *config, struct pl_leftovers **ret, struct pl_err *err)
 {
     struct pl_leftovers *l = calloc(1, sizeof *l);
     int r;
@@ -105,20 +105,20 @@ int pl_leftovers_create(const struct pl_leftovers_config *config, struct pl_left
     return 0;
 }
 
-void pl_leftovers_look(struct pl_leftovers *l)
+void pl_orphan_sandbox_look(struct pl_leftovers *l)
 {
-    l->pause_ms = PL_LEFTOVERS_MS;
+    l->pause_ms = PL_ORPHAN_SANDBOX_MS;
     if (!l->busy && !l->soon)
         pl_timer_start(l->timer, l->pause_ms);
     l->soon = !l->busy;
 }
 
-bool pl_leftovers_busy(const struct pl_leftovers *l)
+bool pl_orphan_sandbox_busy(const struct pl_leftovers *l)
 {
     return l->busy;
 }
 
-struct pl_leftovers *pl_leftovers_destroy(struct pl_leftovers *l)
+struct pl_leftovers *pl_orphan_sandbox_destroy(struct pl_leftovers *l)
 {
     if (!l)
         return NULL;

@@ -1,9 +1,9 @@
 /* leftovers: sandboxes (bwrap) that outlive their agents. bwrap waits, before it ties itself to the life of its parent, for a word of it that a
  * killed parent does not give any more: for ever, with its worker's pipe in its hands.
  *
- *   idle ──look──▶ soon (PL_LEFTOVERS_MS) ──▶ looking, on a thread of libuv's pool: one pass over all processes, for all workers
+ *   idle ──look──▶ soon (PL_ORPHAN_SANDBOX_MS) ──▶ looking, on a thread of libuv's pool: one pass over all processes, for all workers
  *     ▲                 ▲                        │
- *     │                 └── pipes are held yet: after a pause that doubles up to PL_LEFTOVERS_MOST_MS, until `look` ──┤
+ *     │                 └── pipes are held yet: after a pause that doubles up to PL_ORPHAN_SANDBOX_MAX_MS, until `look` ──┤
  *     └──────────────────────────────── none is ─────────────────────────────────────────────────────────────────────┘
  *
  * All functions are the loop's. */
@@ -11,12 +11,12 @@
 
 #include "pipelined/net/loop/loop.h"
 
-#define PL_LEFTOVERS_MS      1000 /* that a sandbox has to end after its agent */
-#define PL_LEFTOVERS_MOST_MS 60000
+#define PL_ORPHAN_SANDBOX_MS     1000 /* that a sandbox has to end after its agent */
+#define PL_ORPHAN_SANDBOX_MAX_MS 60000
 
 struct pl_leftovers;
 
-struct pl_leftovers_config {
+struct pl_orphan_sandbox_config {
     struct pl_loop *loop;
     /* A pipe that a process of a worker holds whose agent has gone, from `*at` on (0: the first): its descriptor, which is not kept, and its
      * worker's number; −1: there is none more. */
@@ -28,10 +28,10 @@ struct pl_leftovers_config {
 
 /* PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_leftovers_create(const struct pl_leftovers_config *config, struct pl_leftovers **ret, struct pl_err *err);
+int pl_orphan_sandbox_create(const struct pl_orphan_sandbox_config *config, struct pl_leftovers **ret, struct pl_err *err);
 /* One more agent has gone whose pipe is held: soon, whatever the pause was. */
-void pl_leftovers_look(struct pl_leftovers *l);
+void pl_orphan_sandbox_look(struct pl_leftovers *l);
 /* Whether they are being looked for; then `rests` comes. */
-bool pl_leftovers_busy(const struct pl_leftovers *l);
+bool pl_orphan_sandbox_busy(const struct pl_leftovers *l);
 /* Not while it is busy. Takes NULL, returns NULL. */
-struct pl_leftovers *pl_leftovers_destroy(struct pl_leftovers *l);
+struct pl_leftovers *pl_orphan_sandbox_destroy(struct pl_leftovers *l);

@@ -63,7 +63,7 @@ static void on_rests(void *self)
 {
     struct world *w = self;
 
-    assert_false(pl_leftovers_busy(w->left));
+    assert_false(pl_orphan_sandbox_busy(w->left));
     w->rests++;
     pl_loop_stop(w->loop);
 }
@@ -71,8 +71,8 @@ static void on_rests(void *self)
 static void those_that_are_left_are_killed_with_one_look(void **state)
 {
     struct world w = {0};
-    const struct pl_leftovers_config config = {.next = next, .rests = on_rests, .self = &w};
-    struct pl_leftovers_config own = config;
+    const struct pl_orphan_sandbox_config config = {.next = next, .rests = on_rests, .self = &w};
+    struct pl_orphan_sandbox_config own = config;
     int status;
 
     (void)state;
@@ -81,9 +81,9 @@ static void those_that_are_left_are_killed_with_one_look(void **state)
     w.holders[2] = hold("bwrap", &w.pipes[2]);
     assert_int_equal(pl_loop_create(&w.loop, NULL), 0);
     own.loop = w.loop;
-    assert_int_equal(pl_leftovers_create(&own, &w.left, NULL), 0);
-    pl_leftovers_look(w.left);
-    pl_leftovers_look(w.left); /* no second look for a second one */
+    assert_int_equal(pl_orphan_sandbox_create(&own, &w.left, NULL), 0);
+    pl_orphan_sandbox_look(w.left);
+    pl_orphan_sandbox_look(w.left); /* no second look for a second one */
     pl_loop_run(w.loop);
     assert_int_equal(w.rests, 1);
     for (size_t i = 0; i < N; i += 2) {
@@ -93,7 +93,7 @@ static void those_that_are_left_are_killed_with_one_look(void **state)
     assert_int_equal(waitpid(w.holders[1], &status, WNOHANG), 0);
     kill(w.holders[1], SIGKILL);
     assert_int_equal(waitpid(w.holders[1], &status, 0), w.holders[1]);
-    pl_leftovers_destroy(w.left);
+    pl_orphan_sandbox_destroy(w.left);
     for (size_t i = 0; i < N; i++)
         close(w.pipes[i]);
     pl_loop_destroy(w.loop);
