@@ -246,7 +246,7 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
     if (k->grace_ms < 1000 || k->grace_ms > PL_KUBE_GRACE_MOST_MS)
         return pl_err_set(err, PL_EINVAL, "kubernetes.grace is \"%s\": accepted are durations from 1s to 24h",
                           pl_duration_text(k->grace_ms, duration));
-    if (*k->node_cache && pl_cache_folder_check(k->node_cache, err) < 0)
+    if (*k->node_cache && pl_node_cache_path_check(k->node_cache, err) < 0)
         return PL_EINVAL;
     if (pl_quantity_bytes(k->agent_memory, &s->agent_memory_bytes, NULL) < 0 || s->agent_memory_bytes <= 0)
         return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": accepted are quantities like 512Mi",

@@ -66,7 +66,7 @@ static int read_options(struct pl_doctor *d, json_t **config, struct pl_err *err
         r = read_config(file, config, err);
     if (r == 0 && *config)
         take_config(&d->asked, *config);
-    return r < 0 || !d->asked.node_cache ? r : pl_cache_folder_check(d->asked.node_cache, err);
+    return r < 0 || !d->asked.node_cache ? r : pl_node_cache_path_check(d->asked.node_cache, err);
 }
 
 static int connect_to(struct pl_doctor *d, struct pl_err *err)

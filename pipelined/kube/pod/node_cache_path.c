@@ -58,7 +58,7 @@ static bool is_allowed(const char *folder)
     return true;
 }
 
-int pl_cache_folder_check(const char *folder, struct pl_err *err)
+int pl_node_cache_path_check(const char *folder, struct pl_err *err)
 {
     unsigned names;
 

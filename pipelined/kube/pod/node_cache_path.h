@@ -5,4 +5,4 @@
 
 /* PL_EINVAL: not an absolute path, not written in its plain form (no ".", "..", "//"), /, directly below it, or a folder of the system's. */
 PL_MUST_CHECK
-int pl_cache_folder_check(const char *folder, struct pl_err *err);
+int pl_node_cache_path_check(const char *folder, struct pl_err *err);

@@ -16,7 +16,7 @@ static void a_folder_for_nothing_else_is_accepted(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(folders); i++)
-        if (pl_cache_folder_check(folders[i], NULL) < 0)
+        if (pl_node_cache_path_check(folders[i], NULL) < 0)
             fail_msg("%s is refused", folders[i]);
 }
 
@@ -64,7 +64,7 @@ static void what_is_the_system_s_or_anybody_s_is_refused_by_its_name(void **stat
         struct pl_err err = {0};
         char words[300];
 
-        if (pl_cache_folder_check(folders[i], &err) != PL_EINVAL)
+        if (pl_node_cache_path_check(folders[i], &err) != PL_EINVAL)
             fail_msg("\"%s\" is accepted", folders[i]);
         (void)snprintf(words, sizeof(words), "kubernetes.node_cache is \"%s\": accepted is a folder for nothing else",
                        folders[i]);
