@@ -58,7 +58,7 @@ struct pod {
     struct pl_buf reply;
     const char *headers[4];
     struct pl_kube_call status;
-    struct pl_kube_delete removal;
+    struct pl_kube_object_delete removal;
 };
 
 static void die(const char *what, const char *why)
@@ -191,30 +191,30 @@ static void begin_agent(struct pod *p, const json_t *object)
 
 /* ---- the client that does without a daemon ---- */
 
-static void removed(struct pl_kube_delete *op)
+static void removed(struct pl_kube_object_delete *op)
 {
     if (op->err.code < 0)
         die("delete", op->err.msg);
-    pl_kube_delete_finish(op);
+    pl_kube_object_delete_finish(op);
 }
 
 static void remove_pod(struct pod *p)
 {
     p->removed = true;
-    p->removal = (struct pl_kube_delete){.path = p->path, .uid = p->uid, .grace_s = -1, .done = removed};
-    pl_kube_delete_start(world.client, &p->removal);
+    p->removal = (struct pl_kube_object_delete){.path = p->path, .uid = p->uid, .grace_s = -1, .done = removed};
+    pl_kube_object_delete_start(world.client, &p->removal);
 }
 
-static void made(struct pl_kube_create *op)
+static void made(struct pl_kube_object_create *op)
 {
     if (op->err.code < 0)
         die("create", op->err.msg);
-    pl_kube_create_finish(op);
+    pl_kube_object_create_finish(op);
 }
 
 static void make_pods(const char *file, unsigned n)
 {
-    struct pl_kube_create *ops = calloc(n, sizeof *ops);
+    struct pl_kube_object_create *ops = calloc(n, sizeof *ops);
     char path[300], *collection;
     json_error_t e;
     json_t *pod = json_load_file(file, 0, &e), *metadata = json_object_get(pod, "metadata");
@@ -228,9 +228,9 @@ static void make_pods(const char *file, unsigned n)
 
         json_object_set_new(metadata, "name", json_sprintf(BARE "%u", i));
         text = json_dumps(pod, JSON_COMPACT);
-        ops[i] = (struct pl_kube_create){
+        ops[i] = (struct pl_kube_object_create){
             .collection = collection, .name = "", .hash = "", .body = text, .body_len = strlen(text), .done = made};
-        pl_kube_create_start(world.client, &ops[i]);
+        pl_kube_object_create_start(world.client, &ops[i]);
     }
     json_decref(pod);
 }

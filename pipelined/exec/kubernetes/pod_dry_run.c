@@ -88,23 +88,23 @@ static bool refuses_dry_runs(const struct pl_kube_status *s)
 
 static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
-    struct pl_kube_create op = {.collection = k->pods_path,
-                                .name = check->name,
-                                .hash = "",
-                                .body = check->body,
-                                .body_len = strlen(check->body),
-                                .dry_run = true,
-                                .deadline_ms = PL_POD_DRY_RUN_WAIT_MS};
+    struct pl_kube_object_create op = {.collection = k->pods_path,
+                                       .name = check->name,
+                                       .hash = "",
+                                       .body = check->body,
+                                       .body_len = strlen(check->body),
+                                       .dry_run = true,
+                                       .deadline_ms = PL_POD_DRY_RUN_WAIT_MS};
     int r = 0;
 
-    if (pl_kube_create_run(k->client, &op) == 0)
+    if (pl_kube_object_create_run(k->client, &op) == 0)
         know(k, check->number);
     else if ((op.status.code == 400 || op.status.code == 422) && !refuses_dry_runs(&op.status))
         r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
     check->away = op.verdict == PL_KUBE_AGAIN; /* tried until the time was over */
-    pl_kube_create_finish(&op);
+    pl_kube_object_create_finish(&op);
     return r;
 }
 

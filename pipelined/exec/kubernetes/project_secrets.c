@@ -450,7 +450,7 @@ static void add_mark(json_t *object, char mark[33])
 static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space, s->store);
-    struct pl_kube_create make = {.name = op->name, .metadata_only = true};
+    struct pl_kube_object_create make = {.name = op->name, .metadata_only = true};
     char path[PATH_BYTES], mark[33], *text;
     _cleanup_free_ const char **names = NULL;
     size_t n = 0;
@@ -470,10 +470,10 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     make.hash = mark;
     make.body = text;
     make.body_len = strlen(text);
-    r = pl_kube_create_run(s->client, &make);
+    r = pl_kube_object_create_run(s->client, &make);
     if (r < 0 && err)
         *err = make.err;
-    pl_kube_create_finish(&make);
+    pl_kube_object_create_finish(&make);
     forget_text(text);
     if (r == PL_EEXISTS)
         r = taken(s, op, err);
@@ -522,15 +522,15 @@ static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, s
 static int delete_object(struct pl_project_secrets *s, const json_t *object, struct pl_err *err)
 {
     char path[PATH_BYTES];
-    struct pl_kube_delete remove = {
+    struct pl_kube_object_delete remove = {
         .path = path, .uid = pl_json_str(json_object_get(object, "metadata"), "uid"), .grace_s = -1, .metadata_only = true};
     int r;
 
     path_of(s, name_of(object), path);
-    r = pl_kube_delete_run(s->client, &remove);
+    r = pl_kube_object_delete_run(s->client, &remove);
     if (r < 0 && err)
         *err = remove.err;
-    pl_kube_delete_finish(&remove);
+    pl_kube_object_delete_finish(&remove);
     if (r == 0)
         note(s, name_of(object), "");
     return r;

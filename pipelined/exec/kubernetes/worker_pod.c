@@ -52,7 +52,7 @@ static void making_free(struct kpod *p)
 
     if (!m)
         return;
-    pl_kube_create_finish(&m->op);
+    pl_kube_object_create_finish(&m->op);
     free(m->text);
     free(m->path);
     free(m);
@@ -63,7 +63,7 @@ static void removal_free(struct kpod *p)
     struct kpod_removal *m = TAKE_PTR(p->removal);
 
     if (m)
-        pl_kube_delete_finish(&m->op);
+        pl_kube_object_delete_finish(&m->op);
     free(m);
 }
 
@@ -120,7 +120,7 @@ static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
 
 static void on_made(void *arg);
 
-static void made(struct pl_kube_create *op)
+static void made(struct pl_kube_object_create *op)
 {
     struct kpod *p = op->arg;
 
@@ -160,21 +160,21 @@ static int send(struct kpod *p, char *path, const json_t *object)
     m->text = json_dumps(object, JSON_COMPACT);
     snprintf(m->name, sizeof m->name, "%s", pl_json_str(metadata, "name"));
     snprintf(m->hash, sizeof m->hash, "%s", pl_json_str(json_object_get(metadata, "annotations"), PL_KUBE_HASH));
-    m->op = (struct pl_kube_create){.collection = path,
-                                    .name = m->name,
-                                    .hash = m->hash,
-                                    .body = m->text,
-                                    .body_len = m->text ? strlen(m->text) : 0,
-                                    .tries_ms = PL_POD_TRIES_MS,
-                                    .done = made,
-                                    .arg = p};
+    m->op = (struct pl_kube_object_create){.collection = path,
+                                           .name = m->name,
+                                           .hash = m->hash,
+                                           .body = m->text,
+                                           .body_len = m->text ? strlen(m->text) : 0,
+                                           .tries_ms = PL_POD_TRIES_MS,
+                                           .done = made,
+                                           .arg = p};
     if (!path || !m->text) {
         making_free(p);
         return PL_ENOMEM;
     }
     if (p->step == KPOD_MAKING) /* its text is kept: of thousands that wait, the objects are ten times as much */
         p->body = (json_decref(p->body), NULL);
-    pl_kube_create_start(p->kube->client, &m->op);
+    pl_kube_object_create_start(p->kube->client, &m->op);
     return 0;
 }
 
@@ -466,7 +466,7 @@ static void on_deleted(void *arg)
     }
 }
 
-static void deleted(struct pl_kube_delete *op)
+static void deleted(struct pl_kube_object_delete *op)
 {
     struct kpod *p = op->arg;
 
@@ -489,10 +489,11 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
     if (!m)
         return; /* at the next look */
     snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
-    m->op = (struct pl_kube_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
+    m->op =
+        (struct pl_kube_object_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
     p->removal = m;
     p->asked = p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END;
-    pl_kube_delete_start(p->kube->client, &m->op);
+    pl_kube_object_delete_start(p->kube->client, &m->op);
 }
 
 void pl_worker_pod_gone(struct kpod *p, const char *text)

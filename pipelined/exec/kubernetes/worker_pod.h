@@ -58,13 +58,13 @@ struct kshape {
 };
 
 struct kpod_making {
-    struct pl_kube_create op;
+    struct pl_kube_object_create op;
     char *text, *path;
     char name[PL_POD_NAME_BYTES], hash[24];
 };
 
 struct kpod_removal {
-    struct pl_kube_delete op;
+    struct pl_kube_object_delete op;
     char path[560];
 };
 

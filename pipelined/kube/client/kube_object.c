@@ -47,12 +47,12 @@ static void forget_reply(struct pl_kube_call *call, bool wipe)
 
 /* --- making --- */
 
-static void create_ended(struct pl_kube_create *op)
+static void create_ended(struct pl_kube_object_create *op)
 {
     op->done(op);
 }
 
-static void take_uid(struct pl_kube_create *op, const json_t *object)
+static void take_uid(struct pl_kube_object_create *op, const json_t *object)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
 
@@ -60,7 +60,7 @@ static void take_uid(struct pl_kube_create *op, const json_t *object)
 }
 
 /* Whose is it that has the name? */
-static void on_looked(struct pl_kube_create *op)
+static void on_looked(struct pl_kube_object_create *op)
 {
     const struct pl_kube_call *call = &op->call_;
     json_t *object = json_loadb((const char *)call->reply.data, call->reply.len, JSON_ALLOW_NUL, NULL);
@@ -80,11 +80,11 @@ static void on_looked(struct pl_kube_create *op)
     create_ended(op);
 }
 
-static void post(struct pl_kube_create *op);
+static void post(struct pl_kube_object_create *op);
 
 static void on_call(struct pl_kube_call *call)
 {
-    struct pl_kube_create *op = call->arg;
+    struct pl_kube_object_create *op = call->arg;
 
     op->err = call->err;
     op->verdict = call->verdict;
@@ -125,7 +125,7 @@ static void on_call(struct pl_kube_call *call)
     pl_kube_client_start(op->client_, call);
 }
 
-static void post(struct pl_kube_create *op)
+static void post(struct pl_kube_object_create *op)
 {
     forget_reply(&op->call_, op->metadata_only);
     pl_buf_clear(&op->path_);
@@ -148,7 +148,7 @@ static void post(struct pl_kube_create *op)
     pl_kube_client_start(op->client_, &op->call_);
 }
 
-void pl_kube_create_start(struct pl_kube_client *c, struct pl_kube_create *op)
+void pl_kube_object_create_start(struct pl_kube_client *c, struct pl_kube_object_create *op)
 {
     op->client_ = c;
     op->err = (struct pl_err){0};
@@ -158,23 +158,23 @@ void pl_kube_create_start(struct pl_kube_client *c, struct pl_kube_create *op)
     post(op);
 }
 
-static void create_woke(struct pl_kube_create *op)
+static void create_woke(struct pl_kube_object_create *op)
 {
     pl_kube_wake(op->arg);
 }
 
-int pl_kube_create_run(struct pl_kube_client *c, struct pl_kube_create *op)
+int pl_kube_object_create_run(struct pl_kube_client *c, struct pl_kube_object_create *op)
 {
     struct kube_wait w = PL_KUBE_WAIT;
 
     op->done = create_woke;
     op->arg = &w;
-    pl_kube_create_start(c, op);
+    pl_kube_object_create_start(c, op);
     pl_kube_await(&w);
     return op->err.code;
 }
 
-void pl_kube_create_finish(struct pl_kube_create *op)
+void pl_kube_object_create_finish(struct pl_kube_object_create *op)
 {
     forget_reply(&op->call_, op->metadata_only);
     pl_buf_finish(&op->path_);
@@ -184,7 +184,7 @@ void pl_kube_create_finish(struct pl_kube_create *op)
 
 static void on_deleted(struct pl_kube_call *call)
 {
-    struct pl_kube_delete *op = call->arg;
+    struct pl_kube_object_delete *op = call->arg;
 
     op->err = call->err;
     op->was_gone = call->verdict == PL_KUBE_GONE || call->verdict == PL_KUBE_CONFLICT;
@@ -193,7 +193,7 @@ static void on_deleted(struct pl_kube_call *call)
     op->done(op);
 }
 
-void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
+void pl_kube_object_delete_start(struct pl_kube_client *c, struct pl_kube_object_delete *op)
 {
     char grace[48] = "";
     int r;
@@ -222,23 +222,23 @@ void pl_kube_delete_start(struct pl_kube_client *c, struct pl_kube_delete *op)
     pl_kube_client_start(c, &op->call_);
 }
 
-static void delete_woke(struct pl_kube_delete *op)
+static void delete_woke(struct pl_kube_object_delete *op)
 {
     pl_kube_wake(op->arg);
 }
 
-int pl_kube_delete_run(struct pl_kube_client *c, struct pl_kube_delete *op)
+int pl_kube_object_delete_run(struct pl_kube_client *c, struct pl_kube_object_delete *op)
 {
     struct kube_wait w = PL_KUBE_WAIT;
 
     op->done = delete_woke;
     op->arg = &w;
-    pl_kube_delete_start(c, op);
+    pl_kube_object_delete_start(c, op);
     pl_kube_await(&w);
     return op->err.code;
 }
 
-void pl_kube_delete_finish(struct pl_kube_delete *op)
+void pl_kube_object_delete_finish(struct pl_kube_object_delete *op)
 {
     forget_reply(&op->call_, op->metadata_only);
     pl_buf_finish(&op->body_);

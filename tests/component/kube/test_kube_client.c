@@ -74,7 +74,7 @@ static void what_may_help_is_tried_again_and_nothing_is_made_twice(void **state)
     struct fixture *x = *state;
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(faults); i++) {
-        struct pl_kube_create op;
+        struct pl_kube_object_create op;
         char name[16], body[1024];
 
         (void)snprintf(name, sizeof name, "f%zu", i);
@@ -108,7 +108,7 @@ static void what_will_not_help_is_not_tried_again(void **state)
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
         struct kube_fake_view before, after;
-        struct pl_kube_create op;
+        struct pl_kube_object_create op;
         char body[1024], text[256];
 
         (void)snprintf(text, sizeof text, "{\"kind\":\"Status\",\"message\":\"%s\"}", rows[i].message);
@@ -315,15 +315,15 @@ static void closing_ends_what_is_under_way(void **state)
 
     kube_fake_fault(x->fake, (struct kube_fake_fault){NULL, NULL, KUBE_FAULT_SILENT, 0, 0, NULL, 0, 0});
     for (size_t i = 0; i < MANY; i++) {
-        all[i].op = (struct pl_kube_create){
+        all[i].op = (struct pl_kube_object_create){
             .collection = PODS, .name = "a", .hash = "h", .body = "{}", .body_len = 2, .done = on_created, .arg = &g};
-        pl_kube_create_start(c, &all[i].op);
+        pl_kube_object_create_start(c, &all[i].op);
     }
     pl_kube_client_destroy(c);
     assert_int_equal(g.done, MANY);
     for (size_t i = 0; i < MANY; i++) {
         assert_int_equal(all[i].op.err.code, PL_ECANCELED);
-        pl_kube_create_finish(&all[i].op);
+        pl_kube_object_create_finish(&all[i].op);
     }
     free(all);
 }

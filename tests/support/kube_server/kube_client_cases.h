@@ -58,12 +58,12 @@ static void await(struct gate *g, size_t n)
     pthread_mutex_unlock(&g->lock);
 }
 
-static void on_created(struct pl_kube_create *op)
+static void on_created(struct pl_kube_object_create *op)
 {
     pass(op->arg);
 }
 
-static void on_deleted_row(struct pl_kube_delete *op)
+static void on_deleted_row(struct pl_kube_object_delete *op)
 {
     pass(op->arg);
 }
@@ -81,35 +81,36 @@ static char *pod_body(const char *name, const char *hash, char out[1024])
     return out;
 }
 
-static struct pl_kube_create make_pod(const struct place *p, const char *name, const char *hash, const char *body, bool dry_run)
+static struct pl_kube_object_create make_pod(const struct place *p, const char *name, const char *hash, const char *body,
+                                             bool dry_run)
 {
     struct gate g = GATE;
     char path[256];
-    struct pl_kube_create op = {.collection = path_of(p, "pods", NULL, path),
-                                .name = name,
-                                .hash = hash,
-                                .body = body,
-                                .body_len = strlen(body),
-                                .dry_run = dry_run,
-                                .done = on_created,
-                                .arg = &g};
+    struct pl_kube_object_create op = {.collection = path_of(p, "pods", NULL, path),
+                                       .name = name,
+                                       .hash = hash,
+                                       .body = body,
+                                       .body_len = strlen(body),
+                                       .dry_run = dry_run,
+                                       .done = on_created,
+                                       .arg = &g};
 
-    pl_kube_create_start(p->client, &op);
+    pl_kube_object_create_start(p->client, &op);
     await(&g, 1);
-    pl_kube_create_finish(&op);
+    pl_kube_object_create_finish(&op);
     return op;
 }
 
-static struct pl_kube_delete delete_pod(const struct place *p, const char *name, const char *uid)
+static struct pl_kube_object_delete delete_pod(const struct place *p, const char *name, const char *uid)
 {
     struct gate g = GATE;
     char path[256];
-    struct pl_kube_delete op = {
+    struct pl_kube_object_delete op = {
         .path = path_of(p, "pods", name, path), .uid = uid, .grace_s = 0, .done = on_deleted_row, .arg = &g};
 
-    pl_kube_delete_start(p->client, &op);
+    pl_kube_object_delete_start(p->client, &op);
     await(&g, 1);
-    pl_kube_delete_finish(&op);
+    pl_kube_object_delete_finish(&op);
     return op;
 }
 
@@ -117,7 +118,7 @@ static void an_object_is_made_once_however_often_it_is_asked_for(void **state)
 {
     const struct place *p = *state;
     char body[1024], uid[64];
-    struct pl_kube_create op = make_pod(p, "once", "h1", pod_body("once", "h1", body), false);
+    struct pl_kube_object_create op = make_pod(p, "once", "h1", pod_body("once", "h1", body), false);
 
     if (op.err.code != 0)
         fail_msg("%s", op.err.msg);
@@ -138,7 +139,7 @@ static void only_the_object_with_that_uid_is_removed(void **state)
 {
     const struct place *p = *state;
     char body[1024], path[256], uid[64];
-    struct pl_kube_delete gone;
+    struct pl_kube_object_delete gone;
     json_t *object = NULL;
 
     (void)snprintf(uid, sizeof uid, "%s", make_pod(p, "mine", "h", pod_body("mine", "h", body), false).uid);
@@ -157,7 +158,7 @@ static void only_the_object_with_that_uid_is_removed(void **state)
 static void a_dry_run_keeps_nothing_and_says_what_is_wrong(void **state)
 {
     const struct place *p = *state;
-    struct pl_kube_create op;
+    struct pl_kube_object_create op;
     char body[1024], path[256];
     json_t *object = NULL;
     struct pl_err err = {0};
@@ -180,7 +181,7 @@ static void a_dry_run_keeps_nothing_and_says_what_is_wrong(void **state)
 #define MANY 200
 
 struct one {
-    struct pl_kube_create op;
+    struct pl_kube_object_create op;
     char name[32], body[1024];
 };
 
@@ -196,21 +197,21 @@ static void many_are_made_at_once_over_few_connections(void **state)
     for (size_t i = 0; i < MANY; i++) {
         (void)snprintf(all[i].name, sizeof all[i].name, "many-%zu", i);
         pod_body(all[i].name, "h", all[i].body);
-        all[i].op = (struct pl_kube_create){.collection = path,
-                                            .name = all[i].name,
-                                            .hash = "h",
-                                            .body = all[i].body,
-                                            .body_len = strlen(all[i].body),
-                                            .done = on_created,
-                                            .arg = &g};
-        pl_kube_create_start(p->client, &all[i].op);
+        all[i].op = (struct pl_kube_object_create){.collection = path,
+                                                   .name = all[i].name,
+                                                   .hash = "h",
+                                                   .body = all[i].body,
+                                                   .body_len = strlen(all[i].body),
+                                                   .done = on_created,
+                                                   .arg = &g};
+        pl_kube_object_create_start(p->client, &all[i].op);
     }
     await(&g, MANY);
     for (size_t i = 0; i < MANY; i++) {
         if (all[i].op.err.code != 0)
             fail_msg("%s: %s", all[i].name, all[i].op.err.msg);
         assert_int_equal(delete_pod(p, all[i].name, all[i].op.uid).err.code, 0);
-        pl_kube_create_finish(&all[i].op);
+        pl_kube_object_create_finish(&all[i].op);
     }
     pl_kube_client_look(p->client, &view);
     assert_int_equal(view.running, 0);
