@@ -8,7 +8,7 @@
 #define AGAIN_MS  15000  /* of one pod */
 #define DENIED_MS 600000 /* until it is asked again whether it may be read */
 
-_Static_assert(PL_WORKLOAD_PATH_MAX <= PL_POD_POLL_PATH_MAX, "paths of Workloads fit");
+_Static_assert(PL_KUEUE_WORKLOAD_PATH_MAX <= PL_POD_POLL_PATH_MAX, "paths of Workloads fit");
 
 static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call)
 {
@@ -20,7 +20,7 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     if (!p || call->err.code < 0)
         return;
     list = json_loadb((const char *)call->reply.data, call->reply.len, JSON_ALLOW_NUL, NULL);
-    pl_workload_words(list, words, sizeof words);
+    pl_kueue_workload_reason(list, words, sizeof words);
     json_decref(list);
     free(p->queue_says);
     p->queue_says = *words ? strdup(words) : NULL;
@@ -39,7 +39,7 @@ static bool begin(struct kpod *p)
 
 static void path(const struct kpod *p, char ret[PL_POD_POLL_PATH_MAX])
 {
-    pl_workload_path(p->kube->space, p->uid, ret);
+    pl_kueue_workload_path(p->kube->space, p->uid, ret);
 }
 
 const struct kturns_kind pl_kturns_queued = {begin, path, take};

@@ -47,7 +47,7 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     if (!p || !p->up || p->stop || has_come(p))
         return;
     if (call->err.code == 0)
-        pl_last_words((const char *)call->reply.data, call->reply.len, false, line, sizeof line);
+        pl_log_tail((const char *)call->reply.data, call->reply.len, false, line, sizeof line);
     if (call->err.code < 0)
         tell(p, ", and what it prints cannot be read: ", call->err.msg);
     else if (*line)

@@ -204,7 +204,7 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
         return NULL;
     }
     s->id = id;
-    pl_ramp_init(&s->ramp);
+    pl_pending_pod_limit_init(&s->ramp);
     return s;
 }
 
@@ -310,7 +310,7 @@ void pl_pod_shape_look(struct kube *k, struct kshape *s)
     if (s->broken)
         snprintf(why, sizeof why, "%s", s->broken_by);
     offered = !s->broken && (s->queued || pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why));
-    pl_ramp_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
+    pl_pending_pod_limit_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
     changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max || (!offered && !pl_streq(why, s->why));
     snprintf(s->why, sizeof s->why, "%s", why);
     if (!changed)

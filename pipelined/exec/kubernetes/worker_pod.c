@@ -532,7 +532,7 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
     const bool up = st->verdict == PL_POD_RUNS, news = (st->bound && !p->bound) || (up && !p->up);
 
     if (st->bound && !p->bound && p->shape && (!p->adopted || p->waited))
-        pl_ramp_bound(&p->shape->ramp, pl_clock_mono_ms());
+        pl_pending_pod_limit_bound(&p->shape->ramp, pl_clock_mono_ms());
     p->bound = p->bound || st->bound;
     if (up)
         tell_image(p, st);
@@ -566,7 +566,7 @@ static void tell_why(struct kpod *p, const struct pl_pod_state *st)
     struct kube *k = p->kube;
 
     if (st->no_growth && p->shape) {
-        pl_ramp_refused(&p->shape->ramp);
+        pl_pending_pod_limit_refused(&p->shape->ramp);
         pl_pod_shape_look(k, p->shape);
     }
     if (st->verdict != PL_POD_WAITS || pl_streq(st->why, p->why))

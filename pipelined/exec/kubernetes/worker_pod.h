@@ -46,7 +46,7 @@ struct kshape {
     struct pl_offer_request request; /* names are of */
     json_t *pod;                     /* one like its pods */
     uint64_t needs;                  /* what a node must have for them, as a number */
-    struct pl_ramp ramp;
+    struct pl_pending_pod_limit ramp;
     uint32_t pending;
     uint32_t pods; /* that have it */
     bool queued;   /* whether there is room is a queue's to say */

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-void pl_workload_path(const char *space, const char *pod_uid, char ret[PL_WORKLOAD_PATH_MAX])
+void pl_kueue_workload_path(const char *space, const char *pod_uid, char ret[PL_KUEUE_WORKLOAD_PATH_MAX])
 {
     (void)snprintf(
-        ret, PL_WORKLOAD_PATH_MAX,
+        ret, PL_KUEUE_WORKLOAD_PATH_MAX,
         "/apis/kueue.x-k8s.io/v1beta1/namespaces/%.253s/workloads?limit=1&labelSelector=kueue.x-k8s.io%%2Fjob-uid%%3D%.63s",
         space, pod_uid);
 }
@@ -27,7 +27,7 @@ static const char *message_of(const json_t *conditions, const char *type, const 
     return "";
 }
 
-void pl_workload_words(const json_t *list, char *out, size_t size)
+void pl_kueue_workload_reason(const json_t *list, char *out, size_t size)
 {
     /* What decides comes first: there is no quota; there is, and a check is awaited; somebody more important took it. */
     static const char *const telling[][2] = {{"QuotaReserved", "False"}, {"Admitted", "False"}, {"Evicted", "True"}};
@@ -37,5 +37,5 @@ void pl_workload_words(const json_t *list, char *out, size_t size)
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(telling) && *message == '\0'; i++)
         message = message_of(conditions, telling[i][0], telling[i][1]);
-    pl_last_words(message, strlen(message), false, out, size);
+    pl_log_tail(message, strlen(message), false, out, size);
 }

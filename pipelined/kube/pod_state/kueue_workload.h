@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#define PL_WORKLOAD_PATH_MAX 700
+#define PL_KUEUE_WORKLOAD_PATH_MAX 700
 
 /* The path and query of the Workloads of the pod with that uid in a namespace, one at most. */
-void pl_workload_path(const char *space, const char *pod_uid, char ret[PL_WORKLOAD_PATH_MAX]);
+void pl_kueue_workload_path(const char *space, const char *pod_uid, char ret[PL_KUEUE_WORKLOAD_PATH_MAX]);
 /* Of such a list: why the pod is not admitted, in Kueue's words; "" when it says nothing. Cut at a whole character. */
-void pl_workload_words(const json_t *list, char *out, size_t size);
+void pl_kueue_workload_reason(const json_t *list, char *out, size_t size);

@@ -33,7 +33,7 @@ static void take_rest(const char *line, size_t n, char *out, size_t size)
     take(from, n - (size_t)(from - line), out + strlen(missing), size - strlen(missing));
 }
 
-void pl_last_words(const char *text, size_t n, bool cut, char *out, size_t size)
+void pl_log_tail(const char *text, size_t n, bool cut, char *out, size_t size)
 {
     const char *line, *message;
     json_t *record;

@@ -348,7 +348,7 @@ static bool container_ended(struct look *l, const char *container, const json_t 
     const char *printed = pl_json_str(end, "message"); /* of a container that failed: the end of it */
     char message[512];
 
-    pl_last_words(printed, strlen(printed), strlen(printed) >= PL_ENDED_BYTES, message, sizeof message);
+    pl_log_tail(printed, strlen(printed), strlen(printed) >= PL_LOG_TAIL_BYTES, message, sizeof message);
     if (pl_streq(reason, "StartError") || pl_streq(reason, "ContainerCannotRun"))
         did_not_start(l, container, end);
     else if (pl_streq(reason, "OOMKilled") && pl_streq(container, "main"))

@@ -35,7 +35,7 @@ static void the_condition_that_decides_is_told(void **state)
         json_t *list = json_loads(cases[i].list, 0, NULL);
 
         assert_non_null(list);
-        pl_workload_words(list, out, sizeof out);
+        pl_kueue_workload_reason(list, out, sizeof out);
         assert_string_equal(out, cases[i].words);
         json_decref(list);
     }
@@ -43,10 +43,10 @@ static void the_condition_that_decides_is_told(void **state)
 
 static void workloads_are_found_by_their_pod(void **state)
 {
-    char path[PL_WORKLOAD_PATH_MAX];
+    char path[PL_KUEUE_WORKLOAD_PATH_MAX];
 
     (void)state;
-    pl_workload_path("n", "u-1", path);
+    pl_kueue_workload_path("n", "u-1", path);
     assert_string_equal(
         path, "/apis/kueue.x-k8s.io/v1beta1/namespaces/n/workloads?limit=1&labelSelector=kueue.x-k8s.io%2Fjob-uid%3Du-1");
 }

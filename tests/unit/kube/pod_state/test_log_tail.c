@@ -45,7 +45,7 @@ static void of_half_a_line_the_whole_words_are_taken(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cut_cases); i++) {
-        pl_last_words(cut_cases[i].text, strlen(cut_cases[i].text), true, out, sizeof out);
+        pl_log_tail(cut_cases[i].text, strlen(cut_cases[i].text), true, out, sizeof out);
         if (!pl_streq(out, cut_cases[i].words))
             fail_msg("%s\nbecame %s", cut_cases[i].text, out);
     }
@@ -57,7 +57,7 @@ static void the_last_line_that_says_something_is_taken(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        pl_last_words(cases[i].text, strlen(cases[i].text), false, out, sizeof out);
+        pl_log_tail(cases[i].text, strlen(cases[i].text), false, out, sizeof out);
         if (!pl_streq(out, cases[i].words))
             fail_msg("%s\nbecame %s", cases[i].text, out);
     }
