@@ -77,12 +77,12 @@ static int check_template(const json_t *template, struct pl_err *err)
 static int check_shapes(const json_t *shapes, struct pl_err *err)
 {
     static const char *const known[] = {"cpu", "memory", "resources", "products"};
-    struct pl_offer *offer = NULL;
+    struct pl_node_capacity *offer = NULL;
     const json_t *shape;
     const char *key;
     json_t *value;
     size_t i;
-    int r = json_is_array(shapes) ? pl_offer_create(&offer, err) : bad_tree(err, "gpu_shapes", NULL, shapes, "a list");
+    int r = json_is_array(shapes) ? pl_node_capacity_create(&offer, err) : bad_tree(err, "gpu_shapes", NULL, shapes, "a list");
 
     for (i = 0; r == 0 && i < json_array_size(shapes); i++) {
         shape = json_array_get(shapes, i);
@@ -95,11 +95,11 @@ static int check_shapes(const json_t *shapes, struct pl_err *err)
             if (r == 0 && at == PL_ARRAY_SIZE(known))
                 r = bad_tree(err, "gpu_shapes", key, value, "none of that name: cpu, memory, resources and products are known");
         }
-        r = r < 0 ? r : pl_offer_shape(offer, shape, err);
+        r = r < 0 ? r : pl_node_capacity_shape(offer, shape, err);
         if (r < 0 && !strstr(err->msg, "kubernetes."))
             r = pl_err_wrap(err, r, "kubernetes.gpu_shapes[%zu]", i);
     }
-    pl_offer_destroy(offer);
+    pl_node_capacity_destroy(offer);
     return r;
 }
 

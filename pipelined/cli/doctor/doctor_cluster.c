@@ -155,7 +155,7 @@ static int check_map(struct pl_doctor *d, const char *what, const char *name, co
 /* ---- nodes ---- */
 
 struct nodes {
-    struct pl_offer *offer;
+    struct pl_node_capacity *offer;
     unsigned all, ready, amd64, arm64, other;
 };
 
@@ -182,7 +182,7 @@ static void count_node(struct nodes *n, const json_t *node)
 
 static int take_node(struct nodes *n, const json_t *item, struct pl_err *err)
 {
-    int r = pl_offer_node(n->offer, item, pl_clock_wall_us() / 1000, err);
+    int r = pl_node_capacity_node(n->offer, item, pl_clock_wall_us() / 1000, err);
 
     count_node(n, item);
     return r == PL_ELIMIT ? 0 : r;
@@ -190,7 +190,7 @@ static int take_node(struct nodes *n, const json_t *item, struct pl_err *err)
 
 static int take_pod(struct nodes *n, const json_t *item, struct pl_err *err)
 {
-    int r = pl_offer_pod(n->offer, item, err);
+    int r = pl_node_capacity_pod(n->offer, item, err);
 
     return r == PL_ELIMIT ? 0 : r;
 }
@@ -245,14 +245,14 @@ static int say_arch(struct pl_doctor *d, const struct nodes *n, struct pl_err *e
 /* What the sentence of a request that nobody could meet says of what is known. */
 static int say_gpus(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 {
-    const struct pl_offer_request nobody = {.n = 1, .extended = {{"pipelined.io/none", 1}}};
-    char why[PL_OFFER_WHY_BYTES];
+    const struct pl_node_capacity_request nobody = {.n = 1, .extended = {{"pipelined.io/none", 1}}};
+    char why[PL_NODE_CAPACITY_WHY_BYTES];
     const char *known;
-    int r = pl_offer_describe(n->offer, &d->facts, err);
+    int r = pl_node_capacity_describe(n->offer, &d->facts, err);
 
     if (r < 0)
         return r;
-    (void)pl_offer_has(n->offer, &nobody, why);
+    (void)pl_node_capacity_has(n->offer, &nobody, why);
     known = strstr(why, "known: ");
     if (!known)
         return pl_doctor_say(d, PL_DOCTOR_OK, "gpus", NULL, err,
@@ -266,12 +266,12 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 
     if (!d->access.on[PL_KUBE_MAY_NODES])
         return 0; /* said with the rights */
-    r = pl_offer_create(&n->offer, err);
+    r = pl_node_capacity_create(&n->offer, err);
     r = r < 0 ? r : each(d, "/api/v1/nodes", n, take_node, err);
     if (r == 0 && d->access.on[PL_KUBE_MAY_ALL_PODS])
         r = each(d, "/api/v1/pods", n, take_pod, err);
     else if (r == 0)
-        pl_offer_without_pods(n->offer);
+        pl_node_capacity_without_pods(n->offer);
     if (r < 0)
         return r;
     if (n->ready == 0)
@@ -447,6 +447,6 @@ int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err)
     d->facts.resources = NULL;
     d->facts.gpu_labels = NULL;
     d->facts.n_products = d->facts.n_resources = d->facts.n_gpu_labels = 0;
-    pl_offer_destroy(nodes.offer);
+    pl_node_capacity_destroy(nodes.offer);
     return r;
 }

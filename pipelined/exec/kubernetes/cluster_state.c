@@ -30,7 +30,7 @@ struct pl_cluster {
     json_t *runtime_classes; /* list of names, which facts points into */
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
-    struct pl_offer *offer;
+    struct pl_node_capacity *offer;
     char *seen_path;
     struct pl_seen_nodes *seen; /* NULL: nothing is kept */
     struct pl_timer *seen_timer;
@@ -114,7 +114,7 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
     list = ask(c, path);
     json_array_foreach(json_object_get(list, "items"), i, node)
     {
-        int r = pl_offer_node(c->offer, node, pl_clock_wall_us() / 1000, err);
+        int r = pl_node_capacity_node(c->offer, node, pl_clock_wall_us() / 1000, err);
 
         if (r < 0)
             return r;
@@ -152,7 +152,7 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
         pl_log_warn("cluster", "nodes: %s", err->msg);
         r = 0;
     }
-    return r < 0 ? r : pl_offer_describe(c->offer, &c->facts, err);
+    return r < 0 ? r : pl_node_capacity_describe(c->offer, &c->facts, err);
 }
 
 static int ask_access(struct pl_cluster *c, struct pl_err *err)
@@ -217,8 +217,8 @@ static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *
     struct pl_err err = {0};
 
     if (e == PL_KUBE_DELETED)
-        pl_offer_pod_gone(c->offer, pl_json_str(json_object_get(pod, "metadata"), "uid"));
-    else if (e != PL_KUBE_SYNCED && pl_offer_pod(c->offer, pod, &err) < 0)
+        pl_node_capacity_pod_gone(c->offer, pl_json_str(json_object_get(pod, "metadata"), "uid"));
+    else if (e != PL_KUBE_SYNCED && pl_node_capacity_pod(c->offer, pod, &err) < 0)
         pl_log_warn("cluster", "pods: %s", err.msg);
 }
 
@@ -230,8 +230,8 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     struct pl_err err = {0};
 
     if (e == PL_KUBE_DELETED)
-        pl_offer_node_gone(c->offer, name, now_ms);
-    else if (e != PL_KUBE_SYNCED && pl_offer_node(c->offer, object, now_ms, &err) < 0)
+        pl_node_capacity_node_gone(c->offer, name, now_ms);
+    else if (e != PL_KUBE_SYNCED && pl_node_capacity_node(c->offer, object, now_ms, &err) < 0)
         pl_log_warn("cluster", "node %s: %s", name, err.msg);
     report_node(c, e, object);
     c->stale = true;
@@ -297,7 +297,7 @@ int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
         return r;
     if (c->access.on[PL_KUBE_MAY_ALL_PODS])
         return pl_loop_informer_create(&pods, &c->pods, err);
-    pl_offer_without_pods(c->offer);
+    pl_node_capacity_without_pods(c->offer);
     return 0;
 }
 
@@ -342,9 +342,10 @@ static int fill(struct pl_cluster *c, const struct pl_cluster_config *config, st
     const struct pl_gpu_usage_config use = {.loop = c->loop, .client = c->client, .told = on_use, .self = c};
     const json_t *shape;
     size_t i;
-    int r = pl_offer_create(&c->offer, err);
+    int r = pl_node_capacity_create(&c->offer, err);
 
-    json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r = pl_offer_shape(c->offer, shape, err);
+    json_array_foreach((json_t *)(uintptr_t)config->gpu_shapes, i, shape) if (r == 0) r =
+        pl_node_capacity_shape(c->offer, shape, err);
     if (r == 0 && config->seen && !(c->seen_path = strdup(config->seen)))
         r = pl_err_nomem(err);
     r = r < 0 ? r : pl_gpu_report_create(&c->gpus, err);
@@ -399,7 +400,7 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     free(c->seen_path);
     pl_gpu_usage_destroy(c->use);
     pl_gpu_report_destroy(c->gpus);
-    pl_offer_destroy(c->offer);
+    pl_node_capacity_destroy(c->offer);
     json_decref(c->listed);
     json_decref(c->runtime_classes);
     free(c->class_names);
@@ -414,13 +415,13 @@ const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
 {
     struct pl_err err = {0};
 
-    if (c->stale && pl_offer_describe(c->offer, &c->facts, &err) < 0)
+    if (c->stale && pl_node_capacity_describe(c->offer, &c->facts, &err) < 0)
         pl_log_error("cluster", "%s", err.msg);
     c->stale = false;
     return &c->facts;
 }
 
-const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c)
+const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c)
 {
     return c->offer;
 }

@@ -46,7 +46,7 @@ int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err);
 struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c);
 /* For pl_pod_render; the cluster's until it changes. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c);
-const struct pl_offer *pl_cluster_offer(const struct pl_cluster *c);
+const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c);
 /* A quota has refused a pod: as pl_namespace_limits_refresh. */
 void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* `changed` is to be called, a little later and once for all who say so until then. */

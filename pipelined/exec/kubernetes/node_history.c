@@ -30,7 +30,7 @@ static uint64_t number_of(const void *text, size_t n)
 
 /* ---- reading ---- */
 
-static int take_shape(struct pl_offer *offer, json_t *shape, int64_t now_ms, struct pl_err *err)
+static int take_shape(struct pl_node_capacity *offer, json_t *shape, int64_t now_ms, struct pl_err *err)
 {
     const json_t *seen = json_object_get(shape, "seen_ms");
 
@@ -39,11 +39,11 @@ static int take_shape(struct pl_offer *offer, json_t *shape, int64_t now_ms, str
     if (json_integer_value(seen) > now_ms &&
         json_object_set_new(shape, "seen_ms", json_integer(now_ms)) < 0) /* a clock that went back */
         return pl_err_nomem(err);
-    return pl_offer_shape(offer, shape, err);
+    return pl_node_capacity_shape(offer, shape, err);
 }
 
 /* Of a file that is only partly good the good shapes are taken. */
-static int take(const json_t *file, const char *server, struct pl_offer *offer, int64_t now_ms, struct pl_err *err)
+static int take(const json_t *file, const char *server, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     const json_t *shapes = json_object_get(file, "shapes");
     const char *other = pl_json_str(file, "server");
@@ -69,7 +69,7 @@ static int take(const json_t *file, const char *server, struct pl_offer *offer, 
 }
 
 /* PL_ENOTFOUND: there is none yet. */
-static int read_file(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms, struct pl_err *err)
+static int read_file(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_NODE_HISTORY_MAX_BYTES};
     _cleanup_(json_decrefp) json_t *file = NULL;
@@ -86,7 +86,7 @@ static int read_file(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t no
     return 0;
 }
 
-int pl_node_history_create(const char *path, const char *server, struct pl_offer *offer, int64_t now_ms,
+int pl_node_history_create(const char *path, const char *server, struct pl_node_capacity *offer, int64_t now_ms,
                            struct pl_seen_nodes **ret, struct pl_err *err)
 {
     struct pl_seen_nodes *s = calloc(1, sizeof *s);
@@ -111,7 +111,7 @@ int pl_node_history_create(const char *path, const char *server, struct pl_offer
         pl_log_warn("cluster", "%s: it is made anew", why.msg);
         pl_node_history_keep(s, offer, now_ms);
     }
-    pl_offer_expire(offer, now_ms);
+    pl_node_capacity_expire(offer, now_ms);
     *ret = s;
     return 0;
 }
@@ -119,9 +119,9 @@ int pl_node_history_create(const char *path, const char *server, struct pl_offer
 /* ---- writing ---- */
 
 /* NULL without memory. */
-static char *text_of(const struct pl_seen_nodes *s, const struct pl_offer *offer, int64_t now_ms)
+static char *text_of(const struct pl_seen_nodes *s, const struct pl_node_capacity *offer, int64_t now_ms)
 {
-    json_t *shapes = pl_offer_shapes(offer, now_ms), *shape, *file;
+    json_t *shapes = pl_node_capacity_shapes(offer, now_ms), *shape, *file;
     char *text;
     size_t i;
 
@@ -163,12 +163,12 @@ static bool settle(struct pl_seen_nodes *s)
     return true;
 }
 
-void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
+void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms)
 {
     struct pl_err err = {0};
     char *text;
 
-    pl_offer_expire(offer, now_ms);
+    pl_node_capacity_expire(offer, now_ms);
     if (!settle(s) || !(text = text_of(s, offer, now_ms)))
         return;
     s->number = number_of(text, strlen(text));
@@ -184,7 +184,7 @@ void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_offer *offer, int64
     }
 }
 
-struct pl_seen_nodes *pl_node_history_destroy(struct pl_seen_nodes *s, struct pl_offer *offer, int64_t now_ms)
+struct pl_seen_nodes *pl_node_history_destroy(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms)
 {
     if (!s)
         return NULL;

@@ -31,7 +31,7 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
                                         .gpu = gpu,
                                         .network_off = pl_kube_network_off(k, project),
                                         .token = ""};
-    struct pl_offer_request request;
+    struct pl_node_capacity_request request;
     struct pl_pod pod = {0};
     int r;
 
@@ -47,10 +47,10 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
     }
     if (r < 0)
         return r;
-    pl_offer_request(pod.pod, &request);
+    pl_node_capacity_request(pod.pod, &request);
     request.elsewhere = pod.elsewhere;
     if (!pl_kube_queue_of(pod.pod)) /* else that is for its queue to say */
-        (void)pl_offer_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
+        (void)pl_node_capacity_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
     snprintf(ret->name, sizeof ret->name, "%s", pod.name);
     ret->number = number_of(pod.pod);
     ret->body = json_dumps(pod.pod, JSON_COMPACT);

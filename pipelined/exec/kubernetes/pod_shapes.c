@@ -52,7 +52,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
     secrets = pl_project_secrets_names(k->secrets, spec->project, &n_secrets);
     if (!secrets)
         return pl_err_nomem(err);
-    worker.disk_bytes = shape ? pl_offer_disk(pl_cluster_offer(k->cluster), &shape->request) : 0;
+    worker.disk_bytes = shape ? pl_node_capacity_disk(pl_cluster_offer(k->cluster), &shape->request) : 0;
     worker.secrets = secrets;
     worker.n_secrets = n_secrets;
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
@@ -168,7 +168,7 @@ static json_t *asked_of(const json_t *expressions)
 }
 
 /* What a node must have, for the request and the rest of what its pod says: it waits for ever where that is to be had by another name by now. */
-static uint64_t needs_of(const json_t *pod, const struct pl_offer_request *request)
+static uint64_t needs_of(const json_t *pod, const struct pl_node_capacity_request *request)
 {
     const json_t *spec = json_object_get(pod, "spec"), *node = json_object_get(json_object_get(spec, "affinity"), "nodeAffinity"),
                  *terms = json_object_get(json_object_get(node, "requiredDuringSchedulingIgnoredDuringExecution"),
@@ -228,7 +228,7 @@ static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *sp
 
     if (s && !why && !s->pod) {
         s->pod = json_incref(pod->pod);
-        pl_offer_request(s->pod, &s->request);
+        pl_node_capacity_request(s->pod, &s->request);
         s->request.elsewhere = pod->elsewhere;
         s->needs = needs_of(s->pod, &s->request);
         s->queued = pl_kube_queue_of(s->pod) != NULL;
@@ -304,12 +304,12 @@ void pl_pod_shapes_forget(struct kube *k)
 
 void pl_pod_shape_look(struct kube *k, struct kshape *s)
 {
-    char why[PL_OFFER_WHY_BYTES] = "";
+    char why[PL_NODE_CAPACITY_WHY_BYTES] = "";
     bool offered, changed;
 
     if (s->broken)
         snprintf(why, sizeof why, "%s", s->broken_by);
-    offered = !s->broken && (s->queued || pl_offer_has(pl_cluster_offer(k->cluster), &s->request, why));
+    offered = !s->broken && (s->queued || pl_node_capacity_has(pl_cluster_offer(k->cluster), &s->request, why));
     pl_pending_pod_limit_waiting(&s->ramp, s->pending, pl_clock_mono_ms());
     changed = !s->told || offered != s->offered || s->ramp.pending_max != s->told_max || (!offered && !pl_streq(why, s->why));
     snprintf(s->why, sizeof s->why, "%s", why);

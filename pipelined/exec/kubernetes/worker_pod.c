@@ -214,7 +214,7 @@ static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
     struct kshape *s = differs ? pl_pod_shape_of(k, spec->project, spec->def, spec->version, spec->gpu) : NULL;
 
     if (s && spec->n_avoid > 0 && !s->queued &&
-        !pl_offer_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
+        !pl_node_capacity_has_beside(pl_cluster_offer(k->cluster), &s->request, spec->avoid, spec->n_avoid))
         spec->n_avoid = 0;
     return s;
 }

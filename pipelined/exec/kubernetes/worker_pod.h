@@ -43,18 +43,18 @@
 
 struct kshape {
     uint64_t id;
-    struct pl_offer_request request; /* names are of */
-    json_t *pod;                     /* one like its pods */
-    uint64_t needs;                  /* what a node must have for them, as a number */
+    struct pl_node_capacity_request request; /* names are of */
+    json_t *pod;                             /* one like its pods */
+    uint64_t needs;                          /* what a node must have for them, as a number */
     struct pl_pending_pod_limit ramp;
     uint32_t pending;
     uint32_t pods; /* that have it */
     bool queued;   /* whether there is room is a queue's to say */
     bool broken;   /* its stage can be no pod, for: */
-    char broken_by[PL_OFFER_WHY_BYTES];
+    char broken_by[PL_NODE_CAPACITY_WHY_BYTES];
     bool told, offered;
     uint32_t told_max;
-    char why[PL_OFFER_WHY_BYTES]; /* as told */
+    char why[PL_NODE_CAPACITY_WHY_BYTES]; /* as told */
 };
 
 struct kpod_making {

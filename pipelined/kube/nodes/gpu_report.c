@@ -178,10 +178,10 @@ static void read_devices(const json_t *annotations, int64_t units, json_t *pod)
 
 static json_t *holds_of(const json_t *pod)
 {
-    struct pl_offer_request request;
+    struct pl_node_capacity_request request;
     json_t *holds = json_object();
 
-    pl_offer_request(pod, &request);
+    pl_node_capacity_request(pod, &request);
     for (size_t i = 0; i < request.n; i++)
         if (is_gpu(request.extended[i].name) && request.extended[i].count > 0)
             (void)json_object_set_new(holds, request.extended[i].name, json_integer(request.extended[i].count));

@@ -5,22 +5,21 @@
 
 #include <stdio.h>
 
-const char *const pl_offer_product_labels[PL_OFFER_PRODUCT_LABELS] = {PL_GPU_PRODUCT, "cloud.google.com/gke-accelerator",
-                                                                      "k8s.amazonaws.com/accelerator",
-                                                                      "karpenter.k8s.aws/instance-gpu-name",
-                                                                      "kubernetes.azure.com/accelerator"};
-const char *const pl_offer_strategies[PL_OFFER_STRATEGIES] = {"none", "time-slicing", "mps"};
-const char *const pl_offer_gpu_labels[PL_OFFER_GPU_LABELS] = {"nvidia.com/gpu.present", "cloud.google.com/gke-accelerator",
-                                                              "k8s.amazonaws.com/accelerator",
-                                                              "karpenter.k8s.aws/instance-gpu-name",
-                                                              "kubernetes.azure.com/accelerator"};
+const char *const pl_offer_product_labels[PL_NODE_CAPACITY_PRODUCT_LABELS] = {PL_GPU_PRODUCT, "cloud.google.com/gke-accelerator",
+                                                                              "k8s.amazonaws.com/accelerator",
+                                                                              "karpenter.k8s.aws/instance-gpu-name",
+                                                                              "kubernetes.azure.com/accelerator"};
+const char *const pl_offer_strategies[PL_NODE_CAPACITY_STRATEGIES] = {"none", "time-slicing", "mps"};
+const char *const pl_offer_gpu_labels[PL_NODE_CAPACITY_GPU_LABELS] = {
+    "nvidia.com/gpu.present", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
+    "karpenter.k8s.aws/instance-gpu-name", "kubernetes.azure.com/accelerator"};
 
-int pl_offer_create(struct pl_offer **ret, struct pl_err *err)
+int pl_node_capacity_create(struct pl_node_capacity **ret, struct pl_err *err)
 {
-    struct pl_offer *o = calloc(1, sizeof(*o));
+    struct pl_node_capacity *o = calloc(1, sizeof(*o));
 
     if (o != NULL)
-        o->shapes = calloc(PL_OFFER_SHAPES_MAX, sizeof(*o->shapes));
+        o->shapes = calloc(PL_NODE_CAPACITY_SHAPES_MAX, sizeof(*o->shapes));
     if (o == NULL || o->shapes == NULL) {
         free(o);
         return pl_err_nomem(err);
@@ -29,7 +28,7 @@ int pl_offer_create(struct pl_offer **ret, struct pl_err *err)
     return 0;
 }
 
-struct pl_offer *pl_offer_destroy(struct pl_offer *o)
+struct pl_node_capacity *pl_node_capacity_destroy(struct pl_node_capacity *o)
 {
     if (o == NULL)
         return NULL;
@@ -46,18 +45,19 @@ struct pl_offer *pl_offer_destroy(struct pl_offer *o)
     return NULL;
 }
 
-void pl_offer_without_pods(struct pl_offer *o)
+void pl_node_capacity_without_pods(struct pl_node_capacity *o)
 {
     o->without_pods = true;
 }
 
-static int name_of(struct pl_offer *o, const char *text, uint32_t *ret, struct pl_err *err)
+static int name_of(struct pl_node_capacity *o, const char *text, uint32_t *ret, struct pl_err *err)
 {
     for (*ret = 0; *ret < o->n_names; (*ret)++)
         if (pl_streq(o->names[*ret], text))
             return 0;
-    if (o->n_names == PL_OFFER_NAMES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u names of resources and products in the cluster", PL_OFFER_NAMES_MAX);
+    if (o->n_names == PL_NODE_CAPACITY_NAMES_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u names of resources and products in the cluster",
+                          PL_NODE_CAPACITY_NAMES_MAX);
     o->names[o->n_names] = strdup(text);
     if (o->names[o->n_names] == NULL)
         return pl_err_nomem(err);
@@ -97,7 +97,7 @@ static bool is_extended(const char *name)
 
 /* --- shapes */
 
-static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape_key *key, struct pl_err *err)
+static int add_amounts(struct pl_node_capacity *o, const json_t *resources, struct shape_key *key, struct pl_err *err)
 {
     const char *name;
     json_t *value;
@@ -109,7 +109,7 @@ static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape
         struct amount one = {.count = (uint64_t)count};
         uint32_t at = key->n;
 
-        if (count <= 0 || key->n == PL_OFFER_AMOUNTS_MAX)
+        if (count <= 0 || key->n == PL_NODE_CAPACITY_AMOUNTS_MAX)
             continue;
         r = name_of(o, name, &one.name, err);
         if (r < 0)
@@ -122,19 +122,19 @@ static int add_amounts(struct pl_offer *o, const json_t *resources, struct shape
     return 0;
 }
 
-static int add_labels(struct pl_offer *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
+static int add_labels(struct pl_node_capacity *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
 {
     const char *strategy = pl_json_str(labels, PL_GPU_STRATEGY);
     int r = 0;
 
-    for (uint32_t i = 0; i < PL_OFFER_STRATEGIES; i++)
+    for (uint32_t i = 0; i < PL_NODE_CAPACITY_STRATEGIES; i++)
         if (pl_streq(strategy, pl_offer_strategies[i]))
             key->strategy = i;
 
-    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+    for (uint32_t i = 0; i < PL_NODE_CAPACITY_GPU_LABELS; i++)
         if (json_object_get(labels, pl_offer_gpu_labels[i]) != NULL)
             key->labels |= 1u << i;
-    for (uint32_t i = 0; i < PL_OFFER_PRODUCT_LABELS && r == 0 && key->n_products < PRODUCTS_MAX; i++) {
+    for (uint32_t i = 0; i < PL_NODE_CAPACITY_PRODUCT_LABELS && r == 0 && key->n_products < PRODUCTS_MAX; i++) {
         const char *value = json_string_value(json_object_get(labels, pl_offer_product_labels[i]));
 
         if (value == NULL)
@@ -146,7 +146,8 @@ static int add_labels(struct pl_offer *o, const json_t *labels, struct shape_key
     return r;
 }
 
-static int key_of(struct pl_offer *o, const json_t *resources, const json_t *labels, struct shape_key *key, struct pl_err *err)
+static int key_of(struct pl_node_capacity *o, const json_t *resources, const json_t *labels, struct shape_key *key,
+                  struct pl_err *err)
 {
     int r;
 
@@ -158,7 +159,7 @@ static int key_of(struct pl_offer *o, const json_t *resources, const json_t *lab
 }
 
 /* The shape, or a free place for it: one never taken, or the longest unseen. */
-static struct shape *place_of(struct pl_offer *o, const struct shape_key *key)
+static struct shape *place_of(struct pl_node_capacity *o, const struct shape_key *key)
 {
     struct shape *oldest = NULL;
 
@@ -170,19 +171,19 @@ static struct shape *place_of(struct pl_offer *o, const struct shape_key *key)
         if (!s->taken || (s->nodes == 0 && !s->stays && (oldest == NULL || (oldest->taken && s->seen_ms < oldest->seen_ms))))
             oldest = s;
     }
-    if ((oldest == NULL || oldest->taken) && o->n_shapes < PL_OFFER_SHAPES_MAX)
+    if ((oldest == NULL || oldest->taken) && o->n_shapes < PL_NODE_CAPACITY_SHAPES_MAX)
         return &o->shapes[o->n_shapes++];
     if (oldest != NULL)
         oldest->taken = false;
     return oldest;
 }
 
-static int shape_of(struct pl_offer *o, const struct shape_key *key, struct shape **ret, struct pl_err *err)
+static int shape_of(struct pl_node_capacity *o, const struct shape_key *key, struct shape **ret, struct pl_err *err)
 {
     struct shape *s = place_of(o, key);
 
     if (s == NULL)
-        return pl_err_set(err, PL_ELIMIT, "nodes of more than %u shapes", PL_OFFER_SHAPES_MAX);
+        return pl_err_set(err, PL_ELIMIT, "nodes of more than %u shapes", PL_NODE_CAPACITY_SHAPES_MAX);
     if (!s->taken)
         *s = (struct shape){.key = *key, .taken = true};
     *ret = s;
@@ -210,7 +211,7 @@ static void leave_shape(struct node *node, int64_t now_ms)
     node->shape = NULL;
 }
 
-static int node_named(struct pl_offer *o, const char *name, struct node **ret, struct pl_err *err)
+static int node_named(struct pl_node_capacity *o, const char *name, struct node **ret, struct pl_err *err)
 {
     struct node *node = pl_map_get(&o->nodes, name, strlen(name));
 
@@ -228,14 +229,15 @@ static int node_named(struct pl_offer *o, const char *name, struct node **ret, s
 }
 
 /* Neither it nor anybody who holds what it has is there any more. */
-static void drop_unused(struct pl_offer *o, const struct node *node)
+static void drop_unused(struct pl_node_capacity *o, const struct node *node)
 {
     if (node->shape == NULL && node->pods == 0)
         free(pl_map_remove(&o->nodes, node->name, strlen(node->name)));
 }
 
 /* Goes over to the shape with that key, or stays where it is. Where there is no place for one more it has that of its own shape, if it is alone there. */
-static int change_shape(struct pl_offer *o, struct node *node, const struct shape_key *key, int64_t now_ms, struct pl_err *err)
+static int change_shape(struct pl_node_capacity *o, struct node *node, const struct shape_key *key, int64_t now_ms,
+                        struct pl_err *err)
 {
     const bool alone = node->shape != NULL && node->shape->nodes == 1 && !node->shape->stays;
     struct shape *shape;
@@ -254,7 +256,7 @@ static int change_shape(struct pl_offer *o, struct node *node, const struct shap
     return 0;
 }
 
-int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct pl_err *err)
+int pl_node_capacity_node(struct pl_node_capacity *o, const json_t *node, int64_t now_ms, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(node, "metadata"),
                  *has = json_object_get(json_object_get(node, "status"), "allocatable");
@@ -281,7 +283,7 @@ int pl_offer_node(struct pl_offer *o, const json_t *node, int64_t now_ms, struct
     return 0;
 }
 
-void pl_offer_node_gone(struct pl_offer *o, const char *name, int64_t now_ms)
+void pl_node_capacity_node_gone(struct pl_node_capacity *o, const char *name, int64_t now_ms)
 {
     struct node *node = pl_map_get(&o->nodes, name, strlen(name));
 
@@ -298,13 +300,13 @@ static int64_t more_of(int64_t before, int64_t more, bool sum)
     return sum ? PL_MIN(before + more, MOST) : PL_MAX(before, more);
 }
 
-static void add_request(struct pl_offer_request *to, const char *name, int64_t count, bool sum)
+static void add_request(struct pl_node_capacity_request *to, const char *name, int64_t count, bool sum)
 {
     size_t i = 0;
 
     while (i < to->n && !pl_streq(to->extended[i].name, name))
         i++;
-    if (i == PL_OFFER_AMOUNTS_MAX)
+    if (i == PL_NODE_CAPACITY_AMOUNTS_MAX)
         return;
     if (i == to->n) {
         to->extended[to->n].name = name;
@@ -313,7 +315,7 @@ static void add_request(struct pl_offer_request *to, const char *name, int64_t c
     to->extended[i].count = more_of(to->extended[i].count, count, sum);
 }
 
-static void add_requests(struct pl_offer_request *to, const struct pl_offer_request *more, bool sum)
+static void add_requests(struct pl_node_capacity_request *to, const struct pl_node_capacity_request *more, bool sum)
 {
     to->cpu_milli = more_of(to->cpu_milli, more->cpu_milli, sum);
     to->memory_bytes = more_of(to->memory_bytes, more->memory_bytes, sum);
@@ -322,7 +324,7 @@ static void add_requests(struct pl_offer_request *to, const struct pl_offer_requ
 }
 
 /* Extended resources stand in the limits, which requests equal. */
-static void request_of(const json_t *container, struct pl_offer_request *ret)
+static void request_of(const json_t *container, struct pl_node_capacity_request *ret)
 {
     const json_t *resources = json_object_get(container, "resources"), *limits = json_object_get(resources, "limits"),
                  *requests = json_object_get(resources, "requests"), *cpu = json_object_get(requests, "cpu"),
@@ -330,8 +332,9 @@ static void request_of(const json_t *container, struct pl_offer_request *ret)
     const char *name;
     json_t *value;
 
-    *ret = (struct pl_offer_request){.cpu_milli = milli_of(cpu != NULL ? cpu : json_object_get(limits, "cpu")),
-                                     .memory_bytes = bytes_of(memory != NULL ? memory : json_object_get(limits, "memory"))};
+    *ret =
+        (struct pl_node_capacity_request){.cpu_milli = milli_of(cpu != NULL ? cpu : json_object_get(limits, "cpu")),
+                                          .memory_bytes = bytes_of(memory != NULL ? memory : json_object_get(limits, "memory"))};
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         if (is_extended(name) && bytes_of(value) > 0)
@@ -339,13 +342,13 @@ static void request_of(const json_t *container, struct pl_offer_request *ret)
     }
 }
 
-void pl_offer_request(const json_t *pod, struct pl_offer_request *ret)
+void pl_node_capacity_request(const json_t *pod, struct pl_node_capacity_request *ret)
 {
     const json_t *spec = json_object_get(pod, "spec"), *container;
-    struct pl_offer_request one, first = {0};
+    struct pl_node_capacity_request one, first = {0};
     size_t i;
 
-    *ret = (struct pl_offer_request){0};
+    *ret = (struct pl_node_capacity_request){0};
     json_array_foreach(json_object_get(spec, "initContainers"), i, container)
     {
         request_of(container, &one);
@@ -376,14 +379,14 @@ static void count_held(struct held *held, bool add)
 
         while (i < node->n && node->used[i].name != held->amounts[k].name)
             i++;
-        if (i == node->n && node->n < PL_OFFER_AMOUNTS_MAX)
+        if (i == node->n && node->n < PL_NODE_CAPACITY_AMOUNTS_MAX)
             node->used[node->n++] = (struct amount){.name = held->amounts[k].name};
         if (i < node->n)
             node->used[i].count += add ? held->amounts[k].count : -held->amounts[k].count;
     }
 }
 
-static void let_go(struct pl_offer *o, struct held *held)
+static void let_go(struct pl_node_capacity *o, struct held *held)
 {
     if (held == NULL)
         return;
@@ -392,7 +395,7 @@ static void let_go(struct pl_offer *o, struct held *held)
     free(held);
 }
 
-void pl_offer_pod_gone(struct pl_offer *o, const char *uid)
+void pl_node_capacity_pod_gone(struct pl_node_capacity *o, const char *uid)
 {
     let_go(o, pl_map_remove(&o->pods, uid, strlen(uid)));
 }
@@ -405,8 +408,8 @@ static bool holds(const json_t *pod)
 }
 
 /* What a pod on that node holds; not counted yet. */
-static int held_of(struct pl_offer *o, const char *node, const struct pl_offer_request *request, struct held **ret,
-                   struct pl_err *err)
+static int held_of(struct pl_node_capacity *o, const char *node, const struct pl_node_capacity_request *request,
+                   struct held **ret, struct pl_err *err)
 {
     struct held *held = calloc(1, sizeof(*held) + request->n * sizeof(*held->amounts));
     int r = held != NULL ? 0 : pl_err_nomem(err);
@@ -425,20 +428,20 @@ static int held_of(struct pl_offer *o, const char *node, const struct pl_offer_r
     return 0;
 }
 
-int pl_offer_pod(struct pl_offer *o, const json_t *pod, struct pl_err *err)
+int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct pl_err *err)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid")),
                *name = json_string_value(json_object_get(json_object_get(pod, "spec"), "nodeName"));
-    struct pl_offer_request request;
+    struct pl_node_capacity_request request;
     struct held *held;
     void *before;
     int r;
 
     if (uid == NULL)
         return pl_err_set(err, PL_EINVAL, "a pod without a uid");
-    pl_offer_request(pod, &request);
+    pl_node_capacity_request(pod, &request);
     if (name == NULL || request.n == 0 || !holds(pod)) {
-        pl_offer_pod_gone(o, uid);
+        pl_node_capacity_pod_gone(o, uid);
         return 0;
     }
     r = held_of(o, name, &request, &held, err);
@@ -457,7 +460,7 @@ int pl_offer_pod(struct pl_offer *o, const json_t *pod, struct pl_err *err)
 
 /* --- shapes from elsewhere */
 
-int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err)
+int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, struct pl_err *err)
 {
     const json_t *seen = json_object_get(shape, "seen_ms"), *products = json_object_get(shape, "products");
     json_t *resources =
@@ -487,12 +490,12 @@ int pl_offer_shape(struct pl_offer *o, const json_t *shape, struct pl_err *err)
 }
 
 /* What add_labels makes the same of. */
-static json_t *labels_json(const struct pl_offer *o, const struct shape_key *key)
+static json_t *labels_json(const struct pl_node_capacity *o, const struct shape_key *key)
 {
     json_t *labels = json_object();
     bool ok = true;
 
-    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+    for (uint32_t i = 0; i < PL_NODE_CAPACITY_GPU_LABELS; i++)
         if ((key->labels >> i & 1) != 0)
             ok = ok && json_object_set_new(labels, pl_offer_gpu_labels[i], json_string("true")) == 0;
     for (uint32_t i = 0; i < key->n_products; i++)
@@ -507,7 +510,7 @@ static json_t *labels_json(const struct pl_offer *o, const struct shape_key *key
     return labels;
 }
 
-static json_t *shape_json(const struct pl_offer *o, const struct shape *s, int64_t now_ms)
+static json_t *shape_json(const struct pl_node_capacity *o, const struct shape *s, int64_t now_ms)
 {
     json_t *resources = json_object(), *products = labels_json(o, &s->key);
     char cpu[32], memory[32];
@@ -525,7 +528,7 @@ static json_t *shape_json(const struct pl_offer *o, const struct shape *s, int64
                      "seen_ms", (json_int_t)(s->nodes > 0 ? now_ms : s->seen_ms));
 }
 
-json_t *pl_offer_shapes(const struct pl_offer *o, int64_t now_ms)
+json_t *pl_node_capacity_shapes(const struct pl_node_capacity *o, int64_t now_ms)
 {
     json_t *list = json_array();
 
@@ -540,12 +543,12 @@ json_t *pl_offer_shapes(const struct pl_offer *o, int64_t now_ms)
     return list;
 }
 
-void pl_offer_expire(struct pl_offer *o, int64_t now_ms)
+void pl_node_capacity_expire(struct pl_node_capacity *o, int64_t now_ms)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++) {
         struct shape *s = &o->shapes[i];
 
-        if (s->nodes == 0 && !s->stays && s->seen_ms + PL_OFFER_SEEN_MS < now_ms)
+        if (s->nodes == 0 && !s->stays && s->seen_ms + PL_NODE_CAPACITY_SEEN_MS < now_ms)
             s->taken = false;
     }
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const char *name)
+static int64_t amount_of(const struct pl_node_capacity *o, const struct shape *s, const char *name)
 {
     for (uint32_t i = 0; i < s->key.n; i++)
         if (pl_streq(o->names[s->key.amounts[i].name], name))
@@ -15,14 +15,14 @@ static int64_t amount_of(const struct pl_offer *o, const struct shape *s, const 
 }
 
 /* What one pod can have of it at most: memory that is shared out is a part of one device's. */
-static int64_t most_of(const struct pl_offer *o, const struct shape *s, const char *name)
+static int64_t most_of(const struct pl_node_capacity *o, const struct shape *s, const char *name)
 {
     const int64_t all = amount_of(o, s, name);
 
     return pl_streq(name, PL_GPUSHARE_MEM) ? pl_gpushare_device(all, amount_of(o, s, PL_GPUSHARE_COUNT)) : all;
 }
 
-static bool is_known(const struct pl_offer *o, const char *name)
+static bool is_known(const struct pl_node_capacity *o, const char *name)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++)
         if (o->shapes[i].taken && amount_of(o, &o->shapes[i], name) > 0)
@@ -30,7 +30,7 @@ static bool is_known(const struct pl_offer *o, const char *name)
     return false;
 }
 
-static bool has_extended(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+static bool has_extended(const struct pl_node_capacity *o, const struct shape *s, const struct pl_node_capacity_request *request)
 {
     for (size_t i = 0; i < request->n; i++)
         if (most_of(o, s, request->extended[i].name) < request->extended[i].count &&
@@ -44,14 +44,14 @@ static void append(char *text, size_t *at, const char *fmt, ...)
 {
     va_list ap;
 
-    if (*at >= PL_OFFER_WHY_BYTES - 1)
+    if (*at >= PL_NODE_CAPACITY_WHY_BYTES - 1)
         return;
     va_start(ap, fmt);
-    *at += (size_t)vsnprintf(text + *at, PL_OFFER_WHY_BYTES - *at, fmt, ap);
+    *at += (size_t)vsnprintf(text + *at, PL_NODE_CAPACITY_WHY_BYTES - *at, fmt, ap);
     va_end(ap);
 }
 
-static const char *product_of(const struct pl_offer *o, const struct shape *s)
+static const char *product_of(const struct pl_node_capacity *o, const struct shape *s)
 {
     return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
 }
@@ -65,7 +65,7 @@ static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
 }
 
 /* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
-static void append_products(const struct pl_offer *o, uint32_t name, char *why, size_t *at)
+static void append_products(const struct pl_node_capacity *o, uint32_t name, char *why, size_t *at)
 {
     bool first = true;
 
@@ -96,7 +96,7 @@ static void append_products(const struct pl_offer *o, uint32_t name, char *why, 
         append(why, at, ")");
 }
 
-static void append_known(const struct pl_offer *o, char *why, size_t *at)
+static void append_known(const struct pl_node_capacity *o, char *why, size_t *at)
 {
     bool first = true;
 
@@ -116,7 +116,7 @@ static void append_known(const struct pl_offer *o, char *why, size_t *at)
 }
 
 /* The first of the resources that no node has enough of. */
-static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     size_t at = 0;
 
@@ -141,7 +141,7 @@ static bool lacks_one(const struct pl_offer *o, const struct pl_offer_request *r
 }
 
 /* Of the nodes that have the resources, the one with the most memory. */
-static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *request, char *why)
+static void lacks_room(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     const struct shape *best = NULL;
     char cpu[32], memory[32], has_cpu[32], has_memory[32];
@@ -168,13 +168,14 @@ static void lacks_room(const struct pl_offer *o, const struct pl_offer_request *
            pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
 }
 
-static bool takes(const struct pl_offer *o, const struct shape *s, const struct pl_offer_request *request)
+static bool takes(const struct pl_node_capacity *o, const struct shape *s, const struct pl_node_capacity_request *request)
 {
     return s->taken && s->cpu_milli >= request->cpu_milli && s->memory_bytes >= request->memory_bytes &&
            has_extended(o, s, request);
 }
 
-bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request *request, const char *const *nodes, size_t n)
+bool pl_node_capacity_has_beside(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
+                                 const char *const *nodes, size_t n)
 {
     bool any = false;
 
@@ -196,7 +197,8 @@ bool pl_offer_has_beside(const struct pl_offer *o, const struct pl_offer_request
     return !any;
 }
 
-bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *request, char why[PL_OFFER_WHY_BYTES])
+bool pl_node_capacity_has(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
+                          char why[PL_NODE_CAPACITY_WHY_BYTES])
 {
     bool any = false;
 
@@ -213,7 +215,7 @@ bool pl_offer_has(const struct pl_offer *o, const struct pl_offer_request *reque
     return !any;
 }
 
-int64_t pl_offer_disk(const struct pl_offer *o, const struct pl_offer_request *request)
+int64_t pl_node_capacity_disk(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request)
 {
     int64_t most = 0;
 
@@ -238,7 +240,7 @@ static int compare_products(const void *a, const void *b)
     return i != k ? (i > k) - (i < k) : strcmp(x->value, y->value);
 }
 
-static size_t describe_products(struct pl_offer *o)
+static size_t describe_products(struct pl_node_capacity *o)
 {
     size_t n = 0;
 
@@ -259,14 +261,14 @@ static size_t describe_products(struct pl_offer *o)
 }
 
 /* What the plugin that shares devices so offers; a node's other resources are other plugins'. */
-static bool is_shared(const struct pl_offer *o, const struct amount *amount)
+static bool is_shared(const struct pl_node_capacity *o, const struct amount *amount)
 {
     return strncmp(o->names[amount->name], "nvidia.com/", 11) == 0;
 }
 
 /* Are there nodes that share their devices so (index of pl_offer_strategies), and have any? Else those that may come count: while a plugin starts again its
  * node has none. */
-static bool is_there(const struct pl_offer *o, uint32_t strategy)
+static bool is_there(const struct pl_node_capacity *o, uint32_t strategy)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++) {
         const struct shape *s = &o->shapes[i];
@@ -278,7 +280,7 @@ static bool is_there(const struct pl_offer *o, uint32_t strategy)
     return false;
 }
 
-static void add_turns(struct pl_offer *o, const struct shape *s, size_t *n)
+static void add_turns(struct pl_node_capacity *o, const struct shape *s, size_t *n)
 {
     const char *strategy = pl_offer_strategies[s->key.strategy];
 
@@ -295,11 +297,11 @@ static void add_turns(struct pl_offer *o, const struct shape *s, size_t *n)
     }
 }
 
-static size_t describe_turns(struct pl_offer *o)
+static size_t describe_turns(struct pl_node_capacity *o)
 {
     size_t n = 0;
 
-    for (uint32_t strategy = 1; strategy < PL_OFFER_STRATEGIES; strategy++) {
+    for (uint32_t strategy = 1; strategy < PL_NODE_CAPACITY_STRATEGIES; strategy++) {
         const bool there = is_there(o, strategy);
 
         for (uint32_t i = 0; i < o->n_shapes; i++) {
@@ -312,7 +314,7 @@ static size_t describe_turns(struct pl_offer *o)
     return n;
 }
 
-static bool memory_is_shared(const struct pl_offer *o)
+static bool memory_is_shared(const struct pl_node_capacity *o)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++)
         if (o->shapes[i].taken && o->shapes[i].nodes > 0 && amount_of(o, &o->shapes[i], PL_GPUSHARE_MEM) > 0)
@@ -322,7 +324,7 @@ static bool memory_is_shared(const struct pl_offer *o)
 
 /* Of nodes that count in either unit the finer one is taken: so many MiB fit on no device that is counted in GiB, and so few GiB would be next to
  * nothing of one that is counted in MiB. */
-static enum pl_share_unit describe_unit(const struct pl_offer *o)
+static enum pl_share_unit describe_unit(const struct pl_node_capacity *o)
 {
     const bool there = memory_is_shared(o);
 
@@ -335,24 +337,24 @@ static enum pl_share_unit describe_unit(const struct pl_offer *o)
     return PL_UNIT_GIB;
 }
 
-int pl_offer_describe(struct pl_offer *o, struct pl_pod_cluster *ret, struct pl_err *err)
+int pl_node_capacity_describe(struct pl_node_capacity *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;
     size_t n = 0, n_resources = 0;
 
     if (o->products == NULL)
-        o->products = calloc(PRODUCTS_MAX * PL_OFFER_SHAPES_MAX, sizeof(*o->products));
+        o->products = calloc(PRODUCTS_MAX * PL_NODE_CAPACITY_SHAPES_MAX, sizeof(*o->products));
     if (o->labels == NULL)
-        o->labels = calloc(PL_OFFER_GPU_LABELS, sizeof(*o->labels));
+        o->labels = calloc(PL_NODE_CAPACITY_GPU_LABELS, sizeof(*o->labels));
     if (o->resources == NULL)
-        o->resources = calloc(PL_OFFER_NAMES_MAX, sizeof(*o->resources));
+        o->resources = calloc(PL_NODE_CAPACITY_NAMES_MAX, sizeof(*o->resources));
     if (o->turns == NULL)
-        o->turns = calloc((size_t)PL_OFFER_STRATEGIES * PL_OFFER_NAMES_MAX, sizeof(*o->turns));
+        o->turns = calloc((size_t)PL_NODE_CAPACITY_STRATEGIES * PL_NODE_CAPACITY_NAMES_MAX, sizeof(*o->turns));
     if (o->products == NULL || o->labels == NULL || o->resources == NULL || o->turns == NULL)
         return pl_err_nomem(err);
     for (uint32_t i = 0; i < o->n_shapes; i++)
         labels |= o->shapes[i].taken ? o->shapes[i].key.labels : 0;
-    for (uint32_t i = 0; i < PL_OFFER_GPU_LABELS; i++)
+    for (uint32_t i = 0; i < PL_NODE_CAPACITY_GPU_LABELS; i++)
         if ((labels >> i & 1) != 0)
             o->labels[n++] = pl_offer_gpu_labels[i];
     for (uint32_t name = 0; name < o->n_names; name++) {

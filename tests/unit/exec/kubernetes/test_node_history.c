@@ -19,7 +19,7 @@
 
 struct fixture {
     char folder[64], path[96], log[96];
-    struct pl_offer *offer;
+    struct pl_node_capacity *offer;
     struct pl_seen_nodes *seen;
 };
 
@@ -38,7 +38,7 @@ static int setup(void **state)
 static void end_life(struct fixture *f, int64_t now_ms)
 {
     f->seen = pl_node_history_destroy(f->seen, f->offer, now_ms);
-    f->offer = pl_offer_destroy(f->offer);
+    f->offer = pl_node_capacity_destroy(f->offer);
 }
 
 static int teardown(void **state)
@@ -53,7 +53,7 @@ static int teardown(void **state)
 
 static void begin_life(struct fixture *f, int64_t now_ms)
 {
-    assert_int_equal(pl_offer_create(&f->offer, NULL), 0);
+    assert_int_equal(pl_node_capacity_create(&f->offer, NULL), 0);
     assert_int_equal(pl_node_history_create(f->path, SERVER, f->offer, now_ms, &f->seen, NULL), 0);
 }
 
@@ -62,16 +62,16 @@ static void node(struct fixture *f, const char *name, const char *resource, int 
     json_t *n = json_pack("{s:{s:s}, s:{s:{s:s, s:s, s:i}}}", "metadata", "name", name, "status", "allocatable", "cpu", "8",
                           "memory", "32Gi", resource, count);
 
-    assert_int_equal(pl_offer_node(f->offer, n, now_ms, NULL), 0);
+    assert_int_equal(pl_node_capacity_node(f->offer, n, now_ms, NULL), 0);
     json_decref(n);
 }
 
 static bool offers(const struct fixture *f, const char *resource, int64_t count)
 {
-    const struct pl_offer_request request = {.n = 1, .extended = {{resource, count}}};
-    char why[PL_OFFER_WHY_BYTES];
+    const struct pl_node_capacity_request request = {.n = 1, .extended = {{resource, count}}};
+    char why[PL_NODE_CAPACITY_WHY_BYTES];
 
-    return pl_offer_has(f->offer, &request, why);
+    return pl_node_capacity_has(f->offer, &request, why);
 }
 
 static void put(const struct fixture *f, const char *text)
@@ -118,7 +118,7 @@ static void nodes_of_the_last_life_are_still_known(void **state)
     assert_true(offers(f, "nvidia.com/gpu", 8)); /* nothing is known */
     node(f, "c", "example.com/x", 1, NOW);
     node(f, "g", "nvidia.com/gpu", 8, NOW);
-    pl_offer_node_gone(f->offer, "g", NOW);
+    pl_node_capacity_node_gone(f->offer, "g", NOW);
     end_life(f, NOW);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -136,7 +136,7 @@ static void what_was_not_seen_for_thirty_days_is_known_no_more(void **state)
     begin_life(f, NOW);
     node(f, "c", "example.com/x", 1, NOW);
     node(f, "g", "nvidia.com/gpu", 8, NOW);
-    pl_offer_node_gone(f->offer, "g", NOW);
+    pl_node_capacity_node_gone(f->offer, "g", NOW);
     pl_node_history_keep(f->seen, f->offer, NOW + 31 * DAY); /* c is there still */
     assert_false(offers(f, "nvidia.com/gpu", 8));
     end_life(f, NOW + 31 * DAY);
