@@ -19,7 +19,7 @@ struct http_intake {
 
 static void intake_job(void *arg);
 
-void pl_httpd_intake_free(struct http_intake *in)
+void pl_httpd_body_free(struct http_intake *in)
 {
     if (!in)
         return;
@@ -42,17 +42,17 @@ static void intake_schedule(struct pl_http_request *r)
         return;
     in->running = false;
     in->wanted = true;
-    pl_httpd_hurry(r->server);
+    pl_httpd_retry_soon(r->server);
     pl_httpd_request_unref(r); /* never the last: libmicrohttpd or the handler holds one */
 }
 
-void pl_httpd_intake_kick(struct pl_http_request *r)
+void pl_httpd_body_wake(struct pl_http_request *r)
 {
     if (r->intake->wanted)
         intake_schedule(r);
 }
 
-size_t pl_httpd_intake_add(struct pl_http_request *r, const void *data, size_t n)
+size_t pl_httpd_body_add(struct pl_http_request *r, const void *data, size_t n)
 {
     struct http_intake *in = r->intake;
     size_t room = INTAKE_HALF - in->fill.len, take = PL_MIN(room, n);
@@ -66,20 +66,20 @@ size_t pl_httpd_intake_add(struct pl_http_request *r, const void *data, size_t n
     return take;
 }
 
-void pl_httpd_intake_fail(struct pl_http_request *r, const struct pl_err *err)
+void pl_httpd_body_fail(struct pl_http_request *r, const struct pl_err *err)
 {
     if (!r->intake->failure.code && !r->intake->ended)
         r->intake->failure = *err;
     intake_schedule(r);
 }
 
-void pl_httpd_intake_eof(struct pl_http_request *r)
+void pl_httpd_body_eof(struct pl_http_request *r)
 {
     r->intake->eof = true;
     intake_schedule(r);
 }
 
-void pl_httpd_intake_gone(struct pl_http_request *r)
+void pl_httpd_body_gone(struct pl_http_request *r)
 {
     struct http_intake *in = r->intake;
 
@@ -90,7 +90,7 @@ void pl_httpd_intake_gone(struct pl_http_request *r)
     intake_schedule(r);
 }
 
-void pl_httpd_intake_settle(struct pl_http_request *r)
+void pl_httpd_body_settle(struct pl_http_request *r)
 {
     bool run;
 
@@ -172,10 +172,10 @@ void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
     r->intake = in;
     gone = !r->connection;
     if (gone)
-        pl_httpd_intake_gone(r);
+        pl_httpd_body_gone(r);
     pl_httpd_resume(r);
     pthread_mutex_unlock(&r->lock);
     if (gone)
-        pl_httpd_intake_settle(r);
+        pl_httpd_body_settle(r);
     pl_httpd_request_unref(r);
 }

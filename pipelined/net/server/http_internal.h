@@ -137,7 +137,7 @@ bool pl_httpd_suspend(struct pl_http_request *r);
 /* With the request's lock held; nothing when it is not suspended. */
 void pl_httpd_resume(struct pl_http_request *r);
 /* Asks the keeper to try again soon what the pool had no room for. */
-void pl_httpd_hurry(struct pl_http_server *s);
+void pl_httpd_retry_soon(struct pl_http_server *s);
 
 /* The body's memory, which all requests share, is free again. */
 void pl_httpd_body_finish(struct pl_http_request *r);
@@ -147,11 +147,11 @@ void pl_httpd_body_finish(struct pl_http_request *r);
 void pl_httpd_on_connection(void *arg, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode what);
 /* A request's headers are there; the body of a refused one comes; it is over. On libmicrohttpd's thread. */
-void pl_httpd_guest_asks(struct MHD_Connection *connection);
-void pl_httpd_guest_refused(const struct pl_http_server *s, struct MHD_Connection *connection);
-void pl_httpd_guest_answered(const struct pl_http_server *s, struct MHD_Connection *connection);
+void pl_httpd_timeout_request_begun(struct MHD_Connection *connection);
+void pl_httpd_timeout_refused(const struct pl_http_server *s, struct MHD_Connection *connection);
+void pl_httpd_timeout_answered(const struct pl_http_server *s, struct MHD_Connection *connection);
 /* Cuts off whose time is over. With the server's lock held. */
-void pl_httpd_guests_sweep(struct pl_http_server *s, int64_t now_ms);
+void pl_httpd_timeout_sweep(struct pl_http_server *s, int64_t now_ms);
 
 /* http_request.c */
 /* Copies what the first line says. NULL without memory. */
@@ -176,22 +176,22 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
 void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value);
 /* Takes the headers that the handler asked for into `response`, with those that every answer has. */
 /* Instead of MHD_destroy_response: the one that all share stays. NULL is fine. */
-struct MHD_Response *pl_httpd_make_lacking(void);
+struct MHD_Response *pl_httpd_make_no_memory_reply(void);
 void pl_httpd_drop_response(const struct pl_http_request *r, struct MHD_Response *response);
-void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type);
+void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response *response, const char *content_type);
 /* Sends the error of `r` straight over the socket, with Connection: close. With the request's lock held. */
 void pl_httpd_send_raw(struct pl_http_request *r);
 
 /* http_intake.c */
-void pl_httpd_intake_free(struct http_intake *in);
+void pl_httpd_body_free(struct http_intake *in);
 /* After the last chance for a kick: runs here and now what the pool had no room for. Without the lock. */
-void pl_httpd_intake_settle(struct pl_http_request *r);
+void pl_httpd_body_settle(struct pl_http_request *r);
 /* The rest with the request's lock held. Takes what fits and says how much; 0 = full. */
-size_t pl_httpd_intake_add(struct pl_http_request *r, const void *data, size_t n);
-void pl_httpd_intake_fail(struct pl_http_request *r, const struct pl_err *err);
-void pl_httpd_intake_eof(struct pl_http_request *r);
-void pl_httpd_intake_gone(struct pl_http_request *r);
-void pl_httpd_intake_kick(struct pl_http_request *r);
+size_t pl_httpd_body_add(struct pl_http_request *r, const void *data, size_t n);
+void pl_httpd_body_fail(struct pl_http_request *r, const struct pl_err *err);
+void pl_httpd_body_eof(struct pl_http_request *r);
+void pl_httpd_body_gone(struct pl_http_request *r);
+void pl_httpd_body_wake(struct pl_http_request *r);
 
 /* http_stream.c; with the request's lock held */
 void pl_httpd_stream_gone(struct pl_http_stream *s);

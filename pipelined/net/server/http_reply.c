@@ -43,7 +43,7 @@ static const char *reply_header(const struct pl_http_request *r, const char *nam
     return NULL;
 }
 
-void pl_httpd_dress(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
+void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
 {
     char id[24];
 
@@ -85,7 +85,7 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
     pl_httpd_request_unref(r);
 }
 
-struct MHD_Response *pl_httpd_make_lacking(void)
+struct MHD_Response *pl_httpd_make_no_memory_reply(void)
 {
     static const char text[] = "{\"error\":{\"code\":\"out_of_memory\",\"message\":\"There was no memory for an answer.\","
                                "\"hint\":\"Try again; give the daemon more memory.\"}}\n";
@@ -125,7 +125,7 @@ static void reply_bytes(struct pl_http_request *r, unsigned status, const char *
 {
     struct MHD_Response *response = response_of(r, bytes, n, mode, &status);
 
-    pl_httpd_dress(r, response, type);
+    pl_httpd_add_common_headers(r, response, type);
     pl_httpd_answer(r, status, response);
 }
 
@@ -172,7 +172,7 @@ void pl_http_reply_head(struct pl_http_request *r, unsigned status, const char *
         pl_http_reply_error(r, &err);
         return;
     }
-    pl_httpd_dress(r, response, content_type);
+    pl_httpd_add_common_headers(r, response, content_type);
     pl_httpd_answer(r, status, response);
 }
 
@@ -266,7 +266,7 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
         *status = 503;
         return response;
     }
-    pl_httpd_dress(r, response, r->server->tell_type);
+    pl_httpd_add_common_headers(r, response, r->server->tell_type);
     if (*status == 401)
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
@@ -401,6 +401,6 @@ void pl_http_reply_fd(struct pl_http_request *r, int fd, uint64_t offset, uint64
         pl_http_reply_error(r, &err);
         return;
     }
-    pl_httpd_dress(r, response, content_type);
+    pl_httpd_add_common_headers(r, response, content_type);
     pl_httpd_answer(r, kind == PL_RANGE_PART ? 206 : 200, response);
 }

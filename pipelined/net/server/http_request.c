@@ -80,7 +80,7 @@ void pl_httpd_request_free(struct pl_http_request *r)
     for (size_t i = 0; i < r->n_reply_headers; i++)
         free((void *)(uintptr_t)r->reply_headers[i].name); /* the value lies behind it */
     free(r->reply_headers);
-    pl_httpd_intake_free(r->intake);
+    pl_httpd_body_free(r->intake);
     pl_httpd_body_finish(r);
     free(r->target);
     free(r->decoded);

@@ -77,7 +77,7 @@ static void keeper_wake(struct pl_http_server *s)
         return; /* EAGAIN: it is awake */
 }
 
-void pl_httpd_hurry(struct pl_http_server *s)
+void pl_httpd_retry_soon(struct pl_http_server *s)
 {
     if (!atomic_exchange(&s->hurry, true))
         keeper_wake(s);
@@ -223,7 +223,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     unsigned status = 0;
     int e;
 
-    pl_httpd_guest_asks(connection);
+    pl_httpd_timeout_request_begun(connection);
     r->connection = connection;
     r->id = atomic_fetch_add(&s->next_id, 1) + 1;
     request_link(s, r);
@@ -245,7 +245,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
 static enum MHD_Result request_discard(struct pl_http_request *r, size_t n)
 {
     if (r->discarded == 0)
-        pl_httpd_guest_refused(r->server, r->connection);
+        pl_httpd_timeout_refused(r->server, r->connection);
     r->discarded += n;
     if (r->discarded > HTTP_DISCARD_MAX)
         return MHD_NO;
@@ -292,9 +292,9 @@ static enum MHD_Result request_take(struct pl_http_request *r, const char *data,
     } else if (!r->response) {
         if (r->received + *n > body_max(r->route)) {
             too_large(r, &err);
-            pl_httpd_intake_fail(r, &err);
+            pl_httpd_body_fail(r, &err);
         }
-        taken = pl_httpd_intake_add(r, data, *n);
+        taken = pl_httpd_body_add(r, data, *n);
         if (taken < *n && !pl_httpd_suspend(r))
             ok = MHD_NO;
     }
@@ -329,7 +329,7 @@ static enum MHD_Result request_body_complete(struct pl_http_server *s, struct pl
     pthread_mutex_lock(&r->lock);
     answered = r->response;
     if (!answered && r->intake)
-        pl_httpd_intake_eof(r);
+        pl_httpd_body_eof(r);
     pthread_mutex_unlock(&r->lock);
     if (answered || r->intake)
         return request_finish(r);
@@ -395,7 +395,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 
     if (!r)
         return;
-    pl_httpd_guest_answered(arg, connection);
+    pl_httpd_timeout_answered(arg, connection);
     *context = NULL;
     pthread_mutex_lock(&r->lock);
     r->connection = NULL;
@@ -404,12 +404,12 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     r->response = NULL;
     settle = r->intake;
     if (r->intake)
-        pl_httpd_intake_gone(r);
+        pl_httpd_body_gone(r);
     pthread_mutex_unlock(&r->lock);
     pl_httpd_drop_response(r, response);
     request_unlink(arg, r);
     if (settle)
-        pl_httpd_intake_settle(r);
+        pl_httpd_body_settle(r);
     pl_httpd_request_unref(r);
 }
 
@@ -471,11 +471,11 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
 
     sweep->n = 0;
     pthread_mutex_lock(&s->lock);
-    pl_httpd_guests_sweep(s, now);
+    pl_httpd_timeout_sweep(s, now);
     for (struct pl_http_request *r = s->first; r; r = r->next) {
         pthread_mutex_lock(&r->lock);
         if (r->intake)
-            pl_httpd_intake_kick(r);
+            pl_httpd_body_wake(r);
         if (r->stream)
             pl_httpd_stream_tick(r->stream, now);
         if (r->suspended && !r->gone && r->fd >= 0 && now - r->begun_ms >= HTTP_TICK_MS)
@@ -622,7 +622,7 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
                          MHD_OPTION_NOTIFY_CONNECTION, pl_httpd_on_connection, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (!s->daemon)
         return pl_err_errno(err, errno, "HTTP server");
-    s->lacking = pl_httpd_make_lacking();
+    s->lacking = pl_httpd_make_no_memory_reply();
     if (!s->lacking) {
         MHD_stop_daemon(s->daemon);
         return pl_err_nomem(err);

@@ -66,7 +66,7 @@ static void stream_ask(struct pl_http_stream *s)
     atomic_fetch_sub(&s->refs, 1); /* never the last: the response holds one until over */
     s->pulling = false;
     s->wanted = true;
-    pl_httpd_hurry(s->request->server);
+    pl_httpd_retry_soon(s->request->server);
 }
 
 /* With the lock held: what was sent makes room. */
@@ -252,7 +252,7 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
         stream_stillborn(s);
         return s;
     }
-    pl_httpd_dress(r, response, o->content_type);
+    pl_httpd_add_common_headers(r, response, o->content_type);
     pthread_mutex_lock(&r->lock);
     r->stream = s;
     s->ending = s->endless && atomic_load(&r->server->stopping) != HTTP_SERVING;

@@ -141,22 +141,22 @@ static void set_until(struct MHD_Connection *connection, int64_t until_ms)
         atomic_store(&g->until_ms, until_ms);
 }
 
-void pl_httpd_guest_asks(struct MHD_Connection *connection)
+void pl_httpd_timeout_request_begun(struct MHD_Connection *connection)
 {
     set_until(connection, 0);
 }
 
-void pl_httpd_guest_refused(const struct pl_http_server *s, struct MHD_Connection *connection)
+void pl_httpd_timeout_refused(const struct pl_http_server *s, struct MHD_Connection *connection)
 {
     set_until(connection, pl_clock_mono_ms() + s->greeting_ms);
 }
 
-void pl_httpd_guest_answered(const struct pl_http_server *s, struct MHD_Connection *connection)
+void pl_httpd_timeout_answered(const struct pl_http_server *s, struct MHD_Connection *connection)
 {
     set_until(connection, pl_clock_mono_ms() + s->greeting_ms + PL_HTTP_IDLE_S * 1000);
 }
 
-void pl_httpd_guests_sweep(struct pl_http_server *s, int64_t now_ms)
+void pl_httpd_timeout_sweep(struct pl_http_server *s, int64_t now_ms)
 {
     for (struct http_guest *g = s->guests; g; g = g->next) {
         int_fast64_t until = atomic_load(&g->until_ms);
