@@ -146,7 +146,7 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
 static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, struct pl_err *err)
 {
     const char *message = pl_cli_value(c, "message");
-    struct pl_patient_sink patient;
+    struct pl_retrying_sink patient;
     unsigned pause_ms = 0;
     struct pl_err why;
 
@@ -154,7 +154,7 @@ static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, st
     do {
         why = (struct pl_err){0};
         why.code = pl_cli_call(c, "POST", path, message ? json_pack("{s:s}", "message", message) : json_object(), ret, &why);
-    } while (why.code < 0 && pl_patient_again(&patient, &why, &pause_ms));
+    } while (why.code < 0 && pl_retrying_sink_retry(&patient, &why, &pause_ms));
     if (why.code < 0)
         *err = why;
     return why.code;

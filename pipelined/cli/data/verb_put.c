@@ -132,7 +132,7 @@ static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_er
 /* Done twice it changes nothing the second time; but a put with a base would meet itself. */
 static int call_patiently(struct put *p, struct pl_http_client *client, struct pl_http_call *call, struct pl_err *err)
 {
-    struct pl_patient_sink patient;
+    struct pl_retrying_sink patient;
     unsigned pause_ms = 0;
     struct pl_err why;
 
@@ -141,7 +141,7 @@ static int call_patiently(struct put *p, struct pl_http_client *client, struct p
         why = (struct pl_err){0};
         pl_buf_clear(call->out);
         why.code = pl_http_client_call(client, call, NULL, &why);
-    } while (why.code < 0 && !p->push.base && pl_patient_again(&patient, &why, &pause_ms));
+    } while (why.code < 0 && !p->push.base && pl_retrying_sink_retry(&patient, &why, &pause_ms));
     if (why.code < 0 && err)
         *err = why;
     return why.code;
@@ -261,7 +261,7 @@ static int ingest_files(struct put *p, struct pl_pack_session *session, const st
 }
 
 /* As call_patiently. */
-static int push_patiently(struct put *p, struct pl_patient_sink *patient, const struct pl_buf *ops, struct pl_err *err)
+static int push_patiently(struct put *p, struct pl_retrying_sink *patient, const struct pl_buf *ops, struct pl_err *err)
 {
     unsigned pause_ms = 0;
     struct pl_err why;
@@ -269,7 +269,7 @@ static int push_patiently(struct put *p, struct pl_patient_sink *patient, const 
     do {
         why = (struct pl_err){0};
         why.code = pl_cli_push_ops(p->c, &p->push, ops->data, ops->len, &p->answer, &why);
-    } while (why.code < 0 && !p->push.base && pl_patient_again(patient, &why, &pause_ms));
+    } while (why.code < 0 && !p->push.base && pl_retrying_sink_retry(patient, &why, &pause_ms));
     if (why.code < 0 && err)
         *err = why;
     return why.code;
@@ -277,7 +277,7 @@ static int push_patiently(struct put *p, struct pl_patient_sink *patient, const 
 
 static int open_patiently(struct put *p, struct pl_http_client *client, struct pl_remote **ret, struct pl_err *err)
 {
-    struct pl_patient_sink patient;
+    struct pl_retrying_sink patient;
     unsigned pause_ms = 0;
     struct pl_err why;
 
@@ -286,7 +286,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
         why = (struct pl_err){0};
         why.code = *ret ? 0 : pl_remote_open(client, p->push.to.project, ret, &why);
         why.code = why.code < 0 ? why.code : pl_remote_session(*ret, &why);
-    } while (why.code < 0 && pl_patient_again(&patient, &why, &pause_ms));
+    } while (why.code < 0 && pl_retrying_sink_retry(&patient, &why, &pause_ms));
     if (why.code < 0 && err)
         *err = why;
     return why.code;
@@ -298,7 +298,7 @@ static int put_long(struct put *p, struct pl_err *err)
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct pl_patient_sink patient;
+    struct pl_retrying_sink patient;
     struct pl_http_client *client;
     struct pl_pack_sink sink;
     int r = pl_cli_client(p->c, &client, err);
@@ -306,10 +306,10 @@ static int put_long(struct put *p, struct pl_err *err)
     r = r < 0 ? r : open_patiently(p, client, &remote, err);
     if (r < 0)
         return r;
-    pl_patient_sink_init(&patient, remote, client, p->push.to.project);
+    pl_retrying_sink_init(&patient, remote, client, p->push.to.project);
     patient.lost = pl_cli_push_print_lost;
     patient.arg = p->c;
-    sink = pl_patient_sink(&patient);
+    sink = pl_retrying_sink(&patient);
     cache = open_cache(p, remote);
     r = pl_pack_session_open(&sink, p->push.to.project, &session, err);
     if (r == 0)

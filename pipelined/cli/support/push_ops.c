@@ -113,12 +113,12 @@ void pl_cli_push_print_lost(void *arg, const struct pl_err *err)
 
     if (!c->quiet)
         pl_show_print(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg,
-                      PL_PATIENCE_MS / 1000);
+                      PL_RETRYING_SINK_MS / 1000);
 }
 
-void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_patient_sink *ret)
+void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_retrying_sink *ret)
 {
-    pl_patient_init(ret);
+    pl_retrying_sink_init_plain(ret);
     ret->lost = pl_cli_push_print_lost;
     ret->arg = c;
     if (!c->daemon_was_there)

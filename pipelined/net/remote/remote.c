@@ -109,10 +109,10 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     if (id && pl_id_ok(id))
         memcpy(r->store_id, id, sizeof(r->store_id));
     packs = json_object_get(status, "packs");
-    pl_remote_signed_allow(r->direct, json_is_true(json_object_get(packs, "signed_get")),
-                           json_is_true(json_object_get(packs, "signed_put")));
+    pl_remote_presigned_allow(r->direct, json_is_true(json_object_get(packs, "signed_get")),
+                              json_is_true(json_object_get(packs, "signed_put")));
     if (json_is_string(json_object_get(packs, "ca")))
-        pl_remote_signed_trust(r->direct, json_string_value(json_object_get(packs, "ca")));
+        pl_remote_presigned_trust(r->direct, json_string_value(json_object_get(packs, "ca")));
     store = json_object_get(status, "store");
     if (json_is_object(store))
         store = json_object_get(store, "url");
@@ -133,7 +133,7 @@ static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, u
     struct pl_http_call call = {
         .method = "GET", .path = path, .headers = headers, .out = ret, .cancel = &r->closing, .interruptible = true};
     struct pl_http_answer answer;
-    int e = doubted ? 1 : pl_remote_signed_fetch(r->direct, pack, start, end, ret);
+    int e = doubted ? 1 : pl_remote_presigned_fetch(r->direct, pack, start, end, ret);
 
     if (e == PL_ECANCELED)
         return pl_err_set(err, e, "reading a pack was given up");
@@ -163,10 +163,10 @@ int pl_remote_open(struct pl_http_client *client, const char *project, struct pl
     pthread_mutex_init(&r->lock, NULL);
     r->client = client;
     r->project = strdup(project);
-    r->table = pl_remote_table_create();
+    r->table = pl_remote_locations_create();
     r->windows = r->project ? pl_pack_windows_create(fetch_range, r) : NULL;
-    r->ahead = pl_remote_ahead_create(fetch_range, r);
-    r->direct = r->project ? pl_remote_signed_create(client, r->project, &r->closing) : NULL;
+    r->ahead = pl_remote_prefetch_create(fetch_range, r);
+    r->direct = r->project ? pl_remote_presigned_create(client, r->project, &r->closing) : NULL;
     e = r->windows && r->ahead && r->table && r->direct ? remote_ask_store(r, err) : pl_err_nomem(err);
     if (e < 0) {
         pl_remote_close(r);
@@ -181,11 +181,11 @@ struct pl_remote *pl_remote_close(struct pl_remote *r)
     if (!r)
         return NULL;
     atomic_store(&r->closing, true);
-    pl_remote_ahead_destroy(r->ahead);
+    pl_remote_prefetch_destroy(r->ahead);
     pl_pack_files_destroy(r->files);
     pl_pack_windows_destroy(r->windows);
-    pl_remote_signed_destroy(r->direct);
-    pl_remote_table_destroy(r->table);
+    pl_remote_presigned_destroy(r->direct);
+    pl_remote_locations_destroy(r->table);
     pthread_mutex_destroy(&r->lock);
     free(r->folder.dir);
     free(r->project);
@@ -305,7 +305,7 @@ static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *
 
     if (!path)
         return pl_err_nomem(err);
-    e = pl_remote_signed_put(r->direct, session, pack_id, bytes, n);
+    e = pl_remote_presigned_put(r->direct, session, pack_id, bytes, n);
     if (e == PL_ECANCELED)
         return pl_err_set(err, e, "put pack %.12s was given up", hex);
     if (e <= 0)
@@ -352,7 +352,7 @@ static void plan_ranges(struct pl_remote *r, const struct pl_location *where, si
         return; /* ranges as they come, then */
     memcpy(sorted, where, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), pl_remote_location_cmp);
-    pl_remote_signed_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
+    pl_remote_presigned_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
 }
 
 /* One question, of at most PL_REMOTE_HAVE_MAX ids. */
@@ -379,7 +379,7 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; e == 0 && i < n; i++)
         if (location_decode(out.data + i * LOCATION_BYTES, &found[n_found]))
-            e = pl_remote_table_put(r->table, &ids[i], &found[n_found++], err);
+            e = pl_remote_locations_put(r->table, &ids[i], &found[n_found++], err);
     pthread_mutex_unlock(&r->lock);
     if (e == 0)
         plan_ranges(r, found, n_found);
@@ -400,7 +400,7 @@ int pl_remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, s
         return pl_err_nomem(err);
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < n; i++)
-        if (!pl_remote_table_find(r->table, &ids[i], &where))
+        if (!pl_remote_locations_find(r->table, &ids[i], &where))
             unknown[n_unknown++] = ids[i];
     pthread_mutex_unlock(&r->lock);
     for (size_t from = 0; e == 0 && from < n_unknown; from += PL_REMOTE_HAVE_MAX)
@@ -421,9 +421,10 @@ int pl_remote_will_read(struct pl_remote *r, const struct pl_hash *ids, size_t n
         return pl_err_nomem(err);
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < n; i++)
-        n_known += pl_remote_table_find(r->table, &ids[i], &where[n_known]);
+        n_known += pl_remote_locations_find(r->table, &ids[i], &where[n_known]);
     pthread_mutex_unlock(&r->lock);
-    pl_remote_ahead_plan(r->ahead, where, n_known, pl_remote_signed_reads(r->direct) ? PL_REMOTE_AHEAD_THREADS : DAEMON_FETCHES);
+    pl_remote_prefetch_plan(r->ahead, where, n_known,
+                            pl_remote_presigned_reads(r->direct) ? PL_REMOTE_PREFETCH_THREADS : DAEMON_FETCHES);
     return 0;
 }
 
@@ -434,7 +435,7 @@ static bool remote_known(struct pl_remote *r, const struct pl_hash *id, struct p
     bool known;
 
     pthread_mutex_lock(&r->lock);
-    known = pl_remote_table_find(r->table, id, ret);
+    known = pl_remote_locations_find(r->table, id, ret);
     pthread_mutex_unlock(&r->lock);
     return known;
 }
@@ -474,7 +475,7 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     /* a file that cannot be read here may be readable for the daemon */
     if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
         return 0;
-    if (pl_remote_ahead_read(r->ahead, id, where, ret) == 0)
+    if (pl_remote_prefetch_read(r->ahead, id, where, ret) == 0)
         return 0;
     e = pl_pack_windows_read(r->windows, id, where, ret, NULL, err);
     return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
@@ -508,7 +509,7 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
     if (e == PL_ENOTFOUND ||
         e == PL_ECORRUPT) { /* it may lie elsewhere by now, or have been damaged on the way: asked once more */
         pthread_mutex_lock(&r->lock);
-        pl_remote_table_forget(r->table, id);
+        pl_remote_locations_forget(r->table, id);
         pthread_mutex_unlock(&r->lock);
         doubts = e == PL_ECORRUPT;
         atomic_fetch_add(&r->doubting, doubts);

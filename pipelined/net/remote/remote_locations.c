@@ -24,12 +24,12 @@ struct remote_table {
     size_t n_packs, cap_packs;
 };
 
-struct remote_table *pl_remote_table_create(void)
+struct remote_table *pl_remote_locations_create(void)
 {
     return calloc(1, sizeof(struct remote_table));
 }
 
-struct remote_table *pl_remote_table_destroy(struct remote_table *t)
+struct remote_table *pl_remote_locations_destroy(struct remote_table *t)
 {
     if (!t)
         return NULL;
@@ -92,7 +92,7 @@ static int table_pack_number(struct remote_table *t, const struct pl_hash *pack,
     return 0;
 }
 
-int pl_remote_table_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where, struct pl_err *err)
+int pl_remote_locations_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where, struct pl_err *err)
 {
     struct slot *slot;
     uint32_t pack = 0;
@@ -127,7 +127,7 @@ static struct slot *table_find(const struct remote_table *t, const struct pl_has
     return NULL;
 }
 
-bool pl_remote_table_find(const struct remote_table *t, const struct pl_hash *id, struct pl_location *ret)
+bool pl_remote_locations_find(const struct remote_table *t, const struct pl_hash *id, struct pl_location *ret)
 {
     const struct slot *slot = table_find(t, id);
 
@@ -142,7 +142,7 @@ bool pl_remote_table_find(const struct remote_table *t, const struct pl_hash *id
     return true;
 }
 
-void pl_remote_table_forget(struct remote_table *t, const struct pl_hash *id)
+void pl_remote_locations_forget(struct remote_table *t, const struct pl_hash *id)
 {
     struct slot *slot;
 

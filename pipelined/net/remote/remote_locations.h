@@ -10,10 +10,11 @@
 struct remote_table;
 
 /* NULL without memory. */
-struct remote_table *pl_remote_table_create(void);
-struct remote_table *pl_remote_table_destroy(struct remote_table *t);
+struct remote_table *pl_remote_locations_create(void);
+struct remote_table *pl_remote_locations_destroy(struct remote_table *t);
 /* `where->pack_no` is not kept. PL_ENOMEM. */
 PL_MUST_CHECK
-int pl_remote_table_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where, struct pl_err *err);
-bool pl_remote_table_find(const struct remote_table *t, const struct pl_hash *id, struct pl_location *ret);
-void pl_remote_table_forget(struct remote_table *t, const struct pl_hash *id);
+int pl_remote_locations_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where,
+                            struct pl_err *err);
+bool pl_remote_locations_find(const struct remote_table *t, const struct pl_hash *id, struct pl_location *ret);
+void pl_remote_locations_forget(struct remote_table *t, const struct pl_hash *id);

@@ -66,8 +66,8 @@ static uint64_t location_end(const struct pl_location *where)
 /* Whether the record belongs to the range that was begun. */
 static bool joins(const struct pl_remote_range *r, const struct pl_location *where)
 {
-    return pl_hash_eq(&r->pack, &where->pack) && where->offset <= r->end + PL_REMOTE_AHEAD_GAP &&
-           location_end(where) - r->start <= PL_REMOTE_AHEAD_RANGE;
+    return pl_hash_eq(&r->pack, &where->pack) && where->offset <= r->end + PL_REMOTE_PREFETCH_GAP &&
+           location_end(where) - r->start <= PL_REMOTE_PREFETCH_RANGE;
 }
 
 size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_remote_range *out)
@@ -180,7 +180,7 @@ static void spares_drop(struct pl_remote_ahead *a, uint64_t most)
 static void spare_keep(struct pl_remote_ahead *a, struct range *r)
 {
     if (a->threads == 0 || a->n_spares == SPARES || r->bytes.cap < SPARE_BYTES ||
-        a->held + a->spare_bytes + r->bytes.cap > PL_REMOTE_AHEAD_BYTES)
+        a->held + a->spare_bytes + r->bytes.cap > PL_REMOTE_PREFETCH_BYTES)
         return;
     a->spare_bytes += r->bytes.cap;
     pl_buf_clear(&r->bytes);
@@ -196,7 +196,7 @@ static void spare_take(struct pl_remote_ahead *a, struct range *r)
         r->bytes = a->spares[--a->n_spares];
         a->spare_bytes -= r->bytes.cap;
     }
-    spares_drop(a, a->held + size < PL_REMOTE_AHEAD_BYTES ? PL_REMOTE_AHEAD_BYTES - a->held - size : 0);
+    spares_drop(a, a->held + size < PL_REMOTE_PREFETCH_BYTES ? PL_REMOTE_PREFETCH_BYTES - a->held - size : 0);
 }
 
 /* Not planned and nobody's. */
@@ -309,7 +309,7 @@ static bool drop_stale(struct pl_remote_ahead *a)
 
 static bool has_room(const struct pl_remote_ahead *a, const struct range *r)
 {
-    return a->held == 0 || a->held + (r->at.end - r->at.start) <= PL_REMOTE_AHEAD_BYTES;
+    return a->held == 0 || a->held + (r->at.end - r->at.start) <= PL_REMOTE_PREFETCH_BYTES;
 }
 
 static void wait_for_room(struct pl_remote_ahead *a)
@@ -360,7 +360,7 @@ static void start_threads(struct pl_remote_ahead *a, unsigned threads)
 
 /* --- life --- */
 
-struct pl_remote_ahead *pl_remote_ahead_create(pl_pack_window_fetch fetch, void *self)
+struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_window_fetch fetch, void *self)
 {
     struct pl_remote_ahead *a = calloc(1, sizeof(*a));
     pthread_condattr_t attributes;
@@ -369,7 +369,7 @@ struct pl_remote_ahead *pl_remote_ahead_create(pl_pack_window_fetch fetch, void 
         return NULL;
     a->fetch = fetch;
     a->self = self;
-    a->stale_ms = PL_REMOTE_AHEAD_STALE_MS;
+    a->stale_ms = PL_REMOTE_PREFETCH_STALE_MS;
     pthread_mutex_init(&a->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -378,14 +378,14 @@ struct pl_remote_ahead *pl_remote_ahead_create(pl_pack_window_fetch fetch, void 
     return a;
 }
 
-void pl_remote_ahead_set_stale(struct pl_remote_ahead *a, int64_t stale_ms)
+void pl_remote_prefetch_set_stale(struct pl_remote_ahead *a, int64_t stale_ms)
 {
     pthread_mutex_lock(&a->lock);
     a->stale_ms = stale_ms;
     pthread_mutex_unlock(&a->lock);
 }
 
-struct pl_remote_ahead *pl_remote_ahead_destroy(struct pl_remote_ahead *a)
+struct pl_remote_ahead *pl_remote_prefetch_destroy(struct pl_remote_ahead *a)
 {
     if (a == NULL)
         return NULL;
@@ -451,7 +451,7 @@ static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *w
 {
     size_t m = 0, i = 0;
 
-    while (i < n && a->n < PL_REMOTE_AHEAD_RANGES) {
+    while (i < n && a->n < PL_REMOTE_PREFETCH_RANGES) {
         struct pl_remote_range at = {where[i].pack, where[i].offset, location_end(&where[i])};
         size_t begin = i, first = order[i];
         struct range *r;
@@ -474,7 +474,7 @@ static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *w
     return m;
 }
 
-void pl_remote_ahead_plan(struct pl_remote_ahead *a, const struct pl_location *where, size_t n, unsigned threads)
+void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location *where, size_t n, unsigned threads)
 {
     _cleanup_free_ struct placed *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
     _cleanup_free_ struct pl_location *fresh = reallocarray(NULL, n + 1, sizeof(*fresh));
@@ -544,7 +544,8 @@ static void give_back(struct pl_remote_ahead *a, struct range *r, uint32_t offse
     pthread_mutex_unlock(&a->lock);
 }
 
-int pl_remote_ahead_read(struct pl_remote_ahead *a, const struct pl_hash *id, const struct pl_location *where, struct pl_buf *ret)
+int pl_remote_prefetch_read(struct pl_remote_ahead *a, const struct pl_hash *id, const struct pl_location *where,
+                            struct pl_buf *ret)
 {
     struct pl_pack_entry entry = {*id, where->offset, where->stored, where->raw, where->codec, where->kind};
     struct range *r = acquire(a, where);

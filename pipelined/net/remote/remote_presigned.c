@@ -46,7 +46,7 @@ struct pl_remote_signed {
     size_t n_ranges;
 };
 
-struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, const char *project, atomic_bool *cancel)
+struct pl_remote_signed *pl_remote_presigned_create(struct pl_http_client *client, const char *project, atomic_bool *cancel)
 {
     struct pl_remote_signed *s = calloc(1, sizeof(*s));
 
@@ -58,7 +58,7 @@ struct pl_remote_signed *pl_remote_signed_create(struct pl_http_client *client, 
     s->project = strdup(project);
     pthread_mutex_init(&s->asking, NULL);
     pthread_mutex_init(&s->lock, NULL);
-    return s->project ? s : pl_remote_signed_destroy(s);
+    return s->project ? s : pl_remote_presigned_destroy(s);
 }
 
 static void ranges_free(struct range *ranges, size_t n)
@@ -68,7 +68,7 @@ static void ranges_free(struct range *ranges, size_t n)
     free(ranges);
 }
 
-struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
+struct pl_remote_signed *pl_remote_presigned_destroy(struct pl_remote_signed *s)
 {
     if (!s)
         return NULL;
@@ -85,13 +85,13 @@ struct pl_remote_signed *pl_remote_signed_destroy(struct pl_remote_signed *s)
     return NULL;
 }
 
-void pl_remote_signed_allow(struct pl_remote_signed *s, bool get, bool put)
+void pl_remote_presigned_allow(struct pl_remote_signed *s, bool get, bool put)
 {
     s->get = get;
     s->put = put;
 }
 
-void pl_remote_signed_trust(struct pl_remote_signed *s, const char *pem)
+void pl_remote_presigned_trust(struct pl_remote_signed *s, const char *pem)
 {
     const size_t n = strlen(pem);
 
@@ -124,7 +124,7 @@ static bool is_open(struct pl_remote_signed *s)
     return open;
 }
 
-bool pl_remote_signed_reads(struct pl_remote_signed *s)
+bool pl_remote_presigned_reads(struct pl_remote_signed *s)
 {
     return s->get && is_open(s);
 }
@@ -138,7 +138,7 @@ static int give_up(struct pl_remote_signed *s, const char *what, const char *ori
     pthread_mutex_lock(&s->lock);
     said = s->said;
     s->said = true;
-    s->paused_until_ms = pl_clock_mono_ms() + PL_REMOTE_SIGNED_PAUSE_MS;
+    s->paused_until_ms = pl_clock_mono_ms() + PL_REMOTE_PRESIGNED_PAUSE_MS;
     pthread_mutex_unlock(&s->lock);
     if (status)
         snprintf(why, sizeof(why), "status %u", status);
@@ -295,7 +295,7 @@ static void plan_add(struct pl_remote_signed *s, const struct pl_remote_range *m
     qsort(all, kept, sizeof(*all), range_cmp);
 }
 
-void pl_remote_signed_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n)
+void pl_remote_presigned_plan(struct pl_remote_signed *s, const struct pl_remote_range *ranges, size_t n)
 {
     if (!s->get || n == 0)
         return;
@@ -419,15 +419,15 @@ static bool cut_front(struct pl_buf *b, uint64_t n)
     return true;
 }
 
-int pl_remote_signed_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
-                           struct pl_buf *ret)
+int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
+                              struct pl_buf *ret)
 {
     struct pl_http_call call = {.method = "GET", .out = ret};
     struct pl_http_answer answer = {0};
     const char *at = "?";
     int r = 0;
 
-    if (!pl_remote_signed_reads(s))
+    if (!pl_remote_presigned_reads(s))
         return ELSEWHERE;
     for (int attempt = 0; attempt < 2; attempt++) {
         struct pl_remote_range range = {*pack, start, end};
@@ -482,7 +482,8 @@ static int tell(struct pl_remote_signed *s, const char *session, const char *pac
     return r;
 }
 
-int pl_remote_signed_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes, size_t n)
+int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes,
+                            size_t n)
 {
     struct pl_http_call call = {.method = "PUT", .upload = PL_UPLOAD_BYTES, .bytes = bytes, .len = n};
     struct pl_http_answer answer = {0};

@@ -7,26 +7,26 @@
 
 #define PAUSE_MAX_MS 2000u
 
-bool pl_patient_may_come_back(int code)
+bool pl_retrying_sink_is_transient(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_ESTOPPING || code == PL_EBUSY;
 }
 
-void pl_patient_done(struct pl_patient_sink *p)
+void pl_retrying_sink_done(struct pl_retrying_sink *p)
 {
     atomic_store(&p->last_ms, pl_clock_mono_ms());
     atomic_store(&p->told, false);
 }
 
-bool pl_patient_again(struct pl_patient_sink *p, const struct pl_err *err, unsigned *pause_ms)
+bool pl_retrying_sink_retry(struct pl_retrying_sink *p, const struct pl_err *err, unsigned *pause_ms)
 {
     struct timespec pause;
 
-    if (!pl_patient_may_come_back(err->code) || pl_clock_mono_ms() - atomic_load(&p->last_ms) > p->patience_ms)
+    if (!pl_retrying_sink_is_transient(err->code) || pl_clock_mono_ms() - atomic_load(&p->last_ms) > p->patience_ms)
         return false;
     if (!atomic_exchange(&p->told, true) && p->lost)
         p->lost(p->arg, err);
-    *pause_ms = *pause_ms ? PL_MIN(2 * *pause_ms, PAUSE_MAX_MS) : PL_PATIENCE_RETRY;
+    *pause_ms = *pause_ms ? PL_MIN(2 * *pause_ms, PAUSE_MAX_MS) : PL_RETRYING_SINK_RETRY;
     pause = (struct timespec){.tv_sec = *pause_ms / 1000, .tv_nsec = *pause_ms % 1000 * 1000000L};
     nanosleep(&pause, NULL);
     return true;
@@ -41,7 +41,7 @@ static int give(struct pl_err *to, const struct pl_err *err)
 
 static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
-    struct pl_patient_sink *p = self;
+    struct pl_retrying_sink *p = self;
     unsigned pause_ms = 0;
     struct pl_err why;
     bool renewed = false;
@@ -50,7 +50,7 @@ static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bit
         why = (struct pl_err){0};
         why.code = p->below.has(p->below.self, ids, n, ret_bitmap, &why);
         if (why.code >= 0) {
-            pl_patient_done(p);
+            pl_retrying_sink_done(p);
             return 0;
         }
         if (why.code == PL_ERETRY && !renewed) { /* its session has ended meanwhile */
@@ -59,13 +59,13 @@ static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bit
             if (why.code >= 0)
                 continue;
         }
-        if (!pl_patient_again(p, &why, &pause_ms))
+        if (!pl_retrying_sink_retry(p, &why, &pause_ms))
             return give(err, &why);
     }
 }
 
 /* Whether the pack is there: its answer may have been lost, not the pack. */
-static bool arrived(struct pl_patient_sink *p, const struct pl_hash *pack_id)
+static bool arrived(struct pl_retrying_sink *p, const struct pl_hash *pack_id)
 {
     char hex[PL_HASH_HEX + 1];
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/packs/%s", p->project, pl_hash_hex(pack_id, hex));
@@ -76,7 +76,7 @@ static bool arrived(struct pl_patient_sink *p, const struct pl_hash *pack_id)
 
 static int put_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
 {
-    struct pl_patient_sink *p = self;
+    struct pl_retrying_sink *p = self;
     unsigned pause_ms = 0;
     struct pl_err why;
     bool renewed = false;
@@ -92,36 +92,40 @@ static int put_pack(void *self, const struct pl_hash *pack_id, const void *bytes
             if (why.code >= 0)
                 continue;
         }
-        if (!pl_patient_again(p, &why, &pause_ms))
+        if (!pl_retrying_sink_retry(p, &why, &pause_ms))
             return give(err, &why);
         if (arrived(p, pack_id))
             break;
     }
-    pl_patient_done(p);
+    pl_retrying_sink_done(p);
     return 0;
 }
 
 static int flush(void *self, struct pl_err *err)
 {
-    struct pl_patient_sink *p = self;
+    struct pl_retrying_sink *p = self;
 
     return p->below.flush(p->below.self, err);
 }
 
-void pl_patient_init(struct pl_patient_sink *p)
+void pl_retrying_sink_init_plain(struct pl_retrying_sink *p)
 {
-    *p = (struct pl_patient_sink){.patience_ms = PL_PATIENCE_MS};
-    pl_patient_done(p);
+    *p = (struct pl_retrying_sink){.patience_ms = PL_RETRYING_SINK_MS};
+    pl_retrying_sink_done(p);
 }
 
-void pl_patient_sink_init(struct pl_patient_sink *p, struct pl_remote *remote, struct pl_http_client *client, const char *project)
+void pl_retrying_sink_init(struct pl_retrying_sink *p, struct pl_remote *remote, struct pl_http_client *client,
+                           const char *project)
 {
-    *p = (struct pl_patient_sink){
-        .remote = remote, .client = client, .project = project, .below = pl_remote_sink(remote), .patience_ms = PL_PATIENCE_MS};
-    pl_patient_done(p);
+    *p = (struct pl_retrying_sink){.remote = remote,
+                                   .client = client,
+                                   .project = project,
+                                   .below = pl_remote_sink(remote),
+                                   .patience_ms = PL_RETRYING_SINK_MS};
+    pl_retrying_sink_done(p);
 }
 
-struct pl_pack_sink pl_patient_sink(struct pl_patient_sink *p)
+struct pl_pack_sink pl_retrying_sink(struct pl_retrying_sink *p)
 {
     return (struct pl_pack_sink){.self = p, .has = has, .put_pack = put_pack, .flush = p->below.flush ? flush : NULL};
 }

@@ -11,10 +11,10 @@
 #include "storage/pack/pack_sink.h"
 #include <stdatomic.h>
 
-#define PL_PATIENCE_MS    60000 /* since the last call that came through */
-#define PL_PATIENCE_RETRY 100   /* ms: the first pause */
+#define PL_RETRYING_SINK_MS    60000 /* since the last call that came through */
+#define PL_RETRYING_SINK_RETRY 100   /* ms: the first pause */
 
-struct pl_patient_sink {
+struct pl_retrying_sink {
     struct pl_remote *remote;
     struct pl_http_client *client;
     const char *project;
@@ -28,14 +28,14 @@ struct pl_patient_sink {
 };
 
 /* Over `remote`, which has a session; all is borrowed. */
-void pl_patient_sink_init(struct pl_patient_sink *p, struct pl_remote *remote, struct pl_http_client *client,
-                          const char *project);
-/* For calls that are no sink's: pl_patient_again and pl_patient_done only. */
-void pl_patient_init(struct pl_patient_sink *p);
-struct pl_pack_sink pl_patient_sink(struct pl_patient_sink *p);
+void pl_retrying_sink_init(struct pl_retrying_sink *p, struct pl_remote *remote, struct pl_http_client *client,
+                           const char *project);
+/* For calls that are no sink's: pl_retrying_sink_retry and pl_retrying_sink_done only. */
+void pl_retrying_sink_init_plain(struct pl_retrying_sink *p);
+struct pl_pack_sink pl_retrying_sink(struct pl_retrying_sink *p);
 /* Whether a call that failed so may come through later. */
-bool pl_patient_may_come_back(int code);
+bool pl_retrying_sink_is_transient(int code);
 /* After a failure of any other call: pauses, true when it shall be tried again. `*pause_ms` 0 before the first. */
-bool pl_patient_again(struct pl_patient_sink *p, const struct pl_err *err, unsigned *pause_ms);
+bool pl_retrying_sink_retry(struct pl_retrying_sink *p, const struct pl_err *err, unsigned *pause_ms);
 /* It came through. */
-void pl_patient_done(struct pl_patient_sink *p);
+void pl_retrying_sink_done(struct pl_retrying_sink *p);

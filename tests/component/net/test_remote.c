@@ -445,7 +445,7 @@ static void test_entries_are_asked_for_with_path_and_globs(void **state)
 
 static void test_the_table_of_locations_keeps_the_latest_and_stays_bounded(void **state)
 {
-    struct remote_table *table = pl_remote_table_create();
+    struct remote_table *table = pl_remote_locations_create();
     struct pl_location at = {0}, found;
     uint64_t n = 2 * PL_REMOTE_LOCATED_MAX;
 
@@ -456,25 +456,25 @@ static void test_the_table_of_locations_keeps_the_latest_and_stays_bounded(void 
         pl_hash_sha256(&i, sizeof(i), &id);
         at.offset = (uint32_t)i;
         at.pack.b[0] = (uint8_t)(i % 3);
-        assert_int_equal(pl_remote_table_put(table, &id, &at, NULL), 0);
+        assert_int_equal(pl_remote_locations_put(table, &id, &at, NULL), 0);
         if (i % 1000)
             continue;
-        assert_true(pl_remote_table_find(table, &id, &found));
+        assert_true(pl_remote_locations_find(table, &id, &found));
         assert_int_equal(found.offset, i);
         assert_int_equal(found.pack.b[0], i % 3);
-        pl_remote_table_forget(table, &id);
-        assert_false(pl_remote_table_find(table, &id, &found));
+        pl_remote_locations_forget(table, &id);
+        assert_false(pl_remote_locations_find(table, &id, &found));
     }
     for (uint64_t i = 1; i < n; i += 1009) {
         struct pl_hash id;
 
         pl_hash_sha256(&i, sizeof(i), &id);
         if (i >= n - PL_REMOTE_LOCATED_MAX / 2 && i % 1000)
-            assert_true(pl_remote_table_find(table, &id, &found));
+            assert_true(pl_remote_locations_find(table, &id, &found));
         else if (i < n - PL_REMOTE_LOCATED_MAX)
-            assert_false(pl_remote_table_find(table, &id, &found));
+            assert_false(pl_remote_locations_find(table, &id, &found));
     }
-    pl_remote_table_destroy(table);
+    pl_remote_locations_destroy(table);
 }
 
 #define SERVED(f) cmocka_unit_test_setup_teardown(f, start, stop)

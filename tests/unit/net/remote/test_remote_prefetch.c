@@ -153,7 +153,7 @@ static int read_record(struct pl_remote_ahead *a, const struct fake *f, size_t i
 
     content(f, i, want);
     pl_hash_sha256(want, f->size, &id);
-    r = pl_remote_ahead_read(a, &id, &where, &got);
+    r = pl_remote_prefetch_read(a, &id, &where, &got);
     if (r == 0) {
         assert_int_equal(got.len, f->size);
         assert_memory_equal(got.data, want, f->size);
@@ -167,7 +167,7 @@ static void plan(struct pl_remote_ahead *a, const struct fake *f, const size_t *
 
     for (size_t i = 0; i < n; i++)
         where[i] = location(f, which ? which[i] : i);
-    pl_remote_ahead_plan(a, where, n, threads);
+    pl_remote_prefetch_plan(a, where, n, threads);
 }
 
 static int setup(void **state)
@@ -175,13 +175,13 @@ static int setup(void **state)
     n_fetched = n_done = 0;
     allowed = SIZE_MAX;
     failing = lying = in_pieces = false;
-    *state = pl_remote_ahead_create(fetch, NULL);
+    *state = pl_remote_prefetch_create(fetch, NULL);
     return *state ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    pl_remote_ahead_destroy(*state);
+    pl_remote_prefetch_destroy(*state);
     return 0;
 }
 
@@ -194,14 +194,14 @@ static void what_lies_together_is_one_fetch(void **state)
         assert_int_equal(read_record(*state, &near, i), 0);
     assert_int_equal(fetches(), 2); /* of 15 MB: 8 MiB at most each */
     for (size_t i = 0; i < n_fetched; i++)
-        assert_true(fetched[i].end - fetched[i].start <= PL_REMOTE_AHEAD_RANGE);
+        assert_true(fetched[i].end - fetched[i].start <= PL_REMOTE_PREFETCH_RANGE);
 }
 
 static void what_lies_apart_is_fetched_at_the_same_time(void **state)
 {
     allow(0);
-    plan(*state, &far, NULL, far.n, PL_REMOTE_AHEAD_THREADS);
-    until_fetched(PL_REMOTE_AHEAD_THREADS); /* all under way, none answered */
+    plan(*state, &far, NULL, far.n, PL_REMOTE_PREFETCH_THREADS);
+    until_fetched(PL_REMOTE_PREFETCH_THREADS); /* all under way, none answered */
     allow(SIZE_MAX);
     until_done(far.n); /* all there, before anybody asked */
     for (size_t i = 0; i < far.n; i++)
@@ -221,11 +221,12 @@ static void the_order_is_that_of_reading(void **state)
 
 static void the_bytes_ahead_are_bounded(void **state)
 {
-    const size_t of_a_range = PL_REMOTE_AHEAD_RANGE / large.stride, most = PL_REMOTE_AHEAD_BYTES / (of_a_range * large.stride);
+    const size_t of_a_range = PL_REMOTE_PREFETCH_RANGE / large.stride,
+                 most = PL_REMOTE_PREFETCH_BYTES / (of_a_range * large.stride);
     const size_t ranges = (large.n + of_a_range - 1) / of_a_range;
 
-    pl_remote_ahead_set_stale(*state, 3600000); /* however slow this machine is */
-    plan(*state, &large, NULL, large.n, PL_REMOTE_AHEAD_THREADS);
+    pl_remote_prefetch_set_stale(*state, 3600000); /* however slow this machine is */
+    plan(*state, &large, NULL, large.n, PL_REMOTE_PREFETCH_THREADS);
     until_done(most);
     for (size_t i = 0; i < large.n; i++) {
         assert_int_equal(read_record(*state, &large, i), 0);
@@ -236,10 +237,10 @@ static void the_bytes_ahead_are_bounded(void **state)
 
 static void what_nobody_wants_makes_room(void **state)
 {
-    const size_t of_a_range = PL_REMOTE_AHEAD_RANGE / large.stride, last = large.n - 1;
+    const size_t of_a_range = PL_REMOTE_PREFETCH_RANGE / large.stride, last = large.n - 1;
     const size_t ranges = (large.n + of_a_range - 1) / of_a_range;
 
-    pl_remote_ahead_set_stale(*state, 0);
+    pl_remote_prefetch_set_stale(*state, 0);
     plan(*state, &large, NULL, large.n, 4);
     assert_int_equal(read_record(*state, &large, last), 0); /* past all the others */
     until_done(ranges);
@@ -315,12 +316,12 @@ static void what_fails_or_lies_is_read_otherwise(void **state)
 
 static void *destroy(void *ahead)
 {
-    return pl_remote_ahead_destroy(ahead);
+    return pl_remote_prefetch_destroy(ahead);
 }
 
 static void it_ends_with_fetches_under_way_and_planned(void **state)
 {
-    struct pl_remote_ahead *a = pl_remote_ahead_create(fetch, NULL);
+    struct pl_remote_ahead *a = pl_remote_prefetch_create(fetch, NULL);
     pthread_t thread;
 
     (void)state;

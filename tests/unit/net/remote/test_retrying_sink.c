@@ -44,18 +44,18 @@ static void tell(void *arg, const struct pl_err *err)
     below.told++;
 }
 
-static struct pl_patient_sink patient(struct pl_http_client *client, int code, unsigned failures)
+static struct pl_retrying_sink patient(struct pl_http_client *client, int code, unsigned failures)
 {
-    struct pl_patient_sink p = {.client = client,
-                                .project = "default",
-                                .below = {.has = below_has, .put_pack = below_put},
-                                .patience_ms = 60000,
-                                .lost = tell};
+    struct pl_retrying_sink p = {.client = client,
+                                 .project = "default",
+                                 .below = {.has = below_has, .put_pack = below_put},
+                                 .patience_ms = 60000,
+                                 .lost = tell};
 
     memset(&below, 0, sizeof below);
     below.fail_with = code;
     below.failures = failures;
-    pl_patient_done(&p);
+    pl_retrying_sink_done(&p);
     return p;
 }
 
@@ -75,8 +75,8 @@ static void a_call_is_made_again_until_it_comes_through(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(codes); i++) {
-        struct pl_patient_sink p = patient(client, codes[i], 2);
-        struct pl_pack_sink sink = pl_patient_sink(&p);
+        struct pl_retrying_sink p = patient(client, codes[i], 2);
+        struct pl_pack_sink sink = pl_retrying_sink(&p);
         struct pl_hash id = {{1}};
         struct pl_err err = {0};
         uint8_t bitmap = 0;
@@ -100,8 +100,8 @@ static void what_will_not_come_back_is_told_at_once(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(codes); i++) {
-        struct pl_patient_sink p = patient(client, codes[i], 1000);
-        struct pl_pack_sink sink = pl_patient_sink(&p);
+        struct pl_retrying_sink p = patient(client, codes[i], 1000);
+        struct pl_pack_sink sink = pl_retrying_sink(&p);
         struct pl_hash id = {{1}};
         struct pl_err err = {0};
 
@@ -115,8 +115,8 @@ static void what_will_not_come_back_is_told_at_once(void **state)
 static void patience_ends(void **state)
 {
     struct pl_http_client *client = nobody();
-    struct pl_patient_sink p = patient(client, PL_ENET, 1000);
-    struct pl_pack_sink sink = pl_patient_sink(&p);
+    struct pl_retrying_sink p = patient(client, PL_ENET, 1000);
+    struct pl_pack_sink sink = pl_retrying_sink(&p);
     struct pl_hash id = {{1}};
     struct pl_err err = {0};
 
