@@ -295,7 +295,7 @@ static int file_unlink(struct object_file *f, const char *key, struct pl_map *di
 
     if (r < 0)
         return r;
-    (void)pl_patience_wait();
+    (void)pl_sync_priority_wait();
     if (unlink(path) < 0)
         return errno == ENOENT || errno == ENOTDIR ? 0 : pl_err_errno(err, errno, "remove object %s", key);
     if (pl_map_put(dirs, key, key_dir_len(key), f, NULL, NULL) < 0)

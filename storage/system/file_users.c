@@ -67,7 +67,7 @@ static size_t kill_if(int proc, const char *number, const struct stat *files, si
     return i < n && syscall(SYS_pidfd_send_signal, held, SIGKILL, NULL, 0) == 0 ? i : n;
 }
 
-void pl_holders_kill(const int *fds, size_t n, const char *name, size_t *ret_killed)
+void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_killed)
 {
     _cleanup_free_ struct stat *files = calloc(PL_MAX(n, (size_t)1), sizeof *files);
     DIR *proc = files ? opendir("/proc") : NULL;

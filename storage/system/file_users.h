@@ -7,7 +7,7 @@
  * `ret_killed[i]` how many had that of `fds[i]`: none, too, where /proc is not to be read or they are somebody else's. Looks at every process once,
  * however many files there are: some milliseconds for a thousand. A descriptor that is none names no file. Any thread; the descriptors stay open
  * meanwhile, for the number of a file that nobody has open may be another's. */
-void pl_holders_kill(const int *fds, size_t n, const char *name, size_t *ret_killed);
+void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_killed);
 
 /* Has anyone the file open for writing, or mapped so? 0: nobody, and from now on who writes to it must open it first. PL_EBUSY: someone has.
  * PL_EUNAVAILABLE: it cannot be known (a file of another user, a file system that does not tell). `fd` is open for reading alone. Who opens the file

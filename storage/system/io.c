@@ -132,7 +132,7 @@ int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct
     int r;
 
     if (from < to)
-        (void)pl_patience_wait();
+        (void)pl_sync_priority_wait();
     r = from < to ? sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE) : 0;
 
     if (r == 0 && from < to && from > 0)
@@ -198,15 +198,15 @@ static int io_sync(int fd, int (*sync)(int fd))
 {
     int r;
 
-    pl_patience_sync_begins();
+    pl_sync_priority_sync_begins();
     r = io_fault(PL_IO_FSYNC) ? -1 : sync(fd);
-    pl_patience_sync_ends();
+    pl_sync_priority_sync_ends();
     return r;
 }
 
 int pl_io_fdatasync(int fd, const char *what, struct pl_err *err)
 {
-    (void)pl_patience_wait();
+    (void)pl_sync_priority_wait();
     if (io_sync(fd, fdatasync) < 0)
         return pl_err_errno(err, errno, "fdatasync %s", what);
     io_done();

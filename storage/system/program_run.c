@@ -64,7 +64,7 @@ static bool listen_to(int fd, int64_t ms, char *line, size_t size)
     return true;
 }
 
-int pl_program_ask(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
+int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
 {
     pid_t pid = 0;
     int fd = start(argv, &pid), status = -1;

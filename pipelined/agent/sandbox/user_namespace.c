@@ -83,7 +83,7 @@ static void probe(void)
                                     "/dev",         "--",    "/bin/true", NULL};
 
         snprintf(number, sizeof number, "%d", fd);
-        works = pl_program_ask(argv, PROBE_MS, said, sizeof said, &err) == 0;
+        works = pl_program_run(argv, PROBE_MS, said, sizeof said, &err) == 0;
     }
     if (!works)
         pl_log_info("sandbox", "stages get no user namespace of their own: %s", *said ? said : err.msg);

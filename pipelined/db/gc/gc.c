@@ -424,7 +424,7 @@ static void *gc_main(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "gc");
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    pl_patience_set(true);
+    pl_sync_priority_set(true);
     pthread_mutex_lock(&gc->lock);
     while (!gc->ending) {
         int64_t now = pl_clock_mono_ms();

@@ -56,7 +56,7 @@ static void look(uv_work_t *work)
 {
     struct pl_leftovers *l = work->data;
 
-    pl_holders_kill(l->pipes, l->n, "bwrap", l->killed);
+    pl_file_users_kill(l->pipes, l->n, "bwrap", l->killed);
 }
 
 static void looked(uv_work_t *work, int status)

@@ -7,7 +7,7 @@ int pl_sandbox_probe(const char *program, struct pl_err *err)
     const char *const argv[] = {program, "--probe-sandbox", NULL};
     struct pl_err why = {0};
     char line[512];
-    int r = pl_program_ask(argv, PL_SANDBOX_PROBE_MS, line, sizeof line, &why);
+    int r = pl_program_run(argv, PL_SANDBOX_PROBE_MS, line, sizeof line, &why);
 
     if (r == 0)
         return 0;

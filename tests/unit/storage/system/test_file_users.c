@@ -63,11 +63,11 @@ static void those_of_the_name_that_have_it_open_are_killed(void **state)
     others[0] = start("left-over", file, true, unheld, other);
     others[1] = start("left", file, false, unheld, other);
 
-    pl_holders_kill(files, PL_ARRAY_SIZE(files), "left", killed);
+    pl_file_users_kill(files, PL_ARRAY_SIZE(files), "left", killed);
     for (size_t i = 0; i < PL_ARRAY_SIZE(left); i++)
         assert_true(was_killed(left[i]));
     assert_true(killed[0] == 0 && killed[1] == 0 && killed[2] == 2 && killed[3] == 1);
-    pl_holders_kill(files, PL_ARRAY_SIZE(files), "nobody", nobody);
+    pl_file_users_kill(files, PL_ARRAY_SIZE(files), "nobody", nobody);
     for (size_t i = 0; i < PL_ARRAY_SIZE(files); i++)
         assert_int_equal(nobody[i], 0);
     for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++) {
@@ -88,7 +88,7 @@ static void the_caller_is_not_among_them(void **state)
 
     (void)state;
     assert_int_equal(prctl(PR_GET_NAME, name), 0);
-    pl_holders_kill(&file, 1, name, &killed);
+    pl_file_users_kill(&file, 1, name, &killed);
     assert_int_equal(killed, 0);
     close(file);
 }

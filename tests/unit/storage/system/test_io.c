@@ -232,12 +232,12 @@ static void *work_patiently(void *arg)
 {
     int64_t *waited_us = arg;
 
-    pl_patience_set(true);
-    pl_patience_sync_begins(); /* its own: nobody waits for it */
-    pl_patience_sync_ends();
-    waited_us[0] = pl_patience_wait();
-    pl_patience_set(false);
-    waited_us[1] = pl_patience_wait();
+    pl_sync_priority_set(true);
+    pl_sync_priority_sync_begins(); /* its own: nobody waits for it */
+    pl_sync_priority_sync_ends();
+    waited_us[0] = pl_sync_priority_wait();
+    pl_sync_priority_set(false);
+    waited_us[1] = pl_sync_priority_wait();
     return NULL;
 }
 
@@ -254,11 +254,11 @@ static void who_is_patient_waits_for_those_who_sync_and_not_for_ever(void **stat
     int64_t waited_us[2];
 
     (void)state;
-    pl_patience_sync_begins();
+    pl_sync_priority_sync_begins();
     work_beside(waited_us); /* goes on all the same */
-    assert_true(waited_us[0] >= PL_PATIENCE_MAX_US && waited_us[1] == 0);
-    pl_patience_sync_ends();
-    assert_int_equal(pl_patience_wait(), 0);         /* who is not patient */
+    assert_true(waited_us[0] >= PL_SYNC_PRIORITY_MAX_US && waited_us[1] == 0);
+    pl_sync_priority_sync_ends();
+    assert_int_equal(pl_sync_priority_wait(), 0);    /* who is not patient */
     while (work_beside(waited_us), waited_us[0] > 0) /* until the last sync is long ago */
         assert_true(waited_us[1] == 0);
 }

@@ -11,7 +11,7 @@ static int shell(const char *script, int64_t ms, struct pl_err *err)
 {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
 
-    return pl_program_ask(argv, ms, line, sizeof line, err);
+    return pl_program_run(argv, ms, line, sizeof line, err);
 }
 
 static void its_first_line_and_its_status_are_told(void **state)
@@ -57,7 +57,7 @@ static void one_that_dies_or_is_not_there_is_told(void **state)
     (void)state;
     assert_int_equal(shell("kill -9 $$", 60000, &err), PL_EUNAVAILABLE);
     assert_string_equal(err.msg, "/bin/sh ended by signal 9");
-    assert_int_equal(pl_program_ask(argv, 1000, line, sizeof line, &err), PL_EUNAVAILABLE);
+    assert_int_equal(pl_program_run(argv, 1000, line, sizeof line, &err), PL_EUNAVAILABLE);
     assert_string_equal(err.msg, "/no/such/program: No such file or directory");
 }
 
