@@ -39,8 +39,8 @@ void pl_json_note_lack(void)
     json_malloc_t now;
 
     json_get_alloc_funcs(&now, NULL);
-    if (now != pl_lack_malloc)
-        json_set_alloc_funcs(pl_lack_malloc, free);
+    if (now != pl_alloc_failure_malloc)
+        json_set_alloc_funcs(pl_alloc_failure_malloc, free);
 }
 
 const char *pl_json_text_at(const json_t *o, const char *key)

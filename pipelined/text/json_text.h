@@ -12,6 +12,6 @@ const char *pl_json_str(const json_t *object, const char *key);
 /* The same, but NULL where there is no text of that name. */
 const char *pl_json_text_at(const json_t *object, const char *key);
 
-/* From now on jansson allocates with pl_lack_malloc: whoever has made a value asks pl_lack_taken whether all of it is there. Before other
+/* From now on jansson allocates with pl_alloc_failure_malloc: whoever has made a value asks pl_alloc_failure_take whether all of it is there. Before other
  * threads use jansson, or again. */
 void pl_json_note_lack(void);

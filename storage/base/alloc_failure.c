@@ -2,7 +2,7 @@
 
 static __thread bool lacked;
 
-void *pl_lack_malloc(size_t n)
+void *pl_alloc_failure_malloc(size_t n)
 {
     void *p = malloc(n);
 
@@ -10,7 +10,7 @@ void *pl_lack_malloc(size_t n)
     return p;
 }
 
-bool pl_lack_taken(void)
+bool pl_alloc_failure_take(void)
 {
     bool was = lacked;
 

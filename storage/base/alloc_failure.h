@@ -5,6 +5,6 @@
 #include "storage/base/base.h"
 
 /* malloc. */
-void *pl_lack_malloc(size_t n);
+void *pl_alloc_failure_malloc(size_t n);
 /* Whether it failed in this thread since the last call. */
-bool pl_lack_taken(void);
+bool pl_alloc_failure_take(void);

@@ -4,17 +4,17 @@
 
 #include "storage/base/err.h"
 
-struct pl_shown {
+struct pl_byte_view {
     const uint8_t *bytes;
     size_t n;
-    /* One block of malloc of at most pl_shown_aside_max bytes, put there once by compare and exchange, and freed with the bytes; NULL: none
+    /* One block of malloc of at most pl_byte_view_decoded_max bytes, put there once by compare and exchange, and freed with the bytes; NULL: none
      * yet. The pointer itself is NULL where nothing is kept. */
     _Atomic(void *) *aside;
 };
 
-static inline size_t pl_shown_aside_max(size_t n)
+static inline size_t pl_byte_view_decoded_max(size_t n)
 {
     return n / 8;
 }
 
-typedef int (*pl_look_fn)(void *arg, const struct pl_shown *shown, struct pl_err *err);
+typedef int (*pl_byte_view_fn)(void *arg, const struct pl_byte_view *shown, struct pl_err *err);

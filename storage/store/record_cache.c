@@ -45,7 +45,7 @@ static void record_free(void *record)
 /* What it takes, with what may come to lie beside it. */
 static size_t record_size(const struct cached_record *r)
 {
-    return r->n + pl_shown_aside_max(r->n) + RECORD_OVERHEAD_BYTES;
+    return r->n + pl_byte_view_decoded_max(r->n) + RECORD_OVERHEAD_BYTES;
 }
 
 struct pl_record_cache *pl_record_cache_destroy(struct pl_record_cache *c)
@@ -95,7 +95,7 @@ static struct cached_record *cache_find(struct pl_record_cache *c, const struct 
     return r;
 }
 
-bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_look_fn look, void *arg, int *ret,
+bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_byte_view_fn look, void *arg, int *ret,
                           struct pl_err *err)
 {
     struct cached_record *r;
@@ -107,7 +107,7 @@ bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, p
     pthread_mutex_unlock(&c->lock);
     if (r == NULL)
         return false;
-    *ret = look(arg, &(struct pl_shown){r->bytes, r->n, &r->aside}, err);
+    *ret = look(arg, &(struct pl_byte_view){r->bytes, r->n, &r->aside}, err);
     pthread_mutex_lock(&c->lock);
     if (--r->users == 0 && r->forgotten)
         record_free(r);

@@ -14,7 +14,7 @@ struct pl_record_cache *pl_record_cache_destroy(struct pl_record_cache *c);
 bool pl_record_cache_get(struct pl_record_cache *c, const struct pl_hash *id, struct pl_buf *ret);
 /* Shows the bytes where they lie: true and what `look` says in `*ret`; false when they are not here. Others go on meanwhile, and the cache
  * may forget the record, which goes when nobody looks any more. */
-bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_look_fn look, void *arg, int *ret,
+bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_byte_view_fn look, void *arg, int *ret,
                           struct pl_err *err);
 /* Copies the bytes; drops the least recently used to make room. Without memory, or when they are more than an eighth of the bound,
  * nothing happens. */

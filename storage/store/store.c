@@ -741,7 +741,7 @@ int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret,
     return get_named(store, id, 0, ret, err);
 }
 
-int pl_store_node_show(void *store, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err)
+int pl_store_node_show(void *store, const struct pl_hash *id, pl_byte_view_fn look, void *arg, struct pl_err *err)
 {
     struct pl_store *s = store;
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -750,7 +750,7 @@ int pl_store_node_show(void *store, const struct pl_hash *id, pl_look_fn look, v
     if (pl_record_cache_show(s->cache, id, look, arg, &r, err))
         return r;
     r = get_named(s, id, 0, &bytes, err); /* the next look finds it in the cache */
-    return r < 0 ? r : look(arg, &(struct pl_shown){bytes.data, bytes.len, NULL}, err);
+    return r < 0 ? r : look(arg, &(struct pl_byte_view){bytes.data, bytes.len, NULL}, err);
 }
 
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)

@@ -144,4 +144,4 @@ PL_MUST_CHECK
 int pl_store_node_get(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
 /* `show` of a pl_node_shower, the same way: the bytes of a record that is cached are not copied. */
 PL_MUST_CHECK
-int pl_store_node_show(void *store, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err);
+int pl_store_node_show(void *store, const struct pl_hash *id, pl_byte_view_fn look, void *arg, struct pl_err *err);

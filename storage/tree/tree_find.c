@@ -33,7 +33,7 @@ static int bad_node(struct pl_err *err)
     return pl_err_set(err, PL_EFORMAT, "a node of a tree is none");
 }
 
-static int begin(struct scan *s, const struct pl_shown *node, const void *key, size_t key_len, struct pl_err *err)
+static int begin(struct scan *s, const struct pl_byte_view *node, const void *key, size_t key_len, struct pl_err *err)
 {
     const uint8_t *magic;
     uint8_t version;
@@ -153,7 +153,7 @@ static bool next_key(struct scan *s, uint8_t key[PL_ROW_KEY_MAX_BYTES], size_t *
 }
 
 /* Of the entries of `s`, which is at the first; at most `max` bytes. NULL: it would not fit, is not worth it, or they are none. */
-static struct node_index *index_make(struct scan s, const struct pl_shown *node, size_t max)
+static struct node_index *index_make(struct scan s, const struct pl_byte_view *node, size_t max)
 {
     const uint32_t n = s.left / INDEX_STEP;
     size_t at = sizeof(struct node_index) + n * sizeof(struct mark), key_len = 0, len;
@@ -179,14 +179,14 @@ static struct node_index *index_make(struct scan s, const struct pl_shown *node,
 }
 
 /* The node's index, made by who looks first. NULL: there is none. */
-static const struct node_index *index_of(const struct scan *s, const struct pl_shown *node)
+static const struct node_index *index_of(const struct scan *s, const struct pl_byte_view *node)
 {
     struct node_index *index;
     void *before = NULL;
 
     if (node->aside == NULL || (before = atomic_load(node->aside)) != NULL)
         return before;
-    index = index_make(*s, node, pl_shown_aside_max(node->n));
+    index = index_make(*s, node, pl_byte_view_decoded_max(node->n));
     if (index == NULL || atomic_compare_exchange_strong(node->aside, &before, index))
         return index;
     free(index); /* somebody else was faster */
@@ -194,7 +194,7 @@ static const struct node_index *index_of(const struct scan *s, const struct pl_s
 }
 
 /* Goes behind the last mark whose key is less than the one that is looked for. */
-static void skip_to(struct scan *s, const struct pl_shown *node, const struct node_index *index)
+static void skip_to(struct scan *s, const struct pl_byte_view *node, const struct node_index *index)
 {
     uint32_t lo = 0, hi = index->n;
     const struct mark *m;
@@ -230,7 +230,7 @@ struct look {
 };
 
 /* One node: 1, or 0 when the key is not below it. */
-static int look_at(void *arg, const struct pl_shown *node, struct pl_err *err)
+static int look_at(void *arg, const struct pl_byte_view *node, struct pl_err *err)
 {
     struct look *l = arg;
     const struct node_index *index;

@@ -9,7 +9,7 @@
 /* Nodes by their ids, as pl_node_source has them, shown where they lie. What tree_find keeps beside a node is an index of its keys. */
 struct pl_node_shower {
     void *self;
-    int (*show)(void *self, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err);
+    int (*show)(void *self, const struct pl_hash *id, pl_byte_view_fn look, void *arg, struct pl_err *err);
 };
 
 /* The value of `key` as it lies in the leaf (an encoded entry) into `ret`, replacing what it held. 1, or 0 when there is none. PL_EFORMAT,

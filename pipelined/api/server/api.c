@@ -102,7 +102,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
             r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
-        if (pl_lack_taken()) { /* whatever it looked like */
+        if (pl_alloc_failure_take()) { /* whatever it looked like */
             err = (struct pl_err){0};
             pl_err_nomem(&err);
         }
@@ -125,7 +125,7 @@ static void take_turn(void *arg)
     struct costly c = *(struct costly *)arg;
 
     free(arg);
-    (void)pl_lack_taken(); /* what lacks from here on is the request's */
+    (void)pl_alloc_failure_take(); /* what lacks from here on is the request's */
     c.fn(c.self, c.req);
 }
 

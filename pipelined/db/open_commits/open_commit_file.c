@@ -732,10 +732,10 @@ static int read_head_json(struct pl_open_commit_file *s, const char *head, size_
 {
     int r;
 
-    (void)pl_lack_taken();
+    (void)pl_alloc_failure_take();
     s->head_json = json_loadb(head, len, JSON_REJECT_DUPLICATES, NULL);
     r = s->head_json ? read_head(s->head_json, &s->head, err) : pl_err_set(err, PL_EFORMAT, "its head is no JSON");
-    return r < 0 && pl_lack_taken() ? pl_err_nomem(err) : r;
+    return r < 0 && pl_alloc_failure_take() ? pl_err_nomem(err) : r;
 }
 
 static int read_prelude(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)

@@ -252,10 +252,10 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
         return GROUP_GONE;
     c->in_group = true;
     c->lost = 0;
-    (void)pl_lack_taken();
+    (void)pl_alloc_failure_take();
     p->result = p->fn(tx, p->arg, &p->err);
     c->in_group = false;
-    if (pl_lack_taken() && p->result >= 0) /* something of a record may be missing */
+    if (pl_alloc_failure_take() && p->result >= 0) /* something of a record may be missing */
         p->result = pl_err_nomem(&p->err);
     if (sqlite3_get_autocommit(c->db)) /* the function may have taken no notice */
         return group_gone(c, p);

@@ -148,7 +148,7 @@ static void intake_job(void *arg)
         }
     }
     if (end) {
-        (void)pl_lack_taken();                                                  /* what lacks from here on is the request's */
+        (void)pl_alloc_failure_take();                                          /* what lacks from here on is the request's */
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL); /* replies: the handler's reference goes */
     }
     pl_httpd_request_unref(r);

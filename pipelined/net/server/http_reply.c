@@ -180,7 +180,7 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
     size_t n = text ? strlen(text) : 0;
-    bool lacked = pl_lack_taken(); /* something of the value may be missing */
+    bool lacked = pl_alloc_failure_take(); /* something of the value may be missing */
 
     json_decref(value);
     more = text && !lacked ? realloc(text, n + 2) : NULL;
@@ -222,7 +222,7 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     json_t *fields, *outer;
     char *text;
 
-    (void)pl_lack_taken(); /* what the error is about */
+    (void)pl_alloc_failure_take(); /* what the error is about */
     fields = json_object();
     outer = json_object();
     json_object_set_new(fields, "code", json_string(info->name));
@@ -233,7 +233,7 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     json_object_set_new(outer, "error", fields);
     text = pl_json_text(outer, JSON_COMPACT);
     json_decref(outer);
-    if (pl_lack_taken()) {
+    if (pl_alloc_failure_take()) {
         free(text);
         text = NULL;
     }

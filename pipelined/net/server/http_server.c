@@ -186,7 +186,7 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    (void)pl_lack_taken(); /* what lacks from here on is the request's */
+    (void)pl_alloc_failure_take(); /* what lacks from here on is the request's */
     r->route->handler(r, r->route->arg);
 }
 

@@ -32,7 +32,7 @@ struct looker {
     bool had_aside;
 };
 
-static int look(void *arg, const struct pl_shown *shown, struct pl_err *err)
+static int look(void *arg, const struct pl_byte_view *shown, struct pl_err *err)
 {
     struct looker *l = arg;
     _cleanup_free_ uint8_t *bytes = fixture_alloc(RECORD, l->i);
@@ -41,7 +41,7 @@ static int look(void *arg, const struct pl_shown *shown, struct pl_err *err)
     assert_int_equal(shown->n, RECORD);
     l->had_aside = *shown->aside != NULL;
     if (!l->had_aside)
-        *shown->aside = malloc(pl_shown_aside_max(shown->n));
+        *shown->aside = malloc(pl_byte_view_decoded_max(shown->n));
     for (unsigned i = 0; i < l->more; i++)
         put(l->cache, 1000 + i);
     assert_memory_equal(shown->bytes, bytes, RECORD);
@@ -108,7 +108,7 @@ static void a_record_that_is_looked_at_outlives_the_cache_forgetting_it(void **s
 }
 
 /* By threads at a time: one of them is the first. */
-static int look_again(void *arg, const struct pl_shown *shown, struct pl_err *err)
+static int look_again(void *arg, const struct pl_byte_view *shown, struct pl_err *err)
 {
     const struct looker *l = arg;
     _cleanup_free_ uint8_t *bytes = fixture_alloc(RECORD, l->i);

@@ -18,7 +18,7 @@ static void aside_free(void *aside)
     free(aside);
 }
 
-static int show(void *self, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err)
+static int show(void *self, const struct pl_hash *id, pl_byte_view_fn look, void *arg, struct pl_err *err)
 {
     struct shower *s = self;
     const struct blob *b = pl_map_get(&s->mem->map, id->b, sizeof id->b);
@@ -31,7 +31,7 @@ static int show(void *self, const struct pl_hash *id, pl_look_fn look, void *arg
         assert_non_null(aside);
         assert_ok(pl_map_put(&s->asides, id->b, sizeof id->b, (void *)aside, NULL, err), err);
     }
-    return look(arg, &(struct pl_shown){b->bytes, b->n, aside}, err);
+    return look(arg, &(struct pl_byte_view){b->bytes, b->n, aside}, err);
 }
 
 static size_t indexes(const struct shower *s)
@@ -127,12 +127,12 @@ struct bytes {
     size_t n;
 };
 
-static int show_bytes(void *self, const struct pl_hash *id, pl_look_fn look, void *arg, struct pl_err *err)
+static int show_bytes(void *self, const struct pl_hash *id, pl_byte_view_fn look, void *arg, struct pl_err *err)
 {
     const struct bytes *b = self;
 
     (void)id;
-    return look(arg, &(struct pl_shown){b->data, b->n, NULL}, err);
+    return look(arg, &(struct pl_byte_view){b->data, b->n, NULL}, err);
 }
 
 static void nodes_that_are_none_are_refused(void **state)
