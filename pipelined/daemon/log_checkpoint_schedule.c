@@ -104,15 +104,15 @@ static void on_day(void *arg)
 /* The newest one that the store has, and how long it has had it. */
 static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
 {
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    struct pl_ckpt_head head;
-    int n = pl_ckpt_list(pl_db_objects(c->config.db), seqs, err);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    struct pl_log_checkpoint_head head;
+    int n = pl_log_checkpoint_list(pl_db_objects(c->config.db), seqs, err);
 
     *ret_age_ms = 0;
     if (n <= 0)
         return n;
     atomic_store(&c->made, seqs[0]);
-    if (pl_ckpt_head_read(pl_db_objects(c->config.db), seqs[0], &head, NULL) == 0)
+    if (pl_log_checkpoint_head_read(pl_db_objects(c->config.db), seqs[0], &head, NULL) == 0)
         *ret_age_ms = PL_MAX((int64_t)0, (pl_clock_wall_us() - head.at_us) / 1000);
     return 0;
 }

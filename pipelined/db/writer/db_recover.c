@@ -56,7 +56,7 @@ static bool is_broken(int r)
 }
 
 /* The log has the very object that the checkpoint stands on. */
-static int check_log_object(struct recovery *v, const struct pl_ckpt_head *head, struct pl_err *err)
+static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
     char key[PL_LOG_KEY_BYTES];
@@ -81,7 +81,7 @@ static int check_log_object(struct recovery *v, const struct pl_ckpt_head *head,
 }
 
 /* The database says what its checkpoint says. */
-static int check_meta(struct recovery *v, const struct pl_ckpt_head *head, struct pl_err *err)
+static int check_meta(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     struct pl_log_head says = {0};
     bool empty = false;
@@ -102,11 +102,11 @@ static int check_meta(struct recovery *v, const struct pl_ckpt_head *head, struc
 
 static int try_checkpoint(struct recovery *v, uint64_t seq, struct pl_err *err)
 {
-    struct pl_ckpt_head head = {0};
+    struct pl_log_checkpoint_head head = {0};
     int r;
 
     remove_database(v->path);
-    r = pl_ckpt_get(v->objects, seq, v->path, &head, err);
+    r = pl_log_checkpoint_get(v->objects, seq, v->path, &head, err);
     if (r == 0 && memcmp(head.store_id, v->head.store_id, 16) != 0)
         r = pl_err_set(err, PL_ECORRUPT, "checkpoint %" PRIu64 " belongs to another store", seq);
     r = r < 0 ? r : check_log_object(v, &head, err);
@@ -122,8 +122,8 @@ static int try_checkpoint(struct recovery *v, uint64_t seq, struct pl_err *err)
 
 static int newest_checkpoint(struct recovery *v, struct pl_err *err)
 {
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    int n = pl_ckpt_list(v->objects, seqs, err);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    int n = pl_log_checkpoint_list(v->objects, seqs, err);
 
     for (int i = 0; i < n && !v->conn; i++) {
         struct pl_err why = {0};

@@ -155,7 +155,7 @@ int pl_db_checkpoint(struct pl_db *db, const struct pl_snapshot_options *o, uint
 {
     _cleanup_(scratch_finish) struct scratch plain = {0}, pressed = {0};
     struct pl_log_head at = {0};
-    struct pl_ckpt_head head = {.at_us = pl_clock_wall_us()};
+    struct pl_log_checkpoint_head head = {.at_us = pl_clock_wall_us()};
     int r = scratch_path(o, "ckpt", &plain, err);
 
     r = r < 0 ? r : scratch_path(o, "ckpt", &pressed, err);
@@ -166,8 +166,8 @@ int pl_db_checkpoint(struct pl_db *db, const struct pl_snapshot_options *o, uint
     head.epoch = at.epoch;
     head.seq = at.seq;
     head.log_hash = at.hash;
-    r = pl_ckpt_put(pl_db_objects(db), &head, plain.path, pressed.path, o->stop, o->arg, err);
-    r = r < 0 ? r : pl_ckpt_trim(pl_db_objects(db), err);
+    r = pl_log_checkpoint_put(pl_db_objects(db), &head, plain.path, pressed.path, o->stop, o->arg, err);
+    r = r < 0 ? r : pl_log_checkpoint_trim(pl_db_objects(db), err);
     if (r == 0)
         *ret_seq = at.seq;
     return r;

@@ -32,7 +32,7 @@ struct pl_snapshot_options {
 PL_MUST_CHECK
 int pl_db_snapshot(struct pl_db *db, const char *path, const struct pl_snapshot_options *options, struct pl_log_head *ret,
                    struct pl_err *err);
-/* A snapshot as the store's newest checkpoint, and those beyond PL_CKPT_KEPT removed; `ret_seq` is its number. Errors of the above and of
- * pl_ckpt_put. */
+/* A snapshot as the store's newest checkpoint, and those beyond PL_LOG_CHECKPOINT_KEPT removed; `ret_seq` is its number. Errors of the above and of
+ * pl_log_checkpoint_put. */
 PL_MUST_CHECK
 int pl_db_checkpoint(struct pl_db *db, const struct pl_snapshot_options *options, uint64_t *ret_seq, struct pl_err *err);

@@ -16,7 +16,7 @@ struct log_check {
     struct pl_fsck_report *sum;
     struct pl_log_head head; /* of the object before the one that is looked at */
     uint64_t last;           /* the newest object when the check began */
-    struct pl_ckpt_head ckpts[PL_CKPT_LISTED_MAX];
+    struct pl_log_checkpoint_head ckpts[PL_LOG_CHECKPOINT_LISTED_MAX];
     unsigned n_ckpts; /* those whose log object is to be compared */
 };
 
@@ -140,14 +140,14 @@ static int check_link(struct log_check *c, uint64_t seq, const struct pl_buf *by
 
 static int compare_ckpts(struct log_check *c, struct pl_err *err)
 {
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
 
     for (unsigned i = 0; i < c->n_ckpts; i++) {
         int r;
 
         if (c->ckpts[i].seq != c->head.seq || pl_hash_eq(&c->ckpts[i].log_hash, &c->head.hash))
             continue;
-        pl_ckpt_key(c->ckpts[i].seq, key);
+        pl_log_checkpoint_key(c->ckpts[i].seq, key);
         r = tell(c, key, "the checkpoint names another log object of its number: recovery passes it over", err);
         if (r < 0)
             return r;
@@ -237,12 +237,13 @@ static int check_newest(struct log_check *c, const struct pl_log_head *database,
 
 static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t seq, struct pl_err *err)
 {
-    struct pl_ckpt_head *head = &c->ckpts[c->n_ckpts];
+    struct pl_log_checkpoint_head *head = &c->ckpts[c->n_ckpts];
     struct pl_err why = {0};
-    char key[PL_CKPT_KEY_BYTES], what[PL_ERR_MSG_BYTES + 64];
-    int r = c->options->full ? pl_ckpt_get(c->objects, seq, NULL, head, &why) : pl_ckpt_head_read(c->objects, seq, head, &why);
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES], what[PL_ERR_MSG_BYTES + 64];
+    int r = c->options->full ? pl_log_checkpoint_get(c->objects, seq, NULL, head, &why)
+                             : pl_log_checkpoint_head_read(c->objects, seq, head, &why);
 
-    pl_ckpt_key(seq, key);
+    pl_log_checkpoint_key(seq, key);
     if (r == PL_ENOTFOUND) /* an older one went meanwhile */
         return 0;
     c->sum->checkpoints++;
@@ -263,8 +264,8 @@ static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t 
 
 static int check_ckpts(struct log_check *c, const uint8_t store_id[16], struct pl_err *err)
 {
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    int n = pl_ckpt_list(c->objects, seqs, err), r = PL_MIN(n, 0);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    int n = pl_log_checkpoint_list(c->objects, seqs, err), r = PL_MIN(n, 0);
 
     for (int i = 0; r == 0 && i < n; i++) {
         r = check_ckpt(c, store_id, seqs[i], err);

@@ -13,14 +13,14 @@
 #define CKPT_LEVEL   3
 #define SEQ_HEX      16
 
-void pl_ckpt_key(uint64_t seq, char out[PL_CKPT_KEY_BYTES])
+void pl_log_checkpoint_key(uint64_t seq, char out[PL_LOG_CHECKPOINT_KEY_BYTES])
 {
-    snprintf(out, PL_CKPT_KEY_BYTES, "ckpt/%016" PRIx64, seq);
+    snprintf(out, PL_LOG_CHECKPOINT_KEY_BYTES, "ckpt/%016" PRIx64, seq);
 }
 
 /* ---- the header ---- */
 
-static int head_encode(const struct pl_ckpt_head *h, struct pl_buf *out, struct pl_err *err)
+static int head_encode(const struct pl_log_checkpoint_head *h, struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_buf_add(out, CKPT_MAGIC, 4, err);
 
@@ -34,12 +34,12 @@ static int head_encode(const struct pl_ckpt_head *h, struct pl_buf *out, struct 
     return r < 0 ? r : pl_buf_add_le64(out, h->raw_bytes, err);
 }
 
-static int head_decode(const void *bytes, uint64_t seq, struct pl_ckpt_head *ret, struct pl_err *err)
+static int head_decode(const void *bytes, uint64_t seq, struct pl_log_checkpoint_head *ret, struct pl_err *err)
 {
-    struct pl_cursor c = pl_cursor_of(bytes, PL_CKPT_HEADER_BYTES);
+    struct pl_cursor c = pl_cursor_of(bytes, PL_LOG_CHECKPOINT_HEADER_BYTES);
     const uint8_t *magic = pl_cursor_bytes(&c, 4);
     uint16_t version = pl_cursor_le16(&c), zero = pl_cursor_le16(&c);
-    struct pl_ckpt_head h = {0};
+    struct pl_log_checkpoint_head h = {0};
 
     if (memcmp(magic, CKPT_MAGIC, 4) != 0)
         return pl_err_set(err, PL_ECORRUPT, "not a checkpoint");
@@ -53,7 +53,7 @@ static int head_decode(const void *bytes, uint64_t seq, struct pl_ckpt_head *ret
     h.raw_bytes = pl_cursor_le64(&c);
     if (h.seq != seq)
         return pl_err_set(err, PL_ECORRUPT, "the checkpoint says that it is number %" PRIu64, h.seq);
-    if (h.raw_bytes == 0 || h.raw_bytes > PL_CKPT_RAW_MAX_BYTES)
+    if (h.raw_bytes == 0 || h.raw_bytes > PL_LOG_CHECKPOINT_RAW_MAX_BYTES)
         return pl_err_set(err, PL_ECORRUPT, "the checkpoint claims a database of %" PRIu64 " bytes", h.raw_bytes);
     *ret = h;
     return 0;
@@ -72,8 +72,8 @@ struct writer {
 static int writer_add(struct writer *w, const void *data, size_t n, struct pl_err *err)
 {
     w->bytes += n;
-    if (w->bytes > PL_CKPT_MAX_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "the checkpoint would pass %" PRIu64 " bytes", PL_CKPT_MAX_BYTES);
+    if (w->bytes > PL_LOG_CHECKPOINT_MAX_BYTES)
+        return pl_err_set(err, PL_ETOOBIG, "the checkpoint would pass %" PRIu64 " bytes", PL_LOG_CHECKPOINT_MAX_BYTES);
     pl_hasher_add(&w->hasher, data, n);
     return pl_io_write(w->fd, data, n, w->name, err);
 }
@@ -98,7 +98,7 @@ static int press_window(struct press *p, size_t n, bool last, struct writer *w, 
     int r = 0;
 
     do {
-        ZSTD_outBuffer out = {p->out, PL_CKPT_IO_BYTES, 0};
+        ZSTD_outBuffer out = {p->out, PL_LOG_CHECKPOINT_IO_BYTES, 0};
 
         left = ZSTD_compressStream2(p->z, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
         if (ZSTD_isError(left))
@@ -110,7 +110,8 @@ static int press_window(struct press *p, size_t n, bool last, struct writer *w, 
 
 static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void *arg), void *arg, struct pl_err *err)
 {
-    _cleanup_(press_finish) struct press p = {ZSTD_createCCtx(), malloc(PL_CKPT_IO_BYTES), malloc(PL_CKPT_IO_BYTES)};
+    _cleanup_(press_finish) struct press p = {ZSTD_createCCtx(), malloc(PL_LOG_CHECKPOINT_IO_BYTES),
+                                              malloc(PL_LOG_CHECKPOINT_IO_BYTES)};
     int r = 0;
 
     if (!p.z || !p.in || !p.out)
@@ -118,7 +119,7 @@ static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void 
     (void)ZSTD_CCtx_setParameter(p.z, ZSTD_c_compressionLevel, CKPT_LEVEL);
     (void)ZSTD_CCtx_setPledgedSrcSize(p.z, size);
     for (uint64_t at = 0; r == 0 && at < size;) {
-        size_t n = (size_t)PL_MIN((uint64_t)PL_CKPT_IO_BYTES, size - at);
+        size_t n = (size_t)PL_MIN((uint64_t)PL_LOG_CHECKPOINT_IO_BYTES, size - at);
 
         if (stop && stop(arg))
             return pl_err_set(err, PL_ECANCELED, "the checkpoint was given up");
@@ -130,7 +131,7 @@ static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void 
 }
 
 /* The object's bytes into the file `temp`. */
-static int write_object(const struct pl_ckpt_head *head, int from, const char *temp, bool (*stop)(void *arg), void *arg,
+static int write_object(const struct pl_log_checkpoint_head *head, int from, const char *temp, bool (*stop)(void *arg), void *arg,
                         struct pl_err *err)
 {
     _cleanup_close_ int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -171,20 +172,20 @@ static int put_file(struct pl_object_store *objects, const char *key, const char
     return pl_object_flush(objects, err);
 }
 
-int pl_ckpt_put(struct pl_object_store *objects, struct pl_ckpt_head *head, const char *path, const char *temp,
-                bool (*stop)(void *arg), void *arg, struct pl_err *err)
+int pl_log_checkpoint_put(struct pl_object_store *objects, struct pl_log_checkpoint_head *head, const char *path,
+                          const char *temp, bool (*stop)(void *arg), void *arg, struct pl_err *err)
 {
     _cleanup_close_ int from = open(path, O_RDONLY | O_CLOEXEC);
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
     struct stat st;
     int r;
 
-    pl_ckpt_key(head->seq, key);
+    pl_log_checkpoint_key(head->seq, key);
     if (from < 0 || fstat(from, &st) < 0)
         return pl_err_errno(err, errno, "%s", path);
-    if (st.st_size <= 0 || (uint64_t)st.st_size > PL_CKPT_RAW_MAX_BYTES)
+    if (st.st_size <= 0 || (uint64_t)st.st_size > PL_LOG_CHECKPOINT_RAW_MAX_BYTES)
         return pl_err_set(err, PL_ETOOBIG, "%s: a database of %lld bytes; at most %" PRIu64, key, (long long)st.st_size,
-                          PL_CKPT_RAW_MAX_BYTES);
+                          PL_LOG_CHECKPOINT_RAW_MAX_BYTES);
     head->raw_bytes = (uint64_t)st.st_size;
     r = write_object(head, from, temp, stop, arg, err);
     r = r < 0 ? r : put_file(objects, key, temp, err);
@@ -195,7 +196,7 @@ int pl_ckpt_put(struct pl_object_store *objects, struct pl_ckpt_head *head, cons
 /* ---- which there are ---- */
 
 struct listing {
-    uint64_t *seqs; /* the newest PL_CKPT_LISTED_MAX so far, ascending */
+    uint64_t *seqs; /* the newest PL_LOG_CHECKPOINT_LISTED_MAX so far, ascending */
     unsigned n;
 };
 
@@ -220,13 +221,13 @@ static int list_one(void *arg, const char *key, uint64_t size, struct pl_err *er
     (void)err;
     if (!seq_of(key, &seq))
         return 0;
-    if (l->n == PL_CKPT_LISTED_MAX)
+    if (l->n == PL_LOG_CHECKPOINT_LISTED_MAX)
         memmove(l->seqs, l->seqs + 1, --l->n * sizeof *l->seqs);
     l->seqs[l->n++] = seq;
     return 0;
 }
 
-int pl_ckpt_list(struct pl_object_store *objects, uint64_t ret_seqs[PL_CKPT_LISTED_MAX], struct pl_err *err)
+int pl_log_checkpoint_list(struct pl_object_store *objects, uint64_t ret_seqs[PL_LOG_CHECKPOINT_LISTED_MAX], struct pl_err *err)
 {
     struct listing l = {.seqs = ret_seqs};
     int r = pl_object_list(objects, "ckpt/", list_one, &l, err);
@@ -240,14 +241,14 @@ int pl_ckpt_list(struct pl_object_store *objects, uint64_t ret_seqs[PL_CKPT_LIST
     return r < 0 ? r : (int)l.n;
 }
 
-int pl_ckpt_trim(struct pl_object_store *objects, struct pl_err *err)
+int pl_log_checkpoint_trim(struct pl_object_store *objects, struct pl_err *err)
 {
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    char key[PL_CKPT_KEY_BYTES];
-    int n = pl_ckpt_list(objects, seqs, err), r = PL_MIN(n, 0);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
+    int n = pl_log_checkpoint_list(objects, seqs, err), r = PL_MIN(n, 0);
 
-    for (int i = PL_CKPT_KEPT; r == 0 && i < n; i++) {
-        pl_ckpt_key(seqs[i], key);
+    for (int i = PL_LOG_CHECKPOINT_KEPT; r == 0 && i < n; i++) {
+        pl_log_checkpoint_key(seqs[i], key);
         r = pl_object_remove(objects, key, err);
     }
     return r;
@@ -255,14 +256,15 @@ int pl_ckpt_trim(struct pl_object_store *objects, struct pl_err *err)
 
 /* ---- reading ---- */
 
-int pl_ckpt_head_read(struct pl_object_store *objects, uint64_t seq, struct pl_ckpt_head *ret, struct pl_err *err)
+int pl_log_checkpoint_head_read(struct pl_object_store *objects, uint64_t seq, struct pl_log_checkpoint_head *ret,
+                                struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
     int r;
 
-    pl_ckpt_key(seq, key);
-    r = pl_object_get(objects, key, 0, PL_CKPT_HEADER_BYTES, &bytes, err);
+    pl_log_checkpoint_key(seq, key);
+    r = pl_object_get(objects, key, 0, PL_LOG_CHECKPOINT_HEADER_BYTES, &bytes, err);
     r = r < 0 ? r : head_decode(bytes.data, seq, ret, err);
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : 0;
 }
@@ -278,7 +280,7 @@ struct reader {
     int fd; /* -1: only verified */
     uint64_t inflated;
     bool ended; /* the frame */
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
 };
 
 static void reader_finish(struct reader *r)
@@ -295,7 +297,7 @@ static int inflate(struct reader *rd, const uint8_t *bytes, size_t n, struct pl_
     int r = 0;
 
     while (r == 0 && in.pos < in.size) {
-        ZSTD_outBuffer out = {rd->out, PL_CKPT_IO_BYTES, 0};
+        ZSTD_outBuffer out = {rd->out, PL_LOG_CHECKPOINT_IO_BYTES, 0};
         size_t left = rd->ended ? 1 : ZSTD_decompressStream(rd->z, &out, &in);
 
         if (rd->ended || ZSTD_isError(left))
@@ -316,8 +318,8 @@ static int read_frame(struct reader *rd, uint64_t end, struct pl_err *err)
 {
     int r = 0;
 
-    for (uint64_t at = PL_CKPT_HEADER_BYTES; r == 0 && at < end; at += rd->window.len) {
-        r = pl_object_get(rd->objects, rd->key, at, PL_MIN((uint64_t)PL_CKPT_IO_BYTES, end - at), &rd->window, err);
+    for (uint64_t at = PL_LOG_CHECKPOINT_HEADER_BYTES; r == 0 && at < end; at += rd->window.len) {
+        r = pl_object_get(rd->objects, rd->key, at, PL_MIN((uint64_t)PL_LOG_CHECKPOINT_IO_BYTES, end - at), &rd->window, err);
         if (r == 0) {
             pl_hasher_add(&rd->hasher, rd->window.data, rd->window.len);
             r = inflate(rd, rd->window.data, rd->window.len, err);
@@ -334,9 +336,9 @@ static int read_all(struct reader *rd, uint64_t seq, struct pl_err *err)
 
     if (r < 0)
         return r;
-    if (size <= PL_CKPT_HEADER_BYTES + PL_HASH_BYTES || size > PL_CKPT_MAX_BYTES)
+    if (size <= PL_LOG_CHECKPOINT_HEADER_BYTES + PL_HASH_BYTES || size > PL_LOG_CHECKPOINT_MAX_BYTES)
         return pl_err_set(err, PL_ECORRUPT, "a checkpoint of %" PRIu64 " bytes", size);
-    r = pl_object_get(rd->objects, rd->key, 0, PL_CKPT_HEADER_BYTES, &rd->window, err);
+    r = pl_object_get(rd->objects, rd->key, 0, PL_LOG_CHECKPOINT_HEADER_BYTES, &rd->window, err);
     r = r < 0 ? r : head_decode(rd->window.data, seq, &rd->head, err);
     if (r < 0)
         return r;
@@ -353,16 +355,17 @@ static int read_all(struct reader *rd, uint64_t seq, struct pl_err *err)
     return 0;
 }
 
-int pl_ckpt_get(struct pl_object_store *objects, uint64_t seq, const char *path, struct pl_ckpt_head *ret, struct pl_err *err)
+int pl_log_checkpoint_get(struct pl_object_store *objects, uint64_t seq, const char *path, struct pl_log_checkpoint_head *ret,
+                          struct pl_err *err)
 {
     _cleanup_(reader_finish) struct reader rd = {.objects = objects, .fd = -1};
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
     int r;
 
-    pl_ckpt_key(seq, key);
+    pl_log_checkpoint_key(seq, key);
     rd.key = key;
     rd.z = ZSTD_createDCtx();
-    rd.out = malloc(PL_CKPT_IO_BYTES);
+    rd.out = malloc(PL_LOG_CHECKPOINT_IO_BYTES);
     if (!rd.z || !rd.out)
         return pl_err_nomem(err);
     pl_hasher_init(&rd.hasher);

@@ -197,7 +197,7 @@ static int fetch(struct pl_object_store *s, const char *key, int fd, struct pl_e
     int r = pl_object_size(s, key, &size, err);
 
     for (uint64_t at = 0; r == 0 && at < size; at += window.len) {
-        r = pl_object_get(s, key, at, PL_MIN((uint64_t)PL_CKPT_IO_BYTES, size - at), &window, err);
+        r = pl_object_get(s, key, at, PL_MIN((uint64_t)PL_LOG_CHECKPOINT_IO_BYTES, size - at), &window, err);
         r = r < 0 ? r : pl_io_write(fd, window.data, window.len, key, err);
     }
     return r;
@@ -223,13 +223,13 @@ static int put_fd(struct pl_object_store *s, const char *key, int fd, struct pl_
 
 static int copy_ckpt(struct pl_mirror *m, uint64_t seq, struct pl_err *err)
 {
-    char key[PL_CKPT_KEY_BYTES], path[PATH_MAX];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES], path[PATH_MAX];
     _cleanup_close_ int fd = -1;
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
     struct pl_err why = {0};
-    int r = pl_ckpt_get(m->from, seq, NULL, &head, &why);
+    int r = pl_log_checkpoint_get(m->from, seq, NULL, &head, &why);
 
-    pl_ckpt_key(seq, key);
+    pl_log_checkpoint_key(seq, key);
     if (r == PL_ENOTFOUND) /* an older one went */
         return 0;
     if (r == PL_ECORRUPT || r == PL_EFORMAT)
@@ -261,13 +261,13 @@ static bool has(const uint64_t *seqs, int n, uint64_t seq)
 
 static int copy_ckpts(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
 {
-    uint64_t from[PL_CKPT_LISTED_MAX], to[PL_CKPT_LISTED_MAX];
-    int n_from = pl_ckpt_list(m->from, from, err), n_to, kept = 0, r = 0;
+    uint64_t from[PL_LOG_CHECKPOINT_LISTED_MAX], to[PL_LOG_CHECKPOINT_LISTED_MAX];
+    int n_from = pl_log_checkpoint_list(m->from, from, err), n_to, kept = 0, r = 0;
 
-    n_to = n_from < 0 ? n_from : pl_ckpt_list(m->to, to, err);
+    n_to = n_from < 0 ? n_from : pl_log_checkpoint_list(m->to, to, err);
     if (n_to < 0)
         return n_to;
-    for (int i = 0; r == 0 && i < n_from && kept < PL_CKPT_KEPT; i++) {
+    for (int i = 0; r == 0 && i < n_from && kept < PL_LOG_CHECKPOINT_KEPT; i++) {
         if (from[i] > upto) /* the log that it stands on is not there yet */
             continue;
         kept++;
@@ -277,7 +277,7 @@ static int copy_ckpts(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
         if (r == 0)
             pl_mirror_progress(m, "checkpoints", (uint64_t)kept);
     }
-    return r < 0 ? r : pl_ckpt_trim(m->to, err);
+    return r < 0 ? r : pl_log_checkpoint_trim(m->to, err);
 }
 
 int pl_mirror_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)

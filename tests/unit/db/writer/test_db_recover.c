@@ -120,7 +120,7 @@ static void test_the_log_alone_gives_all(void **state)
 static void test_a_checkpoint_after_each_step_and_the_log_after_it_give_all(void **state)
 {
     struct world *w = *state;
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
     struct pl_err err = {0};
 
     for (size_t i = 0; i < STEPS; i++) {
@@ -131,7 +131,7 @@ static void test_a_checkpoint_after_each_step_and_the_log_after_it_give_all(void
         if (i % 5 == 3 || i + 1 == STEPS)
             assert_recovers(w, seq, 0);
     }
-    assert_int_equal(pl_ckpt_list(w->objects, seqs, &err), PL_CKPT_KEPT);
+    assert_int_equal(pl_log_checkpoint_list(w->objects, seqs, &err), PL_LOG_CHECKPOINT_KEPT);
 }
 
 static void test_every_place_for_the_only_checkpoint_gives_the_same(void **state)
@@ -274,7 +274,7 @@ static void test_a_damaged_newest_checkpoint_is_passed_over(void **state)
 {
     struct world *w = *state;
     uint64_t first, second, third;
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
 
     steps(w, 0, 5);
     first = checkpoint(w);
@@ -283,13 +283,13 @@ static void test_a_damaged_newest_checkpoint_is_passed_over(void **state)
     steps(w, 9, 14);
     third = checkpoint(w);
     steps(w, 14, STEPS);
-    pl_ckpt_key(third, key);
+    pl_log_checkpoint_key(third, key);
     flip(w, key, 1000);
     assert_recovers(w, second, 1);
-    pl_ckpt_key(second, key);
+    pl_log_checkpoint_key(second, key);
     flip(w, key, 0);
     assert_recovers(w, first, 2);
-    pl_ckpt_key(first, key);
+    pl_log_checkpoint_key(first, key);
     flip(w, key, 45);
     assert_recovers(w, 0, 3);
 }
@@ -301,16 +301,16 @@ static void test_a_checkpoint_of_another_log_is_passed_over(void **state)
     struct world elsewhere = {.dir = fixture_dir()};
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     struct pl_err err = {0};
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
     struct iovec iov;
-    char key[PL_CKPT_KEY_BYTES];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
     uint64_t seq;
 
     steps(w, 0, 8);
     assert_ok(world_open(&elsewhere, "data", &err), &err);
     steps(&elsewhere, 0, 5);
     seq = checkpoint(&elsewhere);
-    pl_ckpt_key(seq, key);
+    pl_log_checkpoint_key(seq, key);
     assert_ok(pl_object_get_all(elsewhere.objects, key, &bytes, &err), &err);
     iov = (struct iovec){bytes.data, bytes.len};
     assert_ok(pl_object_put(w->objects, key, &iov, 1, true, &err), &err);
@@ -320,11 +320,12 @@ static void test_a_checkpoint_of_another_log_is_passed_over(void **state)
 
     remove_object(w, key);
     seq = checkpoint(w);
-    assert_ok(pl_ckpt_get(w->objects, seq, fixture_path(w->dir, "db"), &head, &err), &err);
-    pl_ckpt_key(seq, key);
+    assert_ok(pl_log_checkpoint_get(w->objects, seq, fixture_path(w->dir, "db"), &head, &err), &err);
+    pl_log_checkpoint_key(seq, key);
     remove_object(w, key);
     head.log_hash.b[5] ^= 1;
-    assert_ok(pl_ckpt_put(w->objects, &head, fixture_path(w->dir, "db"), fixture_path(w->dir, "pressed"), NULL, NULL, &err),
+    assert_ok(pl_log_checkpoint_put(w->objects, &head, fixture_path(w->dir, "db"), fixture_path(w->dir, "pressed"), NULL, NULL,
+                                    &err),
               &err);
     assert_recovers(w, 0, 1);
 }
@@ -539,7 +540,7 @@ static void test_no_secret_leaves_in_a_checkpoint(void **state)
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
     const struct pl_recover_report *report;
     struct world other;
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
     struct pl_err err = {0};
     const json_t *text;
     bool told = false;
@@ -556,7 +557,7 @@ static void test_no_secret_leaves_in_a_checkpoint(void **state)
         " ('KEY2', CAST('sealed-secret-two' AS BLOB))");
     unlogged(w, "DELETE FROM s3_key WHERE access_key = 'KEY2'"); /* its secret goes with it; the bytes lie in a free cell still */
     seq = checkpoint(w);
-    assert_ok(pl_ckpt_get(w->objects, seq, fixture_path(w->dir, "db"), &head, &err), &err);
+    assert_ok(pl_log_checkpoint_get(w->objects, seq, fixture_path(w->dir, "db"), &head, &err), &err);
     assert_ok(pl_io_read_file(fixture_path(w->dir, "db"), &raw, &err), &err);
     assert_true(holds(&raw, "a-token-hash-that-stays"));
     assert_true(holds(&raw, "KEY1"));
@@ -631,7 +632,7 @@ static bool after_some(void *arg)
 static void test_a_checkpoint_that_is_given_up_leaves_nothing(void **state)
 {
     struct world *w = *state;
-    uint64_t seqs[PL_CKPT_LISTED_MAX], seq;
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX], seq;
     struct pl_err err = {0};
     char dir[PATH_MAX];
     size_t files;
@@ -646,7 +647,7 @@ static void test_a_checkpoint_that_is_given_up_leaves_nothing(void **state)
         assert_int_equal(pl_db_checkpoint(w->db, &o, &seq, &err), PL_ECANCELED);
         files = fixture_count(dir);
         assert_int_equal(files, 0);
-        assert_int_equal(pl_ckpt_list(w->objects, seqs, &err), 0);
+        assert_int_equal(pl_log_checkpoint_list(w->objects, seqs, &err), 0);
     }
     steps(w, 3, 5); /* no reader was kept */
     checkpoint(w);

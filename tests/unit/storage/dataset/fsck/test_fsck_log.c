@@ -52,12 +52,12 @@ static int teardown(void **state)
 
 static void put_ckpt(uint64_t seq, const struct pl_hash *log_hash)
 {
-    struct pl_ckpt_head at = {.seq = seq, .epoch = 1, .log_hash = *log_hash};
+    struct pl_log_checkpoint_head at = {.seq = seq, .epoch = 1, .log_hash = *log_hash};
     struct pl_err err;
 
     memset(at.store_id, 7, sizeof at.store_id);
     assert_ok(pl_io_write_file(fixture_path(dir, "db"), "database", 8, 0600, &err), &err);
-    assert_ok(pl_ckpt_put(objects, &at, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL, &err), &err);
+    assert_ok(pl_log_checkpoint_put(objects, &at, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL, &err), &err);
 }
 
 struct found {

@@ -34,9 +34,9 @@ static void write_file(const char *path, const void *bytes, size_t n)
     assert_ok(pl_io_write_file(path, bytes, n, 0600, &err), &err);
 }
 
-static struct pl_ckpt_head head_at(uint64_t seq)
+static struct pl_log_checkpoint_head head_at(uint64_t seq)
 {
-    struct pl_ckpt_head head = {.epoch = 3, .seq = seq, .at_us = 1234567};
+    struct pl_log_checkpoint_head head = {.epoch = 3, .seq = seq, .at_us = 1234567};
 
     memset(head.store_id, 7, sizeof head.store_id);
     memset(head.log_hash.b, 9, PL_HASH_BYTES);
@@ -45,11 +45,11 @@ static struct pl_ckpt_head head_at(uint64_t seq)
 
 static int put(uint64_t seq, const void *bytes, size_t n, struct pl_err *err)
 {
-    struct pl_ckpt_head head = head_at(seq);
+    struct pl_log_checkpoint_head head = head_at(seq);
     const char *db = fixture_path(dir, "db");
 
     write_file(db, bytes, n);
-    return pl_ckpt_put(objects, &head, db, fixture_path(dir, "pressed"), NULL, NULL, err);
+    return pl_log_checkpoint_put(objects, &head, db, fixture_path(dir, "pressed"), NULL, NULL, err);
 }
 
 static void read_object(const char *key, struct pl_buf *out)
@@ -69,22 +69,23 @@ static void replace_object(const char *key, const void *bytes, size_t n)
 
 static void test_what_was_put_comes_back(void **state)
 {
-    static const size_t sizes[] = {1, 4096, PL_CKPT_IO_BYTES, PL_CKPT_IO_BYTES + 1, 3 * PL_CKPT_IO_BYTES - 5};
+    static const size_t sizes[] = {1, 4096, PL_LOG_CHECKPOINT_IO_BYTES, PL_LOG_CHECKPOINT_IO_BYTES + 1,
+                                   3 * PL_LOG_CHECKPOINT_IO_BYTES - 5};
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
         _cleanup_(pl_buf_finish) struct pl_buf got = {0};
         uint8_t *bytes = fixture_alloc(sizes[i], i);
-        struct pl_ckpt_head head, says;
+        struct pl_log_checkpoint_head head, says;
         struct pl_err err;
 
         memset(bytes + sizes[i] / 2, 0, sizes[i] / 4);
         assert_ok(put(100 + i, bytes, sizes[i], &err), &err);
-        assert_ok(pl_ckpt_get(objects, 100 + i, fixture_path(dir, "back"), &head, &err), &err);
+        assert_ok(pl_log_checkpoint_get(objects, 100 + i, fixture_path(dir, "back"), &head, &err), &err);
         assert_ok(pl_io_read_file(fixture_path(dir, "back"), &got, &err), &err);
         assert_int_equal(got.len, sizes[i]);
         assert_memory_equal(got.data, bytes, sizes[i]);
-        assert_ok(pl_ckpt_head_read(objects, 100 + i, &says, &err), &err);
+        assert_ok(pl_log_checkpoint_head_read(objects, 100 + i, &says, &err), &err);
         assert_memory_equal(&says, &head, sizeof head);
         assert_int_equal(head.seq, 100 + i);
         assert_int_equal(head.epoch, 3);
@@ -115,9 +116,9 @@ static void test_the_header_is_as_documented(void **state)
 /* Nothing is left where the database was to be. */
 static void assert_refused(uint64_t seq, const char *what)
 {
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
     struct pl_err err = {0};
-    int r = pl_ckpt_get(objects, seq, fixture_path(dir, "back"), &head, &err);
+    int r = pl_log_checkpoint_get(objects, seq, fixture_path(dir, "back"), &head, &err);
 
     if (r != PL_ECORRUPT && r != PL_EFORMAT)
         fail_msg("%s: %d %s", what, r, err.msg);
@@ -187,7 +188,7 @@ static void test_a_frame_that_holds_more_or_less_than_it_claims_is_refused(void 
     static const size_t real = 8u << 20;
     size_t room = ZSTD_compressBound(real), n;
     uint8_t *zeros = calloc(real, 1), *frame = malloc(room);
-    struct pl_ckpt_head head;
+    struct pl_log_checkpoint_head head;
     struct pl_err err;
 
     (void)state;
@@ -196,12 +197,12 @@ static void test_a_frame_that_holds_more_or_less_than_it_claims_is_refused(void 
     n = ZSTD_compress(frame, room, zeros, real, 1);
     assert_false(ZSTD_isError(n));
     forge(real, frame, n);
-    assert_ok(pl_ckpt_get(objects, 9, NULL, &head, &err), &err);
+    assert_ok(pl_log_checkpoint_get(objects, 9, NULL, &head, &err), &err);
     forge(real - 1, frame, n);
     assert_refused(9, "more");
     forge(real + 1, frame, n);
     assert_refused(9, "less");
-    forge(PL_CKPT_RAW_MAX_BYTES + 1, frame, n);
+    forge(PL_LOG_CHECKPOINT_RAW_MAX_BYTES + 1, frame, n);
     assert_refused(9, "too large");
     forge(0, frame, n);
     assert_refused(9, "nothing");
@@ -212,18 +213,18 @@ static void test_a_frame_that_holds_more_or_less_than_it_claims_is_refused(void 
 static void test_three_are_kept_and_nothing_else_is_touched(void **state)
 {
     static const uint64_t seqs[] = {5, 300, 70, 9, 4096};
-    uint64_t got[PL_CKPT_LISTED_MAX];
+    uint64_t got[PL_LOG_CHECKPOINT_LISTED_MAX];
     struct pl_err err;
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(seqs); i++)
         assert_ok(put(seqs[i], "db", 2, &err), &err);
     replace_object("ckpt/not-a-number", "x", 1);
-    assert_int_equal(pl_ckpt_list(objects, got, &err), 5);
+    assert_int_equal(pl_log_checkpoint_list(objects, got, &err), 5);
     assert_int_equal(got[0], 4096);
     assert_int_equal(got[4], 5);
-    assert_ok(pl_ckpt_trim(objects, &err), &err);
-    assert_int_equal(pl_ckpt_list(objects, got, &err), PL_CKPT_KEPT);
+    assert_ok(pl_log_checkpoint_trim(objects, &err), &err);
+    assert_int_equal(pl_log_checkpoint_list(objects, got, &err), PL_LOG_CHECKPOINT_KEPT);
     assert_int_equal(got[0], 4096);
     assert_int_equal(got[1], 300);
     assert_int_equal(got[2], 70);
@@ -252,37 +253,40 @@ static bool yes(void *arg)
 
 static void test_writing_can_be_given_up(void **state)
 {
-    struct pl_ckpt_head head = head_at(9);
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
+    struct pl_log_checkpoint_head head = head_at(9);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
     struct pl_err err = {0};
 
     (void)state;
     write_file(fixture_path(dir, "db"), "db", 2);
-    assert_int_equal(pl_ckpt_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), yes, NULL, &err),
+    assert_int_equal(pl_log_checkpoint_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), yes, NULL,
+                                           &err),
                      PL_ECANCELED);
-    assert_int_equal(pl_ckpt_list(objects, seqs, &err), 0);
+    assert_int_equal(pl_log_checkpoint_list(objects, seqs, &err), 0);
     assert_true(access(fixture_path(dir, "pressed"), F_OK) < 0);
 }
 
 static void test_a_full_disk_leaves_nothing(void **state)
 {
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    struct pl_ckpt_head head = head_at(9);
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    struct pl_log_checkpoint_head head = head_at(9);
     struct pl_err err = {0};
     uint64_t before;
 
     (void)state;
     write_file(fixture_path(dir, "db"), "db", 2);
     before = pl_io_calls(PL_IO_WRITE);
-    assert_ok(pl_ckpt_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL, &err), &err);
+    assert_ok(pl_log_checkpoint_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL, &err),
+              &err);
     before = pl_io_calls(PL_IO_WRITE) - before;
     assert_true(before >= 4);
     assert_ok(pl_object_remove(objects, "ckpt/0000000000000009", &err), &err);
     for (uint64_t nth = 1; nth <= before; nth++) {
         pl_io_fail_nth(PL_IO_WRITE, nth, ENOSPC);
-        assert_int_equal(pl_ckpt_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL, &err),
+        assert_int_equal(pl_log_checkpoint_put(objects, &head, fixture_path(dir, "db"), fixture_path(dir, "pressed"), NULL, NULL,
+                                               &err),
                          PL_ENOSPC);
-        assert_int_equal(pl_ckpt_list(objects, seqs, &err), 0);
+        assert_int_equal(pl_log_checkpoint_list(objects, seqs, &err), 0);
         assert_true(access(fixture_path(dir, "pressed"), F_OK) < 0);
     }
     pl_io_fail_nth(PL_IO_WRITE, 0, 0);

@@ -227,7 +227,7 @@ static void only_what_is_missing_is_copied(void **state)
         assert_true(sum.log_objects >= 1);
         packs = count_of(f->to, "p/");
     }
-    assert_int_equal(count_of(f->to, "ckpt/"), PL_CKPT_KEPT);
+    assert_int_equal(count_of(f->to, "ckpt/"), PL_LOG_CHECKPOINT_KEPT);
     assert_equal(f);
 }
 
@@ -500,14 +500,14 @@ static void a_damaged_checkpoint_is_told_and_not_copied(void **state)
 {
     struct fixture *f = *state;
     struct pl_mirror_report sum;
-    uint64_t seqs[PL_CKPT_LISTED_MAX];
-    char key[PL_CKPT_KEY_BYTES];
+    uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
+    char key[PL_LOG_CHECKPOINT_KEY_BYTES];
     struct pl_err err = {0};
 
     steps(f, 0, 5);
     checkpoint(f);
-    assert_int_equal(pl_ckpt_list(f->w.objects, seqs, &err), 1);
-    pl_ckpt_key(seqs[0], key);
+    assert_int_equal(pl_log_checkpoint_list(f->w.objects, seqs, &err), 1);
+    pl_log_checkpoint_key(seqs[0], key);
     flip(fixture_path(f->w.dir, "store"), key, 300);
     sum = mirror(f, false);
     assert_int_equal(sum.findings, 1);
