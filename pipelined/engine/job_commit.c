@@ -193,7 +193,7 @@ static json_t *provenance_of(const struct pl_ejob *j)
 static int build(struct committing *c, bool whole, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_recent_nodes_finish) struct pl_recent_nodes recent = {0};
+    _cleanup_(pl_recent_node_sink_finish) struct pl_recent_node_sink recent = {0};
     struct pl_ejob *j = c->job;
     struct pl_tree_stats stats = {0};
     struct pl_node_source below, source;
@@ -212,9 +212,9 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     r = r < 0 ? r : pl_pack_session_open(&sink, j->stage->project, &session, err);
     if (r < 0)
         return r;
-    pl_recent_nodes_init(&recent, session, &below);
-    source = pl_recent_nodes_source(&recent);
-    nodes = pl_recent_nodes_sink(&recent);
+    pl_recent_node_sink_init(&recent, session, &below);
+    source = pl_recent_node_sink_source(&recent);
+    nodes = pl_recent_node_sink_sink(&recent);
     r = whole ? build_whole(c, &source, &nodes, &stats, err) : build_carried(c, &source, &nodes, &stats, err);
     c->commit.files = (int64_t)stats.files;
     c->commit.bytes = (int64_t)stats.bytes;

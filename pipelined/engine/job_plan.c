@@ -119,7 +119,7 @@ static int open_tables(struct bases *b, struct pl_err *err)
 /* A commit's table, and those of the commits before it. */
 static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b)
 {
-    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
     int r = 0;
 
     while (r == 0 && b->n_roots < PL_BASES_MAX) {
@@ -137,7 +137,7 @@ static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_co
 static int find_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
-    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
     int r = 0;
 
     if (again && *j->base) {

@@ -50,7 +50,7 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
     r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, &ops, NULL, err);
     if (r < 0)
         return r;
-    nodes = pl_session_node_sink(session);
+    nodes = pl_pack_node_sink(session);
     r = pl_tree_builder_create(&nodes, &builder, err);
     r = r < 0 ? r : pl_ops_reader_init(&reader, ops.data, ops.len, err);
     while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)

@@ -300,7 +300,7 @@ static int make_tree(const struct capture *c, struct pl_agent_protocol_outcome *
 
     if (r < 0)
         return r;
-    sink = pl_session_node_sink(session);
+    sink = pl_pack_node_sink(session);
     r = pl_tree_builder_create(&sink, &builder, err);
     for (size_t i = 0; r == 0 && i < c->n; i++)
         r = pl_tree_builder_add(builder, c->made[i].path, strlen(c->made[i].path), &c->made[i].entry, err);

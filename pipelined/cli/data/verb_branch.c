@@ -3,11 +3,11 @@
 #include "pipelined/cli/support/show.h"
 
 /* "REPO@BRANCH", both there, nothing behind. */
-static int branch_arg(const struct pl_cli *c, struct pl_ref *ret, struct pl_err *err)
+static int branch_arg(const struct pl_cli *c, struct pl_commit_ref *ret, struct pl_err *err)
 {
     int r = pl_cli_ref(c, c->args[0], ret, err);
 
-    if (r == 0 && (ret->kind == PL_REF_NONE || ret->back || ret->has_path))
+    if (r == 0 && (ret->kind == PL_COMMIT_REF_NONE || ret->back || ret->has_path))
         r = pl_err_set(err, PL_EUSAGE, "\"%s\" is no branch: give REPO@BRANCH", c->args[0]);
     return r;
 }
@@ -18,7 +18,7 @@ static int create_branch(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     const char *from = pl_cli_value(c, "from");
     char repo[PL_CLI_REPO_TEXT];
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = branch_arg(c, &ref, err);
 
     if (r < 0)
@@ -57,7 +57,7 @@ static int inspect_branch(struct pl_cli *c, struct pl_err *err)
         {"size", "bytes", pl_show_size}, {"moved", "moved_us", pl_show_time}, {"created", "created_us", pl_show_time}};
     _cleanup_(json_decrefp) json_t *branch = NULL;
     _cleanup_free_ char *path = NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = branch_arg(c, &ref, err);
 
     if (r < 0)
@@ -70,7 +70,7 @@ static int inspect_branch(struct pl_cli *c, struct pl_err *err)
 static int delete_branch(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = branch_arg(c, &ref, err);
 
     if (r < 0)

@@ -4,7 +4,7 @@
 #include "pipelined/cli/support/show.h"
 #include <stdio.h>
 
-static int list_open(struct pl_cli *c, const struct pl_ref *ref, struct pl_err *err)
+static int list_open(struct pl_cli *c, const struct pl_commit_ref *ref, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"COMMIT", "id", pl_show_id},           {"BRANCH", "branch", NULL},
                                                {"STARTED", "created_us", pl_show_ago}, {"OPERATIONS", "operations", NULL},
@@ -24,7 +24,7 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
         {"MESSAGE", "message", NULL}};
     _cleanup_free_ char *path = NULL;
     uint64_t limit = 0;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
@@ -32,8 +32,9 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
         return r;
     if (pl_cli_flag(c, "open"))
         return list_open(c, &ref, err);
-    path = ref.kind == PL_REF_NONE ? pl_http_path_make("/api/v1/repos/%s/%s/commits", ref.project, ref.repo)
-                                   : pl_http_path_make("/api/v1/repos/%s/%s/commits?branch=%s", ref.project, ref.repo, ref.name);
+    path = ref.kind == PL_COMMIT_REF_NONE
+               ? pl_http_path_make("/api/v1/repos/%s/%s/commits", ref.project, ref.repo)
+               : pl_http_path_make("/api/v1/repos/%s/%s/commits?branch=%s", ref.project, ref.repo, ref.name);
     return pl_show_list(
         c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
         "no commits yet: pipelinectl put file REPO@master:/PATH -f FILE; --open lists those that are not finished", err);
@@ -54,7 +55,7 @@ static void show_provenance(const json_t *value, const json_t *item, char out[PL
     }
 }
 
-static int commit_arg(const struct pl_cli *c, struct pl_ref *ret, char **ret_path, struct pl_err *err)
+static int commit_arg(const struct pl_cli *c, struct pl_commit_ref *ret, char **ret_path, struct pl_err *err)
 {
     char text[PL_NAME_MAX_BYTES + 16];
     int r = pl_cli_ref(c, c->args[0], ret, err);
@@ -84,7 +85,7 @@ static int inspect_commit(struct pl_cli *c, struct pl_err *err)
                                              {"made from", "provenance", show_provenance}};
     _cleanup_(json_decrefp) json_t *commit = NULL;
     _cleanup_free_ char *path = NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = commit_arg(c, &ref, &path, err);
 
     r = r < 0 ? r : pl_cli_call(c, "GET", path, NULL, &commit, err);
@@ -94,10 +95,10 @@ static int inspect_commit(struct pl_cli *c, struct pl_err *err)
 static int delete_commit(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = commit_arg(c, &ref, &path, err);
 
-    if (r == 0 && ref.kind == PL_REF_NONE)
+    if (r == 0 && ref.kind == PL_COMMIT_REF_NONE)
         r = pl_err_set(err, PL_EUSAGE, "delete which commit of %s? Give %s@REF", ref.repo, ref.repo);
     return r < 0 ? r : pl_show_delete(c, path, "commit", c->args[0], err);
 }
@@ -115,20 +116,20 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *answer = NULL;
     _cleanup_free_ char *path = NULL;
     char repo[PL_CLI_REPO_TEXT];
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     bool open = false;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
-    if (r == 0 && (ref.back || ref.has_path || ref.kind == PL_REF_ID))
+    if (r == 0 && (ref.back || ref.has_path || ref.kind == PL_COMMIT_REF_ID))
         r = pl_err_set(err, PL_EUSAGE, "start a commit where? Give REPO@BRANCH");
-    if (r == 0 && ref.kind == PL_REF_PREFIX)
+    if (r == 0 && ref.kind == PL_COMMIT_REF_PREFIX)
         r = pl_cli_push_find_open(c, &ref, &open, err);
     if (r == 0 && open)
         r = pl_err_set(err, PL_EUSAGE, "commit %.8s is open already: put files into it, or give REPO@BRANCH", ref.name);
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/open", ref.project, ref.repo,
-                             ref.kind == PL_REF_NONE ? "master" : ref.name);
+                             ref.kind == PL_COMMIT_REF_NONE ? "master" : ref.name);
     r = pl_cli_call(c, "POST", path, json_pack("{s:s, s:s}", "message", message ? message : "", "author", user()), &answer, err);
     if (r < 0)
         return r;
@@ -173,7 +174,7 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
-                             push.to.kind == PL_REF_NONE ? "master" : push.to.name);
+                             push.to.kind == PL_COMMIT_REF_NONE ? "master" : push.to.name);
     r = path ? pl_cli_client(c, &client, err) : pl_err_nomem(err);
     r = r < 0 ? r : finish_patiently(c, path, &answer, err);
     if (r < 0)

@@ -20,7 +20,7 @@ static void show_path(const json_t *value, const json_t *item, char out[PL_SHOW_
 static const struct pl_column file_columns[] = {
     {"PATH", "path", show_path}, {"KIND", "kind", NULL}, {"SIZE", "size", pl_show_size}, {"FILES", "files", NULL}};
 
-static int file_arg(const struct pl_cli *c, const char *text, struct pl_ref *ret, char commit[PL_NAME_MAX_BYTES + 16],
+static int file_arg(const struct pl_cli *c, const char *text, struct pl_commit_ref *ret, char commit[PL_NAME_MAX_BYTES + 16],
                     struct pl_err *err)
 {
     int r = pl_cli_ref(c, text, ret, err);
@@ -35,7 +35,7 @@ static int list_file(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     char commit[PL_NAME_MAX_BYTES + 16];
     uint64_t limit = 0;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = file_arg(c, c->args[0], &ref, commit, err);
 
     r = r < 0 ? r : pl_cli_number(c, "limit", 1000000000, &limit, err);
@@ -50,7 +50,7 @@ static int glob_file(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
     char commit[PL_NAME_MAX_BYTES + 16];
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = file_arg(c, c->args[0], &ref, commit, err);
 
     if (r == 0 && !ref.has_path)
@@ -78,7 +78,7 @@ static int exact_glob(const char *path, struct pl_buf *out, struct pl_err *err)
 }
 
 /* {path, kind, size, …} of a file or folder. */
-static int find_file(struct pl_cli *c, const struct pl_ref *ref, const char *commit, json_t **ret, struct pl_err *err)
+static int find_file(struct pl_cli *c, const struct pl_commit_ref *ref, const char *commit, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf glob = {0};
@@ -105,7 +105,7 @@ static int inspect_file(struct pl_cli *c, struct pl_err *err)
                                              {"content", "id", NULL}};
     _cleanup_(json_decrefp) json_t *file = NULL;
     char commit[PL_NAME_MAX_BYTES + 16];
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = file_arg(c, c->args[0], &ref, commit, err);
 
     r = r < 0 ? r : find_file(c, &ref, commit, &file, err);
@@ -130,7 +130,7 @@ static int diff_file(struct pl_cli *c, struct pl_err *err)
                                                {"NEW", "new.size", pl_show_size}};
     _cleanup_free_ char *path = NULL;
     char from[PL_NAME_MAX_BYTES + 16] = "", to[PL_NAME_MAX_BYTES + 16];
-    struct pl_ref old = {0}, ref;
+    struct pl_commit_ref old = {0}, ref;
     int r = file_arg(c, c->args[c->n_args - 1], &ref, to, err);
 
     if (r == 0 && c->n_args == 2) {
@@ -147,7 +147,7 @@ static int diff_file(struct pl_cli *c, struct pl_err *err)
 
 /* ---- delete ---- */
 
-static int delete_ops(struct pl_cli *c, const struct pl_ref *ref, struct pl_buf *ops, struct pl_err *err)
+static int delete_ops(struct pl_cli *c, const struct pl_commit_ref *ref, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
     _cleanup_(json_decrefp) json_t *file = NULL;

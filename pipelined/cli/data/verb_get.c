@@ -14,7 +14,7 @@
 
 struct get {
     struct pl_cli *c;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     char commit[PL_NAME_MAX_BYTES + 16]; /* as the server takes it */
     struct pl_http_client *client;
 };

@@ -9,13 +9,13 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
 {
     const char *equals = strchr(text, '=');
     _cleanup_free_ char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r;
 
     if (!equals || !equals[1])
         return pl_err_set(err, PL_EUSAGE, "--input %.120s: give REPO=DIR, a folder that stands for the repo", text);
-    r = name ? pl_ref_parse(name, &ref, err) : pl_err_nomem(err);
-    if (r == 0 && (*ref.path || ref.back || ref.kind == PL_REF_ID))
+    r = name ? pl_commit_ref_parse(name, &ref, err) : pl_err_nomem(err);
+    if (r == 0 && (*ref.path || ref.back || ref.kind == PL_COMMIT_REF_ID))
         r = pl_err_set(err, PL_EUSAGE, "--input %.120s: in front of = stands REPO or REPO@BRANCH", text);
     if (r < 0)
         return pl_err_wrap(err, r, "--input");

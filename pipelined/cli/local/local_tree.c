@@ -8,7 +8,7 @@
 static int build(struct pl_pack_session *session, const struct pl_buf *ops, struct pl_hash *ret_root, struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
-    struct pl_node_sink sink = pl_session_node_sink(session);
+    struct pl_node_sink sink = pl_pack_node_sink(session);
     struct pl_ops_reader reader;
     struct pl_tree_op op;
     int r = pl_tree_builder_create(&sink, &builder, err);

@@ -149,10 +149,10 @@ static int tell(struct waiting *w, struct pl_err *err)
 static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = pl_cli_ref(c, text, &ref, err);
 
-    if (r < 0 || ref.back || ref.kind == PL_REF_ID)
+    if (r < 0 || ref.back || ref.kind == PL_COMMIT_REF_ID)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s/flush", ref.project, ref.repo, ref.name);
     r = pl_cli_call(c, "POST", path, json_object(), NULL, err);

@@ -117,7 +117,7 @@ static int why(struct pl_cli *c, struct pl_err *err)
     _cleanup_free_ char *path = NULL;
     char commit[PL_NAME_MAX_BYTES + 16], indent[INDENT_MAX] = "";
     struct pl_map told = {0};
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     int r = pl_cli_ref(c, c->args[0], &ref, err);
 
     if (r < 0)

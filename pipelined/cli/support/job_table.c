@@ -45,7 +45,7 @@ int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err)
 /* ---- names of runs and jobs ---- */
 
 /* Does the stage's pipeline have it write this branch? */
-static bool writes_branch(const json_t *pipeline, const struct pl_ref *ref)
+static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *ref)
 {
     const json_t *stage;
     size_t i;
@@ -86,7 +86,7 @@ static int await_jobs(struct pl_cli *c, struct pl_err *err)
     return r;
 }
 
-int pl_cli_run_to_come(struct pl_cli *c, const struct pl_ref *ref, char **ret, struct pl_err *err)
+int pl_cli_run_to_come(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL, *repo = NULL;
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs?limit=20&project=%s&stage=%s", ref->project, ref->repo);
@@ -115,7 +115,7 @@ int pl_cli_run_to_come(struct pl_cli *c, const struct pl_ref *ref, char **ret, s
 }
 
 /* A stage's branch without a commit yet: the run of the stage's newest job, which shall make one. PL_ENOTFOUND. */
-static int run_of_stage(struct pl_cli *c, const struct pl_ref *ref, char **ret, struct pl_err *err)
+static int run_of_stage(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL, *pipeline = NULL;
     _cleanup_free_ char *jobs = pl_http_path_make("/api/v1/jobs?limit=1&project=%s&stage=%s", ref->project, ref->repo),
@@ -139,7 +139,7 @@ static int run_of_commit(struct pl_cli *c, const char *text, char **ret, struct 
     _cleanup_(json_decrefp) json_t *commit = NULL;
     _cleanup_free_ char *path = NULL;
     char name[PL_NAME_MAX_BYTES + 16];
-    struct pl_ref ref;
+    struct pl_commit_ref ref;
     struct pl_err of_stage = {0};
     int r = pl_cli_ref(c, text, &ref, err);
 
@@ -147,7 +147,7 @@ static int run_of_commit(struct pl_cli *c, const char *text, char **ret, struct 
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref.project, ref.repo, pl_cli_ref_text(&ref, name));
     r = pl_cli_call(c, "GET", path, NULL, &commit, err);
-    if (r == PL_ENOTFOUND && ref.kind != PL_REF_ID && !ref.back) {
+    if (r == PL_ENOTFOUND && ref.kind != PL_COMMIT_REF_ID && !ref.back) {
         int s = run_of_stage(c, &ref, ret, &of_stage);
 
         if (s < 0 && s != PL_ENOTFOUND)

@@ -14,7 +14,7 @@ int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err 
 /* The newest unfinished run whose job of the stage is going to write the branch `ref`, malloc'ed; NULL: none is. Of a run that has just
  * begun its jobs are awaited (2 s at most). */
 PL_MUST_CHECK
-int pl_cli_run_to_come(struct pl_cli *c, const struct pl_ref *ref, char **ret, struct pl_err *err);
+int pl_cli_run_to_come(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err);
 /* "STAGE[@RUN]", "PROJECT/STAGE[@RUN]": `ret_run` "" = the newest. */
 struct pl_cli_job {
     char project[PL_NAME_MAX_BYTES + 1], stage[PL_NAME_MAX_BYTES + 1], run[PL_NAME_MAX_BYTES + 1];

@@ -8,18 +8,18 @@
 #include <stdio.h>
 
 /* PL_EUSAGE unless a branch has that name: a finished commit. */
-static int check_branch(struct pl_cli *c, const struct pl_ref *ref, const char *id, struct pl_err *err)
+static int check_branch(struct pl_cli *c, const struct pl_commit_ref *ref, const char *id, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);
     _cleanup_(json_decrefp) json_t *branch = NULL;
-    int r = ref->kind == PL_REF_ID ? PL_ENOTFOUND : pl_cli_call(c, "GET", path, NULL, &branch, err);
+    int r = ref->kind == PL_COMMIT_REF_ID ? PL_ENOTFOUND : pl_cli_call(c, "GET", path, NULL, &branch, err);
 
     if (r != PL_ENOTFOUND)
         return r;
     return pl_err_set(err, PL_EUSAGE, "commit %.8s of %s is finished and never changes: give REPO@BRANCH[:/PATH]", id, ref->repo);
 }
 
-int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, struct pl_err *err)
+int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret_open, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/commits/%s", ref->project, ref->repo, ref->name);
     _cleanup_(json_decrefp) json_t *commit = NULL;
@@ -27,7 +27,7 @@ int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, 
     const char *id;
 
     *ret_open = false;
-    if (r == PL_ENOTFOUND && ref->kind == PL_REF_PREFIX)
+    if (r == PL_ENOTFOUND && ref->kind == PL_COMMIT_REF_PREFIX)
         return 0; /* a branch to be */
     if (r < 0)
         return r;
@@ -46,9 +46,9 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
 
     if (r < 0)
         return r;
-    if (p->to.kind == PL_REF_NONE)
+    if (p->to.kind == PL_COMMIT_REF_NONE)
         memcpy(p->to.name, "master", sizeof "master");
-    if (!p->to.back && (p->to.kind == PL_REF_ID || p->to.kind == PL_REF_PREFIX))
+    if (!p->to.back && (p->to.kind == PL_COMMIT_REF_ID || p->to.kind == PL_COMMIT_REF_PREFIX))
         r = pl_cli_push_find_open(c, &p->to, &p->open, err);
     if (r == 0 && p->to.back)
         r = pl_err_set(err, PL_EUSAGE, "\"%s\" is a commit, which never changes: give REPO@BRANCH[:/PATH]", text);

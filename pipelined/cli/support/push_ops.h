@@ -9,7 +9,7 @@
 
 /* What goes with a push. */
 struct pl_cli_push {
-    struct pl_ref to;                     /* a branch, or an open commit */
+    struct pl_commit_ref to;              /* a branch, or an open commit */
     bool open;                            /* the latter */
     const char *message, *base, *session; /* each may be NULL */
 };
@@ -20,7 +20,7 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
 /* What looks like an id or the start of one: an open commit (`ref->name` becomes its whole id), unless a branch has that name. PL_EUSAGE
  * for a commit that is finished. */
 PL_MUST_CHECK
-int pl_cli_push_find_open(struct pl_cli *c, struct pl_ref *ref, bool *ret_open, struct pl_err *err);
+int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret_open, struct pl_err *err);
 /* Where it goes, with author, message, …: a file at `path`, or operations when that is NULL. */
 PL_MUST_CHECK
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);

@@ -164,16 +164,16 @@ int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *
 
 /* ---- names ---- */
 
-int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err)
+int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_commit_ref *ret, struct pl_err *err)
 {
-    int r = pl_ref_parse(text, ret, err);
+    int r = pl_commit_ref_parse(text, ret, err);
 
     if (r == 0 && !*ret->project)
         snprintf(ret->project, sizeof ret->project, "%s", c->project);
     return r;
 }
 
-char *pl_cli_ref_text(const struct pl_ref *ref, char out[PL_NAME_MAX_BYTES + 16])
+char *pl_cli_ref_text(const struct pl_commit_ref *ref, char out[PL_NAME_MAX_BYTES + 16])
 {
     const char *name = *ref->name ? ref->name : "master";
 

@@ -30,9 +30,9 @@ PL_MUST_CHECK
 int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err);
 /* `REPO`, `REPO@REF`, `PROJECT/REPO@REF:/PATH`: as history.h, with c->project for a project that is not named. */
 PL_MUST_CHECK
-int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_ref *ret, struct pl_err *err);
+int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_commit_ref *ret, struct pl_err *err);
 /* The commit part of a ref as the server takes it: "master^2" (no @: "master"). Returns `out`. */
-char *pl_cli_ref_text(const struct pl_ref *ref, char out[PL_NAME_MAX_BYTES + 16]);
+char *pl_cli_ref_text(const struct pl_commit_ref *ref, char out[PL_NAME_MAX_BYTES + 16]);
 /* A repo as a line typed next names it: "digits" in the project that is meant without one, else "vision/photos". Returns `out`. */
 #define PL_CLI_REPO_TEXT (2 * PL_NAME_MAX_BYTES + 2)
 char *pl_cli_repo_text(const char *project, const char *repo, char out[PL_CLI_REPO_TEXT]);

@@ -296,7 +296,7 @@ int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commi
 
 static bool starts_so(const struct pl_open_commit *c, const char *text, size_t len)
 {
-    return len >= PL_HISTORY_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_commit_head(c)->commit, text, len) == 0;
+    return len >= PL_COMMIT_REF_PREFIX_DIGITS && len <= PL_ID_HEX && strncmp(pl_open_commit_head(c)->commit, text, len) == 0;
 }
 
 int pl_open_commits_find(struct pl_open_commits *o, const char *project, const char *repo, const char *text, bool branch_too,

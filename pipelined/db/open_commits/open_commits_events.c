@@ -117,7 +117,7 @@ int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *
     char past[PL_ID_HEX + 2];
     int r;
 
-    if (strlen(text) < PL_HISTORY_PREFIX_DIGITS || strlen(text) > PL_ID_HEX)
+    if (strlen(text) < PL_COMMIT_REF_PREFIX_DIGITS || strlen(text) > PL_ID_HEX)
         return pl_err_set(err, PL_ENOTFOUND, "no open commit \"%.40s\" is known", text);
     snprintf(past, sizeof past, "%sg", text); /* past every hex digit */
     r = pl_sql_query(

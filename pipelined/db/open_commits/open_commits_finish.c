@@ -214,8 +214,8 @@ int pl_open_commits_flush(struct pl_open_commits *o, const char *project, const 
 /* The text of a leaf of an effective spec: PROJECT/REPO@BRANCH. */
 static int flush_ref(struct pl_open_commits *o, const char *text, struct pl_err *err)
 {
-    struct pl_ref ref;
-    int r = pl_ref_parse(text, &ref, err);
+    struct pl_commit_ref ref;
+    int r = pl_commit_ref_parse(text, &ref, err);
 
     return r < 0 ? r : pl_open_commits_flush(o, ref.project, ref.repo, ref.name, err);
 }

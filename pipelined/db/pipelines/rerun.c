@@ -55,7 +55,7 @@ static int check_settled(struct pl_conn *c, const char *project, const char *rep
 /* What the job read can be read again. */
 static int check_there(struct pl_conn *c, const char *project, const char *repo, const char *commit, struct pl_err *err)
 {
-    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
     struct pl_commit_row row;
     int r;
 

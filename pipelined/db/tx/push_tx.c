@@ -279,7 +279,7 @@ static int edit_attributes(const struct push *p, const struct pl_node_sink *sink
 static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
 {
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
-    _cleanup_(pl_recent_nodes_finish) struct pl_recent_nodes recent = {0};
+    _cleanup_(pl_recent_node_sink_finish) struct pl_recent_node_sink recent = {0};
     struct pl_pack_sink sink = pl_store_sink(p->store);
     struct pl_node_source source;
     struct pl_node_sink nodes;
@@ -292,9 +292,9 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
         r = p->args->add_records(p->args->self, session, err);
     if (r < 0)
         return r;
-    pl_recent_nodes_init(&recent, session, &p->source);
-    nodes = pl_recent_nodes_sink(&recent);
-    source = pl_recent_nodes_source(&recent);
+    pl_recent_node_sink_init(&recent, session, &p->source);
+    nodes = pl_recent_node_sink_sink(&recent);
+    source = pl_recent_node_sink_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
     r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err); /* while its root is among the recent ones */
     r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);

@@ -37,7 +37,7 @@ static int is_written(struct pl_conn *c, const struct pl_rerun_branch *a, const 
 static int commit_of(struct pl_conn *c, const struct pl_input *leaf, const char *id, struct pl_commit_row *ret,
                      struct pl_err *err)
 {
-    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
     int r;
 
     snprintf(ref.name, sizeof ref.name, "%s", id);

@@ -234,18 +234,18 @@ static int check_gone(struct pl_conn *c, const char *project, const char *repo, 
                       pl_clock_text(pl_col_int(&rows, 1), time), pl_col_text(&rows, 2));
 }
 
-int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref,
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_commit_ref *ref,
                       struct pl_commit_row *ret, struct pl_err *err)
 {
-    const char *name = ref->kind == PL_REF_NONE ? "master" : ref->name;
+    const char *name = ref->kind == PL_COMMIT_REF_NONE ? "master" : ref->name;
     struct pl_commit_row row = {0};
     struct pl_repo_row found;
     int r = pl_db_repo_find(c, project, repo, &found, err);
 
     if (r < 0)
         return r;
-    r = ref->kind == PL_REF_ID ? by_id(c, found.id, name, &row, err) : pl_db_branch_head(c, found.id, name, &row, err);
-    if (r == 0 && ref->kind == PL_REF_PREFIX)
+    r = ref->kind == PL_COMMIT_REF_ID ? by_id(c, found.id, name, &row, err) : pl_db_branch_head(c, found.id, name, &row, err);
+    if (r == 0 && ref->kind == PL_COMMIT_REF_PREFIX)
         r = by_prefix(c, found.id, name, &row, err);
     if (r < 0)
         return r;
@@ -254,14 +254,14 @@ int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, 
 
         if (pl_sql_int(c, NULL, &branch, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", found.id, name) == 0)
             return pl_err_set(err, PL_ENOTFOUND, "branch %s/%s@%s has no commit yet", project, repo, name);
-        if (ref->kind == PL_REF_ID || ref->kind == PL_REF_PREFIX)
+        if (ref->kind == PL_COMMIT_REF_ID || ref->kind == PL_COMMIT_REF_PREFIX)
             r = check_gone(c, project, repo, found.id, name, err);
         if (r < 0)
             return r;
         return pl_err_set(err, PL_ENOTFOUND, "%s/%s has no %s \"%s\"", project, repo,
-                          ref->kind == PL_REF_ID       ? "commit"
-                          : ref->kind == PL_REF_PREFIX ? "branch or commit"
-                                                       : "branch",
+                          ref->kind == PL_COMMIT_REF_ID       ? "commit"
+                          : ref->kind == PL_COMMIT_REF_PREFIX ? "branch or commit"
+                                                              : "branch",
                           name);
     }
     r = go_back(c, project, repo, ref->back, &row, err);
@@ -273,8 +273,8 @@ int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, 
 int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,
                        struct pl_err *err)
 {
-    struct pl_ref parsed = {.kind = PL_REF_NONE};
-    int r = *ref ? pl_ref_parse_commit(ref, &parsed, err) : 0;
+    struct pl_commit_ref parsed = {.kind = PL_COMMIT_REF_NONE};
+    int r = *ref ? pl_commit_ref_parse_commit(ref, &parsed, err) : 0;
 
     return r < 0 ? r : pl_db_commit_find(c, project, repo, &parsed, ret, err);
 }
@@ -283,7 +283,7 @@ int pl_db_run_text_check(const char *text, struct pl_err *err)
 {
     size_t len = strlen(text);
 
-    if (len < PL_HISTORY_PREFIX_DIGITS || len > PL_ID_HEX || strspn(text, "0123456789abcdef") != len)
+    if (len < PL_COMMIT_REF_PREFIX_DIGITS || len > PL_ID_HEX || strspn(text, "0123456789abcdef") != len)
         return pl_err_set(err, PL_EINVAL, "\"%s\" is no run: give its id or its first digits, at least 4 of 0-9a-f", text);
     return 0;
 }

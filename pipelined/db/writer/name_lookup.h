@@ -45,7 +45,7 @@ struct pl_commit_row {
 /* The commit that `ref` names in the repo: a branch's head, an id, or the start of one, then ^n back. A ref of kind NONE is the
  * master branch. PL_ENOTFOUND says what is missing (branch without commits included); PL_ECONFLICT an ambiguous prefix. */
 PL_MUST_CHECK
-int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_ref *ref,
+int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_commit_ref *ref,
                       struct pl_commit_row *ret, struct pl_err *err);
 /* The same from the text after the @ ("" = master). */
 PL_MUST_CHECK

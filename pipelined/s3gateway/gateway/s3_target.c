@@ -51,7 +51,7 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
     if (n > PARTS_MAX)
         return bad_name(bucket, err);
     /* No name of a branch or repo has 32 hex digits. */
-    if ((n == 3 && is_commit(part[0], PL_ID_HEX)) || (n == 4 && is_commit(part[0], PL_HISTORY_PREFIX_DIGITS)))
+    if ((n == 3 && is_commit(part[0], PL_ID_HEX)) || (n == 4 && is_commit(part[0], PL_COMMIT_REF_PREFIX_DIGITS)))
         snprintf(t.commit, sizeof t.commit, "%s", part[at++]);
     else if (n == 4)
         return bad_name(bucket, err);

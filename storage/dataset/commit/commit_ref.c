@@ -9,19 +9,20 @@ static bool is_hex(const char *s, size_t len)
     return strspn(s, "0123456789abcdef") >= len;
 }
 
-int pl_ref_classify(const char *name, enum pl_ref_kind *ret, struct pl_err *err)
+int pl_commit_ref_classify(const char *name, enum pl_commit_ref_kind *ret, struct pl_err *err)
 {
     size_t len = strlen(name);
     int r;
 
     if (pl_id_ok(name)) {
-        *ret = PL_REF_ID;
+        *ret = PL_COMMIT_REF_ID;
         return 0;
     }
     r = pl_name_check("branch", name, err);
     if (r < 0)
         return r;
-    *ret = len >= PL_HISTORY_PREFIX_DIGITS && len < PL_ID_HEX && is_hex(name, len) ? PL_REF_PREFIX : PL_REF_BRANCH;
+    *ret =
+        len >= PL_COMMIT_REF_PREFIX_DIGITS && len < PL_ID_HEX && is_hex(name, len) ? PL_COMMIT_REF_PREFIX : PL_COMMIT_REF_BRANCH;
     return 0;
 }
 
@@ -37,12 +38,12 @@ static int parse_back(const char *s, const char *end, unsigned *ret, struct pl_e
             return pl_err_set(err, PL_EINVAL, "behind ^ stands \"%.*s\"; a number is accepted", (int)(end - s + 1), s - 1);
         if (s < end && *s >= '0' && *s <= '9') {
             step = 0;
-            while (s < end && *s >= '0' && *s <= '9' && step <= PL_HISTORY_BACK_MAX)
+            while (s < end && *s >= '0' && *s <= '9' && step <= PL_COMMIT_REF_BACK_MAX)
                 step = step * 10 + (uint64_t)(*s++ - '0');
         }
         back += step;
-        if (back > PL_HISTORY_BACK_MAX)
-            return pl_err_set(err, PL_EINVAL, "^ goes back more than %u commits", PL_HISTORY_BACK_MAX);
+        if (back > PL_COMMIT_REF_BACK_MAX)
+            return pl_err_set(err, PL_EINVAL, "^ goes back more than %u commits", PL_COMMIT_REF_BACK_MAX);
     }
     *ret = (unsigned)back;
     return 0;
@@ -60,19 +61,19 @@ static int copy_name(const char *what, const char *s, size_t len, char out[PL_NA
     return 0;
 }
 
-static int parse_commit(const char *s, size_t len, struct pl_ref *ret, struct pl_err *err)
+static int parse_commit(const char *s, size_t len, struct pl_commit_ref *ret, struct pl_err *err)
 {
     const char *caret = memchr(s, '^', len);
     size_t name_len = caret != NULL ? (size_t)(caret - s) : len;
     int r;
 
     if ((r = copy_name("branch or commit", s, name_len, ret->name, err)) < 0 ||
-        (r = pl_ref_classify(ret->name, &ret->kind, err)) < 0)
+        (r = pl_commit_ref_classify(ret->name, &ret->kind, err)) < 0)
         return r;
     return caret != NULL ? parse_back(caret, s + len, &ret->back, err) : 0;
 }
 
-static int parse_repo(const char *s, size_t len, struct pl_ref *ret, struct pl_err *err)
+static int parse_repo(const char *s, size_t len, struct pl_commit_ref *ret, struct pl_err *err)
 {
     const char *slash = memchr(s, '/', len);
     int r;
@@ -91,7 +92,7 @@ static int parse_repo(const char *s, size_t len, struct pl_ref *ret, struct pl_e
     return pl_name_check("repo", ret->repo, err);
 }
 
-static int parse_all(const char *text, struct pl_ref *ret, struct pl_err *err)
+static int parse_all(const char *text, struct pl_commit_ref *ret, struct pl_err *err)
 {
     const char *colon = strchr(text, ':');
     size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
@@ -107,9 +108,9 @@ static int parse_all(const char *text, struct pl_ref *ret, struct pl_err *err)
     return r;
 }
 
-int pl_ref_parse(const char *text, struct pl_ref *ret, struct pl_err *err)
+int pl_commit_ref_parse(const char *text, struct pl_commit_ref *ret, struct pl_err *err)
 {
-    struct pl_ref ref = {0};
+    struct pl_commit_ref ref = {0};
     int r = parse_all(text, &ref, err);
 
     if (r < 0) {
@@ -120,9 +121,9 @@ int pl_ref_parse(const char *text, struct pl_ref *ret, struct pl_err *err)
     return 0;
 }
 
-int pl_ref_parse_commit(const char *text, struct pl_ref *ret, struct pl_err *err)
+int pl_commit_ref_parse_commit(const char *text, struct pl_commit_ref *ret, struct pl_err *err)
 {
-    struct pl_ref ref = {0};
+    struct pl_commit_ref ref = {0};
     int r = parse_commit(text, strlen(text), &ref, err);
 
     if (r < 0)

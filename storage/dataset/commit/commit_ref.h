@@ -12,20 +12,20 @@
 #include "storage/base/hash.h"
 #include "storage/base/path.h"
 
-#define PL_HISTORY_BACK_MAX      1000000u
-#define PL_HISTORY_PREFIX_DIGITS 4
+#define PL_COMMIT_REF_BACK_MAX      1000000u
+#define PL_COMMIT_REF_PREFIX_DIGITS 4
 
-enum pl_ref_kind {
-    PL_REF_NONE,   /* no @ref given */
-    PL_REF_BRANCH, /* a branch, and nothing else */
-    PL_REF_ID,     /* 32 lower-case hex digits */
-    PL_REF_PREFIX  /* a branch, else the start of an id: 4 to 31 lower-case hex digits */
+enum pl_commit_ref_kind {
+    PL_COMMIT_REF_NONE,   /* no @ref given */
+    PL_COMMIT_REF_BRANCH, /* a branch, and nothing else */
+    PL_COMMIT_REF_ID,     /* 32 lower-case hex digits */
+    PL_COMMIT_REF_PREFIX  /* a branch, else the start of an id: 4 to 31 lower-case hex digits */
 };
 
-struct pl_ref {
+struct pl_commit_ref {
     char project[PL_NAME_MAX_BYTES + 1]; /* "" = not given */
     char repo[PL_NAME_MAX_BYTES + 1];
-    enum pl_ref_kind kind;
+    enum pl_commit_ref_kind kind;
     char name[PL_NAME_MAX_BYTES + 1]; /* of the branch, or the digits */
     unsigned back;                    /* ^n, 0 = the commit itself */
     bool has_path;
@@ -34,10 +34,10 @@ struct pl_ref {
 
 /* PL_EINVAL, PL_ENAME or PL_EPATH; the message quotes what was given and says what is accepted. */
 PL_MUST_CHECK
-int pl_ref_parse(const char *text, struct pl_ref *ret, struct pl_err *err);
+int pl_commit_ref_parse(const char *text, struct pl_commit_ref *ret, struct pl_err *err);
 /* The part after the @ alone: "master", "9f3c^2"; project, repo and path stay empty. */
 PL_MUST_CHECK
-int pl_ref_parse_commit(const char *text, struct pl_ref *ret, struct pl_err *err);
-/* The kind that a ref's spelling has, before any look-up: PL_REF_ID, PL_REF_PREFIX or PL_REF_BRANCH. PL_ENAME. */
+int pl_commit_ref_parse_commit(const char *text, struct pl_commit_ref *ret, struct pl_err *err);
+/* The kind that a ref's spelling has, before any look-up: PL_COMMIT_REF_ID, PL_COMMIT_REF_PREFIX or PL_COMMIT_REF_BRANCH. PL_ENAME. */
 PL_MUST_CHECK
-int pl_ref_classify(const char *name, enum pl_ref_kind *ret, struct pl_err *err);
+int pl_commit_ref_classify(const char *name, enum pl_commit_ref_kind *ret, struct pl_err *err);

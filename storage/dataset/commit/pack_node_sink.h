@@ -6,4 +6,4 @@
 struct pl_pack_session;
 
 /* The session must outlive the sink. */
-struct pl_node_sink pl_session_node_sink(struct pl_pack_session *session);
+struct pl_node_sink pl_pack_node_sink(struct pl_pack_session *session);

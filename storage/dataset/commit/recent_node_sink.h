@@ -4,21 +4,21 @@
 
 #include "storage/tree/tree.h"
 
-#define PL_RECENT_NODES 32
+#define PL_RECENT_NODE_SINK_MAX 32
 
 struct pl_pack_session;
 
-struct pl_recent_nodes {
+struct pl_recent_node_sink {
     struct pl_pack_session *session;
     struct pl_node_source below; /* asked for everything else */
     struct pl_recent_node {
         struct pl_hash id;
         struct pl_buf bytes;
-    } nodes[PL_RECENT_NODES];
+    } nodes[PL_RECENT_NODE_SINK_MAX];
     unsigned next;
 };
 
-void pl_recent_nodes_init(struct pl_recent_nodes *r, struct pl_pack_session *session, const struct pl_node_source *below);
-void pl_recent_nodes_finish(struct pl_recent_nodes *r);
-struct pl_node_sink pl_recent_nodes_sink(struct pl_recent_nodes *r);
-struct pl_node_source pl_recent_nodes_source(struct pl_recent_nodes *r);
+void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_session *session, const struct pl_node_source *below);
+void pl_recent_node_sink_finish(struct pl_recent_node_sink *r);
+struct pl_node_sink pl_recent_node_sink_sink(struct pl_recent_node_sink *r);
+struct pl_node_source pl_recent_node_sink_source(struct pl_recent_node_sink *r);

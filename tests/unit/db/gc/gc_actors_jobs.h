@@ -52,7 +52,7 @@ static UNUSED void add_left(struct play *p, struct slot *s)
 static UNUSED void add_bases(struct play *p, struct slot *s, struct pl_commit_row *head)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = world_read(p->g->w.db);
-    struct pl_ref ref = {.kind = PL_REF_ID};
+    struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
     struct pl_commit_row row;
     struct pl_err err = {0};
     int r = pl_db_commit_named(rd.conn, "default", "train", "master", &row, &err);

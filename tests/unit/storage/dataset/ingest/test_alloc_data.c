@@ -174,7 +174,7 @@ static int edit(void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    nodes = pl_session_node_sink(session);
+    nodes = pl_pack_node_sink(session);
     r = pl_tree_edit(&source, &nodes, &d->root, d->ops, EDITS, &d->got_id, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
@@ -220,7 +220,7 @@ static int merge(void *arg, struct pl_err *err)
 
     if (r < 0)
         return r;
-    nodes = pl_session_node_sink(session);
+    nodes = pl_pack_node_sink(session);
     r = pl_tree_edit(&source, &nodes, &d->root, &op, 1, &theirs, err);
     r = r < 0 ? r : pl_pack_session_finish(session, err);
     return r < 0 ? r : pl_tree_merge(&source, &nodes, &d->root, &d->edited, &theirs, &d->got_id, NULL, NULL, err);
