@@ -134,17 +134,17 @@ static int add_list(void *self, const void *bytes, size_t n, struct pl_hash *ret
 /* A small file, whose bytes go into the spool. */
 static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
-    struct pl_stream_sink sink = {.self = p, .chunk = add_chunk, .list = add_list};
+    struct pl_file_write_sink sink = {.self = p, .chunk = add_chunk, .list = add_list};
     _cleanup_free_ uint8_t *buffer = NULL;
     const void *bytes;
     int r;
 
     if (spool->size <= PL_ONE_CHUNK_BYTES) {
         r = pl_body_spool_map(spool, &bytes, err);
-        return r < 0 ? r : pl_stream_entry_small(&sink, kind, bytes, (size_t)spool->size, &p->op.entry, err);
+        return r < 0 ? r : pl_file_write_entry_small(&sink, kind, bytes, (size_t)spool->size, &p->op.entry, err);
     }
-    buffer = malloc(PL_STREAM_BUFFER_BYTES);
-    return buffer ? pl_stream_entry(&sink, buffer, kind, pl_body_spool_read, spool, &p->op.entry, err) : pl_err_nomem(err);
+    buffer = malloc(PL_FILE_WRITE_BUFFER_BYTES);
+    return buffer ? pl_file_write_entry(&sink, buffer, kind, pl_body_spool_read, spool, &p->op.entry, err) : pl_err_nomem(err);
 }
 
 /* A large one, which goes into packs at once. */

@@ -259,13 +259,13 @@ static int make_file(struct pl_s3_request *q, const struct complete *c, struct p
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(q->target.store);
     struct pl_chunk_reader reader = pl_store_chunk_reader(q->target.store);
-    struct pl_stream_sink stream;
+    struct pl_file_write_sink stream;
     int r = pl_pack_session_open(&sink, q->target.project, &session, err);
 
     if (r < 0)
         return r;
-    stream = pl_stream_sink_session(session);
-    r = pl_join(c->parts, c->n, PL_KIND_FILE, &reader, &stream, ret, err);
+    stream = pl_file_write_sink_pack(session);
+    r = pl_file_concat(c->parts, c->n, PL_KIND_FILE, &reader, &stream, ret, err);
     return r < 0 ? r : pl_pack_session_finish(session, err);
 }
 

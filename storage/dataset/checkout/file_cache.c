@@ -313,11 +313,11 @@ static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
 static bool cache_verify(const struct pl_file_cache *c, const char *name, const struct pl_entry *entry)
 {
     _cleanup_close_ int fd = openat(c->objects_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    _cleanup_free_ uint8_t *buffer = malloc(PL_STREAM_BUFFER_BYTES);
-    struct pl_stream_sink sink = pl_stream_sink_hash_only();
+    _cleanup_free_ uint8_t *buffer = malloc(PL_FILE_WRITE_BUFFER_BYTES);
+    struct pl_file_write_sink sink = pl_file_write_sink_hash_only();
     struct pl_entry is;
 
-    return fd >= 0 && buffer != NULL && pl_stream_entry(&sink, buffer, entry->kind, read_fd, &fd, &is, NULL) == 0 &&
+    return fd >= 0 && buffer != NULL && pl_file_write_entry(&sink, buffer, entry->kind, read_fd, &fd, &is, NULL) == 0 &&
            pl_entry_eq(&is, entry);
 }
 

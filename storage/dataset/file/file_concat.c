@@ -20,7 +20,7 @@ struct join {
     const struct pl_entry *parts;
     size_t n_parts;
     const struct pl_chunk_reader *reader;
-    const struct pl_stream_sink *sink;
+    const struct pl_file_write_sink *sink;
     uint64_t size; /* of the file */
 
     size_t part; /* the next piece is of this one */
@@ -261,7 +261,7 @@ static int join_small(struct join *j, uint8_t kind, struct pl_entry *ret, struct
 
     for (size_t i = 0; i < j->n_parts && r == 0; i++)
         r = pl_file_read(&j->parts[i], 0, j->parts[i].size, j->reader, &j->scratch, add_bytes, &bytes, err);
-    return r < 0 ? r : pl_stream_entry_small(j->sink, kind, bytes.data, bytes.len, ret, err);
+    return r < 0 ? r : pl_file_write_entry_small(j->sink, kind, bytes.data, bytes.len, ret, err);
 }
 
 static int join_large(struct join *j, uint8_t kind, struct pl_entry *ret, struct pl_err *err)
@@ -299,8 +299,8 @@ static int check_parts(const struct pl_entry *parts, size_t n, uint64_t *ret_siz
     return 0;
 }
 
-int pl_join(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
-            const struct pl_stream_sink *sink, struct pl_entry *ret, struct pl_err *err)
+int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
+                   const struct pl_file_write_sink *sink, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(join_freep) struct join *j = NULL;
     uint64_t size;

@@ -15,5 +15,5 @@
  * kind FILE or EXEC; `kind` of the result is one of the two. PL_ETOOBIG past PL_FILE_LIMIT_BYTES, PL_EINVAL for other entries, errors of
  * reader and sink. */
 PL_MUST_CHECK
-int pl_join(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
-            const struct pl_stream_sink *sink, struct pl_entry *ret, struct pl_err *err);
+int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
+                   const struct pl_file_write_sink *sink, struct pl_entry *ret, struct pl_err *err);

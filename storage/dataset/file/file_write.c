@@ -8,9 +8,9 @@ static int session_chunk(void *self, const void *bytes, size_t n, struct pl_hash
     return pl_pack_session_add(self, PL_REC_CHUNK, bytes, n, ret_id, err);
 }
 
-struct pl_stream_sink pl_stream_sink_session(struct pl_pack_session *session)
+struct pl_file_write_sink pl_file_write_sink_pack(struct pl_pack_session *session)
 {
-    return (struct pl_stream_sink){.self = session, .chunk = session_chunk, .list = pl_pack_session_list_put};
+    return (struct pl_file_write_sink){.self = session, .chunk = session_chunk, .list = pl_pack_session_list_put};
 }
 
 static int hash_put(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
@@ -21,13 +21,13 @@ static int hash_put(void *self, const void *bytes, size_t n, struct pl_hash *ret
     return 0;
 }
 
-struct pl_stream_sink pl_stream_sink_hash_only(void)
+struct pl_file_write_sink pl_file_write_sink_hash_only(void)
 {
-    return (struct pl_stream_sink){.chunk = hash_put, .list = hash_put};
+    return (struct pl_file_write_sink){.chunk = hash_put, .list = hash_put};
 }
 
-int pl_stream_entry_small(const struct pl_stream_sink *sink, uint8_t kind, const void *bytes, size_t n, struct pl_entry *ret,
-                          struct pl_err *err)
+int pl_file_write_entry_small(const struct pl_file_write_sink *sink, uint8_t kind, const void *bytes, size_t n,
+                              struct pl_entry *ret, struct pl_err *err)
 {
     struct pl_hash id;
     int r;
@@ -44,7 +44,7 @@ int pl_stream_entry_small(const struct pl_stream_sink *sink, uint8_t kind, const
 
 /* What is read but not yet cut lies in buffer[at .. at + len). */
 struct stream {
-    const struct pl_stream_sink *sink;
+    const struct pl_file_write_sink *sink;
     uint8_t *buffer;
     size_t at, len;
     bool ended;
@@ -59,14 +59,14 @@ static int stream_fill(struct stream *s, size_t want, struct pl_err *err)
         return 0;
     memmove(s->buffer, s->buffer + s->at, s->len);
     s->at = 0;
-    while (s->len < PL_STREAM_BUFFER_BYTES && !s->ended) {
-        ssize_t got = s->read(s->self, s->buffer + s->len, PL_STREAM_BUFFER_BYTES - s->len, err);
+    while (s->len < PL_FILE_WRITE_BUFFER_BYTES && !s->ended) {
+        ssize_t got = s->read(s->self, s->buffer + s->len, PL_FILE_WRITE_BUFFER_BYTES - s->len, err);
 
         if (got < 0)
             return (int)got;
         s->ended = got == 0;
         s->len += (size_t)got;
-        if (s->len >= want && s->len >= PL_STREAM_BUFFER_BYTES / 2)
+        if (s->len >= want && s->len >= PL_FILE_WRITE_BUFFER_BYTES / 2)
             break;
     }
     return 0;
@@ -104,8 +104,8 @@ static int stream_list(struct stream *s, const struct pl_hash *first, size_t fir
     return r;
 }
 
-int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t kind, pl_file_read_fn read, void *self,
-                    struct pl_entry *ret, struct pl_err *err)
+int pl_file_write_entry(const struct pl_file_write_sink *sink, uint8_t *buffer, uint8_t kind, pl_file_read_fn read, void *self,
+                        struct pl_entry *ret, struct pl_err *err)
 {
     struct stream s = {.sink = sink, .buffer = buffer, .read = read, .self = self};
     struct pl_hash id;
@@ -115,7 +115,7 @@ int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t 
     if ((r = stream_fill(&s, PL_CHUNK_MAX_BYTES, err)) < 0)
         return r;
     if (s.ended && s.len <= PL_CHUNK_WHOLE_BYTES)
-        return pl_stream_entry_small(sink, kind, buffer, s.len, ret, err);
+        return pl_file_write_entry_small(sink, kind, buffer, s.len, ret, err);
     n = pl_chunk_next(buffer, s.len, true);
     if ((r = sink->chunk(sink->self, buffer, n, &id, err)) < 0)
         return r;
@@ -137,10 +137,10 @@ int pl_stream_entry(const struct pl_stream_sink *sink, uint8_t *buffer, uint8_t 
 int pl_file_write_stream(struct pl_pack_session *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
                          struct pl_err *err)
 {
-    struct pl_stream_sink sink = pl_stream_sink_session(session);
-    _cleanup_free_ uint8_t *buffer = malloc(PL_STREAM_BUFFER_BYTES);
+    struct pl_file_write_sink sink = pl_file_write_sink_pack(session);
+    _cleanup_free_ uint8_t *buffer = malloc(PL_FILE_WRITE_BUFFER_BYTES);
 
     if (buffer == NULL)
         return pl_err_nomem(err);
-    return pl_stream_entry(&sink, buffer, kind, read, self, ret, err);
+    return pl_file_write_entry(&sink, buffer, kind, read, self, ret, err);
 }

@@ -254,7 +254,7 @@ static int ingest_run(struct ingest *in, struct pl_pack_session *session, bool t
         cache = NULL;
     for (unsigned i = 0; i < n; i++) {
         threads[i].in = in;
-        threads[i].reader = (struct pl_reader){.sink = pl_stream_sink_session(session),
+        threads[i].reader = (struct pl_reader){.sink = pl_file_write_sink_pack(session),
                                                .stat_cache = cache,
                                                .remembers = in->options->stat_cache != NULL,
                                                .stop = &in->failed,

@@ -59,7 +59,7 @@ static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struc
         return pl_err_errno(err, errno, "read");
     if ((size_t)got != size)
         return file_changed(err);
-    return pl_stream_entry_small(&rd->sink, file_kind(st->st_mode), rd->small, size, ret, err);
+    return pl_file_write_entry_small(&rd->sink, file_kind(st->st_mode), rd->small, size, ret, err);
 }
 
 static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
@@ -74,9 +74,9 @@ static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
 
 static int read_medium(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
-    int r = need(&rd->stream, PL_STREAM_BUFFER_BYTES, err);
+    int r = need(&rd->stream, PL_FILE_WRITE_BUFFER_BYTES, err);
 
-    return r < 0 ? r : pl_stream_entry(&rd->sink, rd->stream, file_kind(st->st_mode), read_fd, &fd, ret, err);
+    return r < 0 ? r : pl_file_write_entry(&rd->sink, rd->stream, file_kind(st->st_mode), read_fd, &fd, ret, err);
 }
 
 static int read_large(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
@@ -193,7 +193,7 @@ static int read_item(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     switch ((enum pl_walk_type)item->type) {
     case PL_WALK_LINK:
         target = pl_walk_name(b, item);
-        return pl_stream_entry_small(&rd->sink, PL_KIND_LINK, target, strlen(target), &item->entry, err);
+        return pl_file_write_entry_small(&rd->sink, PL_KIND_LINK, target, strlen(target), &item->entry, err);
     case PL_WALK_EMPTY_DIR:
         item->entry = pl_entry_dir();
         return 0;

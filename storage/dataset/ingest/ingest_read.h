@@ -6,11 +6,11 @@
 
 /* One reader's memory. `sink` must be set, the rest is made when needed. Single-threaded. */
 struct pl_reader {
-    struct pl_stream_sink sink;
+    struct pl_file_write_sink sink;
     const struct pl_stat_cache *stat_cache; /* NULL or empty: every file is read */
     bool remembers;                         /* what is read goes to a stat cache: whether it may is looked at */
     uint8_t *small;                         /* PL_CHUNK_WHOLE_BYTES + 1 */
-    uint8_t *stream;                        /* PL_STREAM_BUFFER_BYTES */
+    uint8_t *stream;                        /* PL_FILE_WRITE_BUFFER_BYTES */
     struct pl_segment_buffer segment;
     /* A large file: offers the job to others while this reader works on it; returns when all have left it. */
     const _Atomic bool *stop; /* true: a large file is given up */

@@ -19,7 +19,7 @@ struct pl_segment_job {
     int fd;
     uint64_t size;
     uint64_t segments;
-    const struct pl_stream_sink *sink;
+    const struct pl_file_write_sink *sink;
     const _Atomic bool *stop;
 
     pthread_mutex_t lock;
@@ -53,7 +53,7 @@ void pl_segment_buffer_finish(struct pl_segment_buffer *b)
     *b = (struct pl_segment_buffer){0};
 }
 
-int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, const _Atomic bool *stop,
+int pl_segment_job_create(int fd, uint64_t size, const struct pl_file_write_sink *sink, const _Atomic bool *stop,
                           struct pl_segment_job **ret, struct pl_err *err)
 {
     _cleanup_(pl_segment_job_destroyp) struct pl_segment_job *job = calloc(1, sizeof(*job));

@@ -26,7 +26,7 @@ struct pl_segment_job;
 /* `fd` is open for reading at least `size` bytes, more than PL_CHUNK_MAX_BYTES; it, `sink` and `stop` outlive the job. `stop` (may be
  * NULL): true ends the job with PL_ECANCELED. */
 PL_MUST_CHECK
-int pl_segment_job_create(int fd, uint64_t size, const struct pl_stream_sink *sink, const _Atomic bool *stop,
+int pl_segment_job_create(int fd, uint64_t size, const struct pl_file_write_sink *sink, const _Atomic bool *stop,
                           struct pl_segment_job **ret, struct pl_err *err);
 /* Works on the file until no segment is left to take. Any number of threads, each with its own buffer. Errors are the job's: they
  * come from finish. */

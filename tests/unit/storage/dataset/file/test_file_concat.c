@@ -59,17 +59,17 @@ static ssize_t read_memory(void *self, void *out, size_t n, struct pl_err *err)
     return (ssize_t)n;
 }
 
-static const struct pl_stream_sink sink = {.chunk = put, .list = put};
+static const struct pl_file_write_sink sink = {.chunk = put, .list = put};
 static const struct pl_chunk_reader reader = {.get = get};
 
 static struct pl_entry whole(const uint8_t *data, size_t n)
 {
     struct memory_reader from = {data, n};
-    uint8_t *buffer = malloc(PL_STREAM_BUFFER_BYTES);
+    uint8_t *buffer = malloc(PL_FILE_WRITE_BUFFER_BYTES);
     struct pl_entry e;
     struct pl_err err = {0};
 
-    assert_ok(pl_stream_entry(&sink, buffer, PL_KIND_FILE, read_memory, &from, &e, &err), &err);
+    assert_ok(pl_file_write_entry(&sink, buffer, PL_KIND_FILE, read_memory, &from, &e, &err), &err);
     free(buffer);
     return e;
 }
@@ -85,7 +85,7 @@ static void joins(const uint8_t *data, const size_t *lengths, size_t n)
         parts[i] = whole(data + at, lengths[i]);
     expected = whole(data, at);
     read_bytes = 0;
-    assert_ok(pl_join(parts, n, PL_KIND_FILE, &reader, &sink, &joined, &err), &err);
+    assert_ok(pl_file_concat(parts, n, PL_KIND_FILE, &reader, &sink, &joined, &err), &err);
     if (!pl_entry_eq(&joined, &expected))
         fail_msg("%zu parts, the first of %zu bytes: other bytes than those of %zu in one piece", n, n ? lengths[0] : 0, at);
     free(parts);
@@ -198,8 +198,8 @@ static void what_is_no_file_and_what_is_too_long_is_refused(void **state)
     struct pl_err err = {0};
 
     (void)state;
-    assert_int_equal(pl_join(&dir, 1, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_EINVAL);
-    assert_int_equal(pl_join(huge, 2, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_ETOOBIG);
+    assert_int_equal(pl_file_concat(&dir, 1, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_EINVAL);
+    assert_int_equal(pl_file_concat(huge, 2, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_ETOOBIG);
 }
 
 int main(void)

@@ -160,8 +160,8 @@ static void a_stream_gives_the_entry_of_the_file(void **state)
 static void shared_files_are_cut_as_the_format_says(void **state)
 {
     struct fixture *f = *state;
-    struct pl_stream_sink sink = pl_stream_sink_hash_only();
-    _cleanup_free_ uint8_t *buffer = malloc(PL_STREAM_BUFFER_BYTES);
+    struct pl_file_write_sink sink = pl_file_write_sink_hash_only();
+    _cleanup_free_ uint8_t *buffer = malloc(PL_FILE_WRITE_BUFFER_BYTES);
     const size_t n = (13u << 20) + 4097;
 
     for (unsigned fill = 0; fill < 4; fill++) {
@@ -180,7 +180,7 @@ static void shared_files_are_cut_as_the_format_says(void **state)
             memset(bytes + (3u << 20), 7, 6u << 20);
         put_bytes(f, "big", bytes, n, 0644);
         fd = open(at(f, "big"), O_RDONLY | O_CLOEXEC);
-        OK(f, pl_stream_entry(&sink, buffer, PL_KIND_FILE, memory_read, &m, &scalar, &f->err));
+        OK(f, pl_file_write_entry(&sink, buffer, PL_KIND_FILE, memory_read, &m, &scalar, &f->err));
         OK(f, pl_segment_buffer_init(&segment, &f->err));
         OK(f, pl_segment_job_create(fd, n, &sink, NULL, &job, &f->err));
         pl_segment_job_help(job, &segment);
