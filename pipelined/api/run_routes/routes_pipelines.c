@@ -225,7 +225,8 @@ static int read_root(struct setting *s, const struct pl_stage *stage, const char
         return r;
     if (!s->hold.store)
         pl_store_hold(store, &s->hold);
-    r = pl_reach_tree(&(struct pl_reach){.store = store, .hidden = note_hidden, .self = s, .effort = &s->effort}, ret, err);
+    r = pl_reachability_check_tree(
+        &(struct pl_reachability){.store = store, .hidden = note_hidden, .self = s, .effort = &s->effort}, ret, err);
     return r < 0 ? pl_err_wrap(err, r, "the code folder of stage \"%s\"", stage->name) : 0;
 }
 

@@ -6,11 +6,12 @@
 #include "storage/tree/tree_walk.h"
 
 struct walk {
-    const struct pl_reach *reach;
+    const struct pl_reachability *reach;
     struct pl_list_seen seen;
 };
 
-static int reach_record(const struct pl_reach *reach, const struct pl_hash *id, struct pl_location *ret, struct pl_err *err)
+static int reach_record(const struct pl_reachability *reach, const struct pl_hash *id, struct pl_location *ret,
+                        struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
 
@@ -77,7 +78,7 @@ static int reach_entries(struct walk *w, const struct pl_node_source *source, co
     return r;
 }
 
-int pl_reach_tree(const struct pl_reach *reach, const struct pl_hash *root, struct pl_err *err)
+int pl_reachability_check_tree(const struct pl_reachability *reach, const struct pl_hash *root, struct pl_err *err)
 {
     struct pl_node_source source = {reach->store, pl_store_node_get};
     struct walk w = {.reach = reach};

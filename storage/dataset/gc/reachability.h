@@ -4,7 +4,7 @@
 
 #include "storage/store/store.h"
 
-struct pl_reach {
+struct pl_reachability {
     struct pl_store *store;
     /* A record lies in this hidden pack; the same pack may come again. A negative result ends it. */
     int (*hidden)(void *self, const struct pl_hash *pack, struct pl_err *err);
@@ -15,4 +15,4 @@ struct pl_reach {
 /* Nodes, lists and chunks of a tree of paths. PL_ERETRY: something is missing. PL_ECORRUPT, PL_EFORMAT (it is no tree, or a node or list
  * is not what the one above says of it), PL_EINVAL (a tree of rows), the errors of store and effort. Reads every node and list once. */
 PL_MUST_CHECK
-int pl_reach_tree(const struct pl_reach *reach, const struct pl_hash *root, struct pl_err *err);
+int pl_reachability_check_tree(const struct pl_reachability *reach, const struct pl_hash *root, struct pl_err *err);

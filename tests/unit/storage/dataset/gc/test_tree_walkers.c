@@ -76,9 +76,9 @@ static int no_hidden(void *self, const struct pl_hash *pack, struct pl_err *err)
 static int reach(struct fixture *f, const struct pl_hash *root)
 {
     struct pl_effort effort = {.visits_max = 100000};
-    struct pl_reach how = {.store = f->store, .hidden = no_hidden, .effort = &effort};
+    struct pl_reachability how = {.store = f->store, .hidden = no_hidden, .effort = &effort};
 
-    return pl_reach_tree(&how, root, &f->err);
+    return pl_reachability_check_tree(&how, root, &f->err);
 }
 
 static int mark(struct fixture *f, const struct pl_hash *root)
