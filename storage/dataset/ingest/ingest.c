@@ -23,10 +23,10 @@ struct ingest {
     uint64_t published, taken;
     unsigned busy; /* readers with a batch: each may yet share a file */
     bool ending;
-    _Atomic bool failed;           /* set under the lock */
-    struct pl_segment_job *shared; /* a large file that has room for helpers */
-    unsigned helpers;              /* on it, besides its owner */
-    struct pl_err err;             /* the first */
+    _Atomic bool failed;              /* set under the lock */
+    struct pl_large_file_job *shared; /* a large file that has room for helpers */
+    unsigned helpers;                 /* on it, besides its owner */
+    struct pl_err err;                /* the first */
 };
 
 struct reader_thread {
@@ -56,7 +56,7 @@ static void ingest_fail(struct ingest *in, const struct pl_err *err)
 }
 
 /* The owner of a large file: others may help unless they help elsewhere already. */
-static void reader_share(void *self, struct pl_segment_job *job, struct pl_segment_buffer *buffer)
+static void reader_share(void *self, struct pl_large_file_job *job, struct pl_large_file_buffer *buffer)
 {
     struct ingest *in = self;
     bool offered;
@@ -68,7 +68,7 @@ static void reader_share(void *self, struct pl_segment_job *job, struct pl_segme
         pthread_cond_broadcast(&in->work);
     }
     pthread_mutex_unlock(&in->lock);
-    pl_segment_job_help(job, buffer);
+    pl_large_file_job_help(job, buffer);
     if (!offered)
         return;
     pthread_mutex_lock(&in->lock);
@@ -79,15 +79,15 @@ static void reader_share(void *self, struct pl_segment_job *job, struct pl_segme
 }
 
 /* Under the lock, which it gives up meanwhile. */
-static void reader_help(struct reader_thread *t, struct pl_segment_job *job)
+static void reader_help(struct reader_thread *t, struct pl_large_file_job *job)
 {
     struct ingest *in = t->in;
     struct pl_err err = {0};
 
     in->helpers++;
     pthread_mutex_unlock(&in->lock);
-    if (pl_segment_buffer_init(&t->reader.segment, &err) == 0)
-        pl_segment_job_help(job, &t->reader.segment);
+    if (pl_large_file_buffer_init(&t->reader.segment, &err) == 0)
+        pl_large_file_job_help(job, &t->reader.segment);
     pthread_mutex_lock(&in->lock);
     if (in->shared == job)
         in->shared = NULL; /* nothing is left to take */

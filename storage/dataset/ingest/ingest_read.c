@@ -12,7 +12,7 @@ void pl_reader_finish(struct pl_reader *rd)
 {
     free(rd->small);
     free(rd->stream);
-    pl_segment_buffer_finish(&rd->segment);
+    pl_large_file_buffer_finish(&rd->segment);
     rd->small = rd->stream = NULL;
 }
 
@@ -81,15 +81,15 @@ static int read_medium(struct pl_reader *rd, int fd, const struct stat *st, stru
 
 static int read_large(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
-    _cleanup_(pl_segment_job_destroyp) struct pl_segment_job *job = NULL;
+    _cleanup_(pl_large_file_job_destroyp) struct pl_large_file_job *job = NULL;
     int r;
 
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    if ((r = pl_segment_buffer_init(&rd->segment, err)) < 0 ||
-        (r = pl_segment_job_create(fd, (uint64_t)st->st_size, &rd->sink, rd->stop, &job, err)) < 0)
+    if ((r = pl_large_file_buffer_init(&rd->segment, err)) < 0 ||
+        (r = pl_large_file_job_create(fd, (uint64_t)st->st_size, &rd->sink, rd->stop, &job, err)) < 0)
         return r;
     rd->share(rd->self, job, &rd->segment);
-    return pl_segment_job_finish(job, file_kind(st->st_mode), ret, err);
+    return pl_large_file_job_finish(job, file_kind(st->st_mode), ret, err);
 }
 
 static int read_by_size(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)

@@ -11,10 +11,10 @@ struct pl_reader {
     bool remembers;                         /* what is read goes to a stat cache: whether it may is looked at */
     uint8_t *small;                         /* PL_CHUNK_WHOLE_BYTES + 1 */
     uint8_t *stream;                        /* PL_FILE_WRITE_BUFFER_BYTES */
-    struct pl_segment_buffer segment;
+    struct pl_large_file_buffer segment;
     /* A large file: offers the job to others while this reader works on it; returns when all have left it. */
     const _Atomic bool *stop; /* true: a large file is given up */
-    void (*share)(void *self, struct pl_segment_job *job, struct pl_segment_buffer *buffer);
+    void (*share)(void *self, struct pl_large_file_job *job, struct pl_large_file_buffer *buffer);
     void *self;
 };
 

@@ -15,7 +15,7 @@ struct segment_result {
     struct pl_hash ids[CUTS_MAX];
 };
 
-struct pl_segment_job {
+struct pl_large_file_job {
     int fd;
     uint64_t size;
     uint64_t segments;
@@ -30,11 +30,11 @@ struct pl_segment_job {
     size_t carry_len;
     uint8_t carry[PL_CHUNK_MAX_BYTES];
     struct pl_list_builder *list;
-    struct segment_result results[PL_SEGMENTS_AHEAD];
+    struct segment_result results[PL_LARGE_FILE_SEGMENTS_AHEAD];
     struct pl_err err;
 };
 
-int pl_segment_buffer_init(struct pl_segment_buffer *b, struct pl_err *err)
+int pl_large_file_buffer_init(struct pl_large_file_buffer *b, struct pl_err *err)
 {
     if (b->bytes != NULL)
         return 0;
@@ -42,21 +42,21 @@ int pl_segment_buffer_init(struct pl_segment_buffer *b, struct pl_err *err)
     b->bits = malloc(PL_CHUNK_SCAN_WORDS(SEGMENT) * sizeof(*b->bits));
     if (b->bytes != NULL && b->bits != NULL)
         return 0;
-    pl_segment_buffer_finish(b);
+    pl_large_file_buffer_finish(b);
     return pl_err_nomem(err);
 }
 
-void pl_segment_buffer_finish(struct pl_segment_buffer *b)
+void pl_large_file_buffer_finish(struct pl_large_file_buffer *b)
 {
     free(b->bytes);
     free(b->bits);
-    *b = (struct pl_segment_buffer){0};
+    *b = (struct pl_large_file_buffer){0};
 }
 
-int pl_segment_job_create(int fd, uint64_t size, const struct pl_file_write_sink *sink, const _Atomic bool *stop,
-                          struct pl_segment_job **ret, struct pl_err *err)
+int pl_large_file_job_create(int fd, uint64_t size, const struct pl_file_write_sink *sink, const _Atomic bool *stop,
+                             struct pl_large_file_job **ret, struct pl_err *err)
 {
-    _cleanup_(pl_segment_job_destroyp) struct pl_segment_job *job = calloc(1, sizeof(*job));
+    _cleanup_(pl_large_file_job_destroyp) struct pl_large_file_job *job = calloc(1, sizeof(*job));
     struct pl_list_sink lists = {.self = sink->self, .put = sink->list};
     int r;
 
@@ -75,7 +75,7 @@ int pl_segment_job_create(int fd, uint64_t size, const struct pl_file_write_sink
     return r;
 }
 
-struct pl_segment_job *pl_segment_job_destroy(struct pl_segment_job *job)
+struct pl_large_file_job *pl_large_file_job_destroy(struct pl_large_file_job *job)
 {
     if (job == NULL)
         return NULL;
@@ -87,7 +87,7 @@ struct pl_segment_job *pl_segment_job_destroy(struct pl_segment_job *job)
 }
 
 /* Under the lock. The first error is kept; all who wait wake up and leave. */
-static void job_fail(struct pl_segment_job *job, const struct pl_err *err)
+static void job_fail(struct pl_large_file_job *job, const struct pl_err *err)
 {
     if (job->err.code == 0)
         job->err = *err;
@@ -95,7 +95,7 @@ static void job_fail(struct pl_segment_job *job, const struct pl_err *err)
 }
 
 /* True and the number of a segment; false when there is none left or the job has failed. */
-static bool job_take(struct pl_segment_job *job, uint64_t *ret)
+static bool job_take(struct pl_large_file_job *job, uint64_t *ret)
 {
     bool ok;
 
@@ -104,7 +104,7 @@ static bool job_take(struct pl_segment_job *job, uint64_t *ret)
         (void)pl_err_set(&job->err, PL_ECANCELED, "reading was given up");
         pthread_cond_broadcast(&job->moved);
     }
-    while (job->err.code == 0 && job->taken < job->segments && job->taken - job->list_next >= PL_SEGMENTS_AHEAD)
+    while (job->err.code == 0 && job->taken < job->segments && job->taken - job->list_next >= PL_LARGE_FILE_SEGMENTS_AHEAD)
         pthread_cond_wait(&job->moved, &job->lock);
     ok = job->err.code == 0 && job->taken < job->segments;
     if (ok)
@@ -113,13 +113,13 @@ static bool job_take(struct pl_segment_job *job, uint64_t *ret)
     return ok;
 }
 
-static size_t segment_len(const struct pl_segment_job *job, uint64_t k)
+static size_t segment_len(const struct pl_large_file_job *job, uint64_t k)
 {
     return (size_t)PL_MIN((uint64_t)SEGMENT, job->size - k * SEGMENT);
 }
 
 /* The segment with the window before it; the tail that the segment before passes on will cover the window with the same bytes. */
-static int segment_read(const struct pl_segment_job *job, uint64_t k, uint8_t *at, size_t n, struct pl_err *err)
+static int segment_read(const struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, struct pl_err *err)
 {
     size_t before = k > 0 ? PL_CHUNK_WINDOW_BYTES : 0, want = before + n, have = 0;
 
@@ -138,7 +138,7 @@ static int segment_read(const struct pl_segment_job *job, uint64_t k, uint8_t *a
 }
 
 /* Under the lock, in turn: the lengths of the chunks that end in the segment. Leaves in `carry` what is left. */
-static void segment_cut(struct pl_segment_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits,
+static void segment_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits,
                         struct segment_result *result)
 {
     size_t from = 0, carry = job->carry_len, len;
@@ -159,7 +159,7 @@ static void segment_cut(struct pl_segment_job *job, uint64_t k, uint8_t *at, siz
 }
 
 /* Waits for the segment's turn and cuts it; `ret_start` is where its first chunk begins. */
-static bool job_cut(struct pl_segment_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits, uint8_t **ret_start)
+static bool job_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits, uint8_t **ret_start)
 {
     bool ok;
 
@@ -169,7 +169,7 @@ static bool job_cut(struct pl_segment_job *job, uint64_t k, uint8_t *at, size_t 
     ok = job->err.code == 0;
     if (ok) {
         *ret_start = at - job->carry_len;
-        segment_cut(job, k, at, n, bits, &job->results[k % PL_SEGMENTS_AHEAD]);
+        segment_cut(job, k, at, n, bits, &job->results[k % PL_LARGE_FILE_SEGMENTS_AHEAD]);
         job->cut_next++;
         pthread_cond_broadcast(&job->moved);
     }
@@ -178,9 +178,9 @@ static bool job_cut(struct pl_segment_job *job, uint64_t k, uint8_t *at, size_t 
 }
 
 /* Under the lock: what is complete goes into the list, in order. */
-static int job_list(struct pl_segment_job *job, struct pl_err *err)
+static int job_list(struct pl_large_file_job *job, struct pl_err *err)
 {
-    struct segment_result *result = &job->results[job->list_next % PL_SEGMENTS_AHEAD];
+    struct segment_result *result = &job->results[job->list_next % PL_LARGE_FILE_SEGMENTS_AHEAD];
 
     while (result->done) {
         for (size_t i = 0; i < result->n; i++) {
@@ -191,14 +191,14 @@ static int job_list(struct pl_segment_job *job, struct pl_err *err)
         }
         result->n = 0;
         result->done = false;
-        result = &job->results[++job->list_next % PL_SEGMENTS_AHEAD];
+        result = &job->results[++job->list_next % PL_LARGE_FILE_SEGMENTS_AHEAD];
     }
     return 0;
 }
 
-static int segment_hash(struct pl_segment_job *job, uint64_t k, const uint8_t *p, struct pl_err *err)
+static int segment_hash(struct pl_large_file_job *job, uint64_t k, const uint8_t *p, struct pl_err *err)
 {
-    struct segment_result *result = &job->results[k % PL_SEGMENTS_AHEAD];
+    struct segment_result *result = &job->results[k % PL_LARGE_FILE_SEGMENTS_AHEAD];
     int r;
 
     for (size_t i = 0; i < result->n; i++) {
@@ -215,7 +215,7 @@ static int segment_hash(struct pl_segment_job *job, uint64_t k, const uint8_t *p
     return r;
 }
 
-void pl_segment_job_help(struct pl_segment_job *job, struct pl_segment_buffer *buffer)
+void pl_large_file_job_help(struct pl_large_file_job *job, struct pl_large_file_buffer *buffer)
 {
     uint8_t *at = buffer->bytes + PL_CHUNK_MAX_BYTES, *start;
     struct pl_err err = {0};
@@ -240,7 +240,7 @@ void pl_segment_job_help(struct pl_segment_job *job, struct pl_segment_buffer *b
     }
 }
 
-int pl_segment_job_finish(struct pl_segment_job *job, uint8_t kind, struct pl_entry *ret, struct pl_err *err)
+int pl_large_file_job_finish(struct pl_large_file_job *job, uint8_t kind, struct pl_entry *ret, struct pl_err *err)
 {
     struct pl_hash id;
     uint64_t bytes;

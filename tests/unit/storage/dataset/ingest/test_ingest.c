@@ -166,8 +166,8 @@ static void shared_files_are_cut_as_the_format_says(void **state)
 
     for (unsigned fill = 0; fill < 4; fill++) {
         _cleanup_free_ uint8_t *bytes = noise(n, fill + 5);
-        _cleanup_(pl_segment_job_destroyp) struct pl_segment_job *job = NULL;
-        _cleanup_(pl_segment_buffer_finish) struct pl_segment_buffer segment = {0};
+        _cleanup_(pl_large_file_job_destroyp) struct pl_large_file_job *job = NULL;
+        _cleanup_(pl_large_file_buffer_finish) struct pl_large_file_buffer segment = {0};
         struct memory_stream m = {.p = bytes, .n = n, .piece = SIZE_MAX};
         struct pl_entry scalar, shared;
         int fd;
@@ -181,10 +181,10 @@ static void shared_files_are_cut_as_the_format_says(void **state)
         put_bytes(f, "big", bytes, n, 0644);
         fd = open(at(f, "big"), O_RDONLY | O_CLOEXEC);
         OK(f, pl_file_write_entry(&sink, buffer, PL_KIND_FILE, memory_read, &m, &scalar, &f->err));
-        OK(f, pl_segment_buffer_init(&segment, &f->err));
-        OK(f, pl_segment_job_create(fd, n, &sink, NULL, &job, &f->err));
-        pl_segment_job_help(job, &segment);
-        OK(f, pl_segment_job_finish(job, PL_KIND_FILE, &shared, &f->err));
+        OK(f, pl_large_file_buffer_init(&segment, &f->err));
+        OK(f, pl_large_file_job_create(fd, n, &sink, NULL, &job, &f->err));
+        pl_large_file_job_help(job, &segment);
+        OK(f, pl_large_file_job_finish(job, PL_KIND_FILE, &shared, &f->err));
         close(fd);
         assert_true(pl_entry_eq(&scalar, &shared));
     }
