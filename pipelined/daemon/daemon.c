@@ -42,7 +42,7 @@ struct daemon {
     const struct pl_config *config;
     char *store_url, *store_dir; /* name_store */
     struct pl_object_store *objects;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_db *db;
     struct pl_stage_logs *logs;
     struct pl_log_ckpt *_Atomic ckpt; /* the writer thread tells it */
@@ -324,7 +324,7 @@ static int open_store(struct daemon *d, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(index, sizeof index, "%s/index", d->config->data);
-    return pl_stores_open(d->objects, index, &d->stores, err);
+    return pl_project_stores_open(d->objects, index, &d->stores, err);
 }
 
 /* Threads that hash, read and write; where the store is elsewhere they mostly wait for it. */
@@ -366,7 +366,7 @@ static int open_db(struct daemon *d, struct pl_err *err)
 
     if (r < 0)
         return r;
-    pl_stores_on_open(d->stores, pl_gc_store_opened, d->db);
+    pl_project_stores_on_open(d->stores, pl_gc_store_opened, d->db);
     tell_recovered(pl_db_recovered(d->db));
     r = pl_recovery_prune_results(d->db, d->stores, err);
     snprintf(logs, sizeof logs, "%s/logs", d->config->data);
@@ -674,7 +674,7 @@ static void stop(struct daemon *d)
     if (d->loop)
         pl_loop_destroy(d->loop);
     pl_stage_logs_close(d->logs);
-    pl_stores_close(d->stores);
+    pl_project_stores_close(d->stores);
     pl_object_close(d->objects);
     free(d->store_url);
     free(d->store_dir);

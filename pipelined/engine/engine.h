@@ -84,7 +84,7 @@ struct pl_engine_ops {
 
 struct pl_engine_config {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_stage_logs *logs;
     struct pl_loop *loop;
     struct pl_pool *pool;

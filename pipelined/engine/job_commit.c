@@ -200,7 +200,7 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     struct pl_node_sink nodes;
     struct pl_pack_sink sink;
     struct pl_store *store;
-    int r = pl_stores_get(j->engine->config.stores, j->stage->project, &store, err);
+    int r = pl_project_stores_get(j->engine->config.stores, j->stage->project, &store, err);
 
     if (r < 0)
         return r;

@@ -298,14 +298,15 @@ int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struc
     for (size_t i = 0; i < n; i++) {
         const struct pl_input *leaf = j->stage->def->leaves[i];
 
-        r = pl_stores_get(j->engine->config.stores, pl_input_reads(leaf) ? leaf->project : j->stage->project, &store, err);
+        r = pl_project_stores_get(j->engine->config.stores, pl_input_reads(leaf) ? leaf->project : j->stage->project, &store,
+                                  err);
 
         if (r < 0)
             return r;
         sources[i] = (struct pl_node_source){store, pl_store_node_get};
         inputs[i] = (struct pl_plan_input){j->roots[i], &sources[i]};
     }
-    r = pl_stores_get(j->engine->config.stores, j->stage->project, &store, err);
+    r = pl_project_stores_get(j->engine->config.stores, j->stage->project, &store, err);
     if (r < 0)
         return r;
     sources[n] = (struct pl_node_source){store, pl_store_node_get};
@@ -355,7 +356,7 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
     size_t n = j->stage->def->n_leaves;
-    int r = pl_stores_get(j->engine->config.stores, j->stage->project, &b.store, err);
+    int r = pl_project_stores_get(j->engine->config.stores, j->stage->project, &b.store, err);
 
     if (r < 0)
         return r;

@@ -22,7 +22,7 @@ struct pl_index {
     char *dir;             /* NULL: in memory */
     pthread_mutex_t disk;  /* one at a time writes and merges segments: only it changes them, or takes entries out of the table */
     pthread_rwlock_t lock; /* of all below; never held while the disk is written */
-    struct pl_index_table table;
+    struct pl_index_memtable table;
     struct index_pack *packs; /* by number */
     uint32_t pack_count, pack_cap;
     uint32_t written;                               /* packs with lower numbers have all their entries in segments */
@@ -75,7 +75,7 @@ static bool table_find(const struct pl_index *ix, const uint8_t *key, struct bes
     const struct pl_index_entry *e;
     uint32_t at;
 
-    for (e = pl_index_table_first(&ix->table, key, &at); e != NULL; e = pl_index_table_next(&ix->table, key, &at))
+    for (e = pl_index_memtable_first(&ix->table, key, &at); e != NULL; e = pl_index_memtable_next(&ix->table, key, &at))
         entry_met(ix, e, best);
     return is_taken(best);
 }
@@ -175,13 +175,13 @@ static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const s
 
     if (n > PL_PACK_MAX_RECORDS)
         return pl_err_set(err, PL_ETOOBIG, "a pack of %zu records", n);
-    r = pl_index_table_reserve(&ix->table, (uint32_t)n, err);
+    r = pl_index_memtable_reserve(&ix->table, (uint32_t)n, err);
     if (r == 0)
         r = pack_push(ix, pack, err);
     for (size_t i = 0; i < n && r == 0; i++) {
         struct pl_index_entry e = pl_index_entry_make(&entries[i], ix->pack_count - 1);
 
-        pl_index_table_add(&ix->table, &e);
+        pl_index_memtable_add(&ix->table, &e);
     }
     return r;
 }
@@ -225,7 +225,7 @@ static int table_copy(struct pl_index *ix, struct pl_index_entry **ret, uint32_t
     pthread_rwlock_rdlock(&ix->lock);
     *ret_packs = ix->pack_count;
     *ret_n = ix->table.count;
-    r = pl_index_table_copy(&ix->table, ret, err);
+    r = pl_index_memtable_copy(&ix->table, ret, err);
     pthread_rwlock_unlock(&ix->lock);
     if (r == 0)
         qsort(*ret, *ret_n, sizeof(**ret), pl_index_entry_cmp);
@@ -261,7 +261,7 @@ static int index_write_table(struct pl_index *ix, struct pl_err *err)
     ix->segments[ix->segment_count++] = s;
     ix->next_number++;
     ix->written = packs;
-    pl_index_table_drop_first(&ix->table, n);
+    pl_index_memtable_drop_first(&ix->table, n);
     pthread_rwlock_unlock(&ix->lock);
     return 0;
 }
@@ -557,7 +557,7 @@ static void index_clear(struct pl_index *ix)
     for (uint32_t i = 0; i < ix->segment_count; i++)
         pl_segment_close(&ix->segments[i]);
     ix->segment_count = 0;
-    pl_index_table_finish(&ix->table);
+    pl_index_memtable_finish(&ix->table);
     pl_map_finish(&ix->by_id, NULL);
     free(ix->packs);
     ix->packs = NULL;

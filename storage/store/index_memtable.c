@@ -20,14 +20,14 @@ static void place(uint32_t *slots, uint32_t slot_count, const struct pl_index_en
     slots[at] = n;
 }
 
-static void place_all(const struct pl_index_table *t, uint32_t *slots, uint32_t slot_count)
+static void place_all(const struct pl_index_memtable *t, uint32_t *slots, uint32_t slot_count)
 {
     memset(slots, 0xFF, slot_count * sizeof(*slots));
     for (uint32_t i = 0; i < t->count; i++)
         place(slots, slot_count, t->entries, i);
 }
 
-int pl_index_table_reserve(struct pl_index_table *t, uint32_t more, struct pl_err *err)
+int pl_index_memtable_reserve(struct pl_index_memtable *t, uint32_t more, struct pl_err *err)
 {
     uint32_t slot_count = t->slot_count != 0 ? t->slot_count : FIRST_SLOTS;
     struct pl_index_entry *entries;
@@ -55,7 +55,7 @@ int pl_index_table_reserve(struct pl_index_table *t, uint32_t more, struct pl_er
     return 0;
 }
 
-void pl_index_table_add(struct pl_index_table *t, const struct pl_index_entry *e)
+void pl_index_memtable_add(struct pl_index_memtable *t, const struct pl_index_entry *e)
 {
     t->entries[t->count] = *e;
     place(t->slots, t->slot_count, t->entries, t->count);
@@ -63,7 +63,7 @@ void pl_index_table_add(struct pl_index_table *t, const struct pl_index_entry *e
 }
 
 /* The first one with the key from slot `*at` on. */
-static const struct pl_index_entry *find_from(const struct pl_index_table *t, const uint8_t *key, uint32_t *at)
+static const struct pl_index_entry *find_from(const struct pl_index_memtable *t, const uint8_t *key, uint32_t *at)
 {
     for (; t->slots[*at] != SLOT_FREE; *at = (*at + 1) & (t->slot_count - 1)) {
         const struct pl_index_entry *e = &t->entries[t->slots[*at]];
@@ -74,7 +74,7 @@ static const struct pl_index_entry *find_from(const struct pl_index_table *t, co
     return NULL;
 }
 
-const struct pl_index_entry *pl_index_table_first(const struct pl_index_table *t, const uint8_t key[16], uint32_t *at)
+const struct pl_index_entry *pl_index_memtable_first(const struct pl_index_memtable *t, const uint8_t key[16], uint32_t *at)
 {
     if (t->count == 0)
         return NULL;
@@ -82,13 +82,13 @@ const struct pl_index_entry *pl_index_table_first(const struct pl_index_table *t
     return find_from(t, key, at);
 }
 
-const struct pl_index_entry *pl_index_table_next(const struct pl_index_table *t, const uint8_t key[16], uint32_t *at)
+const struct pl_index_entry *pl_index_memtable_next(const struct pl_index_memtable *t, const uint8_t key[16], uint32_t *at)
 {
     *at = (*at + 1) & (t->slot_count - 1);
     return find_from(t, key, at);
 }
 
-int pl_index_table_copy(const struct pl_index_table *t, struct pl_index_entry **ret, struct pl_err *err)
+int pl_index_memtable_copy(const struct pl_index_memtable *t, struct pl_index_entry **ret, struct pl_err *err)
 {
     struct pl_index_entry *entries = reallocarray(NULL, t->count + 1u, sizeof(*entries));
 
@@ -100,10 +100,10 @@ int pl_index_table_copy(const struct pl_index_table *t, struct pl_index_entry **
     return 0;
 }
 
-void pl_index_table_drop_first(struct pl_index_table *t, uint32_t n)
+void pl_index_memtable_drop_first(struct pl_index_memtable *t, uint32_t n)
 {
     if (n == t->count) {
-        pl_index_table_finish(t);
+        pl_index_memtable_finish(t);
         return;
     }
     t->count -= n;
@@ -111,9 +111,9 @@ void pl_index_table_drop_first(struct pl_index_table *t, uint32_t n)
     place_all(t, t->slots, t->slot_count);
 }
 
-void pl_index_table_finish(struct pl_index_table *t)
+void pl_index_memtable_finish(struct pl_index_memtable *t)
 {
     free(t->entries);
     free(t->slots);
-    *t = (struct pl_index_table){0};
+    *t = (struct pl_index_memtable){0};
 }

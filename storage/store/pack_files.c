@@ -25,7 +25,7 @@ struct spots {
 struct pl_pack_files {
     struct pl_object_store *objects;
     const char *project;
-    struct pl_pack_windows *windows;
+    struct pl_pack_read_windows *windows;
     pthread_mutex_t lock;
     uint64_t tick;
     struct spots spots[SPOTS];

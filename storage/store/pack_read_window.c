@@ -17,8 +17,8 @@ struct window {
     uint64_t used;
 };
 
-struct pl_pack_windows {
-    pl_pack_window_fetch fetch;
+struct pl_pack_read_windows {
+    pl_pack_read_window_fetch fetch;
     void *self;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -26,9 +26,9 @@ struct pl_pack_windows {
     uint64_t tick;
 };
 
-struct pl_pack_windows *pl_pack_windows_create(pl_pack_window_fetch fetch, void *self)
+struct pl_pack_read_windows *pl_pack_windows_create(pl_pack_read_window_fetch fetch, void *self)
 {
-    struct pl_pack_windows *w = calloc(1, sizeof(*w));
+    struct pl_pack_read_windows *w = calloc(1, sizeof(*w));
 
     if (w == NULL)
         return NULL;
@@ -39,7 +39,7 @@ struct pl_pack_windows *pl_pack_windows_create(pl_pack_window_fetch fetch, void 
     return w;
 }
 
-struct pl_pack_windows *pl_pack_windows_destroy(struct pl_pack_windows *w)
+struct pl_pack_read_windows *pl_pack_windows_destroy(struct pl_pack_read_windows *w)
 {
     if (w == NULL)
         return NULL;
@@ -57,9 +57,9 @@ static bool window_covers(const struct window *v, const struct pl_hash *pack, ui
 }
 
 /* How much to read from `start`: more when the last reading stopped just before. */
-static uint64_t windows_plan(const struct pl_pack_windows *w, const struct pl_hash *pack, uint64_t start)
+static uint64_t windows_plan(const struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start)
 {
-    uint64_t size = PL_PACK_WINDOW_LEAST;
+    uint64_t size = PL_PACK_READ_WINDOW_LEAST;
 
     for (size_t i = 0; i < PL_PACK_WINDOWS; i++) {
         const struct window *v = &w->windows[i];
@@ -68,10 +68,10 @@ static uint64_t windows_plan(const struct pl_pack_windows *w, const struct pl_ha
             start + WINDOW_GAP >= v->end)
             size = PL_MAX(size, 2 * (v->end - v->start));
     }
-    return PL_MIN(size, PL_PACK_WINDOW_BYTES);
+    return PL_MIN(size, PL_PACK_READ_WINDOW_BYTES);
 }
 
-static struct window *windows_victim(struct pl_pack_windows *w)
+static struct window *windows_victim(struct pl_pack_read_windows *w)
 {
     struct window *victim = NULL;
 
@@ -85,7 +85,7 @@ static struct window *windows_victim(struct pl_pack_windows *w)
 }
 
 /* Fetches what was planned. Without the lock: the window is LOADING and nobody else's. */
-static int window_fetch(const struct pl_pack_windows *w, struct window *v, struct pl_err *err)
+static int window_fetch(const struct pl_pack_read_windows *w, struct window *v, struct pl_err *err)
 {
     pl_buf_clear(&v->bytes);
     v->bytes.max = (size_t)(v->end - v->start);
@@ -93,7 +93,7 @@ static int window_fetch(const struct pl_pack_windows *w, struct window *v, struc
 }
 
 /* A window with the bytes, in use by the caller. */
-static int windows_acquire(struct pl_pack_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
+static int windows_acquire(struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
                            struct window **ret, bool *ret_new_spot, struct pl_err *err)
 {
     struct window *v = NULL;
@@ -108,7 +108,7 @@ static int windows_acquire(struct pl_pack_windows *w, const struct pl_hash *pack
         if (v == NULL && (v = windows_victim(w)) != NULL) {
             uint64_t size = windows_plan(w, pack, start);
 
-            *ret_new_spot = size == PL_PACK_WINDOW_LEAST;
+            *ret_new_spot = size == PL_PACK_READ_WINDOW_LEAST;
             *v = (struct window){WINDOW_LOADING, *pack, start, PL_MAX(end, start + size), v->bytes, 0, 0};
             pthread_mutex_unlock(&w->lock);
             r = window_fetch(w, v, err);
@@ -134,8 +134,8 @@ out:
     return r;
 }
 
-int pl_pack_windows_read(struct pl_pack_windows *w, const struct pl_hash *id, const struct pl_location *where, struct pl_buf *ret,
-                         bool *ret_new_spot, struct pl_err *err)
+int pl_pack_windows_read(struct pl_pack_read_windows *w, const struct pl_hash *id, const struct pl_location *where,
+                         struct pl_buf *ret, bool *ret_new_spot, struct pl_err *err)
 {
     struct pl_pack_entry entry = {*id, where->offset, where->stored, where->raw, where->codec, where->kind};
     uint64_t start = where->offset, end = start + PL_PACK_RECORD_BYTES + where->stored;

@@ -17,10 +17,10 @@ struct project_store {
     bool open;
     int failed; /* with `err`: the threads that wait get it */
     struct pl_err err;
-    unsigned users; /* threads in pl_stores_get: the last one of a failed opening frees this */
+    unsigned users; /* threads in pl_project_stores_get: the last one of a failed opening frees this */
 };
 
-struct pl_stores {
+struct pl_project_stores {
     struct pl_object_store *objects;
     char *index_dir;
     pthread_mutex_t mutex; /* of the map and what is in it; held for look-ups alone */
@@ -30,9 +30,10 @@ struct pl_stores {
     void *self;
 };
 
-int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struct pl_stores **ret, struct pl_err *err)
+int pl_project_stores_open(struct pl_object_store *objects, const char *index_dir, struct pl_project_stores **ret,
+                           struct pl_err *err)
 {
-    struct pl_stores *s = calloc(1, sizeof *s);
+    struct pl_project_stores *s = calloc(1, sizeof *s);
 
     if (!s)
         return pl_err_nomem(err);
@@ -48,7 +49,7 @@ int pl_stores_open(struct pl_object_store *objects, const char *index_dir, struc
     return 0;
 }
 
-static int open_project(struct pl_stores *s, const char *project, struct project_store *p, struct pl_err *err)
+static int open_project(struct pl_project_stores *s, const char *project, struct project_store *p, struct pl_err *err)
 {
     struct pl_store *store = NULL;
     int r = pl_store_open(s->objects, project, s->index_dir, &store, err);
@@ -62,7 +63,7 @@ static int open_project(struct pl_stores *s, const char *project, struct project
 }
 
 /* Caller holds the mutex, which is released while the store is opened. */
-static int open_first(struct pl_stores *s, const char *project, struct project_store **ret, struct pl_err *err)
+static int open_first(struct pl_project_stores *s, const char *project, struct project_store **ret, struct pl_err *err)
 {
     struct project_store *p = calloc(1, sizeof *p);
     struct pl_store *unwanted = NULL;
@@ -91,7 +92,7 @@ static int open_first(struct pl_stores *s, const char *project, struct project_s
 }
 
 /* Of a store that another thread opens: what it has become. Caller holds the mutex. */
-static void wait_for(struct pl_stores *s, struct project_store *p)
+static void wait_for(struct pl_project_stores *s, struct project_store *p)
 {
     p->users++;
     while (!p->open && p->failed == 0)
@@ -112,7 +113,7 @@ static int outcome(struct project_store *p, struct pl_store **ret, struct pl_err
     return r;
 }
 
-int pl_stores_get(struct pl_stores *s, const char *project, struct pl_store **ret, struct pl_err *err)
+int pl_project_stores_get(struct pl_project_stores *s, const char *project, struct pl_store **ret, struct pl_err *err)
 {
     struct project_store *p;
     bool others;
@@ -135,13 +136,14 @@ int pl_stores_get(struct pl_stores *s, const char *project, struct pl_store **re
     return r;
 }
 
-void pl_stores_on_open(struct pl_stores *s, int (*opened)(void *self, struct pl_store *store, struct pl_err *err), void *self)
+void pl_project_stores_on_open(struct pl_project_stores *s, int (*opened)(void *self, struct pl_store *store, struct pl_err *err),
+                               void *self)
 {
     s->opened = opened;
     s->self = self;
 }
 
-struct pl_store *pl_stores_peek(struct pl_stores *s, const char *project)
+struct pl_store *pl_project_stores_peek(struct pl_project_stores *s, const char *project)
 {
     struct project_store *p;
     struct pl_store *store;
@@ -153,7 +155,7 @@ struct pl_store *pl_stores_peek(struct pl_stores *s, const char *project)
     return store;
 }
 
-struct pl_object_store *pl_stores_objects(struct pl_stores *s)
+struct pl_object_store *pl_project_stores_objects(struct pl_project_stores *s)
 {
     return s->objects;
 }
@@ -166,7 +168,7 @@ static void close_store(void *project)
     free(p);
 }
 
-struct pl_stores *pl_stores_close(struct pl_stores *s)
+struct pl_project_stores *pl_project_stores_close(struct pl_project_stores *s)
 {
     if (!s)
         return NULL;

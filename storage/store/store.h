@@ -20,7 +20,7 @@
  * was verified against its id. All functions may be called from any thread but open and close.
  *
  * Bounds: PL_STORE_CACHE_BYTES of decoded nodes, lists and commits; PL_STORE_OPEN_PACKS descriptors; where the object store has no files,
- * windows of PL_PACK_WINDOWS × PL_PACK_WINDOW_BYTES, and copies of packs in its cache. */
+ * windows of PL_PACK_WINDOWS × PL_PACK_READ_WINDOW_BYTES, and copies of packs in its cache. */
 #pragma once
 
 #include "storage/base/byte_view.h"

@@ -98,7 +98,7 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
 
 static int get_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    if (!(pl_object_caps(pl_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_GET))
+    if (!(pl_object_caps(pl_project_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_GET))
         return pl_err_set(err, PL_EUNAVAILABLE, "the store gives no URLs that are bound to a range: GET …/packs/{id}");
     return each(a, req, "ranges", sign_get, ret, "urls", err);
 }
@@ -157,7 +157,7 @@ static int put_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
     if (r < 0)
         return r;
-    if (!(pl_object_caps(pl_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_PUT))
+    if (!(pl_object_caps(pl_project_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_PUT))
         return pl_err_set(err, PL_EUNAVAILABLE, "the store gives no URLs that are bound to bytes: PUT …/packs/{id}");
     if (pl_upload_verify_is_full(a->read_back))
         return pl_err_set(err, PL_EUNAVAILABLE, "%d packs wait to be read back: PUT …/packs/{id}", PL_UPLOAD_VERIFY_MAX);

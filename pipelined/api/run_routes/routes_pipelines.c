@@ -220,7 +220,7 @@ static int read_root(struct setting *s, const struct pl_stage *stage, const char
         return pl_err_set(err, PL_EINVAL, "stage \"%s\" has \"code\": \"%s\", but the request has no code.%s.root", stage->name,
                           stage->code, stage->name);
     r = pl_hash_parse(text, ret, err);
-    r = r < 0 ? r : pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    r = r < 0 ? r : pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
     if (r < 0)
         return r;
     if (!s->hold.store)
@@ -268,7 +268,7 @@ static int store_specs(struct setting *s, struct pl_err *err)
         pl_hash_sha256(effective.data, effective.len, &s->args.effective_spec);
         return 0;
     }
-    r = pl_stores_get(s->api->config.stores, s->spec->project, &store, err);
+    r = pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
     if (r < 0)
         return r;
     if (!s->hold.store)
@@ -487,7 +487,7 @@ static int add_spec_text(struct pl_api *a, const char *project, const struct pl_
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     struct pl_store *store;
-    int r = pl_stores_get(a->config.stores, project, &store, err);
+    int r = pl_project_stores_get(a->config.stores, project, &store, err);
 
     r = r < 0 ? r : pl_store_get(store, spec, PL_REC_BLOB, &text, err);
     if (r == 0)

@@ -55,7 +55,7 @@ static json_t *bucket_ca(struct pl_object_store *objects)
 /* How packs come and go, and what of them went through this program. */
 static json_t *packs_json(struct pl_api *a)
 {
-    struct pl_object_store *objects = pl_stores_objects(a->config.stores);
+    struct pl_object_store *objects = pl_project_stores_objects(a->config.stores);
     unsigned caps = pl_object_caps(objects);
     struct pl_upload_verify_stats s;
 

@@ -46,7 +46,7 @@ static int open_place(struct why *w, const char *project, const char *repo, cons
 
         r = pl_db_commit_named(rd.conn, project, repo, commit, &ret->commit, err);
     }
-    r = r < 0 ? r : pl_stores_get(w->api->config.stores, project, &ret->store, err);
+    r = r < 0 ? r : pl_project_stores_get(w->api->config.stores, project, &ret->store, err);
     ret->project = project;
     ret->repo = repo;
     ret->source = (struct pl_node_source){ret->store, pl_store_node_get};

@@ -23,7 +23,7 @@ struct pl_entry;
 
 struct pl_api_config {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_stage_logs *logs;
     struct pl_loop *loop;
     struct pl_pool *pool; /* storage pool: hashing, disk, SQL reads */

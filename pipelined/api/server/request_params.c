@@ -144,7 +144,7 @@ int pl_api_store_named(struct pl_api *a, const char *project, struct pl_store **
 
         r = pl_api_project(rd.conn, project, err);
     }
-    return r < 0 ? r : pl_stores_get(a->config.stores, project, ret, err);
+    return r < 0 ? r : pl_project_stores_get(a->config.stores, project, ret, err);
 }
 
 int pl_api_store(struct pl_api *a, const struct pl_http_request *req, struct pl_store **ret, struct pl_err *err)

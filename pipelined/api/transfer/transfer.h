@@ -43,7 +43,7 @@
  * thread. */
 struct pl_api_services {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_loop *loop;
     struct pl_pool *pool;
     struct pl_head_cache_entrys *heads;

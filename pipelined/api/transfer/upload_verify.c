@@ -26,7 +26,7 @@ struct waiting {
 
 struct pl_read_back {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t change;
     pthread_t thread;
@@ -333,7 +333,7 @@ static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack,
 {
     _cleanup_(verdict_finish) struct verdict v = {0};
     struct pl_store *store;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r = pl_project_stores_get(b->stores, pack->project, &store, err);
 
     r = r < 0 ? r : judge(store, pack, &v, err);
     if (r == 0 && v.lies)
@@ -471,7 +471,7 @@ static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err 
     struct pl_store *store;
     struct waiting *w;
     bool known;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r = pl_project_stores_get(b->stores, pack->project, &store, err);
 
     if (r < 0)
         return r;
@@ -490,7 +490,7 @@ static int go_on_if_there(void *self, const struct pl_direct_upload *pack, struc
 {
     struct pl_read_back *b = self;
     struct pl_store *store;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r = pl_project_stores_get(b->stores, pack->project, &store, err);
 
     if (r < 0 || !pl_store_has_pack(store, &pack->pack))
         return r;
@@ -558,7 +558,7 @@ static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err 
  * come through the daemon they were looked at then. */
 static int doubt_all(struct pl_read_back *b, struct pl_err *err)
 {
-    struct pl_object_store *objects = pl_stores_objects(b->stores);
+    struct pl_object_store *objects = pl_project_stores_objects(b->stores);
     _cleanup_(notes_finish) struct notes v = {0};
     bool forgotten = false;
     int r;
@@ -592,7 +592,7 @@ static int read_notes(struct pl_read_back *b, struct pl_err *err)
     return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_forget, NULL, err);
 }
 
-int pl_upload_verify_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err)
+int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, struct pl_read_back **ret, struct pl_err *err)
 {
     struct pl_read_back *b = calloc(1, sizeof *b);
     pthread_condattr_t monotonic;
@@ -625,7 +625,7 @@ void pl_upload_verify_stop(struct pl_read_back *b)
     b->started = false;
     pthread_cond_broadcast(&b->change);
     pthread_mutex_unlock(&b->lock);
-    pl_object_wake(pl_stores_objects(b->stores));
+    pl_object_wake(pl_project_stores_objects(b->stores));
     if (started)
         pthread_join(b->thread, NULL);
 }
@@ -707,7 +707,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
 int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_store *store;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r = pl_project_stores_get(b->stores, pack->project, &store, err);
 
     if (r < 0 || pl_store_has_pack(store, &pack->pack))
         return r;
@@ -745,7 +745,7 @@ static int receive(struct pl_read_back *b, struct pl_store *store, const struct 
 int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err)
 {
     struct pl_store *store;
-    int r = pl_stores_get(b->stores, pack->project, &store, err);
+    int r = pl_project_stores_get(b->stores, pack->project, &store, err);
 
     r = r < 0 ? r : hold(b, &pack->pack, err);
     if (r < 0) {

@@ -29,7 +29,7 @@ void pl_upload_verify_origin(const struct pl_http_request *req, const char *proj
 
 /* What was unread when the last daemon ended is read by this one. `db` and `stores` outlive it. */
 PL_MUST_CHECK
-int pl_upload_verify_create(struct pl_db *db, struct pl_stores *stores, struct pl_read_back **ret, struct pl_err *err);
+int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, struct pl_read_back **ret, struct pl_err *err);
 /* Somebody may put it into the bucket soon: should we end before we are told, the next start looks. Blocks: on the pool. */
 PL_MUST_CHECK
 int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);

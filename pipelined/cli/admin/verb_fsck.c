@@ -154,7 +154,7 @@ static int fsck_daemon(struct pl_cli *c, struct pl_err *err)
 struct alone {
     struct pl_cli *cli;
     struct pl_object_store *objects;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_conn *conn;
     char *name;
     char scratch[PATH_MAX], note[PATH_MAX + 64];
@@ -166,7 +166,7 @@ struct alone {
 static void alone_finish(struct alone *a)
 {
     pl_conn_close(a->conn);
-    pl_stores_close(a->stores);
+    pl_project_stores_close(a->stores);
     pl_object_close(a->objects);
     json_decref(a->findings);
     free(a->name);
@@ -268,7 +268,7 @@ static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report
     snprintf(path, sizeof path, "%s/pipelined.db", a->scratch);
     r = r < 0 ? r : pl_conn_open(path, false, &a->conn, err);
     snprintf(path, sizeof path, "%s/index", a->scratch);
-    r = r < 0 ? r : pl_stores_open(a->objects, path, &a->stores, err);
+    r = r < 0 ? r : pl_project_stores_open(a->objects, path, &a->stores, err);
     return r < 0 ? r : pl_recovery_prune_logs(a->conn, a->stores, err);
 }
 

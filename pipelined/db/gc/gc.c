@@ -248,7 +248,7 @@ static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
     const struct project *p = pl_map_get(&gc->known, name, strlen(name));
-    struct pl_store *store = pl_stores_peek(gc->config.stores, name);
+    struct pl_store *store = pl_project_stores_peek(gc->config.stores, name);
     int64_t first, oldest;
     int r = pl_sql_int(rd.conn, err, &first,
                        "SELECT coalesce(min(seq), 9223372036854775807) FROM pack_state WHERE project = ? AND state = 'condemned'",

@@ -37,7 +37,7 @@ struct pl_gc;
 
 struct pl_gc_config {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_open_commits *opens; /* NULL = there are none */
     /* What else of a project must stay: calls `fn` for each. NULL = nothing. Asked before the open commits, into which it may go. */
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),

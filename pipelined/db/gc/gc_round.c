@@ -140,7 +140,7 @@ static int mark(struct round *r, struct pl_err *err)
                                 .progress = commits_marked,
                                 .self = r};
     struct pl_gc_mark_stats stats;
-    int e = pl_stores_get(g->stores, g->project, &r->store, err);
+    int e = pl_project_stores_get(g->stores, g->project, &r->store, err);
 
     config.store = r->store;
     e = e < 0 ? e : look(r, err);

@@ -16,7 +16,7 @@ struct pl_gc_watch {
 
 struct pl_gc_round {
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_open_commits *opens;
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
                 void *self, struct pl_err *err); /* as in pl_gc_config */

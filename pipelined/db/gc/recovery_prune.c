@@ -7,7 +7,7 @@
 
 struct looking {
     struct pl_db *db; /* NULL = only logs are looked up, and dropped through `conn` */
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_conn *conn;
     struct pl_gc_mark *mark; /* of the project that is being looked at; what it has marked is there, with all below it */
     int64_t results, logs;   /* of so many jobs were gone */
@@ -133,7 +133,7 @@ static int each_job(struct looking *l, const char *project, struct pl_err *err)
 {
     struct pl_store *store;
     int64_t job = 0;
-    int r = pl_stores_get(l->stores, project, &store, err);
+    int r = pl_project_stores_get(l->stores, project, &store, err);
 
     while (r == 0) {
         r = pl_sql_int(
@@ -180,7 +180,7 @@ static int note_done(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM meta WHERE key = 'regained'", ""), 0);
 }
 
-int pl_recovery_prune_results(struct pl_db *db, struct pl_stores *stores, struct pl_err *err)
+int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores, struct pl_err *err)
 {
     struct looking l = {.db = db, .stores = stores};
     int r = is_regained(db, err);
@@ -199,7 +199,7 @@ int pl_recovery_prune_results(struct pl_db *db, struct pl_stores *stores, struct
     return 0;
 }
 
-int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_stores *stores, struct pl_err *err)
+int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *stores, struct pl_err *err)
 {
     struct looking l = {.stores = stores, .conn = conn};
     int r = each_project(&l, err);

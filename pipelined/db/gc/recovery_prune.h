@@ -15,7 +15,7 @@
  * garbage is collected. Blocks: it reads the trees of all results that came back. The errors of the database, and those of the store that
  * say nothing about whether something is there. */
 PL_MUST_CHECK
-int pl_recovery_prune_results(struct pl_db *db, struct pl_stores *stores, struct pl_err *err);
+int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores, struct pl_err *err);
 /* The same of the logs alone, in a database that no daemon goes on with and that `conn` may write to. */
 PL_MUST_CHECK
-int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_stores *stores, struct pl_err *err);
+int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *stores, struct pl_err *err);

@@ -98,7 +98,7 @@ static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, s
     pthread_mutex_init(&c->view_lock, NULL);
     pl_lock_order_spans_requests(&c->view_lock);
     c->first_ms = c->last_ms = pl_clock_mono_ms();
-    r = pl_stores_get(o->config.stores, head->project, &c->store, err);
+    r = pl_project_stores_get(o->config.stores, head->project, &c->store, err);
     c->source = (struct pl_node_source){c->store, pl_store_node_get};
     r = r < 0 ? r : pl_tree_cursor_create(&c->source, &head->base_root, NULL, 0, &c->base, err);
     if (r < 0) {
@@ -210,7 +210,7 @@ static int open_store(struct pl_open_commits *o, const struct pl_open_commit_arg
 
         r = pl_db_repo_find(rd.conn, args->project, args->repo, &repo, err);
     }
-    return r < 0 ? r : pl_stores_get(o->config.stores, args->project, &store, err);
+    return r < 0 ? r : pl_project_stores_get(o->config.stores, args->project, &store, err);
 }
 
 /* Not while the branch is shut. */

@@ -65,7 +65,7 @@ struct pl_open_commit; /* one open commit; a reference keeps it readable, also w
 struct pl_open_commits_config {
     struct pl_db *db;
     struct pl_head_cache_entrys *heads; /* for writes with a check; else may be NULL */
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_pool *pool; /* finishes what is quiet, packs what is much */
     const char *dir;      /* DIR/open */
     /* A commit was finished and made this run. Any thread, never blocks. */

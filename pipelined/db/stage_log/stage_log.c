@@ -46,7 +46,7 @@ struct open_log {
 struct pl_stage_logs {
     char *dir;
     struct pl_db *db;
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     pthread_mutex_t lock; /* what follows */
     struct pl_map open;   /* job → open_log */
     struct watcher *watchers;
@@ -116,7 +116,7 @@ static int remove_foreign_files(struct pl_stage_logs *l, struct pl_err *err)
 
 /* ---- open and close ---- */
 
-int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret,
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stores *stores, struct pl_stage_logs **ret,
                        struct pl_err *err)
 {
     struct pl_stage_logs *l = calloc(1, sizeof *l);
@@ -232,7 +232,7 @@ static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job
     }
     if (r <= 0 || pl_hash_is_zero(&blob)) /* what it held had gone before a recovery (regained.h) */
         return r;
-    r = pl_stores_get(l->stores, project, &store, err);
+    r = pl_project_stores_get(l->stores, project, &store, err);
     r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
     return r < 0 ? r : 1;
 }
@@ -487,7 +487,7 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
     _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
     struct pl_pack_sink sink;
     struct pl_store *store;
-    int r = pl_stores_get(l->stores, project, &store, err);
+    int r = pl_project_stores_get(l->stores, project, &store, err);
 
     if (r < 0)
         return r;

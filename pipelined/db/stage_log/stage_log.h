@@ -19,7 +19,7 @@
 struct pl_stage_logs;
 
 PL_MUST_CHECK
-int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_stores *stores, struct pl_stage_logs **ret,
+int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stores *stores, struct pl_stage_logs **ret,
                        struct pl_err *err);
 struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l);
 

@@ -42,7 +42,7 @@ PL_MUST_CHECK
 int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* ---- pushing: operations onto the head of a branch ---- */
-struct pl_stores;
+struct pl_project_stores;
 
 struct pl_push_args {
     const char *project, *repo, *branch;
@@ -82,5 +82,5 @@ struct pl_push_result {
  * PL_ECONFLICT with the paths when `base` was named and somebody changed one of them since; PL_ERETRY naming the hashes that are not
  * in the store; PL_ECOLLISION; PL_EOUTPUT; PL_ENOTFOUND (the repo). */
 PL_MUST_CHECK
-int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
+int pl_db_push(struct pl_db *db, struct pl_project_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
                struct pl_err *err);

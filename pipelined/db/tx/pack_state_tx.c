@@ -200,9 +200,9 @@ int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
     return pl_db_run(db, PL_TX_UNLOGGED, tell_store, store, err);
 }
 
-void pl_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state)
+void pl_pack_state(struct pl_project_stores *stores, const char *project, const struct pl_hash *pack, const char *state)
 {
-    struct pl_store *store = pl_stores_peek(stores, project);
+    struct pl_store *store = pl_project_stores_peek(stores, project);
 
     if (store)
         pl_pack_state_apply(store, pack, state);

@@ -52,11 +52,11 @@ int pl_pack_state_read(struct pl_db *db, const char *project, const struct pl_ha
 PL_MUST_CHECK
 int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err);
 
-/* Makes a store that was just opened know the states of its packs, and which were not read back (brought_tx.h); `opened` of pl_stores_on_open, self = struct pl_db *. */
+/* Makes a store that was just opened know the states of its packs, and which were not read back (brought_tx.h); `opened` of pl_project_stores_on_open, self = struct pl_db *. */
 PL_MUST_CHECK
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err);
 /* What memory says of a pack becomes what `state` ("" = live) means. */
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state);
 /* The same for whichever store is open: memory follows the log. For pl_db_config.pack_state. */
-struct pl_stores;
-void pl_pack_state(struct pl_stores *stores, const char *project, const struct pl_hash *pack, const char *state);
+struct pl_project_stores;
+void pl_pack_state(struct pl_project_stores *stores, const char *project, const struct pl_hash *pack, const char *state);

@@ -370,7 +370,7 @@ static int look_again(struct push *p, struct pl_err *err)
     return pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);
 }
 
-int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
+int pl_db_push(struct pl_db *db, struct pl_project_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
                struct pl_err *err)
 {
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
@@ -381,7 +381,7 @@ int pl_db_push(struct pl_db *db, struct pl_stores *stores, const struct pl_push_
     char run[PL_ID_HEX + 1];
     int r = pl_name_check("branch", args->branch, err);
 
-    r = r < 0 ? r : pl_stores_get(stores, args->project, &p.store, err);
+    r = r < 0 ? r : pl_project_stores_get(stores, args->project, &p.store, err);
     if (r < 0)
         return r;
     pl_store_hold(p.store, &hold);

@@ -274,7 +274,7 @@ static int check_project(struct checking *c, const char *project, struct pl_fsck
                                 .self = c};
     struct pl_conn *conn;
     struct pl_store *store;
-    int r = pl_stores_get(c->how->stores, project, &store, err);
+    int r = pl_project_stores_get(c->how->stores, project, &store, err);
 
     if (r < 0)
         return r;
@@ -295,7 +295,7 @@ static int check_log(struct checking *c, struct pl_fsck_report *sum, struct pl_e
 {
     struct pl_fsck_options o = {.full = c->how->full, .finding = on_finding, .progress = on_progress, .stop = on_stop, .self = c};
 
-    return pl_fsck_log(pl_stores_objects(c->how->stores), c->head.store_id, &c->head, &o, sum, err);
+    return pl_fsck_log(pl_project_stores_objects(c->how->stores), c->head.store_id, &c->head, &o, sum, err);
 }
 
 static int read_projects(struct checking *c, json_t *ret, struct pl_err *err)

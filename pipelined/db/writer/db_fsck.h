@@ -14,7 +14,7 @@
 #define PL_DB_FSCK_BAD_MAX   1000 /* packs with findings that are noted; with more the next check begins anew */
 
 struct pl_db_fsck {
-    struct pl_stores *stores;
+    struct pl_project_stores *stores;
     struct pl_db *db;     /* whose readers are borrowed, or NULL and */
     struct pl_conn *conn; /* this one, which nobody else uses */
     bool full;

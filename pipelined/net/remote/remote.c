@@ -29,7 +29,7 @@ struct pl_remote {
     char store_id[PL_ID_HEX + 1];
     struct folder folder;
     struct pl_pack_files *files; /* NULL: over HTTP */
-    struct pl_pack_windows *windows;
+    struct pl_pack_read_windows *windows;
     struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
     atomic_bool closing;

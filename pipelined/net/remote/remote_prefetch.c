@@ -29,7 +29,7 @@ struct range {
 };
 
 struct pl_remote_ahead {
-    pl_pack_window_fetch fetch;
+    pl_pack_read_window_fetch fetch;
     void *self;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -360,7 +360,7 @@ static void start_threads(struct pl_remote_ahead *a, unsigned threads)
 
 /* --- life --- */
 
-struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_window_fetch fetch, void *self)
+struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetch, void *self)
 {
     struct pl_remote_ahead *a = calloc(1, sizeof(*a));
     pthread_condattr_t attributes;

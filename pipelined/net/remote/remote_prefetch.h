@@ -33,7 +33,7 @@ size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_r
 int pl_remote_location_cmp(const void *a, const void *b);
 
 /* `fetch` is called by any number of threads at a time. NULL without memory. */
-struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_window_fetch fetch, void *self);
+struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetch, void *self);
 /* Tests: in the place of PL_REMOTE_PREFETCH_STALE_MS. */
 void pl_remote_prefetch_set_stale(struct pl_remote_ahead *a, int64_t stale_ms);
 /* Waits for the fetches under way. */

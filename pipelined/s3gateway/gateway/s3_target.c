@@ -129,7 +129,7 @@ int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb ve
 
         r = pl_db_refuse_output(rd.conn, t.project, t.repo, err);
     }
-    r = r < 0 ? r : pl_stores_get(q->services->stores, t.project, &t.store, err);
+    r = r < 0 ? r : pl_project_stores_get(q->services->stores, t.project, &t.store, err);
     if (r == 0)
         *ret = t;
     return r;

@@ -198,7 +198,7 @@ static void a_tree_in_a_condemned_pack_is_read(void **state)
     o = ask_json(200, "GET", REPO "/commits/master", NULL);
     snprintf(hex, sizeof hex, "%s", text_at(o, "root"));
     json_decref(o);
-    MUST(pl_stores_get(t.stores, "default", &store, &err));
+    MUST(pl_project_stores_get(t.stores, "default", &store, &err));
     MUST(pl_store_packs(store, &packs, &n, &err));
     for (size_t i = 0; i < n; i++)
         pl_store_set_seen(store, &packs[i], PL_PACK_HIDDEN);
@@ -421,7 +421,7 @@ static void what_is_condemned_while_it_is_told_of_lives_again(void **state)
     open_session(session);
     make_pack(&p, "default", "content");
     is_good(put_pack(&p, &p.id, session));
-    MUST(pl_stores_get(t.stores, "default", &store, &err));
+    MUST(pl_project_stores_get(t.stores, "default", &store, &err));
     MUST(pl_store_locate(store, &p.chunk, &at, &err));
     MUST(pl_db_run(t.db, PL_TX_UNLOGGED, end_sessions, NULL, &err));
     MUST(pl_db_run(t.db, PL_TX_LOGGED, condemn, &p.id, &err));

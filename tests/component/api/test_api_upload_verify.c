@@ -290,7 +290,7 @@ static void begin_again(void)
     char index[128];
 
     snprintf(index, sizeof index, "%s/index", t.dir);
-    MUST(pl_stores_open(t.objects, index, &t.stores, &err));
+    MUST(pl_project_stores_open(t.objects, index, &t.stores, &err));
     api_begin();
 }
 
@@ -316,7 +316,7 @@ static void a_daemon_that_stops_does_not_wait_for_what_is_read_back(void **state
     fixture_await_loop();
     assert_true(pl_clock_mono_ms() - began_ms < PL_S3_STALL_MS - 5000);
     t.api = pl_api_destroy(t.api);
-    pl_stores_close(t.stores);
+    pl_project_stores_close(t.stores);
     s3_mock_chaos(mock, 0, 0);
     begin_again();
     all_are_read_back();
@@ -341,7 +341,7 @@ static void what_was_not_read_back_is_read_by_the_next_daemon(void **state)
     pl_api_stop(t.api, FIXTURE_WAIT_MS);
     fixture_await_loop();
     t.api = pl_api_destroy(t.api);
-    pl_stores_close(t.stores); /* the next one finds the pack in the bucket */
+    pl_project_stores_close(t.stores); /* the next one finds the pack in the bucket */
     s3_mock_chaos(mock, 0, 0);
     begin_again();
     all_are_read_back();
@@ -359,7 +359,7 @@ static void stop(void)
     pl_api_stop(t.api, FIXTURE_WAIT_MS);
     fixture_await_loop();
     t.api = pl_api_destroy(t.api);
-    pl_stores_close(t.stores);
+    pl_project_stores_close(t.stores);
 }
 
 static atomic_int fatal;

@@ -89,7 +89,7 @@ static UNUSED struct pl_store *store_of(struct gc_world *g)
 {
     struct pl_store *store;
 
-    assert_int_equal(pl_stores_get(g->w.stores, "default", &store, NULL), 0);
+    assert_int_equal(pl_project_stores_get(g->w.stores, "default", &store, NULL), 0);
     return store;
 }
 

@@ -310,7 +310,7 @@ static UNUSED void opens_describe_head(struct opens_world *o, const char *repo, 
     struct pl_node_source source = {.get = pl_store_node_get};
     struct pl_err err = {0};
 
-    assert_ok(pl_stores_get(o->w.stores, "default", &store, &err), &err);
+    assert_ok(pl_project_stores_get(o->w.stores, "default", &store, &err), &err);
     reader = pl_store_chunk_reader(store);
     source.self = store;
     if (pl_db_commit_named(rd.conn, "default", repo, "master", &row, &err) == 0)

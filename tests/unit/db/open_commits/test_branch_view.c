@@ -278,7 +278,7 @@ static void views_are_what_the_operations_make(void **state)
             for (uint64_t k = pl_splitmix64(&rng) % 12; k > 0; k--)
                 one_op(open[i], &m, &rng, number++);
             memcpy(list, open, sizeof list);
-            assert_ok(pl_stores_get(f->w->stores, "default", &store, &err), &err);
+            assert_ok(pl_project_stores_get(f->w->stores, "default", &store, &err), &err);
             assert_ok(pl_branch_view_init(f->heads, NULL, store, "digits", "master", &v, &err), &err);
             v.opens = list;
             v.n_opens = (size_t)i + 1;
@@ -297,7 +297,7 @@ static void views_are_what_the_operations_make(void **state)
             struct pl_branch_file file = {0};
             char path[32];
 
-            assert_ok(pl_stores_get(f->w->stores, "default", &store, &err), &err);
+            assert_ok(pl_project_stores_get(f->w->stores, "default", &store, &err), &err);
             assert_ok(pl_branch_view_init(f->heads, f->opens, store, "digits", "master", &v, &err), &err);
             assert_int_equal(v.n_opens, 0);
             for (int i = 0; i < PATHS; i++) {

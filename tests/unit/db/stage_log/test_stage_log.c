@@ -519,7 +519,8 @@ static void test_a_slow_seal_holds_up_neither_other_jobs_nor_readers(void **stat
     other.job = new_job(t, "other");
     append(t, 1, 1, 0, "slow");
     assert_false(has_a_pack(t));
-    assert_ok(pl_stores_get(t->w.stores, "default", &store, &err), &err); /* the first time, that waits for the writer, too */
+    assert_ok(pl_project_stores_get(t->w.stores, "default", &store, &err),
+              &err); /* the first time, that waits for the writer, too */
     assert_ok(pl_db_submit(t->w.db, PL_TX_UNLOGGED, wait_at_gate, NULL, &g, &err), &err);
     pthread_mutex_lock(&g.lock);
     while (!g.entered)

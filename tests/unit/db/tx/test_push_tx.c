@@ -88,7 +88,7 @@ static char *paths(struct world *w)
     struct pl_store *store;
     struct pl_buf out = {0};
 
-    assert_int_equal(pl_stores_get(w->stores, "default", &store, NULL), 0);
+    assert_int_equal(pl_project_stores_get(w->stores, "default", &store, NULL), 0);
     source.self = store;
     assert_int_equal(pl_tree_cursor_create(&source, &head.root, NULL, 0, &c, NULL), 0);
     while (pl_tree_cursor_next(c, &item, NULL) > 0)
@@ -348,7 +348,7 @@ static void assert_said(struct world *w, const char *want)
     struct pl_store *store;
     struct pl_buf out = {0};
 
-    assert_int_equal(pl_stores_get(w->stores, "default", &store, NULL), 0);
+    assert_int_equal(pl_project_stores_get(w->stores, "default", &store, NULL), 0);
     source.self = store;
     assert_int_equal(pl_tree_cursor_create(&source, &head.attributes, NULL, 0, &c, NULL), 0);
     while (pl_tree_cursor_next(c, &item, NULL) > 0) {
@@ -461,7 +461,7 @@ static void test_an_entry_that_lies_about_its_size_is_refused(void **state)
 
     push(w, NULL, "+chunk:1000 +list:300000");
     head = commit_named(w, "master");
-    assert_int_equal(pl_stores_get(w->stores, "default", &store, NULL), 0);
+    assert_int_equal(pl_project_stores_get(w->stores, "default", &store, NULL), 0);
     source.self = store;
     assert_int_equal(pl_tree_get(&source, &head.root, "chunk", 5, &chunk, NULL), 0);
     assert_int_equal(pl_tree_get(&source, &head.root, "list", 4, &list, NULL), 0);

@@ -27,7 +27,7 @@ static void put_specs(struct fixture *f)
     struct pl_err err = {0};
     struct pl_hash id;
 
-    assert_ok(pl_stores_get(f->w.stores, "default", &store, &err), &err);
+    assert_ok(pl_project_stores_get(f->w.stores, "default", &store, &err), &err);
     sink = pl_store_sink(store);
     assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
     for (size_t i = 0; i < PL_ARRAY_SIZE(specs); i++)
@@ -131,7 +131,7 @@ static void flip_record(struct fixture *f, const char *project, const struct pl_
     off_t offset;
     int fd;
 
-    assert_ok(pl_stores_get(f->w.stores, project, &store, &err), &err);
+    assert_ok(pl_project_stores_get(f->w.stores, project, &store, &err), &err);
     assert_ok(pl_store_locate(store, id, &at, &err), &err);
     snprintf(path, sizeof path, "%s/store/%s", f->w.dir, pl_pack_key(project, &at.pack, key));
     offset = at.offset + PL_PACK_RECORD_BYTES + at.stored / 2;

@@ -22,7 +22,7 @@ static struct {
 
 static char *dir;
 static struct pl_object_store *objects;
-static struct pl_stores *stores;
+static struct pl_project_stores *stores;
 static _Atomic unsigned opened;
 
 static int slow_list(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
@@ -57,7 +57,7 @@ static int note_opened(void *self, struct pl_store *store, struct pl_err *err)
 {
     (void)self;
     (void)err;
-    assert_ptr_equal(pl_stores_peek(stores, pl_store_project(store)), store); /* who changes it meanwhile finds it */
+    assert_ptr_equal(pl_project_stores_peek(stores, pl_store_project(store)), store); /* who changes it meanwhile finds it */
     opened++;
     return 0;
 }
@@ -74,8 +74,8 @@ static int setup(void **state)
     bucket.ops.list = slow_list;
     objects->ops = &bucket.ops;
     bucket.lists = bucket.waiting = 0;
-    assert_ok(pl_stores_open(objects, fixture_path(dir, "index"), &stores, &err), &err);
-    pl_stores_on_open(stores, note_opened, NULL);
+    assert_ok(pl_project_stores_open(objects, fixture_path(dir, "index"), &stores, &err), &err);
+    pl_project_stores_on_open(stores, note_opened, NULL);
     opened = 0;
     return 0;
 }
@@ -83,7 +83,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    stores = pl_stores_close(stores);
+    stores = pl_project_stores_close(stores);
     objects->ops = bucket.real;
     objects = pl_object_close(objects);
     fixture_remove(dir);
@@ -101,7 +101,7 @@ static void *ask(void *arg)
 {
     struct asking *a = arg;
 
-    a->r = pl_stores_get(stores, "slow", &a->store, &a->err);
+    a->r = pl_project_stores_get(stores, "slow", &a->store, &a->err);
     return NULL;
 }
 
@@ -131,9 +131,9 @@ static void a_store_that_opens_slowly_holds_up_no_other(void **state)
 
     (void)state;
     begin(all);
-    assert_ok(pl_stores_get(stores, "quick", &quick, &err), &err);
-    assert_ptr_equal(pl_stores_peek(stores, "quick"), quick);
-    assert_null(pl_stores_peek(stores, "slow")); /* and does not wait */
+    assert_ok(pl_project_stores_get(stores, "quick", &quick, &err), &err);
+    assert_ptr_equal(pl_project_stores_peek(stores, "quick"), quick);
+    assert_null(pl_project_stores_peek(stores, "slow")); /* and does not wait */
     end(all);
     for (size_t i = 0; i < ASKING; i++) {
         assert_ok(all[i].r, &all[i].err);
@@ -159,7 +159,7 @@ static void a_store_that_does_not_open_is_tried_anew(void **state)
         assert_true(all[i].r == 0 || (all[i].r == PL_ENET && strstr(all[i].err.msg, "as told")));
     }
     assert_true(failed >= 1); /* and those that waited for that attempt */
-    assert_ok(pl_stores_get(stores, "slow", &store, &err), &err);
+    assert_ok(pl_project_stores_get(stores, "slow", &store, &err), &err);
 }
 
 static void one_that_was_given_up_is_opened_by_another_thread(void **state)
