@@ -318,7 +318,7 @@ static int open_store(struct daemon *d, struct pl_err *err)
 
     r = r < 0 ? r : open_objects(d, err);
     if (r == 0) {
-        r = pl_object_store_init(d->objects, &marker, err);
+        r = pl_store_marker_init(d->objects, &marker, err);
         r = r < 0 ? pl_err_wrap(err, r, "store %s", d->store_url) : 0;
     }
     if (r < 0)

@@ -364,9 +364,9 @@ static int put_bytes(struct pl_object_store *store, const char *key, const struc
 
 static int compare(void *arg, const void *bytes, size_t n)
 {
-    struct pl_comparison *c = arg;
+    struct pl_stream_compare *c = arg;
 
-    (void)pl_comparison_add(c, bytes, n);
+    (void)pl_stream_compare_add(c, bytes, n);
     return c->differs ? -1 : 0;
 }
 
@@ -376,15 +376,15 @@ static int is_same(struct pl_object_store *store, const char *key, const struct 
     struct attempts a = attempts_of(store);
     char name[PL_S3_KEY_MAX + 1];
     enum pl_libs3_result result;
-    struct pl_comparison c;
+    struct pl_stream_compare c;
 
     do {
-        c = (struct pl_comparison){.iov = iov, .n = n};
+        c = (struct pl_stream_compare){.iov = iov, .n = n};
         result = module->get(&a.s->bucket, whole(a.s, key, name), 0, 0, compare, &c, a.text);
     } while (!c.differs && again(&a, result));
     if (c.differs)
         return 0;
-    return result == PL_LIBS3_OK ? pl_comparison_end(&c) : outcome(&a, result, "look at object", key, err);
+    return result == PL_LIBS3_OK ? pl_stream_compare_end(&c) : outcome(&a, result, "look at object", key, err);
 }
 
 /* Nobody else writes here (`exclusive`): looking before putting keeps this process to it. */

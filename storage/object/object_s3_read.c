@@ -369,15 +369,15 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
 #define COMPARE_ON_BYTES ((size_t)256 << 10) /* cheaper to read on than to give the connection up */
 
 struct looking {
-    struct pl_comparison now, all; /* as it begins */
-    size_t after;                  /* bytes read after the difference */
+    struct pl_stream_compare now, all; /* as it begins */
+    size_t after;                      /* bytes read after the difference */
 };
 
 static int compare_write(void *self, const void *data, size_t n, struct pl_err *err)
 {
     struct looking *l = self;
 
-    l->after += pl_comparison_add(&l->now, data, n);
+    l->after += pl_stream_compare_add(&l->now, data, n);
     return l->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "it is another") : 0;
 }
 
@@ -404,5 +404,5 @@ int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct i
     pl_s3_call_finish(&call);
     if (r == PL_EINVAL && l.after > COMPARE_ON_BYTES && call.x.etag[0] != '\0') /* enough was seen of the object itself */
         return 0;
-    return r < 0 ? r : pl_comparison_end(&l.now);
+    return r < 0 ? r : pl_stream_compare_end(&l.now);
 }

@@ -64,17 +64,18 @@ static bool marker_parse(const struct pl_buf *text, struct pl_store_marker *m)
 
 static int marker_known(const struct pl_store_marker *m, struct pl_err *err)
 {
-    if (pl_streq(m->format, PL_STORE_FORMAT) && pl_streq(m->hash, PL_STORE_HASH_NAME) && pl_streq(m->chunker, PL_STORE_CHUNKER))
+    if (pl_streq(m->format, PL_STORE_MARKER_FORMAT) && pl_streq(m->hash, PL_STORE_MARKER_HASH_NAME) &&
+        pl_streq(m->chunker, PL_STORE_MARKER_CHUNKER))
         return 0;
     pl_err_set(err, PL_EFORMAT, "the store is of format %s with %s and %s; this program knows %s with %s and %s", m->format,
-               m->hash, m->chunker, PL_STORE_FORMAT, PL_STORE_HASH_NAME, PL_STORE_CHUNKER);
+               m->hash, m->chunker, PL_STORE_MARKER_FORMAT, PL_STORE_MARKER_HASH_NAME, PL_STORE_MARKER_CHUNKER);
     return pl_err_hint(err, PL_EFORMAT, "%s",
                        pl_streq(m->format, "1-dev")
                            ? "It is a draft from before the first release: begin with a new store and push the data again."
                            : "Use a newer program: the one that wrote it.");
 }
 
-int pl_object_store_read(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
+int pl_store_marker_read(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = MARKER_MAX_BYTES};
     struct pl_store_marker m;
@@ -108,37 +109,38 @@ static int marker_make(struct pl_object_store *s, struct pl_err *err)
 
     pl_random_bytes(id, sizeof(id));
     pl_hex_encode(id, sizeof(id), hex);
-    iov.iov_len = (size_t)snprintf(text, sizeof(text),
-                                   "{\"format\":\"" PL_STORE_FORMAT "\",\"store\":\"%s\",\"hash\":\"" PL_STORE_HASH_NAME
-                                   "\",\"chunker\":\"" PL_STORE_CHUNKER "\"}\n",
-                                   hex);
+    iov.iov_len =
+        (size_t)snprintf(text, sizeof(text),
+                         "{\"format\":\"" PL_STORE_MARKER_FORMAT "\",\"store\":\"%s\",\"hash\":\"" PL_STORE_MARKER_HASH_NAME
+                         "\",\"chunker\":\"" PL_STORE_MARKER_CHUNKER "\"}\n",
+                         hex);
     r = pl_object_put(s, PL_STORE_MARKER_KEY, &iov, 1, true, err);
     if (r < 0 && r != PL_EEXISTS) /* somebody else was first: theirs it is */
         return r;
     return pl_object_flush(s, err);
 }
 
-int pl_object_store_init(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
+int pl_store_marker_init(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
 {
-    int r = pl_object_store_read(s, ret, err);
+    int r = pl_store_marker_read(s, ret, err);
 
     if (r != PL_ENOTFOUND)
         return r;
     r = pl_object_list(s, "", marker_foreign, NULL, err);
     if (r == PL_EFORMAT) { /* unless the other who makes it came in between */
-        int again = pl_object_store_read(s, ret, NULL);
+        int again = pl_store_marker_read(s, ret, NULL);
 
         return again == 0 ? 0 : r;
     }
     if (r == 0)
         r = marker_make(s, err);
-    return r < 0 ? pl_err_wrap(err, r, "make the store's marker") : pl_object_store_read(s, ret, err);
+    return r < 0 ? pl_err_wrap(err, r, "make the store's marker") : pl_store_marker_read(s, ret, err);
 }
 
-int pl_object_store_id(struct pl_object_store *s, uint8_t ret[PL_ID_HEX / 2], struct pl_err *err)
+int pl_store_marker_id(struct pl_object_store *s, uint8_t ret[PL_ID_HEX / 2], struct pl_err *err)
 {
     struct pl_store_marker m;
-    int r = pl_object_store_read(s, &m, err);
+    int r = pl_store_marker_read(s, &m, err);
 
     if (r < 0)
         return r;

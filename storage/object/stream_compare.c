@@ -3,14 +3,14 @@
 #include "storage/base/base.h"
 
 /* Past what is done with; false at the end. */
-static bool go_on(struct pl_comparison *c)
+static bool go_on(struct pl_stream_compare *c)
 {
     for (; c->n > 0 && c->at == c->iov->iov_len; c->iov++, c->n--)
         c->at = 0;
     return c->n > 0;
 }
 
-size_t pl_comparison_add(struct pl_comparison *c, const void *bytes, size_t n)
+size_t pl_stream_compare_add(struct pl_stream_compare *c, const void *bytes, size_t n)
 {
     for (const uint8_t *p = bytes; n > 0 && !c->differs;) {
         const size_t some = go_on(c) ? PL_MIN(n, c->iov->iov_len - c->at) : 0;
@@ -23,7 +23,7 @@ size_t pl_comparison_add(struct pl_comparison *c, const void *bytes, size_t n)
     return n;
 }
 
-bool pl_comparison_end(struct pl_comparison *c)
+bool pl_stream_compare_end(struct pl_stream_compare *c)
 {
     return !c->differs && !go_on(c);
 }

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 /* `{.iov = …, .n = …}` begins one; both are borrowed. */
-struct pl_comparison {
+struct pl_stream_compare {
     const struct iovec *iov; /* from here on */
     int n;
     size_t at; /* in iov[0] */
@@ -14,6 +14,6 @@ struct pl_comparison {
 };
 
 /* Takes the next bytes; how many of them came after a difference was known. */
-size_t pl_comparison_add(struct pl_comparison *c, const void *bytes, size_t n);
+size_t pl_stream_compare_add(struct pl_stream_compare *c, const void *bytes, size_t n);
 /* No more come: whether all were the same. */
-bool pl_comparison_end(struct pl_comparison *c);
+bool pl_stream_compare_end(struct pl_stream_compare *c);

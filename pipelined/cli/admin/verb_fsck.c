@@ -254,8 +254,8 @@ static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report
     char path[PATH_MAX + 32];
     int r = pl_cli_store_open(a->cli, url, "", &a->objects, &a->name, err);
 
-    r = r < 0 ? r : pl_object_store_read(a->objects, &marker, err);
-    r = r < 0 ? r : pl_object_store_id(a->objects, id, err);
+    r = r < 0 ? r : pl_store_marker_read(a->objects, &marker, err);
+    r = r < 0 ? r : pl_store_marker_id(a->objects, id, err);
     r = r < 0 ? r : make_scratch(a, err);
     if (r < 0)
         return r;

@@ -71,7 +71,7 @@ int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefi
         (snprintf(file, sizeof file, "%s/" PL_STORE_MARKER_KEY, name + 7) >= (int)sizeof file || access(file, R_OK) < 0))
         return pl_err_errno(err, errno, "%s is no store: it has no object \"" PL_STORE_MARKER_KEY "\"", name);
     r = open_at(c, name, prefix, true, &objects, err);
-    r = r < 0 ? r : pl_object_store_read(objects, &marker, err);
+    r = r < 0 ? r : pl_store_marker_read(objects, &marker, err);
     if (r < 0)
         return pl_err_wrap(err, r, "%s", name);
     *ret = TAKE_PTR(objects);

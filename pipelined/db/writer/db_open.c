@@ -319,7 +319,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
     struct pl_store_marker marker;
     struct pl_conn *c = NULL;
     uint64_t last = 0;
-    int r = pl_object_store_init(objects, &marker, err);
+    int r = pl_store_marker_init(objects, &marker, err);
 
     if (r < 0)
         return r;

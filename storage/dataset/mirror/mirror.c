@@ -51,14 +51,14 @@ static int make_twin(struct pl_mirror *m, struct pl_err *err)
 static int check_stores(struct pl_mirror *m, struct pl_err *err)
 {
     struct pl_store_marker from, to;
-    int r = pl_object_store_read(m->from, &from, err);
+    int r = pl_store_marker_read(m->from, &from, err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "source");
-    r = pl_object_store_read(m->to, &to, err);
+    r = pl_store_marker_read(m->to, &to, err);
     if (r == PL_ENOTFOUND) {
         r = make_twin(m, err);
-        r = r < 0 ? r : pl_object_store_read(m->to, &to, err);
+        r = r < 0 ? r : pl_store_marker_read(m->to, &to, err);
     }
     if (r < 0)
         return pl_err_wrap(err, r, "target");

@@ -75,7 +75,7 @@ static int setup(void **state)
     assert_int_equal(pl_io_mkdirs(path, 0755, NULL), 0);
     snprintf(path, sizeof(path), "%s/store", files->dir);
     assert_int_equal(pl_io_mkdirs(path, 0755, NULL), 0);
-    if (pl_object_file_open(path, &files->objects, &err) < 0 || pl_object_store_init(files->objects, &marker, &err) < 0 ||
+    if (pl_object_file_open(path, &files->objects, &err) < 0 || pl_store_marker_init(files->objects, &marker, &err) < 0 ||
         pl_store_open(files->objects, "default", NULL, &files->store, &err) < 0)
         fail_msg("%s", err.msg);
     return 0;

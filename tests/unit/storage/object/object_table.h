@@ -340,13 +340,13 @@ static void a_store_gets_its_marker_once(struct pl_object_store *s)
     char hex[33];
     struct pl_err err;
 
-    assert_int_equal(pl_object_store_read(s, &a, &err), PL_ENOTFOUND);
-    assert_ok(pl_object_store_init(s, &a, &err), &err);
+    assert_int_equal(pl_store_marker_read(s, &a, &err), PL_ENOTFOUND);
+    assert_ok(pl_store_marker_init(s, &a, &err), &err);
     assert_true(pl_id_ok(a.store_id));
     table_must_put(s, "p/default/ab/x", "data");
-    assert_ok(pl_object_store_init(s, &b, &err), &err);
+    assert_ok(pl_store_marker_init(s, &b, &err), &err);
     assert_string_equal(a.store_id, b.store_id);
-    assert_ok(pl_object_store_id(s, id, &err), &err);
+    assert_ok(pl_store_marker_id(s, id, &err), &err);
     pl_hex_encode(id, sizeof(id), hex);
     assert_string_equal(hex, a.store_id);
 }
@@ -357,7 +357,7 @@ static void a_place_with_other_things_is_no_store(struct pl_object_store *s)
     struct pl_err err;
 
     table_must_put(s, "holiday.jpg", "x");
-    assert_int_equal(pl_object_store_init(s, &m, &err), PL_EFORMAT);
+    assert_int_equal(pl_store_marker_init(s, &m, &err), PL_EFORMAT);
     assert_non_null(strstr(err.msg, "holiday.jpg"));
 }
 

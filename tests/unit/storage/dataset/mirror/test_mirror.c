@@ -407,7 +407,7 @@ static void another_store_is_refused(void **state)
     struct pl_store_marker marker;
     struct pl_err err = {0};
 
-    assert_ok(pl_object_store_init(f->to, &marker, &err), &err);
+    assert_ok(pl_store_marker_init(f->to, &marker, &err), &err);
     assert_refused(f, PL_ECONFLICT, "the target is store");
     assert_int_equal(count_of(f->to, ""), 1);
 }
