@@ -110,13 +110,13 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
 
     moved(run);
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
-        pl_http_head_forget(x); /* of a 100 that came before */
+        pl_http_response_head_forget(x); /* of a 100 that came before */
         acknowledge(run->io);
     } else if (n > 0 && *line == '\r') {
         if (x->begins != NULL && status_of(run) / 100 == 2)
             x->begins(x->write_self);
     } else {
-        pl_http_head_read(x, line, n);
+        pl_http_response_head_read(x, line, n);
     }
     return n;
 }
@@ -354,7 +354,7 @@ static void start(struct pl_http_io *io, struct pl_http_exchange *x)
     x->err.code = 0;
     x->sent = x->resent = false;
     pl_buf_clear(&x->problem);
-    pl_http_head_forget(x);
+    pl_http_response_head_forget(x);
     if (!set_headers(run)) {
         run_release(run);
         fail(x, PL_ENOMEM, "out of memory");

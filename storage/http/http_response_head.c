@@ -47,7 +47,7 @@ static uint64_t number(const char *text, uint64_t otherwise)
     return *text >= '0' && *text <= '9' && *end == '\0' ? v : otherwise;
 }
 
-void pl_http_head_forget(struct pl_http_exchange *x)
+void pl_http_response_head_forget(struct pl_http_exchange *x)
 {
     x->status = 0;
     x->date_s = 0;
@@ -58,7 +58,7 @@ void pl_http_head_forget(struct pl_http_exchange *x)
     x->etag[0] = x->region[0] = x->location[0] = '\0';
 }
 
-void pl_http_head_read(struct pl_http_exchange *x, const char *line, size_t n)
+void pl_http_response_head_read(struct pl_http_exchange *x, const char *line, size_t n)
 {
     char value[128];
 

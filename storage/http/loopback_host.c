@@ -14,7 +14,7 @@ static bool ends_there(const char *rest)
     return *rest == '\0' || *rest == '/';
 }
 
-bool pl_this_host(const char *host)
+bool pl_is_loopback_host(const char *host)
 {
     const char *end = *host == '[' ? strchr(host, ']') : NULL;
     const size_t n = end != NULL ? (size_t)(end + 1 - host) : strcspn(host, ":/");

@@ -5,4 +5,4 @@
 
 /* Whether "HOST", "HOST:PORT" or "HOST/…" is this machine: localhost and what ends with it, 127.0.0.0/8, [::1]. A name that only begins so
  * ("127.example.org") is somebody else's. */
-bool pl_this_host(const char *host);
+bool pl_is_loopback_host(const char *host);

@@ -574,7 +574,9 @@ void pl_s3_call_finish(struct pl_s3_call *call)
 static int client_init(struct pl_s3_client *c, const struct pl_s3_client_config *config, struct pl_err *err)
 {
     /* no proxy leads to what is on this machine */
-    struct pl_http_io_config io = {.connections = c->connections, .ca = config->ca, .no_proxy = pl_this_host(config->place.host)};
+    struct pl_http_io_config io = {.connections = c->connections,
+                                   .ca = config->ca,
+                                   .no_proxy = pl_is_loopback_host(config->place.host)};
     struct pl_s3_creds_config creds = config->creds;
     char origin[PL_S3_HOST_MAX + 9];
     int r = pl_http_io_create(&io, &c->io, err);

@@ -63,7 +63,7 @@ static bool container_url_ok(const char *url)
         if (strncmp(url + 7, agents[i], n) == 0 && strchr("/:", url[7 + n]) != NULL) /* or its end */
             return true;
     }
-    return pl_this_host(url + 7);
+    return pl_is_loopback_host(url + 7);
 }
 
 int pl_s3_source_container(struct pl_s3_source *s, struct pl_err *err)

@@ -62,7 +62,7 @@ bool pl_http_url_is_local(const char *url)
 {
     const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
 
-    return pl_this_host(at && at < host + strcspn(host, "/") ? at + 1 : host);
+    return pl_is_loopback_host(at && at < host + strcspn(host, "/") ? at + 1 : host);
 }
 
 static int take_url(struct pl_http_client *c, const char *url, struct pl_err *err)

@@ -148,9 +148,9 @@ static void this_host_is_not_whoever_begins_like_it(void **state)
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(own); i++)
-        assert_true(pl_this_host(own[i]));
+        assert_true(pl_is_loopback_host(own[i]));
     for (size_t i = 0; i < PL_ARRAY_SIZE(others); i++)
-        assert_false(pl_this_host(others[i]));
+        assert_false(pl_is_loopback_host(others[i]));
 }
 
 static void answers_have_their_class(void **state)
