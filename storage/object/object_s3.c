@@ -216,11 +216,11 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
 static int delete_again(struct pl_object_store *store, const char *key, const char *code, struct pl_err *err)
 {
     const char *prefix = pl_object_s3_of(store)->place.prefix;
-    const enum pl_s3_class class = pl_s3_class_of(400, code);
+    const enum pl_s3_response_class class = pl_s3_response_class_of(400, code);
 
     if (pl_streq(code, "NoSuchKey"))
         return 0;
-    if ((class != PL_S3_AGAIN && class != PL_S3_SLOWER) || strncmp(key, prefix, strlen(prefix)) != 0)
+    if ((class != PL_S3_RETRY && class != PL_S3_REDUCE_RATE) || strncmp(key, prefix, strlen(prefix)) != 0)
         return pl_err_set(err, PL_EIO, "s3: %s: %s", key, code);
     return s3_remove(store, key + strlen(prefix), err);
 }

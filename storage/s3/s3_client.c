@@ -17,7 +17,7 @@
 
 struct pl_s3_client {
     struct pl_http_io *io;
-    struct pl_s3_creds *creds;
+    struct pl_s3_credentials *creds;
     char name[PL_S3_HOST_MAX + PL_S3_BUCKET_MAX + PL_OBJECT_KEY_MAX + 32];
     bool tls;
     unsigned connections;
@@ -224,7 +224,7 @@ static void begin(struct pl_s3_client *c, struct pl_s3_call *call)
         fail_call(call, pl_err_nomem(&call->err));
         return;
     }
-    r = pl_s3_creds_get(c->creds, server_now_s(c), call->keys_, &call->err);
+    r = pl_s3_credentials_get(c->creds, server_now_s(c), call->keys_, &call->err);
     if (r == PL_EBUSY) {
         call->next_ = c->for_keys;
         c->for_keys = call;
@@ -345,29 +345,31 @@ static const char *what_is_wrong(const struct pl_s3_call *call)
     return NULL;
 }
 
-static enum pl_s3_class read_answer(const struct pl_s3_client *c, struct pl_s3_call *call, struct pl_s3_problem *p)
+static enum pl_s3_response_class read_answer(const struct pl_s3_client *c, struct pl_s3_call *call,
+                                             struct pl_s3_response_error *p)
 {
     struct pl_http_exchange *x = &call->x;
     const bool ok = x->status >= 200 && x->status <= 299;
-    enum pl_s3_class class;
+    enum pl_s3_response_class class;
     const char *wrong;
 
-    *p = (struct pl_s3_problem){0};
+    *p = (struct pl_s3_response_error){0};
     if (x->status == 0)
-        return PL_S3_AGAIN;
-    if (pl_s3_problem_parse(ok && call->xml ? &call->reply : &x->problem, p) && ok)
-        return p->code[0] != '\0' && pl_s3_class_of(500, p->code) != PL_S3_OK ? pl_s3_class_of(500, p->code) : PL_S3_AGAIN;
-    class = pl_s3_class_of(x->status, p->code);
+        return PL_S3_RETRY;
+    if (pl_s3_response_error_parse(ok && call->xml ? &call->reply : &x->problem, p) && ok)
+        return p->code[0] != '\0' && pl_s3_response_class_of(500, p->code) != PL_S3_OK ? pl_s3_response_class_of(500, p->code)
+                                                                                       : PL_S3_RETRY;
+    class = pl_s3_response_class_of(x->status, p->code);
     if (class == PL_S3_OK && (wrong = what_is_wrong(call)) != NULL) {
         (void)snprintf(p->message, sizeof(p->message), "%s", wrong);
-        return PL_S3_AGAIN;
+        return PL_S3_RETRY;
     }
-    if (class == PL_S3_REGION && p->region[0] == '\0')
+    if (class == PL_S3_WRONG_REGION && p->region[0] == '\0')
         (void)snprintf(p->region, sizeof(p->region), "%s", x->region);
     if (class == PL_S3_FORBIDDEN && x->date_s != 0 && llabs(x->date_s - server_now_s(c)) > SKEW_SEEN_S)
-        return PL_S3_CLOCK; /* an answer to HEAD has no body that would say so */
-    if (class == PL_S3_WRONG && x->status == 400 && p->code[0] == '\0' && call->keys_->token[0] != '\0')
-        return PL_S3_KEYS; /* the same */
+        return PL_S3_CLOCK_SKEW; /* an answer to HEAD has no body that would say so */
+    if (class == PL_S3_BAD_RESPONSE && x->status == 400 && p->code[0] == '\0' && call->keys_->token[0] != '\0')
+        return PL_S3_BAD_CREDENTIALS; /* the same */
     return class;
 }
 
@@ -409,7 +411,7 @@ static bool mend_keys(struct pl_s3_client *c, struct pl_s3_call *call)
     if (call->keys_tried_)
         return false;
     call->keys_tried_ = true;
-    return pl_s3_creds_refused(c->creds, call->keys_);
+    return pl_s3_credentials_refused(c->creds, call->keys_);
 }
 
 /* Full jitter: anything up to the bound, which doubles with each attempt. */
@@ -457,8 +459,8 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     struct pl_http_exchange *x = &call->x;
     const int transport = x->status == 0 ? x->err.code : 0;
-    struct pl_s3_problem p;
-    enum pl_s3_class class = read_answer(c, call, &p);
+    struct pl_s3_response_error p;
+    enum pl_s3_response_class class = read_answer(c, call, &p);
     bool mended = false;
     int code;
 
@@ -474,19 +476,19 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
         call->err = x->err;
         code = pl_err_wrap(&call->err, transport, "s3");
     } else {
-        code = pl_s3_class_error(class, x->status, &p, &call->err);
+        code = pl_s3_response_class_error(class, x->status, &p, &call->err);
     }
-    if (class == PL_S3_CLOCK)
+    if (class == PL_S3_CLOCK_SKEW)
         mended = mend_clock(c, call);
-    else if (class == PL_S3_REGION)
+    else if (class == PL_S3_WRONG_REGION)
         mended = mend_region(c, call, p.region);
-    else if (class == PL_S3_KEYS)
+    else if (class == PL_S3_BAD_CREDENTIALS)
         mended = mend_keys(c, call);
-    else if (class == PL_S3_SLOWER)
+    else if (class == PL_S3_REDUCE_RATE)
         slow_down(c, call, pl_clock_mono_ms());
     if (mended)
         again_at(call, 0);
-    else if (class == PL_S3_SLOWER || (class == PL_S3_AGAIN && !is_final(transport)))
+    else if (class == PL_S3_REDUCE_RATE || (class == PL_S3_RETRY && !is_final(transport)))
         try_again(c, call, code);
     else
         fail_call(call, code);
@@ -577,7 +579,7 @@ static int client_init(struct pl_s3_client *c, const struct pl_s3_client_config 
     struct pl_http_io_config io = {.connections = c->connections,
                                    .ca = config->ca,
                                    .no_proxy = pl_is_loopback_host(config->place.host)};
-    struct pl_s3_creds_config creds = config->creds;
+    struct pl_s3_credentials_config creds = config->creds;
     char origin[PL_S3_HOST_MAX + 9];
     int r = pl_http_io_create(&io, &c->io, err);
 
@@ -588,7 +590,7 @@ static int client_init(struct pl_s3_client *c, const struct pl_s3_client_config 
     creds.changed = on_keys_changed;
     creds.arg = c;
     creds.region = c->place.region;
-    return pl_s3_creds_create(&creds, c->io, &c->creds, err);
+    return pl_s3_credentials_create(&creds, c->io, &c->creds, err);
 }
 
 int pl_s3_client_create(const struct pl_s3_client_config *config, struct pl_s3_client **ret, struct pl_err *err)
@@ -625,7 +627,7 @@ struct pl_s3_client *pl_s3_client_destroy(struct pl_s3_client *c)
         on_keys_changed(c); /* whoever waits for keys or in the queue ends */
         pl_http_io_stop(c->io);
     }
-    c->creds = pl_s3_creds_destroy(c->creds);
+    c->creds = pl_s3_credentials_destroy(c->creds);
     c->io = pl_http_io_destroy(c->io);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -641,14 +643,14 @@ int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behin
     struct pl_sigv4_pair all[PL_S3_CALL_HEADERS + 1];
     struct pl_sigv4_request q = {.method = method, .headers = all, .n_headers = n_headers + 1, .payload = payload};
     struct pl_s3_place place;
-    struct pl_s3_keys keys;
+    struct pl_s3_access_keys keys;
     struct pl_sigv4_scope scope;
     struct pl_sigv4_key day;
     int r;
 
     if (n_headers > PL_S3_CALL_HEADERS)
         return pl_err_set(err, PL_EINVAL, "%zu headers, at most %d can be signed", n_headers, PL_S3_CALL_HEADERS);
-    r = pl_s3_creds_wait(c->creds, now_s, c->deadline_ms, &keys, err);
+    r = pl_s3_credentials_wait(c->creds, now_s, c->deadline_ms, &keys, err);
     if (r < 0)
         return r;
     if (keys.expires_s > 0)

@@ -26,7 +26,7 @@
 
 struct pl_s3_client_config {
     struct pl_s3_place place;
-    struct pl_s3_creds_config creds; /* changed, arg: not used */
+    struct pl_s3_credentials_config creds; /* changed, arg: not used */
     const char *ca;
     unsigned connections;                    /* 0 = PL_S3_CONNECTIONS */
     int64_t pause_ms, stall_ms, deadline_ms; /* 0 = as above */
@@ -58,7 +58,7 @@ struct pl_s3_call {
     void *arg;
 
     /* What came of it. */
-    struct pl_err err; /* code 0: done. Else as pl_s3_class_error says, or PL_ETIMEOUT, PL_ECANCELED, of credentials */
+    struct pl_err err; /* code 0: done. Else as pl_s3_response_class_error says, or PL_ETIMEOUT, PL_ECANCELED, of credentials */
     bool unknown;      /* it failed, and may yet have been carried out: PL_ENET or PL_ETIMEOUT */
     unsigned attempts;
     struct pl_buf reply;       /* `xml`; pl_s3_call_finish */
@@ -69,7 +69,7 @@ struct pl_s3_call {
     struct pl_s3_call *next_;
     struct pl_http_timer timer_;
     const atomic_bool *cancel; /* of the thread that started it (cancel.h) */
-    struct pl_s3_keys *keys_;
+    struct pl_s3_access_keys *keys_;
     struct pl_buf text_; /* URL and headers */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
     struct pl_s3_place moved_; /* `has_moved_`: where a redirect sent this call alone */

@@ -8,15 +8,15 @@
 #include <signal.h>
 #include <stdio.h>
 
-struct pl_s3_creds {
-    struct pl_s3_source source;
+struct pl_s3_credentials {
+    struct pl_s3_credential_source source;
     struct pl_http_io *io;
     void (*changed)(void *arg);
     void *arg;
     pthread_mutex_t lock;
     pthread_cond_t news;
     /* under the lock */
-    struct pl_s3_keys keys;
+    struct pl_s3_access_keys keys;
     bool have;   /* `keys` came once */
     bool wanted; /* the thread is to fetch */
     bool fetching;
@@ -34,7 +34,7 @@ static bool set_text(char *out, size_t size, const char *value)
     return strlen(value) < size;
 }
 
-static int set_keys(struct pl_s3_keys *k, const char *access_key, const char *secret, const char *token, const char *where,
+static int set_keys(struct pl_s3_access_keys *k, const char *access_key, const char *secret, const char *token, const char *where,
                     struct pl_err *err)
 {
     if (secret == NULL || *secret == '\0')
@@ -51,7 +51,7 @@ static bool given(const char *text)
 }
 
 /* These return 1 when they know the keys or who does, 0 when it is for the next source to say. */
-static int from_config(struct pl_s3_creds *c, const struct pl_s3_creds_config *config, struct pl_err *err)
+static int from_config(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     if (!given(config->access_key))
         return given(config->secret) ? pl_err_set(err, PL_EINVAL, "store.secret_key is there and no store.access_key") : 0;
@@ -59,7 +59,7 @@ static int from_config(struct pl_s3_creds *c, const struct pl_s3_creds_config *c
     return set_keys(&c->keys, config->access_key, config->secret, config->token, "the configuration", err);
 }
 
-static int from_environment(struct pl_s3_creds *c, struct pl_err *err)
+static int from_environment(struct pl_s3_credentials *c, struct pl_err *err)
 {
     const char *access_key = getenv("AWS_ACCESS_KEY_ID");
 
@@ -69,7 +69,7 @@ static int from_environment(struct pl_s3_creds *c, struct pl_err *err)
     return set_keys(&c->keys, access_key, getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID", err);
 }
 
-static int from_profile(struct pl_s3_creds *c, const struct pl_s3_creds_config *config, struct pl_err *err)
+static int from_profile(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
     const char *named = given(config->profile) ? config->profile : getenv("AWS_PROFILE"),
@@ -92,7 +92,7 @@ static int from_profile(struct pl_s3_creds *c, const struct pl_s3_creds_config *
     return 0;
 }
 
-static int find_source(struct pl_s3_creds *c, const struct pl_s3_creds_config *config, struct pl_err *err)
+static int find_source(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     int r = from_config(c, config, err);
 
@@ -112,10 +112,10 @@ static int find_source(struct pl_s3_creds *c, const struct pl_s3_creds_config *c
     return 0;
 }
 
-int pl_s3_creds_create(const struct pl_s3_creds_config *config, struct pl_http_io *io, struct pl_s3_creds **ret,
-                       struct pl_err *err)
+int pl_s3_credentials_create(const struct pl_s3_credentials_config *config, struct pl_http_io *io, struct pl_s3_credentials **ret,
+                             struct pl_err *err)
 {
-    struct pl_s3_creds *c = calloc(1, sizeof(*c));
+    struct pl_s3_credentials *c = calloc(1, sizeof(*c));
     int r;
 
     if (c == NULL)
@@ -127,14 +127,14 @@ int pl_s3_creds_create(const struct pl_s3_creds_config *config, struct pl_http_i
     c->arg = config->arg;
     r = find_source(c, config, err);
     if (r < 0) {
-        pl_s3_creds_destroy(c);
+        pl_s3_credentials_destroy(c);
         return pl_err_wrap(err, r, "credentials");
     }
     *ret = c;
     return 0;
 }
 
-struct pl_s3_creds *pl_s3_creds_destroy(struct pl_s3_creds *c)
+struct pl_s3_credentials *pl_s3_credentials_destroy(struct pl_s3_credentials *c)
 {
     if (c == NULL)
         return NULL;
@@ -153,9 +153,9 @@ struct pl_s3_creds *pl_s3_creds_destroy(struct pl_s3_creds *c)
 
 /* --- the thread that asks --- */
 
-static void fetch(struct pl_s3_creds *c)
+static void fetch(struct pl_s3_credentials *c)
 {
-    struct pl_s3_keys keys = {0};
+    struct pl_s3_access_keys keys = {0};
     struct pl_err err = {0};
     int r;
 
@@ -169,7 +169,7 @@ static void fetch(struct pl_s3_creds *c)
         c->keys = keys;
         c->have = true;
     }
-    c->again_ms = r < 0 ? pl_clock_mono_ms() + PL_S3_CREDS_AGAIN_MS : 0;
+    c->again_ms = r < 0 ? pl_clock_mono_ms() + PL_S3_CREDENTIALS_AGAIN_MS : 0;
     explicit_bzero(&keys, sizeof(keys));
     pthread_cond_broadcast(&c->news);
     pthread_mutex_unlock(&c->lock);
@@ -180,7 +180,7 @@ static void fetch(struct pl_s3_creds *c)
 
 static void *fetch_thread(void *arg)
 {
-    struct pl_s3_creds *c = arg;
+    struct pl_s3_credentials *c = arg;
 
     pthread_mutex_lock(&c->lock);
     while (!c->ending) {
@@ -197,7 +197,7 @@ static void *fetch_thread(void *arg)
 }
 
 /* Under the lock: has the thread fetch, unless it does or did so just now in vain. */
-static int want(struct pl_s3_creds *c, struct pl_err *err)
+static int want(struct pl_s3_credentials *c, struct pl_err *err)
 {
     sigset_t all, old;
     int failed = 0;
@@ -219,12 +219,12 @@ static int want(struct pl_s3_creds *c, struct pl_err *err)
 }
 
 /* Under the lock. */
-static int get(struct pl_s3_creds *c, int64_t now_s, struct pl_s3_keys *ret, struct pl_err *err)
+static int get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     const bool expires = c->have && c->keys.expires_s > 0;
     int r = 0;
 
-    if (c->source.kind != PL_S3_SOURCE_FIXED && (!c->have || (expires && now_s > c->keys.expires_s - PL_S3_CREDS_EARLY_S)))
+    if (c->source.kind != PL_S3_SOURCE_FIXED && (!c->have || (expires && now_s > c->keys.expires_s - PL_S3_CREDENTIALS_EARLY_S)))
         r = want(c, err);
     if (r < 0)
         return r;
@@ -239,7 +239,7 @@ static int get(struct pl_s3_creds *c, int64_t now_s, struct pl_s3_keys *ret, str
     return pl_err_wrap(err, c->failed.code < 0 ? c->failed.code : PL_EAUTH, "credentials from %s", c->source.name);
 }
 
-int pl_s3_creds_get(struct pl_s3_creds *c, int64_t now_s, struct pl_s3_keys *ret, struct pl_err *err)
+int pl_s3_credentials_get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     int r;
 
@@ -249,7 +249,8 @@ int pl_s3_creds_get(struct pl_s3_creds *c, int64_t now_s, struct pl_s3_keys *ret
     return r;
 }
 
-int pl_s3_creds_wait(struct pl_s3_creds *c, int64_t now_s, int64_t timeout_ms, struct pl_s3_keys *ret, struct pl_err *err)
+int pl_s3_credentials_wait(struct pl_s3_credentials *c, int64_t now_s, int64_t timeout_ms, struct pl_s3_access_keys *ret,
+                           struct pl_err *err)
 {
     struct timespec until;
     int r;
@@ -266,7 +267,7 @@ int pl_s3_creds_wait(struct pl_s3_creds *c, int64_t now_s, int64_t timeout_ms, s
     return r;
 }
 
-bool pl_s3_creds_refused(struct pl_s3_creds *c, const struct pl_s3_keys *keys)
+bool pl_s3_credentials_refused(struct pl_s3_credentials *c, const struct pl_s3_access_keys *keys)
 {
     bool can = c->source.kind != PL_S3_SOURCE_FIXED;
 
@@ -279,7 +280,7 @@ bool pl_s3_creds_refused(struct pl_s3_creds *c, const struct pl_s3_keys *keys)
     return can;
 }
 
-const char *pl_s3_creds_source(const struct pl_s3_creds *c)
+const char *pl_s3_credentials_source(const struct pl_s3_credentials *c)
 {
     return c->source.name;
 }

@@ -21,7 +21,8 @@ static bool given(const char *text)
 
 /* --- who is to be asked --- */
 
-int pl_s3_source_web_identity(struct pl_s3_source *s, const struct pl_s3_creds_config *config, struct pl_err *err)
+int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl_s3_credentials_config *config,
+                              struct pl_err *err)
 {
     const char *file = getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = getenv("AWS_ROLE_ARN"),
                *session = getenv("AWS_ROLE_SESSION_NAME");
@@ -66,7 +67,7 @@ static bool container_url_ok(const char *url)
     return pl_is_loopback_host(url + 7);
 }
 
-int pl_s3_source_container(struct pl_s3_source *s, struct pl_err *err)
+int pl_s3_source_container(struct pl_s3_credential_source *s, struct pl_err *err)
 {
     const char *relative = getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), *full = getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     const char *token = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN"), *file = getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -90,7 +91,7 @@ int pl_s3_source_container(struct pl_s3_source *s, struct pl_err *err)
     return 1;
 }
 
-int pl_s3_source_instance(struct pl_s3_source *s, const struct pl_s3_creds_config *config, struct pl_err *err)
+int pl_s3_source_instance(struct pl_s3_credential_source *s, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     const char *off = getenv("AWS_EC2_METADATA_DISABLED"), *endpoint = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
 
@@ -151,7 +152,7 @@ static int read_expiry(const char *text, int64_t *ret, struct pl_err *err)
     return 0;
 }
 
-static int take(const char *access_key, const char *secret, const char *token, const char *expires, struct pl_s3_keys *ret,
+static int take(const char *access_key, const char *secret, const char *token, const char *expires, struct pl_s3_access_keys *ret,
                 struct pl_err *err)
 {
     if (!given(access_key) || !given(secret) || strlen(access_key) > PL_S3_ACCESS_KEY_MAX || strlen(secret) > PL_S3_SECRET_MAX ||
@@ -165,7 +166,7 @@ static int take(const char *access_key, const char *secret, const char *token, c
 }
 
 /* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}, of container and instance. */
-static int take_json(const struct pl_buf *text, struct pl_s3_keys *ret, struct pl_err *err)
+static int take_json(const struct pl_buf *text, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     json_t *o = json_loadb((const char *)text->data, text->len, 0, NULL);
     int r;
@@ -179,7 +180,8 @@ static int take_json(const struct pl_buf *text, struct pl_s3_keys *ret, struct p
     return r;
 }
 
-static int fetch_instance(const struct pl_s3_source *s, struct pl_http_io *io, struct pl_s3_keys *ret, struct pl_err *err)
+static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
+                          struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {0}, role = {0}, keys = {0};
     char url[768], header[1100];
@@ -209,7 +211,8 @@ static int fetch_instance(const struct pl_s3_source *s, struct pl_http_io *io, s
     return r < 0 ? r : take_json(&keys, ret, err);
 }
 
-static int fetch_container(const struct pl_s3_source *s, struct pl_http_io *io, struct pl_s3_keys *ret, struct pl_err *err)
+static int fetch_container(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
+                           struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf keys = {0}, file = {.max = TOKEN_FILE_MAX};
     _cleanup_free_ char *header = NULL;
@@ -240,7 +243,7 @@ static int add_field(struct pl_buf *form, const char *name, const char *value, s
     return r < 0 ? r : pl_uri_escape(value, false, form, err);
 }
 
-static int take_sts(const struct pl_buf *text, struct pl_s3_keys *ret, struct pl_err *err)
+static int take_sts(const struct pl_buf *text, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
     const struct pl_s3_xml_node *c;
@@ -253,7 +256,8 @@ static int take_sts(const struct pl_buf *text, struct pl_s3_keys *ret, struct pl
                 pl_s3_xml_text(c, "Expiration"), ret, err);
 }
 
-static int fetch_web_identity(const struct pl_s3_source *s, struct pl_http_io *io, struct pl_s3_keys *ret, struct pl_err *err)
+static int fetch_web_identity(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
+                              struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf form = {0}, token = {.max = TOKEN_FILE_MAX}, answer = {0};
     int r = pl_io_read_file(s->token_file, &token, err); /* each time: it is renewed, too */
@@ -272,7 +276,8 @@ static int fetch_web_identity(const struct pl_s3_source *s, struct pl_http_io *i
     return r < 0 ? r : take_sts(&answer, ret, err);
 }
 
-int pl_s3_source_fetch(const struct pl_s3_source *s, struct pl_http_io *io, struct pl_s3_keys *ret, struct pl_err *err)
+int pl_s3_source_fetch(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
+                       struct pl_err *err)
 {
     switch (s->kind) {
     case PL_S3_SOURCE_WEB_IDENTITY:

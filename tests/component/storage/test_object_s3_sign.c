@@ -66,7 +66,7 @@ static const char *play(const char *method, const struct pl_object_signed *q, st
                                  .has_body = c.body != NULL,
                                  .timeout_ms = 10000,
                                  .out = &b};
-    struct pl_s3_problem problem;
+    struct pl_s3_response_error problem;
     struct pl_err err;
 
     for (size_t i = 0; i < q->n_headers; i++)
@@ -76,7 +76,8 @@ static const char *play(const char *method, const struct pl_object_signed *q, st
     if (x.status < 300)
         (void)snprintf(said, sizeof(said), "%u %s", x.status, pl_buf_str(&b));
     else
-        (void)snprintf(said, sizeof(said), "%u %s", x.status, pl_s3_problem_parse(&x.problem, &problem) ? problem.code : "");
+        (void)snprintf(said, sizeof(said), "%u %s", x.status,
+                       pl_s3_response_error_parse(&x.problem, &problem) ? problem.code : "");
     pl_buf_finish(&x.problem);
     return said;
 }

@@ -162,18 +162,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static void must_give(const struct pl_s3_creds_config *config, const char *access_key, const char *token, const char *source)
+static void must_give(const struct pl_s3_credentials_config *config, const char *access_key, const char *token,
+                      const char *source)
 {
-    struct pl_s3_creds *c = NULL;
-    struct pl_s3_keys keys;
+    struct pl_s3_credentials *c = NULL;
+    struct pl_s3_access_keys keys;
     struct pl_err err;
 
-    assert_ok(pl_s3_creds_create(config, io, &c, &err), &err);
-    assert_ok(pl_s3_creds_wait(c, time(NULL), 10000, &keys, &err), &err);
+    assert_ok(pl_s3_credentials_create(config, io, &c, &err), &err);
+    assert_ok(pl_s3_credentials_wait(c, time(NULL), 10000, &keys, &err), &err);
     assert_string_equal(keys.access_key, access_key);
     assert_string_equal(keys.token, token);
-    assert_string_equal(pl_s3_creds_source(c), source);
-    pl_s3_creds_destroy(c);
+    assert_string_equal(pl_s3_credentials_source(c), source);
+    pl_s3_credentials_destroy(c);
 }
 
 static void write_file(const char *name, const char *text)
@@ -186,7 +187,7 @@ static void write_file(const char *name, const char *text)
 /* All are there, and taken away one after the other. */
 static void the_first_source_that_knows_counts(void **state)
 {
-    struct pl_s3_creds_config c = {
+    struct pl_s3_credentials_config c = {
         .access_key = "CONFIG", .secret = "s", .instance_endpoint = agent.url, .sts_endpoint = agent.url};
 
     (void)state;
@@ -231,38 +232,38 @@ static void half_a_source_is_refused(void **state)
     static const char *const strangers[] = {"http://metadata.example/", "http://127.metadata.example/",
                                             "http://localhost:x@metadata.example/", "http://169.254.170.2:80@metadata.example/",
                                             "http://169.254.170.20/"};
-    struct pl_s3_creds *c = NULL;
+    struct pl_s3_credentials *c = NULL;
     struct pl_err err;
 
     (void)state;
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.access_key = "a"}, io, &c, &err), PL_EINVAL);
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.secret = "a"}, io, &c, &err), PL_EINVAL);
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){.profile = "none"}, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){.access_key = "a"}, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){.secret = "a"}, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){.profile = "none"}, io, &c, &err), PL_EINVAL);
     for (size_t i = 0; i < PL_ARRAY_SIZE(strangers); i++) { /* would carry the token through the net */
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", strangers[i], 1);
-        assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
+        assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){0}, io, &c, &err), PL_EINVAL);
     }
     setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "x", 1);
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){0}, io, &c, &err), PL_EINVAL);
     setenv("AWS_ACCESS_KEY_ID", "a", 1);
-    assert_int_equal(pl_s3_creds_create(&(struct pl_s3_creds_config){0}, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&(struct pl_s3_credentials_config){0}, io, &c, &err), PL_EINVAL);
 }
 
 static void without_any_source_it_says_where_it_looked(void **state)
 {
-    const struct pl_s3_creds_config config = {.instance_endpoint = agent.url};
-    struct pl_s3_creds *c = NULL;
-    struct pl_s3_keys keys;
+    const struct pl_s3_credentials_config config = {.instance_endpoint = agent.url};
+    struct pl_s3_credentials *c = NULL;
+    struct pl_s3_access_keys keys;
     struct pl_err err;
 
     (void)state;
     agent.down = true;
-    assert_ok(pl_s3_creds_create(&config, io, &c, &err), &err);
-    assert_int_equal(pl_s3_creds_wait(c, time(NULL), 10000, &keys, &err), PL_EAUTH);
+    assert_ok(pl_s3_credentials_create(&config, io, &c, &err), &err);
+    assert_int_equal(pl_s3_credentials_wait(c, time(NULL), 10000, &keys, &err), PL_EAUTH);
     assert_non_null(strstr(err.msg, "AWS_ACCESS_KEY_ID"));
-    pl_s3_creds_destroy(c);
+    pl_s3_credentials_destroy(c);
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
-    assert_int_equal(pl_s3_creds_create(&config, io, &c, &err), PL_EINVAL);
+    assert_int_equal(pl_s3_credentials_create(&config, io, &c, &err), PL_EINVAL);
 }
 
 struct news {
@@ -334,36 +335,36 @@ static void assert_proof(size_t source, const char *proof)
 static void renew(size_t source)
 {
     struct news news = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    const struct pl_s3_creds_config config = {.changed = note_news, .arg = &news};
+    const struct pl_s3_credentials_config config = {.changed = note_news, .arg = &news};
     const int64_t now_s = time(NULL);
-    struct pl_s3_creds *c = NULL;
-    struct pl_s3_keys keys, old;
+    struct pl_s3_credentials *c = NULL;
+    struct pl_s3_access_keys keys, old;
     struct pl_err err;
 
-    assert_ok(pl_s3_creds_create(&config, io, &c, &err), &err);
-    assert_int_equal(pl_s3_creds_get(c, now_s, &keys, &err), PL_EBUSY); /* nobody waits on the thread that asks */
+    assert_ok(pl_s3_credentials_create(&config, io, &c, &err), &err);
+    assert_int_equal(pl_s3_credentials_get(c, now_s, &keys, &err), PL_EBUSY); /* nobody waits on the thread that asks */
     wait_news(&news, 1);
     assert_proof(source, "first-proof");
-    assert_ok(pl_s3_creds_get(c, now_s, &keys, &err), &err);
+    assert_ok(pl_s3_credentials_get(c, now_s, &keys, &err), &err);
     give("SECOND", 7200);
     write_file("proof", "second-proof");
-    assert_ok(pl_s3_creds_get(c, keys.expires_s - PL_S3_CREDS_EARLY_S, &keys, &err), &err);
+    assert_ok(pl_s3_credentials_get(c, keys.expires_s - PL_S3_CREDENTIALS_EARLY_S, &keys, &err), &err);
     assert_int_equal(agent.asked, 1);
-    assert_ok(pl_s3_creds_get(c, keys.expires_s - PL_S3_CREDS_EARLY_S + 1, &old, &err), &err);
+    assert_ok(pl_s3_credentials_get(c, keys.expires_s - PL_S3_CREDENTIALS_EARLY_S + 1, &old, &err), &err);
     assert_string_equal(old.access_key, "FIRST"); /* while the next are fetched */
     wait_news(&news, 2);
     assert_proof(source, "second-proof");
-    assert_ok(pl_s3_creds_get(c, now_s + 3601, &keys, &err), &err);
+    assert_ok(pl_s3_credentials_get(c, now_s + 3601, &keys, &err), &err);
     assert_string_equal(keys.access_key, "SECOND");
     assert_int_equal(agent.asked, 2);
     pthread_mutex_lock(&agent.lock);
     agent.down = true;
     pthread_mutex_unlock(&agent.lock);
-    assert_ok(pl_s3_creds_get(c, keys.expires_s - 10, &keys, &err), &err); /* in vain, but these are still good */
+    assert_ok(pl_s3_credentials_get(c, keys.expires_s - 10, &keys, &err), &err); /* in vain, but these are still good */
     wait_news(&news, 3);
-    assert_ok(pl_s3_creds_get(c, keys.expires_s - 10, &keys, &err), &err);
-    assert_true(pl_s3_creds_get(c, keys.expires_s, &keys, &err) < 0);
-    pl_s3_creds_destroy(c);
+    assert_ok(pl_s3_credentials_get(c, keys.expires_s - 10, &keys, &err), &err);
+    assert_true(pl_s3_credentials_get(c, keys.expires_s, &keys, &err) < 0);
+    pl_s3_credentials_destroy(c);
 }
 
 /* Seen from the driver: keys end in the middle of the work, and the work goes on with others. */

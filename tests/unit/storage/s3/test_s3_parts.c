@@ -158,52 +158,52 @@ static void answers_have_their_class(void **state)
     static const struct {
         unsigned status;
         const char *code;
-        enum pl_s3_class class;
+        enum pl_s3_response_class class;
         int error;
     } cases[] = {
-        {0, "", PL_S3_AGAIN, PL_ENET},
+        {0, "", PL_S3_RETRY, PL_ENET},
         {200, "", PL_S3_OK, 0},
-        {400, "IncompleteBody", PL_S3_AGAIN, PL_ENET},
+        {400, "IncompleteBody", PL_S3_RETRY, PL_ENET},
         {405, "MethodNotAllowed", PL_S3_UNKNOWN_CALL, PL_EUNAVAILABLE},
         {204, "", PL_S3_OK, 0},
         {206, "", PL_S3_OK, 0},
-        {200, "InternalError", PL_S3_AGAIN, PL_ENET},
-        {301, "PermanentRedirect", PL_S3_REGION, PL_EINVAL},
-        {307, "", PL_S3_REGION, PL_EINVAL},
-        {400, "AuthorizationHeaderMalformed", PL_S3_REGION, PL_EINVAL},
-        {400, "ExpiredToken", PL_S3_KEYS, PL_EFORBIDDEN},
-        {400, "RequestTimeout", PL_S3_AGAIN, PL_ENET},
-        {400, "BadDigest", PL_S3_AGAIN, PL_ENET},
-        {400, "InvalidArgument", PL_S3_WRONG, PL_EIO},
+        {200, "InternalError", PL_S3_RETRY, PL_ENET},
+        {301, "PermanentRedirect", PL_S3_WRONG_REGION, PL_EINVAL},
+        {307, "", PL_S3_WRONG_REGION, PL_EINVAL},
+        {400, "AuthorizationHeaderMalformed", PL_S3_WRONG_REGION, PL_EINVAL},
+        {400, "ExpiredToken", PL_S3_BAD_CREDENTIALS, PL_EFORBIDDEN},
+        {400, "RequestTimeout", PL_S3_RETRY, PL_ENET},
+        {400, "BadDigest", PL_S3_RETRY, PL_ENET},
+        {400, "InvalidArgument", PL_S3_BAD_RESPONSE, PL_EIO},
         {403, "AccessDenied", PL_S3_FORBIDDEN, PL_EFORBIDDEN},
         {403, "SignatureDoesNotMatch", PL_S3_FORBIDDEN, PL_EFORBIDDEN},
-        {403, "RequestTimeTooSkewed", PL_S3_CLOCK, PL_EFORBIDDEN},
+        {403, "RequestTimeTooSkewed", PL_S3_CLOCK_SKEW, PL_EFORBIDDEN},
         {403, "", PL_S3_FORBIDDEN, PL_EFORBIDDEN},
         {403, "QuotaExceeded", PL_S3_FULL, PL_ENOSPC},
         {404, "NoSuchKey", PL_S3_NOT_FOUND, PL_ENOTFOUND},
         {404, "", PL_S3_NOT_FOUND, PL_ENOTFOUND},
         {404, "NoSuchBucket", PL_S3_NO_BUCKET, PL_EINVAL},
-        {409, "ConditionalRequestConflict", PL_S3_AGAIN, PL_ENET},
+        {409, "ConditionalRequestConflict", PL_S3_RETRY, PL_ENET},
         {412, "PreconditionFailed", PL_S3_EXISTS, PL_EEXISTS},
-        {416, "InvalidRange", PL_S3_WRONG, PL_EIO},
-        {429, "", PL_S3_SLOWER, PL_EBUSY},
-        {500, "", PL_S3_AGAIN, PL_ENET},
+        {416, "InvalidRange", PL_S3_BAD_RESPONSE, PL_EIO},
+        {429, "", PL_S3_REDUCE_RATE, PL_EBUSY},
+        {500, "", PL_S3_RETRY, PL_ENET},
         {501, "NotImplemented", PL_S3_UNKNOWN_CALL, PL_EUNAVAILABLE},
-        {503, "SlowDown", PL_S3_SLOWER, PL_EBUSY},
+        {503, "SlowDown", PL_S3_REDUCE_RATE, PL_EBUSY},
         {507, "", PL_S3_FULL, PL_ENOSPC},
-        {599, "", PL_S3_AGAIN, PL_ENET},
+        {599, "", PL_S3_RETRY, PL_ENET},
     };
 
     (void)state;
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
-        struct pl_s3_problem p = {0};
+        struct pl_s3_response_error p = {0};
         struct pl_err err = {0};
 
         (void)snprintf(p.code, sizeof(p.code), "%s", cases[i].code);
-        if (pl_s3_class_of(cases[i].status, cases[i].code) != cases[i].class)
+        if (pl_s3_response_class_of(cases[i].status, cases[i].code) != cases[i].class)
             fail_msg("%u %s", cases[i].status, cases[i].code);
         if (cases[i].error < 0)
-            assert_int_equal(pl_s3_class_error(cases[i].class, cases[i].status, &p, &err), cases[i].error);
+            assert_int_equal(pl_s3_response_class_error(cases[i].class, cases[i].status, &p, &err), cases[i].error);
     }
 }
 
@@ -214,17 +214,17 @@ static void problems_are_read_and_nothing_else(void **state)
     static const char *const bad[] = {"", "<html>", "<ListBucketResult/>",
                                       "<!DOCTYPE e [<!ENTITY a \"b\">]><Error><Code>&a;</Code></Error>"};
     struct pl_buf b = {.data = (uint8_t *)good, .len = strlen(good)};
-    struct pl_s3_problem p;
+    struct pl_s3_response_error p;
     struct pl_err err;
 
     (void)state;
-    assert_true(pl_s3_problem_parse(&b, &p));
+    assert_true(pl_s3_response_error_parse(&b, &p));
     assert_string_equal(p.region, "r");
-    assert_int_equal(pl_s3_class_error(PL_S3_SLOWER, 503, &p, &err), PL_EBUSY);
+    assert_int_equal(pl_s3_response_class_error(PL_S3_REDUCE_RATE, 503, &p, &err), PL_EBUSY);
     assert_string_equal(err.msg, "s3: 503 SlowDown: less");
     for (size_t i = 0; i < PL_ARRAY_SIZE(bad); i++) {
         b = (struct pl_buf){.data = (uint8_t *)bad[i], .len = strlen(bad[i])};
-        assert_false(pl_s3_problem_parse(&b, &p));
+        assert_false(pl_s3_response_error_parse(&b, &p));
         assert_string_equal(p.code, "");
     }
 }
