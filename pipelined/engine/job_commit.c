@@ -192,7 +192,7 @@ static json_t *provenance_of(const struct pl_ejob *j)
 
 static int build(struct committing *c, bool whole, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_recent_node_sink_finish) struct pl_recent_node_sink recent = {0};
     struct pl_ejob *j = c->job;
     struct pl_tree_stats stats = {0};
@@ -209,7 +209,7 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     below = (struct pl_node_source){store, pl_store_node_get};
     sink = pl_store_sink(store);
     r = find_parent(c, err);
-    r = r < 0 ? r : pl_pack_session_open(&sink, j->stage->project, &session, err);
+    r = r < 0 ? r : pl_pack_builder_open(&sink, j->stage->project, &session, err);
     if (r < 0)
         return r;
     pl_recent_node_sink_init(&recent, session, &below);
@@ -219,7 +219,7 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     c->commit.files = (int64_t)stats.files;
     c->commit.bytes = (int64_t)stats.bytes;
     r = r < 0 ? r : pl_commit_object_put(session, &c->commit, c->has_parent ? &c->parent_object : NULL, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 /* Every datum has a result but those that failed and are left out. */

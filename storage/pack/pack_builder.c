@@ -17,38 +17,38 @@ struct batch {
     struct batch *next; /* among the spare ones */
     uint32_t count;
     size_t used;
-    struct pl_hash ids[PL_SESSION_BATCH_IDS];
-    uint32_t sizes[PL_SESSION_BATCH_IDS];
-    uint8_t kinds[PL_SESSION_BATCH_IDS];
-    uint8_t known[PL_SESSION_BATCH_IDS / 8]; /* bitmap: the sink has it */
-    uint8_t bytes[PL_SESSION_BATCH_BYTES];
+    struct pl_hash ids[PL_PACK_BUILDER_BATCH_IDS];
+    uint32_t sizes[PL_PACK_BUILDER_BATCH_IDS];
+    uint8_t kinds[PL_PACK_BUILDER_BATCH_IDS];
+    uint8_t known[PL_PACK_BUILDER_BATCH_IDS / 8]; /* bitmap: the sink has it */
+    uint8_t bytes[PL_PACK_BUILDER_BATCH_BYTES];
 };
 
-struct pl_pack_session {
+struct pl_pack_builder {
     struct pl_pack_sink sink;
     char project[PL_NAME_MAX_BYTES + 1];
     uint8_t nonce[PL_PACK_NONCE_BYTES];
     size_t pack_bytes;
     pthread_mutex_t lock; /* of all below but the packs being filled */
-    struct pl_seen_set seen;
+    struct pl_recent_ids seen;
     struct batch *filling; /* NULL: none begun */
     struct batch *spare;
     unsigned spare_count;
     struct pl_pack_writer *spare_writer;
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     struct pl_hash *packs;
     size_t pack_count, pack_cap;
     struct pl_err failed; /* the first error; code 0: none */
     pthread_mutex_t pack_locks[SIDES];
     struct pl_pack_writer *writers[SIDES];
-    struct pl_pack_putter putter;
+    struct pl_pack_uploader putter;
 };
 
 static void session_put_aside(void *session, struct pl_pack_writer *w);
 
-int pl_pack_session_open(const struct pl_pack_sink *sink, const char *project, struct pl_pack_session **ret, struct pl_err *err)
+int pl_pack_builder_open(const struct pl_pack_sink *sink, const char *project, struct pl_pack_builder **ret, struct pl_err *err)
 {
-    struct pl_pack_session *s;
+    struct pl_pack_builder *s;
     int r = pl_name_check("project", project, err);
 
     if (r < 0)
@@ -60,20 +60,20 @@ int pl_pack_session_open(const struct pl_pack_sink *sink, const char *project, s
     memcpy(s->project, project, strlen(project) + 1);
     pl_random_bytes(s->nonce, sizeof(s->nonce));
     s->pack_bytes = PL_PACK_MAX_BYTES;
-    s->seen.max = PL_SESSION_SEEN_IDS;
+    s->seen.max = PL_PACK_BUILDER_RECENT_IDS;
     pthread_mutex_init(&s->lock, NULL);
     for (int i = 0; i < SIDES; i++)
         pthread_mutex_init(&s->pack_locks[i], NULL);
-    pl_pack_putter_init(&s->putter, session_put_aside, s);
+    pl_pack_uploader_init(&s->putter, session_put_aside, s);
     *ret = s;
     return 0;
 }
 
-struct pl_pack_session *pl_pack_session_close(struct pl_pack_session *s)
+struct pl_pack_builder *pl_pack_builder_close(struct pl_pack_builder *s)
 {
     if (s == NULL)
         return NULL;
-    pl_pack_putter_finish(&s->putter);
+    pl_pack_uploader_finish(&s->putter);
     free(s->filling);
     while (s->spare != NULL) {
         struct batch *next = s->spare->next;
@@ -86,20 +86,20 @@ struct pl_pack_session *pl_pack_session_close(struct pl_pack_session *s)
         pthread_mutex_destroy(&s->pack_locks[i]);
     }
     pl_pack_writer_destroy(s->spare_writer);
-    pl_seen_set_finish(&s->seen);
+    pl_recent_ids_finish(&s->seen);
     pthread_mutex_destroy(&s->lock);
     free(s->packs);
     free(s);
     return NULL;
 }
 
-void pl_pack_session_set_pack_bytes(struct pl_pack_session *s, size_t bytes)
+void pl_pack_builder_set_pack_bytes(struct pl_pack_builder *s, size_t bytes)
 {
     s->pack_bytes = PL_MIN(PL_MAX(bytes, SESSION_MIN_PACK), PL_PACK_MAX_BYTES);
 }
 
 /* Remembers the first error; returns it. */
-static int session_fail(struct pl_pack_session *s, int code, const struct pl_err *why, struct pl_err *err)
+static int session_fail(struct pl_pack_builder *s, int code, const struct pl_err *why, struct pl_err *err)
 {
     pthread_mutex_lock(&s->lock);
     if (s->failed.code == 0) {
@@ -114,14 +114,14 @@ static int session_fail(struct pl_pack_session *s, int code, const struct pl_err
 }
 
 /* Under the lock. */
-static int session_check(const struct pl_pack_session *s, struct pl_err *err)
+static int session_check(const struct pl_pack_builder *s, struct pl_err *err)
 {
     if (s->failed.code != 0 && err != NULL)
         *err = s->failed;
     return s->failed.code;
 }
 
-static int session_make_writer(struct pl_pack_session *s, struct pl_pack_writer **ret, struct pl_err *err)
+static int session_make_writer(struct pl_pack_builder *s, struct pl_pack_writer **ret, struct pl_err *err)
 {
     struct pl_pack_writer *spare;
 
@@ -134,7 +134,7 @@ static int session_make_writer(struct pl_pack_session *s, struct pl_pack_writer 
     return 0;
 }
 
-static void session_give_writer(struct pl_pack_session *s, struct pl_pack_writer *w)
+static void session_give_writer(struct pl_pack_builder *s, struct pl_pack_writer *w)
 {
     pl_pack_writer_reset(w);
     pthread_mutex_lock(&s->lock);
@@ -145,7 +145,7 @@ static void session_give_writer(struct pl_pack_session *s, struct pl_pack_writer
 }
 
 /* Under the lock. */
-static int session_note_pack(struct pl_pack_session *s, const struct pl_hash *id, size_t size, struct pl_err *err)
+static int session_note_pack(struct pl_pack_builder *s, const struct pl_hash *id, size_t size, struct pl_err *err)
 {
     if (s->pack_count == s->pack_cap) {
         size_t cap = s->pack_cap != 0 ? s->pack_cap * 2 : 16;
@@ -163,7 +163,7 @@ static int session_note_pack(struct pl_pack_session *s, const struct pl_hash *id
 }
 
 /* Seals a pack, gives it to the sink and keeps its memory for the next. */
-static int session_put(struct pl_pack_session *s, struct pl_pack_writer *w, struct pl_err *err)
+static int session_put(struct pl_pack_builder *s, struct pl_pack_writer *w, struct pl_err *err)
 {
     struct pl_hash id;
     const void *bytes;
@@ -184,7 +184,7 @@ static int session_put(struct pl_pack_session *s, struct pl_pack_writer *w, stru
 
 static void session_put_aside(void *session, struct pl_pack_writer *w)
 {
-    struct pl_pack_session *s = session;
+    struct pl_pack_builder *s = session;
     struct pl_err why = {0};
     int r = session_put(s, w, &why);
 
@@ -193,14 +193,14 @@ static void session_put_aside(void *session, struct pl_pack_writer *w)
 }
 
 /* By the putter, whose errors are met by the next call; when it has its hands full, by this thread. */
-static int session_put_soon(struct pl_pack_session *s, struct pl_pack_writer *w, struct pl_err *err)
+static int session_put_soon(struct pl_pack_builder *s, struct pl_pack_writer *w, struct pl_err *err)
 {
-    return pl_pack_putter_offer(&s->putter, w) ? 0 : session_put(s, w, err);
+    return pl_pack_uploader_submit(&s->putter, w) ? 0 : session_put(s, w, err);
 }
 
 /* Adds one compressed record to the open pack of its side. A full pack is taken out, so that others fill the next one meanwhile.
  * 1 = stored, 0 = it was in the pack already. */
-static int session_append(struct pl_pack_session *s, const struct pl_pack_entry *e, const void *stored, struct pl_err *err)
+static int session_append(struct pl_pack_builder *s, const struct pl_pack_entry *e, const void *stored, struct pl_err *err)
 {
     int side = e->kind == PL_REC_CHUNK ? SIDE_DATA : SIDE_TREE;
     struct pl_pack_writer *full = NULL;
@@ -225,7 +225,7 @@ static int session_append(struct pl_pack_session *s, const struct pl_pack_entry 
 }
 
 /* Compresses and packs what the sink does not have. */
-static int batch_pack(struct pl_pack_session *s, const struct batch *b, struct pl_pack_session_stats *done, struct pl_err *err)
+static int batch_pack(struct pl_pack_builder *s, const struct batch *b, struct pl_pack_builder_stats *done, struct pl_err *err)
 {
     size_t largest = 0, at = 0;
     _cleanup_free_ uint8_t *out = NULL;
@@ -253,9 +253,9 @@ static int batch_pack(struct pl_pack_session *s, const struct batch *b, struct p
     return PL_MIN(r, 0);
 }
 
-static int batch_process(struct pl_pack_session *s, struct batch *b, struct pl_err *err)
+static int batch_process(struct pl_pack_builder *s, struct batch *b, struct pl_err *err)
 {
-    struct pl_pack_session_stats done = {0};
+    struct pl_pack_builder_stats done = {0};
     struct pl_err why = {0};
     int r = 0;
 
@@ -279,12 +279,12 @@ static int batch_process(struct pl_pack_session *s, struct batch *b, struct pl_e
 }
 
 /* Under the lock: a batch with room for `n` bytes, which `*ret_full` does not have any more (NULL: it had). */
-static int session_batch(struct pl_pack_session *s, size_t n, struct batch **ret_full, struct pl_err *err)
+static int session_batch(struct pl_pack_builder *s, size_t n, struct batch **ret_full, struct pl_err *err)
 {
     struct batch *b = s->filling;
 
     *ret_full = NULL;
-    if (b != NULL && b->count < PL_SESSION_BATCH_IDS && n <= sizeof(b->bytes) - b->used)
+    if (b != NULL && b->count < PL_PACK_BUILDER_BATCH_IDS && n <= sizeof(b->bytes) - b->used)
         return 0;
     b = s->spare;
     if (b != NULL) {
@@ -303,7 +303,7 @@ static int session_batch(struct pl_pack_session *s, size_t n, struct batch **ret
 }
 
 /* A record larger than a batch: alone, by this thread. */
-static int session_add_large(struct pl_pack_session *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
+static int session_add_large(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
                              struct pl_err *err)
 {
     struct pl_pack_entry e = {.id = *id, .raw = (uint32_t)n, .kind = kind};
@@ -333,7 +333,7 @@ static int session_add_large(struct pl_pack_session *s, uint8_t kind, const void
 
 /* Under the lock: counts the record and, when it was not met before, puts it into the batch (a large one is left to the caller).
  * 1 = it is new. */
-static int session_take(struct pl_pack_session *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
+static int session_take(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
                         struct batch **ret_full, struct pl_err *err)
 {
     struct batch *b;
@@ -343,9 +343,9 @@ static int session_take(struct pl_pack_session *s, uint8_t kind, const void *dat
         return r;
     s->stats.records++;
     s->stats.raw_bytes += n;
-    if (pl_seen_set_put(&s->seen, id))
+    if (pl_recent_ids_put(&s->seen, id))
         return 0;
-    if (n > PL_SESSION_BATCH_BYTES)
+    if (n > PL_PACK_BUILDER_BATCH_BYTES)
         return 1;
     r = session_batch(s, n, ret_full, err);
     if (r < 0)
@@ -360,7 +360,7 @@ static int session_take(struct pl_pack_session *s, uint8_t kind, const void *dat
     return 1;
 }
 
-int pl_pack_session_add(struct pl_pack_session *s, uint8_t kind, const void *data, size_t n, struct pl_hash *ret_id,
+int pl_pack_builder_add(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, struct pl_hash *ret_id,
                         struct pl_err *err)
 {
     struct batch *full = NULL;
@@ -378,7 +378,7 @@ int pl_pack_session_add(struct pl_pack_session *s, uint8_t kind, const void *dat
     pthread_mutex_unlock(&s->lock);
     if (r < 0)
         return session_fail(s, r, &why, err);
-    if (r > 0 && n > PL_SESSION_BATCH_BYTES)
+    if (r > 0 && n > PL_PACK_BUILDER_BATCH_BYTES)
         r = session_add_large(s, kind, data, n, &id, err);
     else
         r = full != NULL ? batch_process(s, full, err) : 0;
@@ -387,13 +387,13 @@ int pl_pack_session_add(struct pl_pack_session *s, uint8_t kind, const void *dat
     return r;
 }
 
-bool pl_pack_session_knows(struct pl_pack_session *s, const struct pl_hash *id)
+bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id)
 {
     uint8_t known = 0;
     bool seen;
 
     pthread_mutex_lock(&s->lock);
-    seen = s->failed.code == 0 && pl_seen_set_has(&s->seen, id);
+    seen = s->failed.code == 0 && pl_recent_ids_has(&s->seen, id);
     pthread_mutex_unlock(&s->lock);
     if (seen || s->sink.has == NULL)
         return seen;
@@ -401,7 +401,7 @@ bool pl_pack_session_knows(struct pl_pack_session *s, const struct pl_hash *id)
 }
 
 /* What is left in the two packs: together when it is little, else apart, and much of both at the same time. */
-static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
+static int session_put_rest(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct pl_pack_writer *data = TAKE_PTR(s->writers[SIDE_DATA]), *tree = TAKE_PTR(s->writers[SIDE_TREE]);
     int r = 0, r_tree = 0;
@@ -418,7 +418,7 @@ static int session_put_rest(struct pl_pack_session *s, struct pl_err *err)
     return r < 0 ? r : r_tree;
 }
 
-static int session_put_all(struct pl_pack_session *s, struct pl_err *err)
+static int session_put_all(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct batch *last = TAKE_PTR(s->filling);
     int r = session_check(s, err);
@@ -430,37 +430,37 @@ static int session_put_all(struct pl_pack_session *s, struct pl_err *err)
     return r < 0 ? r : session_put_rest(s, err);
 }
 
-int pl_pack_session_finish(struct pl_pack_session *s, struct pl_err *err)
+int pl_pack_builder_finish(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct pl_err why = {0};
     int r = session_put_all(s, &why);
 
-    pl_pack_putter_wait(&s->putter);
+    pl_pack_uploader_wait(&s->putter);
     r = r < 0 ? r : session_check(s, &why);
     if (r == 0 && s->sink.flush != NULL)
         r = s->sink.flush(s->sink.self, &why);
     return r < 0 ? session_fail(s, r, &why, err) : 0;
 }
 
-const struct pl_hash *pl_pack_session_packs(struct pl_pack_session *s, size_t *ret_n)
+const struct pl_hash *pl_pack_builder_packs(struct pl_pack_builder *s, size_t *ret_n)
 {
     *ret_n = s->pack_count;
     return s->packs;
 }
 
-void pl_pack_session_stats(struct pl_pack_session *s, struct pl_pack_session_stats *ret)
+void pl_pack_builder_stats(struct pl_pack_builder *s, struct pl_pack_builder_stats *ret)
 {
     pthread_mutex_lock(&s->lock);
     *ret = s->stats;
     pthread_mutex_unlock(&s->lock);
 }
 
-int pl_pack_session_node_put(void *session, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
+int pl_pack_builder_node_put(void *session, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
 {
-    return pl_pack_session_add(session, PL_REC_NODE, bytes, n, ret_id, err);
+    return pl_pack_builder_add(session, PL_REC_NODE, bytes, n, ret_id, err);
 }
 
-int pl_pack_session_list_put(void *session, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
+int pl_pack_builder_list_put(void *session, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
 {
-    return pl_pack_session_add(session, PL_REC_LIST, bytes, n, ret_id, err);
+    return pl_pack_builder_add(session, PL_REC_LIST, bytes, n, ret_id, err);
 }

@@ -3,14 +3,14 @@
 #include <signal.h>
 #include <stddef.h>
 
-void pl_pack_putter_init(struct pl_pack_putter *p, void (*put)(void *self, struct pl_pack_writer *w), void *self)
+void pl_pack_uploader_init(struct pl_pack_uploader *p, void (*put)(void *self, struct pl_pack_writer *w), void *self)
 {
-    *p = (struct pl_pack_putter){.put = put, .self = self};
+    *p = (struct pl_pack_uploader){.put = put, .self = self};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->change, NULL);
 }
 
-void pl_pack_putter_finish(struct pl_pack_putter *p)
+void pl_pack_uploader_finish(struct pl_pack_uploader *p)
 {
     pthread_mutex_lock(&p->lock);
     p->ending = true;
@@ -24,7 +24,7 @@ void pl_pack_putter_finish(struct pl_pack_putter *p)
 
 static void *putter_run(void *arg)
 {
-    struct pl_pack_putter *p = arg;
+    struct pl_pack_uploader *p = arg;
 
     pthread_mutex_lock(&p->lock);
     for (;;) {
@@ -43,7 +43,7 @@ static void *putter_run(void *arg)
 }
 
 /* Under the lock. Signals belong to the program's own threads. */
-static bool putter_start(struct pl_pack_putter *p)
+static bool putter_start(struct pl_pack_uploader *p)
 {
     sigset_t all, old;
 
@@ -56,7 +56,7 @@ static bool putter_start(struct pl_pack_putter *p)
     return p->started;
 }
 
-bool pl_pack_putter_offer(struct pl_pack_putter *p, struct pl_pack_writer *w)
+bool pl_pack_uploader_submit(struct pl_pack_uploader *p, struct pl_pack_writer *w)
 {
     bool taken;
 
@@ -70,7 +70,7 @@ bool pl_pack_putter_offer(struct pl_pack_putter *p, struct pl_pack_writer *w)
     return taken;
 }
 
-void pl_pack_putter_wait(struct pl_pack_putter *p)
+void pl_pack_uploader_wait(struct pl_pack_uploader *p)
 {
     pthread_mutex_lock(&p->lock);
     while (p->pack != NULL)

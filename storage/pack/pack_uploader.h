@@ -9,7 +9,7 @@
 
 struct pl_pack_writer;
 
-struct pl_pack_putter {
+struct pl_pack_uploader {
     /* Puts the pack and frees it, or keeps it for later. The putter's thread. */
     void (*put)(void *self, struct pl_pack_writer *w);
     void *self;
@@ -20,10 +20,10 @@ struct pl_pack_putter {
     pthread_t thread;
 };
 
-void pl_pack_putter_init(struct pl_pack_putter *p, void (*put)(void *self, struct pl_pack_writer *w), void *self);
+void pl_pack_uploader_init(struct pl_pack_uploader *p, void (*put)(void *self, struct pl_pack_writer *w), void *self);
 /* Waits for the pack that is being put. */
-void pl_pack_putter_finish(struct pl_pack_putter *p);
+void pl_pack_uploader_finish(struct pl_pack_uploader *p);
 /* True: taken. False: busy (or without a thread): the caller puts it itself. Any thread. */
-bool pl_pack_putter_offer(struct pl_pack_putter *p, struct pl_pack_writer *w);
+bool pl_pack_uploader_submit(struct pl_pack_uploader *p, struct pl_pack_writer *w);
 /* Returns when it is idle. Any thread. */
-void pl_pack_putter_wait(struct pl_pack_putter *p);
+void pl_pack_uploader_wait(struct pl_pack_uploader *p);

@@ -20,13 +20,13 @@ static bool seen_in(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
     return cap != 0 && memcmp(seen_slot(slots, cap, key), key, 16) == 0 && memcmp(key, seen_free, 16) != 0;
 }
 
-bool pl_seen_set_has(const struct pl_seen_set *s, const struct pl_hash *id)
+bool pl_recent_ids_has(const struct pl_recent_ids *s, const struct pl_hash *id)
 {
     return seen_in(s->young, s->young_cap, id->b) || seen_in(s->old, s->old_cap, id->b);
 }
 
 /* Room for one more in the young generation, at most half full. False without memory. */
-static bool seen_make_room(struct pl_seen_set *s)
+static bool seen_make_room(struct pl_recent_ids *s)
 {
     size_t cap = s->young_cap != 0 ? s->young_cap * 2 : SEEN_FIRST_SLOTS;
     uint8_t(*slots)[16];
@@ -54,9 +54,9 @@ static bool seen_make_room(struct pl_seen_set *s)
     return true;
 }
 
-bool pl_seen_set_put(struct pl_seen_set *s, const struct pl_hash *id)
+bool pl_recent_ids_put(struct pl_recent_ids *s, const struct pl_hash *id)
 {
-    if (pl_seen_set_has(s, id))
+    if (pl_recent_ids_has(s, id))
         return true;
     if (seen_make_room(s)) {
         memcpy(seen_slot(s->young, s->young_cap, id->b), id->b, 16);
@@ -84,15 +84,15 @@ static bool seen_take_out(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
     return true;
 }
 
-void pl_seen_set_forget(struct pl_seen_set *s, const struct pl_hash *id)
+void pl_recent_ids_forget(struct pl_recent_ids *s, const struct pl_hash *id)
 {
     s->young_count -= seen_take_out(s->young, s->young_cap, id->b);
     (void)seen_take_out(s->old, s->old_cap, id->b);
 }
 
-void pl_seen_set_finish(struct pl_seen_set *s)
+void pl_recent_ids_finish(struct pl_recent_ids *s)
 {
     free(s->young);
     free(s->old);
-    *s = (struct pl_seen_set){.max = s->max};
+    *s = (struct pl_recent_ids){.max = s->max};
 }

@@ -4,7 +4,7 @@
 
 #include "storage/base/hash.h"
 
-struct pl_seen_set {
+struct pl_recent_ids {
     uint8_t (*young)[16]; /* open addressing; all zero = free */
     uint8_t (*old)[16];
     size_t young_cap, young_count, old_cap;
@@ -12,8 +12,8 @@ struct pl_seen_set {
 };
 
 /* True when the id was there; else it is put, unless memory ran out. */
-bool pl_seen_set_put(struct pl_seen_set *s, const struct pl_hash *id);
+bool pl_recent_ids_put(struct pl_recent_ids *s, const struct pl_hash *id);
 /* It is as if it had never been met. */
-void pl_seen_set_forget(struct pl_seen_set *s, const struct pl_hash *id);
-bool pl_seen_set_has(const struct pl_seen_set *s, const struct pl_hash *id);
-void pl_seen_set_finish(struct pl_seen_set *s);
+void pl_recent_ids_forget(struct pl_recent_ids *s, const struct pl_hash *id);
+bool pl_recent_ids_has(const struct pl_recent_ids *s, const struct pl_hash *id);
+void pl_recent_ids_finish(struct pl_recent_ids *s);

@@ -30,7 +30,7 @@ struct pl_store {
     struct pl_store_hold *holds; /* the youngest first */
     uint64_t moment;
     pthread_mutex_t damaged_lock;
-    struct pl_seen_set damaged; /* record and pack, see damage_key */
+    struct pl_recent_ids damaged; /* record and pack, see damage_key */
     atomic_bool any_damaged;
 };
 
@@ -232,7 +232,7 @@ struct pl_store *pl_store_close(struct pl_store *s)
     pl_record_cache_destroy(s->cache);
     pthread_mutex_destroy(&s->holds_lock);
     pthread_mutex_destroy(&s->damaged_lock);
-    pl_seen_set_finish(&s->damaged);
+    pl_recent_ids_finish(&s->damaged);
     free(s->bad);
     free(s);
     return NULL;
@@ -266,7 +266,7 @@ static void note_damage(struct pl_store *s, const struct pl_hash *id, const stru
     struct pl_hash key = damage_key(id, pack);
 
     pthread_mutex_lock(&s->damaged_lock);
-    (void)pl_seen_set_put(&s->damaged, &key);
+    (void)pl_recent_ids_put(&s->damaged, &key);
     pthread_mutex_unlock(&s->damaged_lock);
     atomic_store(&s->any_damaged, true);
     pl_index_set_doubt(s->index, pack, PL_DOUBT_DAMAGED, true);
@@ -280,7 +280,7 @@ static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struc
     if (!atomic_load(&s->any_damaged))
         return false;
     pthread_mutex_lock(&s->damaged_lock);
-    yes = pl_seen_set_has(&s->damaged, &key);
+    yes = pl_recent_ids_has(&s->damaged, &key);
     pthread_mutex_unlock(&s->damaged_lock);
     return yes;
 }
@@ -294,7 +294,7 @@ static void forget_damage(struct pl_store *s, const struct pl_hash *pack, const 
     for (uint32_t i = 0; i < f->count; i++) {
         struct pl_hash key = damage_key(&f->entries[i].id, pack);
 
-        pl_seen_set_forget(&s->damaged, &key);
+        pl_recent_ids_forget(&s->damaged, &key);
     }
     pthread_mutex_unlock(&s->damaged_lock);
     pl_index_set_doubt(s->index, pack, PL_DOUBT_DAMAGED, false);

@@ -20,7 +20,7 @@ static uint64_t draw(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static int add_file(struct pl_pack_session *session, struct pl_ops_writer *ops, unsigned i, size_t n, struct pl_err *err)
+static int add_file(struct pl_pack_builder *session, struct pl_ops_writer *ops, unsigned i, size_t n, struct pl_err *err)
 {
     static uint64_t bytes[BYTES_MAX / sizeof(uint64_t)];
     uint64_t state = i;
@@ -31,7 +31,7 @@ static int add_file(struct pl_pack_session *session, struct pl_ops_writer *ops, 
 
     for (size_t k = 0; k * sizeof bytes[0] < n; k++)
         bytes[k] = draw(&state);
-    r = pl_pack_session_add(session, PL_REC_CHUNK, bytes, n, &id, err);
+    r = pl_pack_builder_add(session, PL_REC_CHUNK, bytes, n, &id, err);
     if (r < 0)
         return r;
     entry = pl_entry_chunk(PL_KIND_FILE, n, &id);
@@ -58,7 +58,7 @@ static int add_all(struct pl_http_client *client, const char *project, const cha
                    struct pl_err *err)
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_sink sink;
@@ -68,12 +68,12 @@ static int add_all(struct pl_http_client *client, const char *project, const cha
     if (r < 0)
         return r;
     sink = pl_remote_sink(remote);
-    r = pl_pack_session_open(&sink, project, &session, err);
+    r = pl_pack_builder_open(&sink, project, &session, err);
     r = r < 0 ? r : pl_ops_writer_init(&writer, &ops, err);
     for (unsigned i = 0; r == 0 && i < files; i++)
         r = add_file(session, &writer, i, n, err);
     r = r < 0 ? r : pl_ops_writer_end(&writer, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     return r < 0 ? r : commit(client, project, repo, pl_remote_session_id(remote), &ops, err);
 }
 

@@ -39,13 +39,13 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
     const struct pl_ingest_source source = {.local = c->config.folder, .dest = ""};
     const struct pl_ingest_options options = {.threads = 1};
     const struct pl_pack_sink sink = pl_daemon_client_sink(&c->user);
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_ops_reader reader;
     struct pl_node_sink nodes;
     struct pl_tree_op op;
-    int r = pl_pack_session_open(&sink, c->config.project, &session, err);
+    int r = pl_pack_builder_open(&sink, c->config.project, &session, err);
 
     r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, &ops, NULL, err);
     if (r < 0)
@@ -57,7 +57,7 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
         if (op.op == PL_TREE_PUT)
             r = pl_tree_builder_add(builder, op.path, op.path_len, &op.entry, err);
     r = r < 0 ? r : pl_tree_builder_finish(builder, ret, NULL, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 static int tell(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index, const struct pl_hash *root,

@@ -240,7 +240,7 @@ static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stam
 }
 
 /* Negative: the session is of no more use. */
-static int read_file(struct pl_early *e, struct pl_pack_session *session, size_t i, struct pl_err *err)
+static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t i, struct pl_err *err)
 {
     const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
     _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_RDONLY);
@@ -308,7 +308,7 @@ static int noted_flush(void *self, struct pl_err *err)
 static int read_ripe(struct pl_early *e, struct pl_err *err)
 {
     const struct pl_pack_sink sink = {.self = e, .has = noted_has, .put_pack = noted_put, .flush = noted_flush};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     int r = 0, claimed = 0;
 
     for (size_t i = 0; r == 0 && claimed >= 0 && i < e->files.n; i++) {
@@ -316,10 +316,10 @@ static int read_ripe(struct pl_early *e, struct pl_err *err)
         if (claimed <= 0)
             continue;
         if (!session)
-            r = pl_pack_session_open(&sink, e->config.project, &session, err);
+            r = pl_pack_builder_open(&sink, e->config.project, &session, err);
         r = r < 0 ? r : read_file(e, session, i, err);
     }
-    return r == 0 && session ? pl_pack_session_finish(session, err) : r;
+    return r == 0 && session ? pl_pack_builder_finish(session, err) : r;
 }
 
 void pl_early_upload_scan(struct pl_early *e)

@@ -27,9 +27,9 @@ struct capture {
     const char *link; /* being followed into an input */
 };
 
-static int session_of(struct pl_outputs_store *store, struct pl_pack_session **ret, struct pl_err *err)
+static int session_of(struct pl_outputs_store *store, struct pl_pack_builder **ret, struct pl_err *err)
 {
-    int r = store->session ? 0 : pl_pack_session_open(&store->sink, store->project, &store->session, err);
+    int r = store->session ? 0 : pl_pack_builder_open(&store->sink, store->project, &store->session, err);
 
     if (r == 0)
         *ret = store->session;
@@ -38,7 +38,7 @@ static int session_of(struct pl_outputs_store *store, struct pl_pack_session **r
 
 int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err)
 {
-    int r = store->session ? pl_pack_session_finish(store->session, err) : 0;
+    int r = store->session ? pl_pack_builder_finish(store->session, err) : 0;
 
     pl_outputs_drop(store);
     return r;
@@ -46,7 +46,7 @@ int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err)
 
 void pl_outputs_drop(struct pl_outputs_store *store)
 {
-    store->session = pl_pack_session_close(store->session);
+    store->session = pl_pack_builder_close(store->session);
 }
 
 static int add_made(struct capture *c, const char *path, const struct pl_entry *entry, struct pl_err *err)
@@ -76,7 +76,7 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
 {
     const uint8_t kind = item->mode & 0100 ? PL_KIND_EXEC : PL_KIND_FILE;
     const char *path = pl_out_path(&c->walk, item);
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_entry entry;
     uint8_t data[PL_INLINE_MAX_BYTES];
     _cleanup_close_ int fd = -1;
@@ -158,7 +158,7 @@ static int add_many(struct capture *c, struct pl_err *err)
     const struct pl_ingest_source source = {.local = c->request->out, .dest = ""};
     const struct pl_ingest_options options = {.filter = is_to_be_read, .self = c};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     int r = session_of(c->request->store, &session, err);
 
     if (r == 0)
@@ -182,7 +182,7 @@ static int add_by_reference(void *self, const char *rest, const struct pl_entry 
 static int add_kept_link(struct capture *c, const char *path, const char *text, struct pl_err *err)
 {
     const size_t n = strlen(text);
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_entry entry;
     struct pl_hash id;
     int r = 0;
@@ -192,7 +192,7 @@ static int add_kept_link(struct capture *c, const char *path, const char *text, 
     } else {
         r = session_of(c->request->store, &session, err);
         if (r == 0)
-            r = pl_pack_session_add(session, PL_REC_CHUNK, text, n, &id, err);
+            r = pl_pack_builder_add(session, PL_REC_CHUNK, text, n, &id, err);
         if (r == 0)
             entry = pl_entry_chunk(PL_KIND_LINK, n, &id);
     }
@@ -294,7 +294,7 @@ static int make_ops(const struct capture *c, struct pl_agent_protocol_outcome *o
 static int make_tree(const struct capture *c, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_node_sink sink;
     int r = session_of(c->request->store, &session, err);
 

@@ -37,7 +37,7 @@
 struct pl_outputs_store {
     struct pl_pack_sink sink;
     const char *project;
-    struct pl_pack_session *session; /* NULL: nothing to upload yet */
+    struct pl_pack_builder *session; /* NULL: nothing to upload yet */
 };
 
 struct pl_outputs_request {

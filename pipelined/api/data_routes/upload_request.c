@@ -37,9 +37,9 @@ static uint8_t kind_of(const struct pl_http_request *req)
 static int store_file(struct upload *u, const struct pl_http_request *req, struct pl_buf *ret_ops, uint64_t *ret_new_bytes,
                       struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     struct pl_pack_sink sink;
     struct pl_store *store;
     struct pl_entry entry;
@@ -48,12 +48,12 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
     if (r < 0)
         return r;
     sink = pl_store_sink(store);
-    r = pl_pack_session_open(&sink, pl_store_project(store), &session, err);
+    r = pl_pack_builder_open(&sink, pl_store_project(store), &session, err);
     r = r < 0 ? r : pl_file_write_stream(session, kind_of(req), pl_body_spool_read, &u->spool, &entry, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     if (r < 0)
         return r;
-    pl_pack_session_stats(session, &stats);
+    pl_pack_builder_stats(session, &stats);
     *ret_new_bytes = stats.new_bytes;
     r = pl_ops_writer_init(&writer, ret_ops, err);
     r = r < 0 ? r : pl_ops_writer_put(&writer, u->path, strlen(u->path), &entry, err);

@@ -255,7 +255,7 @@ static int read_code(struct setting *s, json_t *code, struct pl_err *err)
 /* The spec as written and as it is meant, as blobs; of a dry run their ids alone. */
 static int store_specs(struct setting *s, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
     struct pl_pack_sink sink;
     struct pl_store *store;
@@ -274,10 +274,10 @@ static int store_specs(struct setting *s, struct pl_err *err)
     if (!s->hold.store)
         pl_store_hold(store, &s->hold);
     sink = pl_store_sink(store);
-    r = pl_pack_session_open(&sink, s->spec->project, &session, err);
-    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
-    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, effective.data, effective.len, &s->args.effective_spec, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    r = pl_pack_builder_open(&sink, s->spec->project, &session, err);
+    r = r < 0 ? r : pl_pack_builder_add(session, PL_REC_BLOB, s->text, strlen(s->text), &s->args.user_spec, err);
+    r = r < 0 ? r : pl_pack_builder_add(session, PL_REC_BLOB, effective.data, effective.len, &s->args.effective_spec, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 /* What the cluster says of the stages' pods, before anything is stored. */

@@ -150,16 +150,16 @@ static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, s
 /* A large one, which goes into packs at once. */
 static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(pl_open_commit_store(p->open));
-    struct pl_pack_session_stats stats;
-    int r = pl_pack_session_open(&sink, pl_open_commit_head(p->open)->project, &session, err);
+    struct pl_pack_builder_stats stats;
+    int r = pl_pack_builder_open(&sink, pl_open_commit_head(p->open)->project, &session, err);
 
     r = r < 0 ? r : pl_file_write_stream(session, kind, pl_body_spool_read, spool, &p->op.entry, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     if (r < 0)
         return r;
-    pl_pack_session_stats(session, &stats);
+    pl_pack_builder_stats(session, &stats);
     p->new_bytes = stats.new_bytes;
     return 0;
 }

@@ -217,7 +217,7 @@ static ssize_t read_stdin(void *self, void *out, size_t n, struct pl_err *err)
     return (ssize_t)n;
 }
 
-static int ingest_stdin(struct put *p, struct pl_pack_session *session, struct pl_buf *ops, struct pl_err *err)
+static int ingest_stdin(struct put *p, struct pl_pack_builder *session, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
     const char *dest = p->sources[0].dest;
@@ -241,7 +241,7 @@ static struct pl_stat_cache *open_cache(const struct put *p, const struct pl_rem
     return cache;
 }
 
-static int ingest_files(struct put *p, struct pl_pack_session *session, const struct pl_pack_sink *sink,
+static int ingest_files(struct put *p, struct pl_pack_builder *session, const struct pl_pack_sink *sink,
                         struct pl_stat_cache *cache, struct pl_buf *ops, struct pl_err *err)
 {
     struct pl_cli_progress line = {0};
@@ -295,7 +295,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
 static int put_long(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_retrying_sink patient;
@@ -311,10 +311,10 @@ static int put_long(struct put *p, struct pl_err *err)
     patient.arg = p->c;
     sink = pl_retrying_sink(&patient);
     cache = open_cache(p, remote);
-    r = pl_pack_session_open(&sink, p->push.to.project, &session, err);
+    r = pl_pack_builder_open(&sink, p->push.to.project, &session, err);
     if (r == 0)
         r = p->stdin_ ? ingest_stdin(p, session, &ops, err) : ingest_files(p, session, &sink, cache, &ops, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     if (r < 0)
         return r;
     p->push.session = pl_remote_session_id(remote);

@@ -5,7 +5,7 @@
 #include "storage/pack/pack_builder.h"
 #include "storage/tree/tree_build.h"
 
-static int build(struct pl_pack_session *session, const struct pl_buf *ops, struct pl_hash *ret_root, struct pl_err *err)
+static int build(struct pl_pack_builder *session, const struct pl_buf *ops, struct pl_hash *ret_root, struct pl_err *err)
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     struct pl_node_sink sink = pl_pack_node_sink(session);
@@ -23,13 +23,13 @@ int pl_cli_tree_store(const struct pl_pack_sink *sink, const char *project, cons
                       bool (*takes)(void *self, const char *path, bool is_dir), void *self, struct pl_hash *ret_root,
                       struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     const struct pl_ingest_source source = {.local = folder, .dest = ""};
     const struct pl_ingest_options options = {.sink = sink, .filter = takes, .self = self};
-    int r = pl_pack_session_open(sink, project, &session, err);
+    int r = pl_pack_builder_open(sink, project, &session, err);
 
     r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, &ops, NULL, err);
     r = r < 0 ? r : build(session, &ops, ret_root, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }

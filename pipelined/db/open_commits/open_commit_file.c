@@ -362,7 +362,7 @@ static int list_kept(struct pl_open_commit_file *s, struct kept **ret, size_t *r
     return 0;
 }
 
-int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_session *session, uint64_t *ret_group,
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *session, uint64_t *ret_group,
                              struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
@@ -382,7 +382,7 @@ int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_sessi
         }
         if (r < 0 && err)
             *err = why;
-        r = r < 0 ? r : pl_pack_session_add(session, list[i].kind, raw.data, raw.len, &id, err);
+        r = r < 0 ? r : pl_pack_builder_add(session, list[i].kind, raw.data, raw.len, &id, err);
         *ret_group = PL_MAX(*ret_group, list[i].group);
     }
     return r;

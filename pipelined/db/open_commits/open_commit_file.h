@@ -33,7 +33,7 @@
 #define PL_OPEN_COMMIT_FILE_AUTHOR_MAX 255u
 
 struct pl_open_commit_file;
-struct pl_pack_session;
+struct pl_pack_builder;
 
 /* Whose operations they are. Texts are borrowed, those that open gives live as long as the spool. */
 struct pl_open_commit_file_head {
@@ -115,5 +115,5 @@ uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s);
 /* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. While it reads,
  * mark_packed may tell of an earlier session: records of that one are left out. */
 PL_MUST_CHECK
-int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_session *session, uint64_t *ret_group,
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *session, uint64_t *ret_group,
                              struct pl_err *err);

@@ -65,7 +65,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
         pl_open_commit_unref(c); /* the list's */
 }
 
-static int add_records(void *self, struct pl_pack_session *session, struct pl_err *err)
+static int add_records(void *self, struct pl_pack_builder *session, struct pl_err *err)
 {
     struct pl_open_commit *c = self;
     uint64_t group;

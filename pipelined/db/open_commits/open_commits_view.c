@@ -262,7 +262,7 @@ struct pl_chunk_reader pl_open_commit_reader(struct pl_open_commit *c)
 
 struct packing {
     struct pl_open_nodes *nodes;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
 };
 
 /* Nodes of the base are in packs, and so is all below them. */
@@ -277,7 +277,7 @@ static int pack_node(void *self, const struct pl_hash *id, unsigned level, struc
     pthread_mutex_lock(&p->nodes->lock);
     b = pl_map_get(&p->nodes->map, id->b, PL_HASH_BYTES);
     if (b)
-        r = pl_pack_session_node_put(p->session, b->data, b->n, &same, err);
+        r = pl_pack_builder_node_put(p->session, b->data, b->n, &same, err);
     pthread_mutex_unlock(&p->nodes->lock);
     return r;
 }
@@ -286,7 +286,7 @@ int pl_open_commit_pack(struct pl_open_commit *c, struct pl_hash *ret_root, stru
 {
     _cleanup_(pl_open_commit_view_finish) struct pl_open_commit_view view = {0};
     struct pl_pack_sink sink = pl_store_sink(c->store);
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
     struct packing p = {0};
     int r = pl_open_commit_view_init(c, &view, err);
@@ -294,12 +294,12 @@ int pl_open_commit_pack(struct pl_open_commit *c, struct pl_hash *ret_root, stru
     pl_store_hold(c->store, &hold);
 
     r = r < 0 ? r : pl_open_commit_pack_records(c, err);
-    r = r < 0 ? r : pl_pack_session_open(&sink, pl_open_commit_head(c)->project, &session, err);
+    r = r < 0 ? r : pl_pack_builder_open(&sink, pl_open_commit_head(c)->project, &session, err);
     if (r < 0)
         return r;
     p = (struct packing){view.nodes, session};
     r = pl_hash_is_zero(&view.root) ? 0 : pl_tree_visit_nodes(&view.source, &view.root, pack_node, &p, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->lock);

@@ -183,13 +183,13 @@ static void write_group(struct pl_open_commit *c, struct pl_open_commit_write *w
 
 int pl_open_commit_pack_records(struct pl_open_commit *c, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(c->store);
     uint64_t group;
-    int r = pl_pack_session_open(&sink, pl_open_commit_head(c)->project, &session, err);
+    int r = pl_pack_builder_open(&sink, pl_open_commit_head(c)->project, &session, err);
 
     r = r < 0 ? r : pl_open_commit_file_pack(c->spool, session, &group, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&c->o->lock);

@@ -484,7 +484,7 @@ static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_store_hold *hold,
                     struct pl_hash *ret, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink;
     struct pl_store *store;
     int r = pl_project_stores_get(l->stores, project, &store, err);
@@ -493,9 +493,9 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
         return r;
     pl_store_hold(store, hold);
     sink = pl_store_sink(store);
-    r = pl_pack_session_open(&sink, project, &session, err);
-    r = r < 0 ? r : pl_pack_session_add(session, PL_REC_BLOB, bytes->data, bytes->len, ret, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    r = pl_pack_builder_open(&sink, project, &session, err);
+    r = r < 0 ? r : pl_pack_builder_add(session, PL_REC_BLOB, bytes->data, bytes->len, ret, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 /* File → blob → row → no file. A crash in between leaves the file, which is sealed again. Others go on meanwhile: readers find the file

@@ -90,7 +90,7 @@ static int read_provenance(const json_t *list, struct pl_commit_source **ret, si
     return 0;
 }
 
-int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *a, const struct pl_hash *parent_object,
+int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args *a, const struct pl_hash *parent_object,
                          struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_COMMIT_OBJECT_MAX_BYTES};
@@ -119,7 +119,7 @@ int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args 
     c.provenance = provenance;
     snprintf(c.id, sizeof c.id, "%s", a->run);
     r = pl_commit_encode(&c, &bytes, err);
-    return r < 0 ? r : pl_pack_session_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &a->object, err);
+    return r < 0 ? r : pl_pack_builder_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &a->object, err);
 }
 
 /* A stage's results follow from its inputs and code: they are changed there. */

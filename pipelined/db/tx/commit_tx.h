@@ -27,9 +27,9 @@ PL_MUST_CHECK
 int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 /* The bytes of the commit object for `args` (its fields but `object`), put as a record into `session`; fills args->object. */
-struct pl_pack_session;
+struct pl_pack_builder;
 PL_MUST_CHECK
-int pl_commit_object_put(struct pl_pack_session *session, struct pl_commit_args *args, const struct pl_hash *parent_object,
+int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args *args, const struct pl_hash *parent_object,
                          struct pl_err *err);
 
 struct pl_commit_delete_args {
@@ -57,7 +57,7 @@ struct pl_push_args {
     const struct pl_hash *base_root; /* the tree that it began on: others' changes of its paths since then are conflicts */
     const struct pl_tree_op *list;   /* instead of ops: sorted, checked */
     size_t n_list;
-    int (*add_records)(void *self, struct pl_pack_session *session, struct pl_err *err); /* what is in no pack yet */
+    int (*add_records)(void *self, struct pl_pack_builder *session, struct pl_err *err); /* what is in no pack yet */
     void *self;
     struct pl_effort *effort; /* of looking at what is named (storage/base/effort.h); NULL = no limits */
 };

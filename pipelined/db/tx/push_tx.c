@@ -278,13 +278,13 @@ static int edit_attributes(const struct push *p, const struct pl_node_sink *sink
 
 static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_recent_node_sink_finish) struct pl_recent_node_sink recent = {0};
     struct pl_pack_sink sink = pl_store_sink(p->store);
     struct pl_node_source source;
     struct pl_node_sink nodes;
     struct pl_tree_stats stats = {0};
-    int r = pl_pack_session_open(&sink, p->args->project, &session, err);
+    int r = pl_pack_builder_open(&sink, p->args->project, &session, err);
 
     if (r < 0)
         return r;
@@ -306,7 +306,7 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     c->files = (int64_t)stats.files;
     c->bytes = (int64_t)stats.bytes;
     r = pl_commit_object_put(session, c, p->has_head ? &p->head.object : NULL, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 /* 1: done; 0: nothing to do; PL_ERETRY: the head moved. */

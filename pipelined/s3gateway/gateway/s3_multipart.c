@@ -120,13 +120,13 @@ int pl_s3_part_before(struct pl_s3_request *q, struct pl_err *err)
 /* The bytes are in packs when it returns. */
 static int store_part(const struct pl_s3_request *q, struct pl_body_spool *spool, struct pl_entry *ret, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(q->target.store);
-    int r = pl_pack_session_open(&sink, q->target.project, &session, err);
+    int r = pl_pack_builder_open(&sink, q->target.project, &session, err);
 
     spool->at = 0;
     r = r < 0 ? r : pl_file_write_stream(session, PL_KIND_FILE, pl_body_spool_read, spool, ret, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 static int check_part_sum(const struct pl_s3_upload_head *head, const struct pl_s3_body *b, struct pl_err *err)

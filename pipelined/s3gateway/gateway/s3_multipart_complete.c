@@ -256,17 +256,17 @@ static int check_whole(const struct pl_s3_request *q, const struct complete *c, 
 
 static int make_file(struct pl_s3_request *q, const struct complete *c, struct pl_entry *ret, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(q->target.store);
     struct pl_chunk_reader reader = pl_store_chunk_reader(q->target.store);
     struct pl_file_write_sink stream;
-    int r = pl_pack_session_open(&sink, q->target.project, &session, err);
+    int r = pl_pack_builder_open(&sink, q->target.project, &session, err);
 
     if (r < 0)
         return r;
     stream = pl_file_write_sink_pack(session);
     r = pl_file_concat(c->parts, c->n, PL_KIND_FILE, &reader, &stream, ret, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 /* The answer to the first time was lost. */

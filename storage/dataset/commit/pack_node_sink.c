@@ -2,7 +2,7 @@
 
 #include "storage/pack/pack_builder.h"
 
-struct pl_node_sink pl_pack_node_sink(struct pl_pack_session *session)
+struct pl_node_sink pl_pack_node_sink(struct pl_pack_builder *session)
 {
-    return (struct pl_node_sink){.self = session, .put = pl_pack_session_node_put};
+    return (struct pl_node_sink){.self = session, .put = pl_pack_builder_node_put};
 }

@@ -3,7 +3,7 @@
 
 #include "storage/tree/tree.h"
 
-struct pl_pack_session;
+struct pl_pack_builder;
 
 /* The session must outlive the sink. */
-struct pl_node_sink pl_pack_node_sink(struct pl_pack_session *session);
+struct pl_node_sink pl_pack_node_sink(struct pl_pack_builder *session);

@@ -2,7 +2,7 @@
 
 #include "storage/pack/pack_builder.h"
 
-void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_session *session, const struct pl_node_source *below)
+void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_builder *session, const struct pl_node_source *below)
 {
     memset(r, 0, sizeof *r);
     r->session = session;
@@ -19,7 +19,7 @@ static int put(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, 
 {
     struct pl_recent_node_sink *r = self;
     struct pl_recent_node *slot = &r->nodes[r->next % PL_RECENT_NODE_SINK_MAX];
-    int rc = pl_pack_session_node_put(r->session, bytes, n, ret_id, err);
+    int rc = pl_pack_builder_node_put(r->session, bytes, n, ret_id, err);
 
     if (rc < 0)
         return rc;

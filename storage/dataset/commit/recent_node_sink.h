@@ -6,10 +6,10 @@
 
 #define PL_RECENT_NODE_SINK_MAX 32
 
-struct pl_pack_session;
+struct pl_pack_builder;
 
 struct pl_recent_node_sink {
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_node_source below; /* asked for everything else */
     struct pl_recent_node {
         struct pl_hash id;
@@ -18,7 +18,7 @@ struct pl_recent_node_sink {
     unsigned next;
 };
 
-void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_session *session, const struct pl_node_source *below);
+void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_builder *session, const struct pl_node_source *below);
 void pl_recent_node_sink_finish(struct pl_recent_node_sink *r);
 struct pl_node_sink pl_recent_node_sink_sink(struct pl_recent_node_sink *r);
 struct pl_node_source pl_recent_node_sink_source(struct pl_recent_node_sink *r);

@@ -5,12 +5,12 @@
 
 static int session_chunk(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
 {
-    return pl_pack_session_add(self, PL_REC_CHUNK, bytes, n, ret_id, err);
+    return pl_pack_builder_add(self, PL_REC_CHUNK, bytes, n, ret_id, err);
 }
 
-struct pl_file_write_sink pl_file_write_sink_pack(struct pl_pack_session *session)
+struct pl_file_write_sink pl_file_write_sink_pack(struct pl_pack_builder *session)
 {
-    return (struct pl_file_write_sink){.self = session, .chunk = session_chunk, .list = pl_pack_session_list_put};
+    return (struct pl_file_write_sink){.self = session, .chunk = session_chunk, .list = pl_pack_builder_list_put};
 }
 
 static int hash_put(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
@@ -134,7 +134,7 @@ int pl_file_write_entry(const struct pl_file_write_sink *sink, uint8_t *buffer, 
     return stream_list(&s, &id, n, kind, ret, err);
 }
 
-int pl_file_write_stream(struct pl_pack_session *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
+int pl_file_write_stream(struct pl_pack_builder *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
                          struct pl_err *err)
 {
     struct pl_file_write_sink sink = pl_file_write_sink_pack(session);

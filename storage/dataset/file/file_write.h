@@ -6,7 +6,7 @@
 #include "storage/chunk/chunk_list.h"
 #include "storage/tree/tree.h"
 
-struct pl_pack_session; /* pack/pack_session.h */
+struct pl_pack_builder; /* pack/pack_session.h */
 
 #define PL_FILE_WRITE_BUFFER_BYTES ((size_t)1 << 20) /* ≥ 2 × PL_CHUNK_MAX_BYTES */
 
@@ -18,7 +18,7 @@ struct pl_file_write_sink {
 };
 
 /* Into a pack session. */
-struct pl_file_write_sink pl_file_write_sink_pack(struct pl_pack_session *session);
+struct pl_file_write_sink pl_file_write_sink_pack(struct pl_pack_builder *session);
 /* Nowhere: for the ids alone. */
 struct pl_file_write_sink pl_file_write_sink_hash_only(void);
 
@@ -35,5 +35,5 @@ int pl_file_write_entry_small(const struct pl_file_write_sink *sink, uint8_t kin
 /* Writes one file from a stream (an HTTP body, standard input) of any length below PL_FILE_LIMIT_BYTES into the session; `kind` is
  * PL_KIND_FILE or PL_KIND_EXEC. The caller's thread does all of it. Gives the same entry as pl_ingest_tree for the same bytes. */
 PL_MUST_CHECK
-int pl_file_write_stream(struct pl_pack_session *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
+int pl_file_write_stream(struct pl_pack_builder *session, uint8_t kind, pl_file_read_fn read, void *self, struct pl_entry *ret,
                          struct pl_err *err);

@@ -242,7 +242,7 @@ static unsigned reader_count(const struct pl_ingest_options *o)
     return PL_MIN(n, PL_INGEST_THREADS_MAX);
 }
 
-static int ingest_run(struct ingest *in, struct pl_pack_session *session, bool trust, struct pl_walk *walk,
+static int ingest_run(struct ingest *in, struct pl_pack_builder *session, bool trust, struct pl_walk *walk,
                       struct pl_ingest_out *out, struct pl_err *err)
 {
     const struct pl_stat_cache *cache = trust ? in->options->stat_cache : NULL;
@@ -279,7 +279,7 @@ static void ingest_finish(struct ingest *in)
 }
 
 /* One pass over all sources. `trust`: what the stat cache says is believed. */
-static int ingest_pass(struct pl_pack_session *session, const struct pl_ingest_source *sources, size_t n,
+static int ingest_pass(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                        const struct pl_ingest_options *options, bool trust, struct pl_buf *ops, bool *ret_missing,
                        struct pl_ingest_stats *ret, struct pl_err *err)
 {
@@ -302,7 +302,7 @@ static int ingest_pass(struct pl_pack_session *session, const struct pl_ingest_s
     return pl_ingest_out_end(out, ret_missing, ret, err);
 }
 
-int pl_ingest_tree(struct pl_pack_session *session, const struct pl_ingest_source *sources, size_t n,
+int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,
                    struct pl_err *err)
 {

@@ -33,7 +33,7 @@
 #include "storage/tree_edit/tree_ops.h"
 #include <stdatomic.h>
 
-struct pl_pack_session; /* pack/pack_session.h */
+struct pl_pack_builder; /* pack/pack_session.h */
 struct pl_pack_sink;
 
 #define PL_INGEST_THREADS_MAX   64u
@@ -91,6 +91,6 @@ struct pl_ingest_options {
  * while it was read, twice. PL_EINVAL: a socket, FIFO or device; a link that leaves the source. PL_ECOLLISION: two sources give
  * one path. PL_ELIMIT: more than PL_OPS_MAX paths. Errors of the session. */
 PL_MUST_CHECK
-int pl_ingest_tree(struct pl_pack_session *session, const struct pl_ingest_source *sources, size_t n,
+int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,
                    struct pl_err *err);

@@ -23,7 +23,7 @@ struct writer {
     struct pl_http_client *client;
     struct pl_remote *remote;
     struct pl_pack_sink sink;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
 };
 
 static void writer_open(struct writer *w, const char *token)
@@ -35,12 +35,12 @@ static void writer_open(struct writer *w, const char *token)
     MUST(pl_remote_open(w->client, "default", &w->remote, &err));
     MUST(pl_remote_session(w->remote, &err));
     w->sink = pl_remote_sink(w->remote);
-    MUST(pl_pack_session_open(&w->sink, "default", &w->session, &err));
+    MUST(pl_pack_builder_open(&w->sink, "default", &w->session, &err));
 }
 
 static void writer_close(struct writer *w)
 {
-    pl_pack_session_close(w->session);
+    pl_pack_builder_close(w->session);
     pl_remote_close(w->remote);
     pl_http_client_destroy(w->client);
 }
@@ -82,7 +82,7 @@ static json_t *writer_push(struct writer *w, const struct pl_buf *ops)
     struct answer a;
     json_t *value;
 
-    MUST(pl_pack_session_finish(w->session, &err));
+    MUST(pl_pack_builder_finish(w->session, &err));
     snprintf(target, sizeof target, PUSH_URL "?message=hello&author=me&session=%s", pl_remote_session_id(w->remote));
     a = ask_with("POST", target, AS_USER, ops->data, ops->len);
     value = json_of(&a);
@@ -157,7 +157,7 @@ static void what_the_store_has_is_not_sent_again(void **state)
 {
     enum { SIZE = 1 << 20 };
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, again = {0};
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     uint8_t *bytes = noise(SIZE);
     struct writer w;
     json_t *o;
@@ -175,7 +175,7 @@ static void what_the_store_has_is_not_sent_again(void **state)
     assert_true(json_is_true(json_object_get(o, "changed")));
     assert_int_equal(number_at(o, "new_bytes"), 0);
     assert_int_equal(number_at(o, "files"), 2);
-    pl_pack_session_stats(w.session, &stats);
+    pl_pack_builder_stats(w.session, &stats);
     assert_int_equal(stats.new_records, 0);
     json_decref(o);
     writer_close(&w);
@@ -237,13 +237,13 @@ static int keep_pack(void *self, const struct pl_hash *pack_id, const void *byte
 static void make_pack(struct pack *p, const char *project, const char *content)
 {
     struct pl_pack_sink sink = {.self = p, .put_pack = keep_pack};
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
 
     *p = (struct pack){0};
-    MUST(pl_pack_session_open(&sink, project, &session, &err));
-    MUST(pl_pack_session_add(session, PL_REC_CHUNK, content, strlen(content), &p->chunk, &err));
-    MUST(pl_pack_session_finish(session, &err));
-    pl_pack_session_close(session);
+    MUST(pl_pack_builder_open(&sink, project, &session, &err));
+    MUST(pl_pack_builder_add(session, PL_REC_CHUNK, content, strlen(content), &p->chunk, &err));
+    MUST(pl_pack_builder_finish(session, &err));
+    pl_pack_builder_close(session);
 }
 
 static struct answer put_pack(const struct pack *p, const struct pl_hash *id, const char *session)

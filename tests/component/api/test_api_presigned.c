@@ -24,7 +24,7 @@ struct client {
     struct pl_http_client *http;
     struct pl_remote *remote;
     struct pl_pack_sink sink;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
 };
 
 static void client_open(struct client *c, const char *token)
@@ -36,12 +36,12 @@ static void client_open(struct client *c, const char *token)
     MUST(pl_remote_open(c->http, "default", &c->remote, &err));
     MUST(pl_remote_session(c->remote, &err));
     c->sink = pl_remote_sink(c->remote);
-    MUST(pl_pack_session_open(&c->sink, "default", &c->session, &err));
+    MUST(pl_pack_builder_open(&c->sink, "default", &c->session, &err));
 }
 
 static void client_close(struct client *c)
 {
-    pl_pack_session_close(c->session);
+    pl_pack_builder_close(c->session);
     pl_remote_close(c->remote);
     pl_http_client_destroy(c->http);
 }
@@ -92,7 +92,7 @@ static struct pl_entry push_file(struct client *c, const char *path, uint64_t se
     MUST(pl_ops_writer_put(&w, path, strlen(path), &entry, &err));
     MUST(pl_ops_writer_end(&w, &err));
     pl_ops_writer_finish(&w);
-    MUST(pl_pack_session_finish(c->session, &err));
+    MUST(pl_pack_builder_finish(c->session, &err));
     snprintf(target, sizeof target, REPO "/branches/master/commits?session=%s", pl_remote_session_id(c->remote));
     a = ask_with("POST", target, AS_USER, ops.data, ops.len);
     if (a.status >= 400)

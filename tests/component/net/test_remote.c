@@ -196,27 +196,27 @@ static void open_remote(void)
 }
 
 /* RECORDS chunks through the remote's sink; every second id twice. */
-static void push(struct pl_pack_session_stats *ret)
+static void push(struct pl_pack_builder_stats *ret)
 {
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_pack_sink sink = pl_remote_sink(remote);
     struct pl_err err = {0};
 
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     for (size_t i = 0; i < RECORDS; i++) {
         uint8_t data[RECORD_BYTES];
 
         fixture_bytes(data, sizeof(data), i + 1);
-        assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, data, sizeof(data), &ids[i], &err), &err);
+        assert_ok(pl_pack_builder_add(session, PL_REC_CHUNK, data, sizeof(data), &ids[i], &err), &err);
     }
-    assert_ok(pl_pack_session_finish(session, &err), &err);
-    pl_pack_session_stats(session, ret);
-    pl_pack_session_close(session);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
+    pl_pack_builder_stats(session, ret);
+    pl_pack_builder_close(session);
 }
 
 static void push_all(void)
 {
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     struct pl_err err = {0};
 
     open_remote();
@@ -249,7 +249,7 @@ static void expect_all_records(void)
 
 static void test_what_is_there_is_not_sent_again(void **state)
 {
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
 
     (void)state;
     push_all();
@@ -361,25 +361,25 @@ static void test_reading_a_list_locates_its_chunks(void **state)
 {
     _cleanup_(pl_buf_finish) struct pl_buf buf = {0};
     struct pl_list_builder *builder;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_pack_sink sink;
     struct pl_chunk_reader reader;
-    struct pl_list_sink list_sink = {.put = pl_pack_session_list_put};
+    struct pl_list_sink list_sink = {.put = pl_pack_builder_list_put};
     struct pl_hash root;
     struct pl_err err = {0};
 
     (void)state;
     push_all();
     sink = pl_remote_sink(remote);
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     list_sink.self = session;
     assert_ok(pl_list_builder_create(&list_sink, &builder, &err), &err);
     for (size_t i = 0; i < 200; i++)
         assert_ok(pl_list_builder_add(builder, &ids[i], RECORD_BYTES, &err), &err);
     assert_ok(pl_list_builder_finish(builder, &root, NULL, &err), &err);
     pl_list_builder_destroy(builder);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
-    pl_pack_session_close(session);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
+    pl_pack_builder_close(session);
 
     reader = pl_remote_reader(remote);
     assert_ok(reader.get(reader.self, &root, PL_REC_LIST, &buf, &err), &err);

@@ -136,7 +136,7 @@ static UNUSED bool stands_on_unread(struct play *p, const struct pl_buf *ops)
     return unread;
 }
 
-static UNUSED int go_on_between(void *self, struct pl_pack_session *session, struct pl_err *err)
+static UNUSED int go_on_between(void *self, struct pl_pack_builder *session, struct pl_err *err)
 {
     struct play *p = self;
 

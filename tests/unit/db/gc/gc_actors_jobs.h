@@ -127,7 +127,7 @@ static UNUSED int end_job_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 /* Its result upon what the stage had: the tree of a commit, by a hold from the first look-up on. */
 static UNUSED void build_output(struct play *p, struct slot *s, const struct pl_commit_row *head, struct pl_commit_args *c)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(store_of(p->g));
     struct pl_node_source source = {store_of(p->g), pl_store_node_get};
     struct pl_node_sink nodes;
@@ -136,11 +136,11 @@ static UNUSED void build_output(struct play *p, struct slot *s, const struct pl_
     size_t n;
 
     assert_ok(pl_ops_read(s->ops.data, s->ops.len, &list, &n, &err), &err);
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    nodes = (struct pl_node_sink){session, pl_pack_session_node_put};
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
+    nodes = (struct pl_node_sink){session, pl_pack_builder_node_put};
     assert_ok(pl_tree_edit(&source, &nodes, &head->root, list, n, &c->root, &err), &err);
     assert_ok(pl_commit_object_put(session, c, head->id ? &head->object : NULL, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
     free(list);
 }
 
@@ -188,7 +188,7 @@ static UNUSED int capture(void *self, const struct pl_hash *pack_id, const void 
 /* A pack of what a commit's files hold, as another writer would make it. */
 static UNUSED void pack_files(struct play *p, const struct pl_hash *root, struct captured *ret)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = {.self = ret, .put_pack = capture};
     struct pl_node_source source = {store_of(p->g), pl_store_node_get};
     struct pl_tree_cursor *c;
@@ -196,7 +196,7 @@ static UNUSED void pack_files(struct play *p, const struct pl_hash *root, struct
     struct pl_err err = {0};
     int r;
 
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     assert_ok(pl_tree_cursor_create(&source, root, NULL, 0, &c, &err), &err);
     while ((r = pl_tree_cursor_next(c, &item, &err)) > 0) {
         _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -205,11 +205,11 @@ static UNUSED void pack_files(struct play *p, const struct pl_hash *root, struct
         if (item.entry.content != PL_CONTENT_CHUNK)
             continue;
         assert_ok(pl_store_get(store_of(p->g), &item.entry.id, PL_REC_CHUNK, &bytes, &err), &err);
-        assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, bytes.data, bytes.len, &id, &err), &err);
+        assert_ok(pl_pack_builder_add(session, PL_REC_CHUNK, bytes.data, bytes.len, &id, &err), &err);
     }
     assert_ok(r, &err);
     pl_tree_cursor_destroy(c);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
 }
 
 /* One byte of each record is another. */

@@ -232,7 +232,7 @@ static UNUSED int run_sql(struct pl_tx *tx, void *arg, struct pl_err *err)
 
 /* `between` (may be NULL) is called between the look-up of what the operations name and the transaction. */
 static UNUSED int push_ops_with(struct gc_world *g, const struct pl_buf *ops,
-                                int (*between)(void *self, struct pl_pack_session *session, struct pl_err *err), void *self,
+                                int (*between)(void *self, struct pl_pack_builder *session, struct pl_err *err), void *self,
                                 struct pl_err *err)
 {
     struct pl_push_args args = {.project = "default",

@@ -480,16 +480,16 @@ static int put_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 static struct pl_hash bring_unread(struct gc_world *g, const void *bytes, size_t n)
 {
     struct pl_pack_sink sink = pl_store_sink(store_of(g));
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_hash id, pack, chunk;
     struct pl_location at;
     struct pl_err err = {0};
 
     sink.has = NULL;
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, bytes, n, &chunk, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
-    pl_pack_session_close(session);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_add(session, PL_REC_CHUNK, bytes, n, &chunk, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
+    pl_pack_builder_close(session);
     id = chunk;
     assert_ok(pl_store_locate(store_of(g), &id, &at, &err), &err); /* the newest that is shown */
     pack = at.pack;

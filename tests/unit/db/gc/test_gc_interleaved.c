@@ -357,7 +357,7 @@ static void test_what_a_job_reads_stays_until_it_has_ended(void **state)
 /* The same record in another pack, the name of which no flush has seen. */
 static void put_again_unflushed(struct gc_world *g, const struct pl_hash *chunk)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
     struct pl_pack_sink sink = pl_store_sink(store_of(g));
     struct pl_hash id;
@@ -366,9 +366,9 @@ static void put_again_unflushed(struct gc_world *g, const struct pl_hash *chunk)
     sink.has = NULL;
     sink.flush = NULL;
     assert_ok(pl_store_get(store_of(g), chunk, PL_REC_CHUNK, &bytes, &err), &err);
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    assert_ok(pl_pack_session_add(session, PL_REC_CHUNK, bytes.data, bytes.len, &id, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_add(session, PL_REC_CHUNK, bytes.data, bytes.len, &id, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
 }
 
 static void test_nothing_goes_for_the_sake_of_what_is_not_durable(void **state)

@@ -91,14 +91,14 @@ static void bring(struct gc_world *g, size_t size, struct pl_buf *ops)
 
 static struct pl_hash bring_blob(struct gc_world *g, const char *text)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(store_of(g));
     struct pl_hash id;
     struct pl_err err = {0};
 
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
-    assert_ok(pl_pack_session_add(session, PL_REC_BLOB, text, strlen(text), &id, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_add(session, PL_REC_BLOB, text, strlen(text), &id, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
     return id;
 }
 

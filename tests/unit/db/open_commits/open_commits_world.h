@@ -121,18 +121,18 @@ static UNUSED void open_put_word(struct open_put *p, size_t i, char letter)
 /* What the put brings goes into a pack that is not flushed, and is not sent along. */
 static UNUSED int open_put_aside(struct pl_open_commit *c, struct open_put *p, struct pl_err *err)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(pl_open_commit_store(c));
     struct pl_open_commit_write *w = &p->waiter.write;
     struct pl_hash id;
     int r;
 
     sink.flush = NULL;
-    r = pl_pack_session_open(&sink, "default", &session, err);
+    r = pl_pack_builder_open(&sink, "default", &session, err);
     for (size_t i = 0; i < w->n_records && r == 0; i++)
-        r = pl_pack_session_add(session, p->records[i].kind, p->records[i].bytes, p->records[i].raw, &id, err);
+        r = pl_pack_builder_add(session, p->records[i].kind, p->records[i].bytes, p->records[i].raw, &id, err);
     w->n_records = 0;
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 static UNUSED int open_put_wait(struct pl_open_commit *c, struct open_waiter *w, struct pl_err *err)

@@ -436,7 +436,7 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     uint8_t *one = fixture_alloc(200000, 1), *two = fixture_alloc(100000, 2);
     struct pl_open_commit_file *s = create(dir);
     struct pl_object_store *objects;
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_op_record first = record_of(one, 200000), second = record_of(two, 100000);
     struct pl_pack_sink sink;
     struct pl_store *store;
@@ -451,10 +451,10 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     sink = pl_store_sink(store);
     append_bytes(s, one, 200000);
     assert_int_equal(pl_open_commit_file_unpacked_bytes(s), 200000);
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     assert_ok(pl_open_commit_file_pack(s, session, &group, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
-    pl_pack_session_close(session);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
+    pl_pack_builder_close(session);
     append_bytes(s, two, 100000); /* comes while the pack is made: it stays */
     before = blocks_of(path);
     assert_ok(pl_open_commit_file_mark_packed(s, group, &err), &err);
@@ -540,20 +540,20 @@ static void pack_while_another_marks(bool again)
     struct marking m = {.spool = s, .group = N - 1 /* all but the last */, .again = again ? bytes : NULL};
     struct pl_pack_sink sink = {.self = &m, .has = mark_has, .put_pack = count_pack};
     struct pl_op_record r = record_of(bytes, RECORD);
-    struct pl_pack_session *session;
+    struct pl_pack_builder *session;
     struct pl_buf got = {0};
     struct pl_err err = {0};
     uint64_t group;
 
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     assert_ok(pl_open_commit_file_pack(s, session, &group, &err), &err);
     assert_int_equal(group, N);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
     assert_int_equal(m.packs, 1);
     assert_int_equal(pl_open_commit_file_unpacked_bytes(s), again ? 2 * RECORD : RECORD);
     assert_int_equal(pl_open_commit_file_get(s, &r.id, &got, &err), again ? 0 : PL_ENOTFOUND);
     pl_buf_finish(&got);
-    pl_pack_session_close(session);
+    pl_pack_builder_close(session);
     pl_open_commit_file_close(s);
     free(bytes);
     free(path);

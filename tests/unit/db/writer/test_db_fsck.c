@@ -21,7 +21,7 @@ struct fixture {
 static void put_specs(struct fixture *f)
 {
     static const char *const specs[] = {"prepare", "prepare train"};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink;
     struct pl_store *store;
     struct pl_err err = {0};
@@ -29,10 +29,10 @@ static void put_specs(struct fixture *f)
 
     assert_ok(pl_project_stores_get(f->w.stores, "default", &store, &err), &err);
     sink = pl_store_sink(store);
-    assert_ok(pl_pack_session_open(&sink, "default", &session, &err), &err);
+    assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     for (size_t i = 0; i < PL_ARRAY_SIZE(specs); i++)
-        assert_ok(pl_pack_session_add(session, PL_REC_BLOB, specs[i], strlen(specs[i]), &id, &err), &err);
-    assert_ok(pl_pack_session_finish(session, &err), &err);
+        assert_ok(pl_pack_builder_add(session, PL_REC_BLOB, specs[i], strlen(specs[i]), &id, &err), &err);
+    assert_ok(pl_pack_builder_finish(session, &err), &err);
 }
 
 static int setup(void **state)

@@ -38,29 +38,29 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct pl_pack_session *session_of(const struct pl_pack_sink *sink)
+static struct pl_pack_builder *session_of(const struct pl_pack_sink *sink)
 {
-    struct pl_pack_session *s;
+    struct pl_pack_builder *s;
     struct pl_err err;
 
-    assert_ok(pl_pack_session_open(sink, "default", &s, &err), &err);
+    assert_ok(pl_pack_builder_open(sink, "default", &s, &err), &err);
     return s;
 }
 
-static struct pl_pack_session *session(void)
+static struct pl_pack_builder *session(void)
 {
     struct pl_pack_sink sink = pl_store_sink(store);
 
     return session_of(&sink);
 }
 
-static struct pl_hash add(struct pl_pack_session *s, uint8_t kind, uint64_t seed, size_t n)
+static struct pl_hash add(struct pl_pack_builder *s, uint8_t kind, uint64_t seed, size_t n)
 {
     _cleanup_free_ uint8_t *bytes = fixture_alloc(n, seed);
     struct pl_hash id;
     struct pl_err err;
 
-    assert_ok(pl_pack_session_add(s, kind, bytes, n, &id, &err), &err);
+    assert_ok(pl_pack_builder_add(s, kind, bytes, n, &id, &err), &err);
     return id;
 }
 
@@ -86,23 +86,23 @@ static uint8_t kind_of_pack(const struct pl_hash *pack)
 
 static void a_small_session_is_one_mixed_pack(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     struct pl_hash file = add(s, PL_REC_CHUNK, 1, 5000), node = add(s, PL_REC_NODE, 2, 300);
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     const struct pl_hash *packs;
     struct pl_err err;
     size_t n;
 
     (void)state;
     assert_false(pl_store_has(store, &file)); /* nothing is there before finish */
-    assert_true(pl_pack_session_knows(s, &file));
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    packs = pl_pack_session_packs(s, &n);
+    assert_true(pl_pack_builder_knows(s, &file));
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    packs = pl_pack_builder_packs(s, &n);
     assert_int_equal(n, 1);
     assert_int_equal(kind_of_pack(&packs[0]), PL_PACK_MIXED);
     assert_stored(&file, 1, 5000);
     assert_stored(&node, 2, 300);
-    pl_pack_session_stats(s, &stats);
+    pl_pack_builder_stats(s, &stats);
     assert_int_equal(stats.records, 2);
     assert_int_equal(stats.new_records, 2);
     assert_int_equal(stats.new_raw, 5300);
@@ -111,7 +111,7 @@ static void a_small_session_is_one_mixed_pack(void **state)
 
 static void a_large_session_keeps_data_and_tree_apart(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     const struct pl_hash *packs;
     struct pl_err err;
     size_t n;
@@ -120,8 +120,8 @@ static void a_large_session_keeps_data_and_tree_apart(void **state)
     for (uint64_t i = 0; i < 20; i++)
         add(s, PL_REC_CHUNK, i, 60000);
     add(s, PL_REC_COMMIT, 99, 100);
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    packs = pl_pack_session_packs(s, &n);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    packs = pl_pack_builder_packs(s, &n);
     assert_int_equal(n, 2);
     assert_int_equal(kind_of_pack(&packs[0]), PL_PACK_DATA);
     assert_int_equal(kind_of_pack(&packs[1]), PL_PACK_TREE);
@@ -129,29 +129,29 @@ static void a_large_session_keeps_data_and_tree_apart(void **state)
 
 static void nothing_added_is_nothing_stored(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     struct pl_err err;
     size_t n;
 
     (void)state;
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    (void)pl_pack_session_packs(s, &n);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    (void)pl_pack_builder_packs(s, &n);
     assert_int_equal(n, 0);
 }
 
 static void the_same_record_is_stored_once(void **state)
 {
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
     struct pl_err err;
 
     (void)state;
     for (int sessions = 0; sessions < 2; sessions++) {
-        _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+        _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
 
         for (uint64_t i = 0; i < 3000; i++)
             add(s, PL_REC_CHUNK, i % 1000, 500);
-        assert_ok(pl_pack_session_finish(s, &err), &err);
-        pl_pack_session_stats(s, &stats);
+        assert_ok(pl_pack_builder_finish(s, &err), &err);
+        pl_pack_builder_stats(s, &stats);
         assert_int_equal(stats.records, 3000);
         assert_int_equal(stats.new_records, sessions == 0 ? 1000 : 0); /* the second finds them in the store */
         assert_int_equal(stats.packs, sessions == 0 ? 1 : 0);
@@ -161,52 +161,52 @@ static void the_same_record_is_stored_once(void **state)
 static void records_of_all_sizes_fill_many_packs(void **state)
 {
     static const size_t sizes[] = {1, 100, 4096, 65536, 262144, 1000};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     struct pl_hash ids[300];
     struct pl_err err;
     size_t n;
 
     (void)state;
-    pl_pack_session_set_pack_bytes(s, (size_t)1 << 20);
+    pl_pack_builder_set_pack_bytes(s, (size_t)1 << 20);
     for (uint64_t i = 0; i < PL_ARRAY_SIZE(ids); i++)
         ids[i] = add(s, i % 7 == 0 && sizes[i % 6] < 262144 ? PL_REC_NODE : PL_REC_CHUNK, 1000 + i, sizes[i % 6]);
-    assert_ok(pl_pack_session_finish(s, &err), &err);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
     for (uint64_t i = 0; i < PL_ARRAY_SIZE(ids); i++)
         assert_stored(&ids[i], 1000 + i, sizes[i % 6]);
-    (void)pl_pack_session_packs(s, &n);
+    (void)pl_pack_builder_packs(s, &n);
     assert_true(n > 10);
 }
 
 static void a_record_larger_than_a_batch_is_stored(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     size_t large = (size_t)10 << 20;
     struct pl_hash a = add(s, PL_REC_BLOB, 1, large), b = add(s, PL_REC_BLOB, 1, large);
     struct pl_err err;
 
     (void)state;
     assert_true(pl_hash_eq(&a, &b));
-    assert_ok(pl_pack_session_finish(s, &err), &err);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
     assert_stored(&a, 1, large);
 }
 
 static void what_no_record_may_be_is_refused(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     _cleanup_free_ uint8_t *bytes = calloc(1, ((size_t)16 << 20) + 1);
     struct pl_hash id;
     struct pl_err err;
 
     (void)state;
-    assert_int_equal(pl_pack_session_add(s, 0, bytes, 1, &id, &err), PL_EINVAL);
-    assert_int_equal(pl_pack_session_add(s, PL_REC_KINDS, bytes, 1, &id, &err), PL_EINVAL);
+    assert_int_equal(pl_pack_builder_add(s, 0, bytes, 1, &id, &err), PL_EINVAL);
+    assert_int_equal(pl_pack_builder_add(s, PL_REC_KINDS, bytes, 1, &id, &err), PL_EINVAL);
     for (uint8_t kind = 1; kind < PL_REC_KINDS; kind++)
-        assert_int_equal(pl_pack_session_add(s, kind, bytes, pl_pack_raw_max(kind) + 1, &id, &err), PL_ETOOBIG);
-    assert_ok(pl_pack_session_finish(s, &err), &err); /* that was no failure of the session */
+        assert_int_equal(pl_pack_builder_add(s, kind, bytes, pl_pack_raw_max(kind) + 1, &id, &err), PL_ETOOBIG);
+    assert_ok(pl_pack_builder_finish(s, &err), &err); /* that was no failure of the session */
 }
 
 struct adder {
-    struct pl_pack_session *s;
+    struct pl_pack_builder *s;
     uint64_t first;
 };
 
@@ -221,22 +221,22 @@ static void *add_many(void *arg)
 
 static void many_threads_add_at_once(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
-    struct pl_pack_session_stats stats;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
+    struct pl_pack_builder_stats stats;
     struct adder adders[THREADS];
     pthread_t threads[THREADS];
     struct pl_err err;
 
     (void)state;
-    pl_pack_session_set_pack_bytes(s, (size_t)1 << 20);
+    pl_pack_builder_set_pack_bytes(s, (size_t)1 << 20);
     for (uint64_t i = 0; i < THREADS; i++) {
         adders[i] = (struct adder){s, i / 2 * 100000}; /* two and two add the same */
         pthread_create(&threads[i], NULL, add_many, &adders[i]);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    pl_pack_session_stats(s, &stats);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    pl_pack_builder_stats(s, &stats);
     assert_int_equal(stats.records, THREADS * 2000);
     assert_int_equal(stats.new_records, THREADS / 2 * 2000);
     for (uint64_t i = 0; i < 2000; i += 37) {
@@ -250,7 +250,7 @@ static void many_threads_add_at_once(void **state)
 
 static void many_sessions_write_at_once(void **state)
 {
-    struct pl_pack_session *sessions[THREADS];
+    struct pl_pack_builder *sessions[THREADS];
     struct adder adders[THREADS];
     pthread_t threads[THREADS];
     struct pl_err err;
@@ -258,14 +258,14 @@ static void many_sessions_write_at_once(void **state)
     (void)state;
     for (uint64_t i = 0; i < THREADS; i++) {
         sessions[i] = session();
-        pl_pack_session_set_pack_bytes(sessions[i], (size_t)1 << 20);
+        pl_pack_builder_set_pack_bytes(sessions[i], (size_t)1 << 20);
         adders[i] = (struct adder){sessions[i], i * 1000};
         pthread_create(&threads[i], NULL, add_many, &adders[i]);
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
-        assert_ok(pl_pack_session_finish(sessions[i], &err), &err);
-        pl_pack_session_close(sessions[i]);
+        assert_ok(pl_pack_builder_finish(sessions[i], &err), &err);
+        pl_pack_builder_close(sessions[i]);
     }
     for (uint64_t i = 0; i < 2000; i += 53) {
         _cleanup_free_ uint8_t *bytes = fixture_alloc(1000 + i % 3000, i + 3000);
@@ -278,22 +278,22 @@ static void many_sessions_write_at_once(void **state)
 
 static void the_first_error_sticks(void **state)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session();
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session();
     uint8_t bytes[4096];
     struct pl_hash id;
     struct pl_err err;
     int r = 0;
 
     (void)state;
-    pl_pack_session_set_pack_bytes(s, (size_t)1 << 20);
+    pl_pack_builder_set_pack_bytes(s, (size_t)1 << 20);
     pl_io_fail_nth(PL_IO_FSYNC, 1, ENOSPC);
     for (uint64_t i = 0; i < 2000 && r == 0; i++) {
         fixture_bytes(bytes, sizeof(bytes), i);
-        r = pl_pack_session_add(s, PL_REC_CHUNK, bytes, sizeof(bytes), &id, &err);
+        r = pl_pack_builder_add(s, PL_REC_CHUNK, bytes, sizeof(bytes), &id, &err);
     }
     assert_int_equal(r, PL_ENOSPC);
-    assert_int_equal(pl_pack_session_add(s, PL_REC_CHUNK, "x", 1, &id, &err), PL_ENOSPC);
-    assert_int_equal(pl_pack_session_finish(s, &err), PL_ENOSPC);
+    assert_int_equal(pl_pack_builder_add(s, PL_REC_CHUNK, "x", 1, &id, &err), PL_ENOSPC);
+    assert_int_equal(pl_pack_builder_finish(s, &err), PL_ENOSPC);
     assert_non_null(strstr(err.msg, "No space left"));
     assert_int_equal(fixture_count(fixture_path(dir, "store/tmp")), 0);
 }
@@ -337,16 +337,16 @@ static void ids_are_asked_for_in_groups_and_what_is_there_is_left_out(void **sta
 {
     struct counting c = {0};
     struct pl_pack_sink sink = {&c, counting_has, counting_put, counting_flush};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session_of(&sink);
-    struct pl_pack_session_stats stats;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session_of(&sink);
+    struct pl_pack_builder_stats stats;
     uint64_t odd = 0;
     struct pl_err err;
 
     (void)state;
     for (uint64_t i = 0; i < 5000; i++)
         odd += add(s, PL_REC_CHUNK, i, 200).b[0] & 1;
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    pl_pack_session_stats(s, &stats);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    pl_pack_builder_stats(s, &stats);
     assert_int_equal(stats.new_records, 5000 - odd);
     assert_int_equal(c.asked, 5000);
     assert_int_equal(c.questions, 5); /* 1,024 a time */
@@ -358,12 +358,12 @@ static void an_unanswered_question_fails_the_session(void **state)
 {
     struct counting c = {.has_fails = true};
     struct pl_pack_sink sink = {&c, counting_has, counting_put, NULL};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session_of(&sink);
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session_of(&sink);
     struct pl_err err;
 
     (void)state;
     add(s, PL_REC_CHUNK, 1, 100);
-    assert_int_equal(pl_pack_session_finish(s, &err), PL_ENET);
+    assert_int_equal(pl_pack_builder_finish(s, &err), PL_ENET);
     assert_int_equal(c.packs, 0);
 }
 
@@ -371,22 +371,22 @@ static void a_sink_that_cannot_answer_gets_everything(void **state)
 {
     struct counting c = {0};
     struct pl_pack_sink sink = {&c, NULL, counting_put, NULL};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *s = session_of(&sink);
-    struct pl_pack_session_stats stats;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *s = session_of(&sink);
+    struct pl_pack_builder_stats stats;
     struct pl_hash id;
     struct pl_err err;
 
     (void)state;
-    assert_ok(pl_pack_session_node_put(s, "PLND", 4, &id, &err), &err);
-    assert_ok(pl_pack_session_list_put(s, "PLCL", 4, &id, &err), &err);
-    assert_ok(pl_pack_session_finish(s, &err), &err);
-    pl_pack_session_stats(s, &stats);
+    assert_ok(pl_pack_builder_node_put(s, "PLND", 4, &id, &err), &err);
+    assert_ok(pl_pack_builder_list_put(s, "PLCL", 4, &id, &err), &err);
+    assert_ok(pl_pack_builder_finish(s, &err), &err);
+    pl_pack_builder_stats(s, &stats);
     assert_int_equal(stats.new_records, 2);
 }
 
 static void the_set_of_ids_seen_forgets_the_oldest_first(void **state)
 {
-    struct pl_seen_set set = {.max = 10000};
+    struct pl_recent_ids set = {.max = 10000};
     size_t known = 0;
 
     (void)state;
@@ -394,25 +394,25 @@ static void the_set_of_ids_seen_forgets_the_oldest_first(void **state)
         struct pl_hash id;
 
         fixture_bytes(id.b, sizeof(id.b), i);
-        assert_false(pl_seen_set_put(&set, &id));
-        assert_true(pl_seen_set_put(&set, &id));
+        assert_false(pl_recent_ids_put(&set, &id));
+        assert_true(pl_recent_ids_put(&set, &id));
     }
     for (uint64_t i = 0; i < 20000; i++) {
         struct pl_hash id;
 
         fixture_bytes(id.b, sizeof(id.b), i);
-        known += pl_seen_set_has(&set, &id);
+        known += pl_recent_ids_has(&set, &id);
         if (i >= 15000)
-            assert_true(pl_seen_set_has(&set, &id));
+            assert_true(pl_recent_ids_has(&set, &id));
     }
     assert_in_range(known, 5000, 10000);
-    pl_seen_set_finish(&set);
+    pl_recent_ids_finish(&set);
 }
 
 /* Every third of many that share few places, over both generations; the others stay known. */
 static void an_id_that_is_forgotten_was_never_met(void **state)
 {
-    struct pl_seen_set set = {.max = 4000};
+    struct pl_recent_ids set = {.max = 4000};
     struct pl_hash id;
 
     (void)state;
@@ -421,19 +421,19 @@ static void an_id_that_is_forgotten_was_never_met(void **state)
             fixture_bytes(id.b, sizeof(id.b), i);
             id.b[9] = id.b[10] = 0; /* of the place in the table */
             if (forgotten == 0)
-                (void)pl_seen_set_put(&set, &id);
+                (void)pl_recent_ids_put(&set, &id);
             else if (i % 3 == 0)
-                pl_seen_set_forget(&set, &id);
+                pl_recent_ids_forget(&set, &id);
         }
     }
     for (uint64_t i = 0; i < 3000; i++) {
         fixture_bytes(id.b, sizeof(id.b), i);
         id.b[9] = id.b[10] = 0;
-        assert_int_equal(pl_seen_set_has(&set, &id), i % 3 != 0);
+        assert_int_equal(pl_recent_ids_has(&set, &id), i % 3 != 0);
     }
     fixture_bytes(id.b, sizeof(id.b), 5000);
-    pl_seen_set_forget(&set, &id); /* never met: fine */
-    pl_seen_set_finish(&set);
+    pl_recent_ids_forget(&set, &id); /* never met: fine */
+    pl_recent_ids_finish(&set);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -35,7 +35,7 @@ static int collect(void *self, const struct pl_fsck_finding *finding, struct pl_
 /* A small store: a commit of inline files, one-chunk files, a file of several chunks, a link; enough files for two levels of nodes. */
 static struct pl_hash make_store(struct fixture *f, unsigned extra)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, bytes = {0};
     struct pl_pack_sink sink = pl_store_sink(f->store);
     struct pl_commit c = {
@@ -54,9 +54,9 @@ static struct pl_hash make_store(struct fixture *f, unsigned extra)
     OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
     c.tree = tree_of(f, &ops);
     OK(f, pl_commit_encode(&c, &bytes, &f->err));
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
-    OK(f, pl_pack_session_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &id, &f->err));
-    OK(f, pl_pack_session_finish(session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &id, &f->err));
+    OK(f, pl_pack_builder_finish(session, &f->err));
     return id;
 }
 

@@ -11,7 +11,7 @@
 #define CHAIN 20000 /* more frames than a stack holds */
 
 /* A node of `n` items, all of which name `below`; a leaf when that is NULL. Keys are "00000", "00001", … */
-static struct pl_hash add_node(struct fixture *f, struct pl_pack_session *session, unsigned level, uint32_t n,
+static struct pl_hash add_node(struct fixture *f, struct pl_pack_builder *session, unsigned level, uint32_t n,
                                const struct pl_node_child *below)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {0};
@@ -36,7 +36,7 @@ static struct pl_hash add_node(struct fixture *f, struct pl_pack_session *sessio
         else
             OK(f, pl_buf_add(&b, "\1\1\1x", 4, &f->err)); /* a file of one byte */
     }
-    OK(f, pl_pack_session_add(session, PL_REC_NODE, b.data, b.len, &id, &f->err));
+    OK(f, pl_pack_builder_add(session, PL_REC_NODE, b.data, b.len, &id, &f->err));
     return id;
 }
 
@@ -44,11 +44,11 @@ enum shape { GOOD, SHARED, CHAINED, WRONG_SUM, WRONG_KEY };
 
 static struct pl_hash make_tree(struct fixture *f, enum shape shape)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(f->store);
     struct pl_node_child below = {.stats = {1, 1}};
 
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
     below.id = add_node(f, session, 0, shape == WRONG_KEY ? 2 : 1, NULL);
     if (shape == WRONG_KEY)
         below.stats = (struct pl_tree_stats){2, 2}; /* its last key is 00001 */
@@ -60,7 +60,7 @@ static struct pl_hash make_tree(struct fixture *f, enum shape shape)
         below.stats.files *= n;
         below.stats.bytes *= n;
     }
-    OK(f, pl_pack_session_finish(session, &f->err));
+    OK(f, pl_pack_builder_finish(session, &f->err));
     return below.id;
 }
 

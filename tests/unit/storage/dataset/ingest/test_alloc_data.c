@@ -69,7 +69,7 @@ static void check_id(void *arg, const char *what)
 static int ingest(void *arg, struct pl_err *err)
 {
     struct data *d = arg;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
     struct pl_pack_sink sink = pl_store_sink(d->f->store);
     struct pl_ingest_source source = {.local = at(d->f, "in"), .dest = ""};
@@ -78,12 +78,12 @@ static int ingest(void *arg, struct pl_err *err)
 
     pl_buf_finish(&d->got);
     d->got = (struct pl_buf){0};
-    r = pl_pack_session_open(&sink, "default", &session, err);
+    r = pl_pack_builder_open(&sink, "default", &session, err);
     if (r >= 0 && d->cached)
         r = pl_stat_cache_open(at(d->f, "stat"), STORE_ID, "default", &cache, err);
     options.stat_cache = cache;
     r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, &d->got, NULL, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     return r < 0 || !cache ? r : pl_stat_cache_save(cache, err);
 }
 
@@ -166,17 +166,17 @@ static void test_ingest_of_a_file_that_readers_share(void **state)
 static int edit(void *arg, struct pl_err *err)
 {
     struct data *d = arg;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(d->f->store);
     struct pl_node_source source = {.self = d->f->store, .get = pl_store_node_get};
     struct pl_node_sink nodes;
-    int r = pl_pack_session_open(&sink, "default", &session, err);
+    int r = pl_pack_builder_open(&sink, "default", &session, err);
 
     if (r < 0)
         return r;
     nodes = pl_pack_node_sink(session);
     r = pl_tree_edit(&source, &nodes, &d->root, d->ops, EDITS, &d->got_id, err);
-    return r < 0 ? r : pl_pack_session_finish(session, err);
+    return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
 static void prepare_trees(struct data *d)
@@ -210,19 +210,19 @@ static void test_edit_of_a_tree(void **state)
 static int merge(void *arg, struct pl_err *err)
 {
     struct data *d = arg;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(d->f->store);
     struct pl_node_source source = {.self = d->f->store, .get = pl_store_node_get};
     struct pl_tree_op op = {.op = PL_TREE_DELETE, .path = "chunks", .path_len = 6};
     struct pl_node_sink nodes;
     struct pl_hash theirs;
-    int r = pl_pack_session_open(&sink, "default", &session, err);
+    int r = pl_pack_builder_open(&sink, "default", &session, err);
 
     if (r < 0)
         return r;
     nodes = pl_pack_node_sink(session);
     r = pl_tree_edit(&source, &nodes, &d->root, &op, 1, &theirs, err);
-    r = r < 0 ? r : pl_pack_session_finish(session, err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, err);
     return r < 0 ? r : pl_tree_merge(&source, &nodes, &d->root, &d->edited, &theirs, &d->got_id, NULL, NULL, err);
 }
 

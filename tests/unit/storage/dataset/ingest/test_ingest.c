@@ -132,10 +132,10 @@ static void a_stream_gives_the_entry_of_the_file(void **state)
 {
     struct fixture *f = *state;
     static const size_t sizes[] = {0, 64, 65, 65536, 65537, 200000, (3u << 20) + 7, (8u << 20) + 1, (21u << 20) + 3};
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = pl_store_sink(f->store);
 
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
     for (size_t i = 0; i < PL_ARRAY_SIZE(sizes); i++) {
         _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
         _cleanup_free_ uint8_t *bytes = noise(sizes[i], 77);
@@ -307,12 +307,12 @@ static int meddle_put(void *self, const struct pl_hash *id, const void *bytes, s
 
 static int ingest_meddled(struct fixture *f, struct meddler *m, struct pl_buf *ops)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     struct pl_pack_sink sink = {.self = m, .has = meddle_has, .put_pack = meddle_put};
     struct pl_ingest_source source = {.local = at(f, "in"), .dest = ""};
     struct pl_ingest_options o = {.threads = 1};
 
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
     return pl_ingest_tree(session, &source, 1, &o, ops, NULL, &f->err);
 }
 
@@ -350,7 +350,7 @@ static void a_file_that_keeps_changing_is_refused_by_name(void **state)
 static void sources_are_put_where_they_are_told(void **state)
 {
     struct fixture *f = *state;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_sink sink = pl_store_sink(f->store);
     char z[PATH_MAX], one[PATH_MAX], two[PATH_MAX];
@@ -363,7 +363,7 @@ static void sources_are_put_where_they_are_told(void **state)
     print_to(one, sizeof(one), "%s", at(f, "one"));
     print_to(two, sizeof(two), "%s/", at(f, "two"));
     print_to(z, sizeof(z), "%s", at(f, "z.txt"));
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
 
     struct pl_ingest_source sources[] = {{.local = z, .dest = "d/z"}, {.local = two, .dest = "d"}, {.local = one, .dest = "a/b"}};
 
@@ -596,55 +596,55 @@ static void a_damaged_or_foreign_cache_is_empty(void **state)
 static void repeated_bytes_are_stored_once(void **state)
 {
     struct fixture *f = *state;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_sink sink = pl_store_sink(f->store);
     struct pl_ingest_source source = {.local = at(f, "in"), .dest = ""};
-    struct pl_pack_session_stats stats;
+    struct pl_pack_builder_stats stats;
 
     put_zeros(f, "in/zeros", 40u << 20);
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
     OK(f, pl_ingest_tree(session, &source, 1, NULL, &ops, NULL, &f->err));
-    OK(f, pl_pack_session_finish(session, &f->err));
-    pl_pack_session_stats(session, &stats);
+    OK(f, pl_pack_builder_finish(session, &f->err));
+    pl_pack_builder_stats(session, &stats);
     assert_true(stats.new_raw < 1u << 20);
 }
 
 static void a_full_disk_is_said_and_nothing_is_given(void **state)
 {
     struct fixture *f = *state;
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_sink sink = pl_store_sink(f->store);
     struct pl_ingest_source source = {.local = at(f, "in"), .dest = ""};
     int r;
 
     put_noise(f, "in/big", 40u << 20, 3);
-    OK(f, pl_pack_session_open(&sink, "default", &session, &f->err));
-    pl_pack_session_set_pack_bytes(session, 8u << 20);
+    OK(f, pl_pack_builder_open(&sink, "default", &session, &f->err));
+    pl_pack_builder_set_pack_bytes(session, 8u << 20);
     pl_io_fail_nth(PL_IO_WRITE, 1, ENOSPC);
     r = pl_ingest_tree(session, &source, 1, NULL, &ops, NULL, &f->err);
     if (r == 0)
-        r = pl_pack_session_finish(session, &f->err);
+        r = pl_pack_builder_finish(session, &f->err);
     assert_int_equal(r, PL_ENOSPC);
 }
 
 /* Ingests all of "in", with a cache; the operations. */
 static int ingest_all(struct fixture *f, struct pl_buf *ops)
 {
-    _cleanup_(pl_pack_session_closep) struct pl_pack_session *session = NULL;
+    _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_stat_cache_closep) struct pl_stat_cache *cache = NULL;
     struct pl_pack_sink sink = pl_store_sink(f->store);
     struct pl_ingest_source source = {.local = at(f, "in"), .dest = ""};
     struct pl_ingest_options options = {.threads = 2, .sink = &sink};
-    int r = pl_pack_session_open(&sink, "default", &session, &f->err);
+    int r = pl_pack_builder_open(&sink, "default", &session, &f->err);
 
     if (r == 0)
-        pl_pack_session_set_pack_bytes(session, 256u << 10);
+        pl_pack_builder_set_pack_bytes(session, 256u << 10);
     r = r < 0 ? r : pl_stat_cache_open(at(f, "stat"), "00112233445566778899aabbccddeeff", "default", &cache, &f->err);
     options.stat_cache = cache;
     r = r < 0 ? r : pl_ingest_tree(session, &source, 1, &options, ops, NULL, &f->err);
-    r = r < 0 ? r : pl_pack_session_finish(session, &f->err);
+    r = r < 0 ? r : pl_pack_builder_finish(session, &f->err);
     return r < 0 ? r : pl_stat_cache_save(cache, &f->err);
 }
 
