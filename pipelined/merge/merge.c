@@ -137,14 +137,14 @@ int pl_merge_failed(struct pl_merge *m, size_t datum, struct pl_err *err)
 
 int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_err *err)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
     int r;
 
-    r = pl_ops_reader_init(&reader, ops, len, err);
+    r = pl_tree_ops_reader_init(&reader, ops, len, err);
     if (r < 0)
         return r;
-    while ((r = pl_ops_reader_next(&reader, &op, err)) > 0) {
+    while ((r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (op.op != PL_TREE_PUT)
             return pl_err_set(err, PL_EFORMAT, "the outputs of a datum hold a deletion");
         r = pl_merge_put(m, op.path, op.path_len, &op.entry, err);

@@ -86,11 +86,11 @@ static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struc
                          struct pl_err *err)
 {
     size_t prefix = c->path.len;
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
-    int r = pl_ops_reader_init(&reader, row->ops, row->ops_len, err);
+    int r = pl_tree_ops_reader_init(&reader, row->ops, row->ops_len, err);
 
-    while (r == 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0) {
+    while (r == 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (op.op != PL_TREE_PUT)
             return pl_err_set(err, PL_EFORMAT, "the outputs of a datum hold a deletion");
         r = carry_add(c, to, key, prefix, op.path, op.path_len, &op.entry, err);

@@ -7,12 +7,12 @@
 
 /* ---- writing ---- */
 
-int pl_attributes_begin(struct pl_buf *out, struct pl_err *err)
+int pl_file_attributes_begin(struct pl_buf *out, struct pl_err *err)
 {
     return pl_buf_add_u8(out, VERSION, err);
 }
 
-int pl_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err)
+int pl_file_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err)
 {
     int r = pl_buf_add_u8(out, (uint8_t)tag, err);
 
@@ -20,7 +20,7 @@ int pl_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *byt
     return r < 0 ? r : pl_buf_add(out, bytes, n, err);
 }
 
-int pl_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err)
+int pl_file_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err)
 {
     int r = pl_buf_add_u8(out, PL_ATTR_MODIFIED, err);
 
@@ -28,7 +28,7 @@ int pl_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *er
     return r < 0 ? r : pl_buf_add_le64(out, (uint64_t)us, err);
 }
 
-int pl_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err)
+int pl_file_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err)
 {
     size_t name_len = strlen(name), value_len = strlen(value);
     int r = pl_buf_add_u8(out, PL_ATTR_META, err);
@@ -55,7 +55,7 @@ static bool read_field(struct pl_cursor *c, struct pl_attribute_field *ret)
     return !c->failed;
 }
 
-bool pl_attributes_next(const struct pl_attributes *a, size_t *at, struct pl_attribute_field *ret)
+bool pl_file_attributes_next(const struct pl_file_attributes *a, size_t *at, struct pl_attribute_field *ret)
 {
     struct pl_cursor c;
 
@@ -70,36 +70,36 @@ bool pl_attributes_next(const struct pl_attributes *a, size_t *at, struct pl_att
     return true;
 }
 
-bool pl_attributes_find(const struct pl_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret)
+bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret)
 {
     size_t at = 0;
 
-    while (pl_attributes_next(a, &at, ret))
+    while (pl_file_attributes_next(a, &at, ret))
         if (ret->tag == tag)
             return true;
     return false;
 }
 
-int64_t pl_attributes_modified(const struct pl_attributes *a, int64_t fallback)
+int64_t pl_file_attributes_modified(const struct pl_file_attributes *a, int64_t fallback)
 {
     struct pl_attribute_field f;
     struct pl_cursor c;
 
-    if (!pl_attributes_find(a, PL_ATTR_MODIFIED, &f) || f.len != MODIFIED_BYTES)
+    if (!pl_file_attributes_find(a, PL_ATTR_MODIFIED, &f) || f.len != MODIFIED_BYTES)
         return fallback;
     c = pl_cursor_of(f.bytes, f.len);
     return (int64_t)pl_cursor_le64(&c);
 }
 
-static bool next_but_modified(const struct pl_attributes *a, size_t *at, struct pl_attribute_field *ret)
+static bool next_but_modified(const struct pl_file_attributes *a, size_t *at, struct pl_attribute_field *ret)
 {
-    while (pl_attributes_next(a, at, ret))
+    while (pl_file_attributes_next(a, at, ret))
         if (ret->tag != PL_ATTR_MODIFIED)
             return true;
     return false;
 }
 
-bool pl_attributes_same(const struct pl_attributes *a, const struct pl_attributes *b)
+bool pl_file_attributes_same(const struct pl_file_attributes *a, const struct pl_file_attributes *b)
 {
     struct pl_attribute_field x, y;
     size_t at = 0, other = 0;
@@ -165,15 +165,15 @@ static bool field_ok(const struct pl_attribute_field *f, const struct pl_attribu
     }
 }
 
-int pl_attributes_check(const struct pl_attributes *a, struct pl_err *err)
+int pl_file_attributes_check(const struct pl_file_attributes *a, struct pl_err *err)
 {
     struct pl_attribute_field f, last = {0};
     size_t at = 0;
 
-    if (a->len > PL_ATTRIBUTES_MAX_BYTES || !a->len || a->data[0] != VERSION)
+    if (a->len > PL_FILE_ATTRIBUTES_MAX_BYTES || !a->len || a->data[0] != VERSION)
         return pl_err_set(err, PL_EFORMAT, "attributes of %zu bytes: at most %u, and of version %u", a->len,
-                          PL_ATTRIBUTES_MAX_BYTES, VERSION);
-    while (pl_attributes_next(a, &at, &f)) {
+                          PL_FILE_ATTRIBUTES_MAX_BYTES, VERSION);
+    while (pl_file_attributes_next(a, &at, &f)) {
         if (!field_ok(&f, &last))
             return pl_err_set(err, PL_EFORMAT, "attributes: field %u is out of order or holds what it may not", f.tag);
         last = f;

@@ -15,7 +15,7 @@
 
 #include "storage/base/buf.h"
 
-#define PL_ATTRIBUTES_MAX_BYTES 4000u /* less than PL_ROW_MAX_BYTES */
+#define PL_FILE_ATTRIBUTES_MAX_BYTES 4000u /* less than PL_ROW_MAX_BYTES */
 
 enum pl_attribute {
     PL_ATTR_ETAG = 1,
@@ -31,25 +31,25 @@ enum pl_attribute {
 };
 
 /* Bytes of attributes, borrowed; {0}: there are none. */
-struct pl_attributes {
+struct pl_file_attributes {
     const uint8_t *data;
     size_t len;
 };
 
-/* Writing: begin, then add in the order of tags; what came out is for pl_attributes_check. PL_ENOMEM, PL_ETOOBIG. */
+/* Writing: begin, then add in the order of tags; what came out is for pl_file_attributes_check. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
-int pl_attributes_begin(struct pl_buf *out, struct pl_err *err);
+int pl_file_attributes_begin(struct pl_buf *out, struct pl_err *err);
 PL_MUST_CHECK
-int pl_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err);
+int pl_file_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err);
 PL_MUST_CHECK
-int pl_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err);
+int pl_file_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err);
 /* `name` in any case: lower case is written. */
 PL_MUST_CHECK
-int pl_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err);
+int pl_file_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err);
 
 /* That they are what is said above. PL_EFORMAT. */
 PL_MUST_CHECK
-int pl_attributes_check(const struct pl_attributes *a, struct pl_err *err);
+int pl_file_attributes_check(const struct pl_file_attributes *a, struct pl_err *err);
 
 /* One field. `bytes` lie in the attributes. */
 struct pl_attribute_field {
@@ -58,9 +58,9 @@ struct pl_attribute_field {
     size_t len;
 };
 /* The first field behind `*at` (0 = from the start): true and the field, or false at the end or where they are damaged. */
-bool pl_attributes_next(const struct pl_attributes *a, size_t *at, struct pl_attribute_field *ret);
-bool pl_attributes_find(const struct pl_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
+bool pl_file_attributes_next(const struct pl_file_attributes *a, size_t *at, struct pl_attribute_field *ret);
+bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
 /* MODIFIED, or `fallback`. */
-int64_t pl_attributes_modified(const struct pl_attributes *a, int64_t fallback);
+int64_t pl_file_attributes_modified(const struct pl_file_attributes *a, int64_t fallback);
 /* Equal but for MODIFIED. */
-bool pl_attributes_same(const struct pl_attributes *a, const struct pl_attributes *b);
+bool pl_file_attributes_same(const struct pl_file_attributes *a, const struct pl_file_attributes *b);

@@ -3,14 +3,14 @@
 #include "storage/tree/path_conflict.h"
 
 /* What layer `from` and those below it make of a path, or the base. */
-static int get_from(struct pl_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,
+static int get_from(struct pl_op_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,
                     struct pl_err *err)
 {
     struct pl_tree_item item;
     int r;
 
     for (unsigned i = from; i < o->n; i++) {
-        switch (pl_op_table_get(o->layers[i], path, path_len, ret)) {
+        switch (pl_op_set_get(o->layers[i], path, path_len, ret)) {
         case PL_OP_THERE:
             return 1;
         case PL_OP_GONE:
@@ -25,39 +25,39 @@ static int get_from(struct pl_overlay *o, unsigned from, const char *path, size_
     return r;
 }
 
-int pl_overlay_get(struct pl_overlay *o, const char *path, size_t path_len, struct pl_entry *ret, struct pl_err *err)
+int pl_op_overlay_get(struct pl_op_overlay *o, const char *path, size_t path_len, struct pl_entry *ret, struct pl_err *err)
 {
     return get_from(o, 0, path, path_len, ret, err);
 }
 
 /* Whether the first `upto` layers say nothing of the path. */
-static bool unknown_above(const struct pl_overlay *o, unsigned upto, const char *path, size_t path_len)
+static bool unknown_above(const struct pl_op_overlay *o, unsigned upto, const char *path, size_t path_len)
 {
     for (unsigned i = 0; i < upto; i++)
-        if (pl_op_table_get(o->layers[i], path, path_len, NULL) != PL_OP_UNKNOWN)
+        if (pl_op_set_get(o->layers[i], path, path_len, NULL) != PL_OP_UNKNOWN)
             return false;
     return true;
 }
 
 /* Whether one of the layers has deleted the directory with all in it. */
-static bool cleared(const struct pl_overlay *o, unsigned layer, const char *path, size_t path_len)
+static bool cleared(const struct pl_op_overlay *o, unsigned layer, const char *path, size_t path_len)
 {
-    return pl_op_table_cleared(o->layers[layer], path, path_len) >= 0;
+    return pl_op_set_cleared(o->layers[layer], path, path_len) >= 0;
 }
 
 /* A path below `prefix` that layer `i` puts and none above takes away: 1 and its path. */
-static int put_below(const struct pl_overlay *o, unsigned i, const char *prefix, size_t len, struct pl_tree_op *ret)
+static int put_below(const struct pl_op_overlay *o, unsigned i, const char *prefix, size_t len, struct pl_tree_op *ret)
 {
-    struct pl_op_cursor c = pl_op_table_seek(o->layers[i], prefix, len);
+    struct pl_op_set_cursor c = pl_op_set_seek(o->layers[i], prefix, len);
 
-    while (pl_op_cursor_next(&c, ret) && pl_key_cmp_prefix(ret->path, ret->path_len, prefix, len) == 0)
+    while (pl_op_set_cursor_next(&c, ret) && pl_key_cmp_prefix(ret->path, ret->path_len, prefix, len) == 0)
         if ((ret->op == PL_TREE_PUT || ret->op == PL_TREE_REPLACE) && unknown_above(o, i, ret->path, ret->path_len))
             return 1;
     return 0;
 }
 
 /* The same of the base. */
-static int base_below(struct pl_overlay *o, const char *prefix, size_t len, struct pl_tree_item *ret, struct pl_err *err)
+static int base_below(struct pl_op_overlay *o, const char *prefix, size_t len, struct pl_tree_item *ret, struct pl_err *err)
 {
     int r = pl_tree_cursor_seek(o->base, prefix, len, err);
 
@@ -72,8 +72,8 @@ static int base_below(struct pl_overlay *o, const char *prefix, size_t len, stru
 }
 
 /* Whether anything lies below the directory of this name; `other` gets a path. */
-static int is_below(struct pl_overlay *o, const char *path, size_t path_len, char other[PL_PATH_MAX_BYTES + 1], size_t *ret_len,
-                    struct pl_err *err)
+static int is_below(struct pl_op_overlay *o, const char *path, size_t path_len, char other[PL_PATH_MAX_BYTES + 1],
+                    size_t *ret_len, struct pl_err *err)
 {
     char prefix[PL_PATH_MAX_BYTES + 1];
     struct pl_tree_item item;
@@ -99,7 +99,7 @@ static int is_below(struct pl_overlay *o, const char *path, size_t path_len, cha
     return r;
 }
 
-static int check_below(struct pl_overlay *o, const struct pl_tree_op *op, bool *ret_nothing, struct pl_err *err)
+static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, bool *ret_nothing, struct pl_err *err)
 {
     char other[PL_PATH_MAX_BYTES + 1];
     size_t len;
@@ -118,7 +118,7 @@ static int check_below(struct pl_overlay *o, const struct pl_tree_op *op, bool *
 }
 
 /* No file is above the path; `ret_dir_len` = the empty directory that is, 0 = none. There is at most one: nothing lies below it. */
-static int check_above(struct pl_overlay *o, const struct pl_tree_op *op, size_t *ret_dir_len, struct pl_err *err)
+static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, size_t *ret_dir_len, struct pl_err *err)
 {
     struct pl_entry entry;
     int r;
@@ -138,7 +138,7 @@ static int check_above(struct pl_overlay *o, const struct pl_tree_op *op, size_t
     return 0;
 }
 
-static int add_put(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
+static int add_put(struct pl_op_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
 {
     struct pl_tree_op gone = {.op = PL_TREE_DELETE, .path = op->path};
     struct pl_entry there;
@@ -153,17 +153,17 @@ static int add_put(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_
     if (op->op == PL_TREE_PUT) { /* most puts replace a file or come into a directory that is there */
         r = get_from(o, 0, op->path, op->path_len, &there, err);
         if (r != 0)
-            return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+            return r < 0 ? r : pl_op_set_add(o->layers[0], op, err);
     }
     r = check_above(o, op, &gone.path_len, err);
     r = r < 0 ? r : check_below(o, op, &nothing, err);
     if (r < 0 || nothing)
         return r;
-    r = gone.path_len ? pl_op_table_add(o->layers[0], &gone, err) : 0;
-    return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+    r = gone.path_len ? pl_op_set_add(o->layers[0], &gone, err) : 0;
+    return r < 0 ? r : pl_op_set_add(o->layers[0], op, err);
 }
 
-int pl_overlay_add(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
+int pl_op_overlay_add(struct pl_op_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
 {
     int r = 0;
 
@@ -175,19 +175,19 @@ int pl_overlay_add(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_
     case PL_TREE_DELETE_PREFIX:
         if (op->op == PL_TREE_DELETE || op->path_len)
             r = pl_path_check(op->path, op->path_len, err);
-        return r < 0 ? r : pl_op_table_add(o->layers[0], op, err);
+        return r < 0 ? r : pl_op_set_add(o->layers[0], op, err);
     default:
         return pl_err_set(err, PL_EINVAL, "operation %u on a tree", op->op);
     }
 }
 
-int pl_overlay_add_all(struct pl_overlay *o, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
+int pl_op_overlay_add_all(struct pl_op_overlay *o, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
 {
     int r = 0;
 
     for (int puts = 0; puts < 2; puts++)
         for (size_t i = 0; i < n && r == 0; i++)
             if ((ops[i].op == PL_TREE_PUT || ops[i].op == PL_TREE_REPLACE) == (puts == 1))
-                r = pl_overlay_add(o, &ops[i], err);
+                r = pl_op_overlay_add(o, &ops[i], err);
     return r;
 }

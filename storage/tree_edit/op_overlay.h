@@ -11,10 +11,10 @@
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/op_set.h"
 
-#define PL_OVERLAY_LAYERS 3u
+#define PL_OP_OVERLAY_LAYERS 3u
 
-struct pl_overlay {
-    struct pl_op_table *layers[PL_OVERLAY_LAYERS]; /* the top one first; borrowed */
+struct pl_op_overlay {
+    struct pl_op_set *layers[PL_OP_OVERLAY_LAYERS]; /* the top one first; borrowed */
     unsigned n;
     struct pl_tree_cursor *base; /* over all of the tree; borrowed */
 };
@@ -23,10 +23,10 @@ struct pl_overlay {
  * nothing. PL_ECOLLISION naming both paths: a file (or link) would have something below it; PL_EPATH, PL_EINVAL, PL_ELIMIT; errors of
  * the base's source. Nothing has changed then but by PL_ENOMEM and PL_ELIMIT. */
 PL_MUST_CHECK
-int pl_overlay_add(struct pl_overlay *o, const struct pl_tree_op *op, struct pl_err *err);
+int pl_op_overlay_add(struct pl_op_overlay *o, const struct pl_tree_op *op, struct pl_err *err);
 /* The entry at a path as seen through the layers: 1, or 0 when there is none. */
 PL_MUST_CHECK
-int pl_overlay_get(struct pl_overlay *o, const char *path, size_t path_len, struct pl_entry *ret, struct pl_err *err);
+int pl_op_overlay_get(struct pl_op_overlay *o, const char *path, size_t path_len, struct pl_entry *ret, struct pl_err *err);
 /* Several operations that hold together, as of one ops stream: deletions first. */
 PL_MUST_CHECK
-int pl_overlay_add_all(struct pl_overlay *o, const struct pl_tree_op *ops, size_t n, struct pl_err *err);
+int pl_op_overlay_add_all(struct pl_op_overlay *o, const struct pl_tree_op *ops, size_t n, struct pl_err *err);

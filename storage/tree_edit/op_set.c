@@ -38,7 +38,7 @@ static bool puts_entry(uint8_t op)
     return op == PL_TREE_PUT || op == PL_TREE_REPLACE;
 }
 
-static struct pl_op_block *block_new(struct pl_op_table *t)
+static struct pl_op_block *block_new(struct pl_op_set *t)
 {
     struct pl_op_block *b = t->spare;
 
@@ -50,13 +50,13 @@ static struct pl_op_block *block_new(struct pl_op_table *t)
     return b;
 }
 
-static void drop_spares(struct pl_op_table *t, size_t keep)
+static void drop_spares(struct pl_op_set *t, size_t keep)
 {
     while (t->n_spare > keep)
         free(block_new(t));
 }
 
-void pl_op_table_finish(struct pl_op_table *t)
+void pl_op_set_finish(struct pl_op_set *t)
 {
     drop_spares(t, 0);
     for (size_t b = 0; b < t->n_blocks; b++) {
@@ -65,11 +65,11 @@ void pl_op_table_finish(struct pl_op_table *t)
         free(t->blocks[b]);
     }
     free(t->blocks);
-    *t = (struct pl_op_table){0};
+    *t = (struct pl_op_set){0};
 }
 
 /* The last block whose first item is ≤ the path; no block is empty. */
-static size_t find_block(const struct pl_op_table *t, const char *path, size_t path_len)
+static size_t find_block(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     size_t lo = 0, hi = t->n_blocks;
 
@@ -84,7 +84,7 @@ static size_t find_block(const struct pl_op_table *t, const char *path, size_t p
     return lo > 0 ? lo - 1 : 0;
 }
 
-static struct place find(const struct pl_op_table *t, const char *path, size_t path_len)
+static struct place find(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     struct place p = {.block = find_block(t, path, path_len)};
     const struct pl_op_block *b = t->n_blocks ? t->blocks[p.block] : NULL;
@@ -102,7 +102,7 @@ static struct place find(const struct pl_op_table *t, const char *path, size_t p
     return p;
 }
 
-static struct op_item *item_at(const struct pl_op_table *t, const char *path, size_t path_len)
+static struct op_item *item_at(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     struct place p = find(t, path, path_len);
 
@@ -111,7 +111,7 @@ static struct op_item *item_at(const struct pl_op_table *t, const char *path, si
 
 /* ---- changing ---- */
 
-static int room_for_blocks(struct pl_op_table *t, size_t n, struct pl_err *err)
+static int room_for_blocks(struct pl_op_set *t, size_t n, struct pl_err *err)
 {
     struct pl_op_block **blocks;
     size_t cap = t->cap_blocks ? t->cap_blocks : 16;
@@ -128,7 +128,7 @@ static int room_for_blocks(struct pl_op_table *t, size_t n, struct pl_err *err)
     return 0;
 }
 
-static int insert_block(struct pl_op_table *t, size_t at, struct pl_op_block *block, struct pl_err *err)
+static int insert_block(struct pl_op_set *t, size_t at, struct pl_op_block *block, struct pl_err *err)
 {
     int r = room_for_blocks(t, 1, err);
 
@@ -141,7 +141,7 @@ static int insert_block(struct pl_op_table *t, size_t at, struct pl_op_block *bl
 }
 
 /* Makes room in the block at `p`: a full one is split, at its end when items come in order. */
-static int make_room(struct pl_op_table *t, struct place *p, struct pl_err *err)
+static int make_room(struct pl_op_set *t, struct place *p, struct pl_err *err)
 {
     struct pl_op_block *full = t->n_blocks ? t->blocks[p->block] : NULL, *next;
     size_t keep;
@@ -170,14 +170,14 @@ static int make_room(struct pl_op_table *t, struct place *p, struct pl_err *err)
     return 0;
 }
 
-static void count(struct pl_op_table *t, const struct op_item *item, int sign)
+static void count(struct pl_op_set *t, const struct op_item *item, int sign)
 {
     t->n += (size_t)sign;
     t->clearing += (size_t)(sign * clears(item));
     t->bytes += (size_t)(sign * ((int)sizeof *item + item->path_len + item->value_len));
 }
 
-static void remove_at(struct pl_op_table *t, struct place p)
+static void remove_at(struct pl_op_set *t, struct place p)
 {
     struct pl_op_block *b = t->blocks[p.block];
 
@@ -215,7 +215,7 @@ static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item *
 }
 
 /* Puts `item`, which it takes unless it fails, in the place of the one of the same path. */
-static int put_item(struct pl_op_table *t, struct op_item *item, struct pl_err *err)
+static int put_item(struct pl_op_set *t, struct op_item *item, struct pl_err *err)
 {
     struct place p = find(t, (const char *)item->bytes, item->path_len);
     struct pl_op_block *b;
@@ -238,7 +238,7 @@ static int put_item(struct pl_op_table *t, struct op_item *item, struct pl_err *
 }
 
 /* Takes away the items below a directory. */
-static void drop_below(struct pl_op_table *t, const char *path, size_t path_len)
+static void drop_below(struct pl_op_set *t, const char *path, size_t path_len)
 {
     char prefix[PL_PATH_MAX_BYTES + 1];
     size_t len = 0;
@@ -264,7 +264,7 @@ static void drop_below(struct pl_op_table *t, const char *path, size_t path_len)
 }
 
 /* What an operation is upon those that are there; what it swallows is taken away. */
-static uint8_t upon(struct pl_op_table *t, uint8_t op, const char *path, size_t path_len)
+static uint8_t upon(struct pl_op_set *t, uint8_t op, const char *path, size_t path_len)
 {
     const struct op_item *there;
 
@@ -278,14 +278,14 @@ static uint8_t upon(struct pl_op_table *t, uint8_t op, const char *path, size_t 
     return op == PL_TREE_PUT ? PL_TREE_REPLACE : PL_TREE_DELETE_PREFIX;
 }
 
-int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct pl_err *err)
+int pl_op_set_add(struct pl_op_set *t, const struct pl_tree_op *op, struct pl_err *err)
 {
     uint8_t as = upon(t, op->op, op->path, op->path_len);
     struct op_item *item = NULL;
     int r;
 
-    if (t->n >= PL_OPS_MAX && !item_at(t, op->path, op->path_len))
-        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit", PL_OPS_MAX);
+    if (t->n >= PL_TREE_OPS_MAX && !item_at(t, op->path, op->path_len))
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit", PL_TREE_OPS_MAX);
     r = make_item(as, op, &item, err);
     if (r < 0)
         return r;
@@ -296,7 +296,7 @@ int pl_op_table_add(struct pl_op_table *t, const struct pl_tree_op *op, struct p
 }
 
 /* Items come in order: a block that is full now is split at most once, its halves again after as many items as they have room for. */
-int pl_op_table_reserve(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err)
+int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err)
 {
     size_t blocks = PL_MIN(from->n, t->n_blocks + from->n / (BLOCK_ITEMS / 2) + 1);
 
@@ -312,7 +312,7 @@ int pl_op_table_reserve(struct pl_op_table *t, const struct pl_op_table *from, s
     return room_for_blocks(t, blocks, err);
 }
 
-void pl_op_table_take(struct pl_op_table *t, struct pl_op_table *from)
+void pl_op_set_take(struct pl_op_set *t, struct pl_op_set *from)
 {
     for (size_t i = 0; i < from->n_blocks; i++) {
         struct pl_op_block *b = from->blocks[i];
@@ -326,24 +326,24 @@ void pl_op_table_take(struct pl_op_table *t, struct pl_op_table *from)
         }
         b->n = 0;
     }
-    pl_op_table_finish(from);
+    pl_op_set_finish(from);
     drop_spares(t, SPARES_KEPT);
 }
 
-int pl_op_table_merge(struct pl_op_table *t, const struct pl_op_table *from, struct pl_err *err)
+int pl_op_set_merge(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err)
 {
-    struct pl_op_cursor c = {.t = from};
+    struct pl_op_set_cursor c = {.t = from};
     struct pl_tree_op op;
     int r = 0;
 
-    while (r == 0 && pl_op_cursor_next(&c, &op))
-        r = pl_op_table_add(t, &op, err);
+    while (r == 0 && pl_op_set_cursor_next(&c, &op))
+        r = pl_op_set_add(t, &op, err);
     return r;
 }
 
 /* ---- asking ---- */
 
-ssize_t pl_op_table_cleared(const struct pl_op_table *t, const char *path, size_t path_len)
+ssize_t pl_op_set_cleared(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     const struct op_item *item;
 
@@ -371,41 +371,41 @@ static void read_item(const struct op_item *item, struct pl_tree_op *ret)
         return;
     if (pl_entry_decode(&c, &ret->entry, NULL) < 0)
         abort(); /* it was encoded here */
-    ret->attributes = (struct pl_attributes){c.p, pl_cursor_left(&c)};
+    ret->attributes = (struct pl_file_attributes){c.p, pl_cursor_left(&c)};
 }
 
-enum pl_op_known pl_op_table_look(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_tree_op *ret)
+enum pl_op_set_item pl_op_set_look(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_tree_op *ret)
 {
     const struct op_item *item = item_at(t, path, path_len);
 
     if (!item)
-        return pl_op_table_cleared(t, path, path_len) >= 0 ? PL_OP_GONE : PL_OP_UNKNOWN;
+        return pl_op_set_cleared(t, path, path_len) >= 0 ? PL_OP_GONE : PL_OP_UNKNOWN;
     if (!puts_entry(item->op))
         return PL_OP_GONE;
     read_item(item, ret);
     return PL_OP_THERE;
 }
 
-enum pl_op_known pl_op_table_get(const struct pl_op_table *t, const char *path, size_t path_len, struct pl_entry *ret)
+enum pl_op_set_item pl_op_set_get(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_entry *ret)
 {
     struct pl_tree_op op;
-    enum pl_op_known known = pl_op_table_look(t, path, path_len, &op);
+    enum pl_op_set_item known = pl_op_set_look(t, path, path_len, &op);
 
     if (known == PL_OP_THERE && ret)
         *ret = op.entry;
     return known;
 }
 
-struct pl_op_cursor pl_op_table_seek(const struct pl_op_table *t, const char *path, size_t path_len)
+struct pl_op_set_cursor pl_op_set_seek(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     struct place p = find(t, path, path_len);
 
-    return (struct pl_op_cursor){t, p.block, p.at};
+    return (struct pl_op_set_cursor){t, p.block, p.at};
 }
 
-int pl_op_cursor_next(struct pl_op_cursor *c, struct pl_tree_op *ret)
+int pl_op_set_cursor_next(struct pl_op_set_cursor *c, struct pl_tree_op *ret)
 {
-    const struct pl_op_table *t = c->t;
+    const struct pl_op_set *t = c->t;
 
     if (c->block < t->n_blocks && c->at == t->blocks[c->block]->n) {
         c->block++;
@@ -417,27 +417,27 @@ int pl_op_cursor_next(struct pl_op_cursor *c, struct pl_tree_op *ret)
     return 1;
 }
 
-int pl_op_table_write(const struct pl_op_table *t, struct pl_buf *out, struct pl_err *err)
+int pl_op_set_write(const struct pl_op_set *t, struct pl_buf *out, struct pl_err *err)
 {
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer w = {0};
-    struct pl_op_cursor c = {.t = t};
+    _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer w = {0};
+    struct pl_op_set_cursor c = {.t = t};
     struct pl_tree_op op;
-    int r = pl_ops_writer_init(&w, out, err);
+    int r = pl_tree_ops_writer_init(&w, out, err);
 
-    while (r == 0 && pl_op_cursor_next(&c, &op))
-        r = pl_ops_writer_add(&w, &op, err);
-    return r < 0 ? r : pl_ops_writer_end(&w, err);
+    while (r == 0 && pl_op_set_cursor_next(&c, &op))
+        r = pl_tree_ops_writer_add(&w, &op, err);
+    return r < 0 ? r : pl_tree_ops_writer_end(&w, err);
 }
 
-int pl_op_table_list(const struct pl_op_table *t, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err)
+int pl_op_set_list(const struct pl_op_set *t, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err)
 {
     struct pl_tree_op *ops = calloc(t->n + 1, sizeof *ops);
-    struct pl_op_cursor c = {.t = t};
+    struct pl_op_set_cursor c = {.t = t};
     size_t n = 0;
 
     if (!ops)
         return pl_err_nomem(err);
-    while (n < t->n && pl_op_cursor_next(&c, &ops[n]))
+    while (n < t->n && pl_op_set_cursor_next(&c, &ops[n]))
         n++;
     *ret = ops;
     *ret_n = n;

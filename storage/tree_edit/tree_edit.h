@@ -29,8 +29,8 @@ struct pl_tree_op {
     uint8_t op;
     const char *path; /* borrowed for the call; no NUL needed */
     size_t path_len;
-    struct pl_entry entry;           /* PUT, REPLACE */
-    struct pl_attributes attributes; /* of these: for the commit's second tree; an edit does not look at them */
+    struct pl_entry entry;                /* PUT, REPLACE */
+    struct pl_file_attributes attributes; /* of these: for the commit's second tree; an edit does not look at them */
 };
 
 /* Applies `n` operations, whose paths are strictly ascending (PL_EINVAL otherwise):

@@ -14,16 +14,16 @@ static uint8_t kind_of(uint8_t wire, bool *ret_more)
     return wire == PL_TREE_PUT + OPS_MORE ? PL_TREE_PUT : wire == PL_TREE_PUT + OPS_MORE + 1 ? PL_TREE_REPLACE : 0;
 }
 
-int pl_ops_writer_init(struct pl_ops_writer *w, struct pl_buf *out, struct pl_err *err)
+int pl_tree_ops_writer_init(struct pl_tree_ops_writer *w, struct pl_buf *out, struct pl_err *err)
 {
     int r;
 
-    *w = (struct pl_ops_writer){.out = out};
+    *w = (struct pl_tree_ops_writer){.out = out};
     r = pl_buf_add(out, OPS_MAGIC, 4, err);
     return r < 0 ? r : pl_buf_add_u8(out, OPS_VERSION, err);
 }
 
-void pl_ops_writer_finish(struct pl_ops_writer *w)
+void pl_tree_ops_writer_finish(struct pl_tree_ops_writer *w)
 {
     pl_buf_finish(&w->last);
 }
@@ -32,8 +32,8 @@ void pl_ops_writer_finish(struct pl_ops_writer *w)
 static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t count, const char *last, size_t last_len,
                       struct pl_err *err)
 {
-    if (count >= PL_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one stream", PL_OPS_MAX);
+    if (count >= PL_TREE_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one stream", PL_TREE_OPS_MAX);
     if (count > 0 && pl_key_cmp(last, last_len, path, path_len) >= 0)
         return pl_err_set(err, PL_EINVAL, "paths do not ascend: \"%.*s\" after \"%.*s\"", (int)PL_MIN(path_len, 400u), path,
                           (int)PL_MIN(last_len, 400u), last);
@@ -42,7 +42,7 @@ static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t co
     return pl_path_check(path, path_len, err);
 }
 
-static int write_op(struct pl_ops_writer *w, uint8_t wire, const char *path, size_t path_len, struct pl_err *err)
+static int write_op(struct pl_tree_ops_writer *w, uint8_t wire, const char *path, size_t path_len, struct pl_err *err)
 {
     int r;
 
@@ -60,8 +60,8 @@ static int write_op(struct pl_ops_writer *w, uint8_t wire, const char *path, siz
     return r;
 }
 
-static int write_entry(struct pl_ops_writer *w, uint8_t wire, const char *path, size_t path_len, const struct pl_entry *entry,
-                       struct pl_err *err)
+static int write_entry(struct pl_tree_ops_writer *w, uint8_t wire, const char *path, size_t path_len,
+                       const struct pl_entry *entry, struct pl_err *err)
 {
     int r;
 
@@ -73,9 +73,9 @@ static int write_entry(struct pl_ops_writer *w, uint8_t wire, const char *path, 
     return r < 0 ? r : pl_entry_encode(entry, w->out, err);
 }
 
-static int write_more(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
+static int write_more(struct pl_tree_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
 {
-    int r = pl_attributes_check(&op->attributes, err);
+    int r = pl_file_attributes_check(&op->attributes, err);
 
     r = r < 0 ? r
               : write_entry(w, op->op == PL_TREE_PUT ? PL_TREE_PUT + OPS_MORE : PL_TREE_PUT + OPS_MORE + 1, op->path,
@@ -84,43 +84,43 @@ static int write_more(struct pl_ops_writer *w, const struct pl_tree_op *op, stru
     return r < 0 ? r : pl_buf_add(w->out, op->attributes.data, op->attributes.len, err);
 }
 
-int pl_ops_writer_add(struct pl_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
+int pl_tree_ops_writer_add(struct pl_tree_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err)
 {
     if (op->op != PL_TREE_PUT && op->op != PL_TREE_REPLACE)
         return write_op(w, op->op, op->path, op->path_len, err);
     return op->attributes.len ? write_more(w, op, err) : write_entry(w, op->op, op->path, op->path_len, &op->entry, err);
 }
 
-int pl_ops_writer_put(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
-                      struct pl_err *err)
+int pl_tree_ops_writer_put(struct pl_tree_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
+                           struct pl_err *err)
 {
     return write_entry(w, PL_TREE_PUT, path, path_len, entry, err);
 }
 
-int pl_ops_writer_replace(struct pl_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
-                          struct pl_err *err)
+int pl_tree_ops_writer_replace(struct pl_tree_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
+                               struct pl_err *err)
 {
     return write_entry(w, PL_TREE_REPLACE, path, path_len, entry, err);
 }
 
-int pl_ops_writer_delete(struct pl_ops_writer *w, const char *path, size_t path_len, struct pl_err *err)
+int pl_tree_ops_writer_delete(struct pl_tree_ops_writer *w, const char *path, size_t path_len, struct pl_err *err)
 {
     return write_op(w, PL_TREE_DELETE, path, path_len, err);
 }
 
-int pl_ops_writer_delete_prefix(struct pl_ops_writer *w, const char *path, size_t path_len, struct pl_err *err)
+int pl_tree_ops_writer_delete_prefix(struct pl_tree_ops_writer *w, const char *path, size_t path_len, struct pl_err *err)
 {
     return write_op(w, PL_TREE_DELETE_PREFIX, path, path_len, err);
 }
 
-int pl_ops_writer_end(struct pl_ops_writer *w, struct pl_err *err)
+int pl_tree_ops_writer_end(struct pl_tree_ops_writer *w, struct pl_err *err)
 {
     int r = pl_buf_add_u8(w->out, OPS_END, err);
 
     return r < 0 ? r : pl_buf_add_varint(w->out, w->count, err);
 }
 
-int pl_ops_reader_init(struct pl_ops_reader *r, const void *data, size_t len, struct pl_err *err)
+int pl_tree_ops_reader_init(struct pl_tree_ops_reader *r, const void *data, size_t len, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(data, len);
     const uint8_t *magic = pl_cursor_bytes(&c, 4);
@@ -130,11 +130,11 @@ int pl_ops_reader_init(struct pl_ops_reader *r, const void *data, size_t len, st
         return pl_err_set(err, PL_EFORMAT, "operations do not start with " OPS_MAGIC);
     if (version != OPS_VERSION)
         return pl_err_set(err, PL_EFORMAT, "operations of version %u, not %u", version, OPS_VERSION);
-    *r = (struct pl_ops_reader){.c = c};
+    *r = (struct pl_tree_ops_reader){.c = c};
     return 0;
 }
 
-static int read_end(struct pl_ops_reader *r, struct pl_err *err)
+static int read_end(struct pl_tree_ops_reader *r, struct pl_err *err)
 {
     uint64_t count = pl_cursor_varint(&r->c);
 
@@ -144,18 +144,18 @@ static int read_end(struct pl_ops_reader *r, struct pl_err *err)
     return 0;
 }
 
-static int read_attributes(struct pl_ops_reader *r, struct pl_attributes *ret, struct pl_err *err)
+static int read_attributes(struct pl_tree_ops_reader *r, struct pl_file_attributes *ret, struct pl_err *err)
 {
     uint64_t len = pl_cursor_varint(&r->c);
 
-    ret->len = (size_t)PL_MIN(len, (uint64_t)PL_ATTRIBUTES_MAX_BYTES + 1);
+    ret->len = (size_t)PL_MIN(len, (uint64_t)PL_FILE_ATTRIBUTES_MAX_BYTES + 1);
     ret->data = pl_cursor_bytes(&r->c, ret->len);
     if (r->c.failed)
         return pl_err_set(err, PL_EFORMAT, "the attributes of operation %llu are cut off", (unsigned long long)r->count + 1);
-    return pl_attributes_check(ret, err);
+    return pl_file_attributes_check(ret, err);
 }
 
-int pl_ops_reader_next(struct pl_ops_reader *r, struct pl_tree_op *ret, struct pl_err *err)
+int pl_tree_ops_reader_next(struct pl_tree_ops_reader *r, struct pl_tree_op *ret, struct pl_err *err)
 {
     struct pl_tree_op op = {0};
     const uint8_t *path;
@@ -194,18 +194,18 @@ int pl_ops_reader_next(struct pl_ops_reader *r, struct pl_tree_op *ret, struct p
     return 1;
 }
 
-int pl_ops_read(const void *data, size_t len, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err)
+int pl_tree_ops_read(const void *data, size_t len, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err)
 {
     _cleanup_free_ struct pl_tree_op *ops = NULL;
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     size_t n = 0, cap = 0;
     struct pl_tree_op op;
     int r;
 
-    r = pl_ops_reader_init(&reader, data, len, err);
+    r = pl_tree_ops_reader_init(&reader, data, len, err);
     if (r < 0)
         return r;
-    while ((r = pl_ops_reader_next(&reader, &op, err)) > 0) {
+    while ((r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (n == cap) {
             struct pl_tree_op *grown;
 

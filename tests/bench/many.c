@@ -20,7 +20,7 @@ static uint64_t draw(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static int add_file(struct pl_pack_builder *session, struct pl_ops_writer *ops, unsigned i, size_t n, struct pl_err *err)
+static int add_file(struct pl_pack_builder *session, struct pl_tree_ops_writer *ops, unsigned i, size_t n, struct pl_err *err)
 {
     static uint64_t bytes[BYTES_MAX / sizeof(uint64_t)];
     uint64_t state = i;
@@ -36,7 +36,7 @@ static int add_file(struct pl_pack_builder *session, struct pl_ops_writer *ops, 
         return r;
     entry = pl_entry_chunk(PL_KIND_FILE, n, &id);
     snprintf(path, sizeof path, "d%03u/f%03u", i / FOLDER_FILES, i % FOLDER_FILES);
-    return pl_ops_writer_put(ops, path, strlen(path), &entry, err);
+    return pl_tree_ops_writer_put(ops, path, strlen(path), &entry, err);
 }
 
 static int commit(struct pl_http_client *client, const char *project, const char *repo, const char *session,
@@ -46,7 +46,7 @@ static int commit(struct pl_http_client *client, const char *project, const char
         pl_http_path_make("/api/v1/repos/%s/%s/branches/master/commits?session=%s", project, repo, session);
     const struct pl_http_call call = {.method = "POST",
                                       .path = path,
-                                      .content_type = PL_OPS_MEDIA_TYPE,
+                                      .content_type = PL_TREE_OPS_MEDIA_TYPE,
                                       .upload = PL_UPLOAD_BYTES,
                                       .bytes = ops->data,
                                       .len = ops->len};
@@ -59,7 +59,7 @@ static int add_all(struct pl_http_client *client, const char *project, const cha
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
+    _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer writer = {0};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_sink sink;
     int r = pl_remote_open(client, project, &remote, err);
@@ -69,10 +69,10 @@ static int add_all(struct pl_http_client *client, const char *project, const cha
         return r;
     sink = pl_remote_sink(remote);
     r = pl_pack_builder_open(&sink, project, &session, err);
-    r = r < 0 ? r : pl_ops_writer_init(&writer, &ops, err);
+    r = r < 0 ? r : pl_tree_ops_writer_init(&writer, &ops, err);
     for (unsigned i = 0; r == 0 && i < files; i++)
         r = add_file(session, &writer, i, n, err);
-    r = r < 0 ? r : pl_ops_writer_end(&writer, err);
+    r = r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
     r = r < 0 ? r : pl_pack_builder_finish(session, err);
     return r < 0 ? r : commit(client, project, repo, pl_remote_session_id(remote), &ops, err);
 }

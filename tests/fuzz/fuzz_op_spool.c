@@ -73,18 +73,18 @@ static void make_file(const uint8_t *data, size_t n, const char *path)
 static void open_one(const char *path, struct pl_buf *ret)
 {
     struct pl_open_commit_file *s = NULL;
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_err err = {0};
     int r = pl_open_commit_file_open(path, &t, &s, &err);
 
     if (r < 0 && (err.msg[0] == '\0' || t.n))
         abort();
     if (r == 0) {
-        must(pl_op_table_write(&t, ret, NULL));
+        must(pl_op_set_write(&t, ret, NULL));
         must(pl_open_commit_file_append(s, NULL, 0, NULL, NULL, NULL));
     }
     pl_open_commit_file_close(s);
-    pl_op_table_finish(&t);
+    pl_op_set_finish(&t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -42,7 +42,7 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_node_sink nodes;
     struct pl_tree_op op;
     int r = pl_pack_builder_open(&sink, c->config.project, &session, err);
@@ -52,8 +52,8 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
         return r;
     nodes = pl_pack_node_sink(session);
     r = pl_tree_builder_create(&nodes, &builder, err);
-    r = r < 0 ? r : pl_ops_reader_init(&reader, ops.data, ops.len, err);
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)
+    r = r < 0 ? r : pl_tree_ops_reader_init(&reader, ops.data, ops.len, err);
+    while (r >= 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0)
         if (op.op == PL_TREE_PUT)
             r = pl_tree_builder_add(builder, op.path, op.path_len, &op.entry, err);
     r = r < 0 ? r : pl_tree_builder_finish(builder, ret, NULL, err);

@@ -140,12 +140,12 @@ static bool is_to_be_read(void *self, const char *path, bool is_dir)
 
 static int add_ops(struct capture *c, const struct pl_buf *ops, struct pl_err *err)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
     char path[PL_PATH_MAX_BYTES + 1];
-    int r = pl_ops_reader_init(&reader, ops->data, ops->len, err);
+    int r = pl_tree_ops_reader_init(&reader, ops->data, ops->len, err);
 
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0) {
+    while (r >= 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         memcpy(path, op.path, op.path_len);
         path[op.path_len] = 0;
         r = add_made(c, path, &op.entry, err);
@@ -273,15 +273,15 @@ static int made_cmp(const void *a, const void *b)
 /* The ops stream when it is small enough to travel in the result: 1; 0: it is not. */
 static int make_ops(const struct capture *c, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_buf ops = {.max = PL_AGENT_PROTOCOL_INLINE_MAX + PL_PATH_MAX_BYTES + PL_ENTRY_MAX_BYTES};
-    int r = pl_ops_writer_init(&writer, &ops, err);
+    int r = pl_tree_ops_writer_init(&writer, &ops, err);
 
     for (size_t i = 0; r == 0 && i < c->n && ops.len <= PL_AGENT_PROTOCOL_INLINE_MAX; i++)
-        r = pl_ops_writer_put(&writer, c->made[i].path, strlen(c->made[i].path), &c->made[i].entry, err);
+        r = pl_tree_ops_writer_put(&writer, c->made[i].path, strlen(c->made[i].path), &c->made[i].entry, err);
     if (r == 0)
-        r = pl_ops_writer_end(&writer, err);
-    pl_ops_writer_finish(&writer);
+        r = pl_tree_ops_writer_end(&writer, err);
+    pl_tree_ops_writer_finish(&writer);
     if (r < 0 || ops.len > PL_AGENT_PROTOCOL_INLINE_MAX) {
         pl_buf_finish(&ops);
         return r;

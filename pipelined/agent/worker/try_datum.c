@@ -102,12 +102,12 @@ static int write_tree(struct try *t, struct output *o, struct pl_err *err)
 
 static int write_output(struct try *t, struct output *o, struct pl_err *err)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     int r;
 
     if (!t->outcome.ops)
         return write_tree(t, o, err);
-    r = pl_ops_reader_init(&reader, t->outcome.ops, t->outcome.ops_len, err);
+    r = pl_tree_ops_reader_init(&reader, t->outcome.ops, t->outcome.ops_len, err);
     if (r < 0)
         return r;
     o->all = pl_entry_source_ops(&reader);

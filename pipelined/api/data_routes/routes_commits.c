@@ -182,7 +182,7 @@ static const struct pl_api_route routes[] = {
      .summary =
          "Applies operations to the branch's head and commits; with base, refused when one of the paths changed since. Without "
          "one, where the repo has a commit_window: into the commit that gathers there.",
-     .query = "base message author session", .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
+     .query = "base message author session", .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Source", "project:string repo:string branch:string commit:string"},

@@ -144,7 +144,7 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/ops", .raw = pl_upload_ops_to_open, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
      .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.",
-     .query = "session message", .request = PL_OPS_MEDIA_TYPE, .reply = "Pushed"},
+     .query = "session message", .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
      .summary =
          "Makes an open commit a commit with its run; refused when others changed its paths since it was started. Of one that "

@@ -15,7 +15,7 @@ struct entries {
     struct pl_node_source source;
     struct pl_tree_cursor *cursor;
     struct pl_glob_set *files; /* NULL = all */
-    struct pl_ops_writer writer;
+    struct pl_tree_ops_writer writer;
     size_t cut;     /* leading bytes of the tree's paths that are not told */
     uint64_t steps; /* of this pull */
     bool single, begun;
@@ -29,7 +29,7 @@ static void entries_free(void *self)
         return;
     pl_tree_cursor_destroy(e->cursor);
     pl_glob_set_destroy(e->files);
-    pl_ops_writer_finish(&e->writer);
+    pl_tree_ops_writer_finish(&e->writer);
     free(e);
 }
 
@@ -50,14 +50,14 @@ static int pull_one(struct entries *e, struct pl_err *err)
     e->steps += r > 0 && e->files ? pl_glob_set_cost(e->files, item.path_len) : 1;
     if (r <= 0 || !takes(e, &item))
         return r;
-    r = pl_ops_writer_put(&e->writer, item.path + e->cut, item.path_len - e->cut, &item.entry, err);
+    r = pl_tree_ops_writer_put(&e->writer, item.path + e->cut, item.path_len - e->cut, &item.entry, err);
     return r < 0 ? r : 1;
 }
 
 static int entries_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct entries *e = self;
-    int r = e->begun ? 0 : pl_ops_writer_init(&e->writer, out, err);
+    int r = e->begun ? 0 : pl_tree_ops_writer_init(&e->writer, out, err);
 
     if (r < 0)
         return r;
@@ -68,7 +68,7 @@ static int entries_pull(void *self, struct pl_buf *out, struct pl_err *err)
     while (r > 0 && out->len < PULL_BYTES && e->steps < PULL_STEPS);
     if (r != 0)
         return r < 0 ? r : PL_PULL_MORE;
-    r = pl_ops_writer_end(&e->writer, err);
+    r = pl_tree_ops_writer_end(&e->writer, err);
     return r < 0 ? r : PL_PULL_END;
 }
 
@@ -151,7 +151,7 @@ static int entries_open(struct pl_api *a, struct pl_http_request *req, struct en
 
 static void get_entries(struct pl_api *a, struct pl_http_request *req)
 {
-    struct pl_http_stream_options options = {.content_type = PL_OPS_MEDIA_TYPE, .length = PL_HTTP_LENGTH_UNKNOWN};
+    struct pl_http_stream_options options = {.content_type = PL_TREE_OPS_MEDIA_TYPE, .length = PL_HTTP_LENGTH_UNKNOWN};
     struct entries *e = calloc(1, sizeof *e);
     struct pl_err err = {0};
     int r = e ? entries_open(a, req, e, &err) : pl_err_nomem(&err);
@@ -221,7 +221,7 @@ static int add_named(struct entries *e, char path[2 * PL_PATH_MAX_BYTES + 2], si
     r = pl_tree_cursor_get(e->cursor, path, below + name->len, &item, err);
     if (r == 0 || (r > 0 && item.entry.kind == PL_KIND_DIR))
         return pl_err_set(err, PL_ENOTFOUND, "the tree has no file /%.*s", (int)(below + name->len), path);
-    return r < 0 ? r : pl_ops_writer_put(&e->writer, name->text, name->len, &item.entry, err);
+    return r < 0 ? r : pl_tree_ops_writer_put(&e->writer, name->text, name->len, &item.entry, err);
 }
 
 static int named_entries(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_buf *out, struct pl_err *err)
@@ -235,7 +235,7 @@ static int named_entries(struct pl_api *a, struct pl_http_request *req, struct e
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);
     r = r < 0 ? r : read_names(req, &names, &n, err);
     r = r < 0 ? r : pl_tree_cursor_create(&e->source, &root, NULL, 0, &e->cursor, err);
-    r = r < 0 ? r : pl_ops_writer_init(&e->writer, out, err);
+    r = r < 0 ? r : pl_tree_ops_writer_init(&e->writer, out, err);
     if (r < 0)
         return r;
     below = strlen(path);
@@ -243,7 +243,7 @@ static int named_entries(struct pl_api *a, struct pl_http_request *req, struct e
         path[below++] = '/';
     for (size_t i = 0; r == 0 && i < n; i++)
         r = add_named(e, path, below, &names[i], err);
-    return r < 0 ? r : pl_ops_writer_end(&e->writer, err);
+    return r < 0 ? r : pl_tree_ops_writer_end(&e->writer, err);
 }
 
 static void post_entries(struct pl_api *a, struct pl_http_request *req)
@@ -257,17 +257,17 @@ static void post_entries(struct pl_api *a, struct pl_http_request *req)
     if (r < 0)
         pl_http_reply_error(req, &err);
     else
-        pl_http_reply_buf(req, 200, PL_OPS_MEDIA_TYPE, &out);
+        pl_http_reply_buf(req, 200, PL_TREE_OPS_MEDIA_TYPE, &out);
 }
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .costly = true, .verb = PL_VERB_FETCH,
      .summary =
          "The entries below path of the tree, relative to it, of which files (globs) takes; a file itself by its last segment.",
-     .query = "path files*", .reply = PL_OPS_MEDIA_TYPE},
+     .query = "path files*", .reply = PL_TREE_OPS_MEDIA_TYPE},
     {"POST", "/api/v1/trees/{project}/{root}/entries", .raw = post_entries, .costly = true, .body = PL_BODY_BYTES,
      .body_max = NAMES_BODY, .verb = PL_VERB_FETCH,
      .summary = "The entries of the files that the body names, a line each, below path.", .query = "path",
-     .request = "application/octet-stream", .reply = PL_OPS_MEDIA_TYPE},
+     .request = "application/octet-stream", .reply = PL_TREE_OPS_MEDIA_TYPE},
 };
 const struct pl_api_table pl_api_routes_trees = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

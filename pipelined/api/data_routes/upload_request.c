@@ -38,7 +38,7 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
                       struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
+    _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer writer = {0};
     struct pl_pack_builder_stats stats;
     struct pl_pack_sink sink;
     struct pl_store *store;
@@ -55,9 +55,9 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
         return r;
     pl_pack_builder_stats(session, &stats);
     *ret_new_bytes = stats.new_bytes;
-    r = pl_ops_writer_init(&writer, ret_ops, err);
-    r = r < 0 ? r : pl_ops_writer_put(&writer, u->path, strlen(u->path), &entry, err);
-    return r < 0 ? r : pl_ops_writer_end(&writer, err);
+    r = pl_tree_ops_writer_init(&writer, ret_ops, err);
+    r = r < 0 ? r : pl_tree_ops_writer_put(&writer, u->path, strlen(u->path), &entry, err);
+    return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
 /* What the session of the request has brought, told once. */
@@ -160,13 +160,13 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
 /* What only takes away is always taken, as far as it can be read; others find out what is wrong with the rest. */
 static bool only_removes(struct pl_body_spool *spool)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     const void *bytes = NULL;
     struct pl_tree_op op;
     int r = pl_body_spool_map(spool, &bytes, NULL);
 
-    r = r < 0 ? r : pl_ops_reader_init(&reader, bytes, (size_t)spool->size, NULL);
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, NULL)) > 0)
+    r = r < 0 ? r : pl_tree_ops_reader_init(&reader, bytes, (size_t)spool->size, NULL);
+    while (r >= 0 && (r = pl_tree_ops_reader_next(&reader, &op, NULL)) > 0)
         if (op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE)
             return false;
     return true;

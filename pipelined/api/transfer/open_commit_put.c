@@ -190,7 +190,7 @@ static int send(struct put **p, struct pl_err *err)
 }
 
 static int put_file(const struct pl_open_commit_put_options *how, struct pl_open_commit *c, const char *path, uint8_t kind,
-                    const struct pl_attributes *attributes, struct pl_body_spool *spool, struct pl_err *err)
+                    const struct pl_file_attributes *attributes, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(put_freep) struct put *p = put_new(how, c);
     int r;
@@ -203,7 +203,7 @@ static int put_file(const struct pl_open_commit_put_options *how, struct pl_open
     r = spool->size < PL_OPEN_COMMIT_DIRECT_BYTES ? read_file(p, kind, spool, err) : pack_file(p, kind, spool, err);
     if (r == 0 && attributes)
         r = pl_buf_add(&p->stream, attributes->data, attributes->len, err);
-    p->op.attributes = (struct pl_attributes){p->stream.data, p->stream.len};
+    p->op.attributes = (struct pl_file_attributes){p->stream.data, p->stream.len};
     p->write.ops = &p->op;
     p->write.n_ops = 1;
     return r < 0 ? r : send(&p, err);
@@ -222,7 +222,7 @@ int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open_commit *
     return put_file(&how, c, path, kind, NULL, spool, err);
 }
 
-int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_attributes *attributes,
+int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_file_attributes *attributes,
                              struct pl_body_spool *spool, const struct pl_open_commit_put_options *how, struct pl_err *err)
 {
     return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
@@ -307,7 +307,7 @@ int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c
     if (r < 0)
         return r;
     p->new_bytes = new_bytes;
-    r = pl_ops_read(p->stream.data, p->stream.len, &p->ops, &p->write.n_ops, err);
+    r = pl_tree_ops_read(p->stream.data, p->stream.len, &p->ops, &p->write.n_ops, err);
     if (r == PL_EFORMAT) /* the writer's bytes */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;

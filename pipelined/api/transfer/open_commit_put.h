@@ -34,7 +34,7 @@ struct pl_open_commit_put_options {
 };
 /* A file with its attributes, whose bytes may go. Errors and PL_ERETRY as above: then `done` is not called. */
 PL_MUST_CHECK
-int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_attributes *attributes,
+int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_file_attributes *attributes,
                              struct pl_body_spool *spool, const struct pl_open_commit_put_options *how, struct pl_err *err);
 /* Operations whose files' bytes are in packs or in this commit's spool. All is copied. */
 PL_MUST_CHECK

@@ -149,7 +149,7 @@ static int diff_file(struct pl_cli *c, struct pl_err *err)
 
 static int delete_ops(struct pl_cli *c, const struct pl_commit_ref *ref, struct pl_buf *ops, struct pl_err *err)
 {
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
+    _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer writer = {0};
     _cleanup_(json_decrefp) json_t *file = NULL;
     bool recursive = pl_cli_flag(c, "recursive");
     int r = *ref->path ? find_file(c, ref, ref->name, &file, err) : 0;
@@ -158,11 +158,11 @@ static int delete_ops(struct pl_cli *c, const struct pl_commit_ref *ref, struct 
         return r;
     if (!recursive && (!file || pl_show_at(file, "files")))
         return pl_err_set(err, PL_EUSAGE, "/%s is a folder: give -r", ref->path);
-    r = pl_ops_writer_init(&writer, ops, err);
+    r = pl_tree_ops_writer_init(&writer, ops, err);
     if (r == 0)
-        r = recursive ? pl_ops_writer_delete_prefix(&writer, ref->path, strlen(ref->path), err)
-                      : pl_ops_writer_delete(&writer, ref->path, strlen(ref->path), err);
-    return r < 0 ? r : pl_ops_writer_end(&writer, err);
+        r = recursive ? pl_tree_ops_writer_delete_prefix(&writer, ref->path, strlen(ref->path), err)
+                      : pl_tree_ops_writer_delete(&writer, ref->path, strlen(ref->path), err);
+    return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
 static int delete_file(struct pl_cli *c, struct pl_err *err)

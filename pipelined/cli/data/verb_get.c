@@ -46,8 +46,8 @@ struct renamed {
     struct pl_entry_source all;
     const char *name; /* NULL: names stay */
     struct pl_remote *remote;
-    struct pl_ops_reader ahead; /* over the same stream: what it has passed is located */
-    size_t located;             /* entries that are yet to be given */
+    struct pl_tree_ops_reader ahead; /* over the same stream: what it has passed is located */
+    size_t located;                  /* entries that are yet to be given */
 };
 
 static int locate_ahead(struct renamed *s, struct pl_err *err)
@@ -59,7 +59,7 @@ static int locate_ahead(struct renamed *s, struct pl_err *err)
 
     if (!ids)
         return pl_err_nomem(err);
-    while (s->located < LOCATE_AHEAD && (r = pl_ops_reader_next(&s->ahead, &op, err)) > 0) {
+    while (s->located < LOCATE_AHEAD && (r = pl_tree_ops_reader_next(&s->ahead, &op, err)) > 0) {
         s->located++;
         if (op.op == PL_TREE_PUT && (op.entry.content == PL_CONTENT_CHUNK || op.entry.content == PL_CONTENT_LIST))
             ids[n++] = op.entry.id;
@@ -134,12 +134,12 @@ static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf 
 static int is_single(const struct get *g, const struct pl_buf *ops, bool *ret, struct pl_err *err)
 {
     const char *slash = strrchr(g->ref.path, '/'), *name = slash ? slash + 1 : g->ref.path;
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op first, second;
-    int r = pl_ops_reader_init(&reader, ops->data, ops->len, err), more;
+    int r = pl_tree_ops_reader_init(&reader, ops->data, ops->len, err), more;
 
-    r = r < 0 ? r : pl_ops_reader_next(&reader, &first, err);
-    more = r > 0 ? pl_ops_reader_next(&reader, &second, err) : r;
+    r = r < 0 ? r : pl_tree_ops_reader_next(&reader, &first, err);
+    more = r > 0 ? pl_tree_ops_reader_next(&reader, &second, err) : r;
     if (r < 0 || more < 0)
         return PL_MIN(r, more);
     *ret = r > 0 && more == 0 && first.path_len == strlen(name) && memcmp(first.path, name, first.path_len) == 0 &&
@@ -156,10 +156,10 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     struct pl_cli_progress line = {0};
     struct renamed names = {.name = name, .remote = remote};
     struct pl_entry_source entries = {&names, next_renamed};
-    struct pl_ops_reader reader;
-    int r = pl_ops_reader_init(&reader, ops->data, ops->len, err);
+    struct pl_tree_ops_reader reader;
+    int r = pl_tree_ops_reader_init(&reader, ops->data, ops->len, err);
 
-    r = r < 0 ? r : pl_ops_reader_init(&names.ahead, ops->data, ops->len, err);
+    r = r < 0 ? r : pl_tree_ops_reader_init(&names.ahead, ops->data, ops->len, err);
     if (r < 0)
         return r;
     names.all = pl_entry_source_ops(&reader);

@@ -219,14 +219,14 @@ static ssize_t read_stdin(void *self, void *out, size_t n, struct pl_err *err)
 
 static int ingest_stdin(struct put *p, struct pl_pack_builder *session, struct pl_buf *ops, struct pl_err *err)
 {
-    _cleanup_(pl_ops_writer_finish) struct pl_ops_writer writer = {0};
+    _cleanup_(pl_tree_ops_writer_finish) struct pl_tree_ops_writer writer = {0};
     const char *dest = p->sources[0].dest;
     struct pl_entry entry;
     int r = pl_file_write_stream(session, PL_KIND_FILE, read_stdin, p, &entry, err);
 
-    r = r < 0 ? r : pl_ops_writer_init(&writer, ops, err);
-    r = r < 0 ? r : pl_ops_writer_put(&writer, dest, strlen(dest), &entry, err);
-    return r < 0 ? r : pl_ops_writer_end(&writer, err);
+    r = r < 0 ? r : pl_tree_ops_writer_init(&writer, ops, err);
+    r = r < 0 ? r : pl_tree_ops_writer_put(&writer, dest, strlen(dest), &entry, err);
+    return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
 /* NULL when there is no place for one: everything is read then. */

@@ -9,12 +9,12 @@ static int build(struct pl_pack_builder *session, const struct pl_buf *ops, stru
 {
     _cleanup_(pl_tree_builder_destroyp) struct pl_tree_builder *builder = NULL;
     struct pl_node_sink sink = pl_pack_node_sink(session);
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
     int r = pl_tree_builder_create(&sink, &builder, err);
 
-    r = r < 0 ? r : pl_ops_reader_init(&reader, ops->data, ops->len, err);
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)
+    r = r < 0 ? r : pl_tree_ops_reader_init(&reader, ops->data, ops->len, err);
+    while (r >= 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0)
         r = pl_tree_builder_add(builder, op.path, op.path_len, &op.entry, err);
     return r < 0 ? r : pl_tree_builder_finish(builder, ret_root, NULL, err);
 }

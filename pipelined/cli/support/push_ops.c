@@ -90,7 +90,7 @@ int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *o
 {
     _cleanup_(pl_buf_finish) struct pl_buf url = {0}, out = {0};
     struct pl_http_call call = {
-        .method = "POST", .content_type = PL_OPS_MEDIA_TYPE, .upload = PL_UPLOAD_BYTES, .bytes = ops, .len = n, .out = &out};
+        .method = "POST", .content_type = PL_TREE_OPS_MEDIA_TYPE, .upload = PL_UPLOAD_BYTES, .bytes = ops, .len = n, .out = &out};
     struct pl_http_client *client;
     int r = pl_cli_client(c, &client, err);
 

@@ -24,11 +24,11 @@ struct reading {
 /* The content that an ops stream names. */
 static int mark_ops(struct pl_gc_mark *m, const void *ops, size_t len, struct pl_err *err)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
-    int r = pl_ops_reader_init(&reader, ops, len, err);
+    int r = pl_tree_ops_reader_init(&reader, ops, len, err);
 
-    while (r >= 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)
+    while (r >= 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0)
         if (op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE)
             if ((r = pl_gc_mark_entry(m, &op.entry, err)) < 0)
                 break;

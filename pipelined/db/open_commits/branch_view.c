@@ -46,7 +46,7 @@ struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, str
 
 /* What gathers says of it. */
 static int look_gathering(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
-                          enum pl_op_known *ret_known, struct pl_err *err)
+                          enum pl_op_set_item *ret_known, struct pl_err *err)
 {
     int r = 0;
 
@@ -78,7 +78,7 @@ static int get_of_head(const struct pl_branch_view *v, const char *path, size_t 
 int pl_branch_view_get(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
                        struct pl_err *err)
 {
-    enum pl_op_known known;
+    enum pl_op_set_item known;
     int r;
 
     pl_buf_clear(&ret->attributes);
@@ -266,7 +266,7 @@ static int take_base(struct pl_branch_walk *w, struct pl_err *err)
 int pl_branch_walk_next(struct pl_branch_walk *w, struct pl_branch_item **ret, struct pl_err *err)
 {
     struct pl_branch_item *item = &w->item;
-    enum pl_op_known known;
+    enum pl_op_set_item known;
     bool of_base;
     int r = read_next(w, err);
 

@@ -260,7 +260,7 @@ static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *e
 static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = NULL;
-    struct pl_op_table table = {0};
+    struct pl_op_set table = {0};
     struct stat st;
     int r;
 
@@ -270,7 +270,7 @@ static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
     r = pl_open_commit_file_open(path, &table, &s, err);
     if (r == 0)
         *ret = pl_op_spool_size(s);
-    pl_op_table_finish(&table);
+    pl_op_set_finish(&table);
     return r == PL_ECORRUPT || r == PL_EFORMAT ? 0 : r;
 }
 

@@ -391,7 +391,7 @@ int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_build
 /* ---- writing groups ---- */
 
 static int write_meta(const struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
-                      const struct pl_op_table *ops, const char *message, uint64_t data_hash, struct pl_buf *out,
+                      const struct pl_op_set *ops, const char *message, uint64_t data_hash, struct pl_buf *out,
                       struct pl_err *err)
 {
     size_t len = message ? strlen(message) : 0;
@@ -408,7 +408,7 @@ static int write_meta(const struct pl_open_commit_file *s, const struct pl_op_re
     }
     r = r < 0 ? r : pl_buf_add_varint(out, len, err);
     r = r < 0 || !len ? r : pl_buf_add(out, message, len, err);
-    return r < 0 || !ops || !ops->n ? r : pl_op_table_write(ops, out, err);
+    return r < 0 || !ops || !ops->n ? r : pl_op_set_write(ops, out, err);
 }
 
 static uint64_t group_hash(uint64_t seed, const uint8_t *head, const uint8_t *meta, size_t meta_len)
@@ -492,7 +492,7 @@ char *pl_open_commit_file_message(struct pl_open_commit_file *s)
 }
 
 int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
-                               const struct pl_op_table *ops, const char *message, struct pl_err *err)
+                               const struct pl_op_set *ops, const char *message, struct pl_err *err)
 {
     _cleanup_free_ char *kept = message && *message ? strdup(message) : NULL;
     _cleanup_(pl_buf_finish) struct pl_buf group = {.max = PL_OPEN_COMMIT_FILE_META_MAX};
@@ -661,17 +661,17 @@ static int read_records(struct pl_open_commit_file *s, struct group *g, bool kep
     return k.offset == g->end ? 0 : pl_err_set(err, PL_EFORMAT, "group %llu: bytes of no record", (unsigned long long)g->number);
 }
 
-static int read_ops(struct group *g, struct pl_op_table *table, struct pl_err *err)
+static int read_ops(struct group *g, struct pl_op_set *table, struct pl_err *err)
 {
-    struct pl_ops_reader reader;
+    struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
     int r;
 
     if (!pl_cursor_left(&g->records))
         return 0;
-    r = pl_ops_reader_init(&reader, g->records.p, pl_cursor_left(&g->records), err);
-    while (r == 0 && (r = pl_ops_reader_next(&reader, &op, err)) > 0)
-        r = pl_op_table_add(table, &op, err);
+    r = pl_tree_ops_reader_init(&reader, g->records.p, pl_cursor_left(&g->records), err);
+    while (r == 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0)
+        r = pl_op_set_add(table, &op, err);
     return r < 0 ? pl_err_wrap(err, r, "group %llu", (unsigned long long)g->number) : 0;
 }
 
@@ -707,7 +707,7 @@ static int scan(struct pl_open_commit_file *s, const uint8_t *file, uint64_t siz
     return check_tail(s, file, size, err);
 }
 
-static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint64_t at, struct pl_op_table *table,
+static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint64_t at, struct pl_op_set *table,
                        struct pl_err *err)
 {
     uint64_t end = s->size;
@@ -761,7 +761,7 @@ static int read_prelude(struct pl_open_commit_file *s, const uint8_t *file, uint
     return 0;
 }
 
-static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_op_table *table,
+static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_op_set *table,
                      struct pl_err *err)
 {
     uint64_t first;
@@ -778,7 +778,7 @@ static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_
     return pl_io_fdatasync(s->fd, s->path, err);
 }
 
-int pl_open_commit_file_open(const char *path, struct pl_op_table *table, struct pl_open_commit_file **ret, struct pl_err *err)
+int pl_open_commit_file_open(const char *path, struct pl_op_set *table, struct pl_open_commit_file **ret, struct pl_err *err)
 {
     _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = make(path);
     struct stat st;
@@ -797,7 +797,7 @@ int pl_open_commit_file_open(const char *path, struct pl_op_table *table, struct
     r = read_file(s, file, (uint64_t)st.st_size, table, err);
     munmap(file, (size_t)st.st_size);
     if (r < 0) {
-        pl_op_table_finish(table);
+        pl_op_set_finish(table);
         return pl_err_wrap(err, r, "%s", path);
     }
     *ret = TAKE_PTR(s);

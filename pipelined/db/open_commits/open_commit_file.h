@@ -60,7 +60,7 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
                                struct pl_err *err);
 /* Opens a file that create made and adds all its operations to `table`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
-int pl_open_commit_file_open(const char *path, struct pl_op_table *table, struct pl_open_commit_file **ret, struct pl_err *err);
+int pl_open_commit_file_open(const char *path, struct pl_op_set *table, struct pl_open_commit_file **ret, struct pl_err *err);
 /* The file stays. NULL is fine. */
 struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s);
 static inline void pl_open_commit_file_closep(struct pl_open_commit_file **s)
@@ -89,7 +89,7 @@ uint64_t pl_open_commit_file_cut_bytes(const struct pl_open_commit_file *s);
  * file is as before; should even that fail, every later append is refused. PL_ENOSPC, PL_EIO, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
-                               const struct pl_op_table *ops, const char *message, struct pl_err *err);
+                               const struct pl_op_set *ops, const char *message, struct pl_err *err);
 /* PL_EINVAL: longer than PL_OPEN_COMMIT_FILE_TEXT_MAX, or no UTF-8. */
 PL_MUST_CHECK
 static inline int pl_open_commit_file_check_message(const char *message, struct pl_err *err)

@@ -18,8 +18,8 @@
 static struct pl_open_commit *open_free(struct pl_open_commit *c)
 {
     atomic_fetch_sub(&c->o->bytes, c->table.bytes);
-    pl_op_table_finish(&c->table);
-    pl_op_table_finish(&c->delta);
+    pl_op_set_finish(&c->table);
+    pl_op_set_finish(&c->delta);
     pl_open_commit_nodes_unref(c->nodes);
     pl_tree_cursor_destroy(c->base);
     pl_open_commit_file_close(c->spool);
@@ -78,7 +78,7 @@ void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *r
 }
 
 /* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle` ms. The list has a reference of it then. */
-static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_table *table, int64_t window_ms,
+static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_set *table, int64_t window_ms,
                  int64_t idle, struct pl_open_commit **ret, struct pl_err *err)
 {
     const struct pl_open_commit_file_head *head = pl_open_commit_file_head(spool);
@@ -86,12 +86,12 @@ static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, s
     int r;
 
     if (!c) {
-        pl_op_table_finish(table);
+        pl_op_set_finish(table);
         return pl_err_nomem(err);
     }
     *c = (struct pl_open_commit){.o = o, .spool = spool, .table = *table, .refs = 1, .window_ms = window_ms};
     c->idle_since_ms = pl_clock_mono_ms() - idle;
-    *table = (struct pl_op_table){0};
+    *table = (struct pl_op_set){0};
     c->written = c->table.n > 0;
     atomic_fetch_add(&o->bytes, c->table.bytes);
     pthread_mutex_init(&c->lock, NULL);
@@ -174,7 +174,7 @@ static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_arg
 static int start(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
                  struct pl_open_commit **ret, struct pl_err *err)
 {
-    struct pl_op_table table = {0};
+    struct pl_op_set table = {0};
     struct pl_open_commit_file *spool;
     bool full, stopping;
     int r = pl_name_check("branch", args->branch, err);
@@ -503,7 +503,7 @@ static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
 
 static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *err)
 {
-    struct pl_op_table table = {0};
+    struct pl_op_set table = {0};
     struct pl_open_commit_file *spool;
     struct pl_err why = {0};
     int64_t window_ms = 0;
@@ -527,7 +527,7 @@ static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *
             return 0;
     }
     r = r < 0 ? r : pl_open_commit_file_remove(spool, err);
-    pl_op_table_finish(&table);
+    pl_op_set_finish(&table);
     pl_open_commit_file_close(spool);
     return r;
 }

@@ -38,7 +38,7 @@
  * conflict. One that *gathers* belongs to a branch of a repo with commit_window: puts that name no commit go into it, the last writer
  * wins, and it is finished when none came for the window, at most PL_OPEN_COMMIT_GATHER_MAX_MS after its first.
  *
- * Bounds: PL_OPEN_COMMITS_MAX commits; PL_OPS_MAX operations and PL_OPEN_COMMIT_BYTES_MAX of paths and entries in one, PL_OPEN_COMMITS_BYTES_MAX in all;
+ * Bounds: PL_OPEN_COMMITS_MAX commits; PL_TREE_OPS_MAX operations and PL_OPEN_COMMIT_BYTES_MAX of paths and entries in one, PL_OPEN_COMMITS_BYTES_MAX in all;
  * PL_OPEN_COMMIT_QUEUE_BYTES waiting to be written. Any thread, unless said otherwise. */
 #pragma once
 
@@ -240,7 +240,7 @@ struct pl_chunk_reader pl_open_commit_reader(struct pl_open_commit *c);
 /* What its operations say of a path; of a file its entry and its attributes, into `ret_attributes` (emptied first). */
 PL_MUST_CHECK
 int pl_open_commit_lookup(struct pl_open_commit *c, const char *path, size_t path_len, struct pl_entry *ret,
-                          struct pl_buf *ret_attributes, enum pl_op_known *ret_known, struct pl_err *err);
+                          struct pl_buf *ret_attributes, enum pl_op_set_item *ret_known, struct pl_err *err);
 /* The first path ≥ this one that an operation names. False: there is none. */
 bool pl_open_commit_path_from(struct pl_open_commit *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1],
                               size_t *ret_len);

@@ -89,7 +89,7 @@ static int push(struct pl_open_commit *c, const char *message, struct pl_push_re
                                 .repo_id = h->repo_id,
                                 .add_records = add_records,
                                 .self = c};
-    int r = pl_op_table_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
+    int r = pl_op_set_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
 
     if (r == 0 && !said)
         r = pl_err_nomem(err);

@@ -43,10 +43,10 @@ struct pl_open_commit {
 
     struct pl_tree_cursor *base; /* the writer's */
 
-    pthread_mutex_t lock;     /* what follows: what is durable */
-    struct pl_op_table table; /* upon the base */
-    struct pl_op_table delta; /* upon `nodes`' root; only while there is one */
-    struct pl_hash packed;    /* the tree that pl_open_commit_pack put last */
+    pthread_mutex_t lock;   /* what follows: what is durable */
+    struct pl_op_set table; /* upon the base */
+    struct pl_op_set delta; /* upon `nodes`' root; only while there is one */
+    struct pl_hash packed;  /* the tree that pl_open_commit_pack put last */
     struct pl_open_nodes *nodes;
     struct pl_hash root; /* of `nodes` without `delta` */
 
@@ -135,5 +135,5 @@ void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why);
 
 /* opens_view */
 void pl_open_commit_nodes_unref(struct pl_open_nodes *n);
-/* A group is durable: it goes into the table, which has room for it (pl_op_table_reserve). Caller holds c->lock. */
-void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_table *group);
+/* A group is durable: it goes into the table, which has room for it (pl_op_set_reserve). Caller holds c->lock. */
+void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *group);

@@ -31,14 +31,14 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
 /* Entries of the operations, the base, and what was packed for readers. */
 static int needs_of(struct pl_open_commit *c, struct needs *needs, struct pl_err *err)
 {
-    struct pl_op_cursor cursor;
+    struct pl_op_set_cursor cursor;
     struct pl_tree_op op;
     int r = need(needs, &pl_open_commit_head(c)->base_root, PL_CONTENT_NONE, err);
 
     pthread_mutex_lock(&c->lock);
-    cursor = pl_op_table_seek(&c->table, "", 0);
+    cursor = pl_op_set_seek(&c->table, "", 0);
     r = r < 0 ? r : need(needs, &c->packed, PL_CONTENT_NONE, err);
-    while (r == 0 && pl_op_cursor_next(&cursor, &op)) {
+    while (r == 0 && pl_op_set_cursor_next(&cursor, &op)) {
         bool puts = op.op == PL_TREE_PUT || op.op == PL_TREE_REPLACE;
 
         if (puts && (op.entry.content == PL_CONTENT_CHUNK || op.entry.content == PL_CONTENT_LIST))

@@ -95,21 +95,21 @@ static int nodes_put(void *self, const void *data, size_t len, struct pl_hash *r
 
 /* ---- making views ---- */
 
-void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_table *group)
+void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *group)
 {
-    if (c->nodes && (c->delta.n + group->n > DELTA_MAX || pl_op_table_merge(&c->delta, group, NULL) < 0)) {
-        pl_op_table_finish(&c->delta);
+    if (c->nodes && (c->delta.n + group->n > DELTA_MAX || pl_op_set_merge(&c->delta, group, NULL) < 0)) {
+        pl_op_set_finish(&c->delta);
         pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
     }
-    pl_op_table_take(&c->table, group);
+    pl_op_set_take(&c->table, group);
 }
 
 /* What is still to be done to which tree: a copy of all operations, or those since the last view. */
 struct todo {
     struct pl_open_nodes *nodes; /* NULL: on the base, with new ones */
     struct pl_hash root;
-    struct pl_op_table delta;
+    struct pl_op_set delta;
     struct pl_buf all;
 };
 
@@ -123,10 +123,10 @@ static int look(struct pl_open_commit *c, struct todo *ret, struct pl_err *err)
         ret->nodes = nodes_ref(c->nodes);
         ret->root = c->root;
         ret->delta = c->delta;
-        c->delta = (struct pl_op_table){0};
+        c->delta = (struct pl_op_set){0};
     } else {
         ret->root = pl_open_commit_head(c)->base_root;
-        r = pl_op_table_write(&c->table, &ret->all, err);
+        r = pl_op_set_write(&c->table, &ret->all, err);
         if (r == 0)
             c->nodes = ret->nodes = nodes_create(&c->source);
         if (r == 0 && !c->nodes)
@@ -144,7 +144,7 @@ static int edit(struct todo *t, struct pl_hash *ret_root, struct pl_err *err)
     struct pl_node_sink sink = {.self = t->nodes, .put = nodes_put};
     _cleanup_free_ struct pl_tree_op *ops = NULL;
     size_t n = 0;
-    int r = t->all.len ? pl_ops_read(t->all.data, t->all.len, &ops, &n, err) : pl_op_table_list(&t->delta, &ops, &n, err);
+    int r = t->all.len ? pl_tree_ops_read(t->all.data, t->all.len, &ops, &n, err) : pl_op_set_list(&t->delta, &ops, &n, err);
 
     return r < 0 ? r : pl_tree_edit(&source, &sink, &t->root, ops, n, ret_root, err);
 }
@@ -169,10 +169,10 @@ static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct 
     if (c->nodes == t.nodes && t.nodes && (r < 0 || t.nodes->size > t.nodes->fresh_size + PL_OPEN_COMMIT_VIEW_BYTES)) {
         pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
-        pl_op_table_finish(&c->delta);
+        pl_op_set_finish(&c->delta);
     }
     pthread_mutex_unlock(&c->lock);
-    pl_op_table_finish(&t.delta);
+    pl_op_set_finish(&t.delta);
     pl_buf_finish(&t.all);
     if (r < 0)
         pl_open_commit_nodes_unref(t.nodes);
@@ -203,14 +203,14 @@ void pl_open_commit_view_finish(struct pl_open_commit_view *v)
 /* ---- operations ---- */
 
 int pl_open_commit_lookup(struct pl_open_commit *c, const char *path, size_t path_len, struct pl_entry *ret,
-                          struct pl_buf *ret_attributes, enum pl_op_known *ret_known, struct pl_err *err)
+                          struct pl_buf *ret_attributes, enum pl_op_set_item *ret_known, struct pl_err *err)
 {
     struct pl_tree_op op;
     int r = 0;
 
     pl_buf_clear(ret_attributes);
     pthread_mutex_lock(&c->lock);
-    *ret_known = pl_op_table_look(&c->table, path, path_len, &op);
+    *ret_known = pl_op_set_look(&c->table, path, path_len, &op);
     if (*ret_known == PL_OP_THERE) {
         *ret = op.entry;
         r = op.attributes.len ? pl_buf_add(ret_attributes, op.attributes.data, op.attributes.len, err) : 0;
@@ -222,13 +222,13 @@ int pl_open_commit_lookup(struct pl_open_commit *c, const char *path, size_t pat
 bool pl_open_commit_path_from(struct pl_open_commit *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1],
                               size_t *ret_len)
 {
-    struct pl_op_cursor cursor;
+    struct pl_op_set_cursor cursor;
     struct pl_tree_op op;
     int r;
 
     pthread_mutex_lock(&c->lock);
-    cursor = pl_op_table_seek(&c->table, path, path_len);
-    r = pl_op_cursor_next(&cursor, &op);
+    cursor = pl_op_set_seek(&c->table, path, path_len);
+    r = pl_op_set_cursor_next(&cursor, &op);
     if (r > 0) {
         memcpy(ret, op.path, op.path_len);
         ret[op.path_len] = '\0';

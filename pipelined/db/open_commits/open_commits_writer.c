@@ -18,8 +18,8 @@
 
 struct group {
     struct pl_open_commit *c;
-    struct pl_op_table request, ops;
-    struct pl_overlay overlay;
+    struct pl_op_set request, ops;
+    struct pl_op_overlay overlay;
     struct pl_op_record *records;
     size_t n, cap;
     struct pl_map ids; /* of records */
@@ -53,8 +53,8 @@ static int check_bounds(const struct group *g, struct pl_err *err)
     const struct pl_open_commit *c = g->c;
     size_t items = c->table.n + g->ops.n + g->request.n, bytes = g->ops.bytes + g->request.bytes;
 
-    if (items > PL_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit: finish it", PL_OPS_MAX);
+    if (items > PL_TREE_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit: finish it", PL_TREE_OPS_MAX);
     if (c->table.bytes + bytes > PL_OPEN_COMMIT_BYTES_MAX)
         return pl_err_set(err, PL_ELIMIT, "paths and entries of one commit have more than %zu MiB: finish it",
                           PL_OPEN_COMMIT_BYTES_MAX >> 20);
@@ -72,7 +72,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     struct pl_tree_op op;
     int r;
 
-    switch (pl_op_table_look(&g->ops, at->path, at->path_len, &op)) {
+    switch (pl_op_set_look(&g->ops, at->path, at->path_len, &op)) {
     case PL_OP_GONE:
         return 0;
     case PL_OP_THERE:
@@ -100,16 +100,16 @@ static int take(struct group *g, struct pl_open_commit_write *w, struct pl_err *
 {
     int r = w->check && w->n_ops ? check(g, w, err) : 0;
 
-    r = r < 0 ? r : pl_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
+    r = r < 0 ? r : pl_op_overlay_add_all(&g->overlay, w->ops, w->n_ops, err);
     r = r < 0 ? r : check_bounds(g, err);
-    r = r < 0 ? r : pl_op_table_reserve(&g->ops, &g->request, err);
+    r = r < 0 ? r : pl_op_set_reserve(&g->ops, &g->request, err);
     for (size_t i = 0; i < w->n_records && r == 0; i++)
         r = add_record(g, &w->records[i], err);
     if (r == 0) {
-        pl_op_table_take(&g->ops, &g->request);
+        pl_op_set_take(&g->ops, &g->request);
         g->message = w->message && *w->message ? w->message : g->message;
     }
-    pl_op_table_finish(&g->request);
+    pl_op_set_finish(&g->request);
     return r;
 }
 
@@ -117,10 +117,10 @@ static int take(struct group *g, struct pl_open_commit_write *w, struct pl_err *
  * are not looked at. */
 static bool stands_on_packs(const struct group *g)
 {
-    struct pl_op_cursor cursor = pl_op_table_seek(&g->ops, "", 0);
+    struct pl_op_set_cursor cursor = pl_op_set_seek(&g->ops, "", 0);
     struct pl_tree_op op;
 
-    while (pl_op_cursor_next(&cursor, &op)) {
+    while (pl_op_set_cursor_next(&cursor, &op)) {
         if (op.op != PL_TREE_PUT && op.op != PL_TREE_REPLACE)
             continue;
         if (op.entry.content == PL_CONTENT_LIST)
@@ -144,7 +144,7 @@ static int make_durable(struct group *g, struct pl_err *err)
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
     pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
-    r = r < 0 ? r : pl_op_table_reserve(&c->table, &g->ops, err);
+    r = r < 0 ? r : pl_op_set_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
         r = pl_open_commit_file_append(c->spool, g->records, g->n, &g->ops, g->message, err);
@@ -164,7 +164,7 @@ static void write_group(struct pl_open_commit *c, struct pl_open_commit_write *w
     struct pl_err err = {0};
     int r;
 
-    g.overlay = (struct pl_overlay){.layers = {&g.request, &g.ops, &c->table}, .n = 3, .base = c->base};
+    g.overlay = (struct pl_op_overlay){.layers = {&g.request, &g.ops, &c->table}, .n = 3, .base = c->base};
     for (struct pl_open_commit_write *w = writes; w; w = w->next)
         w->result = take(&g, w, &w->err);
     r = make_durable(&g, &err);
@@ -174,7 +174,7 @@ static void write_group(struct pl_open_commit *c, struct pl_open_commit_write *w
             w->err = err;
         }
     }
-    pl_op_table_finish(&g.ops);
+    pl_op_set_finish(&g.ops);
     pl_map_finish(&g.ids, NULL);
     free(g.records);
 }

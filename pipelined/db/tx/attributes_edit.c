@@ -1,6 +1,6 @@
 #include "pipelined/db/tx/attributes_edit.h"
 
-#define PREFIXES_MAX ((size_t)2 << 30) /* of PL_OPS_MAX paths */
+#define PREFIXES_MAX ((size_t)2 << 30) /* of PL_TREE_OPS_MAX paths */
 
 struct rows {
     const struct pl_attributes_edit *e;
@@ -39,13 +39,13 @@ static int is_known(struct rows *rows, const struct pl_tree_op *op, struct pl_er
     struct pl_tree_item item;
     int r = rows->rows ? pl_attributes_row(rows->rows, op->path, op->path_len, &row, err) : 0;
 
-    if (r <= 0 || !pl_attributes_same(&op->attributes, &(struct pl_attributes){row.data, row.len}))
+    if (r <= 0 || !pl_file_attributes_same(&op->attributes, &(struct pl_file_attributes){row.data, row.len}))
         return PL_MIN(r, 0);
     r = rows->base ? pl_tree_cursor_get(rows->base, op->path, op->path_len, &item, err) : 0;
     return r > 0 ? pl_entry_eq(&item.entry, &op->entry) : r;
 }
 
-static void add(struct rows *rows, uint8_t op, const char *path, size_t len, const struct pl_attributes *a)
+static void add(struct rows *rows, uint8_t op, const char *path, size_t len, const struct pl_file_attributes *a)
 {
     struct pl_tree_op row = {.op = op, .path = path, .path_len = len};
 

@@ -354,7 +354,7 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
         p->n_ops = p->args->n_list;
         return 0;
     }
-    r = pl_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
+    r = pl_tree_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
     if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;

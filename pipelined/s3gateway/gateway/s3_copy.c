@@ -148,7 +148,7 @@ static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, 
 static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_copy_source *s, bool replace, struct pl_buf *out,
                            struct pl_err *err)
 {
-    struct pl_attributes a = {s->file.attributes.data, s->file.attributes.len};
+    struct pl_file_attributes a = {s->file.attributes.data, s->file.attributes.len};
     struct pl_attribute_field sum;
 
     if (!replace && !a.len)
@@ -156,7 +156,7 @@ static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_cop
                                 err); /* nothing was said of it, and nothing is, but the time */
     if (!replace)
         return pl_s3_attributes_again(&s->file.attributes, s->etag, PL_S3_SUM_NONE, NULL, out, err);
-    if (pl_attributes_find(&a, PL_ATTR_CHECKSUM, &sum)) {
+    if (pl_file_attributes_find(&a, PL_ATTR_CHECKSUM, &sum)) {
         char text[PL_S3_SUM_TEXT];
 
         snprintf(text, sizeof text, "%.*s", (int)sum.len - 1, (const char *)sum.bytes + 1);
@@ -191,7 +191,7 @@ struct copy {
     struct pl_s3_request *q;
     const struct pl_s3_copy_source *source;
     const char *path;
-    struct pl_attributes attributes;
+    struct pl_file_attributes attributes;
 };
 
 /* One attempt, into `c`. From one project to another the bytes themselves go. */

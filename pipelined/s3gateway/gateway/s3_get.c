@@ -43,9 +43,9 @@ const char *pl_s3_version_of(const struct pl_branch_view *v, const struct pl_bra
 
 int64_t pl_s3_modified(const struct pl_branch_view *v, const struct pl_branch_file *f)
 {
-    struct pl_attributes a = {f->attributes.data, f->attributes.len};
+    struct pl_file_attributes a = {f->attributes.data, f->attributes.len};
 
-    return pl_attributes_modified(&a, f->open ? pl_open_commit_head(f->open)->created_us : v->head.created_us);
+    return pl_file_attributes_modified(&a, f->open ? pl_open_commit_head(f->open)->created_us : v->head.created_us);
 }
 
 struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const struct pl_branch_file *f)

@@ -23,21 +23,21 @@ static const struct {
     {PL_ATTR_EXPIRES, "Expires", "response-expires"},
 };
 
-static struct pl_attributes attributes_of(const struct pl_buf *b)
+static struct pl_file_attributes attributes_of(const struct pl_buf *b)
 {
-    return (struct pl_attributes){b->data, b->len};
+    return (struct pl_file_attributes){b->data, b->len};
 }
 
 /* ---- ETag, time ---- */
 
 void pl_s3_etag(const struct pl_entry *entry, const struct pl_buf *attributes, char ret[PL_S3_ETAG_MAX + 1])
 {
-    struct pl_attributes a = attributes_of(attributes);
+    struct pl_file_attributes a = attributes_of(attributes);
     struct pl_attribute_field f;
     struct pl_hash id = {0};
     char hex[PL_HASH_HEX + 1];
 
-    if (pl_attributes_find(&a, PL_ATTR_ETAG, &f) && f.len && f.len <= PL_S3_ETAG_MAX)
+    if (pl_file_attributes_find(&a, PL_ATTR_ETAG, &f) && f.len && f.len <= PL_S3_ETAG_MAX)
         snprintf(ret, PL_S3_ETAG_MAX + 1, "%.*s", (int)f.len, (const char *)f.bytes);
     else if (entry->kind == PL_KIND_DIR)
         snprintf(ret, PL_S3_ETAG_MAX + 1, "%s", PL_S3_DIRECTORY_ETAG);
@@ -169,7 +169,7 @@ static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct p
         if (text && !text_ok(text))
             return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s has a control character.", texts[i].header);
         if (text && *text)
-            r = pl_attributes_add(out, texts[i].tag, text, strlen(text), err);
+            r = pl_file_attributes_add(out, texts[i].tag, text, strlen(text), err);
     }
     return r;
 }
@@ -201,27 +201,28 @@ static int add_meta(const struct pl_s3_request *q, struct pl_buf *out, struct pl
     for (size_t i = 0; i < metas && r == 0; i++) {
         if (i && strcasecmp(meta[i]->name, meta[i - 1]->name) == 0)
             return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s is there twice.", meta[i]->name);
-        r = pl_attributes_add_meta(out, meta[i]->name + strlen(META), meta[i]->value, err);
+        r = pl_file_attributes_add_meta(out, meta[i]->name + strlen(META), meta[i]->value, err);
     }
     return r;
 }
 
 static int begin(const char *etag, struct pl_buf *out, struct pl_err *err)
 {
-    int r = pl_attributes_begin(out, err);
+    int r = pl_file_attributes_begin(out, err);
 
-    r = r < 0 || !etag ? r : pl_attributes_add(out, PL_ATTR_ETAG, etag, strlen(etag), err);
-    return r < 0 ? r : pl_attributes_add_modified(out, pl_clock_wall_us(), err);
+    r = r < 0 || !etag ? r : pl_file_attributes_add(out, PL_ATTR_ETAG, etag, strlen(etag), err);
+    return r < 0 ? r : pl_file_attributes_add_modified(out, pl_clock_wall_us(), err);
 }
 
 static int check(const struct pl_buf *out, struct pl_err *err)
 {
-    struct pl_attributes a = attributes_of(out);
+    struct pl_file_attributes a = attributes_of(out);
 
-    if (out->len > PL_ATTRIBUTES_MAX_BYTES)
+    if (out->len > PL_FILE_ATTRIBUTES_MAX_BYTES)
         return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
-    return pl_attributes_check(&a, err) < 0 ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Headers of the object cannot be kept.")
-                                            : 0;
+    return pl_file_attributes_check(&a, err) < 0
+               ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Headers of the object cannot be kept.")
+               : 0;
 }
 
 static int add_sum(enum pl_s3_sum_kind kind, const char *sum, struct pl_buf *out, struct pl_err *err)
@@ -232,7 +233,7 @@ static int add_sum(enum pl_s3_sum_kind kind, const char *sum, struct pl_buf *out
         return 0;
     checksum[0] = (char)kind;
     snprintf(checksum + 1, sizeof checksum - 1, "%s", sum);
-    return pl_attributes_add(out, PL_ATTR_CHECKSUM, checksum, 1 + strlen(checksum + 1), err);
+    return pl_file_attributes_add(out, PL_ATTR_CHECKSUM, checksum, 1 + strlen(checksum + 1), err);
 }
 
 int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
@@ -249,19 +250,19 @@ int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3
 int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
                            struct pl_buf *out, struct pl_err *err)
 {
-    struct pl_attributes a = attributes_of(from);
+    struct pl_file_attributes a = attributes_of(from);
     struct pl_attribute_field f;
     bool summed = !kind;
     size_t at = 0;
     int r = begin(etag, out, err);
 
-    while (r == 0 && pl_attributes_next(&a, &at, &f)) {
+    while (r == 0 && pl_file_attributes_next(&a, &at, &f)) {
         if (!summed && f.tag >= PL_ATTR_CHECKSUM) {
             r = add_sum(kind, sum, out, err);
             summed = true;
         }
         if (r == 0 && f.tag != PL_ATTR_ETAG && f.tag != PL_ATTR_MODIFIED && !(kind && f.tag == PL_ATTR_CHECKSUM))
-            r = pl_attributes_add(out, (enum pl_attribute)f.tag, f.bytes, f.len, err);
+            r = pl_file_attributes_add(out, (enum pl_attribute)f.tag, f.bytes, f.len, err);
     }
     r = r < 0 || summed ? r : add_sum(kind, sum, out, err);
     return r < 0 ? r : check(out, err);
@@ -340,7 +341,7 @@ static const char *text_of(const struct pl_attribute_field *f, char *out, size_t
 
 static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field *f)
 {
-    char text[PL_ATTRIBUTES_MAX_BYTES + 1], name[sizeof text + 16];
+    char text[PL_FILE_ATTRIBUTES_MAX_BYTES + 1], name[sizeof text + 16];
 
     text_of(f, text, sizeof text);
     if (f->tag == PL_ATTR_META) {
@@ -364,12 +365,12 @@ static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field
 
 const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, char *type, size_t type_size)
 {
-    struct pl_attributes a = attributes_of(&f->attributes);
+    struct pl_file_attributes a = attributes_of(&f->attributes);
     struct pl_attribute_field field;
     size_t at = 0;
 
     snprintf(type, type_size, "%s", PL_S3_TYPE_DEFAULT);
-    while (pl_attributes_next(&a, &at, &field)) {
+    while (pl_file_attributes_next(&a, &at, &field)) {
         if (field.tag == PL_ATTR_TYPE)
             text_of(&field, type, type_size);
         else

@@ -69,7 +69,7 @@ int pl_s3_write_entry(struct pl_s3_request *q, const char *path, const struct pl
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = path, .path_len = strlen(path), .entry = *entry};
 
     if (attributes)
-        op.attributes = (struct pl_attributes){attributes->data, attributes->len};
+        op.attributes = (struct pl_file_attributes){attributes->data, attributes->len};
     return pl_s3_write(q, &op, 1, true, done, err);
 }
 
@@ -100,7 +100,7 @@ static void put_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, i
 struct file {
     struct pl_s3_request *q;
     const char *path;
-    struct pl_attributes attributes;
+    struct pl_file_attributes attributes;
 };
 
 static int put_file(void *self, struct pl_open_commit *c, struct pl_err *err)

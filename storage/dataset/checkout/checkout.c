@@ -46,7 +46,7 @@ struct checkout {
 static int ops_next(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
     struct pl_tree_op op;
-    int r = pl_ops_reader_next(self, &op, err);
+    int r = pl_tree_ops_reader_next(self, &op, err);
 
     if (r <= 0)
         return r;
@@ -58,7 +58,7 @@ static int ops_next(void *self, const char **ret_path, size_t *ret_len, struct p
     return 1;
 }
 
-struct pl_entry_source pl_entry_source_ops(struct pl_ops_reader *reader)
+struct pl_entry_source pl_entry_source_ops(struct pl_tree_ops_reader *reader)
 {
     return (struct pl_entry_source){.self = reader, .next = ops_next};
 }

@@ -39,7 +39,7 @@ struct pl_entry_source {
 };
 
 /* The PUTs of an operations stream; anything else in it: PL_EINVAL. `reader` is initialised and outlives the source. */
-struct pl_entry_source pl_entry_source_ops(struct pl_ops_reader *reader);
+struct pl_entry_source pl_entry_source_ops(struct pl_tree_ops_reader *reader);
 
 /* What lies below a directory of a tree (or one file), with `strip` bytes taken off the front of each path. */
 struct pl_entry_source_tree {

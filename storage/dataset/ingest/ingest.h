@@ -89,7 +89,7 @@ struct pl_ingest_options {
  * finished nor flushed.
  * PL_ENOTFOUND, PL_EIO: with the local path. PL_EPATH: a name that no repo can hold, quoted. PL_ECHANGED: a file that changed
  * while it was read, twice. PL_EINVAL: a socket, FIFO or device; a link that leaves the source. PL_ECOLLISION: two sources give
- * one path. PL_ELIMIT: more than PL_OPS_MAX paths. Errors of the session. */
+ * one path. PL_ELIMIT: more than PL_TREE_OPS_MAX paths. Errors of the session. */
 PL_MUST_CHECK
 int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,

@@ -16,7 +16,7 @@ struct out_asked {
 struct pl_ingest_out {
     const struct pl_ingest_options *options;
     struct pl_buf *ops;
-    struct pl_ops_writer writer;
+    struct pl_tree_ops_writer writer;
     const char *cleared; /* one source, mirrored: its destination */
     bool sorting;
     struct pl_buf unsorted; /* records: u8 op, u32 path length, path, entry */
@@ -36,8 +36,8 @@ static int record_grow(struct pl_ingest_out *o, struct pl_err *err)
 
     if (o->n_records < o->cap_records)
         return 0;
-    if (o->n_records == PL_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u paths at once", PL_OPS_MAX);
+    if (o->n_records == PL_TREE_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "more than %u paths at once", PL_TREE_OPS_MAX);
     more = reallocarray(o->records, cap, sizeof(*more));
     if (more == NULL)
         return pl_err_nomem(err);
@@ -103,8 +103,8 @@ static int records_write(struct pl_ingest_out *o, struct pl_err *err)
             continue;
         if (same)
             return pl_err_set(err, PL_ECOLLISION, "two of the given sources put something at %.*s", (int)op.path_len, op.path);
-        r = op.op == PL_TREE_PUT ? pl_ops_writer_put(&o->writer, op.path, op.path_len, &op.entry, err)
-                                 : pl_ops_writer_delete_prefix(&o->writer, op.path, op.path_len, err);
+        r = op.op == PL_TREE_PUT ? pl_tree_ops_writer_put(&o->writer, op.path, op.path_len, &op.entry, err)
+                                 : pl_tree_ops_writer_delete_prefix(&o->writer, op.path, op.path_len, err);
         before = op;
     }
     return r;
@@ -118,7 +118,7 @@ static int out_put(struct pl_ingest_out *o, const char *path, size_t len, const 
         return record_add(o, PL_TREE_PUT, path, len, entry, err);
     if (o->cleared != NULL && entry->kind == PL_KIND_DIR && pl_streq(o->cleared, path))
         return 0; /* the source is empty: that the folder goes says it all */
-    return pl_ops_writer_put(&o->writer, path, len, entry, err);
+    return pl_tree_ops_writer_put(&o->writer, path, len, entry, err);
 }
 
 static int out_clear(struct pl_ingest_out *o, const struct pl_ingest_source *s, struct pl_err *err)
@@ -130,7 +130,7 @@ static int out_clear(struct pl_ingest_out *o, const struct pl_ingest_source *s, 
     if (o->sorting)
         return record_add(o, PL_TREE_DELETE_PREFIX, s->dest, strlen(s->dest), NULL, err);
     o->cleared = s->dest;
-    return pl_ops_writer_delete_prefix(&o->writer, s->dest, strlen(s->dest), err);
+    return pl_tree_ops_writer_delete_prefix(&o->writer, s->dest, strlen(s->dest), err);
 }
 
 /* --- does the store still have it? --- */
@@ -200,7 +200,7 @@ int pl_ingest_out_create(const struct pl_ingest_source *sources, size_t n, const
     o->sorting = n > 1;
     o->unsorted.max = PL_INGEST_OPS_MAX_BYTES;
     pl_buf_clear(ops);
-    r = pl_ops_writer_init(&o->writer, ops, err);
+    r = pl_tree_ops_writer_init(&o->writer, ops, err);
     for (size_t i = 0; r == 0 && options->mirror && i < n; i++)
         r = out_clear(o, &sources[i], err);
     if (r == 0)
@@ -212,7 +212,7 @@ struct pl_ingest_out *pl_ingest_out_destroy(struct pl_ingest_out *o)
 {
     if (o == NULL)
         return NULL;
-    pl_ops_writer_finish(&o->writer);
+    pl_tree_ops_writer_finish(&o->writer);
     pl_buf_finish(&o->unsorted);
     free(o->records);
     free(o->asked.ids);
@@ -256,7 +256,7 @@ int pl_ingest_out_end(struct pl_ingest_out *o, bool *ret_missing, struct pl_inge
 
     if ((r = out_ask(o, err)) < 0)
         return r;
-    if (!o->missing && ((o->sorting && (r = records_write(o, err)) < 0) || (r = pl_ops_writer_end(&o->writer, err)) < 0))
+    if (!o->missing && ((o->sorting && (r = records_write(o, err)) < 0) || (r = pl_tree_ops_writer_end(&o->writer, err)) < 0))
         return r;
     *ret_missing = o->missing;
     *stats = o->stats;

@@ -297,8 +297,8 @@ static int frame_add(struct walk_frame *f, const char *name, const struct pl_buf
     bool dir = type == NAME_DIR || type == NAME_FOLLOW_DIR;
     int r;
 
-    if (f->n == PL_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "a folder holds more than %u names", PL_OPS_MAX);
+    if (f->n == PL_TREE_OPS_MAX)
+        return pl_err_set(err, PL_ELIMIT, "a folder holds more than %u names", PL_TREE_OPS_MAX);
     if (f->n == f->cap) {
         size_t cap = f->cap > 0 ? f->cap * 2 : 64;
         struct walk_name *more = reallocarray(f->names, cap, sizeof(*more));

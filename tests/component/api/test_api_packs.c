@@ -66,14 +66,14 @@ static ssize_t read_bytes(void *self, void *out, size_t n, struct pl_err *err)
 static void writer_file(struct writer *w, const char *path, const void *bytes, size_t n, struct pl_buf *ops)
 {
     struct bytes source = {bytes, n};
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_entry entry;
 
     MUST(pl_file_write_stream(w->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
-    MUST(pl_ops_writer_init(&writer, ops, &err));
-    MUST(pl_ops_writer_put(&writer, path, strlen(path), &entry, &err));
-    MUST(pl_ops_writer_end(&writer, &err));
-    pl_ops_writer_finish(&writer);
+    MUST(pl_tree_ops_writer_init(&writer, ops, &err));
+    MUST(pl_tree_ops_writer_put(&writer, path, strlen(path), &entry, &err));
+    MUST(pl_tree_ops_writer_end(&writer, &err));
+    pl_tree_ops_writer_finish(&writer);
 }
 
 static json_t *writer_push(struct writer *w, const struct pl_buf *ops)
@@ -120,7 +120,7 @@ static void what_was_pushed_through_packs_is_read_back(void **state)
     uint8_t *bytes = noise(SIZE);
     struct pl_chunk_reader reader;
     struct writer w;
-    struct pl_ops_reader r;
+    struct pl_tree_ops_reader r;
     struct pl_tree_op op;
     struct answer a;
     json_t *o;
@@ -144,8 +144,8 @@ static void what_was_pushed_through_packs_is_read_back(void **state)
     assert_memory_equal(a.body, bytes, SIZE);
     answer_free(&a);
 
-    MUST(pl_ops_reader_init(&r, ops.data, ops.len, &err));
-    assert_int_equal(pl_ops_reader_next(&r, &op, NULL), 1);
+    MUST(pl_tree_ops_reader_init(&r, ops.data, ops.len, &err));
+    assert_int_equal(pl_tree_ops_reader_next(&r, &op, NULL), 1);
     reader = pl_remote_reader(w.remote); /* locate, then a range of the pack */
     MUST(reader.get(reader.self, &op.entry.id, PL_REC_LIST, &chunk, &err));
     assert_memory_equal(chunk.data, "PLCL", 4);
@@ -474,12 +474,12 @@ static void what_cannot_be_is_refused_by_name(void **state)
 
 static void put_op(struct pl_buf *ops, const struct pl_entry *entry)
 {
-    struct pl_ops_writer w = {0};
+    struct pl_tree_ops_writer w = {0};
 
-    MUST(pl_ops_writer_init(&w, ops, &err));
-    MUST(pl_ops_writer_put(&w, "f", 1, entry, &err));
-    MUST(pl_ops_writer_end(&w, &err));
-    pl_ops_writer_finish(&w);
+    MUST(pl_tree_ops_writer_init(&w, ops, &err));
+    MUST(pl_tree_ops_writer_put(&w, "f", 1, entry, &err));
+    MUST(pl_tree_ops_writer_end(&w, &err));
+    pl_tree_ops_writer_finish(&w);
 }
 
 static struct answer push_entry(const struct pl_entry *entry)
@@ -671,12 +671,12 @@ static void entries_are(struct pl_remote *remote, const struct pl_hash *root, co
                         const char *want)
 {
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, got = {0};
-    struct pl_ops_reader r;
+    struct pl_tree_ops_reader r;
     struct pl_tree_op op;
 
     MUST(pl_remote_entries(remote, root, path, files, collect, &ops, &err));
-    MUST(pl_ops_reader_init(&r, ops.data, ops.len, &err));
-    while (pl_ops_reader_next(&r, &op, NULL) > 0)
+    MUST(pl_tree_ops_reader_init(&r, ops.data, ops.len, &err));
+    while (pl_tree_ops_reader_next(&r, &op, NULL) > 0)
         MUST(pl_buf_addf(&got, &err, "%s%.*s", got.len ? " " : "", (int)op.path_len, op.path));
     assert_true(r.ended);
     assert_string_equal(pl_buf_str(&got), want);
@@ -723,7 +723,7 @@ static void entries_of_a_folder_a_file_and_a_choice(void **state)
 static void named_are(struct pl_remote *remote, const struct pl_hash *root, const char *path, const char *names, const char *want)
 {
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0}, got = {0}, lines = {0};
-    struct pl_ops_reader r;
+    struct pl_tree_ops_reader r;
     struct pl_tree_op op;
     struct pl_err why = {0};
 
@@ -732,8 +732,8 @@ static void named_are(struct pl_remote *remote, const struct pl_hash *root, cons
         assert_int_equal(why.code, PL_ENOTFOUND);
         MUST(pl_buf_add_str(&got, strstr(why.msg, "no file") ? strstr(why.msg, "no file") : why.msg, &err));
     } else {
-        MUST(pl_ops_reader_init(&r, ops.data, ops.len, &err));
-        while (pl_ops_reader_next(&r, &op, NULL) > 0)
+        MUST(pl_tree_ops_reader_init(&r, ops.data, ops.len, &err));
+        while (pl_tree_ops_reader_next(&r, &op, NULL) > 0)
             MUST(pl_buf_addf(&got, &err, "%s%.*s", got.len ? " " : "", (int)op.path_len, op.path));
         assert_true(r.ended);
     }

@@ -82,16 +82,16 @@ static struct pl_entry push_file(struct client *c, const char *path, uint64_t se
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     uint8_t *bytes = noise(BIG, seed);
     struct bytes source = {bytes, BIG};
-    struct pl_ops_writer w = {0};
+    struct pl_tree_ops_writer w = {0};
     struct pl_entry entry;
     char target[256];
     struct answer a;
 
     MUST(pl_file_write_stream(c->session, PL_KIND_FILE, read_bytes, &source, &entry, &err));
-    MUST(pl_ops_writer_init(&w, &ops, &err));
-    MUST(pl_ops_writer_put(&w, path, strlen(path), &entry, &err));
-    MUST(pl_ops_writer_end(&w, &err));
-    pl_ops_writer_finish(&w);
+    MUST(pl_tree_ops_writer_init(&w, &ops, &err));
+    MUST(pl_tree_ops_writer_put(&w, path, strlen(path), &entry, &err));
+    MUST(pl_tree_ops_writer_end(&w, &err));
+    pl_tree_ops_writer_finish(&w);
     MUST(pl_pack_builder_finish(c->session, &err));
     snprintf(target, sizeof target, REPO "/branches/master/commits?session=%s", pl_remote_session_id(c->remote));
     a = ask_with("POST", target, AS_USER, ops.data, ops.len);

@@ -34,7 +34,7 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
 {
     static const char content[] = "a text that is longer than what is kept within a tree, so that it is a chunk of its own";
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
-    struct pl_ops_writer w = {0};
+    struct pl_tree_ops_writer w = {0};
     char session[64], target[256];
     struct pl_entry entry;
     struct pack p;
@@ -50,10 +50,10 @@ static void a_pack_that_lies_is_quarantined_and_who_needs_it_is_told(void **stat
     s3_mock_fault(mock, (struct s3_fault){.kind = S3_FAULT_403, .method = "HEAD", .key = p.hex, .skip = 1});
     assert_int_equal(tell(&p, session), 201);
     entry = pl_entry_chunk(PL_KIND_FILE, sizeof content - 1, &p.chunk);
-    MUST(pl_ops_writer_init(&w, &ops, &err));
-    MUST(pl_ops_writer_put(&w, "hurt", 4, &entry, &err));
-    MUST(pl_ops_writer_end(&w, &err));
-    pl_ops_writer_finish(&w);
+    MUST(pl_tree_ops_writer_init(&w, &ops, &err));
+    MUST(pl_tree_ops_writer_put(&w, "hurt", 4, &entry, &err));
+    MUST(pl_tree_ops_writer_end(&w, &err));
+    pl_tree_ops_writer_finish(&w);
     snprintf(target, sizeof target, REPO "/branches/master/commits?session=%s", session);
     a = ask_with("POST", target, AS_USER, ops.data, ops.len);
     assert_int_equal(a.status, 201);

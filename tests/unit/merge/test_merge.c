@@ -218,17 +218,17 @@ static void outputs_come_as_operations_and_as_trees(void **state)
     struct world w;
     struct pl_err err = {0};
     struct pl_buf ops = {0};
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "x", 1);
     struct pl_hash root;
 
     (void)state;
     world_init(&w, two, 2, "\"prefix\": \"${test.stem}/\"");
     root = tree_of(&w.m, files, 2);
-    assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
-    assert_ok(pl_ops_writer_put(&writer, "a", 1, &e, &err), &err);
-    assert_ok(pl_ops_writer_put(&writer, "b", 1, &e, &err), &err);
-    assert_ok(pl_ops_writer_end(&writer, &err), &err);
+    assert_ok(pl_tree_ops_writer_init(&writer, &ops, &err), &err);
+    assert_ok(pl_tree_ops_writer_put(&writer, "a", 1, &e, &err), &err);
+    assert_ok(pl_tree_ops_writer_put(&writer, "b", 1, &e, &err), &err);
+    assert_ok(pl_tree_ops_writer_end(&writer, &err), &err);
     assert_ok(pl_merge_datum(w.merge, 0, &err), &err);
     assert_ok(pl_merge_add_ops(w.merge, ops.data, ops.len, &err), &err);
     assert_int_equal(pl_merge_add_ops(w.merge, ops.data, ops.len - 2, &err), PL_EFORMAT);
@@ -240,7 +240,7 @@ static void outputs_come_as_operations_and_as_trees(void **state)
     assert_ok(pl_merge_add_tree(w.merge, &w.source, &root, &err), &err);
     assert_ok(pl_merge_finish(w.merge, &err), &err);
     assert_int_equal(pl_merge_count(w.merge), 4);
-    pl_ops_writer_finish(&writer);
+    pl_tree_ops_writer_finish(&writer);
     pl_buf_finish(&ops);
     world_finish(&w);
 }

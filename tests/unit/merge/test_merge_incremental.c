@@ -203,7 +203,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
     char paths[8][RANDOM_PATH_BYTES];
     struct result *res = calloc(1, sizeof(*res));
     struct pl_buf ops = {0};
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_node_sink sink = sink_of(&w->m, w->params);
     struct pl_tree_builder *tree = NULL;
     size_t n = outputs_of(&bits, paths);
@@ -212,7 +212,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
     assert_non_null(res);
     res->row = (struct pl_datum_row){.state = PL_ROW_SUCCESS, .key = *key};
     memcpy(res->row.run, &w->round, sizeof(w->round));
-    assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
+    assert_ok(pl_tree_ops_writer_init(&writer, &ops, &err), &err);
     assert_ok(pl_tree_builder_create(&sink, &tree, &err), &err);
     for (size_t i = 0; i < n; i++) {
         struct pl_entry e = pl_entry_inline(PL_KIND_FILE, key->b, 8);
@@ -223,10 +223,10 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
             len--;
             w->dirs++;
         }
-        assert_ok(pl_ops_writer_put(&writer, paths[i], len, &e, &err), &err);
+        assert_ok(pl_tree_ops_writer_put(&writer, paths[i], len, &e, &err), &err);
         assert_ok(pl_tree_builder_add(tree, paths[i], len, &e, &err), &err);
     }
-    assert_ok(pl_ops_writer_end(&writer, &err), &err);
+    assert_ok(pl_tree_ops_writer_end(&writer, &err), &err);
     assert_ok(pl_tree_builder_finish(tree, &res->row.root, NULL, &err), &err);
     res->row.outputs = n == 0 ? PL_ROW_NO_OUTPUT : (enum pl_datum_row_outputs)(PL_ROW_INLINE + pick(&bits, 2));
     if (res->row.outputs != PL_ROW_TREE)
@@ -237,7 +237,7 @@ static struct result *run_datum(struct world *w, const struct pl_hash *key)
         res->row.ops_len = ops.len;
     }
     pl_tree_builder_destroy(tree);
-    pl_ops_writer_finish(&writer);
+    pl_tree_ops_writer_finish(&writer);
     pl_buf_finish(&ops);
     return res;
 }

@@ -215,7 +215,7 @@ static void an_entry_found_early_is_the_outputs(void **state)
     put(w, "a", 4000); /* nobody does: it shows that the file is not read again */
     put(w, "b", 3000);
     assert_int_equal(pl_outputs_capture(&request, &outcome, NULL), 0);
-    assert_int_equal(pl_ops_read(outcome.ops, outcome.ops_len, &ops, &n, NULL), 0);
+    assert_int_equal(pl_tree_ops_read(outcome.ops, outcome.ops_len, &ops, &n, NULL), 0);
     assert_int_equal(n, 3);
     pl_hash_sha256(big, 5000, &id);
     assert_true(ops[0].entry.size == 5000 && pl_hash_eq(&ops[0].entry.id, &id));
@@ -250,7 +250,7 @@ static void many_files_are_read_but_for_those_found_early(void **state)
     assert_true(end_and_take(w));
     put(w, "early", 4000);
     assert_int_equal(pl_outputs_capture(&request, &outcome, NULL), 0);
-    assert_int_equal(pl_ops_read(outcome.ops, outcome.ops_len, &ops, &n, NULL), 0);
+    assert_int_equal(pl_tree_ops_read(outcome.ops, outcome.ops_len, &ops, &n, NULL), 0);
     assert_int_equal(n, PL_OUTPUTS_FEW + 2);
     assert_int_equal(ops[0].entry.size, 5000);
     assert_int_equal(ops[n - 1].entry.size, 1 + PL_OUTPUTS_FEW % 10);

@@ -96,7 +96,7 @@ static char *listing(struct fixture *f)
         struct pl_tree_op *ops;
         size_t n;
         assert_true(f->outcome.ops_len <= PL_AGENT_PROTOCOL_INLINE_MAX);
-        assert_int_equal(pl_ops_read(f->outcome.ops, f->outcome.ops_len, &ops, &n, &err), 0);
+        assert_int_equal(pl_tree_ops_read(f->outcome.ops, f->outcome.ops_len, &ops, &n, &err), 0);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(pl_buf_addf(&b, NULL, "%.*s %s%d ", (int)ops[i].path_len, ops[i].path, letter(ops[i].entry.kind),
                                          (int)ops[i].entry.size),

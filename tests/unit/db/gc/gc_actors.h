@@ -99,7 +99,7 @@ static UNUSED size_t locate_all(struct play *p, const struct pl_buf *ops, struct
     struct pl_err err = {0};
     size_t n, found = 0;
 
-    assert_ok(pl_ops_read(ops->data, ops->len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops->data, ops->len, &list, &n, &err), &err);
     for (size_t i = 0; i < n; i++) {
         if (list[i].op != PL_TREE_PUT || list[i].entry.content != PL_CONTENT_CHUNK)
             continue;
@@ -128,7 +128,7 @@ static UNUSED bool stands_on_unread(struct play *p, const struct pl_buf *ops)
     bool unread = false;
     size_t n;
 
-    assert_ok(pl_ops_read(ops->data, ops->len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops->data, ops->len, &list, &n, &err), &err);
     for (size_t i = 0; i < n; i++)
         unread = unread || (list[i].op == PL_TREE_PUT && list[i].entry.content == PL_CONTENT_CHUNK &&
                             pl_store_locate(store_of(p->g), &list[i].entry.id, &at, NULL) == 0 && at.unread);

@@ -18,7 +18,7 @@ static UNUSED void add_chunks(struct slot *s, const void *ops, size_t len)
     struct pl_err err = {0};
     size_t n;
 
-    assert_ok(pl_ops_read(ops, len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops, len, &list, &n, &err), &err);
     for (size_t i = 0; i < n; i++)
         if (list[i].op == PL_TREE_PUT && list[i].entry.content == PL_CONTENT_CHUNK && s->n_chunks < PL_ARRAY_SIZE(s->chunks))
             s->chunks[s->n_chunks++] = list[i].entry.id;
@@ -135,7 +135,7 @@ static UNUSED void build_output(struct play *p, struct slot *s, const struct pl_
     struct pl_err err = {0};
     size_t n;
 
-    assert_ok(pl_ops_read(s->ops.data, s->ops.len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(s->ops.data, s->ops.len, &list, &n, &err), &err);
     assert_ok(pl_pack_builder_open(&sink, "default", &session, &err), &err);
     nodes = (struct pl_node_sink){session, pl_pack_builder_node_put};
     assert_ok(pl_tree_edit(&source, &nodes, &head->root, list, n, &c->root, &err), &err);
@@ -317,7 +317,7 @@ static UNUSED void write_open(struct play *p, struct slot *s, struct pl_open_com
 
     pl_store_hold(store_of(p->g), &hold);
     bring_ops(p, s->seed, &s->ops);
-    assert_ok(pl_ops_read(s->ops.data, s->ops.len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(s->ops.data, s->ops.len, &list, &n, &err), &err);
     snprintf(path, sizeof path, "o%zu", (size_t)(s - p->slots)); /* nobody else's: it is never a conflict */
     list[0].path = path;
     list[0].path_len = strlen(path);

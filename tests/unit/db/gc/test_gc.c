@@ -376,7 +376,7 @@ static struct pl_hash condemned_chunk(struct gc_world *g, struct pl_upload_sessi
     size_t n;
 
     assert_ok(world_ops(&g->w, "default", "+x:1000", 7, ops, &err), &err);
-    assert_ok(pl_ops_read(ops->data, ops->len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops->data, ops->len, &list, &n, &err), &err);
     chunk = list[0].entry.id;
     free(list);
     *s = open_session(g); /* so that it is not doomed at once */

@@ -62,7 +62,7 @@ static struct pl_hash bring_chunk(struct gc_world *g, struct pl_buf *ops, struct
     size_t n;
 
     assert_ok(world_ops(&g->w, "default", "+x:1000", 7, ops, &err), &err);
-    assert_ok(pl_ops_read(ops->data, ops->len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops->data, ops->len, &list, &n, &err), &err);
     chunk = list[0].entry.id;
     free(list);
     assert_ok(pl_store_locate(store_of(g), &chunk, ret, &err), &err);
@@ -427,7 +427,7 @@ static struct pl_hash chunk_of(struct gc_world *g, const char *text, size_t step
     size_t n;
 
     assert_ok(world_ops(&g->w, "default", text, step, &ops, &err), &err);
-    assert_ok(pl_ops_read(ops.data, ops.len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops.data, ops.len, &list, &n, &err), &err);
     chunk = list[0].entry.id;
     free(list);
     return chunk;

@@ -57,7 +57,7 @@ static void test_a_reader_finds_what_was_copied_meanwhile(void **state)
 
     assert_ok(world_ops(&g->w, "default", "+x:1000", 7, &ops, &err), &err);
     assert_ok(push_ops(g, &ops, &err), &err);
-    assert_ok(pl_ops_read(ops.data, ops.len, &list, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(ops.data, ops.len, &list, &n, &err), &err);
     chunk = list[0].entry.id;
     for (int i = 0; i < 40; i++) {
         snprintf(text, sizeof text, "+f%d:%d", i, 5000 + i);

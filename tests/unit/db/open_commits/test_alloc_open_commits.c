@@ -197,7 +197,7 @@ static void test_a_start_with_open_commits(void **state)
 /* ---- the table of what is durable ---- */
 
 /* Operations in folders "0" to "9", some on whole folders. */
-static void draw_ops(uint64_t *seed, size_t n, struct pl_op_table *ret)
+static void draw_ops(uint64_t *seed, size_t n, struct pl_op_set *ret)
 {
     const struct pl_entry entry = pl_entry_inline(PL_KIND_FILE, "x", 1);
     struct pl_err err = {0};
@@ -211,17 +211,17 @@ static void draw_ops(uint64_t *seed, size_t n, struct pl_op_table *ret)
             op.op = draw % 1000 == 1 ? PL_TREE_DELETE_PREFIX : PL_TREE_REPLACE;
         op.path_len = (size_t)snprintf(path, sizeof path, draw % 500 == 1 ? "%u" : "%u/%u", (unsigned)(draw >> 16) % 10,
                                        (unsigned)(draw >> 32) % 3000);
-        assert_ok(pl_op_table_add(ret, &op, &err), &err);
+        assert_ok(pl_op_set_add(ret, &op, &err), &err);
     }
 }
 
-static void assert_same_table(const struct pl_op_table *a, const struct pl_op_table *b)
+static void assert_same_table(const struct pl_op_set *a, const struct pl_op_set *b)
 {
     struct pl_buf x = {0}, y = {0};
     struct pl_err err = {0};
 
-    assert_ok(pl_op_table_write(a, &x, &err), &err);
-    assert_ok(pl_op_table_write(b, &y, &err), &err);
+    assert_ok(pl_op_set_write(a, &x, &err), &err);
+    assert_ok(pl_op_set_write(b, &y, &err), &err);
     assert_int_equal(x.len, y.len);
     assert_memory_equal(x.data, y.data, x.len);
     assert_int_equal(a->n, b->n);
@@ -237,23 +237,23 @@ static void test_taking_needs_no_memory_and_does_what_merging_does(void **state)
 
     (void)state;
     for (uint64_t i = 0; i < 300; i++) {
-        struct pl_op_table a = {0}, b = {0}, from = {0};
+        struct pl_op_set a = {0}, b = {0}, from = {0};
         uint64_t seed = i, size = pl_splitmix64(&seed), more = pl_splitmix64(&seed), again = seed;
 
         draw_ops(&seed, size % 4000, &a);
         draw_ops(&again, size % 4000, &b);
         draw_ops(&seed, 1 + more % (i % 2 ? 3000 : 10), &from);
-        assert_ok(pl_op_table_merge(&b, &from, &err), &err);
-        assert_ok(pl_op_table_reserve(&a, &from, &err), &err);
+        assert_ok(pl_op_set_merge(&b, &from, &err), &err);
+        assert_ok(pl_op_set_reserve(&a, &from, &err), &err);
         alloc_fail_nth(1, true);
         alloc_spared = false;
-        pl_op_table_take(&a, &from);
+        pl_op_set_take(&a, &from);
         alloc_spared = true;
         assert_false(alloc_fail_end());
         assert_same_table(&a, &b);
         assert_int_equal(from.n, 0);
-        pl_op_table_finish(&a);
-        pl_op_table_finish(&b);
+        pl_op_set_finish(&a);
+        pl_op_set_finish(&b);
     }
 }
 

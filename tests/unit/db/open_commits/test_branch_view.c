@@ -165,9 +165,9 @@ static void one_op(struct pl_open_commit *c, struct shadow *m, uint64_t *rng, in
         op.entry = entry_of(number);
         m->at[i] = number;
         if (number % 2) { /* odd ones bring attributes */
-            assert_int_equal(pl_attributes_begin(&said, NULL), 0);
-            assert_int_equal(pl_attributes_add_modified(&said, number, NULL), 0);
-            op.attributes = (struct pl_attributes){said.data, said.len};
+            assert_int_equal(pl_file_attributes_begin(&said, NULL), 0);
+            assert_int_equal(pl_file_attributes_add_modified(&said, number, NULL), 0);
+            op.attributes = (struct pl_file_attributes){said.data, said.len};
         }
     }
     op.path_len = strlen(op.path);
@@ -180,10 +180,10 @@ static void one_op(struct pl_open_commit *c, struct shadow *m, uint64_t *rng, in
 static void assert_file(const struct pl_branch_file *f, int number)
 {
     struct pl_entry want = entry_of(number);
-    struct pl_attributes a = {f->attributes.data, f->attributes.len};
+    struct pl_file_attributes a = {f->attributes.data, f->attributes.len};
 
     assert_true(pl_entry_eq(&f->entry, &want));
-    assert_int_equal(pl_attributes_modified(&a, -1), number % 2 ? number : -1);
+    assert_int_equal(pl_file_attributes_modified(&a, -1), number % 2 ? number : -1);
 }
 
 static int by_path(const void *a, const void *b)

@@ -34,7 +34,7 @@ static struct pl_open_commit_file_head head(void)
 #define RECORDS_MAX 4
 
 struct append {
-    struct pl_op_table ops;
+    struct pl_op_set ops;
     struct pl_op_record records[RECORDS_MAX];
     uint8_t *bytes[RECORDS_MAX];
     size_t n;
@@ -65,7 +65,7 @@ static void draw_op(uint64_t *seed, struct append *a)
         op.entry = pl_entry_chunk(PL_KIND_FILE, a->records[0].raw, &a->records[0].id);
     else if (op.op == PL_TREE_PUT)
         op.entry = pl_entry_inline(PL_KIND_FILE, seed, 8);
-    assert_ok(pl_op_table_add(&a->ops, &op, &err), &err);
+    assert_ok(pl_op_set_add(&a->ops, &op, &err), &err);
 }
 
 static void draw(uint64_t seed, struct append *ret)
@@ -85,33 +85,33 @@ static void append_finish(struct append *a)
 {
     for (size_t i = 0; i < a->n; i++)
         free(a->bytes[i]);
-    pl_op_table_finish(&a->ops);
+    pl_op_set_finish(&a->ops);
 }
 
 /* The table after the first `n` appends. */
 static void expect(uint64_t seed, size_t n, struct pl_buf *ret)
 {
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_err err = {0};
 
     for (size_t i = 0; i < n; i++) {
         struct append a;
 
         draw(seed + i, &a);
-        assert_ok(pl_op_table_merge(&t, &a.ops, &err), &err);
+        assert_ok(pl_op_set_merge(&t, &a.ops, &err), &err);
         append_finish(&a);
     }
     pl_buf_clear(ret);
-    assert_ok(pl_op_table_write(&t, ret, &err), &err);
-    pl_op_table_finish(&t);
+    assert_ok(pl_op_set_write(&t, ret, &err), &err);
+    pl_op_set_finish(&t);
 }
 
-static bool same_table(const struct pl_op_table *t, const struct pl_buf *want)
+static bool same_table(const struct pl_op_set *t, const struct pl_buf *want)
 {
     _cleanup_(pl_buf_finish) struct pl_buf got = {0};
     struct pl_err err = {0};
 
-    assert_ok(pl_op_table_write(t, &got, &err), &err);
+    assert_ok(pl_op_set_write(t, &got, &err), &err);
     return got.len == want->len && memcmp(got.data, want->data, got.len) == 0;
 }
 
@@ -183,7 +183,7 @@ static struct pl_open_commit_file *create(const char *dir)
 static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_more)
 {
     _cleanup_(pl_buf_finish) struct pl_buf want = {0};
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_open_commit_file *s;
     struct pl_err err = {0};
     size_t n = low;
@@ -198,12 +198,12 @@ static size_t reopen(const char *path, uint64_t seed, size_t low, bool may_be_mo
     assert_message(s, seed, n);
     append_one(s, seed + n); /* and it goes on */
     pl_open_commit_file_close(s);
-    pl_op_table_finish(&t);
+    pl_op_set_finish(&t);
     assert_ok(pl_open_commit_file_open(path, &t, &s, &err), &err);
     expect(seed, n + 1, &want);
     assert_true(same_table(&t, &want));
     pl_open_commit_file_close(s);
-    pl_op_table_finish(&t);
+    pl_op_set_finish(&t);
     return n;
 }
 
@@ -213,7 +213,7 @@ static void what_was_appended_is_there_when_it_is_opened_again(void **state)
 {
     char *dir = fixture_dir(), *path = spool_path(dir);
     struct pl_open_commit_file *s = create(dir);
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_err err = {0};
 
     (void)state;
@@ -232,7 +232,7 @@ static void what_was_appended_is_there_when_it_is_opened_again(void **state)
     assert_ok(pl_open_commit_file_remove(s, &err), &err);
     assert_int_equal(access(path, F_OK), -1);
     pl_open_commit_file_close(s);
-    pl_op_table_finish(&t);
+    pl_op_set_finish(&t);
     free(path);
     fixture_remove(dir);
 }
@@ -292,7 +292,7 @@ static void a_damaged_file_is_refused_and_no_answered_group_is_dropped(void **st
 {
     char *dir = fixture_dir(), *path = spool_path(dir), *bad = strdup(fixture_path(dir, "bad"));
     struct pl_open_commit_file *s = create(dir);
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_err err = {0};
     struct stat st;
     size_t last = 0;
@@ -440,7 +440,7 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     struct pl_op_record first = record_of(one, 200000), second = record_of(two, 100000);
     struct pl_pack_sink sink;
     struct pl_store *store;
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_buf got = {0};
     struct pl_err err = {0};
     uint64_t group, before;
@@ -468,7 +468,7 @@ static void records_that_are_in_packs_leave_the_file(void **state)
     assert_false(pl_open_commit_file_has(s, &first.id));
     assert_ok(pl_open_commit_file_get(s, &second.id, &got, &err), &err);
     pl_open_commit_file_close(s);
-    pl_op_table_finish(&t);
+    pl_op_set_finish(&t);
     pl_buf_finish(&got);
     pl_store_close(store);
     pl_object_close(objects);

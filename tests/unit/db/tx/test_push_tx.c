@@ -51,20 +51,20 @@ static struct pl_push_result push(struct world *w, const char *base, const char 
 static void push_raw(struct world *w, const struct pl_entry *entry, int want, const char *message)
 {
     struct pl_push_args args = {.project = "default", .repo = "digits", .branch = "master", .message = "", .author = ""};
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_push_result ret;
     struct pl_buf ops = {0};
     struct pl_err err = {0};
 
-    assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
-    assert_ok(pl_ops_writer_put(&writer, "dir/file", 8, entry, &err), &err);
-    assert_ok(pl_ops_writer_end(&writer, &err), &err);
+    assert_ok(pl_tree_ops_writer_init(&writer, &ops, &err), &err);
+    assert_ok(pl_tree_ops_writer_put(&writer, "dir/file", 8, entry, &err), &err);
+    assert_ok(pl_tree_ops_writer_end(&writer, &err), &err);
     args.ops = ops.data;
     args.ops_len = ops.len;
     assert_int_equal(pl_db_push(w->db, w->stores, &args, &ret, &err), want);
     if (message && !strstr(err.msg, message))
         fail_msg("\"%s\" is not in: %s", message, err.msg);
-    pl_ops_writer_finish(&writer);
+    pl_tree_ops_writer_finish(&writer);
     pl_buf_finish(&ops);
 }
 
@@ -303,11 +303,11 @@ static struct pl_push_result push_said(struct world *w, int64_t at_us, const cha
 {
     struct pl_push_args args = {.project = "default", .repo = "digits", .branch = "master", .message = "", .author = ""};
     struct pl_buf ops = {0}, said = {0};
-    struct pl_ops_writer writer = {0};
+    struct pl_tree_ops_writer writer = {0};
     struct pl_push_result ret;
     struct pl_err err = {0};
 
-    assert_ok(pl_ops_writer_init(&writer, &ops, &err), &err);
+    assert_ok(pl_tree_ops_writer_init(&writer, &ops, &err), &err);
     for (; *words; words++) {
         bool puts = **words != '-' && **words != '!';
         const char *path = *words + !puts, *type = strchr(path, '=');
@@ -320,18 +320,18 @@ static struct pl_push_result push_said(struct world *w, int64_t at_us, const cha
 
         pl_buf_clear(&said);
         if (type) {
-            assert_ok(pl_attributes_begin(&said, &err), &err);
-            assert_ok(pl_attributes_add_modified(&said, at_us, &err), &err);
-            assert_ok(pl_attributes_add(&said, PL_ATTR_TYPE, type + 1, strlen(type + 1), &err), &err);
-            op.attributes = (struct pl_attributes){said.data, said.len};
+            assert_ok(pl_file_attributes_begin(&said, &err), &err);
+            assert_ok(pl_file_attributes_add_modified(&said, at_us, &err), &err);
+            assert_ok(pl_file_attributes_add(&said, PL_ATTR_TYPE, type + 1, strlen(type + 1), &err), &err);
+            op.attributes = (struct pl_file_attributes){said.data, said.len};
         }
-        assert_ok(pl_ops_writer_add(&writer, &op, &err), &err);
+        assert_ok(pl_tree_ops_writer_add(&writer, &op, &err), &err);
     }
-    assert_ok(pl_ops_writer_end(&writer, &err), &err);
+    assert_ok(pl_tree_ops_writer_end(&writer, &err), &err);
     args.ops = ops.data;
     args.ops_len = ops.len;
     assert_ok(pl_db_push(w->db, w->stores, &args, &ret, &err), &err);
-    pl_ops_writer_finish(&writer);
+    pl_tree_ops_writer_finish(&writer);
     pl_buf_finish(&ops);
     pl_buf_finish(&said);
     return ret;
@@ -352,12 +352,12 @@ static void assert_said(struct world *w, const char *want)
     source.self = store;
     assert_int_equal(pl_tree_cursor_create(&source, &head.attributes, NULL, 0, &c, NULL), 0);
     while (pl_tree_cursor_next(c, &item, NULL) > 0) {
-        struct pl_attributes a = {item.entry.row, (size_t)item.entry.size};
+        struct pl_file_attributes a = {item.entry.row, (size_t)item.entry.size};
         struct pl_attribute_field type;
 
-        assert_true(pl_attributes_find(&a, PL_ATTR_TYPE, &type));
+        assert_true(pl_file_attributes_find(&a, PL_ATTR_TYPE, &type));
         assert_int_equal(pl_buf_addf(&out, NULL, "%s%s=%.*s@%d", out.len ? " " : "", item.path, (int)type.len,
-                                     (const char *)type.bytes, (int)pl_attributes_modified(&a, -1)),
+                                     (const char *)type.bytes, (int)pl_file_attributes_modified(&a, -1)),
                          0);
     }
     pl_tree_cursor_destroy(c);
@@ -401,9 +401,9 @@ static void test_much_can_be_said_of_many_files(void **state)
     struct pl_err err = {0};
 
     memset(type, 't', sizeof type);
-    assert_ok(pl_attributes_begin(&said, &err), &err);
-    assert_ok(pl_attributes_add_modified(&said, 1, &err), &err);
-    assert_ok(pl_attributes_add(&said, PL_ATTR_TYPE, type, sizeof type, &err), &err);
+    assert_ok(pl_file_attributes_begin(&said, &err), &err);
+    assert_ok(pl_file_attributes_add_modified(&said, 1, &err), &err);
+    assert_ok(pl_file_attributes_add(&said, PL_ATTR_TYPE, type, sizeof type, &err), &err);
     for (size_t i = 0; i < N; i++)
         ops[i] = (struct pl_tree_op){.op = PL_TREE_PUT,
                                      .path = paths + 16 * i,

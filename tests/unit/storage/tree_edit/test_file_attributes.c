@@ -4,9 +4,9 @@
 
 #include "tests/unit/storage/tree/tree_fixture.h"
 
-static struct pl_attributes of(const struct pl_buf *b)
+static struct pl_file_attributes of(const struct pl_buf *b)
 {
-    return (struct pl_attributes){b->data, b->len};
+    return (struct pl_file_attributes){b->data, b->len};
 }
 
 static void sample(struct pl_buf *b, int64_t modified, const char *value)
@@ -14,13 +14,13 @@ static void sample(struct pl_buf *b, int64_t modified, const char *value)
     struct pl_err err = {0};
 
     pl_buf_clear(b);
-    assert_ok(pl_attributes_begin(b, &err), &err);
-    assert_ok(pl_attributes_add(b, PL_ATTR_ETAG, "ab-2", 4, &err), &err);
-    assert_ok(pl_attributes_add_modified(b, modified, &err), &err);
-    assert_ok(pl_attributes_add(b, PL_ATTR_TYPE, "a/b", 3, &err), &err);
-    assert_ok(pl_attributes_add(b, PL_ATTR_CHECKSUM, "\2QQ==", 5, &err), &err);
-    assert_ok(pl_attributes_add_meta(b, "A", "", &err), &err);
-    assert_ok(pl_attributes_add_meta(b, "Aa", value, &err), &err);
+    assert_ok(pl_file_attributes_begin(b, &err), &err);
+    assert_ok(pl_file_attributes_add(b, PL_ATTR_ETAG, "ab-2", 4, &err), &err);
+    assert_ok(pl_file_attributes_add_modified(b, modified, &err), &err);
+    assert_ok(pl_file_attributes_add(b, PL_ATTR_TYPE, "a/b", 3, &err), &err);
+    assert_ok(pl_file_attributes_add(b, PL_ATTR_CHECKSUM, "\2QQ==", 5, &err), &err);
+    assert_ok(pl_file_attributes_add_meta(b, "A", "", &err), &err);
+    assert_ok(pl_file_attributes_add_meta(b, "Aa", value, &err), &err);
 }
 
 static void attributes_are_these_bytes(void **state)
@@ -38,14 +38,14 @@ static void attributes_are_these_bytes(void **state)
                              "09050251513d3d"       /* crc32c QQ== */
                              "10026100"             /* a: "" */
                              "100461610076" /* aa: v */);
-    assert_int_equal(pl_attributes_check(&(struct pl_attributes){b.data, b.len}, NULL), 0);
+    assert_int_equal(pl_file_attributes_check(&(struct pl_file_attributes){b.data, b.len}, NULL), 0);
     pl_buf_finish(&b);
 }
 
 static void fields_are_found_and_come_in_order(void **state)
 {
     struct pl_buf b = {0};
-    struct pl_attributes a;
+    struct pl_file_attributes a;
     struct pl_attribute_field f;
     size_t at = 0, n = 0;
     uint8_t tags[16];
@@ -53,35 +53,35 @@ static void fields_are_found_and_come_in_order(void **state)
     (void)state;
     sample(&b, -5, "v");
     a = of(&b);
-    while (pl_attributes_next(&a, &at, &f))
+    while (pl_file_attributes_next(&a, &at, &f))
         tags[n++] = f.tag;
     assert_int_equal(n, 6);
     assert_memory_equal(tags, "\1\2\3\11\20\20", 6);
-    assert_true(pl_attributes_find(&a, PL_ATTR_TYPE, &f));
+    assert_true(pl_file_attributes_find(&a, PL_ATTR_TYPE, &f));
     assert_int_equal(f.len, 3);
     assert_memory_equal(f.bytes, "a/b", 3);
-    assert_false(pl_attributes_find(&a, PL_ATTR_EXPIRES, &f));
-    assert_int_equal(pl_attributes_modified(&a, 7), -5);
-    assert_int_equal(pl_attributes_modified(&(struct pl_attributes){0}, 7), 7);
+    assert_false(pl_file_attributes_find(&a, PL_ATTR_EXPIRES, &f));
+    assert_int_equal(pl_file_attributes_modified(&a, 7), -5);
+    assert_int_equal(pl_file_attributes_modified(&(struct pl_file_attributes){0}, 7), 7);
     pl_buf_finish(&b);
 }
 
 static void the_time_alone_makes_no_difference(void **state)
 {
     struct pl_buf x = {0}, y = {0};
-    struct pl_attributes none = {0}, a, b;
+    struct pl_file_attributes none = {0}, a, b;
 
     (void)state;
     sample(&x, 1, "v");
     sample(&y, 2, "v");
     a = of(&x);
     b = of(&y);
-    assert_true(pl_attributes_same(&a, &b));
-    assert_false(pl_attributes_same(&a, &none));
-    assert_false(pl_attributes_same(&none, &a));
+    assert_true(pl_file_attributes_same(&a, &b));
+    assert_false(pl_file_attributes_same(&a, &none));
+    assert_false(pl_file_attributes_same(&none, &a));
     sample(&y, 1, "w");
     b = of(&y);
-    assert_false(pl_attributes_same(&a, &b));
+    assert_false(pl_file_attributes_same(&a, &b));
     pl_buf_finish(&x);
     pl_buf_finish(&y);
 }
@@ -115,11 +115,11 @@ static void anything_else_is_refused(void **state)
     for (size_t i = 0; i < PL_ARRAY_SIZE(table); i++) {
         uint8_t bytes[64];
         size_t n = strlen(table[i]) / 2;
-        struct pl_attributes a = {bytes, n};
+        struct pl_file_attributes a = {bytes, n};
         int want = pl_streq(table[i], "010500") ? 0 : PL_EFORMAT;
 
         assert_true(pl_hex_decode(table[i], bytes, n));
-        if (pl_attributes_check(&a, NULL) != want)
+        if (pl_file_attributes_check(&a, NULL) != want)
             fail_msg("row %zu", i);
     }
 }
@@ -132,27 +132,27 @@ static void every_truncation_within_a_field_is_refused(void **state)
     (void)state;
     sample(&b, 1, "v");
     for (size_t n = 1; n < b.len; n++)
-        good += pl_attributes_check(&(struct pl_attributes){b.data, n}, NULL) == 0;
+        good += pl_file_attributes_check(&(struct pl_file_attributes){b.data, n}, NULL) == 0;
     assert_int_equal(good, 6); /* no field, one, … five */
     pl_buf_finish(&b);
 }
 
 static void there_is_a_longest(void **state)
 {
-    uint8_t bytes[PL_ATTRIBUTES_MAX_BYTES + 1];
+    uint8_t bytes[PL_FILE_ATTRIBUTES_MAX_BYTES + 1];
     struct pl_buf b = {0};
     struct pl_err err = {0};
-    struct pl_attributes a;
+    struct pl_file_attributes a;
 
     (void)state;
     memset(bytes, 'x', sizeof bytes);
-    assert_ok(pl_attributes_begin(&b, &err), &err);
-    assert_ok(pl_attributes_add(&b, PL_ATTR_TYPE, bytes, PL_ATTRIBUTES_MAX_BYTES - 4, &err), &err);
+    assert_ok(pl_file_attributes_begin(&b, &err), &err);
+    assert_ok(pl_file_attributes_add(&b, PL_ATTR_TYPE, bytes, PL_FILE_ATTRIBUTES_MAX_BYTES - 4, &err), &err);
     a = of(&b);
-    assert_ok(pl_attributes_check(&a, &err), &err);
-    assert_ok(pl_attributes_add(&b, PL_ATTR_CACHE, "", 0, &err), &err);
+    assert_ok(pl_file_attributes_check(&a, &err), &err);
+    assert_ok(pl_file_attributes_add(&b, PL_ATTR_CACHE, "", 0, &err), &err);
     a = of(&b);
-    assert_int_equal(pl_attributes_check(&a, &err), PL_EFORMAT);
+    assert_int_equal(pl_file_attributes_check(&a, &err), PL_EFORMAT);
     pl_buf_finish(&b);
 }
 

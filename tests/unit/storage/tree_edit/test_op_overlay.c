@@ -34,14 +34,14 @@ static struct pl_tree_op random_op(uint64_t *seed, char path[RANDOM_PATH_BYTES])
 }
 
 /* The root that the table's items give upon `base`. */
-static struct pl_hash root_of(struct memory *m, const struct pl_hash *base, const struct pl_op_table *t)
+static struct pl_hash root_of(struct memory *m, const struct pl_hash *base, const struct pl_op_set *t)
 {
     struct pl_tree_op *list = NULL;
     struct pl_err err = {0};
     struct pl_hash root;
     size_t n = 0;
 
-    assert_ok(pl_op_table_list(t, &list, &n, &err), &err);
+    assert_ok(pl_op_set_list(t, &list, &n, &err), &err);
     assert_int_equal(n, t->n);
     assert_ok(edit(m, base, list, n, &root, &err), &err);
     free(list);
@@ -49,19 +49,19 @@ static struct pl_hash root_of(struct memory *m, const struct pl_hash *base, cons
 }
 
 /* What the table's stream says when it is read into an empty one. */
-static void assert_stream_is_table(const struct pl_op_table *t)
+static void assert_stream_is_table(const struct pl_op_set *t)
 {
-    struct pl_op_table again = {0};
+    struct pl_op_set again = {0};
     struct pl_tree_op *list = NULL;
     struct pl_buf one = {0}, two = {0};
     struct pl_err err = {0};
     size_t n = 0;
 
-    assert_ok(pl_op_table_write(t, &one, &err), &err);
-    assert_ok(pl_ops_read(one.data, one.len, &list, &n, &err), &err);
+    assert_ok(pl_op_set_write(t, &one, &err), &err);
+    assert_ok(pl_tree_ops_read(one.data, one.len, &list, &n, &err), &err);
     for (size_t i = 0; i < n; i++)
-        assert_ok(pl_op_table_add(&again, &list[i], &err), &err);
-    assert_ok(pl_op_table_write(&again, &two, &err), &err);
+        assert_ok(pl_op_set_add(&again, &list[i], &err), &err);
+    assert_ok(pl_op_set_write(&again, &two, &err), &err);
     assert_int_equal(one.len, two.len);
     assert_memory_equal(one.data, two.data, one.len);
     assert_int_equal(again.bytes, t->bytes);
@@ -69,16 +69,16 @@ static void assert_stream_is_table(const struct pl_op_table *t)
     free(list);
     pl_buf_finish(&one);
     pl_buf_finish(&two);
-    pl_op_table_finish(&again);
+    pl_op_set_finish(&again);
 }
 
 struct life {
     struct memory mem;
     struct pl_node_source source;
     struct pl_hash base, now; /* `now`: by an edit for each operation */
-    struct pl_op_table layers[PL_OVERLAY_LAYERS];
+    struct pl_op_set layers[PL_OP_OVERLAY_LAYERS];
     struct pl_tree_cursor *cursor;
-    struct pl_overlay o;
+    struct pl_op_overlay o;
     size_t refused, done;
 };
 
@@ -94,13 +94,13 @@ static void begin(struct life *l, uint64_t *seed)
     model_finish(&m);
     l->source = source_of(&l->mem);
     assert_ok(pl_tree_cursor_create(&l->source, &l->base, NULL, 0, &l->cursor, &err), &err);
-    l->o = (struct pl_overlay){.layers = {&l->layers[0], &l->layers[1], &l->layers[2]}, .n = 3, .base = l->cursor};
+    l->o = (struct pl_op_overlay){.layers = {&l->layers[0], &l->layers[1], &l->layers[2]}, .n = 3, .base = l->cursor};
 }
 
 static void end(struct life *l)
 {
-    for (size_t i = 0; i < PL_OVERLAY_LAYERS; i++)
-        pl_op_table_finish(&l->layers[i]);
+    for (size_t i = 0; i < PL_OP_OVERLAY_LAYERS; i++)
+        pl_op_set_finish(&l->layers[i]);
     pl_tree_cursor_destroy(l->cursor);
     memory_finish(&l->mem);
 }
@@ -110,8 +110,8 @@ static void sink_layer(struct life *l, unsigned i)
 {
     struct pl_err err = {0};
 
-    assert_ok(pl_op_table_merge(&l->layers[i + 1], &l->layers[i], &err), &err);
-    pl_op_table_finish(&l->layers[i]);
+    assert_ok(pl_op_set_merge(&l->layers[i + 1], &l->layers[i], &err), &err);
+    pl_op_set_finish(&l->layers[i]);
 }
 
 static void one_step(struct life *l, uint64_t *seed)
@@ -119,7 +119,7 @@ static void one_step(struct life *l, uint64_t *seed)
     char path[RANDOM_PATH_BYTES];
     struct pl_tree_op next = random_op(seed, path);
     struct pl_err err = {0};
-    int want = edit(&l->mem, &l->now, &next, 1, &l->now, &err), got = pl_overlay_add(&l->o, &next, &err);
+    int want = edit(&l->mem, &l->now, &next, 1, &l->now, &err), got = pl_op_overlay_add(&l->o, &next, &err);
 
     if (want != got)
         fail_msg("operation %u on %s: %d, an edit gives %d: %s", next.op, path, got, want, err.msg);
@@ -176,7 +176,7 @@ static void a_batch_does_what_one_edit_does(void **state)
         begin(&l, &seed);
         random_ops(&seed, 1 + pick(&seed, 8), &m, 4, &ops);
         want = edit(&l.mem, &l.base, ops.op, ops.n, &root, &err);
-        got = pl_overlay_add_all(&l.o, ops.op, ops.n, &err);
+        got = pl_op_overlay_add_all(&l.o, ops.op, ops.n, &err);
         if (want != got)
             fail_msg("seed %llu: %d, an edit gives %d: %s", (unsigned long long)i, got, want, err.msg);
         if (got == 0) {
@@ -192,9 +192,9 @@ static void a_batch_does_what_one_edit_does(void **state)
 
 static void many_items_stay_in_order(void **state)
 {
-    struct pl_op_table t = {0};
+    struct pl_op_set t = {0};
     struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "x", 1);
-    struct pl_op_cursor c;
+    struct pl_op_set_cursor c;
     struct pl_tree_op next, all = op(PL_TREE_DELETE_PREFIX, "d", NULL);
     struct pl_err err = {0};
     char path[64], last[64] = "";
@@ -204,22 +204,22 @@ static void many_items_stay_in_order(void **state)
     for (unsigned i = 0; i < 20000; i++) {
         snprintf(path, sizeof path, "d/%05u", i * 7919 % 20000);
         next = op(PL_TREE_PUT, path, &e);
-        assert_ok(pl_op_table_add(&t, &next, &err), &err);
+        assert_ok(pl_op_set_add(&t, &next, &err), &err);
     }
     assert_int_equal(t.n, 20000);
-    c = pl_op_table_seek(&t, "d/", 2);
-    while (pl_op_cursor_next(&c, &next)) {
+    c = pl_op_set_seek(&t, "d/", 2);
+    while (pl_op_set_cursor_next(&c, &next)) {
         snprintf(path, sizeof path, "%.*s", (int)next.path_len, next.path);
         assert_true(strcmp(last, path) < 0);
         strcpy(last, path);
         n++;
     }
     assert_int_equal(n, 20000);
-    assert_ok(pl_op_table_add(&t, &all, &err), &err);
+    assert_ok(pl_op_set_add(&t, &all, &err), &err);
     assert_int_equal(t.n, 1);
-    assert_int_equal(pl_op_table_get(&t, "d/00001", 7, NULL), PL_OP_GONE);
-    assert_int_equal(pl_op_table_get(&t, "e", 1, NULL), PL_OP_UNKNOWN);
-    pl_op_table_finish(&t);
+    assert_int_equal(pl_op_set_get(&t, "d/00001", 7, NULL), PL_OP_GONE);
+    assert_int_equal(pl_op_set_get(&t, "e", 1, NULL), PL_OP_UNKNOWN);
+    pl_op_set_finish(&t);
 }
 
 static void a_collision_names_both_paths(void **state)
@@ -236,15 +236,15 @@ static void a_collision_names_both_paths(void **state)
     memset(&l.base, 0, sizeof l.base);
     assert_ok(pl_tree_cursor_create(&l.source, &l.base, NULL, 0, &l.cursor, &err), &err);
     l.o.base = l.cursor;
-    assert_ok(pl_overlay_add(&l.o, &below, &err), &err);
-    assert_int_equal(pl_overlay_add(&l.o, &above, &err), PL_ECOLLISION);
+    assert_ok(pl_op_overlay_add(&l.o, &below, &err), &err);
+    assert_int_equal(pl_op_overlay_add(&l.o, &above, &err), PL_ECOLLISION);
     assert_non_null(strstr(err.msg, "a/b"));
     above.op = PL_TREE_REPLACE;
-    assert_ok(pl_overlay_add(&l.o, &above, &err), &err);
-    assert_int_equal(pl_overlay_add(&l.o, &below, &err), PL_ECOLLISION);
+    assert_ok(pl_op_overlay_add(&l.o, &above, &err), &err);
+    assert_int_equal(pl_op_overlay_add(&l.o, &below, &err), PL_ECOLLISION);
     below.path = "a//b";
     below.path_len = 4;
-    assert_int_equal(pl_overlay_add(&l.o, &below, &err), PL_EPATH);
+    assert_int_equal(pl_op_overlay_add(&l.o, &below, &err), PL_EPATH);
     end(&l);
 }
 

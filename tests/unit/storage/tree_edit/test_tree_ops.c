@@ -6,18 +6,18 @@
 
 static void write_sample(struct pl_buf *out)
 {
-    struct pl_ops_writer w;
+    struct pl_tree_ops_writer w;
     struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "hi", 2);
     struct pl_err err = {0};
 
     pl_buf_clear(out);
-    assert_ok(pl_ops_writer_init(&w, out, &err), &err);
-    assert_ok(pl_ops_writer_delete_prefix(&w, "", 0, &err), &err);
-    assert_ok(pl_ops_writer_put(&w, "a/b", 3, &e, &err), &err);
-    assert_ok(pl_ops_writer_delete(&w, "c", 1, &err), &err);
-    assert_ok(pl_ops_writer_delete_prefix(&w, "dir", 3, &err), &err);
-    assert_ok(pl_ops_writer_end(&w, &err), &err);
-    pl_ops_writer_finish(&w);
+    assert_ok(pl_tree_ops_writer_init(&w, out, &err), &err);
+    assert_ok(pl_tree_ops_writer_delete_prefix(&w, "", 0, &err), &err);
+    assert_ok(pl_tree_ops_writer_put(&w, "a/b", 3, &e, &err), &err);
+    assert_ok(pl_tree_ops_writer_delete(&w, "c", 1, &err), &err);
+    assert_ok(pl_tree_ops_writer_delete_prefix(&w, "dir", 3, &err), &err);
+    assert_ok(pl_tree_ops_writer_end(&w, &err), &err);
+    pl_tree_ops_writer_finish(&w);
 }
 
 static void a_stream_is_these_bytes(void **state)
@@ -47,7 +47,7 @@ static void what_was_written_is_read(void **state)
 
     (void)state;
     write_sample(&b);
-    assert_ok(pl_ops_read(b.data, b.len, &ops, &n, &err), &err);
+    assert_ok(pl_tree_ops_read(b.data, b.len, &ops, &n, &err), &err);
     assert_int_equal(n, 4);
     assert_int_equal(ops[0].op, PL_TREE_DELETE_PREFIX);
     assert_int_equal(ops[0].path_len, 0);
@@ -68,7 +68,7 @@ static void every_truncation_is_refused(void **state)
     (void)state;
     write_sample(&b);
     for (size_t n = 0; n < b.len; n++)
-        assert_int_equal(pl_ops_read(b.data, n, &ops, &count, NULL), PL_EFORMAT);
+        assert_int_equal(pl_tree_ops_read(b.data, n, &ops, &count, NULL), PL_EFORMAT);
     pl_buf_finish(&b);
 }
 
@@ -142,7 +142,7 @@ static void malformed_streams_are_refused(void **state)
         int r;
 
         assert_true(pl_hex_decode(table[i].hex, bytes + 5, n));
-        r = pl_ops_read(bytes, n + 5, &ops, &count, NULL);
+        r = pl_tree_ops_read(bytes, n + 5, &ops, &count, NULL);
         free(ops);
         if (r != table[i].code)
             fail_msg("%s: %d", table[i].hex, r);
@@ -151,29 +151,29 @@ static void malformed_streams_are_refused(void **state)
         struct pl_tree_op *ops = NULL;
         size_t count;
 
-        assert_int_equal(pl_ops_read("PLOX\1\0\0", 7, &ops, &count, NULL), PL_EFORMAT);
-        assert_int_equal(pl_ops_read("PLOP\2\0\0", 7, &ops, &count, NULL), PL_EFORMAT);
+        assert_int_equal(pl_tree_ops_read("PLOX\1\0\0", 7, &ops, &count, NULL), PL_EFORMAT);
+        assert_int_equal(pl_tree_ops_read("PLOP\2\0\0", 7, &ops, &count, NULL), PL_EFORMAT);
     }
 }
 
 static void the_writer_refuses_what_the_reader_would(void **state)
 {
     struct pl_buf b = {0};
-    struct pl_ops_writer w;
+    struct pl_tree_ops_writer w;
     struct pl_entry e = pl_entry_inline(PL_KIND_FILE, "x", 1), row = pl_entry_row("x", 1), bad = {.kind = PL_KIND_FILE};
 
     (void)state;
-    assert_int_equal(pl_ops_writer_init(&w, &b, NULL), 0);
-    assert_int_equal(pl_ops_writer_put(&w, "b", 1, &e, NULL), 0);
-    assert_int_equal(pl_ops_writer_put(&w, "c", 1, &row, NULL), PL_EINVAL);
-    assert_int_equal(pl_ops_writer_put(&w, "c", 1, &bad, NULL), PL_EINVAL);
-    assert_int_equal(pl_ops_writer_delete(&w, "c//d", 4, NULL), PL_EPATH);
-    pl_ops_writer_finish(&w);
+    assert_int_equal(pl_tree_ops_writer_init(&w, &b, NULL), 0);
+    assert_int_equal(pl_tree_ops_writer_put(&w, "b", 1, &e, NULL), 0);
+    assert_int_equal(pl_tree_ops_writer_put(&w, "c", 1, &row, NULL), PL_EINVAL);
+    assert_int_equal(pl_tree_ops_writer_put(&w, "c", 1, &bad, NULL), PL_EINVAL);
+    assert_int_equal(pl_tree_ops_writer_delete(&w, "c//d", 4, NULL), PL_EPATH);
+    pl_tree_ops_writer_finish(&w);
     pl_buf_clear(&b);
-    assert_int_equal(pl_ops_writer_init(&w, &b, NULL), 0);
-    assert_int_equal(pl_ops_writer_put(&w, "b", 1, &e, NULL), 0);
-    assert_int_equal(pl_ops_writer_delete(&w, "b", 1, NULL), PL_EINVAL);
-    pl_ops_writer_finish(&w);
+    assert_int_equal(pl_tree_ops_writer_init(&w, &b, NULL), 0);
+    assert_int_equal(pl_tree_ops_writer_put(&w, "b", 1, &e, NULL), 0);
+    assert_int_equal(pl_tree_ops_writer_delete(&w, "b", 1, NULL), PL_EINVAL);
+    pl_tree_ops_writer_finish(&w);
     pl_buf_finish(&b);
 }
 
@@ -190,7 +190,7 @@ static void corrupt_streams_do_no_harm(void **state)
         write_sample(&b);
         for (uint64_t k = 1 + pick(&rng, 3); k > 0; k--)
             b.data[pick(&rng, b.len)] = (uint8_t)pick(&rng, 256);
-        if (pl_ops_read(b.data, b.len, &ops, &n, NULL) == 0) {
+        if (pl_tree_ops_read(b.data, b.len, &ops, &n, NULL) == 0) {
             for (size_t i = 0; i < n; i++)
                 assert_true(ops[i].path_len == 0 || pl_path_check(ops[i].path, ops[i].path_len, NULL) == 0);
         }

@@ -283,12 +283,12 @@ static void an_error_of_the_reader_names_the_file(void **state)
     struct fixture *f = *state;
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_chunk_reader reader = {.get = lost_get};
-    struct pl_ops_reader in;
+    struct pl_tree_ops_reader in;
     struct pl_entry_source entries = pl_entry_source_ops(&in);
 
     put_noise(f, "in/far/away", 1000, 1);
     OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
-    OK(f, pl_ops_reader_init(&in, ops.data, ops.len, &f->err));
+    OK(f, pl_tree_ops_reader_init(&in, ops.data, ops.len, &f->err));
     FAILS(f, pl_checkout(&entries, &reader, at(f, "out"), NULL, NULL, &f->err), PL_ENET, "far/away: the line is dead");
 }
 
@@ -506,7 +506,7 @@ static void any_range_of_a_file_can_be_read(void **state)
 
         put_bytes(f, "in/f", bytes, sizes[s], 0644);
         OK(f, ingest_folder(f, "in", NULL, &ops, NULL));
-        OK(f, pl_ops_read(ops.data, ops.len, &list, &n, &f->err));
+        OK(f, pl_tree_ops_read(ops.data, ops.len, &list, &n, &f->err));
         for (size_t i = 0; i < PL_ARRAY_SIZE(points); i++) {
             for (size_t k = 0; k < PL_ARRAY_SIZE(points); k++) {
                 _cleanup_(pl_buf_finish) struct pl_buf out = {0};

@@ -269,14 +269,14 @@ static int checkout(void *arg, struct pl_err *err)
     struct data *d = arg;
     struct pl_checkout_options options = {.threads = 2, .replace = true, .cache = d->files};
     struct pl_chunk_reader reader;
-    struct pl_ops_reader in;
+    struct pl_tree_ops_reader in;
     struct pl_entry_source entries = pl_entry_source_ops(&in);
     int r = d->f->objects ? 0 : pl_object_file_open(at(d->f, "store"), &d->f->objects, err);
 
     r = r < 0 || d->f->store ? r : pl_store_open(d->f->objects, "default", at(d->f, "index"), &d->f->store, err);
     r = r < 0 || d->files ? r : pl_file_cache_open(at(d->f, "cache"), 1 << 20, &d->files, err);
     options.cache = d->files;
-    r = r < 0 ? r : pl_ops_reader_init(&in, d->want.data, d->want.len, err);
+    r = r < 0 ? r : pl_tree_ops_reader_init(&in, d->want.data, d->want.len, err);
     if (r < 0)
         return r;
     reader = pl_store_chunk_reader(d->f->store);

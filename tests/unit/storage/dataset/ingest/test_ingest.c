@@ -82,7 +82,7 @@ static struct ops_list ops_of(struct fixture *f, const struct pl_buf *ops)
 {
     struct ops_list l;
 
-    OK(f, pl_ops_read(ops->data, ops->len, &l.ops, &l.n, &f->err));
+    OK(f, pl_tree_ops_read(ops->data, ops->len, &l.ops, &l.n, &f->err));
     return l;
 }
 
