@@ -1,6 +1,6 @@
 #include "storage/tree/path_conflict.h"
 
-int pl_name_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err)
+int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err)
 {
     if (tree == PL_TREE_PATHS)
         return pl_path_check(key, key_len, err);
@@ -9,25 +9,25 @@ int pl_name_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_e
     return 0;
 }
 
-int pl_name_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len)
+int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len)
 {
     return pl_err_set(err, PL_ECOLLISION, "\"%.*s\" and \"%.*s\": a file has nothing below it", (int)PL_MIN(file_len, 400u), file,
                       (int)PL_MIN(below_len, 400u), below);
 }
 
-int pl_name_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len)
+int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len)
 {
     return pl_err_set(err, PL_EINVAL, "paths do not ascend: \"%.*s\" after \"%.*s\"", (int)PL_MIN(second_len, 400u), second,
                       (int)PL_MIN(first_len, 400u), first);
 }
 
-void pl_name_trail_finish(struct pl_name_trail *t)
+void pl_path_conflict_trail_finish(struct pl_path_conflict_trail *t)
 {
     pl_buf_finish(&t->path);
     t->n = 0;
 }
 
-int pl_name_trail_go(struct pl_name_trail *t, const char *path, size_t path_len, struct pl_err *err)
+int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path, size_t path_len, struct pl_err *err)
 {
     size_t common = pl_key_common(t->path.data, t->path.len, path, path_len);
 
@@ -37,16 +37,16 @@ int pl_name_trail_go(struct pl_name_trail *t, const char *path, size_t path_len,
     return pl_buf_add(&t->path, path + common, path_len - common, err);
 }
 
-void pl_name_trail_mark(struct pl_name_trail *t, uint32_t tag)
+void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag)
 {
     if (t->n < PL_PATH_MAX_BYTES) /* lengths of steps ascend and end at the path's: there is always room */
-        t->step[t->n++] = (struct pl_name_step){(uint32_t)t->path.len, tag};
+        t->step[t->n++] = (struct pl_path_conflict_step){(uint32_t)t->path.len, tag};
 }
 
-const struct pl_name_step *pl_name_trail_above(const struct pl_name_trail *t, uint32_t *i)
+const struct pl_path_conflict_step *pl_path_conflict_trail_above(const struct pl_path_conflict_trail *t, uint32_t *i)
 {
     while (*i < t->n) {
-        const struct pl_name_step *step = &t->step[(*i)++];
+        const struct pl_path_conflict_step *step = &t->step[(*i)++];
 
         if (step->len < t->path.len && t->path.data[step->len] == '/')
             return step;

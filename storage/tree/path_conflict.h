@@ -5,29 +5,29 @@
 
 /* A key fit for the kind of tree: pl_path_check, or 1..PL_ROW_KEY_MAX_BYTES bytes of a row. PL_EPATH, PL_EINVAL. */
 PL_MUST_CHECK
-int pl_name_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err);
+int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err);
 /* PL_ECOLLISION with both paths: `file` and `below`, which lies below it. */
-int pl_name_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len);
+int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len);
 /* PL_EINVAL with both paths. */
-int pl_name_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len);
+int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len);
 
 /* trail: walks along ascending paths and knows which of them the current one starts with, hence which are files that it would lie
  * below: between "a" and "a/b" may stand "a-x", "a.b" and any number more. Paths only, no rows. */
-struct pl_name_step {
+struct pl_path_conflict_step {
     uint32_t len; /* the step is this much of the current path */
     uint32_t tag; /* the caller's */
 };
-struct pl_name_trail {
+struct pl_path_conflict_trail {
     struct pl_buf path;
     uint32_t n;
-    struct pl_name_step step[PL_PATH_MAX_BYTES];
+    struct pl_path_conflict_step step[PL_PATH_MAX_BYTES];
 };
 
-void pl_name_trail_finish(struct pl_name_trail *t);
+void pl_path_conflict_trail_finish(struct pl_path_conflict_trail *t);
 /* Goes on to `path`, greater than the one before: forgets the steps that it does not start with. */
 PL_MUST_CHECK
-int pl_name_trail_go(struct pl_name_trail *t, const char *path, size_t path_len, struct pl_err *err);
+int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path, size_t path_len, struct pl_err *err);
 /* Makes the current path a step. */
-void pl_name_trail_mark(struct pl_name_trail *t, uint32_t tag);
+void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag);
 /* The next step above the current path as directory is above file: `*i` starts at 0; NULL at the end. */
-const struct pl_name_step *pl_name_trail_above(const struct pl_name_trail *t, uint32_t *i);
+const struct pl_path_conflict_step *pl_path_conflict_trail_above(const struct pl_path_conflict_trail *t, uint32_t *i);

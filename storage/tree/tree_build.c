@@ -8,7 +8,7 @@ struct pl_tree_builder {
     struct pl_node_sink sink;
     uint8_t tree; /* 0: nothing added yet */
     struct pl_tree_stats stats;
-    struct pl_name_trail trail;
+    struct pl_path_conflict_trail trail;
     struct pl_buf value; /* scratch */
 };
 
@@ -28,7 +28,7 @@ struct pl_tree_builder *pl_tree_builder_destroy(struct pl_tree_builder *b)
     if (b) {
         if (b->tree != 0)
             pl_level_tower_finish(&b->tower);
-        pl_name_trail_finish(&b->trail);
+        pl_path_conflict_trail_finish(&b->trail);
         pl_buf_finish(&b->value);
         free(b);
     }
@@ -38,19 +38,19 @@ struct pl_tree_builder *pl_tree_builder_destroy(struct pl_tree_builder *b)
 /* Order, and for paths that no file is above. The trail's path is the one added last. */
 static int check_place(struct pl_tree_builder *b, const char *path, size_t path_len, struct pl_err *err)
 {
-    const struct pl_name_step *above;
+    const struct pl_path_conflict_step *above;
     uint32_t i = 0;
     int r;
 
     if (pl_key_cmp(path, path_len, b->trail.path.data, b->trail.path.len) <= 0)
-        return pl_name_disorder(err, (const char *)b->trail.path.data, b->trail.path.len, path, path_len);
-    r = pl_name_trail_go(&b->trail, path, path_len, err);
+        return pl_path_conflict_disorder(err, (const char *)b->trail.path.data, b->trail.path.len, path, path_len);
+    r = pl_path_conflict_trail_go(&b->trail, path, path_len, err);
     if (r < 0 || b->tree == PL_TREE_ROWS)
         return r;
-    above = pl_name_trail_above(&b->trail, &i);
+    above = pl_path_conflict_trail_above(&b->trail, &i);
     if (above)
-        return pl_name_collision(err, path, above->len, path, path_len);
-    pl_name_trail_mark(&b->trail, 0);
+        return pl_path_conflict_collision(err, path, above->len, path, path_len);
+    pl_path_conflict_trail_mark(&b->trail, 0);
     return 0;
 }
 
@@ -64,7 +64,7 @@ int pl_tree_builder_add(struct pl_tree_builder *b, const char *path, size_t path
     pl_buf_clear(&b->value);
     r = pl_entry_encode(entry, &b->value, err);
     if (r == 0)
-        r = pl_name_check_key(tree, path, path_len, err);
+        r = pl_path_conflict_check_key(tree, path, path_len, err);
     if (r < 0)
         return r;
     if (b->tree == 0) {

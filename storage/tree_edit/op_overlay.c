@@ -112,7 +112,7 @@ static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, boo
     if (r <= 0)
         return r;
     if (op->entry.kind != PL_KIND_DIR)
-        return pl_name_collision(err, op->path, op->path_len, other, len);
+        return pl_path_conflict_collision(err, op->path, op->path_len, other, len);
     *ret_nothing = true;
     return 0;
 }
@@ -131,7 +131,7 @@ static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, siz
         if (r < 0)
             return r;
         if (r > 0 && entry.kind != PL_KIND_DIR)
-            return pl_name_collision(err, op->path, len, op->path, op->path_len);
+            return pl_path_conflict_collision(err, op->path, len, op->path, op->path_len);
         if (r > 0)
             *ret_dir_len = len;
     }

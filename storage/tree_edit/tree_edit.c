@@ -16,7 +16,7 @@ struct edit {
     uint8_t *gives_way; /* bit i: PUT i acts as DELETE */
     struct pl_change_list extra;
     struct pl_tree_cursor *base;
-    struct pl_name_trail *trail; /* over the PUTs; tags are indices of operations */
+    struct pl_path_conflict_trail *trail; /* over the PUTs; tags are indices of operations */
     struct pl_buf scratch;
     /* the stream of changes */
     size_t op_at;
@@ -29,7 +29,7 @@ static void edit_finish(struct edit *e)
     pl_change_list_finish(&e->extra);
     pl_tree_cursor_destroy(e->base);
     if (e->trail)
-        pl_name_trail_finish(e->trail);
+        pl_path_conflict_trail_finish(e->trail);
     free(e->trail);
     pl_buf_finish(&e->scratch);
 }
@@ -60,9 +60,9 @@ static int check_op(const struct edit *e, size_t i, struct pl_err *err)
     int r = 0;
 
     if (before && pl_key_cmp(before->path, before->path_len, op->path, op->path_len) >= 0)
-        return pl_name_disorder(err, before->path, before->path_len, op->path, op->path_len);
+        return pl_path_conflict_disorder(err, before->path, before->path_len, op->path, op->path_len);
     if (op->op != PL_TREE_DELETE_PREFIX || op->path_len > 0)
-        r = pl_name_check_key(e->tree, op->path, op->path_len, err);
+        r = pl_path_conflict_check_key(e->tree, op->path, op->path_len, err);
     if (r < 0)
         return r;
     if (op->op == PL_TREE_DELETE || op->op == PL_TREE_DELETE_PREFIX)
@@ -144,12 +144,12 @@ static ssize_t deleted_above(const struct edit *e, const char *path, size_t path
 static int check_puts_above(struct edit *e, size_t i, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
-    const struct pl_name_step *step;
+    const struct pl_path_conflict_step *step;
     uint32_t at = 0;
 
-    while ((step = pl_name_trail_above(e->trail, &at))) {
+    while ((step = pl_path_conflict_trail_above(e->trail, &at))) {
         if (e->ops[step->tag].entry.kind != PL_KIND_DIR)
-            return pl_name_collision(err, op->path, step->len, op->path, op->path_len);
+            return pl_path_conflict_collision(err, op->path, step->len, op->path, op->path_len);
         give_way(e, step->tag);
     }
     return 0;
@@ -165,7 +165,7 @@ static int settle_above(struct edit *e, size_t i, size_t dir_len, const struct p
         return 0; /* deleted; or PUT, which check_puts_above has seen */
     if (entry->kind == PL_KIND_DIR)
         return pl_change_list_add(&e->extra, &drop, err);
-    return pl_name_collision(err, op->path, dir_len, op->path, op->path_len);
+    return pl_path_conflict_collision(err, op->path, dir_len, op->path, op->path_len);
 }
 
 /* Entries of the base above PUT i; the first `known` bytes of its path are known to have been looked at, or to be directories. */
@@ -209,7 +209,7 @@ static int check_base_below(struct edit *e, size_t i, struct pl_err *err)
             r = pl_tree_cursor_seek_past(e->base, item.path, (size_t)deleted + 1, err);
         } else if (!other || is_put(other)) {
             if (op->entry.kind != PL_KIND_DIR)
-                return pl_name_collision(err, op->path, op->path_len, item.path, item.path_len);
+                return pl_path_conflict_collision(err, op->path, op->path_len, item.path, item.path_len);
             give_way(e, i);
             return 0;
         }
@@ -258,13 +258,13 @@ static int check_put(struct edit *e, size_t i, struct pl_err *err)
     size_t known = common_dir(e->trail->path.data, e->trail->path.len, op->path, op->path_len);
     int r;
 
-    r = pl_name_trail_go(e->trail, op->path, op->path_len, err);
+    r = pl_path_conflict_trail_go(e->trail, op->path, op->path_len, err);
     if (r == 0)
         r = check_puts_above(e, i, err);
     if (r == 0 && !pl_hash_is_zero(e->root))
         r = check_base(e, i, known, err);
     if (r == 0)
-        pl_name_trail_mark(e->trail, (uint32_t)i);
+        pl_path_conflict_trail_mark(e->trail, (uint32_t)i);
     return r;
 }
 

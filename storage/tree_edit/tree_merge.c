@@ -25,7 +25,7 @@ struct merge {
     const struct pl_hash *base;
     const struct pl_hash *root[SIDES];
     struct side side[SIDES];
-    struct pl_name_trail *added; /* paths that a side added */
+    struct pl_path_conflict_trail *added; /* paths that a side added */
     struct pl_buf scratch;
     pl_tree_conflict_fn fn;
     void *self;
@@ -39,7 +39,7 @@ static void merge_finish(struct merge *m)
     for (int i = 0; i < SIDES; i++)
         pl_tree_differ_destroy(m->side[i].differ);
     if (m->added)
-        pl_name_trail_finish(m->added);
+        pl_path_conflict_trail_finish(m->added);
     free(m->added);
     pl_buf_finish(&m->scratch);
 }
@@ -94,19 +94,19 @@ static int file_above(struct merge *m, int who, const struct pl_tree_change *cha
  * above it give way (dir_gives_way). */
 static int check_added(struct merge *m, uint32_t who, const struct pl_tree_change *change, struct pl_err *err)
 {
-    const struct pl_name_step *step;
+    const struct pl_path_conflict_step *step;
     uint32_t i = 0;
     int r;
 
     if (change->old_entry || !change->new_entry)
         return 0;
-    r = pl_name_trail_go(m->added, change->path, change->path_len, err);
-    while (r == 0 && (step = pl_name_trail_above(m->added, &i))) {
+    r = pl_path_conflict_trail_go(m->added, change->path, change->path_len, err);
+    while (r == 0 && (step = pl_path_conflict_trail_above(m->added, &i))) {
         if ((step->tag & who) == 0 && (step->tag & TAG_DIR) == 0)
             r = file_above(m, who == TAG_OURS ? OURS : THEIRS, change, step->len, err);
     }
     if (r == 0)
-        pl_name_trail_mark(m->added, who | (change->new_entry->kind == PL_KIND_DIR ? TAG_DIR : 0));
+        pl_path_conflict_trail_mark(m->added, who | (change->new_entry->kind == PL_KIND_DIR ? TAG_DIR : 0));
     return r;
 }
 
