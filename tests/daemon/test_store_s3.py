@@ -1,4 +1,4 @@
-"""The daemon over a bucket: a strict S3 server (tests/unit/s3_mock) that can be told to fail."""
+"""The daemon over a bucket: a strict S3 server (tests/support/s3_server) that can be told to fail."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every pod of tests/unit/data/pods is one that a real API server takes, in namespaces of each level of Pod Security, and knows all fields of."""
+"""Every pod of tests/unit/kube/pod/data/pods is one that a real API server takes, in namespaces of each level of Pod Security, and knows all fields of."""
 import itertools
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import containers
 import pytest
 
-PODS = sorted((pathlib.Path(__file__).parent.parent / "unit" / "data" / "pods").glob("*.json"))
+PODS = sorted((pathlib.Path(__file__).parent.parent / "unit" / "kube" / "pod" / "data" / "pods").glob("*.json"))
 LEVELS = ("privileged", "baseline", "restricted")
 FOR_RESTRICTED = {"mig-media", "dra-v1beta1"}  # beside those whose name says so
 PRIVILEGED_ALONE = {"template", "cpu-full"}  # the operator's own hostPath, and cache of the node

@@ -11,7 +11,7 @@ import pods
 import pytest
 from kubelet import condition, phase, said_to, state
 
-GOLDEN = pathlib.Path(__file__).parent.parent / "unit" / "data" / "pods"
+GOLDEN = pathlib.Path(__file__).parent.parent / "unit" / "kube" / "pod" / "data" / "pods"
 
 
 def pod(name, script="true", spec=None, **container):

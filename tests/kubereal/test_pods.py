@@ -9,7 +9,7 @@ import time
 import node
 import pytest
 
-PODS = pathlib.Path(__file__).resolve().parents[1] / "unit" / "data" / "pods"
+PODS = pathlib.Path(__file__).resolve().parents[1] / "unit" / "kube" / "pod" / "data" / "pods"
 LEVELS = ("privileged", "baseline", "restricted")
 
 
