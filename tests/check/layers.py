@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rooms use each other as the pl_disk_space calls of the CMakeLists.txt files say. usage: layers.py [CHECKOUT]
+"""Rooms use each other as the pl_room calls of the CMakeLists.txt files say. usage: layers.py [CHECKOUT]
 
 A room is a folder of storage/ or pipelined/ with .c or .h files. Each has at most FILES_MAX of them and a face, a header that is named after it and
 whose first comment names each file of the room. Its files include no room but those of its USES line, and of these the face and the headers that the
@@ -26,7 +26,7 @@ GATEWAY_MAY = {"pipelined/api/access", "pipelined/api/transfer"}
 NOT_PURE = re.compile(r"<(uv|sqlite3|microhttpd|git2|pthread|threads|time|fcntl|poll|signal|dirent)\.h>|<(curl|net|netinet|arpa|sys(?!/(queue|types)\.h))/"
                       r"|\bpl_clock_(mono|wall)\w*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-ROOM = re.compile(r"^pl_disk_space\((\S+?)(?:\s([^)]*))?\)", re.M)
+ROOM = re.compile(r"^pl_room\((\S+?)(?:\s([^)]*))?\)", re.M)
 
 
 def rooms_of(top):
@@ -104,7 +104,7 @@ def complaints_of(top, path, rooms, faces):
     own = short.rsplit("/", 1)[0]
     text = path.read_text(encoding="utf-8")
     if own not in rooms:
-        yield f"{short}: no CMakeLists.txt has a pl_disk_space({own})"
+        yield f"{short}: no CMakeLists.txt has a pl_room({own})"
         return
     pure = own.startswith("pipelined/") and RANK[own.split("/")[1]] == PURE
     for number, row in enumerate(text.splitlines() if pure else [], 1):

@@ -35,12 +35,12 @@ def test_size(tmp_path, text, complaint):
     assert (status, complaint is None or complaint in out) == (0 if complaint is None else 1, True), out
 
 
-ROOMS = """pl_disk_space(storage/base)
-pl_disk_space(storage/tree STRICT SOURCES tree.c USES storage/base)
-pl_disk_space(storage/pack USES storage/base)
-pl_disk_space(pipelined/plan SOURCES plan.c USES storage/base storage/tree)
-pl_disk_space(pipelined/net/server USES storage/base)
-pl_disk_space(pipelined/api/server
+ROOMS = """pl_room(storage/base)
+pl_room(storage/tree STRICT SOURCES tree.c USES storage/base)
+pl_room(storage/pack USES storage/base)
+pl_room(pipelined/plan SOURCES plan.c USES storage/base storage/tree)
+pl_room(pipelined/net/server USES storage/base)
+pl_room(pipelined/api/server
   SOURCES routes.c
   USES pipelined/net/server storage/base
   LIBRARIES jansson)
@@ -64,7 +64,7 @@ def make_rooms(top, text=ROOMS):
     ("pipelined/plan/x.c", "#include <sys/queue.h>", None),
     ("pipelined/plan/x.c", "static int64_t now = pl_clock_mono_ms();", "a pure room"),
     ("pipelined/api/server/x.c", '#include "pipelined/net/server/http_server.h"', None),
-    ("pipelined/odd/x.c", "", "no CMakeLists.txt has a pl_disk_space(pipelined/odd)"),
+    ("pipelined/odd/x.c", "", "no CMakeLists.txt has a pl_room(pipelined/odd)"),
     ("pipelined/plan/unnamed.c", "", "its face does not name unnamed"),
 ])
 def test_layers(tmp_path, path, line, complaint):
@@ -75,11 +75,11 @@ def test_layers(tmp_path, path, line, complaint):
 
 
 @pytest.mark.parametrize("more, complaint", [
-    ("pl_disk_space(storage/chunk USES pipelined/plan)", "storage/chunk may not use pipelined/plan"),
-    ("pl_disk_space(pipelined/spec USES storage/pack)", "pure rooms use"),
-    ("pl_disk_space(pipelined/db/tx USES pipelined/api/server)", "that is upward"),
-    ("pl_disk_space(pipelined/cli/data USES pipelined/api/server)", "that is sideways"),
-    ("pl_disk_space(storage/a USES storage/b)\npl_room(storage/b USES storage/a)", "circle: storage/a -> storage/b -> storage/a"),
+    ("pl_room(storage/chunk USES pipelined/plan)", "storage/chunk may not use pipelined/plan"),
+    ("pl_room(pipelined/spec USES storage/pack)", "pure rooms use"),
+    ("pl_room(pipelined/db/tx USES pipelined/api/server)", "that is upward"),
+    ("pl_room(pipelined/cli/data USES pipelined/api/server)", "that is sideways"),
+    ("pl_room(storage/a USES storage/b)\npl_room(storage/b USES storage/a)", "circle: storage/a -> storage/b -> storage/a"),
 ])
 def test_rooms_use_each_other_as_layers_allow(tmp_path, more, complaint):
     make_rooms(tmp_path, ROOMS + more + "\n")
@@ -96,7 +96,7 @@ def test_a_room_has_at_most_25_files(tmp_path):
 
 
 def test_the_map_names_every_room(tmp_path):
-    make_rooms(tmp_path, ROOMS + "pl_disk_space(pipelined/daemon)\n")
+    make_rooms(tmp_path, ROOMS + "pl_room(pipelined/daemon)\n")
     make(tmp_path, "pipelined/daemon/daemon.h", FACE % "main")
     make(tmp_path, "pipelined/daemon/main.c", "/* storage/{base, tree, pack}, plan, net/server, api/server, daemon */\n")
     assert run_check("layers.py", tmp_path)[0] == 0

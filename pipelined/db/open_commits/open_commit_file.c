@@ -43,11 +43,10 @@ struct pl_open_commit_file {
     json_t *head_json; /* holds the head's texts */
     pthread_mutex_t lock;
     struct pl_map kept; /* id → struct kept */
-    uint64_t unpacked;
-    char *message; /* the last one that came with a group; NULL = none did */
+    char *message;      /* the last one that came with a group; NULL = none did */
     int (*copy)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err);
     void *copy_self;
-    uint64_t copied;
+    uint64_t unpacked, copied;
 };
 
 /* ---- the head ---- */
@@ -362,8 +361,7 @@ static int list_kept(struct pl_open_commit_file *s, struct kept **ret, size_t *r
     return 0;
 }
 
-int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *session, uint64_t *ret_group,
-                             struct pl_err *err)
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *to, uint64_t *ret_group, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
     _cleanup_free_ struct kept *list = NULL;
@@ -376,13 +374,13 @@ int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_build
         struct pl_err why = {0};
 
         r = read_kept(s, &list[i], &raw, &why);
-        if (r < 0 && !still_there(s, &list[i])) { /* another session packed it meanwhile */
+        if (r < 0 && !still_there(s, &list[i])) { /* another to packed it meanwhile */
             r = 0;
             continue;
         }
         if (r < 0 && err)
             *err = why;
-        r = r < 0 ? r : pl_pack_builder_add(session, list[i].kind, raw.data, raw.len, &id, err);
+        r = r < 0 ? r : pl_pack_builder_add(to, list[i].kind, raw.data, raw.len, &id, err);
         *ret_group = PL_MAX(*ret_group, list[i].group);
     }
     return r;
@@ -455,17 +453,16 @@ static int write_group(struct pl_open_commit_file *s, const struct pl_buf *bytes
     return r;
 }
 
-static int keep_all(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n, uint64_t offset,
-                    struct pl_err *err)
+static int keep_all(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n, uint64_t at, struct pl_err *err)
 {
     int r = 0;
 
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < n && r == 0; i++) {
-        struct kept k = {records[i].id, offset, s->group, records[i].raw, records[i].stored, records[i].kind, records[i].codec};
+        struct kept k = {records[i].id, at, s->group, records[i].raw, records[i].stored, records[i].kind, records[i].codec};
 
         r = keep(s, &k, err);
-        offset += records[i].stored;
+        at += records[i].stored;
     }
     if (r < 0)
         forget(s, s->group, s->group);
@@ -661,7 +658,7 @@ static int read_records(struct pl_open_commit_file *s, struct group *g, bool kep
     return k.offset == g->end ? 0 : pl_err_set(err, PL_EFORMAT, "group %llu: bytes of no record", (unsigned long long)g->number);
 }
 
-static int read_ops(struct group *g, struct pl_op_set *table, struct pl_err *err)
+static int read_ops(struct group *g, struct pl_op_set *set, struct pl_err *err)
 {
     struct pl_tree_ops_reader reader;
     struct pl_tree_op op;
@@ -671,7 +668,7 @@ static int read_ops(struct group *g, struct pl_op_set *table, struct pl_err *err
         return 0;
     r = pl_tree_ops_reader_init(&reader, g->records.p, pl_cursor_left(&g->records), err);
     while (r == 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0)
-        r = pl_op_set_add(table, &op, err);
+        r = pl_op_set_add(set, &op, err);
     return r < 0 ? pl_err_wrap(err, r, "group %llu", (unsigned long long)g->number) : 0;
 }
 
@@ -707,8 +704,7 @@ static int scan(struct pl_open_commit_file *s, const uint8_t *file, uint64_t siz
     return check_tail(s, file, size, err);
 }
 
-static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint64_t at, struct pl_op_set *table,
-                       struct pl_err *err)
+static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint64_t at, struct pl_op_set *set, struct pl_err *err)
 {
     uint64_t end = s->size;
     struct group g;
@@ -721,7 +717,7 @@ static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint6
             return pl_err_set(err, PL_ECORRUPT, "the data of group %llu is damaged", (unsigned long long)g.number);
         r = read_records(s, &g, g.number > s->packed, err);
         r = r < 0 ? r : read_message(s, &g, err);
-        r = r < 0 ? r : read_ops(&g, table, err);
+        r = r < 0 ? r : read_ops(&g, set, err);
         at = g.end;
     }
     return r;
@@ -761,15 +757,14 @@ static int read_prelude(struct pl_open_commit_file *s, const uint8_t *file, uint
     return 0;
 }
 
-static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_op_set *table,
-                     struct pl_err *err)
+static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_op_set *set, struct pl_err *err)
 {
     uint64_t first;
     int r = read_prelude(s, file, size, err);
 
     first = s->size;
     r = r < 0 ? r : scan(s, file, size, err);
-    r = r < 0 ? r : read_groups(s, file, first, table, err);
+    r = r < 0 ? r : read_groups(s, file, first, set, err);
     if (r < 0 || s->size == size)
         return r;
     s->cut = size - s->size;
@@ -778,7 +773,7 @@ static int read_file(struct pl_open_commit_file *s, const uint8_t *file, uint64_
     return pl_io_fdatasync(s->fd, s->path, err);
 }
 
-int pl_open_commit_file_open(const char *path, struct pl_op_set *table, struct pl_open_commit_file **ret, struct pl_err *err)
+int pl_open_commit_file_open(const char *path, struct pl_op_set *set, struct pl_open_commit_file **ret, struct pl_err *err)
 {
     _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = make(path);
     struct stat st;
@@ -794,10 +789,10 @@ int pl_open_commit_file_open(const char *path, struct pl_op_set *table, struct p
     file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, s->fd, 0);
     if (file == MAP_FAILED)
         return pl_err_errno(err, errno, "map %s", path);
-    r = read_file(s, file, (uint64_t)st.st_size, table, err);
+    r = read_file(s, file, (uint64_t)st.st_size, set, err);
     munmap(file, (size_t)st.st_size);
     if (r < 0) {
-        pl_op_set_finish(table);
+        pl_op_set_finish(set);
         return pl_err_wrap(err, r, "%s", path);
     }
     *ret = TAKE_PTR(s);

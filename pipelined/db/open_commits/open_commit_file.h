@@ -58,9 +58,9 @@ struct pl_op_record {
 PL_MUST_CHECK
 int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file_head *head, struct pl_open_commit_file **ret,
                                struct pl_err *err);
-/* Opens a file that create made and adds all its operations to `table`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
+/* Opens a file that create made and adds all its operations to `set`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
-int pl_open_commit_file_open(const char *path, struct pl_op_set *table, struct pl_open_commit_file **ret, struct pl_err *err);
+int pl_open_commit_file_open(const char *path, struct pl_op_set *set, struct pl_open_commit_file **ret, struct pl_err *err);
 /* The file stays. NULL is fine. */
 struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s);
 static inline void pl_open_commit_file_closep(struct pl_open_commit_file **s)
@@ -115,5 +115,4 @@ uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s);
 /* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. While it reads,
  * mark_packed may tell of an earlier session: records of that one are left out. */
 PL_MUST_CHECK
-int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *session, uint64_t *ret_group,
-                             struct pl_err *err);
+int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *to, uint64_t *ret_group, struct pl_err *err);
