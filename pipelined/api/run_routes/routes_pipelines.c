@@ -120,7 +120,7 @@ static void setting_finish(struct setting *s)
     free(s->code);
     pl_store_release(&s->hold);
     pl_pack_set_finish(&s->hidden);
-    json_decref(s->args.changes);
+    pl_pipeline_args_finish(&s->args);
     json_decref(s->warnings);
     json_decref(s->body);
 }
@@ -321,7 +321,8 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     s.args.spec = s.spec;
     s.args.code = s.code;
     s.args.stands_on = &s.hidden;
-    r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
+    r = pl_pipeline_prepare(&s.args, a->config.db, err);
+    r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
     if (r < 0 && !(dry_run && r == PL_ECANCELED))
         return r;
     *ret = set_reply(&s);

@@ -9,27 +9,65 @@
 
 #include <stdio.h>
 
-/* ---- names ---- */
+/* ---- before the transaction ---- */
 
-static int check_owner(struct pl_tx *tx, const struct pl_spec *spec, const char *stage, struct pl_err *err)
+static json_t *stage_record(const struct pl_pipeline_args *a, size_t i, const char *effective)
 {
-    _cleanup_free_ char *owner = NULL;
-    struct pl_repo_row repo;
-    int r = pl_db_stage_owner(pl_tx_conn(tx), spec->project, stage, &owner, err);
+    char root[PL_HASH_HEX + 1] = "", identity[PL_HASH_HEX + 1];
 
-    if (r < 0 && r != PL_ENOTFOUND)
-        return r;
-    if (r == 0 && !pl_streq(owner, spec->pipeline))
-        return pl_err_set(
-            err, PL_EINUSE,
-            "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", stage,
-            owner, spec->project);
-    r = pl_db_repo_seek(pl_tx_conn(tx), spec->project, stage, &repo, err);
-    if (r > 0 && !repo.output)
-        return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage", stage,
-                          stage);
-    return PL_MIN(r, 0);
+    if (!pl_hash_is_zero(&a->code[i].root))
+        pl_hash_hex(&a->code[i].root, root);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "name", a->spec->stages[i].name, "branch",
+                     a->spec->stages[i].output.branch, "spec", json_loads(effective, 0, NULL), "code_root", root, "code_identity",
+                     pl_hash_hex(&a->code[i].identity, identity), "git",
+                     a->code[i].git ? json_incref(a->code[i].git) : json_object());
 }
+
+/* The newest stage version: while it stays the same no stage reads another branch. */
+static int newest_stage(struct pl_conn *c, int64_t *ret, struct pl_err *err)
+{
+    return pl_sql_int(c, err, ret, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'stage'), 0)", "");
+}
+
+int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_err *err)
+{
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
+    int r = newest_stage(rd.conn, &a->newest_stage, err);
+    size_t bytes = 0;
+
+    a->records = json_array();
+    a->texts = json_array();
+    for (size_t i = 0; r == 0 && i < a->spec->n_stages; i++) {
+        _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
+        const char *text;
+
+        r = pl_stage_effective_json(&a->spec->stages[i], &effective, err);
+        text = r < 0 ? NULL : pl_buf_str(&effective);
+        if (r == 0 && !text)
+            r = pl_err_nomem(err);
+        bytes += effective.len;
+        if (r == 0 && bytes > PL_PIPELINE_TEXT_MAX)
+            r = pl_err_set(
+                err, PL_ELIMIT,
+                "the stages of pipeline \"%s\", each with what \"defaults\" gives it, are longer than the %u bytes that are"
+                " accepted: put long scripts into files of the code folder, or make several pipelines",
+                a->spec->pipeline, PL_PIPELINE_TEXT_MAX);
+        r = r < 0 ? r : pl_json_add(a->texts, json_string(text), err);
+        r = r < 0 ? r : pl_json_add(a->records, stage_record(a, i, text), err);
+    }
+    if (r == 0 && pl_pipeline_cycle_check(rd.conn, a->spec, NULL) < 0)
+        a->newest_stage = -1; /* the transaction says what is wrong, after what it says before that */
+    return r;
+}
+
+void pl_pipeline_args_finish(struct pl_pipeline_args *a)
+{
+    json_decref(TAKE_PTR(a->records));
+    json_decref(TAKE_PTR(a->texts));
+    json_decref(TAKE_PTR(a->changes));
+}
+
+/* ---- names ---- */
 
 /* Made when it is not there; the options that the spec names are set either way. */
 static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_spec_repo *repo, struct pl_err *err)
@@ -47,33 +85,23 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
     return r < 0 || a.changed || !(a.set_window || a.durable || a.keep) ? r : pl_tx_repo_update(tx, &a, err);
 }
 
-/* What the version before said and this one does not is set back; what nobody said in a spec stays. */
-static int said_before(struct pl_tx *tx, const struct pl_spec *spec, const char *stage, bool *ret, struct pl_err *err)
-{
-    int64_t said = 0;
-    int r = pl_sql_int(
-        pl_tx_conn(tx), err, &said,
-        "SELECT json_type(spec, '$.output.keep') IS NOT NULL FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
-        spec->project, stage);
-
-    *ret = r == 0 && said;
-    return r == PL_ENOTFOUND ? 0 : r;
-}
-
-static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, struct pl_err *err)
+/* `kept`: the version before said how long results are kept. What it said and this one does not is set back; what no spec said stays. */
+static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, bool kept, struct pl_err *err)
 {
     static const struct pl_retention_rule everything = {.said = true};
     struct pl_repo_args a = {.project = spec->project, .name = stage->name, .exist_ok = true, .output = true};
-    bool before = false;
-    int r = check_owner(tx, spec, stage->name, err);
+    struct pl_repo_row repo;
+    int r = pl_db_repo_seek(pl_tx_conn(tx), spec->project, stage->name, &repo, err);
 
-    r = r < 0 ? r : said_before(tx, spec, stage->name, &before, err);
-    a.keep = stage->output.keep.said ? &stage->output.keep : before ? &everything : NULL;
-    r = r < 0 ? r : pl_tx_repo_create(tx, &a, err);
+    if (r > 0 && !repo.output)
+        return pl_err_set(err, PL_EINUSE, "stage \"%s\" would write repo \"%s\", which is an input repo: rename the stage",
+                          stage->name, stage->name);
+    a.keep = stage->output.keep.said ? &stage->output.keep : kept ? &everything : NULL;
+    r = r == 0 ? pl_tx_repo_create(tx, &a, err) : PL_MIN(r, 0);
     return r < 0 || a.changed || !a.keep ? r : pl_tx_repo_update(tx, &a, err);
 }
 
-static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
+static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, const bool *kept, struct pl_err *err)
 {
     for (size_t i = 0; i < spec->n_repos; i++) {
         int r = make_repo(tx, spec, &spec->repos[i], err);
@@ -82,7 +110,7 @@ static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_er
             return r;
     }
     for (size_t i = 0; i < spec->n_stages; i++) {
-        int r = make_output(tx, spec, &spec->stages[i], err);
+        int r = make_output(tx, spec, &spec->stages[i], kept[i], err);
 
         if (r < 0)
             return r;
@@ -90,58 +118,81 @@ static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, struct pl_er
     return 0;
 }
 
-/* Inputs are stages of the file or repos that exist. */
+/* Is the repo that the leaf reads there? Each is looked for once. */
+static int check_input(struct pl_tx *tx, const struct pl_stage *stage, const struct pl_input *leaf, json_t *known,
+                       struct pl_err *err)
+{
+    char key[2 * PL_NAME_MAX_BYTES + 2];
+    struct pl_repo_row repo;
+    int r;
+
+    snprintf(key, sizeof key, "%s/%s", leaf->project, leaf->repo);
+    if (json_object_get(known, key))
+        return 0;
+    r = pl_db_repo_seek(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err);
+    if (r == 0)
+        return pl_err_set(err, PL_ENOTFOUND,
+                          "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
+                          stage->name, leaf->repo, leaf->repo, leaf->repo);
+    if (r > 0 && json_object_set_new(known, key, json_true()) < 0)
+        return pl_err_nomem(err);
+    return PL_MIN(r, 0);
+}
+
+/* Inputs are stages of the file, whose repos have just been made, or repos that exist. */
 static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
 {
-    struct pl_repo_row repo;
+    _cleanup_(json_decrefp) json_t *known = json_object();
+    int r = known ? 0 : pl_err_nomem(err);
 
     for (size_t i = 0; i < spec->n_stages; i++) {
-        for (size_t k = 0; k < spec->stages[i].n_leaves; k++) {
-            const struct pl_input *leaf = spec->stages[i].leaves[k];
-            int r = pl_input_reads(leaf) ? pl_db_repo_seek(pl_tx_conn(tx), leaf->project, leaf->repo, &repo, err) : 1;
+        const struct pl_stage *stage = &spec->stages[i];
 
-            if (r == 0)
-                return pl_err_set(
-                    err, PL_ENOTFOUND,
-                    "stage \"%s\": repo \"%s\" does not exist: pipelinectl create repo %s, or add \"repos\": {\"%s\": {}}",
-                    spec->stages[i].name, leaf->repo, leaf->repo, leaf->repo);
-            if (r < 0)
-                return r;
-        }
+        for (size_t k = 0; r == 0 && k < stage->n_leaves; k++)
+            if (pl_input_reads(stage->leaves[k]) && stage->leaves[k]->stage == PL_SPEC_NO_STAGE)
+                r = check_input(tx, stage, stage->leaves[k], known, err);
     }
-    return 0;
+    return r;
 }
 
 /* ---- what changes ---- */
 
-static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char *effective, const char **ret,
+/* Holds stage `i` against the one that stands: what changes, and whether that one says how long results are kept. */
+static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char **ret, bool *ret_kept,
                          struct pl_err *err)
 {
+    const char *name = a->spec->stages[i].name, *effective = json_string_value(json_array_get(a->texts, i));
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
-                         "SELECT spec, code_identity FROM stage WHERE current = 1 AND project = ? AND name = ?", "ss",
-                         a->spec->project, a->spec->stages[i].name);
+                         "SELECT s.spec, s.code_identity, p.name, json_type(s.spec, '$.output.keep') IS NOT NULL FROM stage s"
+                         " JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND s.project = ? AND s.name = ?",
+                         "ss", a->spec->project, name);
     struct pl_hash identity;
 
     r = r < 0 ? r : pl_sql_next(pl_tx_conn(tx), &rows, err);
     if (r < 0)
         return r;
-    if (r == 0) {
-        *ret = "new";
+    *ret = "new";
+    if (r == 0)
         return 0;
-    }
+    if (!pl_streq(pl_col_text(&rows, 2), a->spec->pipeline))
+        return pl_err_set(
+            err, PL_EINUSE,
+            "stage \"%s\" already belongs to pipeline \"%s\" in project \"%s\": rename it, or set \"project\" in the spec", name,
+            pl_col_text(&rows, 2), a->spec->project);
     identity = pl_col_hash(&rows, 1);
     *ret = pl_hash_eq(&identity, &a->code[i].identity) && pl_streq(pl_col_text(&rows, 0), effective) ? "unchanged" : "changed";
+    *ret_kept = pl_col_int(&rows, 3) != 0;
     return 0;
 }
 
 static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int r = pl_sql_query(
-        pl_tx_conn(tx), err, &rows,
-        "SELECT s.name FROM stage s JOIN pipeline p ON p.id = s.pipeline WHERE s.current = 1 AND p.project = ? AND p.name = ?",
-        "ss", a->spec->project, a->spec->pipeline);
+    int r = pl_sql_query(pl_tx_conn(tx), err, &rows,
+                         "SELECT s.name FROM pipeline p JOIN stage s ON s.pipeline = p.id AND s.version = p.version"
+                         " WHERE p.project = ? AND p.name = ?",
+                         "ss", a->spec->project, a->spec->pipeline);
 
     while (r >= 0 && (r = pl_sql_next(pl_tx_conn(tx), &rows, err)) > 0) {
         if (pl_spec_stage(a->spec, pl_col_text(&rows, 0)))
@@ -154,32 +205,17 @@ static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
-static json_t *stage_record(const struct pl_pipeline_args *a, size_t i, const char *effective)
-{
-    char root[PL_HASH_HEX + 1] = "", identity[PL_HASH_HEX + 1];
-
-    if (!pl_hash_is_zero(&a->code[i].root))
-        pl_hash_hex(&a->code[i].root, root);
-    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o}", "name", a->spec->stages[i].name, "branch",
-                     a->spec->stages[i].output.branch, "spec", json_loads(effective, 0, NULL), "code_root", root, "code_identity",
-                     pl_hash_hex(&a->code[i].identity, identity), "git",
-                     a->code[i].git ? json_incref(a->code[i].git) : json_object());
-}
-
-static int make_stages(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
+/* `kept`: one a stage, false so far. */
+static int stage_changes(struct pl_tx *tx, struct pl_pipeline_args *a, bool *kept, struct pl_err *err)
 {
     for (size_t i = 0; i < a->spec->n_stages; i++) {
-        _cleanup_(pl_buf_finish) struct pl_buf effective = {0};
-        const char *change = NULL, *text;
-        int r = pl_stage_effective_json(&a->spec->stages[i], &effective, err);
+        const char *change = NULL;
+        int r = stage_changed(tx, a, i, &change, &kept[i], err);
 
-        text = r < 0 ? NULL : pl_buf_str(&effective);
-        r = r < 0 ? r : text ? stage_changed(tx, a, i, text, &change, err) : pl_err_nomem(err);
         if (r < 0)
             return r;
         a->changed = a->changed || !pl_streq(change, "unchanged");
         r = pl_json_add(a->changes, json_pack("{s:s, s:s}", "stage", a->spec->stages[i].name, "change", change), err);
-        r = r < 0 ? r : pl_json_add(ret, stage_record(a, i, text), err);
         if (r < 0)
             return r;
     }
@@ -188,33 +224,43 @@ static int make_stages(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *ret
 
 /* ---- what runs ---- */
 
-static int has_head(struct pl_tx *tx, const struct pl_input *leaf, bool *ret, struct pl_err *err)
+/* Has the branch a commit? Each is looked for once: `heads` keeps the answers. */
+static int has_head(struct pl_tx *tx, const struct pl_input *leaf, json_t *heads, bool *ret, struct pl_err *err)
 {
+    char key[3 * PL_NAME_MAX_BYTES + 3];
+    const json_t *known;
     int64_t one;
-    int r =
-        pl_sql_int(pl_tx_conn(tx), err, &one,
+    int r;
+
+    snprintf(key, sizeof key, "%s/%s@%s", leaf->project, leaf->repo, leaf->branch);
+    known = json_object_get(heads, key);
+    *ret = json_is_true(known);
+    if (known)
+        return 0;
+    r = pl_sql_int(pl_tx_conn(tx), err, &one,
                    "SELECT 1 FROM branch b JOIN repo r ON r.id = b.repo WHERE r.project = ? AND r.name = ? AND b.name = ? AND "
                    "b.head IS NOT NULL",
                    "sss", leaf->project, leaf->repo, leaf->branch);
-
+    if (r < 0 && r != PL_ENOTFOUND)
+        return r;
     *ret = r == 0;
-    return r == PL_ENOTFOUND ? 0 : r;
+    return json_object_set_new(heads, key, json_boolean(*ret)) < 0 ? pl_err_nomem(err) : 0;
 }
 
 /* Does the tree have something to read? Every input of a cross, one of a union, each with a commit or from a stage of the file that runs;
  * `*ret_here`: one of them does. */
-static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, bool *ret, bool *ret_here,
+static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, json_t *heads, bool *ret, bool *ret_here,
                     struct pl_err *err)
 {
     bool here = tree->stage != PL_SPEC_NO_STAGE && runs[tree->stage], any = tree->n_children == 0, all = true;
     int r = 0;
 
     if (tree->n_children == 0 && pl_input_triggers(tree) && !here)
-        r = has_head(tx, tree, &all, err);
+        r = has_head(tx, tree, heads, &all, err);
     for (size_t i = 0; r == 0 && i < tree->n_children; i++) {
         bool can = false;
 
-        r = can_read(tx, &tree->children[i], runs, &can, ret_here, err);
+        r = can_read(tx, &tree->children[i], runs, heads, &can, ret_here, err);
         any = any || can;
         all = all && can;
     }
@@ -226,14 +272,15 @@ static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *r
 int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *runs = calloc(spec->n_stages + 1, sizeof *runs);
-    int r = runs ? 0 : pl_err_nomem(err);
+    _cleanup_(json_decrefp) json_t *heads = json_object();
+    int r = runs && heads ? 0 : pl_err_nomem(err);
 
     for (size_t k = 0; r == 0 && k < spec->n_stages; k++) {
         uint32_t i = spec->order[k];
         const struct pl_stage *s = &spec->stages[i];
         bool upstream = false, ready = false;
 
-        r = can_read(tx, s->input, runs, &ready, &upstream, err);
+        r = can_read(tx, s->input, runs, heads, &ready, &upstream, err);
         runs[i] = ready && (upstream || wanted[i]);
         if (r == 0 && runs[i])
             r = pl_json_add(ret, json_pack("[s, s]", spec->project, s->name), err);
@@ -259,16 +306,16 @@ static int make_run(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages
     return *a->run ? pl_tx_run_create(tx, &run, err) : 0;
 }
 
-static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+static int emit_pipeline(struct pl_tx *tx, const struct pl_pipeline_args *a, struct pl_err *err)
 {
     char user[PL_HASH_HEX + 1], effective[PL_HASH_HEX + 1];
-    int r =
-        pl_tx_emit(tx, PL_RECORD_PIPELINE,
-                   json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name",
-                             a->spec->pipeline, "version", (json_int_t)a->version, "user_spec", pl_hash_hex(&a->user_spec, user),
-                             "effective_spec", pl_hash_hex(&a->effective_spec, effective), "filename",
-                             a->filename ? a->filename : "", "run", a->run, "stages", stages, "at", (json_int_t)pl_tx_now_us(tx)),
-                   err);
+    int r = pl_tx_emit(tx, PL_RECORD_PIPELINE,
+                       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:O, s:I}", "project", a->spec->project, "name",
+                                 a->spec->pipeline, "version", (json_int_t)a->version, "user_spec",
+                                 pl_hash_hex(&a->user_spec, user), "effective_spec", pl_hash_hex(&a->effective_spec, effective),
+                                 "filename", a->filename ? a->filename : "", "run", a->run, "stages", a->records, "at",
+                                 (json_int_t)pl_tx_now_us(tx)),
+                       err);
 
     return r < 0 ? r
                  : pl_tx_event(tx, "pipeline",
@@ -308,7 +355,7 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
 }
 
 /* The new version and its run. */
-static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *stages, struct pl_err *err)
+static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *runs = json_array();
     int r = changed_to_run(tx, a, runs, err);
@@ -319,14 +366,23 @@ static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, json_t *st
     a->changed = true;
     if (json_array_size(runs))
         pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
-    r = emit_pipeline(tx, a, stages, err);
+    r = emit_pipeline(tx, a, err);
     return r < 0 ? r : make_run(tx, a, runs, err);
+}
+
+/* Within the transaction only when other stages came since it was looked at. */
+static int check_circle(struct pl_tx *tx, const struct pl_pipeline_args *a, struct pl_err *err)
+{
+    int64_t newest = 0;
+    int r = newest_stage(pl_tx_conn(tx), &newest, err);
+
+    return r < 0 || newest == a->newest_stage ? r : pl_pipeline_cycle_check(pl_tx_conn(tx), a->spec, err);
 }
 
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_pipeline_args *a = arg;
-    _cleanup_(json_decrefp) json_t *stages = json_array();
+    _cleanup_free_ bool *kept = calloc(a->spec->n_stages + 1, sizeof *kept);
     int r;
 
     json_decref(a->changes);
@@ -334,20 +390,20 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     a->changed = false;
     a->run[0] = '\0';
     a->gpu_s = 0;
-    r = stages && a->changes ? 0 : pl_err_nomem(err);
+    r = kept && a->changes ? 0 : pl_err_nomem(err);
     if (r == 0 && a->stands_on && !a->dry_run)
         r = pl_tx_revive(tx, a->spec->project, a->stands_on, err);
     r = r < 0 ? r : next_version(tx, a, err);
-    r = r < 0 ? r : make_stages(tx, a, stages, err);
-    r = r < 0 ? r : make_repos(tx, a->spec, err);
+    r = r < 0 ? r : stage_changes(tx, a, kept, err);
+    r = r < 0 ? r : make_repos(tx, a->spec, kept, err);
     r = r < 0 ? r : check_inputs(tx, a->spec, err);
-    r = r < 0 ? r : pl_pipeline_cycle_check(pl_tx_conn(tx), a->spec, err);
+    r = r < 0 ? r : check_circle(tx, a, err);
     if (r < 0)
         return r;
     if (!a->changed && a->version > 1)
         a->version--;
     else
-        r = make_version(tx, a, stages, err);
+        r = make_version(tx, a, err);
     if (r == 0 && a->dry_run)
         r = pl_err_set(err, PL_ECANCELED, "dry run");
     return r;

@@ -237,7 +237,11 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     r = r < 0 ? r
               : pl_sql_int(c, err, &id, "SELECT id FROM pipeline WHERE project = ? AND name = ?", "ss", pl_json_str(o, "project"),
                            pl_json_str(o, "name"));
-    r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE stage SET current = 0 WHERE pipeline = ?", "i", id);
+    r = r < 0 ? r
+              : pl_sql_exec(c, err,
+                            "UPDATE stage SET current = 0"
+                            " WHERE pipeline = ?1 AND version = (SELECT max(version) FROM stage WHERE pipeline = ?1)",
+                            "i", id);
     r = r < 0 ? r
               : pl_sql_exec(
                     c, err,

@@ -13,6 +13,7 @@ struct result {
 static struct {
     bool confirmed;
     int64_t above_s;
+    void (*meanwhile)(struct world *w); /* what others do between the preparation and the transaction */
 } asked = {.above_s = -1};
 
 static int setup(void **state)
@@ -22,6 +23,7 @@ static int setup(void **state)
 
     asked.confirmed = false;
     asked.above_s = -1;
+    asked.meanwhile = NULL;
 
     w->dir = fixture_dir();
     assert_ok(world_open(w, "data", &err), &err);
@@ -97,6 +99,9 @@ static int set(struct world *w, const char *text, bool update, bool dry_run, str
     pl_hash_sha256(json, strlen(json), &args.user_spec);
     args.effective_spec = args.user_spec;
     *err = (struct pl_err){0};
+    assert_ok(pl_pipeline_prepare(&args, w->db, err), err);
+    if (asked.meanwhile)
+        TAKE_PTR(asked.meanwhile)(w);
     r = pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_set, &args, err);
     *ret = (struct result){.changed = args.changed, .version = args.version, .gpu_s = args.gpu_s};
     strcpy(ret->run, args.run);
@@ -104,7 +109,7 @@ static int set(struct world *w, const char *text, bool update, bool dry_run, str
     json_array_foreach(args.changes, i, one)
         snprintf(ret->changes + strlen(ret->changes), sizeof ret->changes - strlen(ret->changes), "%s%s %s", i ? ", " : "",
                  json_string_value(json_object_get(one, "stage")), json_string_value(json_object_get(one, "change")));
-    json_decref(args.changes);
+    pl_pipeline_args_finish(&args);
     pl_spec_destroy(spec);
     return r;
 }
@@ -224,6 +229,25 @@ static void test_a_changed_stage_runs_and_what_reads_it(void **state)
     assert_string_equal(list(w, NEWEST_RUN), "[[\"default\",\"a\"],[\"default\",\"b\"]]");
     assert_string_equal(list(w, STAGES), "2 a, 2 b, 2 c");
     assert_string_equal(list(w, "SELECT version || ' ' || name FROM stage WHERE current = 0 ORDER BY position"), "1 a, 1 b, 1 c");
+}
+
+static void turn_round(struct world *w)
+{
+    make(w, "{'pipeline': 'other', 'stages': [" STAGE("b", "a") "]}");
+}
+
+static void test_a_circle_that_others_close_meanwhile_is_refused(void **state)
+{
+    struct world *w = *state;
+
+    make(w, "{'pipeline': 'p', 'stages': [" STAGE("a", "digits") "]}");
+    make(w, "{'pipeline': 'other', 'stages': [" STAGE("b", "digits") "]}");
+    asked.meanwhile = turn_round;
+    assert_refused(w, "{'pipeline': 'p', 'stages': [" STAGE("a", "b") "]}", PL_EINVAL,
+                   "the stages form a circle: a reads b, b reads a");
+    assert_refused(w, "{'pipeline': 'p', 'stages': [" STAGE("a", "b") "]}", PL_EINVAL,
+                   "the stages form a circle: a reads b, b reads a");
+    assert_string_equal(list(w, STAGES), "1 a, 2 b");
 }
 
 /* ---- what an update costs ---- */
@@ -745,6 +769,7 @@ int main(void)
         T(test_only_stages_with_all_inputs_run),
         T(test_the_same_spec_again_is_no_change_however_it_is_written),
         T(test_a_changed_stage_runs_and_what_reads_it),
+        T(test_a_circle_that_others_close_meanwhile_is_refused),
         T(test_an_update_says_what_it_runs_again_and_what_that_took),
         T(test_a_change_of_the_input_runs_at_most_all),
         T(test_what_costs_much_wants_a_word),
