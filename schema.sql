@@ -90,6 +90,7 @@ CREATE TABLE run (                       -- [log]
     finished_us INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_open ON run(ord) WHERE state = 'running';
+CREATE INDEX run_by_seq ON run(seq, ord);
 
 CREATE TABLE pipeline (                  -- [log]
     id         INTEGER PRIMARY KEY AUTOINCREMENT,

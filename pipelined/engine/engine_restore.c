@@ -121,13 +121,18 @@ static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const st
     return pl_engine_feed(e, &ev, err);
 }
 
+/* Stages that were made and are not known yet are being read on the pool, not here: pipelines_changed comes next, and looks at the runs again. */
 int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 {
+    int64_t made = 0;
     int r;
 
     for (;;) {
         _cleanup_(run_input_finish) struct run_input in = {0};
 
+        r = pl_engine_stages_made(e, &made, err);
+        if (r < 0 || made != e->stages_made)
+            return r;
         r = next_run(e, e->last_order, &in, err);
         if (r <= 0)
             return r;

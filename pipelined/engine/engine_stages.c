@@ -58,7 +58,7 @@ static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct 
 {
     int r = pl_sql_int(c, err, ret,
                        "SELECT coalesce((SELECT r.ord FROM run r WHERE r.id = v.run),"
-                       " (SELECT r.ord + 1 FROM run r WHERE r.seq < v.seq ORDER BY r.ord DESC LIMIT 1), 0)"
+                       " (SELECT r.ord + 1 FROM run r WHERE r.seq < v.seq ORDER BY r.seq DESC, r.ord DESC LIMIT 1), 0)"
                        " FROM pipeline_version v, stage s WHERE s.id = ? AND v.pipeline = s.pipeline AND v.version ="
                        " (SELECT min(f.version) FROM stage f WHERE f.pipeline = s.pipeline AND f.name = s.name)",
                        "i", (int64_t)version);

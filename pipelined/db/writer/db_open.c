@@ -218,6 +218,7 @@ static const char *const upgrades[] = {
     "CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;",
     "ALTER TABLE project ADD COLUMN options TEXT NOT NULL DEFAULT '{}';"
     "ALTER TABLE worker ADD COLUMN network_off INTEGER NOT NULL DEFAULT 0 CHECK (network_off IN (0, 1));",
+    "CREATE INDEX run_by_seq ON run(seq, ord);",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

@@ -525,7 +525,7 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
         pl_sql_script(
             c,
             "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; ALTER TABLE project DROP COLUMN options;"
-            "ALTER TABLE worker DROP COLUMN network_off; PRAGMA user_version = 1",
+            "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; PRAGMA user_version = 1",
             NULL),
         0);
     pl_conn_close(c);
@@ -683,10 +683,28 @@ static void test_attempts_without_their_image_are_found_by_their_worker(void **s
     assert_int_equal(pl_sql_next(rd.conn, &rows, NULL), 0);
 }
 
+/* As the engine asks of each stage of a version that had nothing to run: however many runs came since. */
+static void test_the_last_run_before_a_record_is_found_without_a_look_at_those_behind(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(f->db);
+    _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
+
+    assert_int_equal(
+        pl_sql_query(rd.conn, NULL, &rows,
+                     "EXPLAIN QUERY PLAN SELECT r.ord + 1 FROM run r WHERE r.seq < 7 ORDER BY r.seq DESC, r.ord DESC LIMIT 1",
+                     ""),
+        0);
+    assert_int_equal(pl_sql_next(rd.conn, &rows, NULL), 1);
+    assert_string_equal(pl_col_text(&rows, 3), "SEARCH r USING COVERING INDEX run_by_seq (seq<?)");
+    assert_int_equal(pl_sql_next(rd.conn, &rows, NULL), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(test_the_last_run_before_a_record_is_found_without_a_look_at_those_behind),
         T(test_a_transaction_is_there_after_reopening),
         T(test_a_refused_transaction_leaves_nothing_and_no_log_object),
         T(test_an_empty_folder_and_a_store_with_a_log_give_the_same_database),
