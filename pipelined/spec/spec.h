@@ -43,7 +43,8 @@
 #define PL_SPEC_MAX_BYTES  (10u << 20)
 #define PL_SPEC_DEPTH_MAX  64u
 #define PL_SPEC_ERRORS_MAX 20u
-#define PL_SPEC_STAGES_MAX 100000u
+#define PL_SPEC_STAGES_MAX 1000u /* the database's writer makes one in some 50 µs, and everybody's commits wait meanwhile */
+#define PL_SPEC_REPOS_MAX  1000u
 #define PL_SPEC_LEAVES_MAX 64u    /* inputs of one stage */
 #define PL_PARAMS_MAX      10000u /* combinations of one `params` */
 #define PL_PARAM_NAMES_MAX 64u

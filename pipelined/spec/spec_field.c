@@ -24,7 +24,8 @@ static const struct spec_field fields_of_file[] = {
      FIELD(stages, pl_spec, stages),
      .child = &pl_spec_object_stage,
      .required = true,
-     .doc = "The stages, in any order; each writes the repo of its own name."},
+     .doc = "The stages, in any order; each writes the repo of its own name. With their defaults they are at most 2 MiB as JSON. "
+            "Divide what is larger into several pipelines: their stages read each other's repos as here."},
 };
 OBJECT(file, "file", "A spec file is one JSON object.", nothing);
 

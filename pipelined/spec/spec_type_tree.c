@@ -225,7 +225,7 @@ static void read_repos(struct spec_reader *r, const struct spec_field *field, js
     const char *key;
     json_t *member;
 
-    if (!json_is_object(value) || json_object_size(value) > SPEC_LIST_MAX) {
+    if (!json_is_object(value) || json_object_size(value) > PL_SPEC_REPOS_MAX) {
         pl_spec_problem_value(r, value, field->type->accepts);
         return;
     }
@@ -319,8 +319,14 @@ static void read_stages(struct spec_reader *r, const struct spec_field *field, j
     struct pl_spec *spec = object;
     size_t path_len = r->path.len, n = json_array_size(value);
 
-    if (!json_is_array(value) || n == 0 || n > PL_SPEC_STAGES_MAX) {
+    if (!json_is_array(value) || n == 0) {
         pl_spec_problem_value(r, value, field->type->accepts);
+        return;
+    }
+    if (n > PL_SPEC_STAGES_MAX) {
+        pl_spec_problem(
+            r, "%zu stages are not accepted: at most %u; make several pipelines, whose stages read each other's repos as here", n,
+            PL_SPEC_STAGES_MAX);
         return;
     }
     spec->stages = pl_spec_alloc(r, n * sizeof(*spec->stages));
@@ -386,11 +392,11 @@ const struct spec_type pl_spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\"
                                             "{\"type\":\"string\"}", read_repo, write_repo};
 const struct spec_type pl_spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
                                             pl_spec_write_text};
-const struct spec_type pl_spec_type_repos = {"an object of repos, each {} for the defaults",
-                                             "{\"type\":\"object\",\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}",
-                                             read_repos, write_repos};
-const struct spec_type pl_spec_type_stages = {"a list of at least one stage, at most 100,000",
-                                              "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/stage\"}}",
-                                              read_stages, write_stages};
+const struct spec_type pl_spec_type_repos = {
+    "an object of at most 1,000 repos, each {} for the defaults",
+    "{\"type\":\"object\",\"maxProperties\":1000,\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}", read_repos, write_repos};
+const struct spec_type pl_spec_type_stages = {
+    "a list of at least one stage, at most 1,000",
+    "{\"type\":\"array\",\"minItems\":1,\"maxItems\":1000,\"items\":{\"$ref\":\"#/$defs/stage\"}}", read_stages, write_stages};
 const struct spec_type pl_spec_type_defaults = {"an object with fields of a stage", "{\"$ref\":\"#/$defs/stage_fields\"}",
                                                 read_defaults, write_defaults};

@@ -5,6 +5,7 @@ Where others load the machine so that this alone makes it wait, the bound holds 
 """
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -300,37 +301,57 @@ def test_globs_over_a_tree(daemon, other):
     assert set(statuses) <= {0, 200, 422, 503}, statuses
 
 
-def wide_spec(stages, reads):
+STAGES_MAX = 1000  # PL_SPEC_STAGES_MAX
+
+
+def wide_spec(stages, reads, run="true"):
     """A chain, each stage of which reads the next; the last reads `reads`, a stage of another pipeline."""
     inputs = [f"s{i + 1}" for i in range(stages - 1)] + [reads]
-    return json.dumps({"pipeline": "wide", "stages": [{"name": f"s{i}", "input": {"repo": repo, "glob": "/"}, "run": ["true"]}
+    return json.dumps({"pipeline": "wide", "stages": [{"name": f"s{i}", "input": {"repo": repo, "glob": "/"}, "run": [run]}
                                                       for i, repo in enumerate(inputs)]}, separators=(",", ":"))
 
 
 def test_a_spec_of_many_stages(daemon, writer, other):
-    """Beside it somebody else also commits: the thread that writes the database is theirs, too."""
+    """As large as may be, each time another: beside it somebody else also commits, and the thread that writes the database is theirs, too."""
     daemon.default.repo("in")
     daemon.pipeline({"pipeline": "one", "stages": [{"name": "one", "input": {"repo": "in", "glob": "/"}, "run": ["true"]}]})
-    body = json.dumps({"spec": wide_spec(60_000, "one"), "update": True}).encode()
-    took = []
+    numbers, said = itertools.count(), []
 
-    def create(_, connection):
+    def update(_, connection):
+        body = json.dumps({"spec": wide_spec(STAGES_MAX, "one", f"v{next(numbers)}"), "update": True, "yes": True}).encode()
         return ask(connection, "POST", "/api/v1/pipelines", writer, body)
 
-    def commit(i, connection):
-        began = time.monotonic()
-        status = ask(connection, "POST", "/api/v1/repos/theirs/r/branches/master/commits", other, ops_stream({"f": str(began)}, ()))
-        took.append(time.monotonic() - began)
-        return status
+    def commits_beside(work):
+        """The 99th of 100 commits meanwhile, in ms, and what the work gave."""
+        took = []
 
-    def attack():
+        def commit(_, connection):
+            began = time.monotonic()
+            status = ask(connection, "POST", "/api/v1/repos/theirs/r/branches/master/commits", other, ops_stream({"f": str(began)}, ()))
+            took.append((time.monotonic() - began) * 1000)
+            return status
+
         committing = Attackers(daemon, 1, commit)
-        return Attackers(daemon, 2, create).end(), committing.end()
+        result = work()
+        assert set(committing.end()) == {201}
+        return sorted(took)[len(took) * 99 // 100], result
 
-    statuses, commits = beside("a spec of 60,000 stages", daemon, other, attack)
-    assert set(statuses) <= {0, 200, 503}, statuses
-    daemon.kill()  # its end is none of this: it forgets 60,000 stages one by one
-    assert set(commits) == {201} and max(took) < PATIENCE_S, (commits, max(took))
+    for _ in range(TRIES):
+        with spinners():
+            alone, _ = commits_beside(lambda: None)
+        attacked, statuses = beside("a spec of as many stages as may be", daemon, other, lambda: commits_beside(Attackers(daemon, 1, update).end))
+        assert set(statuses) == {200}, statuses
+        said.append(f"p99 of a commit is {attacked:.0f} ms, beside programs that only compute {alone:.0f} ms")
+        if attacked <= LIMIT_MS + (alone if alone > QUIET_MS else 0):
+            return
+    pytest.fail("; ".join(said))
+
+
+def test_a_spec_of_too_many_stages(daemon, writer, other):
+    body = json.dumps({"spec": wide_spec(60_000, "one"), "update": True}).encode()
+    statuses = beside("a spec of 60,000 stages", daemon, other,
+                      lambda: Attackers(daemon, 2, lambda _, connection: ask(connection, "POST", "/api/v1/pipelines", writer, body)).end())
+    assert set(statuses) <= {422, 503}, statuses
 
 
 def test_packs_that_inflate(daemon, writer, other):
