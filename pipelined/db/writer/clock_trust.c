@@ -1,3 +1,5 @@
+/* Trusted time: compares the wall clock with a line that rises with CLOCK_BOOTTIME (clock_trust.h). One mutex
+ * guards the line. */
 #include "pipelined/db/writer/clock_trust.h"
 
 #include "storage/base/clock.h"
@@ -8,13 +10,13 @@
 
 struct pl_clock_trust {
     pthread_mutex_t lock;
-    int64_t line_us, boot_us; /* the line, and where the clock since boot stood then */
+    int64_t line_us, boot_us; /* the line's time, and CLOCK_BOOTTIME when it had that time */
     int64_t slack_us;
     bool doubted;
-    int64_t known_us, start_us; /* of create, by the wall and since boot */
+    int64_t known_us, start_us; /* the newest known time and CLOCK_BOOTTIME, both at create */
 };
 
-/* Also while the machine sleeps. */
+/* Returns CLOCK_BOOTTIME, which also counts while the machine sleeps. */
 static int64_t boot_us(void)
 {
     struct timespec ts;
@@ -38,7 +40,7 @@ int pl_clock_trust_create(int64_t known_us, struct pl_clock_trust **ret, struct 
     return 0;
 }
 
-/* Under the lock. */
+/* Moves the line to `wall_us`. Caller holds the lock. */
 static void draw_from(struct pl_clock_trust *t, int64_t wall_us)
 {
     t->line_us = wall_us;
@@ -46,6 +48,7 @@ static void draw_from(struct pl_clock_trust *t, int64_t wall_us)
     t->slack_us = PL_CLOCK_JUMP_US;
 }
 
+/* Reads both clocks, moves the line if the wall clock is trusted, and logs when the trust changes. */
 struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t)
 {
     struct pl_clock_view v = {.wall_us = pl_clock_wall_us()};

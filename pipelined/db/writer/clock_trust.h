@@ -1,12 +1,17 @@
-/* clock_trust: what time it is for whatever takes data away. A wall clock that jumps ahead would make everything old at once.
+/* clock_trust: the time that every deletion by age relies on. A wall clock that jumps ahead would make everything
+ * old at once.
  *
- * Time that is trusted is a line: it starts at what the daemon last knew (the newest log record before its start), and rises as the clock
- * that counts since boot does. The wall clock may be behind it, or ahead by a little; when it is further ahead it is doubted, until it
- * comes back or somebody who may says that it is right.
+ * Trusted time is a line: it starts at the newest time that the daemon knew before its start (from the newest log
+ * record), and rises with CLOCK_BOOTTIME. The wall clock may be behind the line, or ahead of it by at most the
+ * slack. When it is further ahead, the wall clock is doubted until it returns within the slack or an administrator
+ * confirms it (pl_clock_trust_believe).
  *
- *   wall − line:   … ≤ 0 ──▶ the wall's    ≤ slack ──▶ the wall's, and the line is moved there    > slack ──▶ doubted: the line's
+ *   wall − line   < 0      use the wall clock
+ *                 ≤ slack  use the wall clock and move the line there
+ *                 > slack  the wall clock is doubted: use the line
  *
- * The slack is PL_CLOCK_DOWN_US for the time that the daemon was not running, PL_CLOCK_JUMP_US from then on. Any thread. */
+ * The slack is PL_CLOCK_DOWN_US at the start, for the time that the daemon was not running, and PL_CLOCK_JUMP_US
+ * after the line first moved. Any thread. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -17,22 +22,23 @@
 struct pl_clock_trust;
 
 struct pl_clock_view {
-    int64_t now_us;  /* trusted */
-    int64_t wall_us; /* what the clock of the machine says */
+    int64_t now_us;  /* trusted time */
+    int64_t wall_us; /* the machine's wall clock */
     bool doubted;
 };
 
-/* `known_us`: the newest time that is known of; 0 = none, the wall clock is believed. */
+/* Creates a clock whose line starts at `known_us`, the newest known time; 0 = no time is known, believe the wall
+ * clock. */
 PL_MUST_CHECK
 int pl_clock_trust_create(int64_t known_us, struct pl_clock_trust **ret, struct pl_err *err);
 struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t);
-/* The time that has passed for sure: since `known_us` what the clock since boot counted; never the time that the daemon was not running.
- * For what is dropped when it was left idle. */
+/* Returns a time that never runs ahead: `known_us` plus what CLOCK_BOOTTIME counted since create, without the time
+ * that the daemon was not running. For deletions of what has been idle. */
 int64_t pl_clock_trust_passed_us(struct pl_clock_trust *t);
-/* The wall clock is right. */
+/* Accepts the wall clock as right and moves the line to it. */
 void pl_clock_trust_believe(struct pl_clock_trust *t);
-/* NULL is fine. */
+/* NULL is allowed. */
 struct pl_clock_trust *pl_clock_trust_destroy(struct pl_clock_trust *t);
-/* PL_ECONFIRM with both times and the way out, when it is doubted; else 0. */
+/* Returns 0, or PL_ECONFIRM when the clock is doubted; the message gives both times and how to confirm the clock. */
 PL_MUST_CHECK
 int pl_clock_trust_check(const struct pl_clock_view *now, struct pl_err *err);

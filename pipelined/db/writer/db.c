@@ -1,3 +1,4 @@
+/* The writer thread takes groups of transactions, runs each in a savepoint, puts one log object and commits. */
 #include "pipelined/db/writer/db.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -20,7 +21,7 @@
 
 #define READERS_MAX         16
 #define UNKNOWN_PAUSE_MS    200
-#define UNKNOWN_PATIENCE_MS (10 * 60 * 1000) /* then the next start finds out */
+#define UNKNOWN_PATIENCE_MS (10 * 60 * 1000) /* after that the daemon stops, and its next start finds out */
 #define EVENTS_TRIM_EVERY   4096
 
 struct pending {
@@ -37,7 +38,7 @@ struct new_event {
     int64_t id;
     char *type;
     char *data;
-    size_t owner; /* position of its transaction in the group */
+    size_t owner; /* index of its transaction in the group */
 };
 
 struct new_state {
@@ -51,14 +52,14 @@ struct pl_tx {
     struct pl_log_batch batch;
     struct new_event *events;
     size_t n_events, cap_events;
-    struct new_state *states; /* of packs */
+    struct new_state *states; /* new states of packs */
     size_t n_states, cap_states;
-    size_t at; /* transaction under way */
+    size_t at; /* index of the running transaction */
     enum pl_tx_class class;
     int64_t now_us;
-    uint64_t seq; /* the log object that this group would make */
-    bool full;    /* the transaction under way did not fit the group's log object */
-    bool breaks;  /* the database is out of step with the log */
+    uint64_t seq; /* the log object that this group will make */
+    bool full;    /* the running transaction did not fit the group's log object */
+    bool breaks;  /* the database no longer matches the log */
 };
 
 struct pl_db {
@@ -68,7 +69,7 @@ struct pl_db {
     int lock_fd;
     struct pl_conn *writer;
     bool synchronous;        /* the writer's COMMIT waits for the disk */
-    struct pl_log_head head; /* writer thread's */
+    struct pl_log_head head; /* writer thread only */
     struct pl_recover_report recovered;
     _Atomic uint64_t seq;
     uint64_t events_made;
@@ -78,7 +79,7 @@ struct pl_db {
     struct pending *first, *last;
     size_t queued;
     bool stopping;
-    atomic_bool broken; /* give_up */
+    atomic_bool broken; /* set by give_up */
     pthread_t thread;
     bool thread_started;
     struct pl_log_watch *watch;
@@ -149,6 +150,7 @@ static int keep_state(struct pl_tx *tx, const json_t *payload, struct pl_err *er
     return pl_hash_parse(json_string_value(json_object_get(payload, "pack")), &s->pack, err);
 }
 
+/* Adds a record to the group's log object and applies it; remembers a new pack state for config.pack_state. */
 int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err)
 {
     _cleanup_free_ char *text = NULL;
@@ -220,12 +222,13 @@ static void drop_events_from(struct pl_tx *tx, size_t keep)
 }
 
 enum ran {
-    RAN,       /* it has its result */
-    NO_ROOM,   /* it did not fit beside the others; it goes first into the next group */
-    GROUP_GONE /* SQLite has rolled back all of the group (no memory, full disk, I/O error in mid-statement): p->result says why */
+    RAN,     /* the transaction has its result */
+    NO_ROOM, /* it did not fit beside the others; it goes first into the next group */
+    /* SQLite rolled back the whole group (no memory, full disk, I/O error inside a statement): p->result says why */
+    GROUP_GONE
 };
 
-/* What SQLite said of its rollback is the cause, whatever the function made of it. */
+/* Sets the transaction's result to the cause of SQLite's rollback, whatever its function returned. */
 static enum ran group_gone(const struct pl_conn *c, struct pending *p)
 {
     int cause = c->lost ? c->lost : PL_EIO;
@@ -237,7 +240,7 @@ static enum ran group_gone(const struct pl_conn *c, struct pending *p)
     return GROUP_GONE;
 }
 
-/* One transaction inside its savepoint. */
+/* Runs one transaction in its savepoint. */
 static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
 {
     struct pl_conn *c = tx->db->writer;
@@ -255,9 +258,9 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
     (void)pl_alloc_failure_take();
     p->result = p->fn(tx, p->arg, &p->err);
     c->in_group = false;
-    if (pl_alloc_failure_take() && p->result >= 0) /* something of a record may be missing */
+    if (pl_alloc_failure_take() && p->result >= 0) /* a record may be incomplete */
         p->result = pl_err_nomem(&p->err);
-    if (sqlite3_get_autocommit(c->db)) /* the function may have taken no notice */
+    if (sqlite3_get_autocommit(c->db)) /* the function may have ignored the error */
         return group_gone(c, p);
     if (p->result >= 0)
         p->result = pl_sql_script(c, "RELEASE t", &p->err);
@@ -278,14 +281,14 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
     db->events_made += tx->n_events;
     if (before / EVENTS_TRIM_EVERY == db->events_made / EVENTS_TRIM_EVERY)
         return 0;
-    /* Ids rise with time, so that those too old are a run from the first one on; the newest stays whatever its age. */
+    /* Ids rise with time, so the events that are too old come first. The newest event stays whatever its age. */
     return pl_sql_exec(db->writer, err,
                        "DELETE FROM event WHERE id < max((SELECT max(id) FROM event) - ? + 1,"
                        " coalesce((SELECT id FROM event WHERE at_us >= ? ORDER BY id LIMIT 1), (SELECT max(id) FROM event)))",
                        "ii", (int64_t)PL_EVENTS_KEPT, tx->now_us - (int64_t)PL_EVENTS_KEPT_DAYS * 86400 * 1000000);
 }
 
-/* A full disk shall be met before the log object is put, not by the COMMIT after it. */
+/* Checks the free disk space: a full disk must fail before the log object is put, not in the COMMIT after it. */
 static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_err *err)
 {
     const uint64_t want = PL_DISK_SPACE_LOG_BYTES + tx->batch.records.len;
@@ -301,7 +304,7 @@ static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_
                       (unsigned long long)left >> 10, (unsigned long long)want >> 10);
 }
 
-/* Nothing more is submitted while this waits than the queue holds; readers go on. */
+/* Waits before the next attempt to append; readers go on. False: the db is stopping. */
 static bool pause_before_asking(struct pl_db *db)
 {
     struct timespec until;
@@ -319,7 +322,7 @@ static bool pause_before_asking(struct pl_db *db)
     return !stopping;
 }
 
-/* Puts the log object. Where the network leaves it open whether it is there, it is put again until that is known. */
+/* Puts the log object, and again while a network error leaves it unknown whether the object exists. */
 static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, struct pl_err *err)
 {
     const int64_t patience_ms = pl_clock_mono_ms() + UNKNOWN_PATIENCE_MS;
@@ -328,7 +331,7 @@ static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, s
 
     while (*ret_unknown && (r == PL_ENET || r == PL_ETIMEOUT) && pl_clock_mono_ms() < patience_ms && pause_before_asking(db)) {
         r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
-        *ret_unknown = r < 0 && r != PL_EFENCED; /* whatever else it says now, it says of the last attempt only */
+        *ret_unknown = r < 0 && r != PL_EFENCED; /* any other error now concerns only the last attempt */
         if (*ret_unknown)
             r = PL_ENET;
     }
@@ -353,7 +356,7 @@ int pl_db_keep_clock(struct pl_db *db, struct pl_err *err)
     return pl_db_run(db, PL_TX_UNLOGGED, keep_clock, NULL, err);
 }
 
-/* Log object, then COMMIT. After the object is put there is no way back: a COMMIT that fails then stops the program. */
+/* Puts the log object, then commits. The object cannot be undone: a COMMIT that fails after it stops the daemon. */
 static int make_durable(struct pl_db *db, struct pl_tx *tx, struct pl_err *err)
 {
     bool logged = tx->batch.n > 0, unknown = false;
@@ -414,7 +417,7 @@ static void fail_group(struct pending *group, int r, const struct pl_err *err)
     }
 }
 
-/* All transactions of the group, in order, up to one that does not fit: it and those after it become `*ret_rest`. */
+/* Runs the group's transactions in order; the first that does not fit and those after it become `*ret_rest`. */
 static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret_rest, struct pl_err *err)
 {
     struct pending *before = NULL;
@@ -424,7 +427,7 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
         switch (run_one(tx, p, at++)) {
         case RAN:
             break;
-        case NO_ROOM: /* not the first: an empty log object has room for any transaction, or none has */
+        case NO_ROOM: /* not the first: what does not fit an empty log object fits none */
             *ret_rest = p;
             before->next = NULL;
             return 0;
@@ -436,8 +439,9 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
     return 0;
 }
 
-/* The next COMMIT waits for the disk when it stands for log objects. What is not logged outlives the daemon's death without that, not
- * the machine's: leases, attempts and events are then those of the last logged group, which syncs all that was written before it. */
+/* Makes the next COMMIT wait for the disk if the group is logged. An unlogged group survives the daemon's death
+ * without that, but not the machine's: after a crash leases, attempts and events are those of the last logged
+ * group, whose COMMIT syncs everything written before it. */
 static int set_synchronous(struct pl_db *db, enum pl_tx_class class, struct pl_err *err)
 {
     bool full = class == PL_TX_LOGGED;
@@ -451,7 +455,7 @@ static int set_synchronous(struct pl_db *db, enum pl_tx_class class, struct pl_e
     return r;
 }
 
-/* What waits for the writer fails from now on. */
+/* Marks the database as broken, so that all waiting transactions fail, and calls config.fatal once. */
 static void give_up(void *self, const struct pl_err *err)
 {
     struct pl_db *db = self;
@@ -460,7 +464,7 @@ static void give_up(void *self, const struct pl_err *err)
         db->config.fatal(db->config.arg, err);
 }
 
-/* Runs the group; gives back those that did not fit, in order. */
+/* Runs the group and answers it; returns the transactions that did not fit, in order. */
 static struct pending *run_group(struct pl_db *db, struct pending *group)
 {
     struct pl_tx tx = {.db = db, .class = group->class, .now_us = pl_clock_wall_us(), .seq = db->head.seq + 1};
@@ -492,7 +496,7 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
     return rest;
 }
 
-/* The next group: transactions of the class at the head of the queue. Caller holds the mutex. */
+/* Takes consecutive transactions of one class from the head of the queue. Caller holds the mutex. */
 static struct pending *take_group(struct pl_db *db)
 {
     struct pending *group = db->first, *p = group;
@@ -524,6 +528,7 @@ static void put_back(struct pl_db *db, struct pending *rest)
     pthread_mutex_unlock(&db->mutex);
 }
 
+/* The writer thread: runs groups until the queue is empty and the db stops. */
 static void *writer_main(void *arg)
 {
     struct pl_db *db = arg;
@@ -665,7 +670,7 @@ static int open_readers(struct pl_db *db, unsigned n, struct pl_err *err)
     return 0;
 }
 
-/* From here on every object carries our epoch. */
+/* Takes over the log: from here on every object carries this daemon's epoch. */
 static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_err *err)
 {
     struct pl_log_head ours;
@@ -682,7 +687,8 @@ int pl_db_check_owner(struct pl_db *db, struct pl_err *err)
     return pl_log_watch_look(db->watch, err);
 }
 
-/* The newest time that the database knows of; one that was recovered without a checkpoint, or is of an older program, by its rows. */
+/* Starts the trusted clock at the newest time in the database. A database from an older program, or recovered
+ * without a checkpoint, has no saved time: the newest row counts. */
 static int start_clock(struct pl_db *db, struct pl_err *err)
 {
     int64_t known_us = 0;
@@ -707,12 +713,14 @@ static int start_watch(struct pl_db *db, struct pl_err *err)
     return pl_log_watch_create(&c, &db->watch, err);
 }
 
+/* Opens everything in order: lock, database, clock, epoch, watch, writer thread, readers. */
 static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_err *err)
 {
     unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
-    r = r < 0 ? r : pl_io_syncfs(db->dir, err); /* files that a killed daemon left: what is built on them must not outlive them */
+    /* sync files that a killed daemon left: what is built on them must not outlive them */
+    r = r < 0 ? r : pl_io_syncfs(db->dir, err);
     r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, &db->recovered, err);
     r = r < 0 ? r : start_clock(db, err);
     r = r < 0 ? r : own_log(db, config->objects, err);

@@ -1,12 +1,13 @@
-/* db: the metadata of one daemon: SQLite as the applied image of the log.
+/* db: the metadata of one daemon, an SQLite database that is the applied image of the log.
  *
- *   submit ──▶ queue ──▶ writer thread: BEGIN IMMEDIATE ─ each transaction in its savepoint ─▶ log object ─▶ COMMIT ─▶ done()
+ *   submit ──▶ queue ──▶ writer thread: BEGIN ─ each transaction in a savepoint ─▶ log object ─▶ COMMIT ─▶ done()
  *                                        (validates, emits records, each applied at once)      durable
  *
- * One connection writes and checkpoints, on the writer thread; n read-only ones serve readers. A transaction that emits records is
- * durable when done() is called with 0; without records it outlives the program, and the machine once a later logged one does.
- * Logged and unlogged transactions are grouped apart, in order of submission within each group.
- * Whatever the log holds is rebuilt by replay with the very functions that applied it the first time (apply.h).
+ * One connection writes and checkpoints, on the writer thread; n read-only connections serve readers. A
+ * transaction that emits records is durable when done() is called with 0. A transaction without records survives
+ * the death of the process, and a crash of the machine once a later logged transaction is durable. Logged and
+ * unlogged transactions are grouped apart, in order of submission within each group. Replay rebuilds whatever the
+ * log holds with the same functions that applied it the first time (log_apply.h).
  *
  * Bounds: PL_DB_QUEUE_MAX waiting transactions, PL_DB_GROUP_MAX in a group, log objects of 8 MiB. */
 #pragma once
@@ -23,85 +24,92 @@
 #define PL_EVENTS_KEPT_DAYS  7
 
 struct pl_db;
-struct pl_tx; /* one transaction under way, on the writer thread */
+struct pl_tx; /* one running transaction; writer thread only */
 
 struct pl_db_config {
     const char *dir;                 /* holds pipelined.db and the lock */
-    struct pl_object_store *objects; /* where the log is; outlives the db */
+    struct pl_object_store *objects; /* the store of the log; must outlive the db */
     unsigned readers;                /* read-only connections, 1..16 */
-    int64_t watch_ms;                /* how often to look whether another daemon took over; 0 = only when it is asked */
-    /* The daemon must stop: it was fenced (PL_EFENCED), or a COMMIT failed after its log object was put. Once; any thread. */
+    /* interval of checks whether another daemon took the log over; 0 = only on pl_db_check_owner */
+    int64_t watch_ms;
+    /* The daemon must stop: another daemon fenced it (PL_EFENCED), or a COMMIT failed after its log object was
+     * put. Called once, on any thread. */
     void (*fatal)(void *arg, const struct pl_err *err);
-    /* Events that a COMMIT has made visible: `id` of each is fixed. Writer thread. `data` is compact JSON. */
+    /* An event that a COMMIT made visible; `id` will not change. Writer thread. `data` is compact JSON. */
     void (*event)(void *arg, int64_t id, int64_t at_us, const char *type, const char *data);
-    /* A record of a pack's state (dataset/gc.h) is in the log and applied: what memory says of the pack follows. Writer thread. May be
-     * NULL. */
+    /* A record of a pack's state (storage/dataset/gc/gc.h) is in the log and applied: update the state in memory.
+     * Writer thread. May be NULL. */
     void (*pack_state)(void *arg, const char *project, const struct pl_hash *pack, const char *state);
-    /* The log has come to object `seq`. Writer thread. May be NULL. */
+    /* The log has grown to object `seq`. Writer thread. May be NULL. */
     void (*logged)(void *arg, uint64_t seq);
     void *arg;
 };
 
-/* Opens or creates the database, takes the folder's lock, replays the log after what was applied (an empty folder and a store with a
- * log: all of it), and writes this start's epoch (epoch.h). PL_ELOCKED: another daemon runs on the folder. PL_EFORMAT: newer than this program.
- * PL_ELOG: ahead of the log, or on another one. */
+/* Opens or creates the database: takes the folder's lock, replays the log after what was applied (all of it when
+ * the folder is empty), and writes this start's epoch (log_epoch.h). PL_ELOCKED: another daemon runs on the
+ * folder. PL_EFORMAT: the database is newer than this program. PL_ELOG: the database is ahead of the log, or
+ * belongs to another log. */
 PL_MUST_CHECK
 int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_err *err);
-/* Finishes what was submitted; when it returns no callback comes any more and what is submitted is refused (PL_ESTOPPING). Reading goes
- * on. */
+/* Finishes all submitted transactions. After it returns no callback is called and new transactions are refused
+ * (PL_ESTOPPING). Readers keep working. */
 void pl_db_stop(struct pl_db *db);
-/* Stops, checkpoints, closes. */
+/* Stops the db (pl_db_stop), checkpoints and closes it. NULL is allowed. */
 struct pl_db *pl_db_close(struct pl_db *db);
-/* 32 hex digits. */
+/* Returns the store's id as 32 hex digits; lives as long as the db. */
 const char *pl_db_store_id(const struct pl_db *db);
-/* What opening has recovered; lives as long as the db. */
+/* Returns what opening has recovered; lives as long as the db. */
 struct pl_recover_report;
 const struct pl_recover_report *pl_db_recovered(const struct pl_db *db);
 struct pl_object_store *pl_db_objects(const struct pl_db *db);
-/* Before something is acknowledged that is not in the log: looks whether the log is still ours (log_watch.h). PL_EFENCED, once fatal() was
- * called; errors of the store. Any thread; blocks. */
+/* Checks that this daemon still owns the log (log_watch.h). Call it before acknowledging anything that is not in
+ * the log. PL_EFENCED, after fatal() was called; errors of the store. Any thread; blocks. */
 PL_MUST_CHECK
 int pl_db_check_owner(struct pl_db *db, struct pl_err *err);
-/* What time it is for whatever drops data; lives as long as the db. */
+/* Returns the trusted clock for deletions by age; lives as long as the db. */
 struct pl_clock_trust *pl_db_clock(struct pl_db *db);
-/* Keeps that over a restart, as each logged transaction does. Blocks. */
+/* Saves the trusted time in the database so that a restart starts from it; each logged transaction does so too.
+ * Blocks. */
 PL_MUST_CHECK
 int pl_db_keep_clock(struct pl_db *db, struct pl_err *err);
-/* Number of this start. */
+/* Returns the log epoch of this start. */
 uint64_t pl_db_epoch(const struct pl_db *db);
-/* Last log object applied. Any thread. */
+/* Returns the number of the last applied log object. Any thread. */
 uint64_t pl_db_log_seq(struct pl_db *db);
 
-/* Runs on the writer thread. A negative return rolls this transaction back alone. */
+/* The body of a transaction. Runs on the writer thread; a negative return rolls back this transaction alone. */
 typedef int (*pl_tx_fn)(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Exactly once, on the writer thread: 0 and durable, or the error. Post to wherever the answer is wanted. */
+/* Called exactly once on the writer thread: with 0 when the transaction is durable, else with its error. It must
+ * not block: post the result to the thread that needs it. */
 typedef void (*pl_tx_done)(void *arg, int r, const struct pl_err *err);
 
 enum pl_tx_class { PL_TX_LOGGED, PL_TX_UNLOGGED };
 
-/* Any thread; never blocks. PL_EBUSY at the queue's bound, PL_ESTOPPING after close began. `done` may be NULL. */
+/* Submits a transaction. Any thread; never blocks. PL_EBUSY when the queue is full, PL_ESTOPPING after stop began.
+ * `done` may be NULL. */
 PL_MUST_CHECK
 int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg, struct pl_err *err);
-/* Submits and waits; not on the loop. */
+/* Submits a transaction and waits for its result. Blocks: not on the loop. */
 PL_MUST_CHECK
 int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err);
 
-/* Inside a transaction: the connection to read and (unlogged tables only) write with. */
+/* Returns the connection of a running transaction: for reads, and for writes to unlogged tables only. */
 struct pl_conn *pl_tx_conn(struct pl_tx *tx);
 /* Adds a record to the log object and applies it. Takes `payload`. Only in PL_TX_LOGGED. */
 PL_MUST_CHECK
 int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *err);
-/* Writes an event; told to config.event after COMMIT. Takes `data` (≤ 8 KiB). */
+/* Writes an event, which config.event gets after COMMIT. Takes `data` (≤ 8 KiB). */
 PL_MUST_CHECK
 int pl_tx_event(struct pl_tx *tx, const char *type, json_t *data, struct pl_err *err);
-/* Wall time of the group: one clock reading for all its records. */
+/* Returns the wall time of the group: one clock reading for all its records. */
 int64_t pl_tx_now_us(const struct pl_tx *tx);
 
-/* A read-only connection for one thread; waits for a free one. Give it back soon: a long reader keeps the WAL from shrinking. */
+/* Borrows a read-only connection for one thread; waits until one is free. Return it soon: a long read transaction
+ * keeps the WAL from shrinking. */
 struct pl_conn *pl_db_reader(struct pl_db *db);
 void pl_db_reader_done(struct pl_db *db, struct pl_conn *c);
 
-/* A read-only connection of the caller's own, for who reads long; close it with pl_conn_close. */
+/* Opens a read-only connection for a long read; the caller closes it with pl_conn_close. */
 PL_MUST_CHECK
 int pl_db_own_reader(struct pl_db *db, struct pl_conn **ret, struct pl_err *err);
 
@@ -116,7 +124,7 @@ static inline void pl_db_reading_finish(struct pl_db_reading *r)
     r->conn->readable = NULL;
     pl_db_reader_done(r->db, r->conn);
 }
-/* `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);` */
+/* Borrows a reader for a scope: `_cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);` */
 static inline struct pl_db_reading pl_db_read(struct pl_db *db)
 {
     return (struct pl_db_reading){db, pl_db_reader(db)};

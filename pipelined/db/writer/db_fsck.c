@@ -1,3 +1,5 @@
+/* Reads the roots of each project from the database, gives them to pl_fsck, and saves the progress of a full check
+ * in a file. */
 #include "pipelined/db/writer/db_fsck.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -11,13 +13,13 @@
 
 #define NOTE_MAX_BYTES (4u << 20)
 
-/* A check under way. */
+/* A running check. */
 struct checking {
     const struct pl_db_fsck *how;
-    char project[PL_NAME_MAX_BYTES + 1]; /* "": the log */
-    struct pl_log_head head;             /* where the database stands */
-    /* How far it is. */
-    json_t *note; /* {"store", "began_us", "projects": {NAME: {"after", "bad": […]}}}; NULL: none is kept */
+    char project[PL_NAME_MAX_BYTES + 1]; /* "": the log is being checked */
+    struct pl_log_head head;             /* log position of the database */
+    /* Progress. */
+    json_t *note; /* {"store", "began_us", "projects": {NAME: {"after", "bad": […]}}}; NULL: no progress is saved */
     int64_t noted_ms;
     struct pl_hash last_bad;
 };
@@ -33,7 +35,7 @@ static void give_back(const struct pl_db_fsck *c, struct pl_conn *conn)
         pl_db_reader_done(c->db, conn);
 }
 
-/* ---- how far it is ---- */
+/* ---- saved progress ---- */
 
 static void no_note(struct checking *c)
 {
@@ -47,7 +49,7 @@ static void write_note(struct checking *c)
 
     c->noted_ms = pl_clock_mono_ms();
     if (text && pl_io_write_file(c->how->note_path, text, strlen(text), 0600, NULL) < 0)
-        no_note(c); /* a check is worth more than its continuation */
+        no_note(c); /* the check goes on without saved progress */
 }
 
 static json_t *fresh_note(const char *store)
@@ -64,7 +66,7 @@ static bool is_of_use(const json_t *note, const char *store)
            age < (int64_t)PL_DB_FSCK_NOTE_DAYS * 86400 * 1000000;
 }
 
-/* That of an interrupted check, or an empty one. */
+/* Reads the progress of an interrupted check, or starts with an empty one. */
 static void read_note(struct checking *c)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = NOTE_MAX_BYTES};
@@ -105,7 +107,7 @@ static void note_bad(struct checking *c, const struct pl_hash *pack)
         no_note(c);
 }
 
-/* What an interrupted check has left of this project, as options of the next. */
+/* Where an interrupted check of this project stopped and which packs it found bad, as options of pl_fsck. */
 struct left {
     struct pl_hash after;
     struct pl_hash *again;
@@ -117,6 +119,7 @@ static void left_finish(struct left *l)
     free(l->again);
 }
 
+/* Fills `o` with the saved progress of the project; leaves it as it is when there is none. */
 static void take_left(struct checking *c, struct left *ret, struct pl_fsck_options *o)
 {
     json_t *own = project_note(c), *bad = json_object_get(own, "bad"), *one;
@@ -133,14 +136,14 @@ static void take_left(struct checking *c, struct left *ret, struct pl_fsck_optio
         const char *hex = json_string_value(one);
 
         if (!hex || pl_hash_parse(hex, &ret->again[ret->n++], NULL) < 0)
-            return; /* it is not what we wrote: from the beginning */
+            return; /* malformed: check from the beginning */
     }
     o->after = &ret->after;
     o->again = ret->again;
     o->n_again = ret->n;
 }
 
-/* ---- what fsck calls ---- */
+/* ---- callbacks of pl_fsck ---- */
 
 static int on_finding(void *self, const struct pl_fsck_finding *finding, struct pl_err *err)
 {
@@ -174,7 +177,8 @@ static bool on_stop(void *self)
     return c->how->stop && c->how->stop(c->how->self);
 }
 
-/* Without an index on the hashes: asked once for each root that is hurt. */
+/* True if the database still refers to the root. The hashes have no index: this is asked only once for each
+ * damaged root. */
 static bool on_alive(void *self, const struct pl_fsck_root *root)
 {
     static const char *const queries[] = {
@@ -226,7 +230,8 @@ static int roots_add(struct roots *v, enum pl_fsck_kind kind, const char *label,
     return 0;
 }
 
-/* Each gives a label and a hash, of one project; what is newest is looked at last. */
+/* Queries for a label and a hash of each root of one project. Commits are ordered by age: pl_fsck checks the
+ * newest last. */
 static const struct {
     enum pl_fsck_kind kind;
     const char *sql;
@@ -259,8 +264,9 @@ static int read_roots(struct pl_conn *conn, const char *project, struct roots *r
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole check ---- */
 
+/* Checks one project: reads its roots, resumes from the saved progress, and saves the progress at the end. */
 static int check_project(struct checking *c, const char *project, struct pl_fsck_report *sum, struct pl_err *err)
 {
     _cleanup_(roots_finish) struct roots roots = {0};

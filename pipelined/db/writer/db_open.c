@@ -1,3 +1,4 @@
+/* Opens the database of a daemon: the folder's lock, schema and upgrades, the position in the log, and replay. */
 #include "pipelined/db/writer/db_open.h"
 
 #include "pipelined/db/writer/db.h"
@@ -43,7 +44,7 @@ int pl_db_check_disk(const char *dir, struct pl_err *err)
     return 0;
 }
 
-/* What the process that has the lock wrote into its file. */
+/* Reads what the holder of the lock wrote into the file: its pid. */
 static void read_holder(int fd, char out[HOLDER_BYTES])
 {
     const ssize_t n = pread(fd, out, HOLDER_BYTES - 1, 0);
@@ -51,14 +52,15 @@ static void read_holder(int fd, char out[HOLDER_BYTES])
     out[n > 0 ? n : 0] = '\0';
 }
 
-/* A number that is ours now was another's, in another container. */
+/* True if no other process has this pid. Our own pid in the file is a leftover from another container. */
 static bool is_dead(pid_t pid)
 {
     return pid > 0 && (pid == getpid() || (kill(pid, 0) < 0 && errno == ESRCH));
 }
 
-/* True once the lock is ours. A daemon that was killed while it started a child leaves the lock to that child until it executes its program, for a
- * moment or, on a busy machine, some more: so a lock whose holder is dead is waited for. */
+/* Takes the lock; false when a living process holds it. A daemon that is killed while it forks leaves the lock to
+ * the child until the child execs, which takes longer on a busy machine: so a lock whose holder is dead is waited
+ * for, up to DEAD_HOLDER_MS. */
 static bool take_lock(int fd, char holder[HOLDER_BYTES])
 {
     const struct timespec pause = {.tv_nsec = 10000000};
@@ -139,7 +141,7 @@ int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *e
     return r;
 }
 
-/* The database says where it stands; the log must have that very object. */
+/* Checks that the log has the very object at which the database says it stands. */
 static int check_position(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -190,7 +192,7 @@ static int replay_record(void *self, const struct pl_log_record *record, uint64_
     json_t *payload;
     int r;
 
-    errno = 0; /* jansson does not say that memory was the cause, malloc does */
+    errno = 0; /* jansson does not report that memory was the cause, malloc does */
     payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
     if (!payload && errno == ENOMEM)
         return pl_err_nomem(err);
@@ -212,7 +214,7 @@ static int replay_end(void *self, const struct pl_log_head *head, struct pl_err 
     return r < 0 ? r : pl_sql_script(p->conn, "COMMIT", err);
 }
 
-/* What makes a database of version i + 1 one of the next. */
+/* The scripts that upgrade a database of version i + 1 to the next version. */
 static const char *const upgrades[] = {
     "ALTER TABLE attempt ADD COLUMN unnamed INTEGER;"
     "CREATE INDEX attempt_unnamed ON attempt(unnamed) WHERE unnamed IS NOT NULL;",
@@ -277,7 +279,8 @@ static bool has_bytes(const char *path)
     return stat(path, &st) == 0 && st.st_size > 0;
 }
 
-/* The folder's database, which may be one without tables: a crash came between its making and its schema. */
+/* Opens the folder's database. `*ret` is NULL when it has no tables: a crash came between the creation of the file
+ * and its schema. */
 static int open_found(const char *path, struct pl_conn **ret, struct pl_err *err)
 {
     bool empty = false;
@@ -290,7 +293,8 @@ static int open_found(const char *path, struct pl_conn **ret, struct pl_err *err
     return r;
 }
 
-/* The database of the folder, made when there is none: from the store, or empty when that is empty, too. */
+/* Opens the folder's database. If there is none, recovers it from the store, or creates it empty when the store is
+ * empty too. */
 static int open_database(const char *dir, struct pl_object_store *objects, const struct pl_log_head *head, struct pl_conn **ret,
                          struct pl_recover_report *report, struct pl_err *err)
 {
@@ -328,7 +332,8 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err); /* else this start's epoch would fill a gap */
+    /* otherwise the object of this start's epoch would fill a gap */
+    r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err);
     r = r < 0 ? r : pl_db_replay(c, objects, last, false, &head, err);
     if (r < 0) {
         pl_conn_close(c);

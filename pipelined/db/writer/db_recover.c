@@ -1,3 +1,5 @@
+/* Recovery: newest good checkpoint, replay of the log after it, a report, and the rename that makes the result the
+ * database (db_recover.h). */
 #include "pipelined/db/writer/db_recover.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -19,7 +21,7 @@ struct recovery {
     struct pl_log_head head;
     struct pl_conn *conn;
     struct pl_recover_report report;
-    char path[PATH_MAX]; /* the database in the making */
+    char path[PATH_MAX]; /* the database being built */
 };
 
 void pl_recover_report_finish(struct pl_recover_report *r)
@@ -49,13 +51,14 @@ static void recovery_finish(struct recovery *v)
 
 /* ---- the newest good checkpoint ---- */
 
-/* What makes a checkpoint one to pass over; other errors would meet the next one, too, or hide that it was good. */
+/* True if the error makes the checkpoint one to skip. Other errors would hit the next checkpoint too, or hide that
+ * this one is good. */
 static bool is_broken(int r)
 {
     return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EIO;
 }
 
-/* The log has the very object that the checkpoint stands on. */
+/* Checks that the log has the very object at which the checkpoint stands. */
 static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -80,7 +83,7 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
                : pl_err_set(err, PL_ECORRUPT, "ckpt%s is of another log: it names another %s", key + 3, key);
 }
 
-/* The database says what its checkpoint says. */
+/* Checks that the checkpoint's database has the position that its head says. */
 static int check_meta(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     struct pl_log_head says = {0};
@@ -144,14 +147,14 @@ static int newest_checkpoint(struct recovery *v, struct pl_err *err)
 
 static int replay(struct recovery *v, uint64_t last, struct pl_err *err)
 {
-    int r = pl_sql_script(v->conn, "PRAGMA synchronous=OFF", err); /* all of it is synced at once when it is done */
+    int r = pl_sql_script(v->conn, "PRAGMA synchronous=OFF", err); /* everything is synced once at the end */
 
     r = r < 0 ? r : pl_db_replay(v->conn, v->objects, last, v->look_only, &v->head, err);
     v->report.log_seq = v->head.seq;
     return r;
 }
 
-/* Jobs that were under way when the checkpoint was made, and whose run has ended since. */
+/* Drops jobs that were unfinished in the checkpoint and whose run has ended since. */
 static int drop_what_is_over(struct recovery *v, struct pl_err *err)
 {
     int r = pl_sql_exec(v->conn, err,
@@ -160,7 +163,7 @@ static int drop_what_is_over(struct recovery *v, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- the report ---- */
 
 static int add_secrets(struct recovery *v, const struct pl_secret_column *s, struct pl_err *err)
 {
@@ -192,7 +195,7 @@ static int list_anew(struct recovery *v, struct pl_err *err)
     return r;
 }
 
-/* In the event stream, and in meta for who asks later. */
+/* Records the recovery in the event stream, and in meta for later questions. */
 static int leave_word(struct recovery *v, struct pl_err *err)
 {
     int64_t now = pl_clock_wall_us();
@@ -215,9 +218,9 @@ static int leave_word(struct recovery *v, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* ---- done ---- */
+/* ---- the finished database ---- */
 
-/* The file alone, read by a connection that knows nothing of how it came to be: what no page of it says is lost with the WAL. */
+/* Checks the file by itself, with a new connection: quick_check must not read pages that are only in the WAL. */
 static int check_file(const char *path, struct pl_err *err)
 {
     _cleanup_free_ char *verdict = NULL;
@@ -231,7 +234,7 @@ static int check_file(const char *path, struct pl_err *err)
     return r;
 }
 
-/* All of the database is in its file, and the WAL is empty. Closing the last connection does that, too, but says nothing when it fails. */
+/* Moves the whole WAL into the database file. Closing the last connection does that too, but reports no failure. */
 static int fold_wal(struct recovery *v, struct pl_err *err)
 {
     int64_t busy = 0;
@@ -243,7 +246,8 @@ static int fold_wal(struct recovery *v, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "%s", v->path) : check_file(v->path, err);
 }
 
-/* Whole on the disk before it has its name. Of an older database of the folder nothing may be left that SQLite would take for ours. */
+/* Syncs the database before it gets its name. First removes the files of an older database in the folder, which
+ * SQLite would take for ours. */
 static int put_in_place(struct recovery *v, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;

@@ -1,3 +1,5 @@
+/* Copies the database with sqlite3_backup inside one read transaction, strips the copy, and rebuilds it with
+ * VACUUM INTO. */
 #include "pipelined/db/writer/db_snapshot.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -18,8 +20,9 @@ const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n)
     return secrets;
 }
 
-/* Rows that speak of processes, sessions and files of this machine: elsewhere, or later, they would be untrue. What an attempt left for
- * its next one (checkpoint) is no longer kept for us once the datum is done, so it may be gone by then. */
+/* Removes rows about processes, sessions and files of this machine, which would be false elsewhere or later. The
+ * checkpoint that an attempt leaves for the next one is not kept once the datum is done, so it may be gone by the
+ * time of a recovery. */
 static const char strip_sql[] =
     "DELETE FROM worker; DELETE FROM lease; DELETE FROM session; DELETE FROM pin; DELETE FROM checkpoint;"
     "DELETE FROM log_segment WHERE blob IS NULL;";
@@ -70,7 +73,7 @@ static int step_all(sqlite3_backup *backup, const struct pl_snapshot_options *o,
     }
 }
 
-/* Inside the reader's transaction. */
+/* Copies all pages, inside the reader's transaction. */
 static int copy_pages(struct pl_conn *from, const char *path, const struct pl_snapshot_options *o, struct pl_err *err)
 {
     sqlite3_backup *backup = NULL;
@@ -102,7 +105,7 @@ static int copy(struct pl_db *db, const char *path, const struct pl_snapshot_opt
     return pl_sql_script(rd.conn, "COMMIT", r < 0 ? NULL : err) < 0 && r == 0 ? err->code : r;
 }
 
-/* ---- what stays here ---- */
+/* ---- removing what must not leave the machine ---- */
 
 static int empty_column(struct pl_conn *c, const struct pl_secret_column *s, struct pl_err *err)
 {
@@ -117,7 +120,8 @@ static int empty_column(struct pl_conn *c, const struct pl_secret_column *s, str
     return pl_sql_script(c, sql, err);
 }
 
-/* Emptied cells may leave their bytes in free pages: what goes into a snapshot is rebuilt from what is alive. */
+/* Strips `copy` and writes it to `path`. Emptied cells may leave bytes in free pages, so VACUUM INTO rebuilds the
+ * file from live rows. */
 static int strip(const char *copy, const char *path, struct pl_err *err)
 {
     struct pl_conn *c = NULL;

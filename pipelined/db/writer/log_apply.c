@@ -1,3 +1,5 @@
+/* One function per kind of log record, and a table of them. Each gets the record's JSON payload and changes the
+ * rows. */
 #include "pipelined/db/writer/log_apply.h"
 
 #include "pipelined/text/json_text.h"
@@ -9,8 +11,8 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-/* An absent or malformed hash is all zeros, which the database holds as NULL: a NOT NULL column refuses it, unless zeros mean
- * something there (ROOT). */
+/* Reads a hash. An absent or malformed hash is all zeros, which the database stores as NULL: a NOT NULL column
+ * refuses it, unless zeros mean something there (ROOT). */
 static struct pl_hash hash(const json_t *o, const char *key)
 {
     struct pl_hash h = {0};
@@ -21,7 +23,7 @@ static struct pl_hash hash(const json_t *o, const char *key)
     return h;
 }
 
-/* Roots are NOT NULL: an empty tree's root is stored as 32 zero bytes. */
+/* Binds a root: columns of roots are NOT NULL and store the root of an empty tree as 32 zero bytes. */
 #define ROOT(h) (const void *)(h).b, (size_t)PL_HASH_BYTES
 
 static char *dump(const json_t *o, const char *key, const char *otherwise)
@@ -88,7 +90,7 @@ static int apply_repo_delete(struct pl_conn *c, const json_t *o, uint64_t seq, s
     int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "name"), &id, err);
 
     (void)seq;
-    /* heads first: a branch points at a commit of the same repo */
+    /* clear the heads first: a branch points at a commit of the same repo */
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE branch SET head = NULL WHERE repo = ?", "i", id);
     r = r < 0 ? r
               : pl_sql_exec(c, err, "DELETE FROM checkpoint WHERE project = ? AND stage = ?", "ss", pl_json_str(o, "project"),
@@ -127,6 +129,7 @@ static int move_head(struct pl_conn *c, int64_t repo, const char *branch, const 
                        "issi", repo, branch, run, at);
 }
 
+/* Inserts the commit and moves its branch to it. */
 static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     _cleanup_free_ char *provenance = dump(o, "provenance", "[]");
@@ -153,6 +156,7 @@ static int apply_commit(struct pl_conn *c, const json_t *o, uint64_t seq, struct
     return r < 0 ? r : move_head(c, repo, pl_json_str(o, "branch"), pl_json_str(o, "run"), num(o, "at"), err);
 }
 
+/* Deletes a commit and keeps a note of it in commit_gone. */
 static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     int64_t repo = 0;
@@ -161,7 +165,7 @@ static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
     (void)seq;
     if (r < 0)
         return r;
-    /* branches that stood on it fall back to its parent; children are hung onto the parent */
+    /* branches with this head fall back to its parent; its children get its parent */
     r = pl_sql_exec(c, err,
                     "UPDATE branch SET head = (SELECT p.id FROM commit_ p, commit_ d WHERE d.repo = ?1 AND d.run = ?2"
                     " AND p.repo = ?1 AND p.run = d.parent) WHERE head = (SELECT id FROM commit_ WHERE repo = ?1 AND run = ?2)",
@@ -223,6 +227,7 @@ static int apply_stage(struct pl_conn *c, int64_t pipeline, int64_t position, co
         pl_json_str(o, "branch"), spec, ROOT(code_root), ROOT(identity), git);
 }
 
+/* Inserts a pipeline version with its stages, which become the current ones. */
 static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     struct pl_hash user = hash(o, "user_spec"), effective = hash(o, "effective_spec");
@@ -260,7 +265,7 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
 
 static int apply_pipeline_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
-    /* a stage that the pipeline had once may be another one's now */
+    /* a stage that this pipeline once had may belong to another pipeline now */
     int r = pl_sql_exec(c, err,
                         "DELETE FROM checkpoint WHERE project = ?1 AND stage IN (SELECT s.name FROM stage s JOIN pipeline p"
                         " ON p.id = s.pipeline WHERE p.project = ?1 AND p.name = ?2 AND NOT EXISTS (SELECT 1 FROM stage o"
@@ -283,8 +288,10 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", pl_json_str(o, "scope"), spec);
 }
 
-/* What a failed or killed job did is used by the next ones of its stage, until a plan has no use for it (pl_kept_results); with a success it is in a
- * table, which a success aside has elsewhere. */
+/* Settles the results of an ended job. Those of a failed or killed job are kept for the next jobs of the stage,
+ * until a plan no longer uses them (pl_kept_results). Those of a successful job are in its datum table, so they
+ * and older kept ones go; a successful rerun on a separate branch has its table elsewhere, and older kept ones
+ * stay. */
 static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
 {
     bool success = pl_streq(pl_json_str(o, "state"), "success");
@@ -307,6 +314,7 @@ static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struc
                                pl_json_str(o, "project"), pl_json_str(o, "stage"), last);
 }
 
+/* Inserts or finishes a job, settles its results, and removes its leases. */
 static int apply_job(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
     _cleanup_free_ char *inputs = dump(o, "inputs", "[]"), *warnings = dump(o, "warnings", "[]"),

@@ -1,3 +1,4 @@
+/* Appends the object that opens a new epoch, and follows the log when another daemon was faster. */
 #include "pipelined/db/writer/log_epoch.h"
 
 #include "pipelined/text/json_text.h"
@@ -16,7 +17,8 @@ static int make_record(const struct pl_log_head *head, struct pl_log_batch *b, s
     uint8_t random[16];
     json_t *payload;
 
-    /* No other start ever writes these bytes: so a store that was asked twice can tell what is ours from what is another's. */
+    /* A nonce that no other start writes: it lets pl_log_append tell our object from another daemon's after an
+     * unknown result. */
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, nonce);
     gethostname(host, sizeof host - 1);
@@ -28,7 +30,7 @@ static int make_record(const struct pl_log_head *head, struct pl_log_batch *b, s
     return text ? pl_log_batch_add(b, PL_RECORD_OPEN_EPOCH, text, strlen(text), err) : pl_err_nomem(err);
 }
 
-/* Appends to what is known of the log; the same again while nobody knows whether it is there. */
+/* Appends the epoch's object after `known`; repeats it while it is unknown whether the object exists. */
 static int append(struct pl_object_store *objects, const struct pl_log_head *known, struct pl_log_head *ret, struct pl_err *err)
 {
     struct pl_log_head at = *known;
@@ -54,7 +56,8 @@ int pl_log_epoch_open(struct pl_object_store *objects, const struct pl_log_head 
     struct pl_log_head known = *head;
     int r = append(objects, &known, ret, err);
 
-    /* the next is tried as soon as one is known: who is at work loses no more time than that; unless it is ahead by several */
+    /* Try the next key as soon as one object is known, so that the writing daemon gains no more time; every fourth
+     * attempt follows the log to its end. */
     for (unsigned i = 1; r == PL_EFENCED && i < PL_LOG_EPOCH_TRIES; i++) {
         r = i % 4 ? pl_log_follow(objects, &known, err) : pl_log_replay(objects, &known, NULL, err);
         r = r < 0 ? r : append(objects, &known, ret, err);

@@ -1,14 +1,17 @@
-/* epoch: how a start makes the log its own. An object with the next higher epoch number fences whoever wrote before, for that one finds the
- * number taken that it wanted next; without clocks, and without asking it. */
+/* log_epoch: how a starting daemon takes over the log. It appends an object with the next higher epoch number. The
+ * earlier daemon then finds the key of its next object taken and knows that it is fenced. This needs no clocks and
+ * no answer from the earlier daemon. */
 #pragma once
 
 #include "storage/dataset/log/log.h"
 
-#define PL_LOG_EPOCH_TRIES 10000 /* against a daemon that writes all the time: each is as good as a coin */
+/* attempts against a daemon that writes all the time: each attempt succeeds about every second time */
+#define PL_LOG_EPOCH_TRIES 10000
 
-/* Puts the object that opens epoch head->epoch + 1 behind all that is in the log, following it as it grows; nothing is applied: a
- * replay from `head` on does that, and ends at `*ret`, unless yet another daemon has started. On PL_ENET and PL_ETIMEOUT it may be there all the same: it fences others, and
- * does no harm. PL_EFENCED: others were faster each time. */
+/* Appends the object that opens epoch head->epoch + 1 after the end of the log, following the log as it grows.
+ * Applies nothing: a replay from `head` does that and ends at `*ret`, unless yet another daemon has started. After
+ * PL_ENET and PL_ETIMEOUT the object may exist: it fences other daemons and does no harm. PL_EFENCED: other
+ * daemons took the next key at every attempt. */
 PL_MUST_CHECK
 int pl_log_epoch_open(struct pl_object_store *objects, const struct pl_log_head *head, struct pl_log_head *ret,
                       struct pl_err *err);

@@ -1,5 +1,4 @@
-/* Looks at the next log key. Objects of this daemon's own epoch that are there already are its writer's, which is just putting them: they
- * are passed. */
+/* Looks at the next log key. Objects of this daemon's own epoch are skipped: its writer has just put them. */
 #include "pipelined/db/writer/log_watch.h"
 
 #include "storage/base/clock.h"
@@ -13,7 +12,7 @@ struct pl_log_watch {
     _Atomic uint64_t seq;
     atomic_bool told, stopping;
     pthread_mutex_t lock;
-    pthread_cond_t wake; /* it stops */
+    pthread_cond_t wake; /* signalled on stop */
     pthread_t thread;
     bool started;
 };
@@ -55,7 +54,7 @@ static void *watch_main(void *arg)
         if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == 0)
             continue;
         pthread_mutex_unlock(&w->lock);
-        (void)!pl_log_watch_look(w, NULL); /* a store that does not answer is told of by those who need it */
+        (void)!pl_log_watch_look(w, NULL); /* errors of the store are reported by the operations that need it */
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);

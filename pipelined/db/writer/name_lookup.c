@@ -1,3 +1,5 @@
+/* Queries that resolve names. Prefixes of ids are ranges of the index: from the prefix to the prefix with "g",
+ * which is past every hex digit. */
 #include "pipelined/db/writer/name_lookup.h"
 
 #include "storage/base/clock.h"
@@ -9,7 +11,7 @@
     "c.id, c.repo, c.run, c.parent, c.branch, c.stage, c.object, c.root, c.attributes, c.table_root, c.owner_root, c.code,"      \
     " c.generation, c.files, c.bytes, c.seq, c.created_us"
 
-/* Appends "did you mean" from the repos of the project. */
+/* Adds a hint to the error: the nearest of the project's newest 256 repo names, or how to create the repo. */
 static void hint_nearest(struct pl_conn *c, const char *project, const char *repo, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -117,7 +119,7 @@ static void read_commit(const struct pl_rows *rows, struct pl_commit_row *ret)
     ret->created_us = pl_col_int(rows, 16);
 }
 
-/* 1 and the row, or 0. */
+/* Returns 1 and the row, or 0. */
 static int one_commit(struct pl_conn *c, struct pl_rows *rows, struct pl_commit_row *ret, struct pl_err *err)
 {
     int r = pl_sql_next(c, rows, err);
@@ -217,7 +219,7 @@ static int go_back(struct pl_conn *c, const char *project, const char *repo, uns
     return 0;
 }
 
-/* Says so when the id, or what begins with it, was a commit's: PL_ENOTFOUND; 0 when it never was. */
+/* Returns PL_ENOTFOUND with the time and the reason if a commit with this id, or prefix, was deleted; else 0. */
 static int check_gone(struct pl_conn *c, const char *project, const char *repo, int64_t row, const char *id, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

@@ -1,9 +1,10 @@
+/* Connections, their cache of prepared statements, and the functions that run them. */
 #include "pipelined/db/writer/sql.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Our code for an extended one of SQLite's. */
+/* Maps an extended error code of SQLite to ours. */
 static int code_of(int code)
 {
     if (code == SQLITE_IOERR_NOMEM)
@@ -68,7 +69,8 @@ static int set_pragmas(struct pl_conn *c, bool read_only, struct pl_err *err)
     return r < 0 ? r : check_pragma(c, "foreign_keys", "1", err);
 }
 
-/* readable(project, name): lists of what somebody may see are cut by the database, so that pages stay full. */
+/* SQL function readable(project, name): the database filters lists by what the user may read, so that pages stay
+ * full. */
 static void sql_readable(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     const struct pl_conn *c = sqlite3_user_data(ctx);
@@ -140,7 +142,7 @@ void pl_rows_finish(struct pl_rows *rows)
     rows->stmt = NULL;
 }
 
-/* After SQLite's own rollback each further statement would commit by itself. */
+/* Refuses a statement after SQLite rolled back the transaction by itself: the statement would commit alone. */
 static int check_group(struct pl_conn *c, struct pl_err *err)
 {
     if (!c->in_group || !sqlite3_get_autocommit(c->db))
@@ -149,7 +151,8 @@ static int check_group(struct pl_conn *c, struct pl_err *err)
     return pl_err_set(err, c->lost, "database: the transaction was rolled back");
 }
 
-/* A statement in use (the same query nested in itself) gets a twin that is not cached. */
+/* Prepares `sql`, or takes it from the cache. When the cached statement is in use (the same query nested in
+ * itself), prepares another. */
 static int prepare(struct pl_conn *c, struct pl_rows *rows, const char *sql, struct pl_err *err)
 {
     size_t len = strlen(sql);
@@ -173,6 +176,7 @@ static int prepare(struct pl_conn *c, struct pl_rows *rows, const char *sql, str
     return r;
 }
 
+/* Binds the next argument of the letter's type. SQLITE_MISUSE: unknown letter. */
 static int bind_one(sqlite3_stmt *stmt, int at, char letter, va_list *ap)
 {
     switch (letter) {
@@ -228,8 +232,8 @@ int pl_sql_query(struct pl_conn *c, struct pl_err *err, struct pl_rows *rows, co
     return r;
 }
 
-/* SQLite puts the NUL behind a long text when it is first asked for, and may find no memory then: it is asked here, where that can be
- * said, and reading a row that stands ready cannot fail. */
+/* Makes SQLite terminate every text of the row now. It appends the NUL to a long text on first access, which may
+ * fail without memory; here the failure can be reported, and later reads of the row cannot fail. */
 static bool end_texts(sqlite3_stmt *stmt)
 {
     for (int i = 0, n = sqlite3_column_count(stmt); i < n; i++)
@@ -306,7 +310,8 @@ int pl_sql_text(struct pl_conn *c, struct pl_err *err, char **ret, const char *s
     if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "not found");
     copy = strdup(pl_col_text(&rows, 0));
-    if (!copy || sqlite3_errcode(c->db) == SQLITE_NOMEM) { /* a number becomes a text only when asked */
+    /* a number is converted to text on access, which may fail */
+    if (!copy || sqlite3_errcode(c->db) == SQLITE_NOMEM) {
         free(copy);
         return pl_err_nomem(err);
     }
