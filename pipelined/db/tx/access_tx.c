@@ -1,3 +1,4 @@
+/* Each transaction checks existence and bounds, emits its record, and adds an entry to the audit. */
 #include "pipelined/db/tx/access_tx.h"
 
 #define AUDIT_TRIM_EVERY 256
@@ -33,7 +34,7 @@ static int no_user(const char *name, struct pl_err *err)
     return pl_err_hint(err, r, "pipelinectl create user %s", name);
 }
 
-/* "table" is one of ours. */
+/* Checks a total count against its bound. `count` is one of our queries. */
 static int check_count(struct pl_tx *tx, const char *count, int64_t max, const char *what, struct pl_err *err)
 {
     int64_t n = 0;
@@ -45,7 +46,7 @@ static int check_count(struct pl_tx *tx, const char *count, int64_t max, const c
     return r;
 }
 
-/* Nobody takes what there may be of all. */
+/* Checks a user's own count, so that one user cannot take all that the total allows. */
 static int check_own(struct pl_tx *tx, const char *count, const char *user, const char *what, struct pl_err *err)
 {
     int64_t n = 0;
@@ -81,8 +82,8 @@ static bool same_project(const char *a, const char *b)
     return len == strcspn(b, "/") && memcmp(a, b, len) == 0;
 }
 
-/* Replaces the role over the pair's scope, or takes it away. Each project is counted on its own, so that its admins use up no place that
- * admins of others give; a change of what is there is never refused. */
+/* Replaces or removes the role on the pair's scope. Each project has its own bound, so that the admins of one
+ * project do not use up the places of another; a change of an existing role is never refused. */
 static int set_role(const struct pl_user_args *a, json_t *roles, json_t *pair, struct pl_err *err)
 {
     size_t i, there = 0, before = json_array_size(roles);
@@ -154,7 +155,7 @@ static int need_user(struct pl_tx *tx, const char *user, struct pl_err *err)
     return r == PL_ENOTFOUND ? no_user(user, err) : r;
 }
 
-/* The fields that both have; takes `known`, {"hash"} or {"access_key"}. */
+/* Makes the record fields that tokens and keys share; takes `known`, {"hash"} or {"access_key"}. */
 static json_t *credential_record(struct pl_tx *tx, const struct pl_credential_args *a, json_t *known)
 {
     json_t *rest = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "at", (json_int_t)pl_tx_now_us(tx), "expires",

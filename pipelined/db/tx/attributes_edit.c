@@ -1,13 +1,15 @@
+/* Translates operations on the tree of paths into operations on the tree of rows, sorts them and applies them with
+ * pl_tree_edit. */
 #include "pipelined/db/tx/attributes_edit.h"
 
-#define PREFIXES_MAX ((size_t)2 << 30) /* of PL_TREE_OPS_MAX paths */
+#define PREFIXES_MAX ((size_t)2 << 30) /* bound for the prefixes of PL_TREE_OPS_MAX paths */
 
 struct rows {
     const struct pl_attributes_edit *e;
-    struct pl_tree_cursor *base, *rows; /* NULL where there is no such tree */
+    struct pl_tree_cursor *base, *rows; /* NULL: there is no such tree */
     struct pl_tree_op *list;
     size_t n;
-    struct pl_buf prefixes; /* "path/" of what is deleted with all below */
+    struct pl_buf prefixes; /* "path/" of each folder deleted with everything below */
 };
 
 static void rows_finish(struct rows *r)
@@ -32,7 +34,7 @@ int pl_attributes_row(struct pl_tree_cursor *rows, const char *path, size_t path
     return PL_MIN(r, 0);
 }
 
-/* 1: the file is there already, and the same was said of it. */
+/* Returns 1 if the file exists with the same entry and the same attributes. */
 static int is_known(struct rows *rows, const struct pl_tree_op *op, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf row = {0};
@@ -59,7 +61,8 @@ static bool takes_all_below(const struct pl_tree_op *op)
     return op->op == PL_TREE_DELETE_PREFIX || op->op == PL_TREE_REPLACE;
 }
 
-/* There is room for all prefixes: they stay where they are. */
+/* Adds a deletion of everything below the path. The buffer has room for all prefixes, so their addresses stay
+ * valid. */
 static int add_prefix(struct rows *rows, const struct pl_tree_op *op, struct pl_err *err)
 {
     size_t at = rows->prefixes.len;

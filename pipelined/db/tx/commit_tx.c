@@ -1,3 +1,4 @@
+/* Makes a commit: its record in the log, its object in a pack, its run; and deletes commits of input repos. */
 #include "pipelined/db/tx/commit_tx.h"
 
 #include "pipelined/db/tx/job_tx.h"
@@ -103,7 +104,8 @@ int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args 
                           .table = a->table,
                           .owner = a->owner,
                           .generation = (uint64_t)a->generation,
-                          .wall_us = 0, /* the record has the time: the object is the same wherever the work was done */
+                          /* the time is in the log's record, so that the object's bytes depend on the work alone */
+                          .wall_us = 0,
                           .files = (uint64_t)a->files,
                           .bytes = (uint64_t)a->bytes,
                           .author = a->author ? a->author : "",
@@ -122,7 +124,7 @@ int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args 
     return r < 0 ? r : pl_pack_builder_add(session, PL_REC_COMMIT, bytes.data, bytes.len, &a->object, err);
 }
 
-/* A stage's results follow from its inputs and code: they are changed there. */
+/* Refuses to delete a stage's result, which follows from its inputs and code. */
 static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a, struct pl_err *err)
 {
     _cleanup_free_ char *pipeline = NULL;
@@ -137,7 +139,7 @@ static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a
                       a->repo);
 }
 
-/* The branches whose head it is. */
+/* Lists the branches with this head. */
 static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -149,7 +151,7 @@ static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl
     return r;
 }
 
-/* What is taken away is computed anew without it. */
+/* Deletes the commit and starts a run of the stages that read the affected branches. */
 static int fall_back(struct pl_tx *tx, struct pl_commit_delete_args *a, const struct pl_commit_row *commit, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *branches = json_array();

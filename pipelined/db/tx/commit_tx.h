@@ -1,32 +1,36 @@
-/* commit_tx: the transactions that make commits and end jobs and runs. Bodies for pl_db_run and pl_db_submit; what they take must be
- * durable already (packs before log before answer). */
+/* commit_tx: transactions that make and delete commits. Bodies for pl_db_run and pl_db_submit; the data that they
+ * refer to must be durable already (packs before log before answer). */
 #pragma once
 
 #include "pipelined/db/tx/pack_state_tx.h"
 #include "pipelined/db/writer/db.h"
 #include "pipelined/db/writer/name_lookup.h"
 
-/* One commit of one repo, and with it the run that it starts (a push) or belongs to (a stage's output). */
+/* One commit of one repo, with the run that it starts (a push) or belongs to (a stage's output). */
 struct pl_commit_args {
     const char *project, *repo, *branch;
     const char *run; /* the commit's id; a push makes a new one (pl_id_make) */
-    bool output; /* by a stage: the repo must be an output repo, the run exists; else an input repo and the run is made here */
-    /* Row id of the head that the roots were built on, 0 = none: it and `parent` must be the head still (row ids come again after a
-     * deletion, ids of commits do not). -1: whatever it is. */
+    /* true: a stage's output; the repo must be an output repo and the run exists. false: a push to an input repo;
+     * makes the run. */
+    bool output;
+    /* Row id of the head that the roots were built on, 0 = none. It and `parent` must still be the head: row ids
+     * are reused after a deletion, ids of commits are not. -1: any head. */
     int64_t expect;
     struct pl_hash object, root, attributes, table, owner, code;
     int64_t generation, files, bytes;
-    const char *parent; /* id of the head built on, "" = none */
+    const char *parent; /* id of the head that it was built on, "" = none */
     const char *message, *author, *stage;
-    json_t *provenance;                  /* borrowed; [{project, repo, branch, commit}]; NULL = none */
-    const struct pl_pack_set *stands_on; /* hidden packs of what was looked up for it, which live again with it; NULL = none */
+    json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
+    /* hidden packs that the commit refers to; the transaction revives them; NULL = none */
+    const struct pl_pack_set *stands_on;
 };
 
-/* PL_ERETRY: the head moved on; build anew on it. PL_EOUTPUT, PL_ENOTFOUND. */
+/* Commits. PL_ERETRY: the branch has another head now: build on that. PL_EOUTPUT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* The bytes of the commit object for `args` (its fields but `object`), put as a record into `session`; fills args->object. */
+/* Encodes the commit object for `args` (all fields but `object`), adds it as a record to `session`, and sets
+ * args->object. */
 struct pl_pack_builder;
 PL_MUST_CHECK
 int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args *args, const struct pl_hash *parent_object,
@@ -34,10 +38,10 @@ int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args 
 
 struct pl_commit_delete_args {
     const char *project, *repo, *run;
-    char started[PL_ID_HEX + 1]; /* out: the run of the stages that read what fell back; "" = there are none */
+    char started[PL_ID_HEX + 1]; /* out: the run of the stages that read the affected branches; "" = no such stage */
 };
-/* An input repo's commit goes; branches on it fall back to its parent, and the stages that read them run. PL_EOUTPUT, PL_ENOTFOUND,
- * PL_EINUSE: its run is still going, or later commits stand on it. */
+/* Deletes a commit of an input repo. Branches with this head fall back to its parent, and the stages that read
+ * them run again. PL_EOUTPUT, PL_ENOTFOUND, PL_EINUSE: the commit's run has not ended, or the commit has children. */
 PL_MUST_CHECK
 int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err);
 
@@ -46,41 +50,47 @@ struct pl_project_stores;
 
 struct pl_push_args {
     const char *project, *repo, *branch;
-    /* Ref the writer started from, looked up once, before the first attempt; NULL or "" = none named: the last writer wins. */
+    /* The ref that the writer started from; resolved once, before the first attempt. NULL or "" = no base: the
+     * last writer wins. */
     const char *base;
     const char *message, *author;
-    const void *ops; /* an ops stream (storage/tree_edit/tree_ops.h); what its entries name is durable already */
+    /* an ops stream (storage/tree_edit/tree_ops.h); the data that its entries name is durable already */
+    const void *ops;
     size_t ops_len;
-    /* Of an open commit that is finished; else all zero. */
-    const char *commit;              /* its id */
-    int64_t repo_id;                 /* the repo's row: another one of that name is not meant */
-    const struct pl_hash *base_root; /* the tree that it began on: others' changes of its paths since then are conflicts */
-    const struct pl_tree_op *list;   /* instead of ops: sorted, checked */
+    /* For finishing an open commit; else all zero. */
+    const char *commit; /* id of the open commit */
+    int64_t repo_id;    /* row id of its repo: another repo of the same name is PL_ENOTFOUND */
+    /* the tree that the open commit began on: paths of it that other commits changed since are conflicts */
+    const struct pl_hash *base_root;
+    const struct pl_tree_op *list; /* instead of ops: sorted and checked */
     size_t n_list;
-    int (*add_records)(void *self, struct pl_pack_builder *session, struct pl_err *err); /* what is in no pack yet */
+    /* adds the records that are in no pack yet */
+    int (*add_records)(void *self, struct pl_pack_builder *session, struct pl_err *err);
     void *self;
-    struct pl_effort *effort; /* of looking at what is named (storage/base/effort.h); NULL = no limits */
+    struct pl_effort *effort; /* limits the checks of what is named (storage/base/effort.h); NULL = no limits */
 };
 
 struct pl_store;
 struct pl_tree_op;
 struct pl_effort;
-/* That all that the entries name is in the store, and as long as they say; `hidden` gets the hidden packs of it, to be revived with what
- * the entries become part of. Under a hold. PL_ERETRY naming the hash, PL_EINVAL; the errors of `effort`, which may be NULL. */
+/* Checks that all data named by the entries is in the store and has the stated length. Adds the hidden packs among
+ * it to `hidden`, which the transaction that uses the entries must revive. The caller has a hold on the store.
+ * PL_ERETRY naming the missing hash, PL_EINVAL; the errors of `effort`, which may be NULL. */
 PL_MUST_CHECK
 int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, size_t n, struct pl_pack_set *hidden,
                         struct pl_effort *effort, struct pl_err *err);
 
 struct pl_push_result {
-    bool changed;               /* false: the tree is what it was: no commit, no run */
-    char commit[PL_ID_HEX + 1]; /* the head afterwards; "" = still none */
+    bool changed;               /* false: the tree is unchanged; there is no commit and no run */
+    char commit[PL_ID_HEX + 1]; /* the branch's head afterwards; "" = it still has none */
     struct pl_hash root;
     int64_t files, bytes;
 };
 
-/* Edits the head's tree, writes the new nodes, commits; begins anew when another writer was faster. Blocks: on the storage pool.
- * PL_ECONFLICT with the paths when `base` was named and somebody changed one of them since; PL_ERETRY naming the hashes that are not
- * in the store; PL_ECOLLISION; PL_EOUTPUT; PL_ENOTFOUND (the repo). */
+/* Pushes operations onto the head of a branch: edits the head's tree, writes the new nodes and commits; starts
+ * over when another writer moved the head. Blocks: on the storage pool. PL_ECONFLICT with the paths that changed
+ * since `base`; PL_ERETRY naming a hash that is not in the store; PL_ECOLLISION; PL_EOUTPUT; PL_ENOTFOUND (the
+ * repo). */
 PL_MUST_CHECK
 int pl_db_push(struct pl_db *db, struct pl_project_stores *stores, const struct pl_push_args *args, struct pl_push_result *ret,
                struct pl_err *err);

@@ -1,3 +1,4 @@
+/* Table brought_pack: packs that are expected, unread or quarantined. A pack that was read back has no row. */
 #include "pipelined/db/tx/direct_upload_tx.h"
 
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -72,7 +73,8 @@ int pl_tx_direct_upload_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* A record that leaves the pack's state as it is, for the log: another daemon may own that by now. */
+/* Emits a record that keeps the pack's state, only to write to the log: the write fails if another daemon owns the
+ * log by now. */
 static int fence(struct pl_tx *tx, const struct pl_direct_upload *b, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];

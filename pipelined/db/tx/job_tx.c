@@ -1,3 +1,4 @@
+/* Rows of jobs and runs: progress as upserts without the log, ends as log records, each with its event. */
 #include "pipelined/db/tx/job_tx.h"
 
 #include "pipelined/text/json_text.h"
@@ -28,7 +29,7 @@ json_t *pl_job_json(const struct pl_job_args *a)
                      (json_int_t)a->created_us, "started", (json_int_t)a->started_us, "finished", (json_int_t)a->finished_us);
 }
 
-/* What an event tells of a job: state and figures, not its inputs. */
+/* Makes the event of a job: its state and figures, not its inputs. */
 static int job_event(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
 {
     return pl_tx_event(tx, "job",
@@ -69,7 +70,7 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r
               : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
                            a->run, a->project, a->stage);
-    return r < 0 || !written ? r : job_event(tx, a, err); /* one that has ended: nothing is told after its end */
+    return r < 0 || !written ? r : job_event(tx, a, err); /* an ended job was not written: no event after its end */
 }
 
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
@@ -108,7 +109,8 @@ static int run_event(struct pl_tx *tx, const struct pl_run_args *a, struct pl_er
     return pl_tx_event(tx, "run", json_pack("{s:s, s:s, s:s}", "id", a->id, "state", a->state, "reason", text(a->reason)), err);
 }
 
-/* What is left out would be another run: jansson's s* does that also when memory lacks. */
+/* Makes the record of a run. Does not use jansson's s*, which also omits a key without memory: a record without it
+ * would mean another run. */
 static json_t *run_record(const struct pl_run_args *a, int64_t at)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message), "stages",
@@ -130,7 +132,7 @@ int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : run_event(tx, a, err);
 }
 
-/* A current stage's spec names the branch as a leaf, as PROJECT/REPO@BRANCH. */
+/* Finds the current stages whose spec names one of the branches as an input PROJECT/REPO@BRANCH. */
 static int readers_of(struct pl_conn *c, const char *project, const char *repo, const json_t *branches, json_t *ret,
                       struct pl_err *err)
 {

@@ -1,3 +1,4 @@
+/* States of packs: table pack_state and its records, revival, and the store's memory, which follows the log. */
 #include "pipelined/db/tx/pack_state_tx.h"
 
 #include "storage/base/clock.h"
@@ -36,7 +37,7 @@ static bool may_follow(const char *now, const char *next)
     return pl_streq(now, pl_streq(next, PL_PACK_GONE) ? PL_PACK_DOOMED : PL_PACK_CONDEMNED);
 }
 
-/* A mark may have read the pins before this one was written. */
+/* Drops the step if a session pins the pack: the mark may have read the pins before this one was written. */
 static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change *change, struct pl_err *err)
 {
     int64_t pins = 0;
@@ -78,7 +79,7 @@ int pl_pack_state_read(struct pl_db *db, const char *project, const struct pl_ha
     return pl_pack_state_get(rd.conn, project, pack, out, err);
 }
 
-/* ---- what something new stands on ---- */
+/* ---- revival of packs that are referred to again ---- */
 
 int pl_pack_set_add(struct pl_pack_set *set, const struct pl_hash *pack, struct pl_err *err)
 {
@@ -95,7 +96,7 @@ static int revive_one(struct pl_tx *tx, const char *project, const struct pl_has
     char now[PL_GC_STATE_BYTES], hex[PL_HASH_HEX + 1];
     int r = pl_pack_state_get(pl_tx_conn(tx), project, pack, now, err);
 
-    if (r < 0 || !*now) /* somebody else has revived it */
+    if (r < 0 || !*now) /* another transaction has revived it */
         return r;
     if (pl_streq(now, PL_PACK_CONDEMNED))
         return emit(tx, project, pack, PL_PACK_REVIVED, err);
@@ -137,7 +138,7 @@ int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set
     return set->map.len ? pl_db_run(db, PL_TX_LOGGED, revive_tx, &v, err) : 0;
 }
 
-/* ---- who must have ended ---- */
+/* ---- readers that must have ended ---- */
 
 int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err)
 {
@@ -148,7 +149,7 @@ int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t 
                       "si", project, now_us);
 }
 
-/* ---- memory follows ---- */
+/* ---- the store's memory ---- */
 
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state)
 {
@@ -173,7 +174,7 @@ static int follow_states(struct pl_conn *c, struct pl_store *store, struct pl_er
     return r;
 }
 
-/* Those that somebody may have put into the bucket, too, and those that lied and may not be taken out yet. */
+/* Marks all uploads that are expected, unread or quarantined as unread in the store. */
 static int doubt_brought(struct pl_conn *c, struct pl_store *store, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -194,7 +195,8 @@ static int tell_store(struct pl_tx *tx, void *store, struct pl_err *err)
     return r < 0 ? r : doubt_brought(pl_tx_conn(tx), store, err);
 }
 
-/* On the writer thread, which calls pl_pack_state, too: the store gets states in the order in which they came to be. */
+/* Runs on the writer thread, which also calls pl_pack_state, so that the store gets all states in the order of the
+ * log. */
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
 {
     return pl_db_run(db, PL_TX_UNLOGGED, tell_store, store, err);

@@ -1,4 +1,5 @@
-/* The push of commit_tx.h: edit the head's tree, make it durable, commit; again on the new head when somebody was faster. */
+/* The push of commit_tx.h: edits the head's tree, makes it durable and commits; starts over on the new head when
+ * another writer moved it. */
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/tx/attributes_edit.h"
 #include "pipelined/db/tx/commit_tx.h"
@@ -24,10 +25,10 @@ struct push {
     const struct pl_push_args *args;
     const struct pl_tree_op *ops;
     size_t n_ops;
-    struct pl_commit_row base; /* when one is named */
-    struct pl_commit_row head; /* of this attempt */
+    struct pl_commit_row base; /* the base, if one is named */
+    struct pl_commit_row head; /* the head in this attempt */
     bool has_head;
-    struct pl_pack_set *hidden; /* of what the operations name */
+    struct pl_pack_set *hidden; /* hidden packs that the operations refer to */
 };
 
 static int read_head(struct push *p, struct pl_err *err)
@@ -51,7 +52,7 @@ static int read_head(struct push *p, struct pl_err *err)
     return 0;
 }
 
-/* ---- what the operations name must be there, and be as long as they say ---- */
+/* ---- checks that the data of the operations exists with the stated length ---- */
 
 static int missing(const struct pl_tree_op *op, const struct pl_hash *id, struct pl_err *err)
 {
@@ -77,7 +78,7 @@ static int find_record(struct push *p, const struct pl_tree_op *op, const struct
 struct list_check {
     struct push *push;
     const struct pl_tree_op *op;
-    struct pl_list_seen seen; /* of all operations */
+    struct pl_list_seen seen; /* shared by all operations */
     struct pl_effort *effort;
 };
 
@@ -95,7 +96,7 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
                                                      (int)check->op->path_len, check->op->path);
 }
 
-/* Of what a client names, what is missing is missing, not damaged. */
+/* Reads a list. The reference comes from a client, so a missing list is an error of the client, not damage. */
 static int get_list(void *store, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     return pl_store_get(store, id, 0, ret, err);
@@ -142,7 +143,7 @@ int pl_db_check_content(struct pl_store *store, const struct pl_tree_op *ops, si
     return r;
 }
 
-/* ---- a named base: whoever changed one of our paths since is a conflict ---- */
+/* ---- a named base: changes of the same paths since the base are conflicts ---- */
 
 struct touched {
     const struct push *push;
@@ -157,7 +158,7 @@ static int compare_path(const void *key, const void *element)
     return pl_key_cmp(a->path, a->path_len, b->path, b->path_len);
 }
 
-/* An operation on the path itself, or one that takes away a folder it lies in. */
+/* True if an operation is on the path itself, or deletes a folder above it. */
 static bool touches(const struct push *p, const char *path, size_t len)
 {
     struct pl_tree_op key = {.path = path, .path_len = len};
@@ -195,7 +196,8 @@ static bool names_base(const struct push *p)
     return p->args->base_root || (p->args->base && *p->args->base);
 }
 
-/* Once: a base that is named by a branch is what that was when the push came, however often it begins anew. */
+/* Resolves the base once: a base given as a branch is its head at the start of the push, however many attempts
+ * follow. */
 static int find_base(struct push *p, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
@@ -224,7 +226,8 @@ static int check_base(struct push *p, struct pl_err *err)
                : 0;
 }
 
-/* Whether the base went because it was old: what followed it stands, on what the base had. */
+/* Returns 1 if the base was dropped for its age. Later commits contain its changes, so the open commit may still
+ * be finished. */
 static int has_aged(struct pl_conn *c, const struct pl_push_args *a, struct pl_err *err)
 {
     int64_t n = 0;
@@ -236,7 +239,7 @@ static int has_aged(struct pl_conn *c, const struct pl_push_args *a, struct pl_e
     return r < 0 ? r : n > 0;
 }
 
-/* An open commit shows its base with its operations upon it: it is not made a commit on something that lacks the base. */
+/* Checks that the head still contains the base of an open commit: readers saw the operations on top of that base. */
 static int check_begun(const struct push *p, struct pl_err *err)
 {
     const struct pl_push_args *a = p->args;
@@ -276,6 +279,8 @@ static int edit_attributes(const struct push *p, const struct pl_node_sink *sink
     return pl_attributes_edit(&e, sink, ret_root, err);
 }
 
+/* Writes the new tree, the attributes and the commit object into packs. `*ret_changed` is false if nothing differs
+ * from the head. */
 static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
@@ -296,7 +301,8 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     nodes = pl_recent_node_sink_sink(&recent);
     source = pl_recent_node_sink_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
-    r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err); /* while its root is among the recent ones */
+    /* before the root is evicted from the recent nodes */
+    r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
     r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);
     if (r < 0)
         return r;
@@ -309,7 +315,7 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* 1: done; 0: nothing to do; PL_ERETRY: the head moved. */
+/* Makes one attempt. 0: committed, or nothing to change; PL_ERETRY: the head moved. */
 static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_result *ret, struct pl_err *err)
 {
     struct pl_commit_args c = {.project = p->args->project,
@@ -344,7 +350,8 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     return changed ? pl_db_run(p->db, PL_TX_LOGGED, pl_tx_commit, &c, err) : 0;
 }
 
-/* The operations: as they come from a writer, or checked when they came into an open commit. */
+/* Takes the operations: a writer's stream, which is checked here, or the list of an open commit, which was checked
+ * on entry. */
 static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *err)
 {
     int r;
@@ -355,13 +362,14 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
         return 0;
     }
     r = pl_tree_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
-    if (r == PL_EFORMAT) /* the writer's bytes, not the store's */
+    if (r == PL_EFORMAT) /* the bytes come from the writer, not from the store */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;
     return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);
 }
 
-/* A hidden pack may have been doomed meanwhile: what lay in it may be elsewhere. */
+/* Checks the data again before the next attempt: a hidden pack may be doomed by now, and its records may be
+ * elsewhere. */
 static int look_again(struct push *p, struct pl_err *err)
 {
     if (!p->hidden->map.len)

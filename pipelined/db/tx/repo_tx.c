@@ -1,3 +1,4 @@
+/* Each transaction looks up what it needs, checks the rules, emits its record, and writes an event. */
 #include "pipelined/db/tx/repo_tx.h"
 
 #include "pipelined/db/tx/job_tx.h"
@@ -15,7 +16,7 @@ static int project_exists(struct pl_tx *tx, const char *name, struct pl_err *err
     return r == PL_ENOTFOUND ? 0 : r < 0 ? r : 1;
 }
 
-/* Of a project that exists. */
+/* Sets the options of an existing project. */
 static int set_project_options(struct pl_tx *tx, struct pl_repo_args *a, struct pl_err *err)
 {
     _cleanup_free_ char *text = NULL;
@@ -80,7 +81,7 @@ int pl_tx_project_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_emit(tx, PL_RECORD_PROJECT_DELETE, json_pack("{s:s}", "name", a->name), err);
 }
 
-/* The project of a repo to be: "default" is made when it is first used, others must exist. */
+/* Requires the project of a new repo to exist; creates "default" on first use. */
 static int need_project(struct pl_tx *tx, const char *name, struct pl_err *err)
 {
     int r = project_exists(tx, name, err);
@@ -123,7 +124,7 @@ static int check_options(const struct pl_repo_args *a, struct pl_err *err)
     return 0;
 }
 
-/* `options` with what is given set; a default leaves no trace. */
+/* Sets the given options in `options`; a default value removes its key. */
 static int set_options(json_t *options, const struct pl_repo_args *a, struct pl_err *err)
 {
     int r = 0;
@@ -213,14 +214,15 @@ int pl_tx_repo_create(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "created"), err);
 }
 
-/* Who reads the repo, or one branch of it (`branch` not NULL): a current stage's spec names it as a leaf. */
+/* Refuses with PL_EINUSE if a current stage's spec names the repo, or the branch (if not NULL), as an input. */
 static int find_reader(struct pl_tx *tx, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
     _cleanup_free_ char *stage = NULL;
     char leaf[3 * PL_NAME_MAX_BYTES + 3];
     int r;
 
-    snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : ""); /* as the effective spec writes an input */
+    /* as the effective spec writes an input */
+    snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : "");
     r = pl_sql_text(pl_tx_conn(tx), err, &stage,
                     "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
                     " AND (t.value = ?1 OR (?2 AND substr(t.value, 1, length(?1)) = ?1)) LIMIT 1",
@@ -234,7 +236,7 @@ static int find_reader(struct pl_tx *tx, const char *project, const char *repo, 
                                repo);
 }
 
-/* That the head of the branch, or of each (`branch` NULL), has no files. */
+/* Checks that the head of the branch, or of every branch (NULL), has no files. */
 static int check_empty(struct pl_tx *tx, int64_t repo, const char *branch, struct pl_err *err)
 {
     int64_t files = 0;
@@ -273,7 +275,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
 }
 
-/* Stages may have been waiting for a branch of that name. */
+/* Starts the stages that read a branch of this name. */
 static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *branches = json_pack("[s]", a->name);

@@ -1,3 +1,5 @@
+/* Resolves the inputs of a rerun by the job rows of the run that it repeats, and of the run that that one
+ * repeated. */
 #include "pipelined/db/tx/rerun_branch.h"
 
 #include <stdio.h>
@@ -18,7 +20,7 @@ int pl_rerun_branch_find(struct pl_conn *c, const char *run, struct pl_rerun_bra
 
 /* ---- inputs ---- */
 
-/* Does the run write the branch that the leaf names? Not for a stage that reads what it wrote before. */
+/* Says whether this run writes the branch of the input. False for a stage that reads its own earlier output. */
 static int is_written(struct pl_conn *c, const struct pl_rerun_branch *a, const struct pl_input *leaf, bool *ret,
                       struct pl_err *err)
 {
@@ -45,7 +47,7 @@ static int commit_of(struct pl_conn *c, const struct pl_input *leaf, const char 
     return r < 0 ? r : 1;
 }
 
-/* Inputs of the stage's job in a run: 1 and a new reference; 0 when it was never planned. */
+/* Reads the inputs of the stage's job in a run: 1 and a new reference; 0 when the job was never planned. */
 static int read_inputs(struct pl_conn *c, const char *run, const char *project, const struct pl_stage *stage, json_t **ret,
                        struct pl_err *err)
 {
@@ -68,7 +70,7 @@ static int read_inputs(struct pl_conn *c, const char *run, const char *project, 
     return 1;
 }
 
-/* The run's own output, or as of the time of the run `of`. */
+/* Finds the commit for a job that was never planned: this run's own output, or the branch as of the run `of`. */
 static int as_then(struct pl_conn *c, const struct pl_rerun_branch *a, const char *of, const struct pl_input *leaf, bool own,
                    struct pl_commit_row *ret, struct pl_err *err)
 {
@@ -94,7 +96,8 @@ int pl_rerun_branch_input(struct pl_conn *c, const struct pl_rerun_branch *a, co
     int r = is_written(c, a, leaf, &own, err);
 
     r = r < 0 ? r : read_inputs(c, at.of, project, stage, &inputs, err);
-    while (r == 0 && (r = pl_rerun_branch_find(c, at.of, &next, err)) > 0) { /* never planned there: the run that it did again */
+    /* not planned there: try the run that it repeated */
+    while (r == 0 && (r = pl_rerun_branch_find(c, at.of, &next, err)) > 0) {
         at = next;
         r = read_inputs(c, at.of, project, stage, &inputs, err);
     }

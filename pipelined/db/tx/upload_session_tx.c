@@ -1,3 +1,5 @@
+/* Tables session, pin and lease. A session's opened_seq is the log position from which garbage collection must
+ * wait for it. */
 #include "pipelined/db/tx/upload_session_tx.h"
 
 static int64_t lease_end(const struct pl_tx *tx, const struct pl_upload_session_args *a)
@@ -30,7 +32,7 @@ static int ended(const struct pl_upload_session_args *a, struct pl_err *err)
 int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_upload_session_args *a = arg;
-    /* What it was told before the last renewal is pinned since: no answer takes that long. */
+    /* Packs that the client was told of before the last renewal are pinned by now: no answer takes that long. */
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "UPDATE session SET opened_seq = renewed_seq,"
                         " renewed_seq = (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), lease_us = ?1"
@@ -40,7 +42,8 @@ int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r == 0 ? ended(a, err) : PL_MIN(r, 0);
 }
 
-/* What was condemned before it was pinned lives again with the next mark, if the session lasts until then: else its lease is waited for. */
+/* Says whether no pinned pack of the session is condemned. The next mark revives a pack that was condemned before
+ * it was pinned, if the session lasts until then; until that, the lease counts. */
 static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bool *ret, struct pl_err *err)
 {
     int64_t condemned = 0;
@@ -53,7 +56,8 @@ static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bo
     return r;
 }
 
-/* Of the first of `i` leases that names the same session, else its own: renewed twice at once it would have moved up to now. */
+/* Renews the session of lease number `i`, once for all leases that share it: a second renewal would move
+ * opened_seq up to the present. */
 static int renew_told(struct pl_tx *tx, const struct pl_lease_pin_args *a, size_t i, bool *lasts, struct pl_err *err)
 {
     struct pl_upload_session_args session = {.project = a->project};
