@@ -1,3 +1,5 @@
+/* The retention pass (retention.h): commits in batches through the log, results and logs of jobs without it, and
+ * the report. */
 #include "pipelined/db/retention/retention.h"
 
 #include "pipelined/db/retention/retention_input.h"
@@ -7,7 +9,7 @@
 
 #include <stdio.h>
 
-/* What one repo loses. */
+/* What one repo loses in this pass. */
 struct loss {
     int64_t kept, held, commits, results, logs;
 };
@@ -15,8 +17,8 @@ struct loss {
 struct passing {
     struct pl_retention_run *pass;
     struct pl_retention_db w;
-    struct loss *losses; /* of every repo */
-    struct loss deleted; /* of stages that are no more */
+    struct loss *losses; /* by index of the repo */
+    struct loss deleted; /* of stages that no longer exist */
 };
 
 static bool is_dropped(const struct passing *p, size_t commit)
@@ -53,7 +55,7 @@ static int drop_one(struct pl_tx *tx, const struct passing *p, size_t commit, st
                       err);
 }
 
-/* Repos are deleted and made while this goes on; a commit that is gone is gone. */
+/* Returns 1 if the commit still exists: repos are deleted and created during a pass. */
 static int is_there(struct pl_conn *c, const struct passing *p, size_t commit, struct pl_err *err)
 {
     int64_t n = 0;
@@ -98,11 +100,11 @@ static int drop_commits(struct passing *p, struct pl_err *err)
 
 /* ---- results and logs ---- */
 
-/* Of a stage's jobs that ended before `?3` those, at most `?4`, that have something still; and what goes with them. */
+/* A kind of data of jobs. `find`: the jobs of stage (?1, ?2) that ended before ?3 and still have some, at most ?4. */
 enum rest_kind { LOGS, RESULTS, REUSE };
 struct rest {
     const char *find;
-    const char *const *drop; /* each with the job as `?1` */
+    const char *const *drop; /* statements that drop it, each with the job as ?1 */
 };
 static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
 static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1", "DELETE FROM metric WHERE job = ?1",
@@ -111,7 +113,7 @@ static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1",
 static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "UPDATE job SET kept = 0 WHERE id = ?1", NULL};
 
 #define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
-/* a job takes what others of its stage have finished */
+/* an unfinished job reuses results of the stage's earlier jobs */
 #define NONE_GOES_ON " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
 static const struct rest rests[] = {
     [LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
@@ -125,9 +127,9 @@ static const struct rest rests[] = {
 struct jobs {
     const char *project, *stage;
     const struct rest *rest;
-    const char *still; /* query of whether it is still so that they may go, with project and stage; NULL = it is */
+    const char *still; /* query (project, stage): may they still be dropped? NULL = yes */
     int64_t before_us;
-    int64_t n; /* dropped in this transaction */
+    int64_t n; /* out: dropped in this transaction */
 };
 
 static int drop_job(struct pl_conn *c, const struct rest *rest, int64_t job, struct pl_err *err)
@@ -144,6 +146,7 @@ static int find_jobs(struct pl_conn *c, const struct jobs *j, int64_t max, struc
     return pl_sql_query(c, err, rows, j->rest->find, "ssii", j->project, j->stage, j->before_us, max);
 }
 
+/* Drops the data of one batch of jobs, if the condition `still` holds. */
 static int drop_jobs_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct jobs *j = arg;
@@ -184,7 +187,7 @@ static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *go
     return r;
 }
 
-/* All of these, or how many they are. */
+/* Drops the data of all these jobs, batch by batch; a dry run counts them. */
 static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int64_t *ret, struct pl_err *err)
 {
     struct pl_retention_dropped *g = p->pass->going;
@@ -223,17 +226,18 @@ static int drop_rests(struct passing *p, struct pl_err *err)
     return r;
 }
 
-/* ---- of stages that are no more ---- */
+/* ---- stages that no longer exist ---- */
 
-/* What goes of every job's rest when the query, with project and stage, says so. */
+/* A kind of data is dropped from all jobs of a stage for which the query (project, stage) is true. */
 static const struct over {
     const char *is_over;
     enum rest_kind kind;
 } overs[] = {
-#define NO_REPO "SELECT NOT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)" /* its rule is gone with it */
+/* the rule was deleted with the repo */
+#define NO_REPO "SELECT NOT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)"
     {NO_REPO, LOGS},
     {NO_REPO, RESULTS},
-    /* nobody takes up what its jobs did */
+    /* no job will reuse their results */
     {"SELECT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)"
      " AND NOT EXISTS (SELECT 1 FROM stage WHERE project = ?1 AND name = ?2 AND current = 1)",
      REUSE},
@@ -243,7 +247,7 @@ struct stage_name {
     char project[PL_NAME_MAX_BYTES + 1], name[PL_NAME_MAX_BYTES + 1];
 };
 
-/* The next one that ever had a job: 1, or 0 when there is none. */
+/* Moves to the next stage that ever had a job: 1, or 0 at the end. */
 static int next_stage(struct pl_conn *c, struct stage_name *s, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -259,7 +263,7 @@ static int next_stage(struct pl_conn *c, struct stage_name *s, struct pl_err *er
     return r;
 }
 
-/* Whether there is anything to drop: most have nothing, and the writer is not asked. */
+/* Returns 1 if there is data to drop. Most stages have none, and then the writer is not used. */
 static int has_rest(struct pl_conn *c, const struct jobs *j, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -323,7 +327,7 @@ static int add_repo(struct passing *p, uint32_t repo, json_t *repos, struct pl_e
                        err);
 }
 
-/* The row may be gone by now. */
+/* Adds a commit to the report; its row may be gone by now. */
 static int add_commit(struct passing *p, struct pl_conn *c, size_t commit, json_t *commits, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -342,7 +346,7 @@ static int add_commit(struct passing *p, struct pl_conn *c, size_t commit, json_
                        err);
 }
 
-/* What a dry run names, the oldest first. */
+/* Lists the commits that a dry run would drop, oldest first. */
 static int list_commits(struct passing *p, json_t *commits, bool *ret_more, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(p->pass->db);
@@ -406,6 +410,7 @@ static void count_kept(struct passing *p)
     }
 }
 
+/* Reads the database and decides. Refuses with PL_ECONFIRM while the clock is doubted. */
 static int decide(struct passing *p, struct pl_err *err)
 {
     const struct pl_clock_view now = pl_clock_trust_look(pl_db_clock(p->pass->db));
@@ -441,7 +446,7 @@ static int one_pass(struct pl_retention_run *pass, struct pl_err *err)
     r = r < 0 ? r : drop_overs(&p, err);
     for (size_t i = 0; p.losses && i < p.w.n_repos; i++)
         pass->commits += (uint64_t)p.losses[i].commits;
-    if (p.losses && !pass->dry_run) /* of a pass that was not finished too */
+    if (p.losses && !pass->dry_run) /* also for an interrupted pass */
         told = pl_db_run(pass->db, PL_TX_UNLOGGED, tell, &p, r < 0 ? NULL : err);
     r = r < 0 ? r : told;
     r = r < 0 ? r : make_report(&p, err);
@@ -484,6 +489,7 @@ static int tell_refused(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "keep", json_pack("{s:s}", "refused", why->msg), err);
 }
 
+/* Saves the trusted time, runs the pass, and logs per repo what was dropped. */
 void pl_retention_run_all(struct pl_retention_run *pass)
 {
     struct pl_err err = {0};
@@ -519,7 +525,7 @@ void pl_retention_dropped_finish(struct pl_retention_dropped *g)
     *g = (struct pl_retention_dropped){0};
 }
 
-/* ---- who asks for what was dropped ---- */
+/* ---- messages for dropped data ---- */
 
 int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_repo_result what, struct pl_err *err)
 {
@@ -542,7 +548,7 @@ int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_rep
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    if (pl_col_int(&rows, 4)) /* regained.h */
+    if (pl_col_int(&rows, 4)) /* the row that recovery_prune leaves */
         return pl_err_set(err, PL_ENOTFOUND,
                           "the log of job %s of run %.8s was dropped before the daemon's database was recovered",
                           pl_col_text(&rows, 0), pl_col_text(&rows, 1));

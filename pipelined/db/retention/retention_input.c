@@ -1,3 +1,4 @@
+/* Loads repos, commits, heads and provenance into arrays with indices; ids and names become indices through maps. */
 #include "pipelined/db/retention/retention_input.h"
 
 #include "storage/base/path.h"
@@ -69,7 +70,7 @@ static int too_many(size_t n, const char *what, size_t max, struct pl_err *err)
     return n > max ? pl_err_set(err, PL_ELIMIT, "%zu %s are more than the %zu that keep decides about", n, what, max) : 0;
 }
 
-/* Room for one more. */
+/* Makes room for one more element. */
 static int grow(void *list, size_t n, size_t *cap, size_t size, struct pl_err *err)
 {
     void **p = list, *grown;
@@ -87,6 +88,7 @@ static int grow(void *list, size_t n, size_t *cap, size_t size, struct pl_err *e
 
 /* ---- repos and their rules ---- */
 
+/* Adds a repo with its rule. */
 static int add_repo(struct pl_retention_db *w, const struct pl_rows *rows, struct pl_err *err)
 {
     struct pl_retention_repo *repo = &w->repos[w->n_repos];
@@ -110,6 +112,7 @@ static int add_repo(struct pl_retention_db *w, const struct pl_rows *rows, struc
     return r < 0 ? r : put_index(&w->repo_by_name, name, (size_t)n, w->n_repos - 1, err);
 }
 
+/* Reads all repos. PL_ELIMIT. */
 static int read_repos(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -161,7 +164,7 @@ static int add_commit(struct pl_retention_db *w, const struct pl_rows *rows, str
     return make_key(repo, w->runs[i], &key) ? put_index(&w->by_name, &key, sizeof key, i, err) : 0;
 }
 
-/* A parent has a lower row than its child. */
+/* Reads all commits by row id: a parent has a lower id than its child. */
 static int read_commits(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -200,6 +203,7 @@ static int read_heads(struct pl_retention_db *w, struct pl_conn *c, struct pl_er
     return r;
 }
 
+/* Reads the provenance of all commits as edges from a commit to its source. */
 static int read_edges(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -223,10 +227,11 @@ static int read_edges(struct pl_retention_db *w, struct pl_conn *c, struct pl_er
     return r;
 }
 
-/* ---- what jobs need ---- */
+/* ---- commits that jobs need ---- */
 
-/* Inputs of unfinished jobs, and their stages' outputs: a job takes results out of its base and of what went before that, one aside out of
- * what its stage had. And inputs of jobs that are done again, whose runs read what they read. */
+/* Commits that jobs need: inputs of unfinished jobs; outputs of their stages, since a job reuses results of its
+ * base and the base's ancestors, and a rerun on a separate branch those of the stage's heads; inputs of jobs that
+ * a running rerun repeats. */
 #define UNFINISHED "(SELECT id FROM job WHERE final = 0)"
 #define DONE_AGAIN "(SELECT j.id FROM run r JOIN job j ON j.run = r.of_run WHERE r.state = 'running' AND r.of_run IS NOT NULL)"
 #define INPUTS_OF                                                                                                                \
@@ -270,7 +275,7 @@ static int mark_needed(const struct pl_retention_db *w, uint32_t commit)
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- read and decide ---- */
 
 static int read_oldest_run(struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
@@ -327,14 +332,14 @@ void pl_retention_db_finish(struct pl_retention_db *w)
     *w = (struct pl_retention_db){0};
 }
 
-/* ---- is it still so? ---- */
+/* ---- check before a drop ---- */
 
 static int refuse_dropped(const struct pl_retention_db *w, uint32_t commit)
 {
     return pl_retention_rule_drops(w->commits[commit].why) ? PL_ERETRY : 0;
 }
 
-/* A branch was made on what is to be dropped, or has fallen back to it. */
+/* Refuses if a branch was created on a commit that is to be dropped, or has fallen back to it. */
 static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -349,7 +354,8 @@ static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struc
     return r;
 }
 
-/* Something was made from it meanwhile. What is newer than the newest that stays is new, or to be dropped. */
+/* Refuses if a new commit was made from one that is to be dropped. Commits above the newest kept one are new, or
+ * to be dropped. */
 static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -359,7 +365,7 @@ static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct
 
     while (newest > 0 && pl_retention_rule_drops(w->commits[newest - 1].why))
         newest--;
-    if (newest > 0) { /* row ids come again after the last one was deleted */
+    if (newest > 0) { /* row ids are reused after the last row is deleted */
         r = pl_sql_int(c, err, &there, "SELECT count(*) FROM commit_ WHERE id = ? AND run = ?", "is", w->ids[newest - 1],
                        w->runs[newest - 1]);
         if (r < 0 || there == 0)
