@@ -1,3 +1,5 @@
+/* The logs of all jobs: one open segment per job as a file, sealed segments as rows of log_segment with a blob in
+ * a pack. */
 #include "pipelined/db/stage_log/stage_log.h"
 
 #include "storage/pack/pack_builder.h"
@@ -11,10 +13,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* A segment, in its file and as a blob alike: "PLSL", u8 1, then frames:
+/* A segment has the same bytes in its file and as a blob: "PLSL", u8 1, then frames:
  *   datum 32 | u32 attempt | u64 offset within the datum's output | u32 length | the bytes        (little-endian)
- * The first frame is empty and its "datum" says whose segment it is (owner_of): files are named by rows of jobs, which begin anew in
- * a database that was rebuilt. */
+ * The first frame is empty; its "datum" identifies the job (owner_of). Files are named by row ids of jobs, which
+ * start over in a database that was rebuilt. */
 #define SEGMENT_MAGIC "PLSL\001"
 #define MAGIC_BYTES   5u
 #define FRAME_BYTES   48u
@@ -26,20 +28,20 @@ struct watcher {
     void *arg;
 };
 
-/* A job's open segment. Whoever adds to it or seals it holds `mutex`, for as long as that takes; who only wants to know where it ends
- * does not wait for that. */
+/* A job's open segment. A thread that appends or seals holds `mutex` throughout; a reader that only needs the
+ * segment's end takes the common lock and does not wait. */
 struct open_log {
     int64_t job;
-    unsigned refs;         /* under the common lock; so are … */
-    uint64_t segment;      /* … the number of the open one: those before it are sealed, … */
-    uint64_t size;         /* … the bytes in it … */
-    bool loaded;           /* … and whether these are known */
-    pthread_mutex_t mutex; /* what follows */
-    bool gone;             /* the job ended, it is not in the map any more */
-    int fd;                /* -1 = nothing in it yet */
+    unsigned refs;         /* under the common lock, like the next three */
+    uint64_t segment;      /* number of the open segment; lower ones are sealed */
+    uint64_t size;         /* bytes in it */
+    bool loaded;           /* segment and size are known */
+    pthread_mutex_t mutex; /* guards the fields below */
+    bool gone;             /* the job ended; no longer in the map */
+    int fd;                /* -1 = nothing written yet */
     struct pl_hash owner;
-    /* datum + attempt → bytes had so far (as a pointer): of the open segment, and of the one before it, since a piece whose answer was
-     * lost is in one of the two */
+    /* (datum, attempt) → bytes received so far (as a pointer): in the open segment, and in the one before it. A
+     * piece that a worker repeats because the answer was lost is in one of the two. */
     struct pl_map next, before;
 };
 
@@ -47,7 +49,7 @@ struct pl_stage_logs {
     char *dir;
     struct pl_db *db;
     struct pl_project_stores *stores;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct pl_map open;   /* job → open_log */
     struct watcher *watchers;
 };
@@ -57,7 +59,7 @@ static void file_of(const struct pl_stage_logs *l, int64_t job, uint64_t segment
     snprintf(out, 4200, "%s/%" PRId64 "-%" PRIu64 ".log", l->dir, job, segment);
 }
 
-/* ---- whose segment it is ---- */
+/* ---- the job that owns a segment ---- */
 
 static int owner_of(struct pl_stage_logs *l, int64_t job, struct pl_hash *ret, struct pl_err *err)
 {
@@ -76,7 +78,8 @@ static bool begins_as(const void *bytes, size_t n, const struct pl_hash *owner)
            memcmp((const uint8_t *)bytes + MAGIC_BYTES, owner->b, PL_HASH_BYTES) == 0;
 }
 
-/* A file of a job that is not in the database, or is another there, would give its lines to whichever job gets that number. */
+/* Removes a file whose job is not in the database, or is another job there: its lines would appear in the log of
+ * the job with that id. */
 static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, struct pl_err *err)
 {
     uint8_t start[MAGIC_BYTES + FRAME_BYTES];
@@ -187,7 +190,7 @@ static void frame_head(const struct frame *f, uint8_t out[FRAME_BYTES])
         out[36 + i] = (uint8_t)(f->offset >> (8 * i));
 }
 
-/* False at the end, or where a crash cut the last frame off. */
+/* Reads the next frame. False at the end, or at a frame that a crash cut off. */
 static bool next_frame(struct pl_cursor *c, struct frame *ret)
 {
     const uint8_t *datum;
@@ -211,7 +214,7 @@ static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[
 
 /* ---- segments ---- */
 
-/* A sealed segment's bytes: 1, or 0 when none of that number is. */
+/* Loads a sealed segment: 1, or 0 when no sealed segment has that number or its content is lost. */
 static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
                        struct pl_err *err)
 {
@@ -230,14 +233,14 @@ static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job
             blob = pl_col_hash(&rows, 0);
         pl_rows_finish(&rows);
     }
-    if (r <= 0 || pl_hash_is_zero(&blob)) /* what it held had gone before a recovery (regained.h) */
+    if (r <= 0 || pl_hash_is_zero(&blob)) /* its content was dropped before a recovery (recovery_prune.h) */
         return r;
     r = pl_project_stores_get(l->stores, project, &store, err);
     r = r < 0 ? r : pl_store_get(store, &blob, PL_REC_BLOB, ret, err);
     return r < 0 ? r : 1;
 }
 
-/* Up to where the segment's file may be read: a frame that is being written behind it may yet be taken back. */
+/* Returns the end up to which the segment's file may be read: a frame being written after it may still be undone. */
 static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
 {
     const struct open_log *o;
@@ -251,7 +254,7 @@ static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
     return end;
 }
 
-/* The bytes from `offset` of a segment that is not sealed. PL_ENOTFOUND: there is no such file. */
+/* Loads the bytes from `offset` of a segment that is not sealed. PL_ENOTFOUND: the file does not exist. */
 static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uint64_t offset, struct pl_buf *ret,
                      struct pl_err *err)
 {
@@ -272,14 +275,14 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
         return pl_err_errno(err, errno, "%s", path);
     r = pl_buf_reserve(ret, end - offset, err);
-    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* less when a torn end is cut off just now */
+    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* fewer, if the file is truncated now */
     ret->len = (size_t)PL_MAX(n, 0);
     return (int)PL_MIN(n, 0);
 }
 
 /* ---- the open segment ---- */
 
-/* Notes how far each datum's output is known after the frames of a segment; `ret_size`: up to the last whole one. */
+/* Records how far each datum's output reaches in a segment; `ret_size`: up to the last complete frame. */
 static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64_t *ret_size, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(segment->data + MAGIC_BYTES, segment->len - MAGIC_BYTES);
@@ -297,8 +300,8 @@ static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64
     return r;
 }
 
-/* A worker that had no answer sends its piece again after a restart: it is in the open segment or in the one sealed last. One that
- * cannot be read costs no more than a piece kept twice. */
+/* Records the frames of the last sealed segment: after a restart a worker may repeat a piece that is there. An
+ * unreadable segment costs at most a piece stored twice. */
 static int note_sealed(struct pl_stage_logs *l, const char *project, struct open_log *o, uint64_t segment, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -307,14 +310,14 @@ static int note_sealed(struct pl_stage_logs *l, const char *project, struct open
 
     if (segment == 0)
         return 0;
-    file_of(l, o->job, segment - 1, path); /* a crash between its row and its removal */
+    file_of(l, o->job, segment - 1, path); /* left by a crash between its row and its removal */
     unlink(path);
     if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0 || bytes.len < MAGIC_BYTES)
         return 0;
     return note_frames(&o->before, &bytes, &size, err);
 }
 
-/* What a crash left: the frames that are whole count. */
+/* Opens the file that a crash left, and cuts off an incomplete frame. */
 static int reopen(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t *ret_size, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -350,7 +353,7 @@ static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, stru
     return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
 }
 
-/* Says where the open segment stands now. */
+/* Sets the position of the open segment, under the common lock. */
 static void stands(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t size)
 {
     pthread_mutex_lock(&l->lock);
@@ -385,16 +388,16 @@ static struct open_log *new_open(struct pl_stage_logs *l, int64_t job, struct pl
     o->job = job;
     o->fd = -1;
     pthread_mutex_init(&o->mutex, NULL);
-    pl_lock_order_spans_requests(&o->mutex); /* one job's */
+    pl_lock_order_spans_requests(&o->mutex); /* requests of one job only */
     if (pl_map_put(&l->open, &job, sizeof job, o, NULL, err) < 0) {
         free_open(o);
         return NULL;
     }
-    o->refs = 1; /* the map's */
+    o->refs = 1; /* the map's reference */
     return o;
 }
 
-/* Gives back what open_of gave; `end`: it leaves the map too. */
+/* Unlocks and releases what open_of returned. `end`: also removes it from the map. */
 static void done_with(struct pl_stage_logs *l, struct open_log *o, bool end)
 {
     unsigned refs;
@@ -410,7 +413,7 @@ static void done_with(struct pl_stage_logs *l, struct open_log *o, bool end)
         free_open(o);
 }
 
-/* The job's open segment, locked: until done_with. */
+/* Returns the job's open segment, locked until done_with. */
 static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, struct open_log **ret, struct pl_err *err)
 {
     struct open_log *o;
@@ -428,17 +431,18 @@ static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, st
         pthread_mutex_lock(&o->mutex);
         if (!o->gone)
             break;
-        done_with(l, o, false); /* it ended while we waited for it */
+        done_with(l, o, false); /* the job ended while this thread waited */
     }
     r = o->loaded ? 0 : load_open(l, project, o, err);
     if (r < 0) {
-        done_with(l, o, true); /* the next one begins anew */
+        done_with(l, o, true); /* the next call loads it again */
         return r;
     }
     *ret = o;
     return 0;
 }
 
+/* Creates the segment's file with its first frame, unless it is open already. */
 static int start_file(struct pl_stage_logs *l, struct open_log *o, struct pl_err *err)
 {
     uint8_t start[MAGIC_BYTES + FRAME_BYTES] = SEGMENT_MAGIC;
@@ -480,7 +484,7 @@ static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-/* Under `hold` until its row is written. */
+/* Puts the segment's bytes into a pack. The hold keeps the pack from garbage collection until the row is written. */
 static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_store_hold *hold,
                     struct pl_hash *ret, struct pl_err *err)
 {
@@ -498,8 +502,8 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* File → blob → row → no file. A crash in between leaves the file, which is sealed again. Others go on meanwhile: readers find the file
- * or, when it is gone, the row. */
+/* Seals: file → blob → row → file removed. A crash in between leaves the file, which is sealed again. Readers go
+ * on meanwhile: they find the file or, when it is gone, the row. */
 static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
 {
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
@@ -537,9 +541,10 @@ static void wake(struct pl_stage_logs *l, int64_t job)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- the face ---- */
+/* ---- public functions ---- */
 
-/* Whole, or not at all: what a full disk leaves of it would be read as a frame once shorter ones have been written over it. */
+/* Writes a whole frame or none: the rest of a frame cut short by a full disk would be read as a frame after
+ * shorter ones overwrite it. */
 static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct frame *f, struct pl_err *err)
 {
     uint8_t head[FRAME_BYTES];
@@ -562,6 +567,7 @@ static uint64_t had_of(const struct open_log *o, const uint8_t key[36])
     return (uint64_t)(uintptr_t)(had ? had : pl_map_get(&o->before, key, 36));
 }
 
+/* Appends the part of the frame that is new; seals the segment first if it would be too long. */
 static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
 {
     uint8_t key[36];
@@ -570,7 +576,7 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
 
     next_key(&f->datum, f->attempt, key);
     had = had_of(o, key);
-    if (f->offset < had) { /* sent twice, wholly or in part */
+    if (f->offset < had) { /* repeated, wholly or in part */
         skip = PL_MIN(had - f->offset, (uint64_t)f->len);
         f->offset += skip;
         f->bytes += skip;
@@ -623,7 +629,7 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     return r;
 }
 
-/* `segment` begins `base` bytes into the segment. */
+/* Copies the frames after the cursor to `out`. `segment` starts at byte `base` of the segment. */
 static int take_frames(const struct pl_buf *segment, uint64_t base, const struct pl_hash *datum,
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
@@ -645,7 +651,7 @@ static int take_frames(const struct pl_buf *segment, uint64_t base, const struct
     return 0;
 }
 
-/* Reads on in the cursor's segment: 1 when it is sealed and another may follow, 0 when this is all for now. */
+/* Reads on in the cursor's segment: 1 = it is sealed and another may follow, 0 = no more for now. */
 static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
                         struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
@@ -671,7 +677,7 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
         if (r == PL_ENOTFOUND)
             r = 0;
     }
-    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* sealed meanwhile? then there is more of it, or another */
+    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* if it was sealed meanwhile, there is more */
     return r < 0 ? r : (uint64_t)sealed > cursor->segment;
 }
 

@@ -3,18 +3,19 @@
  * In:      Pieces with datum, attempt and offset.
  * Out:     Log text from any place on, followed as it grows.
  * Uses:    db/writer, storage/{pack, store, system}
- * Threads: Any thread; seals packs on the pool. */
-
-/* stage_log: what stages print. Pieces arrive with the datum, the attempt and their offset in that attempt's output; they are kept in
- * order of arrival as frames in one growing file a job in DIR/logs, cut into segments of at most PL_STAGE_LOG_SEGMENT_BYTES that become
- * blobs in packs (compressed there) when full and when the job ends. Read by job, filtered by datum, followed live. Thread-safe. */
+ * Threads: Any thread; seals packs on the pool.
+ *
+ * Pieces arrive with the datum, the attempt and their offset in that attempt's output. Each job has one growing
+ * file in DIR/logs, in which the pieces are frames in order of arrival. The file is cut into segments of at most
+ * PL_STAGE_LOG_SEGMENT_BYTES; a segment that is full, or whose job ends, is sealed: it becomes a compressed blob
+ * in a pack. Readers read by job, filter by datum, and may follow a live job. Thread-safe. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 #include "storage/store/project_stores.h"
 
 #define PL_STAGE_LOG_SEGMENT_BYTES (4u << 20)
-#define PL_STAGE_LOG_DATUM_BYTES   (64u << 20) /* a datum's output past it is cut, with a notice */
+#define PL_STAGE_LOG_DATUM_BYTES   (64u << 20) /* output of a datum beyond it is dropped */
 
 struct pl_stage_logs;
 
@@ -23,25 +24,27 @@ int pl_stage_logs_open(const char *dir, struct pl_db *db, struct pl_project_stor
                        struct pl_err *err);
 struct pl_stage_logs *pl_stage_logs_close(struct pl_stage_logs *l);
 
-/* Appends what a worker sent. `offset` counts within (datum, attempt): a piece sent twice is kept once. Blocks on disk: on the pool. */
+/* Appends a piece from a worker. `offset` counts within (datum, attempt): a piece that is sent twice is stored
+ * once. PL_ETOOBIG: a piece larger than a segment. Blocks on disk: on the pool. */
 PL_MUST_CHECK
 int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t job, const char *worker,
                          const struct pl_hash *datum, unsigned attempt, uint64_t offset, const void *bytes, size_t n,
                          struct pl_err *err);
-/* The job has ended: its open segments are sealed into packs. Blocks. */
+/* Seals the open segment of a job that has ended. Blocks. */
 PL_MUST_CHECK
 int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job, struct pl_err *err);
 
-/* A place in a job's log: `{0}` is the start. */
+/* A position in a job's log: `{0}` is the start. */
 struct pl_stage_log_cursor {
     uint64_t segment, offset;
 };
-/* Up to `max` bytes (about) after `cursor` into `out`, lines prefixed by nothing; moves the cursor. 0 bytes: nothing more now.
- * `datum` NULL: all. */
+/* Appends about `max` bytes of text after `cursor` to `out` and moves the cursor. 0 bytes: no more text for now.
+ * `datum` NULL: all datums. */
 PL_MUST_CHECK
 int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err);
-/* Calls `wake(arg)` (any thread) after bytes of the job arrive or it is sealed, until unwatch. */
+/* Calls `wake(arg)` (on any thread) when text of the job arrives or the job is sealed, until unwatch. `wake` must
+ * not block. */
 PL_MUST_CHECK
 int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake)(void *arg), void *arg, struct pl_err *err);
 void pl_stage_logs_unwatch(struct pl_stage_logs *l, void *arg);
