@@ -1,3 +1,4 @@
+/* The collector's thread: decides when to collect, runs rounds per project, and keeps the report. */
 #include "pipelined/db/gc/gc.h"
 
 #include "pipelined/db/gc/gc_round.h"
@@ -21,10 +22,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define ROUNDS_MAX 3 /* over a project in one collection: condemn, doom, and what that one condemned */
+/* rounds over a project in one collection: condemn, doom, and doom what the second one condemned */
+#define ROUNDS_MAX 3
 #define NICE       10
 
-/* What is kept of a project while something of it is condemned. */
+/* State of a project while one of its packs is condemned. */
 struct project {
     uint64_t condemned_at;
 };
@@ -33,17 +35,17 @@ struct pl_gc {
     struct pl_gc_config config;
     char *index_dir;
     int64_t created_ms;
-    char boot[64];      /* of the machine */
-    bool lost_sessions; /* its last end may have lost some: no doom for the time that one lives */
+    char boot[64];      /* boot id of the machine */
+    bool lost_sessions; /* the last crash may have lost sessions: doom nothing for one session's lifetime */
     pthread_t thread;
     bool thread_started;
-    _Atomic bool stop;   /* the collection that runs */
-    struct pl_map known; /* project → struct project; the thread's */
+    _Atomic bool stop;   /* stops the running collection */
+    struct pl_map known; /* project → struct project; the thread only */
     struct pl_map removed;
 
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t wake;  /* of the thread */
-    pthread_cond_t over;  /* a collection is */
+    pthread_mutex_t lock; /* guards the fields below */
+    pthread_cond_t wake;  /* signals the thread */
+    pthread_cond_t over;  /* a collection has ended */
     bool ending, asked, asked_dry;
     int64_t next_ms;
     struct pl_gc_report report;
@@ -62,16 +64,17 @@ static bool is_stopped(void *self)
     return atomic_load(&gc->stop);
 }
 
-/* ---- what the store has ---- */
+/* ---- projects in the store ---- */
 
-#define LISTED ".listed" /* in index_dir: each project of which packs were there has a folder; whatever comes later gets one */
+/* in index_dir: marks that each project with packs in the store has a folder; later projects get one when opened */
+#define LISTED ".listed"
 
 struct listing {
     struct pl_gc *gc;
     char last[PL_NAME_MAX_BYTES + 1];
 };
 
-/* p/PROJECT/…, in order. */
+/* Makes a folder for the project of a key p/PROJECT/…; keys come in order. */
 static int note_key(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct listing *l = arg;
@@ -91,8 +94,8 @@ static int note_key(void *arg, const char *key, uint64_t size, struct pl_err *er
     return pl_io_mkdirs(path, 0700, err);
 }
 
-/* Once in the life of index_dir: after a recovery, and where somebody has cleared it away, nothing tells of projects that were deleted but the
- * packs that they have left. */
+/* Lists the store's projects once in the life of index_dir. After a recovery, or if an administrator deleted the
+ * folder, only the packs in the store show which deleted projects existed. */
 static int list_store(struct pl_gc *gc, struct pl_err *err)
 {
     struct listing l = {.gc = gc};
@@ -122,7 +125,7 @@ static int add_project(json_t *list, const char *name, struct pl_err *err)
     return pl_json_add(list, json_string(name), err);
 }
 
-/* Those that are, those that were and have packs here, and those whose packs are condemned. */
+/* Lists the projects that exist, those that have a folder in index_dir, and those with packs in pack_state. */
 static int list_projects(struct pl_gc *gc, json_t *list, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -155,7 +158,7 @@ static void note(void *self, const char *phase, uint64_t done, uint64_t all)
     pthread_mutex_unlock(&gc->lock);
 }
 
-/* What a round has added becomes visible. The first round of a project tells what is there. */
+/* Adds a round's sums to the report. Only the first round of a project reports what exists. */
 static void add_sums(struct pl_gc *gc, struct pl_gc_report *sums, bool first)
 {
     struct pl_gc_report *r = &gc->report;
@@ -177,7 +180,7 @@ static void add_sums(struct pl_gc *gc, struct pl_gc_report *sums, bool first)
     pl_gc_report_finish(sums);
 }
 
-/* With nothing condemned nobody is waited for: so `known` is as long as the list of projects that wait, not of all that ever were. */
+/* Without condemned packs a project needs no state: so `known` only has projects that wait. */
 static void forget_project(struct pl_gc *gc, const char *name)
 {
     free(pl_map_remove(&gc->known, name, strlen(name)));
@@ -199,7 +202,7 @@ static struct project *project_of(struct pl_gc *gc, const char *name, struct pl_
 
 static int write_boot(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* The thread alone. */
+/* True if no lost session can still be in use. Called on the thread only. */
 static bool settled(struct pl_gc *gc)
 {
     if (gc->lost_sessions && pl_clock_mono_ms() - gc->created_ms >= PL_UPLOAD_SESSION_LEASE_S * 1000LL)
@@ -207,7 +210,7 @@ static bool settled(struct pl_gc *gc)
     return !gc->lost_sessions;
 }
 
-/* Rounds until nothing more can be done now. */
+/* Collects one project: rounds until no more can be done now. */
 static int collect_project(struct pl_gc *gc, const char *name, bool dry, const struct pl_retention_dropped *going,
                            struct pl_err *err)
 {
@@ -235,7 +238,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
         add_sums(gc, &g.sums, i == 0);
     }
     pthread_mutex_lock(&gc->lock);
-    gc->report.waiting_packs += g.sums.waiting_packs; /* after its last round */
+    gc->report.waiting_packs += g.sums.waiting_packs; /* of the last round */
     gc->report.waiting_bytes += g.sums.waiting_bytes;
     pthread_mutex_unlock(&gc->lock);
     if (r == 0 && !dry && !g.waiting)
@@ -243,7 +246,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
     return r;
 }
 
-/* Whether something of the project was condemned and everybody who was there then has ended. */
+/* Says whether the project has condemned packs and every session, lease and hold from that time has ended. */
 static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -262,7 +265,7 @@ static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *
 
 enum why { ASKED, ASKED_DRY, BY_THE_CLOCK, LOOKING };
 
-/* What nobody keeps any more is garbage, too. What goes wrong with it is told, and the rest is collected. */
+/* Runs the retention pass of a requested collection. Errors are logged, and the collection goes on. */
 static void keep(struct pl_gc *gc, enum why why, struct pl_retention_dropped *going)
 {
     struct pl_retention_run pass = {
@@ -276,6 +279,7 @@ static void keep(struct pl_gc *gc, enum why why, struct pl_retention_dropped *go
     pthread_mutex_unlock(&gc->lock);
 }
 
+/* Collects each project; returns the first error. */
 static int collect_each(struct pl_gc *gc, enum why why, const struct pl_retention_dropped *going, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *projects = json_array();
@@ -283,7 +287,7 @@ static int collect_each(struct pl_gc *gc, enum why why, const struct pl_retentio
     size_t i;
     int first = projects ? list_projects(gc, projects, err) : pl_err_nomem(err);
 
-    json_array_foreach(projects, i, one) /* one that is damaged keeps its own; the others' garbage goes */
+    json_array_foreach(projects, i, one) /* a damaged project keeps its garbage, the others are collected */
     {
         const char *name = json_string_value(one);
         struct pl_err why_not = {0};
@@ -320,7 +324,7 @@ static int collect_all(struct pl_gc *gc, enum why why, struct pl_err *err)
     return r;
 }
 
-/* meta 'gc_at': when a collection ended last, so that a daemon that is started often collects as often as any other. */
+/* Saves in meta 'gc_at' when a collection last ended, so that restarts do not change the interval. */
 static int write_at(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     int r = pl_sql_exec(pl_tx_conn(tx), err, "INSERT OR REPLACE INTO meta(key, value) VALUES ('gc_at', CAST(? AS TEXT))", "i",
@@ -341,7 +345,7 @@ static int write_event(struct pl_tx *tx, void *arg, struct pl_err *err)
                        err);
 }
 
-/* One that did nothing tells nobody. */
+/* Logs an error, and writes an event unless the collection did nothing. */
 static void tell(struct pl_gc *gc, enum why why)
 {
     struct pl_gc_report r;
@@ -356,7 +360,7 @@ static void tell(struct pl_gc *gc, enum why why)
     pl_gc_report_finish(&r);
 }
 
-/* Under the lock, which is given up meanwhile. */
+/* Runs one collection. Caller holds the lock, which is released meanwhile. */
 static void collect(struct pl_gc *gc, enum why why)
 {
     struct pl_err err = {0};
@@ -396,7 +400,7 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t mono
     pthread_cond_timedwait(cond, lock, &at);
 }
 
-/* Under the lock, which is given up meanwhile. */
+/* True if a look finds a project to collect. Caller holds the lock, which is released meanwhile. */
 static bool anything_due(struct pl_gc *gc)
 {
     _cleanup_(json_decrefp) json_t *projects = json_array();
@@ -417,6 +421,7 @@ static bool anything_due(struct pl_gc *gc)
     return due;
 }
 
+/* The thread: waits for a request, the schedule or the next look. */
 static void *gc_main(void *arg)
 {
     struct pl_gc *gc = arg;
@@ -432,7 +437,8 @@ static void *gc_main(void *arg)
         if (gc->asked || (gc->config.every_ms && now >= gc->next_ms)) {
             collect(gc, !gc->asked ? BY_THE_CLOCK : gc->asked_dry ? ASKED_DRY : ASKED);
             look_ms =
-                pl_clock_mono_ms() + PL_GC_LOOK_MS; /* it has looked: and who asked for it reads its report, not another's */
+                /* the collection has looked; and the client that requested it must find its own report */
+                pl_clock_mono_ms() + PL_GC_LOOK_MS;
         } else if (now >= look_ms) {
             look_ms = now + PL_GC_LOOK_MS;
             if (anything_due(gc))
@@ -453,9 +459,9 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err)
     return r ? pl_err_errno(err, r, "start the thread of garbage collection") : 0;
 }
 
-/* ---- were sessions lost? ---- */
+/* ---- lost sessions ---- */
 
-/* What is left of the time between two collections. */
+/* Returns the rest of the interval since the last collection. */
 static int64_t time_left_ms(struct pl_gc *gc)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -464,10 +470,12 @@ static int64_t time_left_ms(struct pl_gc *gc)
     if (pl_sql_int(rd.conn, NULL, &at_us, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'gc_at'", "") < 0)
         return every_ms;
     since_ms = (pl_clock_wall_us() - at_us) / 1000;
-    return since_ms < 0 ? every_ms : PL_MAX(every_ms - since_ms, (int64_t)0); /* the wall clock was set back */
+    /* negative: the wall clock was set back */
+    return since_ms < 0 ? every_ms : PL_MAX(every_ms - since_ms, (int64_t)0);
 }
 
-/* meta 'boot_id': the boot of the machine of which all sessions are known. */
+/* Reads meta 'boot_id': the boot of the machine during which no session was lost. Another boot, or a recovery,
+ * means that sessions may be lost; then the value is cleared until they have expired. */
 static int read_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc *gc = arg;
@@ -484,7 +492,7 @@ static int read_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* Those that were lost have ended by now. */
+/* Saves the boot id, once lost sessions have expired. */
 static int write_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc *gc = arg;
@@ -493,7 +501,8 @@ static int write_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* What a transaction without a log object wrote outlives the daemon, but perhaps not the machine. */
+/* Finds out whether sessions may be lost: unlogged transactions survive the daemon's death, but perhaps not the
+ * machine's. */
 static int note_boot(struct pl_gc *gc, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf id = {.max = sizeof gc->boot};
@@ -555,7 +564,7 @@ struct pl_gc *pl_gc_destroy(struct pl_gc *gc)
     return NULL;
 }
 
-/* ---- the face ---- */
+/* ---- public functions ---- */
 
 int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *err)
 {
@@ -576,7 +585,7 @@ int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *er
     return r;
 }
 
-/* Under the lock: the one that was asked for is over before it began. */
+/* Ends a requested collection that has not begun. Caller holds the lock. */
 static void give_up(struct pl_gc *gc)
 {
     int64_t now_us = pl_clock_wall_us();

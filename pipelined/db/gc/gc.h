@@ -12,76 +12,77 @@
  *
  * Inside:
  *   gc_roots        the records that must be kept
- *   gc_round        one round for one project */
-
-/* gc: collects the garbage of all projects: by the clock, when asked, and what it condemned as soon as nobody is left who may need it. The
- * protocol: storage/dataset/gc/gc.h.
+ *   gc_round        one round for one project
  *
- * One that is asked for begins with what the repos' rules drop (keep_pass.h), and a dry run takes it for gone.
+ * A collection runs on a schedule, on request, and when the sessions and leases that a condemned pack waited for
+ * have ended. The protocol of pack states is in storage/dataset/gc/gc.h. A requested collection begins with a
+ * retention pass (pipelined/db/retention/retention.h); a dry run treats what that pass would drop as gone.
  *
- *   idle ──asked, or due──▶ for each project: mark ──▶ flush ──▶ verdict: revive, doom, copy, condemn ──▶ remove ──┐
- *    ▲                                          ▲                                                                │
- *    │                                          └────────── again at once when nobody must be waited for ────────┤
- *    └── looks every PL_GC_LOOK_MS whether those who were there have ended, while something is condemned ─────────┘
+ *   idle ──due──▶ for each project: mark ──▶ flush ──▶ revive, doom, condemn ──▶ remove doomed ──▶ copy ──┐
+ *    ▲                                  ▲                                                                   │
+ *    │                                  └─── again, if the packs just condemned need not wait ──────────────┤
+ *    └── every PL_GC_LOOK_MS: have those ended for which condemned packs wait? ─────────────────────────────┘
  *
- * One thread of its own, of low priority and patient (patience.h), so that one collection runs at a time (I6). Functions may be called from any thread. */
+ * The thread has a low priority, also for disk syncs (sync_priority.h). One collection runs at a time (I6 of the
+ * protocol). Functions may be called from any thread. */
 #pragma once
 
 #include "pipelined/db/open_commits/open_commits.h"
 
 #define PL_GC_LOOK_MS   60000
-#define PL_GC_GONE_US   (24LL * 3600 * 1000000) /* a doomed pack's row goes so long after it was doomed */
-#define PL_GC_REPOS_MAX 1000u                   /* repos of which a dry run tells what their deleted history takes */
+#define PL_GC_GONE_US   (24LL * 3600 * 1000000) /* time until a doomed pack's row is deleted */
+#define PL_GC_REPOS_MAX 1000u                   /* repos whose deleted history a dry run lists */
 
 struct pl_gc;
 
 struct pl_gc_config {
     struct pl_db *db;
     struct pl_project_stores *stores;
-    struct pl_open_commits *opens; /* NULL = there are none */
-    /* What else of a project must stay: calls `fn` for each. NULL = nothing. Asked before the open commits, into which it may go. */
+    struct pl_open_commits *opens; /* NULL = no open commits */
+    /* Calls `fn` for each further entry of a project that must be kept. NULL = none. Called before the open
+     * commits are read, because an upload may move into an open commit. */
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
                 void *self, struct pl_err *err);
     void *keeper;
-    const char *index_dir; /* has a folder for each project that was ever opened: deleted ones, too */
-    int64_t every_ms;      /* 0 = only when asked */
+    const char *index_dir; /* has a folder for each project that was ever opened, including deleted projects */
+    int64_t every_ms;      /* 0 = only on request */
 };
 
-/* What a collection does, or has done. Sums over projects. */
+/* State and results of a collection, summed over projects. */
 struct pl_gc_report {
     bool running, dry_run;
-    uint64_t number;                   /* collections begun by now */
-    const char *phase;                 /* "keep", "mark", "copy", "remove"; "" when it does not run */
-    char project[64];                  /* that is under way */
-    uint64_t done, all;                /* commits marked, packs copied or removed */
-    uint64_t packs, bytes;             /* there were */
-    uint64_t live_bytes;               /* of these that something needs */
-    uint64_t freed_packs, freed_bytes; /* removed; of a dry run: that nothing needs */
-    uint64_t copied_packs,
-        copied_bytes; /* of little use, or small: what was needed of them was copied; of a dry run: that would be */
-    uint64_t waiting_packs, waiting_bytes; /* condemned, and somebody is there who may need them */
-    uint64_t commits;                      /* that rules of retention took away; of a dry run: would */
-    uint64_t missing;                      /* records that are named and not there: fsck tells of which */
+    uint64_t number;                       /* number of this collection: collections begun so far */
+    const char *phase;                     /* "keep", "mark", "copy", "remove"; "" when idle */
+    char project[64];                      /* the project being collected */
+    uint64_t done, all;                    /* progress: commits marked, packs copied or removed */
+    uint64_t packs, bytes;                 /* packs that exist */
+    uint64_t live_bytes;                   /* bytes of them that are needed */
+    uint64_t freed_packs, freed_bytes;     /* removed; dry run: not needed */
+    uint64_t copied_packs, copied_bytes;   /* mostly dead or small packs: live records copied; dry run: would be */
+    uint64_t waiting_packs, waiting_bytes; /* condemned and still waiting for sessions or leases */
+    uint64_t commits;                      /* commits dropped by retention rules; dry run: would be */
+    uint64_t missing;                      /* records that are referred to and do not exist: fsck names them */
     int64_t started_us, finished_us;
-    struct pl_err error; /* code 0: none */
-    json_t *repos;       /* of a dry run: [{project, repo, commits, bytes}] */
+    struct pl_err error; /* code 0: no error */
+    json_t *repos;       /* dry run: [{project, repo, commits, bytes}] */
 };
 void pl_gc_report_finish(struct pl_gc_report *r);
 
-/* Nothing is collected before it is started. */
+/* Creates the collector. Nothing is collected before pl_gc_start. */
 PL_MUST_CHECK
 int pl_gc_create(const struct pl_gc_config *config, struct pl_gc **ret, struct pl_err *err);
 PL_MUST_CHECK
 int pl_gc_start(struct pl_gc *gc, struct pl_err *err);
-/* Begins one, unless one runs: then that one goes on (PL_EBUSY when it is a dry run and this is none, or the other way round). `ret` is its
- * number. */
+/* Requests a collection, or joins the one that runs; `ret` is its number. PL_EBUSY: the running one is a dry run
+ * and this is not, or the other way round. */
 PL_MUST_CHECK
 int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *err);
-/* The one that runs ends soon; what it has done stands. One that was asked for and has not begun is over, with PL_ECANCELED. */
+/* Stops the running collection soon; its completed steps stand. A requested one that has not begun ends with
+ * PL_ECANCELED. */
 void pl_gc_stop(struct pl_gc *gc);
-/* A copy of what is known of the last one, or the one that runs. */
+/* Returns a copy of the report on the running or the last collection; free it with pl_gc_report_finish. */
 void pl_gc_report(struct pl_gc *gc, struct pl_gc_report *ret);
-/* Returns when no collection with that number, or an earlier one, runs, or after `wait_ms`. Blocks: on the pool. */
+/* Waits until collections up to that number have ended, or `wait_ms` have passed. Blocks: on the pool. */
 void pl_gc_wait(struct pl_gc *gc, uint64_t number, int64_t wait_ms);
-/* Stops and frees. NULL is fine. */
+/* Stops the thread and frees. NULL is allowed. */
 struct pl_gc *pl_gc_destroy(struct pl_gc *gc);

@@ -1,3 +1,4 @@
+/* Copies all roots of a project from one state of the database, then marks them. */
 #include "pipelined/db/gc/gc_roots.h"
 
 #include "pipelined/db/gc/result_codec.h"
@@ -14,14 +15,14 @@ struct reading {
     struct pl_gc_mark *mark;
     struct pl_open_commit_need *needs; /* of open commits */
     size_t n_needs;
-    struct pl_entry *kept; /* of others */
+    struct pl_entry *kept; /* from `keep` */
     size_t n_kept, cap_kept;
     uint64_t commits, commits_done;
 };
 
-/* ---- what datums left ---- */
+/* ---- results of datums ---- */
 
-/* The content that an ops stream names. */
+/* Marks the content that an ops stream refers to. */
 static int mark_ops(struct pl_gc_mark *m, const void *ops, size_t len, struct pl_err *err)
 {
     struct pl_tree_ops_reader reader;
@@ -35,7 +36,7 @@ static int mark_ops(struct pl_gc_mark *m, const void *ops, size_t len, struct pl
     return r;
 }
 
-/* A row of the datum table. */
+/* Marks what a row of the datum table refers to. */
 static int mark_row(void *self, struct pl_gc_mark *m, const void *bytes, size_t len, struct pl_err *err)
 {
     struct pl_datum_row row;
@@ -49,7 +50,7 @@ static int mark_row(void *self, struct pl_gc_mark *m, const void *bytes, size_t 
     return r;
 }
 
-/* A result as a worker reported it: {"output": {"ops": base64} | {"root": hex}}. */
+/* Marks a result as a worker reported it: {"output": {"ops": base64} | {"root": hex}}. */
 static int mark_result(struct pl_gc_mark *m, const json_t *result, struct pl_err *err)
 {
     const json_t *output = json_object_get(result, "output");
@@ -82,7 +83,7 @@ int pl_gc_mark_results(struct pl_gc_mark *m, const json_t *rows, struct pl_err *
     return r;
 }
 
-/* ---- tables ---- */
+/* ---- commit objects ---- */
 
 int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl_err *err)
 {
@@ -93,16 +94,16 @@ int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl
     return r < 0 ? r : pl_gc_mark_tree(m, &c->owner, NULL, NULL, err);
 }
 
-/* ---- what the database names ---- */
+/* ---- roots in the database ---- */
 
-/* Roots are copied out of one state of the database into a table of this connection's own, which spills to a file, and marked from there: a
- * mark takes long, and the WAL could not shrink while it reads. It has to be one state, not several short looks: what is needed moves, from
- * an input's commit to the job that reads it, from results to the commit of an output, and none of those who name it looks it up again;
- * what is read of one table before it comes and of the other after it has gone would be met nowhere. */
+/* Roots are copied from one state of the database into a temporary table, which spills to a file, and marked from
+ * there: a mark takes long, and a read transaction would keep the WAL from shrinking. It must be one state: a
+ * reference moves from one table to another (from an input's commit to the job that reads it, from results to the
+ * commit of an output), and a reader of both at different times could miss it in both. */
 enum kind { PIN, COMMIT, TREE, RECORD, INPUT, RESULT, PLANNED };
 
 #define SCHEMA "CREATE TEMP TABLE root(n INTEGER PRIMARY KEY, kind INTEGER, of INTEGER, a BLOB, b BLOB, c BLOB, d BLOB, e BLOB)"
-/* The project is ?1, the time is ?2, the kind is ?3. `of`: the row whose rule of retention may drop it (keep_pass.h). */
+/* ?1 is the project, ?2 the time, ?3 the kind. `of`: the row that a retention rule may drop (retention.h). */
 #define ROOT1 "INSERT INTO temp.root(kind, of, a) SELECT ?3, "
 #define ROOT5 "INSERT INTO temp.root(kind, of, a, b, c, d, e) SELECT ?3, "
 
@@ -112,7 +113,7 @@ static const struct {
 } copies[] = {
     {PIN,
      ROOT1 "0, p.pack FROM pin p JOIN session s ON s.id = p.session WHERE s.project = ?1 AND s.lease_us >= ?2 GROUP BY p.pack"},
-    /* the newest first: what they share with older ones is met once, and read while it is in the cache */
+    /* newest first: nodes shared with older commits are read once, while they are in the cache */
     {COMMIT, ROOT5 "c.id, c.object, c.root, c.attributes, c.table_root, c.owner_root FROM commit_ c JOIN repo p ON p.id = c.repo"
                    " WHERE p.project = ?1 ORDER BY c.id DESC"},
     {TREE, ROOT1 "0, code_root FROM stage WHERE project = ?1"},
@@ -120,11 +121,12 @@ static const struct {
     {RECORD, ROOT1 "0, v.user_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?1"},
     {RECORD, ROOT1 "0, v.effective_spec FROM pipeline_version v JOIN pipeline p ON p.id = v.pipeline WHERE p.project = ?1"},
     {RECORD, ROOT1 "l.job, l.blob FROM log_segment l JOIN job j ON j.id = l.job WHERE length(l.blob) > 0 AND j.project = ?1"},
-    /* what unfinished jobs read, whatever became of its commit */
+    /* inputs of unfinished jobs, even if their commit was deleted */
     {INPUT, ROOT1 "0, json_extract(i.value, '$.root') FROM job j, json_each(j.inputs) i"
                   " WHERE j.final = 0 AND json_extract(i.value, '$.project') = ?1"},
     {RESULT, ROOT1 "r.job, r.rows FROM result r JOIN job j ON j.id = r.job WHERE j.project = ?1"},
-    /* Plans follow from what the job before was planned over, which may be deleted by now: its nodes tell what has changed since. Last. */
+    /* Plans compare with what the previous job was planned over, whose commit may be deleted: its nodes show what
+     * has changed. Last. */
     {PLANNED, ROOT1 "0, json_extract(i.value, '$.root') FROM branch b JOIN commit_ c ON c.id = b.head JOIN repo p"
                     " ON p.id = c.repo JOIN job j ON j.run = c.run AND j.project = p.project AND j.stage = p.name,"
                     " json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?1"},
@@ -162,7 +164,8 @@ static int mark_input(struct reading *g, const char *hex, struct pl_err *err)
     struct pl_hash root;
     int r = *hex ? pl_hash_parse(hex, &root, err) : 0;
 
-    return r < 0 || !*hex ? r : pl_gc_mark_tree(g->mark, &root, NULL, NULL, err); /* one without a root has no commit */
+    /* an input without a root has no commit */
+    return r < 0 || !*hex ? r : pl_gc_mark_tree(g->mark, &root, NULL, NULL, err);
 }
 
 static int mark_planned(struct reading *g, const char *hex, struct pl_err *err)
@@ -180,7 +183,7 @@ static int mark_results(struct reading *g, const struct pl_rows *row, struct pl_
     return r < 0 ? r : pl_gc_mark_results(g->mark, list, err);
 }
 
-/* Whether the row's rule would drop it. */
+/* True if the retention pass would drop the row. */
 static bool is_going(const struct reading *g, const struct pl_rows *row)
 {
     const struct pl_retention_dropped *going = g->roots->going;
@@ -193,7 +196,7 @@ static bool is_going(const struct reading *g, const struct pl_rows *row)
     return pl_map_get(m, &of, sizeof of) != NULL;
 }
 
-/* kind, of, a, b, c, d, e */
+/* Marks one copied root; columns: kind, of, a, b, c, d, e. */
 static int mark_root(struct reading *g, const struct pl_rows *row, struct pl_err *err)
 {
     struct pl_hash id = pl_col_hash(row, 2);
@@ -237,7 +240,7 @@ static int mark_copies(struct reading *g, struct pl_err *err)
 
 /* ---- open commits ---- */
 
-/* What is only in their files is in no pack, and stays where it is. */
+/* Marks what open commits need of the store. What is only in their files is in no pack. */
 static int mark_needs(struct reading *g, struct pl_store *store, struct pl_err *err)
 {
     int r = 0;
@@ -255,7 +258,7 @@ static int mark_needs(struct reading *g, struct pl_store *store, struct pl_err *
     return r;
 }
 
-/* ---- all of it ---- */
+/* ---- all roots ---- */
 
 static int note_kept(void *self, const struct pl_entry *entry, struct pl_err *err)
 {
@@ -289,7 +292,7 @@ static int mark_all(struct reading *g, struct pl_err *err)
 {
     int r = copy_roots(g, err);
 
-    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err); /* what is there now has all that they reach */
+    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err); /* packs present now hold everything that the roots reach */
     r = r < 0 ? r : mark_needs(g, pl_gc_mark_store(g->mark), err);
     r = r < 0 ? r : mark_kept(g, err);
     return r < 0 ? r : mark_copies(g, err);
@@ -298,7 +301,8 @@ static int mark_all(struct reading *g, struct pl_err *err)
 int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, struct pl_err *err)
 {
     struct reading g = {.roots = roots, .mark = mark};
-    /* Each before what it may become: an upload goes into an open commit, and that becomes a commit in the database. */
+    /* Read each source before the one that it moves into: an upload becomes part of an open commit, and that
+     * becomes a commit. */
     int r = roots->keep ? roots->keep(roots->keeper, roots->project, note_kept, &g, err) : 0;
 
     if (r == 0 && roots->opens)

@@ -1,3 +1,5 @@
+/* One round: marks, judges each pack, takes the steps in logged transactions, removes doomed packs and copies live
+ * records. */
 #include "pipelined/db/gc/gc_round.h"
 
 #include "pipelined/db/gc/gc_roots.h"
@@ -7,14 +9,14 @@
 #include "storage/store/project_stores.h"
 #include "storage/system/log_line.h"
 
-#define REMOVE_MANY 1000u /* objects, in one request of S3 */
+#define REMOVE_MANY 1000u /* objects per S3 request */
 
 /* A row of pack_state. */
 struct state_row {
     struct pl_hash pack;
     int64_t seq, at_us;
     bool doomed;
-    bool met; /* the store knows the pack */
+    bool met; /* the store has the pack */
 };
 
 /* Packs that take the same step. */
@@ -31,11 +33,11 @@ struct round {
     size_t n_packs;
     struct state_row *rows;
     size_t n_rows, cap_rows;
-    struct pl_map by_pack; /* pack → its row + 1 */
-    int64_t oldest;        /* who is there was there when the log was here; what was condemned later has to wait */
-    bool quiet;            /* no hold is left of when something was condemned */
-    bool condemned;        /* something was, in this round */
-    bool waits;            /* something was before, and is not doomed yet */
+    struct pl_map by_pack; /* pack → index of its row + 1 */
+    int64_t oldest;        /* log position of the oldest session or lease; a pack condemned later must wait */
+    bool quiet;            /* no hold is left from when a pack was last condemned */
+    bool condemned;        /* this round condemned a pack */
+    bool waits;            /* an earlier condemned pack is not doomed yet */
     struct step condemn, revive, doom, gone;
 };
 
@@ -68,7 +70,7 @@ static int stopped(const struct round *r, struct pl_err *err)
                                                                   : 0;
 }
 
-/* ---- what is known before the mark ---- */
+/* ---- before the mark ---- */
 
 static int add_row(struct round *r, const struct state_row *row, struct pl_err *err)
 {
@@ -109,7 +111,7 @@ static int read_states(struct round *r, struct pl_conn *c, struct pl_err *err)
     return e;
 }
 
-/* Who is there, and which packs are condemned: said before the roots are read. */
+/* Reads the oldest session or lease and the packs' states, before the roots are read. */
 static int look(struct round *r, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -127,6 +129,7 @@ static void commits_marked(void *self, uint64_t done, uint64_t all)
     note(self, "mark", done, all);
 }
 
+/* Marks the project and fills r->packs and the sums. */
 static int mark(struct round *r, struct pl_err *err)
 {
     struct pl_gc_round *g = r->g;
@@ -194,7 +197,7 @@ static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err
     return 0;
 }
 
-/* A condemned pack that left the store by another way is nobody's to wait for, or to remove: should it come back, it is judged anew. */
+/* Drops the state of a condemned pack that is no longer in the store: if it returns it is judged anew. */
 static int forget_lost(struct round *r, struct pl_err *err)
 {
     int e = 0;
@@ -205,14 +208,14 @@ static int forget_lost(struct round *r, struct pl_err *err)
     return e;
 }
 
-/* Memory first: from here on nobody is shown, or finds, what is about to be condemned, or doomed. */
+/* Hides or drops packs in memory before the database changes, so that no new look-up finds them. */
 static void set_seen(struct round *r, const struct step *s, enum pl_pack_seen seen)
 {
     for (size_t i = 0; i < s->n; i++)
         pl_store_set_seen(r->store, &s->list[i].pack, seen);
 }
 
-/* What did not come to pass is seen as the database has it. */
+/* Restores the visibility of packs whose step was not taken, as the database has it. */
 static int set_back(struct round *r, const struct step *s, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -274,7 +277,7 @@ static int copy_one(struct round *r, struct pl_gc_copy *copy, const struct pl_gc
     struct pl_err why = {0};
     int e = pl_gc_copy_pack(copy, &p->id, &why);
 
-    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* fsck says more, and whom it hurts */
+    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* fsck reports details */
         pl_log_warn("gc", "a damaged pack of project %s is left as it is: %s", r->g->project, why.msg);
         return 0;
     }
@@ -303,11 +306,11 @@ static int copy_chosen(struct round *r, const uint8_t *chosen, uint64_t all, str
     return e < 0 ? e : pl_gc_copy_finish(copy, err);
 }
 
-/* What is needed of packs of little use goes into new ones. */
+/* Copies the live records of mostly dead and small packs into new packs and condemns the old ones. */
 static int copy(struct round *r, struct pl_err *err)
 {
     _cleanup_free_ uint8_t *chosen = calloc(r->n_packs / 8 + 1, 1);
-    struct pl_store_hold hold = {0}; /* copies are nobody's until the next mark */
+    struct pl_store_hold hold = {0}; /* copies have no reference until the next mark */
     uint64_t all = 0;
     int e;
 
@@ -321,12 +324,12 @@ static int copy(struct round *r, struct pl_err *err)
     pl_store_hold(r->store, &hold);
     e = copy_chosen(r, chosen, all, err);
     if (e < 0)
-        r->condemn.n = 0; /* what was copied of them is garbage itself */
+        r->condemn.n = 0; /* the copies are garbage then */
     pl_store_release(&hold);
     return e < 0 ? pl_err_wrap(err, e, "copy what is needed of packs of little use") : condemn(r, err);
 }
 
-/* ---- removing ---- */
+/* ---- removal ---- */
 
 static int remember(struct round *r, const struct pl_hash *pack, void *value, struct pl_err *err)
 {
@@ -339,7 +342,7 @@ static int remember(struct round *r, const struct pl_hash *pack, void *value, st
     return pl_map_put(m, pack->b, PL_HASH_BYTES, value, NULL, err);
 }
 
-/* Counted once: what this daemon has doomed, when it goes at last. */
+/* Counts a pack that this daemon doomed, once, when it is removed. */
 static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_err *err)
 {
     uintptr_t value = (uintptr_t)pl_map_get(r->g->removed, pack->b, PL_HASH_BYTES);
@@ -351,7 +354,8 @@ static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_e
     return remember(r, pack, PL_GC_REMOVED, err);
 }
 
-/* At most REMOVE_MANY packs in one request; again after a start: who doomed them may have died before they were removed. */
+/* Removes at most REMOVE_MANY packs in one request. After a start packs are removed again: the daemon that doomed
+ * them may have died before. */
 static int remove_some(struct round *r, const struct pl_hash *packs, size_t n, struct pl_err *err)
 {
     char(*keys)[PL_PACK_KEY_BYTES] = calloc(n, sizeof *keys);
@@ -379,7 +383,7 @@ static int remove_all(struct round *r, const struct pl_hash *packs, size_t n, st
     return e < 0 ? e : pl_object_flush(pl_store_objects(r->store), err);
 }
 
-/* Rows of those that were doomed before go a day later. */
+/* Deletes rows of packs that were doomed more than PL_GC_GONE_US ago. */
 static int add_gone(struct round *r, struct pl_err *err)
 {
     int64_t before_us = pl_clock_wall_us() - PL_GC_GONE_US;
@@ -395,6 +399,7 @@ static int add_gone(struct round *r, struct pl_err *err)
     return e;
 }
 
+/* Removes the packs doomed now, and those doomed earlier that this daemon has not removed yet. */
 static int remove_doomed(struct round *r, struct pl_err *err)
 {
     struct pl_hash *packs = reallocarray(NULL, r->doom.n + r->n_rows + 1, sizeof *packs);
@@ -406,7 +411,8 @@ static int remove_doomed(struct round *r, struct pl_err *err)
 
         if (!c->done)
             continue;
-        e = remember(r, &c->pack, (void *)(uintptr_t)c->bytes, err); /* more than one: an object has a trailer */
+        /* more than PL_GC_REMOVED: an object has a trailer */
+        e = remember(r, &c->pack, (void *)(uintptr_t)c->bytes, err);
         packs[n++] = c->pack;
     }
     for (size_t i = 0; i < r->n_rows && e == 0; i++)
@@ -414,12 +420,12 @@ static int remove_doomed(struct round *r, struct pl_err *err)
             packs[n++] = r->rows[i].pack;
     e = e < 0 ? e : remove_all(r, packs, n, err);
     free(packs);
-    return e < 0 ? e : add_gone(r, err); /* what is left goes with the next round */
+    return e < 0 ? e : add_gone(r, err); /* the next round removes the rest */
 }
 
 /* ---- a round ---- */
 
-/* Whether what was condemned just now waits for nobody. */
+/* Sets `again` if the packs condemned now need not wait. */
 static int look_ahead(struct round *r, uint64_t seq, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -449,7 +455,7 @@ int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err)
     int e = mark(&r, err);
 
     g->again = false;
-    /* what is reachable is durable before anything goes because of it */
+    /* make what is reachable durable before a pack is removed because of it */
     e = e < 0 ? e : pl_store_flush(r.store, err);
     for (size_t i = 0; i < r.n_packs && e == 0; i++)
         e = judge(&r, &r.packs[i], err);
@@ -463,7 +469,7 @@ int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err)
 
 /* ---- a dry run ---- */
 
-/* The entry of a repo in the list of those whose deleted history is there; NULL when there are too many. */
+/* Returns a repo's entry in the list of deleted history, making it if needed; NULL: the list is full. */
 static json_t *repo_entry(json_t *repos, const struct pl_commit *c)
 {
     json_t *one;
@@ -491,7 +497,8 @@ static void count_in(json_t *entry, uint64_t bytes)
     (void)json_object_set_new(entry, "bytes", json_integer(before + (json_int_t)bytes));
 }
 
-/* A commit that nothing names any more: what is marked by it and was not before is its. Parts of it may be gone already. */
+/* Handles a commit object to which nothing refers any more: counts the bytes that only it marks. Parts of it may
+ * be gone already. */
 static int dead_commit(void *self, struct pl_gc_mark *m, const struct pl_hash *id, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);

@@ -1,3 +1,4 @@
+/* Checks job by job whether what its results and log refer to exists, with a mark that remembers complete trees. */
 #include "pipelined/db/gc/recovery_prune.h"
 
 #include "pipelined/db/gc/gc_roots.h"
@@ -6,16 +7,16 @@
 #include "storage/system/log_line.h"
 
 struct looking {
-    struct pl_db *db; /* NULL = only logs are looked up, and dropped through `conn` */
+    struct pl_db *db; /* NULL = logs only, dropped through `conn` */
     struct pl_project_stores *stores;
     struct pl_conn *conn;
-    struct pl_gc_mark *mark; /* of the project that is being looked at; what it has marked is there, with all below it */
-    int64_t results, logs;   /* of so many jobs were gone */
+    struct pl_gc_mark *mark; /* of the current project; what it has marked exists with everything below */
+    int64_t results, logs;   /* jobs whose results, and whose logs, were gone */
 };
 
-/* ---- is it there? ---- */
+/* ---- checks ---- */
 
-/* Says that something is not there, or not as it was written; others would hide that it is. */
+/* True for errors that mean that a record does not exist or is damaged; other errors leave that open. */
 static bool is_gone(int r)
 {
     return r == PL_ENOTFOUND || r == PL_ECORRUPT || r == PL_EFORMAT;
@@ -35,13 +36,13 @@ static int begin_mark(struct looking *l, struct pl_store *store, struct pl_err *
     return r;
 }
 
-/* After something was not there: what was marked on the way to it would be taken for whole. */
+/* Drops the mark after a missing record: nodes marked above it would count as complete. */
 static void forget_mark(struct looking *l)
 {
     l->mark = pl_gc_mark_destroy(l->mark);
 }
 
-/* Whether something that the job's results name is not there. */
+/* Says whether a record that the job's results refer to is missing. */
 static int results_gone(struct looking *l, struct pl_store *store, int64_t job, bool *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -82,7 +83,7 @@ static int log_gone(struct looking *l, struct pl_store *store, int64_t job, bool
     return PL_MIN(r, 0);
 }
 
-/* ---- what is not there goes ---- */
+/* ---- drops ---- */
 
 struct gone {
     int64_t job;
@@ -126,9 +127,9 @@ static int look_at(struct looking *l, struct pl_store *store, int64_t job, struc
     return l->db ? pl_db_run(l->db, PL_TX_UNLOGGED, drop_tx, &gone, err) : drop(l->conn, &gone, err);
 }
 
-/* ---- all of them ---- */
+/* ---- all jobs ---- */
 
-/* One after another by their numbers, so that no read lasts: each may take long. */
+/* Visits the jobs by id with one short query each, so that no read transaction lasts. */
 static int each_job(struct looking *l, const char *project, struct pl_err *err)
 {
     struct pl_store *store;

@@ -1,21 +1,24 @@
-/* regained: what a recovery got back out of a checkpoint although it had gone since. Results that are kept and logs go without a word in the
- * log: by rules of retention, and since newer ones took their place. Then their bytes go too, so after a recovery (recover.h) each that
- * came back is looked up once, before anything stands on it.
+/* recovery_prune: after a recovery, drops results and logs that the checkpoint brought back although their data is
+ * gone. Kept results and logs are deleted without a log record: by retention rules, or when newer results replace
+ * them. Their data is then collected. So after a recovery (db_recover.h) each restored row is checked once, before
+ * it is used.
  *
- *   recover: meta 'regained' ──start──▶ each job with results or a log: is all of it there? ──no──▶ its rows go ──▶ meta 'regained' goes
+ *   recovery sets meta 'regained' ──▶ at start, for each job with results or a log: if a record is missing,
+ *                                     delete the rows ──▶ after all jobs delete meta 'regained'
  *
- * A job's results go together, and so does its log: what is left of half of them tells nobody what is missing. In the place of a log that
- * went stays a segment without a blob's id, so that who asks for it is told (pl_retention_check_job). */
+ * All results of a job are dropped together, and so is its log: a part of them would not show what is missing. In
+ * place of a dropped log stays a segment without a blob, so that a reader is told why (pl_retention_check_job). */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 #include "storage/store/project_stores.h"
 
-/* Does nothing but after a recovery; one that is interrupted begins anew with the next call. Before results are reused, logs are read and
- * garbage is collected. Blocks: it reads the trees of all results that came back. The errors of the database, and those of the store that
- * say nothing about whether something is there. */
+/* Prunes results and logs after a recovery; otherwise does nothing. An interrupted pass starts over with the next
+ * call. Call it before results are reused, logs are read or garbage is collected. Blocks: it reads the trees of
+ * all restored results. The errors of the database, and errors of the store that leave it open whether a record
+ * exists. */
 PL_MUST_CHECK
 int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores, struct pl_err *err);
-/* The same of the logs alone, in a database that no daemon goes on with and that `conn` may write to. */
+/* Prunes only the logs, in a database that no daemon will continue and that `conn` may write to. */
 PL_MUST_CHECK
 int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *stores, struct pl_err *err);

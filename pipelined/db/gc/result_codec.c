@@ -1,3 +1,4 @@
+/* Decompresses and parses a row of table `result`. */
 #include "pipelined/db/gc/result_codec.h"
 
 #include <zstd.h>
