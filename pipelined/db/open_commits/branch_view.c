@@ -1,3 +1,5 @@
+/* Looks up paths in the gathering commits from the newest to the oldest, then in the head; a walk merges their
+ * paths. */
 #include "pipelined/db/open_commits/branch_view.h"
 
 #include "pipelined/db/tx/attributes_edit.h"
@@ -12,7 +14,7 @@ int pl_branch_view_init(struct pl_head_cache_entrys *heads, struct pl_open_commi
     struct pl_head_cache_entry head;
     int r = opens ? pl_open_commits_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
 
-    /* after what gathers: what is finished in between is seen twice, not never */
+    /* read the head last: a commit finished in between is seen twice, never missed */
     r = r < 0 ? r : pl_head_cache_get(heads, project, repo, branch, &head, err);
     if (r < 0) {
         pl_branch_view_finish(&v);
@@ -44,7 +46,7 @@ struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, str
 
 /* ---- one file ---- */
 
-/* What gathers says of it. */
+/* Looks up a file in the gathering commits. */
 static int look_gathering(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
                           enum pl_op_set_item *ret_known, struct pl_err *err)
 {
@@ -58,7 +60,7 @@ static int look_gathering(const struct pl_branch_view *v, const char *path, size
     return r;
 }
 
-/* What the head has. */
+/* Looks up a file in the head. */
 static int get_of_head(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
                        struct pl_err *err)
 {
@@ -108,27 +110,27 @@ int pl_branch_view_has_dir(const struct pl_branch_view *v, const char *path, siz
 
 /* ---- walking ---- */
 
-/* The next item of one gathering commit. */
+/* The next path of one gathering commit. */
 struct layer {
     struct pl_open_commit *open;
     char path[PL_PATH_MAX_BYTES + 1];
     size_t path_len;
-    bool there, read; /* it is; it was looked for */
+    bool there, read; /* there: it has a next path; read: that is known */
 };
 
 struct pl_branch_walk {
     const struct pl_branch_view *view;
-    struct pl_tree_cursor *base, *rows; /* NULL where there is none */
+    struct pl_tree_cursor *base, *rows; /* NULL: there is no such tree */
     char base_path[PL_PATH_MAX_BYTES + 1];
     size_t base_len;
     struct pl_entry base_entry;
     bool base_there, base_read;
-    char place[PL_PATH_MAX_BYTES + 2]; /* all before it is dealt with */
+    char place[PL_PATH_MAX_BYTES + 2]; /* everything before it is done */
     size_t place_len;
     struct pl_branch_item item;
     char item_path[PL_PATH_MAX_BYTES + 1];
     size_t n_layers;
-    struct layer layers[]; /* the newest first */
+    struct layer layers[]; /* newest first */
 };
 
 static int open_cursor(const struct pl_branch_view *v, const struct pl_hash *root, struct pl_tree_cursor **ret,
@@ -208,7 +210,7 @@ static int read_base(struct pl_branch_walk *w, struct pl_err *err)
     return 0;
 }
 
-/* What comes next of everything, and the least of that into the item's path: 1, or 0 at the end. */
+/* Reads the next path of the head and of each layer, and copies the least one to the item: 1, or 0 at the end. */
 static int read_next(struct pl_branch_walk *w, struct pl_err *err)
 {
     const char *least = NULL;
@@ -239,12 +241,12 @@ static int read_next(struct pl_branch_walk *w, struct pl_err *err)
     return 1;
 }
 
-/* All that stand on the item's path go behind it. */
+/* Moves all layers that stand on the item's path past it. */
 static void go_on(struct pl_branch_walk *w)
 {
     const struct pl_branch_item *item = &w->item;
 
-    memcpy(w->place, item->path, item->path_len + 1); /* the least path behind it: one with a zero byte more */
+    memcpy(w->place, item->path, item->path_len + 1); /* the least path after it: the path with a NUL appended */
     w->place_len = item->path_len + 1;
     for (size_t i = 0; i < w->n_layers; i++)
         if (w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, w->place, w->place_len))

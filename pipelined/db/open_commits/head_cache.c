@@ -1,9 +1,10 @@
+/* A direct-mapped cache: a slot per hash of the names, valid for one log position. */
 #include "pipelined/db/open_commits/head_cache.h"
 
 #include <pthread.h>
 
 struct slot {
-    uint64_t seq; /* of the log, when it was read; 0: nothing is here */
+    uint64_t seq; /* log position when it was read; 0: empty */
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
     struct pl_head_cache_entry head;
 };
@@ -69,7 +70,7 @@ static bool is_of(const struct slot *s, uint64_t seq, const char *project, const
 int pl_head_cache_get(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err)
 {
-    uint64_t seq = pl_db_log_seq(h->db); /* before anything is read */
+    uint64_t seq = pl_db_log_seq(h->db); /* before reading: a later change makes the entry stale, not wrong */
     struct slot *s = slot_of(h, project, repo, branch);
     bool known;
     int r;

@@ -1,5 +1,6 @@
-/* heads: repos and heads of branches as they are asked for many times a second, in memory. Whatever changes them is in the log: what was read
- * when the log was where it is now, is so still. Any thread. */
+/* head_cache: repos and heads of branches in memory, for requests that need them many times a second. Every change
+ * of them is in the log, so an entry is valid as long as the log stands where it stood when the entry was read.
+ * Any thread. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -11,16 +12,16 @@ struct pl_head_cache_entrys;
 
 struct pl_head_cache_entry {
     struct pl_repo_row repo;
-    bool branch;                 /* there is such a branch */
-    struct pl_commit_row commit; /* its head; id 0: it has none */
+    bool branch;                 /* the branch exists */
+    struct pl_commit_row commit; /* its head; id 0: the branch has no commit */
 };
 
 PL_MUST_CHECK
 int pl_head_cache_create(struct pl_db *db, struct pl_head_cache_entrys **ret, struct pl_err *err);
-/* NULL is fine. */
+/* NULL is allowed. */
 struct pl_head_cache_entrys *pl_head_cache_destroy(struct pl_head_cache_entrys *h);
-/* As the database has it now. PL_ENOTFOUND: the repo. Blocks only where it has to be read: on the pool, or the thread that writes open
- * commits. */
+/* Returns a repo and a branch's head as the database has them now. PL_ENOTFOUND: the repo. Blocks only to read the
+ * database: on the pool, or on the thread that writes open commits. */
 PL_MUST_CHECK
 int pl_head_cache_get(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err);

@@ -1,14 +1,16 @@
-/* The copy of an open commit in the bucket (durable: bucket), from which a daemon that has lost its folder goes on. Each append to the
- * spool is an object first; the objects joined by their offsets are the spool's file.
+/* The copy of an open commit in the bucket (durable: bucket), from which a daemon that has lost its folder
+ * continues. Each append to the spool is put as an object first; the objects joined by their offsets are the
+ * spool's file.
  *
- *   open/<commit>/<offset>-<epoch>-<try>     numbers in hex, 16, 16 and 8 digits; the bytes of the file from that offset on
+ *   open/<commit>/<offset>-<epoch>-<try>     numbers of 16, 16 and 8 hex digits; the file's bytes from that offset on
  *
  *   append ─▶ object put, name durable ─▶ the log is still ours ─▶ appended to the file ─▶ answered
  *
- * A key is never put twice: a put that failed may come late, when another one has taken its place. So of several objects at one offset the
- * last key counts, and none counts that follows one of a higher epoch: it is of a daemon that was taken over. Who takes over lists the
- * objects after its epoch is in the log: what was answered before is there. Objects go before an end that the log does not know, and
- * after one that it knows; what is left of ended ones is swept. */
+ * A key is never put twice: a put that failed may still arrive after its successor. So of several objects at one
+ * offset the last key counts, and an object that follows one of a higher epoch does not count: its daemon was
+ * fenced. A daemon that takes over lists the objects after its epoch is in the log, so it sees everything that was
+ * answered before. Objects are removed before an end that the log does not know, and after one that it knows;
+ * leftovers are swept. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -28,7 +30,7 @@ struct piece {
     unsigned try;
 };
 
-/* Of one commit: those that joined are its file. */
+/* The objects of one commit whose offsets join. */
 struct pl_open_saved {
     char commit[PL_ID_HEX + 1];
     struct piece *pieces;
@@ -66,7 +68,7 @@ static int save(void *self, uint64_t offset, const struct iovec *iov, int n, str
     int r;
 
     make_key(pl_open_commit_head(c)->commit, &p, key);
-    atomic_store(&c->saved, true); /* what fails may be there all the same */
+    atomic_store(&c->saved, true); /* a failed put may have stored the object */
     r = pl_object_put(objects_of(c->o), key, iov, n, true, err);
     r = r < 0 ? r : pl_object_flush(objects_of(c->o), err);
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_db_check_owner(db, err);
@@ -108,7 +110,7 @@ static int add_key(void *arg, const char *key, uint64_t size, struct pl_err *err
 
     (void)size;
     if (strlen(key) >= KEY_BYTES)
-        return 0; /* not one of ours */
+        return 0; /* not one of our keys */
     if (k->n == k->cap) {
         size_t cap = k->cap ? 2 * k->cap : 16;
         char(*list)[KEY_BYTES] = reallocarray(k->list, cap, sizeof *list);
@@ -122,7 +124,8 @@ static int add_key(void *arg, const char *key, uint64_t size, struct pl_err *err
     return 0;
 }
 
-/* Those at offset 0 first, one after another: without one the others count no more, however far this comes. */
+/* Removes the objects at offset 0 first, one by one: without them the others do not count, wherever the removal is
+ * interrupted. */
 static int remove_keys(struct pl_object_store *objects, const struct keys *k, struct pl_err *err)
 {
     _cleanup_free_ const char **rest = calloc(k->n + 1, sizeof *rest);
@@ -191,7 +194,7 @@ void pl_opens_sweep(struct pl_open_commits *o)
     struct piece p;
     int r = pl_object_list(objects_of(o), PREFIX, add_key, &k, &err);
 
-    for (size_t i = 0; i < k.n && r == 0; i++) { /* none of these begins to be open after it was listed */
+    for (size_t i = 0; i < k.n && r == 0; i++) { /* a commit listed here and not open now will not be opened later */
         if (!parse_key(k.list[i], commit, &p) || pl_streq(commit, last))
             continue;
         memcpy(last, commit, sizeof last);
@@ -202,7 +205,7 @@ void pl_opens_sweep(struct pl_open_commits *o)
         pl_opens_sweep_later(o, &err);
 }
 
-/* ---- what a start finds ---- */
+/* ---- at a start ---- */
 
 void pl_opens_saved_finish(struct pl_open_commits *o)
 {
@@ -213,12 +216,12 @@ void pl_opens_saved_finish(struct pl_open_commits *o)
     o->n_saved = 0;
 }
 
-/* Keys come in order: of a commit by offset, and of an offset the one that counts last. */
+/* Adds an object; keys come in order: of a commit by offset, of an offset the one that counts last. */
 static int add_piece(struct pl_open_saved *s, const struct piece *p, struct pl_err *err)
 {
     struct piece *list;
     bool again = s->n && s->pieces[s->n - 1].offset == p->offset;
-    size_t before = s->n - again; /* pieces that it follows */
+    size_t before = s->n - again; /* pieces before it */
 
     if (before ? p->offset != s->pieces[before - 1].offset + s->pieces[before - 1].size || p->epoch < s->pieces[before - 1].epoch
                : p->offset != 0)
@@ -256,7 +259,7 @@ static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *e
     return add_piece(&o->saved[o->n_saved - 1], &p, err);
 }
 
-/* Bytes of the file that verify; 0: it is not there, or damaged. */
+/* Returns how many bytes of the file verify; 0: it does not exist, or is damaged. */
 static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = NULL;
@@ -286,7 +289,7 @@ static int fetch_piece(struct pl_open_commits *o, const struct pl_open_saved *s,
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_io_pwrite(fd, bytes.data, bytes.len, p->offset, path, err);
 }
 
-/* Whole on the disk before it has its name. */
+/* Fetches the file; it is complete on the disk before it gets its name. */
 static int fetch(struct pl_open_commits *o, const struct pl_open_saved *s, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;

@@ -1,3 +1,4 @@
+/* The spool's file: an index of its unpacked records in memory, groups appended at the end, verification at open. */
 #include "pipelined/db/open_commits/open_commit_file.h"
 
 #include "storage/base/alloc_failure.h"
@@ -22,7 +23,7 @@
 #define META_FIXED  16u /* before the number of records */
 #define RECORD_MIN  (PL_HASH_BYTES + 4u)
 
-/* A record that no pack has. */
+/* A record that is in no pack. */
 struct kept {
     struct pl_hash id;
     uint64_t offset, group;
@@ -33,17 +34,17 @@ struct kept {
 struct pl_open_commit_file {
     char path[PATH_MAX];
     int fd;
-    uint64_t seed;   /* of the groups' checksums: those of another file do not verify in this one */
-    uint64_t size;   /* of what verifies: the next group goes there */
+    uint64_t seed;   /* of the groups' checksums: groups of another file do not verify here */
+    uint64_t size;   /* verified size: offset of the next group */
     uint64_t group;  /* number of the last one */
     uint64_t packed; /* groups up to this one are in packs */
-    uint64_t cut;    /* bytes that open took off its end */
+    uint64_t cut;    /* bytes that open cut off */
     bool broken;     /* a failed append could not be undone */
     struct pl_open_commit_file_head head;
-    json_t *head_json; /* holds the head's texts */
+    json_t *head_json; /* owns the head's texts */
     pthread_mutex_t lock;
     struct pl_map kept; /* id → struct kept */
-    char *message;      /* the last one that came with a group; NULL = none did */
+    char *message;      /* the last message of a group; NULL = none */
     int (*copy)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err);
     void *copy_self;
     uint64_t unpacked, copied;
@@ -79,7 +80,7 @@ static json_t *write_head(const struct pl_open_commit_file_head *h)
                      (json_int_t)h->created_us, "gathered", h->gathered, "bucket", h->bucket);
 }
 
-/* The texts stay the JSON's. */
+/* Reads the head; its texts belong to the JSON. */
 static int read_head(const json_t *o, struct pl_open_commit_file_head *ret, struct pl_err *err)
 {
     json_int_t repo_id, created;
@@ -112,7 +113,7 @@ static int prelude(const char *json, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : pl_buf_add(out, json, n, err);
 }
 
-/* ---- life ---- */
+/* ---- create and close ---- */
 
 static struct pl_open_commit_file *make(const char *path)
 {
@@ -203,16 +204,16 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
     json = s->head_json ? json_dumps(s->head_json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!json)
         return pl_err_nomem(err);
-    again = json_loads(json, 0, NULL); /* json_dumps leaves out a key for which there is no memory */
+    again = json_loads(json, 0, NULL); /* json_dumps omits a key when memory is short */
     if (!json_equal(again, s->head_json))
         return pl_err_nomem(err);
-    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* it was checked above */
+    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* checked above */
     s->seed = pl_xxh64(head->commit, PL_ID_HEX, 0);
     r = r < 0 ? r : prelude(json, &bytes, err);
     r = r < 0 ? r : pl_io_write_file(path, bytes.data, bytes.len, 0600, err);
     r = r < 0 ? r : open_file(s, err);
     if (r < 0) {
-        (void)unlink(path); /* it may be there, only not for sure: it shall not come up at the next start */
+        (void)unlink(path); /* the file may exist: the next start must not find it */
         return pl_err_wrap(err, r, "open commit %.8s", head->commit);
     }
     s->size = bytes.len;
@@ -243,7 +244,7 @@ static int keep(struct pl_open_commit_file *s, const struct kept *k, struct pl_e
     return 0;
 }
 
-/* Forgets those of groups `first` to `last`. Under the lock. */
+/* Drops records of groups `first` to `last` from the index. Caller holds the lock. */
 static void forget(struct pl_open_commit_file *s, uint64_t first, uint64_t last)
 {
     const struct pl_map_slot *slot;
@@ -307,8 +308,7 @@ static int read_kept(struct pl_open_commit_file *s, const struct kept *k, struct
                                    : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
 }
 
-/* Whether this very copy still is where it was: a record that went into a pack meanwhile left a hole there, also when it was brought
- * again since and is kept elsewhere. */
+/* True if the index still has this copy: a record packed meanwhile leaves a hole, even if it was appended again. */
 static bool still_there(struct pl_open_commit_file *s, const struct kept *k)
 {
     struct kept now;
@@ -341,7 +341,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* All that is kept, in the order of the file; malloc'ed. */
+/* Lists the index in the order of the file; malloc'ed. */
 static int list_kept(struct pl_open_commit_file *s, struct kept **ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
@@ -374,7 +374,7 @@ int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_build
         struct pl_err why = {0};
 
         r = read_kept(s, &list[i], &raw, &why);
-        if (r < 0 && !still_there(s, &list[i])) { /* another to packed it meanwhile */
+        if (r < 0 && !still_there(s, &list[i])) { /* another session packed it meanwhile */
             r = 0;
             continue;
         }
@@ -414,7 +414,7 @@ static uint64_t group_hash(uint64_t seed, const uint8_t *head, const uint8_t *me
     return pl_xxh64(meta, meta_len, pl_xxh64(head, GROUP_HEAD - 8, seed));
 }
 
-/* The group's head before its meta, whose place is kept free. */
+/* Writes the group's head into the space reserved before its meta. */
 static int finish_group(const struct pl_open_commit_file *s, struct pl_buf *group, uint64_t data_len, struct pl_err *err)
 {
     uint32_t meta_len = (uint32_t)(group->len - GROUP_HEAD);
@@ -427,7 +427,7 @@ static int finish_group(const struct pl_open_commit_file *s, struct pl_buf *grou
     return r < 0 ? r : pl_buf_add_le64(&head, group_hash(s->seed, group->data, group->data + GROUP_HEAD, meta_len), err);
 }
 
-/* What the copy does not have of the file yet, and the group. */
+/* Gives the copy what it lacks of the file, and the group. */
 static int copy_group(struct pl_open_commit_file *s, const struct pl_buf *group, struct pl_err *err)
 {
     const size_t n = s->copy ? (size_t)(s->size - s->copied) : 0;
@@ -515,7 +515,7 @@ int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op
         return pl_err_wrap(err, r, "open commit %.8s", s->head.commit);
     s->group++;
     r = keep_all(s, records, n, s->size + meta_end, err);
-    if (r < 0) { /* no memory: as if it had not been written */
+    if (r < 0) { /* no memory: undo the write */
         s->group--;
         s->broken = ftruncate(s->fd, (off_t)s->size) < 0;
         return r;
@@ -527,7 +527,7 @@ int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op
     return 0;
 }
 
-/* Holes where data of packed groups was: the groups' heads say where. Room that is not given back costs nothing else. */
+/* Punches holes where data of packed groups was. Failing only costs space. */
 static void punch(struct pl_open_commit_file *s, const struct kept *list, size_t n, uint64_t group)
 {
     uint64_t from = 0, to = 0;
@@ -580,12 +580,12 @@ int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t grou
 /* One group of a file in memory. */
 struct group {
     uint64_t number, packed, data_hash;
-    struct pl_cursor records; /* stands on the first of them */
+    struct pl_cursor records; /* at the first record */
     uint64_t n_records;
     uint64_t data_at, end; /* offsets in the file */
 };
 
-/* Whether a group with this number, or any when it is 0, verifies at `at`, but for its data. */
+/* True if a group with this number (0: any) verifies at `at`, apart from its data. */
 static bool read_group(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, uint64_t at, uint64_t number,
                        struct group *ret)
 {
@@ -614,7 +614,7 @@ static bool data_ok(const uint8_t *file, const struct group *g)
     return pl_xxh64(file + g->data_at, (size_t)(g->end - g->data_at), 0) == g->data_hash;
 }
 
-/* The message of a group; the cursor stands on its operations afterwards. */
+/* Reads the message of a group; leaves the cursor at its operations. */
 static int read_message(struct pl_open_commit_file *s, struct group *g, struct pl_err *err)
 {
     uint64_t len = pl_cursor_varint(&g->records);
@@ -632,7 +632,7 @@ static int read_message(struct pl_open_commit_file *s, struct group *g, struct p
     return 0;
 }
 
-/* Takes the records of a group; the cursor stands on its message afterwards. */
+/* Reads the records of a group; leaves the cursor at its message. */
 static int read_records(struct pl_open_commit_file *s, struct group *g, bool kept, struct pl_err *err)
 {
     struct kept k = {.offset = g->data_at, .group = g->number};
@@ -672,7 +672,7 @@ static int read_ops(struct group *g, struct pl_op_set *set, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "group %llu", (unsigned long long)g->number) : 0;
 }
 
-/* Nothing may verify behind the end of what does: the next group is begun when the one before is on the disk. */
+/* Refuses valid groups after the verified end: each group was on the disk before the next was begun. */
 static int check_tail(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     const uint8_t *at = file + s->size;
@@ -687,7 +687,7 @@ static int check_tail(const struct pl_open_commit_file *s, const uint8_t *file, 
     return 0;
 }
 
-/* How far the groups go, and which are in packs; a last one whose data did not get to the disk was never answered. */
+/* Finds the end of the groups and which are packed. A last group with damaged data was never answered. */
 static int scan(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     struct group g, next;
@@ -723,7 +723,7 @@ static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint6
     return r;
 }
 
-/* A head that cannot be read for want of memory is none that is damaged: the file would be set aside. */
+/* Reads the head. Lack of memory must not look like damage, which would rename the file. */
 static int read_head_json(struct pl_open_commit_file *s, const char *head, size_t len, struct pl_err *err)
 {
     int r;

@@ -1,8 +1,9 @@
-/* op_spool: the file of one open commit: its operations, and the bytes of small files until they are in packs. What was appended is on
- * the disk when append returns; a crash in an append leaves all before it.
+/* open_commit_file: the file of one open commit (the spool): its operations, and the bytes of small files until
+ * they are in packs. An append is on the disk when it returns; a crash during an append leaves everything before
+ * it intact.
  *
- *   append ──▶ [head][group 1][group 2] … ──open after a crash──▶ the same groups, a torn last one cut off
- *                        └ records are read from here, until mark_packed says that packs have them: then their room is given back
+ *   append ──▶ [head][group 1][group 2] … ──open after a crash──▶ the same groups; an incomplete last one is cut off
+ *                        └ records are read from here until mark_packed says that packs have them
  *
  *   0   "PLSP"   4 bytes
  *   4   u8       version, 1; 3 bytes zero
@@ -13,12 +14,12 @@
  *   group: 0 "PLSG"  4 u32 length of meta  8 u64 length of data  16 u64 number: 1, 2, …  24 u64 XXH64 of meta, seeded
  *          with the XXH64 of these 24 bytes, seeded with that of the commit's id
  *   32  meta     u64 records of groups up to this number are in packs, u64 XXH64 of data, varint number of records,
- *                each: id 32, u8 kind, u8 codec, varint raw size, varint stored size; then varint length of a message, the message;
- *                then an ops stream (ops.h), or nothing
+ *                each: id 32, u8 kind, u8 codec, varint raw size, varint stored size; then varint length of a
+ *                message, the message; then an ops stream (tree_ops.h), or nothing
  *       data     the records' stored bytes, one after another; holes once they are in packs
  *
- * A group is written with one write and one fdatasync. All but the last were on the disk before the next was begun, so one that does
- * not verify and is not the last means a damaged file (PL_ECORRUPT), never a lost write. */
+ * A group is written with one write and one fdatasync, and the next is begun only when it is on the disk. So a
+ * group that does not verify and is not the last one means a damaged file (PL_ECORRUPT), never a lost write. */
 #pragma once
 
 #include "storage/base/hash.h"
@@ -29,68 +30,69 @@
 
 #define PL_OPEN_COMMIT_FILE_SUFFIX     ".spool"
 #define PL_OPEN_COMMIT_FILE_META_MAX   ((size_t)512 << 20)
-#define PL_OPEN_COMMIT_FILE_TEXT_MAX   (64u << 10) /* message */
+#define PL_OPEN_COMMIT_FILE_TEXT_MAX   (64u << 10) /* bytes of a message */
 #define PL_OPEN_COMMIT_FILE_AUTHOR_MAX 255u
 
 struct pl_open_commit_file;
 struct pl_pack_builder;
 
-/* Whose operations they are. Texts are borrowed, those that open gives live as long as the spool. */
+/* The file's head: the commit that the operations belong to. Texts are borrowed; those of an opened file live as
+ * long as the file. */
 struct pl_open_commit_file_head {
     const char *commit; /* 32 hex digits; also the file's name */
     const char *project, *repo, *branch, *base, *message, *author;
-    int64_t repo_id;          /* row of the repo: another one of the same name is not it */
-    struct pl_hash base_root; /* of the tree that the operations were made on; zero = empty */
+    int64_t repo_id;          /* row id of the repo: another repo of the same name does not match */
+    struct pl_hash base_root; /* root of the tree that the operations start from; zero = empty */
     int64_t created_us;
-    bool gathered; /* by a repo's commit_window, else started by somebody */
-    bool bucket;   /* durable: bucket */
+    bool gathered; /* a gathering commit (commit_window); false: a client started it */
+    bool bucket;   /* the repo has durable: bucket */
 };
 
-/* A record as it is in the file. */
+/* A record as stored in the file. */
 struct pl_op_record {
     struct pl_hash id;
     uint8_t kind, codec;
     uint32_t raw, stored;
-    const void *bytes; /* `stored` of them, borrowed */
+    const void *bytes; /* `stored` bytes, borrowed */
 };
 
-/* Makes DIR/<commit>.spool with no group in it, durable. PL_ENAME, PL_EINVAL (texts), PL_ENOSPC, PL_EIO. */
+/* Creates DIR/<commit>.spool without groups, durable. PL_ENAME, PL_EINVAL (texts), PL_ENOSPC, PL_EIO. */
 PL_MUST_CHECK
 int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file_head *head, struct pl_open_commit_file **ret,
                                struct pl_err *err);
-/* Opens a file that create made and adds all its operations to `set`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
+/* Opens an existing file and adds all its operations to `set`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
 int pl_open_commit_file_open(const char *path, struct pl_op_set *set, struct pl_open_commit_file **ret, struct pl_err *err);
-/* The file stays. NULL is fine. */
+/* Closes the file without removing it. NULL is allowed. */
 struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s);
 static inline void pl_open_commit_file_closep(struct pl_open_commit_file **s)
 {
     *s = pl_open_commit_file_close(*s);
 }
 const struct pl_open_commit_file_head *pl_open_commit_file_head(const struct pl_open_commit_file *s);
-/* Takes the file away. */
+/* Deletes the file. */
 PL_MUST_CHECK
 int pl_open_commit_file_remove(struct pl_open_commit_file *s, struct pl_err *err);
-/* Bytes of the file; all of them verify. */
+/* Returns the size of the file; all of it verifies. */
 uint64_t pl_op_spool_size(const struct pl_open_commit_file *s);
-/* From here on every append is given to `fn` first, with the offset in the file that it goes to; nothing is appended when that fails. What
- * the copy lacks goes along: it has the first `copied` bytes. */
+/* From now on calls `fn` before every append with the bytes and their offset in the file; if it fails, nothing is
+ * appended. `fn` also gets what the copy lacks: the copy has the first `copied` bytes. */
 void pl_op_spool_copy_to(struct pl_open_commit_file *s,
                          int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
                          uint64_t copied);
 
-/* Bytes of an append that was under way at a crash, never answered, which open has cut off. */
+/* Returns how many bytes open cut off: an append that a crash interrupted and that was never answered. */
 uint64_t pl_open_commit_file_cut_bytes(const struct pl_open_commit_file *s);
 
 /* ---- one thread at a time ---- */
 
-/* One group: the records that are not here yet, the operations of `ops` (may be NULL), and what the commit's message is from now on (checked;
- * NULL or "": what it was); durable when it returns 0. On failure the
- * file is as before; should even that fail, every later append is refused. PL_ENOSPC, PL_EIO, PL_ETOOBIG. */
+/* Appends one group: the records that the file does not have yet, the operations of `ops` (may be NULL), and a new
+ * message for the commit (already checked; NULL or "" = unchanged). Durable when it returns 0. On failure the file
+ * is as before; if it cannot be restored, every later append is refused. PL_ENOSPC, PL_EIO, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op_record *records, size_t n,
                                const struct pl_op_set *ops, const char *message, struct pl_err *err);
-/* PL_EINVAL: longer than PL_OPEN_COMMIT_FILE_TEXT_MAX, or no UTF-8. */
+/* Checks a message. PL_EINVAL: longer than PL_OPEN_COMMIT_FILE_TEXT_MAX, or not UTF-8. */
 PL_MUST_CHECK
 static inline int pl_open_commit_file_check_message(const char *message, struct pl_err *err)
 {
@@ -98,21 +100,23 @@ static inline int pl_open_commit_file_check_message(const char *message, struct 
         return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX);
     return pl_utf8_ok(message, strlen(message)) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
 }
-/* Packs have the records of all groups up to `group`: they are forgotten here and their room in the file is given back. */
+/* Notes that packs have the records of all groups up to `group`: drops them from the index and frees their space
+ * in the file. */
 PL_MUST_CHECK
 int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t group, struct pl_err *err);
 
 /* ---- any thread ---- */
 
-/* The last message that came with a group, else the head's; malloc'ed, NULL without memory. */
+/* Returns the last message of a group, else the head's; malloc'ed, NULL without memory. */
 char *pl_open_commit_file_message(struct pl_open_commit_file *s);
 bool pl_open_commit_file_has(struct pl_open_commit_file *s, const struct pl_hash *id);
-/* The raw bytes of a record, verified, into `ret` (replacing what it held). PL_ENOTFOUND (also: it is in a pack now), PL_ECORRUPT. */
+/* Reads the raw bytes of a record, verified, into `ret` (replacing its content). PL_ENOTFOUND (also if a pack has
+ * the record now), PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_open_commit_file_get(struct pl_open_commit_file *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
-/* Bytes of records that are not in packs. */
+/* Returns the bytes of records that are not in packs. */
 uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s);
-/* Adds all records that are not in packs to the session; `ret_group`: what to tell mark_packed when it has finished. While it reads,
- * mark_packed may tell of an earlier session: records of that one are left out. */
+/* Adds all records that are not in packs to the session; `ret_group` is the value for mark_packed once the session
+ * is finished. If mark_packed is called for an earlier session meanwhile, that session's records are skipped. */
 PL_MUST_CHECK
 int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *to, uint64_t *ret_group, struct pl_err *err);

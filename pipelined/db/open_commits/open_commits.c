@@ -1,4 +1,4 @@
-/* Life of open commits: read from their files, started, found, given back. */
+/* The life of open commits: read from their files, started, found, released. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -13,7 +13,7 @@
 
 #define DAMAGED ".damaged"
 
-/* ---- one ---- */
+/* ---- one open commit ---- */
 
 static struct pl_open_commit *open_free(struct pl_open_commit *c)
 {
@@ -77,7 +77,8 @@ void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *r
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Takes `table`, and `spool` unless it fails; nothing was written to it for `idle` ms. The list has a reference of it then. */
+/* Makes an open commit of a file and adds it to the list, which takes a reference. Takes `table`, and `spool`
+ * unless it fails; `idle`: ms since its last write. */
 static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_set *table, int64_t window_ms,
                  int64_t idle, struct pl_open_commit **ret, struct pl_err *err)
 {
@@ -132,6 +133,7 @@ static int check_branch(struct pl_conn *c, int64_t repo, const struct pl_open_co
     return r == PL_ENOTFOUND ? pl_err_set(err, r, "repo \"%s\" has no branch \"%s\"", args->repo, args->branch) : r;
 }
 
+/* Creates the file of a new commit on the branch's head. */
 static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_args *args, bool gathered,
                       struct pl_open_commit_file **ret, struct pl_err *err)
 {
@@ -170,7 +172,7 @@ static int make_spool(struct pl_open_commits *o, const struct pl_open_commit_arg
     return pl_open_commit_file_create(o->dir, &head, ret, err);
 }
 
-/* Under start_lock. */
+/* Starts a commit. Caller holds start_lock. */
 static int start(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
                  struct pl_open_commit **ret, struct pl_err *err)
 {
@@ -192,13 +194,14 @@ static int start(struct pl_open_commits *o, const struct pl_open_commit_args *ar
         return r;
     r = adopt(o, spool, &table, window_ms, 0, ret, err);
     if (r < 0) {
-        (void)!pl_open_commit_file_remove(spool, NULL); /* nobody knows it: it shall not come up at the next start */
+        /* the caller never got it: the next start must not find it */
+        (void)!pl_open_commit_file_remove(spool, NULL);
         pl_open_commit_file_close(spool);
     }
     return r;
 }
 
-/* The store is opened before start_lock is taken, since that may last. */
+/* Opens the project's store before start_lock is taken, because that may take long. */
 static int open_store(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_err *err)
 {
     struct pl_store *store;
@@ -213,7 +216,7 @@ static int open_store(struct pl_open_commits *o, const struct pl_open_commit_arg
     return r < 0 ? r : pl_project_stores_get(o->config.stores, args->project, &store, err);
 }
 
-/* Not while the branch is shut. */
+/* Starts a commit once the branch is not closed. */
 static int start_when_open(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_open_commit **ret,
                            struct pl_err *err)
 {
@@ -250,7 +253,7 @@ static bool is_of(const struct pl_open_commit *c, const char *project, const cha
     return pl_streq(h->repo, repo) && pl_streq(h->project, project);
 }
 
-/* Under the lock; a reference, or NULL. */
+/* Returns a reference to the gathering commit of the branch, or NULL. Caller holds the lock. */
 static struct pl_open_commit *find_gathering(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms)
 {
     for (struct pl_open_commit *c = o->list; c; c = c->next) {
@@ -283,7 +286,7 @@ int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commi
     while (r == 0 && !c) {
         pl_open_commits_wait_closed(o, args);
         pthread_mutex_lock(&o->start_lock);
-        c = gathering(o, args, window_ms); /* somebody may have been faster */
+        c = gathering(o, args, window_ms); /* another thread may have been faster */
         r = c || pl_open_commits_is_closed(o, args) ? 0 : start(o, args, window_ms, &c, err);
         pthread_mutex_unlock(&o->start_lock);
     }
@@ -453,9 +456,9 @@ void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, c
         pl_log_warn("open", "%s/%s: its open commits are dropped at the next start", project, repo);
 }
 
-/* ---- what a start finds ---- */
+/* ---- at a start ---- */
 
-/* 1: it is open; 0: it was finished, or its repo is gone; the window of its repo. */
+/* Returns 1 and the repo's window if the commit is still open; 0 if it was finished or its repo no longer exists. */
 static int still_open(struct pl_open_commits *o, const struct pl_open_commit_file_head *h, int64_t *ret_window_ms,
                       struct pl_err *err)
 {
@@ -478,7 +481,7 @@ static int damaged_event(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "commit", json_incref(arg), err);
 }
 
-/* It is kept for whoever can mend it, and does not keep the daemon from starting. */
+/* Renames a damaged file, which stays for repair and does not keep the daemon from starting. */
 static void set_aside(struct pl_open_commits *o, const char *path, const struct pl_err *why)
 {
     char aside[PATH_MAX];
@@ -492,7 +495,7 @@ static void set_aside(struct pl_open_commits *o, const char *path, const struct 
     json_decref(event);
 }
 
-/* For how long nothing was written to it while a daemon ran. */
+/* Returns how long nothing was written to the file, counting only time in which a daemon ran. */
 static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
 {
     const int64_t now_ms = pl_clock_trust_passed_us(pl_db_clock(o->config.db)) / 1000;
@@ -501,6 +504,7 @@ static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
     return stat(path, &st) == 0 ? PL_MAX(0, now_ms - (int64_t)st.st_mtim.tv_sec * 1000) : 0;
 }
 
+/* Opens one file: adopts it, deletes it if its commit has ended, or sets it aside if it is damaged. */
 static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *err)
 {
     struct pl_op_set table = {0};
@@ -534,10 +538,11 @@ static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    return strcmp((*a)->d_name + PL_ID_HEX - 12, (*b)->d_name + PL_ID_HEX - 12); /* the last 12 digits: when it was started */
+    /* the last 12 digits: the time of its start */
+    return strcmp((*a)->d_name + PL_ID_HEX - 12, (*b)->d_name + PL_ID_HEX - 12);
 }
 
-/* With what a crash left of one that was being made. */
+/* Selects spools, including the remains of one that a crash interrupted. */
 static int is_spool(const struct dirent *e)
 {
     return strlen(e->d_name) >= PL_ID_HEX &&
@@ -585,7 +590,7 @@ int pl_open_commits_open(const struct pl_open_commits_config *config, struct pl_
     if (!o->config.retry_ms)
         o->config.retry_ms = PL_OPEN_COMMIT_RETRY_MS;
     pthread_mutex_init(&o->start_lock, NULL);
-    pl_lock_order_spans_requests(&o->start_lock); /* reads one node of an open store: open_store */
+    pl_lock_order_spans_requests(&o->start_lock); /* it only reads a node of an open store (open_store) */
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

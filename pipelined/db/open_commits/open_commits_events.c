@@ -1,4 +1,4 @@
-/* What is told of open commits: events, and of those that made no commit how they ended. */
+/* Events about open commits, the record of how they ended, and the file that says that one is set aside. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -11,7 +11,7 @@
 struct telling {
     json_t *event;
     const struct pl_open_commit_file_head *of;
-    const char *change, *head, *reason; /* head NULL: it goes on */
+    const char *change, *head, *reason; /* head NULL: it has not ended */
 };
 
 static int keep_end(struct pl_conn *c, const struct telling *t, struct pl_err *err)
@@ -84,7 +84,7 @@ void pl_open_forget_set_aside(const struct pl_open_commit *c)
     char path[PATH_MAX];
 
     aside_path(c, path);
-    (void)unlink(path); /* left behind, it names a commit that is no more */
+    (void)unlink(path); /* if it stays, it names a commit that no longer exists */
 }
 
 void pl_open_commit_event(struct pl_open_commit *c, const char *change, const char *why)

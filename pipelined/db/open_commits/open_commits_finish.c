@@ -1,4 +1,4 @@
-/* How open commits end: finished by somebody or by the clock, forgotten by somebody or for being left idle. */
+/* Ends of open commits: finished or aborted by a client, finished by the clock, dropped for being idle. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#define LOOK_EVERY_MS 60000 /* at the idle ones */
+#define LOOK_EVERY_MS 60000 /* interval of checks for idle commits */
 
 /* ---- the end ---- */
 
@@ -22,7 +22,7 @@ int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err)
     else
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_commit_head(c)->commit,
                        c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
-    c->queued = false; /* whose job finds that somebody was faster */
+    c->queued = false; /* the pool's job will find that it was taken over */
     while (r == 0 && c->pending)
         pthread_cond_wait(&o->ended, &o->lock);
     pthread_mutex_unlock(&o->lock);
@@ -34,7 +34,7 @@ void pl_open_commit_retry(struct pl_open_commit *c)
     pthread_mutex_lock(&c->o->lock);
     c->state = PL_OPEN_OPEN;
     pthread_cond_broadcast(&c->o->ended);
-    pthread_cond_signal(&c->o->wake); /* something else may be due now */
+    pthread_cond_signal(&c->o->wake); /* another commit may be due now */
     pthread_mutex_unlock(&c->o->lock);
 }
 
@@ -59,10 +59,10 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     }
     c->state = PL_OPEN_ENDED;
     pthread_cond_broadcast(&o->ended);
-    pthread_cond_signal(&o->wake); /* what gathered behind it may be due */
+    pthread_cond_signal(&o->wake); /* a later gathering commit may be due */
     pthread_mutex_unlock(&o->lock);
     if (at)
-        pl_open_commit_unref(c); /* the list's */
+        pl_open_commit_unref(c); /* the list's reference */
 }
 
 static int add_records(void *self, struct pl_pack_builder *session, struct pl_err *err)
@@ -73,6 +73,7 @@ static int add_records(void *self, struct pl_pack_builder *session, struct pl_er
     return pl_open_commit_file_pack(c->spool, session, &group, err);
 }
 
+/* Pushes the operations as one commit. */
 static int push(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
@@ -89,7 +90,8 @@ static int push(struct pl_open_commit *c, const char *message, struct pl_push_re
                                 .repo_id = h->repo_id,
                                 .add_records = add_records,
                                 .self = c};
-    int r = pl_op_set_list(&c->table, &list, &args.n_list, err); /* it is ending: nothing changes the table */
+    /* the commit is ending: the table does not change */
+    int r = pl_op_set_list(&c->table, &list, &args.n_list, err);
 
     if (r == 0 && !said)
         r = pl_err_nomem(err);
@@ -99,7 +101,7 @@ static int push(struct pl_open_commit *c, const char *message, struct pl_push_re
     return r < 0 ? r : pl_db_push(c->o->config.db, c->o->config.stores, &args, ret, err);
 }
 
-/* In the state ENDING; it still is when this fails. */
+/* Finishes a commit in the state ENDING; it stays in that state on failure. */
 static int finish(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
     int r = push(c, message, ret, err);
@@ -107,7 +109,7 @@ static int finish(struct pl_open_commit *c, const char *message, struct pl_push_
     if (r < 0)
         return r;
     pl_open_commit_ref(c);
-    if (!ret->changed) { /* nothing of it is in the log, and it is forgotten */
+    if (!ret->changed) { /* no log record shows its end, so check the owner before it is removed */
         r = pl_db_check_owner(c->o->config.db, err);
         r = r < 0 ? r : pl_open_unsave(c, err);
         if (r < 0)
@@ -158,9 +160,9 @@ int pl_open_commit_revive(struct pl_open_commit *c, const struct pl_pack_set *hi
     return pl_db_revive(c->o->config.db, pl_open_commit_head(c)->project, hidden, err);
 }
 
-/* ---- what gathers ---- */
+/* ---- gathering commits ---- */
 
-/* The oldest on the branch that gathers, with a reference. */
+/* Returns a reference to the oldest gathering commit of the branch. */
 static struct pl_open_commit *oldest(struct pl_open_commits *o, const char *project, const char *repo, const char *branch)
 {
     struct pl_open_commit *c;
@@ -211,7 +213,7 @@ int pl_open_commits_flush(struct pl_open_commits *o, const char *project, const 
     return r;
 }
 
-/* The text of a leaf of an effective spec: PROJECT/REPO@BRANCH. */
+/* Flushes a branch given as in an effective spec: PROJECT/REPO@BRANCH. */
 static int flush_ref(struct pl_open_commits *o, const char *text, struct pl_err *err)
 {
     struct pl_commit_ref ref;
@@ -245,20 +247,21 @@ int pl_open_commits_flush_inputs(struct pl_open_commits *o, const char *project,
 
 /* ---- the clock ---- */
 
-/* The operations cannot be applied to the branch, now or later: somebody must look at them. All else is the store's or the machine's to
- * mend, whatever it says: a bucket that refuses today takes them tomorrow. */
+/* True if the operations can never be applied to the branch, so that a user must act. All other errors are
+ * retried, whatever they say: a bucket that refuses today may accept tomorrow. */
 static bool is_final(int code)
 {
     return code == PL_ECOLLISION || code == PL_EOUTPUT || code == PL_ELIMIT || code == PL_ETOOBIG;
 }
 
+/* Records that finishing failed, sets the commit aside if the error is final, and reopens it. */
 static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err *err)
 {
     struct pl_open_commits *o = c->o;
     bool first, other;
 
     pthread_mutex_lock(&o->lock);
-    c->closed = true; /* what comes now goes into another one */
+    c->closed = true; /* later puts go into another commit */
     c->retry_ms = pl_clock_mono_ms() + o->config.retry_ms;
     c->set_aside = is_final(r);
     first = !*c->blocked;
@@ -278,7 +281,8 @@ static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err
     pl_open_commit_retry(c);
 }
 
-/* By the monotonic clock: a clock that jumps must take nothing that was answered. Under the lock. */
+/* True if a started commit is idle, by the monotonic clock: a jump of the wall clock must drop nothing. Caller
+ * holds the lock. */
 static bool is_idle(const struct pl_open_commit *c)
 {
     return !pl_open_commit_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
@@ -294,7 +298,8 @@ static bool is_idle_now(struct pl_open_commit *c)
     return idle;
 }
 
-/* What was due for it, which is in the state ENDING. */
+/* Ends a commit in the state ENDING as the clock demands: finishes a gathering one, drops an idle one, else
+ * reopens it. */
 static void end_by_clock(struct pl_open_commit *c)
 {
     struct pl_push_result result;
@@ -314,7 +319,7 @@ static void end_by_clock(struct pl_open_commit *c)
     }
 }
 
-/* On the pool. Whoever waited for its end while the pool had no thread for it has ended it already. */
+/* Runs on the pool. If a thread that waited for the end was faster, the commit has ended already. */
 static void end_job(void *arg)
 {
     struct pl_open_commit *c = arg;
@@ -347,7 +352,7 @@ static void sweep_job(void *arg)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Under the lock: when to look again whether the bucket is to be swept. */
+/* Sweeps the bucket if it is due; returns the time of the next check. Caller holds the lock. */
 static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
 {
     if (!o->sweep_ms)
@@ -361,7 +366,7 @@ static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
     return INT64_MAX;
 }
 
-/* When `c` shall be looked at; ≤ now: it shall end. */
+/* Returns when to check `c`; ≤ now: it must end. */
 static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
 {
     if (!pl_open_commit_head(c)->gathered || c->set_aside) {
@@ -370,12 +375,12 @@ static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
         return is_idle(c) ? now_ms : c->look_ms;
     }
-    if (!c->written) /* what it was begun for is on its way */
+    if (!c->written) /* its first write is on its way */
         return PL_MAX(c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS, c->retry_ms);
     return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS), c->retry_ms);
 }
 
-/* What gathered earlier on a branch is finished earlier. */
+/* True if an earlier gathering commit of the branch is not finished: that one goes first. */
 static bool has_elder(const struct pl_open_commits *o, const struct pl_open_commit *c)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
@@ -398,7 +403,7 @@ int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms)
         int64_t due = due_of(c, now_ms);
 
         if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_commit_head(c)->gathered && has_elder(o, c)))
-            continue; /* whoever ends wakes the writer */
+            continue; /* its end wakes the writer */
         if (due > now_ms) {
             next = PL_MIN(next, due);
             continue;

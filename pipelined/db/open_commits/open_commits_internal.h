@@ -1,5 +1,5 @@
-/* opens_internal: what the files of open commits share: opens (life), opens_end (how they end), opens_writer (the thread that writes
- * groups), opens_view (reading). */
+/* open_commits_internal: state and functions shared by the open-commit files. Lock order: o->start_lock, o->lock;
+ * c->view_lock, c->lock. */
 #pragma once
 
 #include "pipelined/db/open_commits/open_commits.h"
@@ -14,49 +14,49 @@ struct pl_open_commit {
     struct pl_open_commits *o;
     struct pl_open_commit_file *spool;
     struct pl_store *store;
-    struct pl_node_source source; /* of the store */
+    struct pl_node_source source; /* reads the store's nodes */
 
     /* Under o->lock. */
-    struct pl_open_commit *next; /* of the list; the oldest first */
+    struct pl_open_commit *next; /* in the list, oldest first */
     unsigned refs;
     enum pl_open_commit_state state;
-    struct pl_open_commit_write *first, *last; /* waiting */
-    size_t pending;                            /* waiting or being written */
+    struct pl_open_commit_write *first, *last; /* waiting writes */
+    size_t pending;                            /* writes waiting or being written */
     struct pl_open_commit *next_ready;
     bool ready, packing;
-    bool queued;  /* ENDING, and nobody is at it yet: whoever comes first does it, the pool's job or who waits for the end */
-    bool written; /* something was */
+    bool queued;  /* ENDING, and not yet taken over: either the pool's job or a waiting thread ends it */
+    bool written; /* it has had a write */
     int64_t window_ms;
-    uint64_t packed_group;     /* records of the spool up to this group are in packs */
-    int64_t first_ms, last_ms; /* monotonic: of its first and last write */
-    int64_t retry_ms;          /* not finished by the clock before that */
-    int64_t look_ms;           /* when to see whether it is idle */
-    int64_t idle_since_ms;     /* monotonic: when a client last wrote to it, or tried to finish it */
+    uint64_t packed_group;     /* packs have the spool's records up to this group */
+    int64_t first_ms, last_ms; /* monotonic: of the first and the last write */
+    int64_t retry_ms;          /* the clock does not finish it before this time */
+    int64_t look_ms;           /* next check whether it is idle */
+    int64_t idle_since_ms;     /* monotonic: last write by a client, or attempt to finish it */
     bool closed;               /* takes no more puts that name no commit */
-    bool set_aside;            /* its operations cannot be applied: somebody must look at it, and others go before it */
+    bool set_aside;            /* its operations cannot be applied: left to a user; later ones may go first */
     char blocked[256];         /* why the clock could not finish it; "" = it did not fail */
     int blocked_code;
-    int64_t blocked_us; /* wall clock: since when */
+    int64_t blocked_us; /* wall clock of the first failure */
 
-    atomic_bool saved;   /* the bucket may have something of it */
-    unsigned save_tries; /* the writer's */
+    atomic_bool saved;   /* the bucket may have objects of it */
+    unsigned save_tries; /* writer thread only */
 
-    struct pl_tree_cursor *base; /* the writer's */
+    struct pl_tree_cursor *base; /* writer thread only */
 
-    pthread_mutex_t lock;   /* what follows: what is durable */
-    struct pl_op_set table; /* upon the base */
-    struct pl_op_set delta; /* upon `nodes`' root; only while there is one */
-    struct pl_hash packed;  /* the tree that pl_open_commit_pack put last */
+    pthread_mutex_t lock;   /* guards the fields below: the durable state */
+    struct pl_op_set table; /* all operations, on top of the base */
+    struct pl_op_set delta; /* operations on top of `root`; only while `nodes` is set */
+    struct pl_hash packed;  /* root that pl_open_commit_pack returned last */
     struct pl_open_nodes *nodes;
-    struct pl_hash root; /* of `nodes` without `delta` */
+    struct pl_hash root; /* of `nodes`, without `delta` */
 
     pthread_mutex_t view_lock; /* one view is made at a time */
 };
 
-/* What nobody may write to for the moment. */
+/* A repo or branch that is closed for new writes for the moment. */
 struct pl_open_commits_shutdown {
     struct pl_open_commits_shutdown *next;
-    const char *project, *repo, *branch; /* branch: NULL = all */
+    const char *project, *repo, *branch; /* branch: NULL = all branches */
 };
 
 struct pl_open_commits {
@@ -64,76 +64,81 @@ struct pl_open_commits {
     char *dir;
     _Atomic size_t bytes; /* of all tables */
 
-    struct pl_open_saved *saved; /* a start's: what the bucket has */
+    struct pl_open_saved *saved; /* at start: what the bucket has */
     size_t n_saved;
 
-    pthread_mutex_t start_lock; /* one is started at a time */
-    pthread_mutex_t lock;       /* what follows */
-    pthread_cond_t wake;        /* of the writer */
-    pthread_cond_t room;        /* in the queue */
-    pthread_cond_t ended;       /* something was written, or ended, or is shut no more */
+    pthread_mutex_t start_lock; /* one commit is started at a time */
+    pthread_mutex_t lock;       /* guards the fields below */
+    pthread_cond_t wake;        /* wakes the writer */
+    pthread_cond_t room;        /* space in the queue */
+    pthread_cond_t ended;       /* signalled after a write, an end, or a reopening */
     struct pl_open_commit *list;
     struct pl_open_commits_shutdown *shut;
     size_t n;
     struct pl_open_commit *ready_first, *ready_last;
     size_t queue_bytes;
-    unsigned jobs;    /* on the pool */
-    int64_t sweep_ms; /* when to sweep the bucket; 0 = there is nothing to sweep */
+    unsigned jobs;    /* running on the pool */
+    int64_t sweep_ms; /* when to sweep the bucket; 0 = never */
     bool stopping;
     pthread_t thread;
     bool thread_started;
 };
 
-/* opens_writer */
+/* open_commits_writer.c */
 PL_MUST_CHECK
 int pl_open_commits_writer_start(struct pl_open_commits *o, struct pl_err *err);
-/* Writes what waits, then ends. */
+/* Writes what is queued, then ends the thread. */
 void pl_open_commits_writer_stop(struct pl_open_commits *o);
 
-/* opens_end: what the clock says is due; the time (monotonic ms) at which to look again. Under o->lock. */
+/* open_commits_finish.c: starts whatever is due and returns the time (monotonic ms) of the next check. Caller
+ * holds o->lock. */
 int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms);
-/* References of all of a repo; malloc'ed. */
+/* Returns references to all open commits of a repo; malloc'ed. */
 PL_MUST_CHECK
 int pl_open_commits_list(struct pl_open_commits *o, const char *project, const char *repo, struct pl_open_commit ***ret,
                          size_t *ret_n);
-/* opens_shut: whether the branch is shut; waits until it is not, or all stops. */
+/* open_commits_shutdown.c: the first says whether the branch is closed, the second waits until it is open or the
+ * daemon stops. */
 bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args);
 void pl_open_commits_wait_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args);
-/* ENDING is ours: nobody writes to it any more, and what waits is written. PL_ERETRY: another one ends it, or has. */
+/* Takes the commit over for its end: sets ENDING, and waits until queued writes are written. PL_ERETRY: another
+ * thread is ending it, or has. */
 PL_MUST_CHECK
 int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err);
-/* opens_told: beside its file it is kept that it is set aside, and why: the next start must not apply it over what came later. */
+/* open_commits_events.c: saves in a file that the commit is set aside, and why, so that the next start does not
+ * apply it over later puts. */
 void pl_open_set_aside(struct pl_open_commit *c);
-/* opens_told: a start reads that back. */
+/* Reads that file at a start. */
 void pl_open_read_set_aside(struct pl_open_commit *c);
-/* opens_told: that note goes. */
+/* Removes that file. */
 void pl_open_forget_set_aside(const struct pl_open_commit *c);
-/* It does not end after all. */
+/* Reopens a commit whose end failed. */
 void pl_open_commit_retry(struct pl_open_commit *c);
-/* Until whoever is at it has ended it, or opened it again, or all stops. */
+/* Waits until the thread that is ending the commit has ended or reopened it, or the daemon stops. */
 void pl_open_commit_wait_end(struct pl_open_commit *c);
-/* Takes it out of the list and its file away. */
+/* Removes the commit from the list and deletes its file. */
 void pl_open_commit_removed(struct pl_open_commit *c);
-/* An event; failing to write it is not told to anybody. */
+/* Writes an event; a failure is only logged. */
 void pl_open_commit_event(struct pl_open_commit *c, const char *change, const char *why);
-/* The same for one that ends without a commit, before its file goes: it is kept how (struct pl_open_commit_end). `head`: NULL = it is dropped. */
+/* The same for a commit that ends without a commit, before its file is deleted; also records the end (struct
+ * pl_open_commit_end). `head`: NULL = it is dropped. */
 void pl_open_commit_ends(struct pl_open_commit *c, const char *head, const char *why);
 
-/* opens_bucket: before the files are read: those that lack something of what the bucket has are fetched. */
+/* open_commit_bucket.c: fetches the files of which the bucket has more than the disk. Before the files are read. */
 PL_MUST_CHECK
 int pl_opens_restore(struct pl_open_commits *o, struct pl_err *err);
 void pl_opens_saved_finish(struct pl_open_commits *o);
-/* From here on what is written goes into the bucket first, if it is durable there. */
+/* From now on every write goes to the bucket first, if the repo is durable there. */
 void pl_open_begin_saving(struct pl_open_commit *c);
-/* The bucket has nothing of it any more. Blocks. */
+/* Removes the commit's objects from the bucket. Blocks. */
 PL_MUST_CHECK
 int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err);
-/* Removes from the bucket what belongs to no open commit. On the pool, or before anything is written. */
+/* Removes from the bucket the objects of commits that are not open. On the pool, or before the first write. */
 void pl_opens_sweep(struct pl_open_commits *o);
-/* It is swept after a while. */
+/* Schedules a sweep after the retry time. */
 void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why);
 
-/* opens_view */
+/* open_commits_view.c */
 void pl_open_commit_nodes_unref(struct pl_open_nodes *n);
-/* A group is durable: it goes into the table, which has room for it (pl_op_set_reserve). Caller holds c->lock. */
+/* Moves a group that is durable into the table, which has space for it (pl_op_set_reserve). Caller holds c->lock. */
 void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *group);

@@ -1,4 +1,4 @@
-/* What open commits need of the store (opens.h), for garbage collection. */
+/* What open commits need of the store (open_commits.h), for garbage collection. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -28,7 +28,7 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
     return 0;
 }
 
-/* Entries of the operations, the base, and what was packed for readers. */
+/* Adds the entries of the operations, the base, and the tree that was packed for readers. */
 static int needs_of(struct pl_open_commit *c, struct needs *needs, struct pl_err *err)
 {
     struct pl_op_set_cursor cursor;
@@ -70,7 +70,7 @@ static int list_piece(void *self, const struct pl_hash *id, bool is_chunk, uint6
     return need(x->needs, id, PL_CONTENT_CHUNK, err);
 }
 
-/* Of a list that is in no pack yet some pieces may be. */
+/* Adds the pieces of lists that are in no pack yet: some pieces may be in packs. */
 static int expand_lists(struct pl_open_commit *c, struct needs *needs, size_t from, struct pl_err *err)
 {
     struct expanding x = {c, needs};
@@ -88,7 +88,7 @@ static int expand_lists(struct pl_open_commit *c, struct needs *needs, size_t fr
     return r;
 }
 
-/* References to the open commits of the project. */
+/* Returns references to the open commits of the project. */
 static int take_all(struct pl_open_commits *o, const char *project, struct pl_open_commit ***ret, size_t *ret_n,
                     struct pl_err *err)
 {

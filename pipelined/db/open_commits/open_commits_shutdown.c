@@ -1,9 +1,9 @@
-/* What is open on a repo or branch is shut, while it is seen whether it is empty and taken away. */
+/* Closes the open commits of a repo or branch for writes while it is checked to be empty and deleted. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
-/* ---- who waits ---- */
+/* ---- writers that wait ---- */
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     for (const struct pl_open_commits_shutdown *s = o->shut; s; s = s->next)
@@ -13,7 +13,7 @@ static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit
     return false;
 }
 
-/* One that stops starts nothing: who asks is told so. */
+/* False while the daemon stops, so that the caller goes on and gets PL_ESTOPPING. */
 bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     bool shut;
@@ -32,9 +32,9 @@ void pl_open_commits_wait_closed(struct pl_open_commits *o, const struct pl_open
     pthread_mutex_unlock(&o->lock);
 }
 
-/* ---- who shuts ---- */
+/* ---- closing ---- */
 
-/* Nothing is started on it from now on, and what was being started is in the list. */
+/* From now on no commit is started here, and any that was being started is in the list. */
 static void shut_begin(struct pl_open_commits *o, struct pl_open_commits_shutdown *shut)
 {
     pthread_mutex_lock(&o->lock);
@@ -57,7 +57,7 @@ static void shut_end(struct pl_open_commits *o, struct pl_open_commits_shutdown 
     pthread_mutex_unlock(&o->lock);
 }
 
-/* 1: nobody writes to it any more, and what waited is written; 0: it has ended. */
+/* Takes the commit over: 1 = no writer uses it and queued writes are written; 0 = it has ended. */
 static int hold(struct pl_open_commit *c, struct pl_err *err)
 {
     struct pl_open_commits *o = c->o;
@@ -104,7 +104,7 @@ int pl_open_commits_while_empty(struct pl_open_commits *o, const char *project, 
 
     shut_begin(o, &shut);
     r = pl_open_commits_list(o, project, repo, &list, &n) < 0 ? pl_err_nomem(err) : 0;
-    for (size_t i = 0; i < n; i++) { /* the oldest first, whoever asks: no two wait for each other */
+    for (size_t i = 0; i < n; i++) { /* every caller takes the oldest first: no deadlock */
         if (r >= 0 && (!branch || pl_streq(branch, pl_open_commit_head(list[i])->branch)) && (r = hold_empty(list[i], err)) > 0)
             list[held++] = list[i];
         else

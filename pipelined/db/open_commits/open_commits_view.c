@@ -1,5 +1,6 @@
-/* Reading an open commit: the tree that it would be, with its new nodes in memory. The first view costs an edit with all operations, the
- * next ones an edit with those that came since; a view with too many dead nodes is thrown away and made anew. */
+/* Reads an open commit as the tree that it would become, with new nodes in memory. The first view costs an edit
+ * with all operations, later ones an edit with the operations since; a view with too many dead nodes is discarded
+ * and made anew. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/map.h"
@@ -7,7 +8,7 @@
 #include "storage/store/store.h"
 #include "storage/tree_edit/tree_edit.h"
 
-#define DELTA_MAX 65536u /* operations: past it the next view is made from all of them */
+#define DELTA_MAX 65536u /* beyond this many operations the next view is made from all of them */
 
 struct bytes {
     size_t n;
@@ -105,14 +106,15 @@ void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *gr
     pl_op_set_take(&c->table, group);
 }
 
-/* What is still to be done to which tree: a copy of all operations, or those since the last view. */
+/* An edit to be made: all operations on the base, or those since the last view on its root. */
 struct todo {
-    struct pl_open_nodes *nodes; /* NULL: on the base, with new ones */
+    struct pl_open_nodes *nodes; /* NULL: on the base, with new nodes */
     struct pl_hash root;
     struct pl_op_set delta;
     struct pl_buf all;
 };
 
+/* Prepares the next edit, taking `delta` or a copy of the whole table. */
 static int look(struct pl_open_commit *c, struct todo *ret, struct pl_err *err)
 {
     int r = 0;
@@ -149,7 +151,7 @@ static int edit(struct todo *t, struct pl_hash *ret_root, struct pl_err *err)
     return r < 0 ? r : pl_tree_edit(&source, &sink, &t->root, ops, n, ret_root, err);
 }
 
-/* Under view_lock. */
+/* Makes a view. Caller holds view_lock. */
 static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct pl_open_nodes **ret, struct pl_err *err)
 {
     struct todo t;
@@ -165,7 +167,7 @@ static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct 
         t.nodes->fresh_size = t.nodes->size;
     if (c->nodes && c->nodes == t.nodes)
         c->root = *ret_root;
-    /* a failure leaves nothing to go on from; nor is a view kept whose dead nodes are many */
+    /* discard the view after a failure, or with too many dead nodes */
     if (c->nodes == t.nodes && t.nodes && (r < 0 || t.nodes->size > t.nodes->fresh_size + PL_OPEN_COMMIT_VIEW_BYTES)) {
         pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
@@ -258,14 +260,14 @@ struct pl_chunk_reader pl_open_commit_reader(struct pl_open_commit *c)
     return (struct pl_chunk_reader){c, read_record};
 }
 
-/* ---- all of it into packs ---- */
+/* ---- packing everything ---- */
 
 struct packing {
     struct pl_open_nodes *nodes;
     struct pl_pack_builder *session;
 };
 
-/* Nodes of the base are in packs, and so is all below them. */
+/* Packs a new node. Nodes of the base are in packs, with all below them. */
 static int pack_node(void *self, const struct pl_hash *id, unsigned level, struct pl_err *err)
 {
     struct packing *p = self;

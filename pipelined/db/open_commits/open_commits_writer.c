@@ -1,5 +1,5 @@
-/* The thread that writes groups of open commits: all that waits for one commit is checked in order, appended with one fdatasync, and
- * answered. It also looks at the clock. */
+/* The thread that writes groups of open commits: all writes that wait for one commit are checked in order,
+ * appended with one fdatasync, and answered. It also finishes commits that are due. */
 #include "pipelined/db/open_commits/branch_view.h"
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
@@ -22,7 +22,7 @@ struct group {
     struct pl_op_overlay overlay;
     struct pl_op_record *records;
     size_t n, cap;
-    struct pl_map ids; /* of records */
+    struct pl_map ids; /* ids of `records` */
     const char *message;
 };
 
@@ -47,7 +47,7 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
     return r;
 }
 
-/* Room for what a request adds: nothing is appended that the table could not take afterwards. */
+/* Checks the bounds with a request added, so that everything appended fits the table. */
 static int check_bounds(const struct group *g, struct pl_err *err)
 {
     const struct pl_open_commit *c = g->c;
@@ -64,7 +64,7 @@ static int check_bounds(const struct group *g, struct pl_err *err)
     return 0;
 }
 
-/* What is at a path now: of this group, of what gathers, of the head. 1, or 0. */
+/* Looks up a file in this group, the gathering commits and the head: 1, or 0. */
 static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_branch_file *ret, struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(g->c);
@@ -84,7 +84,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     }
     r = pl_branch_view_init(g->c->o->config.heads, g->c->o, g->c->store, h->repo, h->branch, &view, err);
     r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
-    ret->open = NULL; /* the view goes */
+    ret->open = NULL; /* the view that owns it ends */
     return r;
 }
 
@@ -113,8 +113,8 @@ static int take(struct group *g, struct pl_open_commit_write *w, struct pl_err *
     return r;
 }
 
-/* Whether the operations name bytes that the store has and the spool has not: its pack may be one that no flush has seen. A list's pieces
- * are not looked at. */
+/* True if the operations refer to content that the store has and the spool does not: no flush may have covered its
+ * pack yet. Any list counts, since its pieces are not checked. */
 static bool stands_on_packs(const struct group *g)
 {
     struct pl_op_set_cursor cursor = pl_op_set_seek(&g->ops, "", 0);
@@ -132,18 +132,20 @@ static bool stands_on_packs(const struct group *g)
     return false;
 }
 
+/* Checks the owner of the log, flushes the store if needed, and appends the group. */
 static int make_durable(struct group *g, struct pl_err *err)
 {
     struct pl_open_commit *c = g->c;
     size_t before;
     int r = 0;
 
-    /* One look a group: what a daemon answers that was taken over is lost. With durable: bucket it follows the put of the object. */
+    /* One check per group: what a fenced daemon answers is lost. With durable: bucket the check follows the put of
+     * the object. */
     if (!pl_open_commit_head(c)->bucket)
         r = pl_db_check_owner(c->o->config.db, err);
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
-    pthread_mutex_lock(&c->lock); /* what is durable must find its place: room is made for it before */
+    pthread_mutex_lock(&c->lock); /* reserve space before the append: what is durable must fit the table */
     r = r < 0 ? r : pl_op_set_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
@@ -206,7 +208,7 @@ static void pack_job(void *arg)
     bool still;
 
     pthread_mutex_lock(&o->lock);
-    still = c->state == PL_OPEN_OPEN; /* whoever ends it packs what is left, and does not wait for this */
+    still = c->state == PL_OPEN_OPEN; /* the thread that ends it packs the rest without waiting for this job */
     pthread_mutex_unlock(&o->lock);
     if (still && pl_open_commit_pack_records(c, &err) < 0)
         pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_commit_head(c)->commit, err.msg);
@@ -218,7 +220,7 @@ static void pack_job(void *arg)
     pl_open_commit_unref(c);
 }
 
-/* What the last job has packed is marked; a new job is begun when there is much again. */
+/* Marks what the last job packed, and starts a new job when enough records have come. */
 static void look_after_packs(struct pl_open_commit *c)
 {
     struct pl_open_commits *o = c->o;
@@ -242,7 +244,7 @@ static void look_after_packs(struct pl_open_commit *c)
     }
     pthread_mutex_unlock(&o->lock);
     if (begin && pl_pool_submit(o->config.pool, pack_job, c, NULL) < 0)
-        pack_job(c); /* the pool is full: whoever writes waits for it here */
+        pack_job(c); /* the pool is full: pack here, and let writers wait */
 }
 
 /* ---- the queue ---- */
@@ -286,7 +288,7 @@ bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id)
     return pl_store_has(c->store, id) || pl_open_commit_file_has(c->spool, id);
 }
 
-/* Under the lock: what waits for `c`, at most a group's worth. */
+/* Takes the writes that wait for `c`, up to one group. Caller holds the lock. */
 static struct pl_open_commit_write *take_writes(struct pl_open_commits *o, struct pl_open_commit *c)
 {
     struct pl_open_commit_write *writes = c->first, *w = writes;
@@ -298,7 +300,7 @@ static struct pl_open_commit_write *take_writes(struct pl_open_commits *o, struc
     }
     c->first = w->next;
     w->next = NULL;
-    if (c->first) { /* the rest goes to the end: others shall have their turn */
+    if (c->first) { /* the rest goes to the end of the queue, after other commits */
         c->next_ready = NULL;
         *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = c;
         o->ready_last = c;
@@ -340,7 +342,7 @@ static void work(struct pl_open_commits *o, struct pl_open_commit *c)
     look_after_packs(c);
 }
 
-/* Under the lock: the next commit with something to write, with a reference; NULL: the end. */
+/* Returns a reference to the next commit with writes; NULL: the thread ends. Caller holds the lock. */
 static struct pl_open_commit *next_ready(struct pl_open_commits *o)
 {
     struct pl_open_commit *c;
