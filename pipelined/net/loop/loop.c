@@ -1,3 +1,5 @@
+/* One uv_async wakes the loop for posted functions; each callback is timed, and a uv_prepare sums up a turn before
+ * each poll. */
 #include "pipelined/net/loop/loop.h"
 
 #include "storage/base/clock.h"
@@ -23,7 +25,7 @@ struct pl_timer {
     const char *label;
     pl_loop_fn fn;
     void *arg;
-    struct pl_timer *prev, *next; /* of the loop's, so that destroy can close them */
+    struct pl_timer *prev, *next; /* list of the loop's timers, so that destroy can close them */
 };
 
 struct pl_child {
@@ -40,23 +42,23 @@ struct pl_loop {
     uv_loop_t uv;
     uv_async_t async;
     uv_prepare_t prepare;
-    pthread_t thread; /* valid while running */
+    pthread_t thread; /* valid while `running` */
     atomic_bool running;
     struct loop_signal *signals;
     struct pl_timer *timers;
 
-    pthread_mutex_t lock; /* what follows, up to the empty line */
+    pthread_mutex_t lock; /* guards the fields up to the empty line */
     struct pl_loop_work *first, **last;
-    size_t posted, posted_most; /* by pl_loop_post */
+    size_t posted, posted_most; /* posted by pl_loop_post */
     bool stop_asked;
     struct pl_loop_stats stats;
 
-    uint64_t turn_ns; /* of callbacks since the last poll */
+    uint64_t turn_ns; /* time in callbacks since the last poll */
     uint64_t worst_ns;
     const char *worst;
 };
 
-/* --- time: each callback of ours is measured; the sum between two polls is a turn --- */
+/* --- time: every callback is measured; a turn is their sum between two polls --- */
 
 static void loop_charge(struct pl_loop *l, const char *label, uint64_t begun_ns)
 {
@@ -83,7 +85,7 @@ static void loop_count_turn(struct pl_loop *l, uint64_t us)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Runs before each poll. */
+/* Ends a turn; runs before each poll. */
 static void on_prepare(uv_prepare_t *p)
 {
     struct pl_loop *l = p->data;
@@ -100,6 +102,7 @@ static void on_prepare(uv_prepare_t *p)
 
 /* --- posting --- */
 
+/* Runs everything that was posted up to now, in order. */
 static void loop_run_posted(struct pl_loop *l)
 {
     struct pl_loop_work *w;
@@ -117,7 +120,7 @@ static void loop_run_posted(struct pl_loop *l)
         pthread_mutex_lock(&l->lock);
         next = w->next;
         copy = *w;
-        w->queued = false; /* its owner may post it again, or free it, from here on */
+        w->queued = false; /* from here on its owner may post it again or free it */
         l->posted -= copy.owned;
         pthread_mutex_unlock(&l->lock);
         if (copy.owned)
@@ -134,7 +137,7 @@ static void on_async(uv_async_t *a)
     bool stop;
 
     pthread_mutex_lock(&l->lock);
-    stop = l->stop_asked; /* looked at first: what was posted before it is done */
+    stop = l->stop_asked; /* read first, so that what was posted before the stop is run */
     pthread_mutex_unlock(&l->lock);
     loop_run_posted(l);
     if (stop)
@@ -298,7 +301,7 @@ struct pl_loop *pl_loop_destroy(struct pl_loop *l)
     uv_walk(&l->uv, close_child, NULL);
     uv_close((uv_handle_t *)&l->async, NULL);
     uv_close((uv_handle_t *)&l->prepare, NULL);
-    uv_run(&l->uv, UV_RUN_NOWAIT); /* the close callbacks */
+    uv_run(&l->uv, UV_RUN_NOWAIT); /* run the close callbacks */
     while (uv_loop_close(&l->uv) == UV_EBUSY) {
         if (uv_run(&l->uv, UV_RUN_NOWAIT) == 0)
             continue;
@@ -345,7 +348,7 @@ int pl_timer_create(struct pl_loop *l, const char *label, pl_loop_fn fn, void *a
 
 void pl_timer_start(struct pl_timer *t, uint64_t delay_ms)
 {
-    uv_update_time(&t->loop->uv); /* else a long turn would shorten the delay */
+    uv_update_time(&t->loop->uv); /* otherwise a long turn would shorten the delay */
     uv_timer_start(&t->uv, on_timer, delay_ms, 0);
 }
 
@@ -422,7 +425,7 @@ static void on_child_exit(uv_process_t *u, int64_t status, int signum)
     uv_close((uv_handle_t *)u, on_closed);
 }
 
-/* Opens /dev/null into `*null_fd` when the first descriptor wants it. */
+/* Fills the child's descriptors; opens /dev/null into `*null_fd` on first use. */
 static int child_stdio(const struct pl_child_options *o, uv_stdio_container_t *stdio, int *null_fd, struct pl_err *err)
 {
     unsigned n = PL_MAX(o->n_fds, 3);
@@ -470,7 +473,7 @@ int pl_child_spawn(struct pl_loop *l, const struct pl_child_options *o, pl_child
     u.stdio = stdio;
     r = uv_spawn(&l->uv, &c->uv, &u);
     if (r < 0) {
-        uv_close((uv_handle_t *)&c->uv, on_closed); /* initialised even when the spawn failed */
+        uv_close((uv_handle_t *)&c->uv, on_closed); /* it must be closed even if the spawn failed */
         return pl_err_errno(err, -r, "start %s", o->argv[0]);
     }
     *ret = c;
@@ -487,7 +490,7 @@ int pl_child_kill(struct pl_child *c, int signum, bool group, struct pl_err *err
     pid_t pid = c->uv.pid;
 
     if (c->ended)
-        return 0; /* the number may belong to another process by now */
+        return 0; /* the pid may belong to another process by now */
     if (kill(group && c->own_session ? -pid : pid, signum) < 0 && errno != ESRCH)
         return pl_err_errno(err, errno, "send signal %d to %s (%d)", signum, c->label, (int)pid);
     return 0;

@@ -3,20 +3,20 @@
  * In:      Posted functions, timers, child processes.
  * Out:     Callbacks in order.
  * Uses:    storage/{base, system}
- * Threads: One thread; pl_loop_post from any thread. */
-
-/* loop: one libuv loop, on which everything that decides runs: callbacks never block, and a turn that takes over PL_LOOP_SLOW_MS
- * is logged with the label of its slowest callback. Functions belong to the loop's thread unless they say "any thread".
+ * Threads: One thread; pl_loop_post from any thread.
  *
- * A label is a short constant text ("sched.step"): it is kept by pointer, for the log of slow turns. */
+ * Callbacks never block; a turn that takes more than PL_LOOP_SLOW_MS is logged with the label of its slowest
+ * callback. Functions must be called on the loop's thread unless stated otherwise.
+ *
+ * A label is a constant short text ("sched.step"), kept by pointer. */
 #pragma once
 
 #include "storage/base/err.h"
 #include <sys/types.h>
 
 #define PL_LOOP_SLOW_MS 50
-/* Waiting pl_loop_post calls; at the bound pl_loop_post answers PL_EBUSY. pl_loop_post_work is not counted: its memory is its
- * owner's. */
+/* Bound on waiting pl_loop_post calls, beyond which pl_loop_post returns PL_EBUSY. pl_loop_post_work does not
+ * count: the caller owns its memory. */
 #define PL_LOOP_POSTS_MAX 65536
 
 struct pl_loop;
@@ -27,56 +27,57 @@ typedef void (*pl_loop_fn)(void *arg);
 
 PL_MUST_CHECK
 int pl_loop_create(struct pl_loop **ret, struct pl_err *err);
-/* Runs until pl_loop_stop. What was posted before the stop is done. The calling thread becomes the loop's thread. */
+/* Runs until pl_loop_stop; what was posted before the stop still runs. The calling thread becomes the loop's
+ * thread. */
 void pl_loop_run(struct pl_loop *l);
-/* Any thread, also a callback. */
+/* Stops the loop. Any thread, also from a callback. */
 void pl_loop_stop(struct pl_loop *l);
-/* Runs what is still posted, closes what the loop owns (timers, signals, children's handles: the children live on) and frees it.
- * Call it on the thread that ran the loop or after that thread ended. A raw uv handle that somebody left open aborts, naming its
- * kind. */
+/* Runs what is still posted, closes what the loop owns (timers, signals, handles of children, which live on) and
+ * frees it. Call it on the loop's thread, or after that thread ended. Aborts if a raw uv handle is still open,
+ * naming its kind. */
 struct pl_loop *pl_loop_destroy(struct pl_loop *l);
 /* True on the thread that runs the loop. Any thread. */
 bool pl_loop_is_current(const struct pl_loop *l);
 struct uv_loop_s *pl_loop_uv(struct pl_loop *l);
 
-/* Runs fn(arg) on the loop, in the order of posting. Any thread, never blocks. PL_EBUSY at PL_LOOP_POSTS_MAX, PL_ENOMEM. */
+/* Runs fn(arg) on the loop, in order of posting. Any thread, never blocks. PL_EBUSY at the bound, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_loop_post(struct pl_loop *l, const char *label, pl_loop_fn fn, void *arg, struct pl_err *err);
-/* The same with the caller's memory: cannot fail. `work` is free again when `fn` begins; posted twice before that it runs once.
- * For completions, whose number is bounded by their objects. Any thread. */
+/* The same with the caller's memory: cannot fail. `work` may be reused or freed once `fn` begins; posting it again
+ * before that has no effect. For completions, whose number is bounded by their objects. Any thread. */
 struct pl_loop_work {
     struct pl_loop_work *next;
     const char *label;
     pl_loop_fn fn;
     void *arg;
     bool queued;
-    bool owned; /* by pl_loop_post: freed by the loop */
+    bool owned; /* allocated by pl_loop_post; the loop frees it */
 };
 void pl_loop_post_work(struct pl_loop *l, struct pl_loop_work *work, const char *label, pl_loop_fn fn, void *arg);
 
-/* For /metrics and status. Any thread. */
+/* Figures for /metrics and status. Any thread. */
 struct pl_loop_stats {
     uint64_t turns;
     uint64_t slow_turns;  /* over PL_LOOP_SLOW_MS */
     uint64_t longest_us;  /* the longest turn so far */
     size_t posted;        /* waiting now */
-    size_t posted_most;   /* the most that ever waited */
-    uint64_t turn_le[12]; /* turns that took at most 2^i × 64 µs (the last: any), for a histogram */
+    size_t posted_most;   /* the most that ever waited at once */
+    uint64_t turn_le[12]; /* histogram: turns that took at most 2^i × 64 µs (the last: any) */
 };
 void pl_loop_get_stats(struct pl_loop *l, struct pl_loop_stats *ret);
 
-/* --- timers: one-shot, started again at will --- */
+/* --- timers: one-shot, may be started again --- */
 PL_MUST_CHECK
 int pl_timer_create(struct pl_loop *l, const char *label, pl_loop_fn fn, void *arg, struct pl_timer **ret, struct pl_err *err);
-/* Fires once, `delay_ms` from now; an earlier start is forgotten. */
+/* Starts the timer: it fires once, `delay_ms` from now. Replaces an earlier start. */
 void pl_timer_start(struct pl_timer *t, uint64_t delay_ms);
 void pl_timer_stop(struct pl_timer *t);
 bool pl_timer_active(const struct pl_timer *t);
-/* It never fires again. NULL is fine. */
+/* Stops and frees the timer. NULL is allowed. */
 struct pl_timer *pl_timer_destroy(struct pl_timer *t);
 
 /* --- signals --- */
-/* fn(arg) on the loop for each SIGTERM, SIGINT, … until the loop is destroyed. */
+/* Calls fn(arg) on the loop for each signal `signum` until the loop is destroyed. */
 PL_MUST_CHECK
 int pl_loop_on_signal(struct pl_loop *l, int signum, const char *label, pl_loop_fn fn, void *arg, struct pl_err *err);
 
@@ -85,23 +86,27 @@ int pl_loop_on_signal(struct pl_loop *l, int signum, const char *label, pl_loop_
 
 struct pl_child_options {
     const char *label;
-    const char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH when it has no slash */
+    const char *const *argv; /* NULL-terminated; argv[0] without a slash is looked up in PATH */
     const char *const *env;  /* NULL-terminated "K=V"; NULL = the daemon's own environment */
     const char *cwd;         /* NULL = the daemon's */
-    /* fds[i] becomes descriptor i of the child, -1 = /dev/null. The first three are always there. They stay the caller's. */
+    /* fds[i] becomes descriptor i of the child, -1 = /dev/null. The first three always exist. The caller keeps its
+     * descriptors. */
     int fds[PL_CHILD_FDS_MAX];
-    unsigned n_fds;   /* at least 3 */
-    bool own_session; /* setsid: a terminal's ^C and the daemon's end do not reach it, and kill can reach all its processes */
+    unsigned n_fds; /* at least 3 */
+    /* setsid: a terminal's ^C and the daemon's end do not reach the child, and kill can reach its whole process
+     * group */
+    bool own_session;
 };
 
-/* `status` is the exit code, or 0 when `signum` ended it. Called once; the child is freed when it returns. */
+/* `status` is the exit code, or 0 if signal `signum` ended the child. Called once; the child is freed afterwards. */
 typedef void (*pl_child_exit_fn)(void *arg, int status, int signum);
 
-/* PL_ENOTFOUND (no such program), PL_EIO. On failure nothing runs and `on_exit` is never called. */
+/* Starts a child process. PL_ENOTFOUND (no such program), PL_EIO: then no process runs and `on_exit` is not
+ * called. */
 PL_MUST_CHECK
 int pl_child_spawn(struct pl_loop *l, const struct pl_child_options *o, pl_child_exit_fn on_exit, void *arg,
                    struct pl_child **ret, struct pl_err *err);
 pid_t pl_child_pid(const struct pl_child *c);
-/* Sends `signum` to the process, or with `group` to its whole session's process group (own_session only). A process that is gone:
- * 0. */
+/* Sends `signum` to the process, or with `group` to its process group (own_session only). Returns 0 also if the
+ * process has ended. */
 int pl_child_kill(struct pl_child *c, int signum, bool group, struct pl_err *err);
