@@ -1,6 +1,6 @@
-/* Bodies through a sink: libmicrohttpd's thread fills one buffer while a pool thread writes out the other.
- *
- * `fill` and `drain` are half of PL_HTTP_BODY_BUFFER each. Full: the connection is suspended until the pool has swapped them. */
+/* Streamed bodies: libmicrohttpd's thread fills one buffer while a pool thread writes the other to the sink.
+ * `fill` and `drain` are half of PL_HTTP_BODY_BUFFER each. When `fill` is full, the connection is suspended until
+ * the pool has swapped them. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/alloc_failure.h"
@@ -9,11 +9,11 @@
 
 struct http_intake {
     struct pl_http_sink sink;
-    struct pl_buf fill;  /* the request's lock */
-    struct pl_buf drain; /* the running job's */
+    struct pl_buf fill;  /* guarded by the request's lock */
+    struct pl_buf drain; /* used by the running job */
     bool running;        /* a job is queued or runs */
     bool eof, ended;
-    bool wanted; /* the pool had no room for the job */
+    bool wanted; /* the pool refused the job */
     struct pl_err failure;
 };
 
@@ -28,7 +28,7 @@ void pl_httpd_body_free(struct http_intake *in)
     free(in);
 }
 
-/* With the lock held. */
+/* Submits the job unless it runs. Caller holds the lock. */
 static void intake_schedule(struct pl_http_request *r)
 {
     struct http_intake *in = r->intake;
@@ -43,7 +43,7 @@ static void intake_schedule(struct pl_http_request *r)
     in->running = false;
     in->wanted = true;
     pl_httpd_retry_soon(r->server);
-    pl_httpd_request_unref(r); /* never the last: libmicrohttpd or the handler holds one */
+    pl_httpd_request_unref(r); /* never the last reference: libmicrohttpd or the handler has one */
 }
 
 void pl_httpd_body_wake(struct pl_http_request *r)
@@ -58,7 +58,7 @@ size_t pl_httpd_body_add(struct pl_http_request *r, const void *data, size_t n)
     size_t room = INTAKE_HALF - in->fill.len, take = PL_MIN(room, n);
 
     if (in->ended || in->failure.code)
-        return n; /* nobody wants it */
+        return n; /* discard */
     if (take && pl_buf_add(&in->fill, data, take, NULL) < 0)
         pl_err_nomem(&in->failure);
     if (in->fill.len >= INTAKE_HALF / 2 || in->failure.code)
@@ -104,7 +104,7 @@ void pl_httpd_body_settle(struct pl_http_request *r)
     intake_job(r);
 }
 
-/* Swaps the buffers when there is something to write. False: the job is over; `ret_end` when it has to call `end`. */
+/* Swaps the buffers if there is data. False: the job is done; `ret_end`: it must call `end`. */
 static bool intake_next(struct pl_http_request *r, bool *ret_end)
 {
     struct http_intake *in = r->intake;
@@ -119,7 +119,7 @@ static bool intake_next(struct pl_http_request *r, bool *ret_end)
         in->drain = full;
         pl_buf_clear(&in->fill);
         if (!in->eof)
-            pl_httpd_resume(r); /* it waited for room; after the end it waits for the reply */
+            pl_httpd_resume(r); /* it waited for space; after the end of the body it waits for the reply */
     } else {
         in->running = false;
         *ret_end = !in->ended && (in->eof || in->failure.code);
@@ -129,6 +129,7 @@ static bool intake_next(struct pl_http_request *r, bool *ret_end)
     return more;
 }
 
+/* Writes buffers to the sink until there is no data, and calls `end` after the last. */
 static void intake_job(void *arg)
 {
     struct pl_http_request *r = arg;
@@ -148,8 +149,10 @@ static void intake_job(void *arg)
         }
     }
     if (end) {
-        (void)pl_alloc_failure_take();                                          /* what lacks from here on is the request's */
-        in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL); /* replies: the handler's reference goes */
+        /* from here on lack of memory concerns this request */
+        (void)pl_alloc_failure_take();
+        /* replies, which releases the handler's reference */
+        in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL);
     }
     pl_httpd_request_unref(r);
 }
@@ -167,7 +170,7 @@ void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink)
     }
     in->sink = *sink;
     in->fill.max = in->drain.max = INTAKE_HALF;
-    pl_httpd_request_ref(r); /* `end` may give up the handler's at once */
+    pl_httpd_request_ref(r); /* `end` may release the handler's reference at once */
     pthread_mutex_lock(&r->lock);
     r->intake = in;
     gone = !r->connection;

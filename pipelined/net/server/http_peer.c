@@ -1,4 +1,4 @@
-/* The user of this machine who holds the other end of a connection, as the kernel's table of TCP sockets has it (proc_net_tcp(5)). */
+/* Finds the local user at the other end of a connection in the kernel's table of TCP sockets (proc_net_tcp(5)). */
 #include "pipelined/net/server/http_internal.h"
 
 #include <arpa/inet.h>
@@ -8,7 +8,7 @@
 
 #define ADDRESS_DIGITS 32
 
-/* An address as the table writes it: its words in the machine's order; and the port. */
+/* Writes an address and port as the table does: its words in the machine's byte order. */
 static bool table_text(const struct sockaddr_storage *address, char out[ADDRESS_DIGITS + 8])
 {
     const struct sockaddr_in *four = (const void *)address;
@@ -49,7 +49,7 @@ bool pl_http_peer_user(const struct pl_http_request *r, char *out, size_t size)
     unsigned uid;
     bool open;
 
-    pthread_mutex_lock(lock); /* while the connection is there its descriptor is its own */
+    pthread_mutex_lock(lock); /* under the lock the descriptor belongs to this connection */
     open = r->connection && r->fd >= 0 && getsockname(r->fd, (void *)&ours, &ours_len) == 0 &&
            getpeername(r->fd, (void *)&theirs, &theirs_len) == 0;
     pthread_mutex_unlock(lock);

@@ -1,4 +1,4 @@
-/* Answers: made by whoever has the request, queued by libmicrohttpd's thread once the connection is resumed. */
+/* Replies: handlers make them on any thread, libmicrohttpd's thread queues them once the connection is resumed. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -15,7 +15,8 @@
 void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     MHD_add_response_header(response, name,
-                            value); /* refused only for control characters or without memory: the reply goes without */
+                            /* fails only for control characters or without memory: the reply then lacks the header */
+                            value);
 }
 
 void pl_http_reply_header(struct pl_http_request *r, const char *name, const char *value)
@@ -25,7 +26,7 @@ void pl_http_reply_header(struct pl_http_request *r, const char *name, const cha
     char *text;
 
     if (!headers)
-        return; /* as in http_add_header */
+        return; /* as in pl_httpd_add_header */
     r->reply_headers = headers;
     text = malloc(name_size + value_size);
     if (!text)
@@ -43,6 +44,7 @@ static const char *reply_header(const struct pl_http_request *r, const char *nam
     return NULL;
 }
 
+/* Adds the headers of every reply, those for private paths, and those that the handler set. */
 void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
 {
     char id[24];
@@ -81,7 +83,7 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
         pl_httpd_resume(r);
     }
     pthread_mutex_unlock(&r->lock);
-    pl_httpd_drop_response(r, response); /* the client is gone */
+    pl_httpd_drop_response(r, response); /* the client has gone */
     pl_httpd_request_unref(r);
 }
 
@@ -106,7 +108,7 @@ void pl_httpd_drop_response(const struct pl_http_request *r, struct MHD_Response
         MHD_destroy_response(response);
 }
 
-/* Takes `bytes` when they are to be freed. Without memory it is the response that all share. */
+/* Makes a response of bytes, which it takes if they are to be freed. Without memory returns the shared reply. */
 static struct MHD_Response *response_of(const struct pl_http_request *r, void *bytes, size_t n, enum MHD_ResponseMemoryMode mode,
                                         unsigned *status)
 {
@@ -152,7 +154,7 @@ void pl_http_reply_buf(struct pl_http_request *r, unsigned status, const char *c
     reply_bytes(r, status, content_type, data, n, n ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 }
 
-/* libmicrohttpd does not ask for the bytes of an answer to HEAD. */
+/* libmicrohttpd does not read the body of a reply to HEAD. */
 static ssize_t no_bytes(void *arg, uint64_t at, char *out, size_t max)
 {
     (void)arg;
@@ -180,7 +182,7 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
     size_t n = text ? strlen(text) : 0;
-    bool lacked = pl_alloc_failure_take(); /* something of the value may be missing */
+    bool lacked = pl_alloc_failure_take(); /* the value may be incomplete */
 
     json_decref(value);
     more = text && !lacked ? realloc(text, n + 2) : NULL;
@@ -201,7 +203,7 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 
 /* --- errors --- */
 
-/* Error texts may quote what somebody sent. */
+/* Makes JSON of an error text, which may quote invalid UTF-8 from a client. */
 static json_t *json_text(const char *text)
 {
     json_t *value = json_string(text);
@@ -216,13 +218,14 @@ static json_t *json_text(const char *text)
     return json_string(copy);
 }
 
+/* Makes {"error":{…}} of an error; NULL without memory. */
 static char *error_json(const struct pl_err *err, size_t *ret_n)
 {
     const struct pl_err_info *info = pl_err_info(err->code);
     json_t *fields, *outer;
     char *text;
 
-    (void)pl_alloc_failure_take(); /* what the error is about */
+    (void)pl_alloc_failure_take(); /* earlier lack of memory is what the error reports */
     fields = json_object();
     outer = json_object();
     json_object_set_new(fields, "code", json_string(info->name));
@@ -241,7 +244,8 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     return text;
 }
 
-/* As the server's options want it; NULL without memory. `*status` 0: the code's. */
+/* Makes the error's text as the server's options want it; NULL without memory. `*status` 0 becomes that of the
+ * code. */
 static char *error_text(struct pl_http_request *r, unsigned *status, const struct pl_err *err, size_t *ret_n)
 {
     _cleanup_(pl_buf_finish) struct pl_buf told = {0};
@@ -271,7 +275,7 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
         pl_httpd_add_header(response, "Retry-After", "1");
-    r->error_text = text; /* lives as long as the response */
+    r->error_text = text; /* valid while the response is */
     r->error_len = n;
     return response;
 }
@@ -294,6 +298,7 @@ void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl
     r->response = response;
 }
 
+/* Sends the error with one write, by TLS or to the socket. */
 void pl_httpd_send_raw(struct pl_http_request *r)
 {
     char head[256];
@@ -314,7 +319,8 @@ void pl_httpd_send_raw(struct pl_http_request *r)
     parts[0] = (struct iovec){.iov_base = head, .iov_len = (size_t)n};
     parts[1] = (struct iovec){.iov_base = (void *)(uintptr_t)r->error_text, .iov_len = r->error_len};
     r->sent_raw = true;
-    /* Nothing else was sent on this request, so a few hundred bytes fit; when they do not, the client sees the connection end. */
+    /* Nothing else was sent for this request, so a few hundred bytes fit; if not, the client only sees the
+     * connection end. */
     if (sendmsg(r->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         r->gone = true;
 }
@@ -350,7 +356,7 @@ enum pl_http_range pl_http_range_parse(const char *header, uint64_t size, uint64
             last = PL_MIN(last, asked);
         }
         if (*end)
-            return PL_RANGE_ALL; /* several ranges, or nonsense */
+            return PL_RANGE_ALL; /* several ranges, or malformed */
         if (last < first && first < size)
             return PL_RANGE_ALL; /* "5-3" */
     }
@@ -368,7 +374,7 @@ enum pl_http_range pl_http_request_range(struct pl_http_request *r, uint64_t siz
     char text[96];
 
     if (condition && (!etag || !pl_streq(condition, etag)))
-        range = NULL; /* it is another version: all of it */
+        range = NULL; /* the client has another version: send everything */
     kind = pl_http_range_parse(range, size, ret_first, ret_count);
     pl_http_reply_header(r, "Accept-Ranges", "bytes");
     if (kind == PL_RANGE_PART)

@@ -1,4 +1,4 @@
-/* What a request says: its path, arguments, headers and cookies, copied out of the connection so that they outlive it. */
+/* Parses a request: path, arguments, headers and cookies are copied out of the connection and outlive it. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
@@ -19,7 +19,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Decodes `n` bytes into `out` (room for n + 1). False for a bad escape, a NUL, or what is no UTF-8 afterwards. */
+/* Decodes `n` bytes into `out` (space for n + 1). False: a bad escape, a NUL, or invalid UTF-8. */
 static bool percent_decode(const char *in, size_t n, bool plus_is_space, char *out)
 {
     size_t len = 0;
@@ -44,7 +44,7 @@ static bool percent_decode(const char *in, size_t n, bool plus_is_space, char *o
     return pl_utf8_ok(out, len);
 }
 
-/* --- the first line --- */
+/* --- the request line --- */
 
 struct pl_http_request *pl_httpd_request_create(struct pl_http_server *s, const char *uri)
 {
@@ -78,7 +78,7 @@ void pl_httpd_request_free(struct pl_http_request *r)
         r->drop_context(r->context);
     pl_httpd_drop_response(r, r->response);
     for (size_t i = 0; i < r->n_reply_headers; i++)
-        free((void *)(uintptr_t)r->reply_headers[i].name); /* the value lies behind it */
+        free((void *)(uintptr_t)r->reply_headers[i].name); /* the value is in the same allocation */
     free(r->reply_headers);
     pl_httpd_body_free(r->intake);
     pl_httpd_body_finish(r);
@@ -112,6 +112,7 @@ static int request_read_path(struct pl_http_request *r, struct pl_err *err)
     return 0;
 }
 
+/* Cuts the query into decoded arguments, in place. */
 static int request_read_query(struct pl_http_request *r, struct pl_err *err)
 {
     char *p = r->query_text;
@@ -151,11 +152,11 @@ struct header_pass {
     struct pl_http_request *r;
     size_t n, bytes;
     bool malformed;
-    const char *last; /* end of the last line so far */
-    char *out;        /* NULL: only counting and checking */
+    const char *last; /* end of the last line seen */
+    char *out;        /* NULL: count and check only */
 };
 
-/* RFC 9110 token. */
+/* True for a token of RFC 9110. */
 static bool token_ok(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -164,13 +165,15 @@ static bool token_ok(const char *s, size_t n)
     return n > 0;
 }
 
-/* libmicrohttpd 0.9.75 takes LF alone for the end of a line, and overwrites in place what ended it with as many NULs. */
+/* True if the line ended with CR LF. libmicrohttpd 0.9.75 also accepts LF alone, and overwrites the line's end
+ * with as many NULs. */
 static bool line_ok(const char *end)
 {
     return MHD_VERSION >= 0x01000000 || (end[0] == '\0' && end[1] == '\0');
 }
 
-/* The empty line ends the head: two more NULs behind those of the line before, `end` in the same buffer as `method`. */
+/* True if an empty line with CR LF ends the head: two more NULs after those of the last line. `end` is in the same
+ * buffer as `method`. */
 static bool head_ok(struct MHD_Connection *connection, const char *method, const char *end)
 {
     const union MHD_ConnectionInfo *size = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -178,8 +181,9 @@ static bool head_ok(struct MHD_Connection *connection, const char *method, const
     return MHD_VERSION >= 0x01000000 || (size && end + strlen("\r\n\r\n") == method + size->header_size);
 }
 
-/* libmicrohttpd 0.9.75 appends a folded line to the header's *name* and leaves the value where it was; then the value no longer lies
- * right behind the name. Names with spaces ("Host : a") it takes as they are. Both could smuggle a length past a proxy. */
+/* True if the header is well formed. libmicrohttpd 0.9.75 appends a folded line to the header's *name* and leaves
+ * the value where it was, so that the value does not follow the name; and it accepts names with spaces ("Host :
+ * a"). Both could smuggle a length past a proxy. */
 static bool header_ok(const char *name, size_t name_len, const char *value, size_t value_len)
 {
     if (!token_ok(name, name_len) || memchr(value ? value : "", '\r', value_len))
@@ -199,6 +203,7 @@ static bool header_ok(const char *name, size_t name_len, const char *value, size
     return true;
 }
 
+/* First pass: checks and counts; second pass: copies the header. */
 static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
                                  size_t value_len)
 {
@@ -232,7 +237,7 @@ static size_t header_count(const struct pl_http_request *r, const char *name)
     return n;
 }
 
-/* What would let two parsers disagree about where the body ends is refused. */
+/* Reads the lengths; refuses a request for which two parsers could disagree about the end of the body. */
 static int request_read_framing(struct pl_http_request *r, struct pl_err *err)
 {
     const char *length = pl_http_header(r, "Content-Length"), *coding = pl_http_header(r, "Transfer-Encoding");
@@ -284,7 +289,7 @@ int pl_httpd_request_read(struct pl_http_request *r, const char *method, const c
     int e;
 
     request_read_peer(r);
-    snprintf(r->method, sizeof(r->method), "%s", method); /* a longer one fits no route either */
+    snprintf(r->method, sizeof(r->method), "%s", method); /* a longer one matches no route */
     MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, on_header, &pass);
     r->headers = calloc(pass.n + 1, sizeof(*r->headers));
     r->header_text = malloc(pass.bytes + 1);
@@ -303,7 +308,7 @@ int pl_httpd_request_read(struct pl_http_request *r, const char *method, const c
     return e;
 }
 
-/* --- what handlers ask --- */
+/* --- accessors for handlers --- */
 
 const char *pl_http_method(const struct pl_http_request *r)
 {
@@ -326,7 +331,7 @@ const char *pl_http_param(const struct pl_http_request *r, const char *name)
             return r->params[n];
         n++;
     }
-    abort(); /* the handler and its route do not belong together */
+    abort(); /* the handler does not belong to the route */
 }
 
 const struct pl_http_pair *pl_http_headers(const struct pl_http_request *r, size_t *ret_n)
@@ -458,7 +463,7 @@ int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_e
     json_error_t e;
     json_t *value;
 
-    errno = 0; /* jansson does not say that memory was the cause, malloc does */
+    errno = 0; /* jansson does not report that memory was the cause, malloc does */
     value = r->body.len ? json_loadb((const char *)r->body.data, r->body.len, JSON_REJECT_DUPLICATES, &e) : json_object();
     if (!value && r->body.len && errno != ENOMEM)
         return pl_err_set(err, PL_EINVAL, "the body is not JSON: line %d, column %d: %s", e.line, e.column, e.text);
@@ -470,7 +475,7 @@ int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_e
 
 bool pl_http_request_gone(const struct pl_http_request *r)
 {
-    struct pl_http_request *shared = (struct pl_http_request *)(uintptr_t)r; /* only for its lock */
+    struct pl_http_request *shared = (struct pl_http_request *)(uintptr_t)r; /* only to lock */
     bool gone;
 
     pthread_mutex_lock(&shared->lock);

@@ -1,4 +1,4 @@
-/* Which route answers: patterns are cut into segments once; a request's decoded segments are compared one by one. */
+/* Routing: patterns are cut into segments once; a request's decoded segments are compared with them in order. */
 #include "pipelined/net/server/http_internal.h"
 
 #include <stdio.h>
@@ -21,6 +21,7 @@ static int segment_compile(const char *text, size_t len, struct http_segment *re
     return 0;
 }
 
+/* Cuts a pattern into segments. */
 static int matcher_compile(const struct pl_http_route *route, struct http_matcher *m, struct pl_err *err)
 {
     const char *p = route->pattern;
@@ -65,7 +66,7 @@ int pl_httpd_matchers_compile(const struct pl_http_route *routes, size_t n, stru
     return 0;
 }
 
-/* Compares, and notes where the parameters are. */
+/* Compares the path with a pattern and collects the parameters. */
 static bool matcher_fits(const struct http_matcher *m, const struct pl_http_request *r, const char **params)
 {
     const char *at = r->decoded;
@@ -79,7 +80,7 @@ static bool matcher_fits(const struct http_matcher *m, const struct pl_http_requ
         if (!s->param && !pl_streq(s->text, at))
             return false;
         if (s->param && !s->tail && !*at)
-            return false; /* "/repos//x" names nothing */
+            return false; /* a parameter is not empty */
         if (s->param)
             params[n++] = at;
         if (s->tail)
@@ -88,7 +89,7 @@ static bool matcher_fits(const struct http_matcher *m, const struct pl_http_requ
     return m->n_segments == r->n_segments;
 }
 
-/* The rest of the path becomes one parameter: its NULs are slashes again. */
+/* Makes one parameter of the rest of the path: turns its NULs back into slashes. */
 static void join_tail(struct pl_http_request *r)
 {
     const struct http_matcher *m = r->matcher;

@@ -1,6 +1,7 @@
-/* The server's life, its threads, and the way of a request through them. The keeper thread accepts (libmicrohttpd's quiesce can abort when
- * two of its threads race for the listening socket) and looks once a second after what libmicrohttpd does not: whether the clients of
- * suspended connections are still there, heartbeats, and work that a full pool refused. */
+/* The server's life, its threads, and a request's way through them. The keeper thread accepts connections
+ * (libmicrohttpd's quiesce can abort when two of its threads race for the listening socket). Once a second it does
+ * what libmicrohttpd does not: it checks whether clients of suspended connections are gone, sends heartbeats, and
+ * retries work that a full pool refused. */
 #include "pipelined/net/server/http_internal.h"
 #include "pipelined/net/server/tls.h"
 
@@ -17,7 +18,7 @@
 #include <time.h>
 
 #define ACCEPT_AT_ONCE 64
-#define DEAF_MS        100 /* no descriptors left: how long to wait before accepting again */
+#define DEAF_MS        100 /* pause before accepting again when no descriptors are left */
 
 /* --- references, suspension --- */
 
@@ -74,7 +75,7 @@ static void keeper_wake(struct pl_http_server *s)
     uint64_t one = 1;
 
     if (write(s->wake_fd, &one, sizeof(one)) < 0)
-        return; /* EAGAIN: it is awake */
+        return; /* EAGAIN: it is awake already */
 }
 
 void pl_httpd_retry_soon(struct pl_http_server *s)
@@ -134,7 +135,7 @@ static int too_large(const struct pl_http_request *r, struct pl_err *err)
                       (unsigned long long)body_max(r->route));
 }
 
-/* Everything that can refuse before a handler is troubled. `ret_status` 0 = the code's. */
+/* Makes all checks that need no handler. `ret_status` 0 = that of the code. */
 static int request_admit(struct pl_http_server *s, struct pl_http_request *r, const char *method, const char *version,
                          unsigned *ret_status, struct pl_err *err)
 {
@@ -168,7 +169,7 @@ static int request_admit(struct pl_http_server *s, struct pl_http_request *r, co
     return 0;
 }
 
-/* Hands the answer to libmicrohttpd. Only when the body is complete, or to close the connection after it. */
+/* Queues the reply in libmicrohttpd. Only when the body is complete, or to close the connection afterwards. */
 static enum MHD_Result request_queue(struct pl_http_request *r)
 {
     struct MHD_Response *response = r->response;
@@ -186,7 +187,7 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    (void)pl_alloc_failure_take(); /* what lacks from here on is the request's */
+    (void)pl_alloc_failure_take(); /* from here on lack of memory concerns this request */
     r->route->handler(r, r->route->arg);
 }
 
@@ -201,7 +202,7 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
     pthread_mutex_unlock(&r->lock);
     if (!waits)
         return MHD_NO;
-    pl_httpd_request_ref(r); /* the handler's */
+    pl_httpd_request_ref(r); /* the handler's reference */
     if (r->route->where == PL_ON_LOOP) {
         pl_loop_post_work(s->loop, &r->work, r->route->pattern, run_handler, r);
         return MHD_YES;
@@ -216,6 +217,7 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
     return MHD_YES;
 }
 
+/* Handles the complete headers: admits or refuses the request; a STREAM route's handler runs now. */
 static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_request *r, struct MHD_Connection *connection,
                                     const char *method, const char *version)
 {
@@ -231,7 +233,7 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     e = request_admit(s, r, method, version, &status, &err);
     if (e < 0) {
         pl_httpd_refuse(r, status, &err);
-        /* What is badly framed, and a client that waits to be told whether to send: reply now and close. */
+        /* bad framing, or a client that waits for 100-continue: reply now and close */
         return e == PL_EPROTO || (r->expects_continue && r->length) ? request_queue(r) : MHD_YES;
     }
     if (r->route->body != PL_BODY_STREAM)
@@ -276,7 +278,7 @@ static int body_add(struct pl_http_request *r, const char *data, size_t n, struc
     return pl_buf_add(&r->body, data, n, err);
 }
 
-/* Takes what there is room for; `*n` is what remains. */
+/* Takes as much as fits; `*n` is the rest. */
 static enum MHD_Result request_take(struct pl_http_request *r, const char *data, size_t *n)
 {
     struct pl_err err = {0};
@@ -306,7 +308,7 @@ static enum MHD_Result request_take(struct pl_http_request *r, const char *data,
     return ok;
 }
 
-/* Queues the answer when there is one, else waits for it. */
+/* Queues the reply if there is one, else suspends until there is. */
 static enum MHD_Result request_finish(struct pl_http_request *r)
 {
     bool answered, waits = true;
@@ -338,7 +340,7 @@ static enum MHD_Result request_body_complete(struct pl_http_server *s, struct pl
     return request_dispatch(s, r);
 }
 
-/* The handler of a STREAM route has replied or has named its sink; or the server is being cut off. */
+/* Goes on after a STREAM route's handler has replied or named its sink; neither: the server is cutting off. */
 static enum MHD_Result request_opened(struct pl_http_request *r)
 {
     bool answered, ready;
@@ -353,7 +355,7 @@ static enum MHD_Result request_opened(struct pl_http_request *r)
     return answered && r->expects_continue && r->length ? request_queue(r) : MHD_YES;
 }
 
-/* --- libmicrohttpd's calls --- */
+/* --- callbacks of libmicrohttpd --- */
 
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connection)
 {
@@ -387,6 +389,7 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *connection, c
     return request_finish(r);
 }
 
+/* Ends a request: libmicrohttpd has sent the reply or lost the connection. */
 static void on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode why)
 {
     struct pl_http_request *r = *context;
@@ -417,7 +420,7 @@ static size_t on_unescape(void *arg, struct MHD_Connection *connection, char *te
 {
     (void)arg;
     (void)connection;
-    return strlen(text); /* http_request.c decodes the copy that it has */
+    return strlen(text); /* http_request.c decodes its own copy */
 }
 
 /* --- the keeper --- */
@@ -434,7 +437,8 @@ static void accept_some(struct pl_http_server *s, int64_t *deaf_until)
                 *deaf_until = pl_clock_mono_ms() + DEAF_MS;
             return;
         }
-        MHD_add_connection(s->daemon, fd, (struct sockaddr *)&peer, len); /* closes it at the limit of connections */
+        /* at the limit of connections it closes the descriptor */
+        MHD_add_connection(s->daemon, fd, (struct sockaddr *)&peer, len);
     }
 }
 
@@ -452,7 +456,7 @@ static void sweep_add(struct sweep *sweep, struct pl_http_request *r)
         struct pl_http_request **requests;
 
         if (!fds)
-            return; /* looked at in the next sweep */
+            return; /* the next sweep includes it */
         sweep->fds = fds;
         requests = reallocarray(sweep->requests, cap, sizeof(struct pl_http_request *));
         if (!requests)
@@ -464,7 +468,8 @@ static void sweep_add(struct sweep *sweep, struct pl_http_request *r)
     sweep->requests[sweep->n++] = r;
 }
 
-/* The server's lock is held throughout: a request is unlinked before its descriptor is closed, so no number means another connection. */
+/* Holds the server's lock throughout: a request is unlinked before its descriptor is closed, so no descriptor is
+ * reused meanwhile. */
 static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
 {
     int64_t now = pl_clock_mono_ms();
@@ -497,6 +502,7 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The keeper thread: accepts, sweeps every tick, and reloads the TLS certificate. */
 static void *keeper_main(void *arg)
 {
     struct pl_http_server *s = arg;
@@ -519,7 +525,7 @@ static void *keeper_main(void *arg)
             wait = PL_MIN(wait, deaf_until - now);
         if (poll(fds, 2, (int)PL_MAX(wait, 0)) > 0) {
             if (fds[0].revents && read(s->wake_fd, &wakes, sizeof(wakes)) > 0 && wait > HTTP_TICK_HURRY_MS)
-                continue; /* what woke us is looked at first */
+                continue; /* handle the wake-up first */
             if (fds[1].revents)
                 accept_some(s, &deaf_until);
         }
@@ -540,7 +546,7 @@ static void *keeper_main(void *arg)
 
 /* --- starting --- */
 
-/* "host:port", "[::1]:port". */
+/* Splits "host:port" or "[::1]:port". */
 static int listen_address(const char *text, char *host, size_t host_size, const char **ret_port, struct pl_err *err)
 {
     const char *colon = strrchr(text, ':'), *from = text;
@@ -573,6 +579,7 @@ static int listen_on(const struct addrinfo *a, const char *text, struct pl_err *
     return pl_err_errno(err, errnum, "listen on %s", text);
 }
 
+/* Binds and listens, and records the port. */
 static int server_listen(struct pl_http_server *s, const char *text, struct pl_err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
@@ -599,6 +606,7 @@ static int server_listen(struct pl_http_server *s, const char *text, struct pl_e
     return 0;
 }
 
+/* Starts libmicrohttpd and the keeper thread. */
 static int server_run(struct pl_http_server *s, const struct pl_http_options *o, struct pl_err *err)
 {
     unsigned connections = o->connections ? o->connections : PL_HTTP_CONNECTIONS_MAX, tls = o->tls ? MHD_USE_TLS : 0;
@@ -758,7 +766,7 @@ void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms)
     pl_http_server_drain(s);
     server_wait_idle(s, deadline_ms);
 
-    atomic_store(&s->stopping, HTTP_CUTTING); /* from here on nothing is suspended any more */
+    atomic_store(&s->stopping, HTTP_CUTTING); /* from here on no connection is suspended */
     keeper_wake(s);
     pthread_join(s->keeper, NULL);
     pthread_mutex_lock(&s->lock);

@@ -1,27 +1,29 @@
-/* Response streams: what is written or pulled waits in `front` until libmicrohttpd asks for it; with nothing there the connection is
- * suspended. The pool fills `back` while `front` goes out.
+/* Response streams: data that is written or pulled waits in `front` until libmicrohttpd reads it; without data the
+ * connection is suspended. The pool fills `back` while `front` is sent.
  *
- *   open ──close / pull's end──▶ ending ──front empty──▶ end of body          over: libmicrohttpd has dropped the response
- *     └──fail / gone───────────▶ failed ──(gone: at once)──▶ connection cut   closed(): once, when over and no pull runs */
+ *   open ──close / pull's end──▶ ending ──front empty──▶ end of body
+ *     └──fail / gone───────────▶ failed ──(gone: at once)──▶ connection cut
+ *
+ *   over: libmicrohttpd has dropped the response; closed(): called once, when over and no pull runs */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
 
-#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4) /* below it a generator is asked for more */
-#define STREAM_PULL_MAX     (1u << 20)                  /* one pull may append */
+#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4) /* below it the generator is called */
+#define STREAM_PULL_MAX     (1u << 20)                  /* limit of one pull */
 #define STREAM_HEARTBEAT_MS 15000
 
 struct pl_http_stream {
-    atomic_uint refs;                /* the owner's, the response's, a running pull's */
-    struct pl_http_request *request; /* a reference; its lock guards the rest */
+    atomic_uint refs;                /* held by the owner, the response, and a running pull */
+    struct pl_http_request *request; /* a reference; its lock guards the fields below */
     struct pl_http_stream_ops ops;
     const char *heartbeat;
     unsigned heartbeat_ms;
     bool endless;
     int64_t sent_ms;
     struct pl_buf front;
-    size_t front_at;    /* sent already */
-    struct pl_buf back; /* the running pull's */
+    size_t front_at;    /* bytes already sent */
+    struct pl_buf back; /* used by the running pull */
     bool pulling, waiting, woken, wanted;
     bool ending, failed, gone, over, closed;
 };
@@ -44,7 +46,7 @@ static size_t stream_queued(const struct pl_http_stream *s)
     return s->front.len - s->front_at;
 }
 
-/* True once: the caller then calls `closed`, without the lock. */
+/* True once: the caller must then call `closed`, without the lock. */
 static bool stream_closes(struct pl_http_stream *s)
 {
     if (!s->over || s->pulling || s->closed)
@@ -53,7 +55,7 @@ static bool stream_closes(struct pl_http_stream *s)
     return s->ops.closed;
 }
 
-/* With the lock held: asks the generator when there is room and it may have something. */
+/* Calls the generator on the pool if there is space and it may have data. With the lock held. */
 static void stream_ask(struct pl_http_stream *s)
 {
     if (!s->ops.pull || s->pulling || s->ending || s->failed || s->over || s->waiting || stream_queued(s) >= STREAM_LOW)
@@ -63,13 +65,13 @@ static void stream_ask(struct pl_http_stream *s)
     atomic_fetch_add(&s->refs, 1);
     if (pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
         return;
-    atomic_fetch_sub(&s->refs, 1); /* never the last: the response holds one until over */
+    atomic_fetch_sub(&s->refs, 1); /* never the last: the response has one until `over` */
     s->pulling = false;
     s->wanted = true;
     pl_httpd_retry_soon(s->request->server);
 }
 
-/* With the lock held: what was sent makes room. */
+/* Drops the bytes already sent. With the lock held. */
 static void stream_compact(struct pl_http_stream *s)
 {
     if (!s->front_at)
@@ -81,7 +83,7 @@ static void stream_compact(struct pl_http_stream *s)
 
 /* --- the generator's side --- */
 
-/* Takes in what a pull gave. With the lock held; true: pull again at once. */
+/* Moves what a pull returned to `front`. With the lock held. True: pull again at once. */
 static bool stream_take(struct pl_http_stream *s, int result)
 {
     struct pl_buf empty;
@@ -104,6 +106,7 @@ static bool stream_take(struct pl_http_stream *s, int result)
     return !s->ending && !s->failed && !s->over && !s->waiting && stream_queued(s) < STREAM_LOW;
 }
 
+/* Calls the generator until the queue is filled or it must wait. */
 static void stream_pull_job(void *arg)
 {
     struct pl_http_stream *s = arg;
@@ -119,7 +122,7 @@ static void stream_pull_job(void *arg)
         s->pulling = again;
         closes = !again && stream_closes(s);
         pthread_mutex_unlock(&s->request->lock);
-        /* a generator that looks long for the next bytes lets others have the thread in between */
+        /* a generator that searches long without data yields the thread to other jobs */
         if (again && empty && pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
             return;
     }
@@ -130,6 +133,7 @@ static void stream_pull_job(void *arg)
 
 /* --- libmicrohttpd's side --- */
 
+/* Gives libmicrohttpd the next bytes, or suspends. */
 static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
 {
     struct pl_http_stream *s = arg;
@@ -163,7 +167,7 @@ static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
     return result;
 }
 
-/* The response is dropped: sent, or its connection is gone. */
+/* The response is dropped: it was sent, or its connection has ended. */
 static void on_free(void *arg)
 {
     struct pl_http_stream *s = arg;
@@ -210,11 +214,11 @@ static struct MHD_Response *stream_response(struct pl_http_stream *s, uint64_t l
 {
     bool known = length != PL_HTTP_LENGTH_UNKNOWN;
 
-    /* chunked bodies are read straight into the connection's buffer */
+    /* libmicrohttpd reads chunked bodies straight into the connection's buffer */
     return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN, known ? 32768 : 4096, on_read, s, on_free);
 }
 
-/* A stream that nobody will ever read: the owner can write to it in vain. */
+/* Makes a stream for which there is no response: writes to it have no effect. */
 static void stream_stillborn(struct pl_http_stream *s)
 {
     struct pl_err err = {0};
@@ -222,7 +226,7 @@ static void stream_stillborn(struct pl_http_stream *s)
     s->over = true;
     if (stream_closes(s))
         s->ops.closed(s->ops.self);
-    stream_unref(s); /* the response's */
+    stream_unref(s); /* the response's reference */
     pl_err_nomem(&err);
     pl_http_reply_error(s->request, &err);
 }
@@ -234,7 +238,7 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
     struct MHD_Response *response;
 
     if (!s)
-        abort(); /* as everywhere where a few bytes are missing and nobody could be told */
+        abort(); /* there is no stream to return, and the type has no error */
     atomic_init(&s->refs, 2);
     pl_httpd_request_ref(r);
     s->request = r;
@@ -286,7 +290,7 @@ void pl_http_stream_wake(struct pl_http_stream *s)
 {
     pthread_mutex_lock(&s->request->lock);
     s->waiting = false;
-    s->woken = s->pulling; /* it may have looked before there was something */
+    s->woken = s->pulling; /* the running pull may have looked before the data came */
     stream_ask(s);
     pthread_mutex_unlock(&s->request->lock);
 }

@@ -1,12 +1,12 @@
-/* Connections that have yet to say what they want: each has until then to do so, TLS handshake and all, and is cut off otherwise; so is one
- * that goes on sending the body of a request that was refused. libmicrohttpd's own timeout counts from the last byte: a byte a minute
- * would hold a connection for weeks. Also the answer to those who speak plain HTTP to a port of TLS.
+/* Limits the time of connections that have not made a request: the TLS handshake and the headers must complete in
+ * that time, and so must the body of a refused request. libmicrohttpd's own timeout counts from the last byte, so
+ * one byte a minute would hold a connection for weeks. Also answers plain HTTP on a TLS port.
  *
- *   accepted ──greeting_ms──▶ request's headers ──(no limit here)──▶ answered ──greeting_ms + PL_HTTP_IDLE_S──▶ the next one's …
+ *   accepted ──greeting_ms──▶ request's headers ──(no limit here)──▶ answered ──greeting_ms + PL_HTTP_IDLE_S──▶ next
  *                                      └─refused──greeting_ms──▶ its body
  *
- * Guests are linked under the server's lock from libmicrohttpd's first notice of a connection to its last, before the descriptor is
- * closed: whoever holds the lock may shut it down. */
+ * A connection's entry (struct http_guest) is in a list under the server's lock from libmicrohttpd's first notice
+ * to its last, which comes before the descriptor is closed: so the holder of the lock may shut it down. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
@@ -15,17 +15,18 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define PLAIN_MAX 32768 /* bytes of a plain request that are taken before the answer, so that it is not lost by a reset */
+#define PLAIN_MAX 32768 /* bytes of a plain request read before the answer, so that no reset destroys it */
 
 struct http_guest {
     struct http_guest *prev, *next;
     int fd;
     atomic_int_fast64_t until_ms; /* 0 = no limit */
-    bool spoke;                   /* TLS: the first byte was looked at; libmicrohttpd's thread only */
+    bool spoke;                   /* TLS: the first byte was checked; libmicrohttpd's thread only */
 };
 
 /* ---- plain HTTP on a port of TLS ---- */
 
+/* Answers a plain HTTP request with an error. */
 static void tell_plain(int fd)
 {
     static const char body[] =
@@ -48,7 +49,7 @@ static void tell_plain(int fd)
         shutdown(fd, SHUT_WR);
 }
 
-/* GnuTLS's way to the bytes. A TLS record begins with 22; a request of plain HTTP with a letter. */
+/* Reads for GnuTLS. A TLS record begins with byte 22, a plain HTTP request with a letter. */
 static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t n)
 {
     struct http_guest *g = arg;
@@ -78,15 +79,16 @@ static void listen_first(struct MHD_Connection *connection, struct http_guest *g
     gnutls_transport_set_pull_function(info->tls_session, pull);
 }
 
-/* ---- coming and going ---- */
+/* ---- connections ---- */
 
+/* Adds the entry of a new connection. */
 static void arrive(struct pl_http_server *s, struct MHD_Connection *connection, void **context)
 {
     const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct http_guest *g = fd ? calloc(1, sizeof *g) : NULL;
 
     *context = g;
-    if (!g) { /* it would never be cut off: it goes at once */
+    if (!g) { /* without an entry it would have no limit: close it */
         if (fd)
             shutdown(fd->connect_fd, SHUT_RDWR);
         return;
@@ -130,7 +132,7 @@ void pl_httpd_on_connection(void *arg, struct MHD_Connection *connection, void *
         leave(arg, context);
 }
 
-/* ---- how long ---- */
+/* ---- limits ---- */
 
 static void set_until(struct MHD_Connection *connection, int64_t until_ms)
 {
@@ -162,6 +164,6 @@ void pl_httpd_timeout_sweep(struct pl_http_server *s, int64_t now_ms)
         int_fast64_t until = atomic_load(&g->until_ms);
 
         if (until && now_ms >= until && atomic_compare_exchange_strong(&g->until_ms, &until, 0))
-            shutdown(g->fd, SHUT_RDWR); /* libmicrohttpd sees its end, and tidies up */
+            shutdown(g->fd, SHUT_RDWR); /* libmicrohttpd then closes it */
     }
 }

@@ -1,3 +1,5 @@
+/* One ring of events and a list of subscribers, each a cursor with a pull stream. A publish wakes all streams;
+ * pulls read the ring. */
 #include "pipelined/net/server/sse.h"
 
 #include <ctype.h>
@@ -15,22 +17,22 @@ struct event {
 };
 
 struct subscriber {
-    atomic_uint refs; /* the stream's (until closed), the list's */
+    atomic_uint refs; /* held by the stream (until closed) and the list */
     struct pl_sse_hub *hub;
     void *filter;
-    uint64_t after;                /* the pull's alone */
-    struct pl_http_stream *stream; /* the hub's lock, as the rest */
+    uint64_t after;                /* the pull's only */
+    struct pl_http_stream *stream; /* guarded by the hub's lock, like the fields below */
     struct subscriber *prev, *next;
     bool linked, closed;
-    bool foreign; /* it named an event that this store never gave */
+    bool foreign; /* it named an event newer than the newest */
 };
 
 struct pl_sse_hub {
     atomic_uint refs;
     struct pl_sse_options o;
-    pthread_mutex_t lock; /* the rest; taken before a request's lock, never after */
+    pthread_mutex_t lock; /* guards the fields below; taken before a request's lock, never after */
     struct event *ring;
-    size_t first, n; /* ring[(first + i) % PL_SSE_RING_EVENTS], i < n, rising ids */
+    size_t first, n; /* ring[(first + i) % PL_SSE_RING_EVENTS], i < n, ascending ids */
     size_t bytes;
     uint64_t floor; /* every event with a larger id is in the ring */
     uint64_t last_id;
@@ -99,6 +101,7 @@ static void hub_wake_all(struct pl_sse_hub *h)
         pl_http_stream_wake(s->stream);
 }
 
+/* Copies the event into the ring, dropping the oldest ones if needed, and wakes all subscribers. */
 int pl_sse_hub_publish(struct pl_sse_hub *h, uint64_t id, const char *type, const char *data, struct pl_err *err)
 {
     size_t type_size = strlen(type) + 1, data_size = strlen(data) + 1;
@@ -171,7 +174,7 @@ static void subscriber_unref(struct subscriber *s)
     free(s);
 }
 
-/* The index of the first event after `after`. With the lock held. */
+/* Returns the index of the first event after `after`. With the lock held. */
 static size_t ring_find(struct pl_sse_hub *h, uint64_t after)
 {
     size_t low = 0, high = h->n;
@@ -187,7 +190,7 @@ static size_t ring_find(struct pl_sse_hub *h, uint64_t after)
     return low;
 }
 
-/* With the lock held: what the ring has after the cursor. */
+/* Appends the events of the ring after the cursor. With the lock held. */
 static int subscriber_take(struct subscriber *s, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_sse_hub *h = s->hub;
@@ -214,7 +217,7 @@ static int take_reset(struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* What the ring has no more. */
+/* Appends events that the ring no longer has. */
 static int subscriber_take_older(struct subscriber *s, uint64_t floor, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_sse_hub *h = s->hub;
@@ -225,10 +228,11 @@ static int subscriber_take_older(struct subscriber *s, uint64_t floor, struct pl
         return take_reset(out, err);
     if (r < 0)
         return r;
-    s->after = last > s->after ? last : floor; /* nothing newer is kept up to where the ring begins */
+    s->after = last > s->after ? last : floor; /* no newer event is kept up to the start of the ring */
     return PL_PULL_MORE;
 }
 
+/* Continues from the ring, or from `older` when the cursor is before it. */
 static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct subscriber *s = self;
@@ -241,7 +245,7 @@ static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
         return PL_PULL_END;
     pthread_mutex_lock(&h->lock);
     floor = h->floor;
-    in_ring = s->after >= floor; /* also past its end: the store may be ahead of what was published */
+    in_ring = s->after >= floor; /* also beyond its end: the store may be ahead of what was published */
     if (!h->ended && !s->foreign && in_ring)
         r = subscriber_take(s, out, err);
     else if (!h->ended)
@@ -252,6 +256,7 @@ static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return s->foreign ? take_reset(out, err) : subscriber_take_older(s, floor, out, err);
 }
 
+/* Removes the subscriber from the list when its stream is over. */
 static void on_closed(void *self)
 {
     struct subscriber *s = self;
@@ -279,7 +284,7 @@ static void on_closed(void *self)
     subscriber_unref(s);
 }
 
-/* Where a client wants to go on. */
+/* Reads from which event a client continues. */
 static int subscriber_position(struct pl_http_request *req, uint64_t *ret_after, bool *ret_given, struct pl_err *err)
 {
     const char *text = pl_http_header(req, "Last-Event-ID");
@@ -295,6 +300,7 @@ static int subscriber_position(struct pl_http_request *req, uint64_t *ret_after,
     return 0;
 }
 
+/* Makes a subscriber within the bound. */
 static int subscriber_create(struct pl_sse_hub *h, struct pl_http_request *req, void *filter, struct subscriber **ret,
                              struct pl_err *err)
 {
@@ -343,10 +349,10 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
         return;
     }
     ops.self = s;
-    pl_http_reply_header(req, "X-Accel-Buffering", "no"); /* a proxy would hold events back */
+    pl_http_reply_header(req, "X-Accel-Buffering", "no"); /* keeps a proxy from buffering events */
     stream = pl_http_reply_stream(req, &o, &ops);
     pthread_mutex_lock(&h->lock);
-    linked = !s->closed; /* it may be over already */
+    linked = !s->closed; /* the stream may be over already */
     if (linked) {
         s->stream = stream;
         s->linked = true;
@@ -354,7 +360,7 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
         if (s->next)
             s->next->prev = s;
         h->subscribers = s;
-        pl_http_stream_wake(stream); /* for what was published meanwhile */
+        pl_http_stream_wake(stream); /* for events published meanwhile */
     }
     pthread_mutex_unlock(&h->lock);
     if (linked)

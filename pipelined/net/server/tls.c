@@ -1,3 +1,4 @@
+/* The process's certificate: read and checked from files, swapped under a lock, copied for each handshake. */
 #include "pipelined/net/server/tls.h"
 
 #include "storage/base/buf.h"
@@ -13,7 +14,7 @@
 
 #define FILE_MAX (1u << 20)
 
-/* What a file was when it was read. */
+/* Identifies the version of a file that was read. */
 struct stamp {
     dev_t dev;
     ino_t ino;
@@ -28,10 +29,10 @@ struct identity {
 };
 
 static struct {
-    pthread_mutex_t looking; /* one at a time; taken first, and for the files' names and stamps */
+    pthread_mutex_t looking; /* one check at a time; taken first; guards the names and stamps of the files */
     char *cert_file, *key_file;
     struct stamp cert, key;
-    pthread_rwlock_t lock; /* of `now` */
+    pthread_rwlock_t lock; /* guards `now` */
     struct identity *now;
 } tls = {.looking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_RWLOCK_INITIALIZER};
 
@@ -154,7 +155,7 @@ static void show(struct identity *id)
     identity_free(before);
 }
 
-/* Stamps are taken first: what changes while it is read is read again. */
+/* Reads the stamps before the files: a file that changes meanwhile is read again. */
 static int read_stamps(const char *cert_file, const char *key_file, struct stamp *cert, struct stamp *key, struct pl_err *err)
 {
     mode_t mode;
@@ -197,7 +198,7 @@ int pl_tls_open(const char *cert_file, const char *key_file, struct pl_err *err)
     return 0;
 }
 
-/* With `looking` held. */
+/* Checks the files for changes. With `looking` held. */
 static void look(void)
 {
     struct identity *id = NULL;
@@ -207,12 +208,13 @@ static void look(void)
 
     if (r == 0 && same_stamp(&cert, &tls.cert) && same_stamp(&key, &tls.key))
         return;
-    if (r < 0) /* between the removal of a file and its successor, perhaps: looked at again */
+    if (r < 0) /* perhaps between a file's removal and its replacement: checked again later */
         return;
     tls.cert = cert;
     tls.key = key;
     if (load(tls.cert_file, tls.key_file, &id, &err) < 0)
-        pl_log_error("tls", "the certificate of before stays: %s", err.msg); /* also while only one of the two was replaced */
+        /* also while only one of the two is replaced */
+        pl_log_error("tls", "the certificate of before stays: %s", err.msg);
     else
         show(id);
 }
@@ -236,7 +238,7 @@ void pl_tls_close(void)
 
 /* ---- a handshake ---- */
 
-/* Copies, which GnuTLS frees: they outlive a change of the files. */
+/* Copies the identity for GnuTLS, which frees it, so that it outlives a change of the files. */
 static int copy_identity(const struct identity *id, gnutls_pcert_st **ret_chain, unsigned *ret_n, gnutls_privkey_t *ret_key)
 {
     gnutls_pcert_st *chain = gnutls_calloc(id->n, sizeof *chain);
