@@ -1,4 +1,5 @@
-/* Over libcurl: one easy handle a call, in a multi handle of its own, which keeps the connection and can be woken. */
+/* With libcurl: one easy handle per call, in a multi handle of its own, which keeps the connection and can be
+ * woken. */
 #include "pipelined/net/http_client/http_client.h"
 
 #include "pipelined/text/json_text.h"
@@ -13,10 +14,10 @@
 #include <sys/queue.h>
 #include <sys/un.h>
 
-#define ERROR_BODY_MAX (64u << 10)  /* so much of a refusal is read */
-#define BUFFER_BYTES   (256L << 10) /* of curl's, each way */
+#define ERROR_BODY_MAX (64u << 10)  /* bytes of an error answer that are read */
+#define BUFFER_BYTES   (256L << 10) /* of curl's buffers, each direction */
 
-/* What a call needs of curl: the connections are the multi handle's. */
+/* A pair of curl handles; the multi handle keeps the connection. */
 struct line {
     CURL *easy;
     CURLM *multi;
@@ -24,19 +25,19 @@ struct line {
 
 struct pl_http_client {
     const struct pl_curl *curl;
-    char *shown;                           /* what messages say */
-    char *base;                            /* what paths are put behind */
+    char *shown;                           /* URL for messages */
+    char *base;                            /* prefix of all paths */
     char *socket_path;                     /* NULL = TCP */
-    char *ca;                              /* NULL = those of the machine */
-    bool local;                            /* no proxy leads there */
+    char *ca;                              /* NULL = the machine's certificates */
+    bool local;                            /* never use a proxy */
     char *authorization;                   /* "Authorization: Bearer …"; NULL = none */
-    pthread_mutex_t lock;                  /* what follows */
-    struct line lines[PL_HTTP_LINES_KEPT]; /* idle ones */
+    pthread_mutex_t lock;                  /* guards the fields below */
+    struct line lines[PL_HTTP_LINES_KEPT]; /* idle handles */
     size_t n_lines;
-    LIST_HEAD(, transfer) interruptible; /* under way */
+    LIST_HEAD(, transfer) interruptible; /* interruptible calls in progress */
 };
 
-/* One call under way. */
+/* A call in progress. */
 struct transfer {
     struct pl_http_client *client;
     const struct pl_http_call *call;
@@ -45,19 +46,19 @@ struct transfer {
     struct curl_slist *headers;
     struct pl_http_answer answer;
     struct pl_buf error_body;
-    uint64_t uploaded; /* FD, READER */
-    curl_off_t moved;  /* bytes of bodies, both ways */
-    int64_t moved_ms;  /* when that last changed */
-    bool answered;     /* something of an answer came */
+    uint64_t uploaded; /* FD, READER: bytes sent */
+    curl_off_t moved;  /* bytes of bodies, both directions */
+    int64_t moved_ms;  /* when `moved` last changed */
+    bool answered;     /* a header has arrived */
     bool stalled;
     atomic_bool interrupted;
-    LIST_ENTRY(transfer) link; /* of the interruptible ones */
-    struct pl_err err;         /* of a callback, which knows best; code 0 = none */
+    LIST_ENTRY(transfer) link; /* in `interruptible` */
+    struct pl_err err;         /* error of a callback, which takes precedence; code 0 = none */
 };
 
 /* --- the client --- */
 
-/* No proxy is asked for what is on this machine, whatever the environment says. */
+/* No proxy is used for this machine's addresses, whatever the environment says. */
 bool pl_http_url_is_local(const char *url)
 {
     const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
@@ -163,7 +164,7 @@ const char *pl_http_client_url(const struct pl_http_client *c)
     return c->shown;
 }
 
-/* Without members when there is no memory. */
+/* Takes an idle pair of handles, or makes one. Its fields are NULL without memory. */
 static struct line borrow(struct pl_http_client *c)
 {
     struct line line = {0};
@@ -193,7 +194,7 @@ static void give_back(struct pl_http_client *c, struct line line)
     line_close(c, line);
 }
 
-/* --- what curl calls --- */
+/* --- callbacks of curl --- */
 
 static void copy_header(const char *line, size_t n, const char *name, char *out, size_t size)
 {
@@ -234,7 +235,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     int r = 0;
 
     n *= size;
-    if (status_of(t) >= 400) /* enough to say what is wrong */
+    if (status_of(t) >= 400) /* enough for the error's message */
         r = pl_buf_add(&t->error_body, data, PL_MIN(n, ERROR_BODY_MAX - t->error_body.len), &t->err);
     else if (call->write)
         r = call->write(call->write_self, data, n, &t->err);
@@ -267,7 +268,7 @@ static size_t on_upload(char *out, size_t size, size_t n, void *arg)
     struct transfer *t = arg;
     ssize_t got = next_bytes(t, out, n * size);
 
-    if (got == 0 && t->call->len != UINT64_MAX && t->uploaded < t->call->len) /* curl would wait for more for ever */
+    if (got == 0 && t->call->len != UINT64_MAX && t->uploaded < t->call->len) /* curl would wait for more forever */
         got = pl_err_set(&t->err, PL_EIO, "the body ended after %llu of %llu bytes", (unsigned long long)t->uploaded,
                          (unsigned long long)t->call->len);
     if (got < 0)
@@ -276,7 +277,7 @@ static size_t on_upload(char *out, size_t size, size_t n, void *arg)
     return (size_t)got;
 }
 
-/* curl starts over when a kept-alive connection turns out to be closed. */
+/* Rewinds the body: curl starts over when a kept-alive connection turns out to be closed. */
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct transfer *t = arg;
@@ -287,7 +288,8 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* At least once a second. curl's own rule about speed takes a few bytes now and then for standstill, so it is not used. */
+/* Checks for stalls and cancellation; curl calls it at least once a second. curl's own speed rule is not used,
+ * because it takes a few bytes now and then for a standstill. */
 static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
     struct transfer *t = arg;
@@ -318,7 +320,7 @@ static int add_headers(struct transfer *t, struct pl_err *err)
 {
     const struct pl_http_call *call = t->call;
     char type[128];
-    int r = add_header(t, "Expect:", err); /* no round trip before a body */
+    int r = add_header(t, "Expect:", err); /* send the body without waiting for 100-continue */
 
     if (r == 0 && t->client->authorization)
         r = add_header(t, t->client->authorization, err);
@@ -334,6 +336,7 @@ static int add_headers(struct transfer *t, struct pl_err *err)
     return r;
 }
 
+/* Sets method and body. */
 static void set_upload(struct transfer *t)
 {
     const struct pl_http_call *call = t->call;
@@ -343,7 +346,7 @@ static void set_upload(struct transfer *t)
     if (pl_streq(call->method, "HEAD")) {
         set(t->handle, CURLOPT_NOBODY, 1L);
     } else if (bytes || (call->upload == PL_UPLOAD_NONE && (pl_streq(call->method, "POST") || pl_streq(call->method, "PUT")))) {
-        /* together with the head when it is small; Content-Length: 0 when there is none */
+        /* a small body goes out with the headers; Content-Length: 0 without one */
         set(t->handle, CURLOPT_POSTFIELDS, bytes && call->len ? call->bytes : "");
         set(t->handle, CURLOPT_POSTFIELDSIZE_LARGE, bytes ? (curl_off_t)call->len : (curl_off_t)0);
     } else if (call->upload != PL_UPLOAD_NONE) {
@@ -359,6 +362,7 @@ static void set_upload(struct transfer *t)
     set(t->handle, CURLOPT_CUSTOMREQUEST, call->method);
 }
 
+/* Sets all options of one request; easy_reset has cleared earlier ones. */
 static void set_options(struct transfer *t, const char *url)
 {
     const struct pl_http_client *c = t->client;
@@ -392,7 +396,7 @@ static void set_options(struct transfer *t, const char *url)
     set_upload(t);
 }
 
-/* What curl says, as one of our codes. */
+/* Maps curl's error to one of our codes, with a message. */
 static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
 {
     const char *method = t->call->method, *path = t->call->path, *shown = t->client->shown;
@@ -427,7 +431,8 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     }
 }
 
-/* A kept connection that the server closed just now: nothing was lost, when what was sent can be sent again. */
+/* True if the request may be sent again: the server closed a kept connection before any answer, and the body can
+ * be repeated. */
 static bool may_start_over(const struct transfer *t, CURLcode code)
 {
     long connects = 1;
@@ -438,7 +443,7 @@ static bool may_start_over(const struct transfer *t, CURLcode code)
     return connects == 0 && (t->call->upload != PL_UPLOAD_READER || t->uploaded == 0);
 }
 
-/* As curl_easy_perform, which another thread could not wake. */
+/* Runs the transfer like curl_easy_perform, but another thread can wake it. */
 static CURLcode exchange(struct transfer *t)
 {
     const struct pl_curl *curl = t->client->curl;
@@ -470,6 +475,7 @@ static CURLcode exchange(struct transfer *t)
     return code;
 }
 
+/* Makes the request, repeats it once on a new connection if allowed, and maps errors. */
 static int perform(struct transfer *t, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL;
@@ -491,7 +497,7 @@ static int perform(struct transfer *t, struct pl_err *err)
         code = exchange(t);
     }
     t->answer.status = status_of(t);
-    /* A refused upload may end in a broken connection after the refusal has been read: the refusal is the news. */
+    /* A refused upload may end with a broken connection after the refusal was read: report the refusal. */
     if (code == CURLE_OK || (t->answer.status >= 400 && t->error_body.len && !t->err.code))
         return 0;
     if (t->err.code && err)
@@ -501,7 +507,7 @@ static int perform(struct transfer *t, struct pl_err *err)
 
 /* --- one call --- */
 
-/* The code that fits an answer which is not our JSON (a proxy's, libmicrohttpd's). */
+/* Returns the code for an error answer that is not our JSON (from a proxy or libmicrohttpd). */
 static int code_of_status(unsigned status)
 {
     size_t n;
@@ -522,6 +528,7 @@ static int code_of_status(unsigned status)
     return status >= 500 ? PL_EINTERNAL : PL_EPROTO;
 }
 
+/* Turns an error answer into an error. */
 static int refused(const struct transfer *t, struct pl_err *err)
 {
     const char *code = NULL, *message = NULL, *field = NULL, *hint = NULL;
@@ -663,7 +670,7 @@ char *pl_http_path_make(const char *fmt, ...)
             r = pl_buf_addf(&out, NULL, "%llu", (unsigned long long)va_arg(args, uint64_t));
             break;
         default:
-            abort(); /* a format of ours that is none */
+            abort(); /* a bug: unknown format */
         }
     }
     va_end(args);
