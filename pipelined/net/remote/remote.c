@@ -1,3 +1,5 @@
+/* A remote store: asks the daemon for locations, then reads from local packs, prefetched ranges, or windows over
+ * HTTP. */
 #include "pipelined/net/remote/remote.h"
 
 #include "pipelined/net/remote/remote_locations.h"
@@ -13,11 +15,11 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define LOCATION_BYTES 80 /* of one answer to `locate`; see location_decode */
+#define LOCATION_BYTES 80 /* per id in an answer of `locate`; see location_decode */
 #define OPEN_PACKS     32
-#define DAEMON_FETCHES 4 /* at a time through the daemon, which has others to serve */
+#define DAEMON_FETCHES 4 /* concurrent prefetches through the daemon, which also serves other clients */
 
-/* The daemon's store as a folder that is only read. */
+/* The daemon's store as a read-only folder. */
 struct folder {
     struct pl_object_store store;
     char *dir;
@@ -28,13 +30,14 @@ struct pl_remote {
     char *project;
     char store_id[PL_ID_HEX + 1];
     struct folder folder;
-    struct pl_pack_files *files; /* NULL: over HTTP */
+    struct pl_pack_files *files; /* NULL: read over HTTP */
     struct pl_pack_read_windows *windows;
     struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
     atomic_bool closing;
-    atomic_uint doubting; /* readers of what did not verify: meanwhile nothing but the daemon's own store is asked */
-    pthread_mutex_t lock; /* what follows */
+    /* readers retrying a record that did not verify: meanwhile only the daemon's own store is read */
+    atomic_uint doubting;
+    pthread_mutex_t lock; /* guards the fields below */
     struct remote_table *table;
     char session[64];
 };
@@ -54,7 +57,7 @@ static int folder_open_fd(struct pl_object_store *s, const char *key, int *ret_f
 
 static const struct pl_object_ops folder_ops = {.open_fd = folder_open_fd};
 
-/* True when the folder of "file:///DIR" is a store that this process can read. */
+/* True if the folder of "file:///DIR" is a store that this process can read. */
 static bool folder_usable(const char *url, const char **ret_dir)
 {
     char path[PATH_MAX];
@@ -89,7 +92,7 @@ const char *pl_remote_store_id(const struct pl_remote *r)
     return r->store_id;
 }
 
-/* "store": a URL, or an object with one. */
+/* Asks the daemon's status for its store: "store" is a URL, or an object with one. */
 static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -99,7 +102,7 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
 
     if (e == PL_EFORBIDDEN || e == PL_EAUTH)
-        return 0; /* a worker may not ask: it was told where the store is (pl_remote_set_store), or reads over HTTP */
+        return 0; /* a worker may not ask: it was told (pl_remote_set_store), or reads over HTTP */
     if (e < 0) {
         if (err)
             *err = why;
@@ -123,6 +126,7 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 
 /* --- packs over HTTP --- */
 
+/* Reads a range of a pack by presigned URL, or else through the daemon. */
 static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
                        struct pl_err *err)
 {
@@ -243,7 +247,7 @@ const char *pl_remote_session_id(const struct pl_remote *r)
     return r->session;
 }
 
-/* "…&session=…" of now into `out`. */
+/* Copies the present session's id to `out`. */
 static char *remote_session(struct pl_remote *r, char out[64])
 {
     pthread_mutex_lock(&r->lock);
@@ -252,6 +256,7 @@ static char *remote_session(struct pl_remote *r, char out[64])
     return out;
 }
 
+/* Asks the daemon which records it has: one byte per id. */
 static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_buf *out, struct pl_err *err)
 {
     char session[64];
@@ -321,8 +326,9 @@ struct pl_pack_sink pl_remote_sink(struct pl_remote *r)
 
 /* --- locating --- */
 
-/*  0 u8 found  1 u8 codec  2 u8 kind  3 zero  4 u32 stored  8 u32 raw  12 zero 4  16 u64 offset of the record's head  24 pack id 32
- * 56 zero 24; all little-endian. False when it is not there. */
+/* Decodes one location; false if the record does not exist.
+ *   0 u8 found  1 u8 codec  2 u8 kind  3 zero  4 u32 stored  8 u32 raw  12 zero 4  16 u64 offset of the record's head
+ *   24 pack id 32  56 zero 24; all little-endian */
 static bool location_decode(const uint8_t *in, struct pl_location *ret)
 {
     struct pl_cursor c = pl_cursor_of(in, LOCATION_BYTES);
@@ -338,24 +344,24 @@ static bool location_decode(const uint8_t *in, struct pl_location *ret)
     offset = pl_cursor_le64(&c);
     memcpy(ret->pack.b, pl_cursor_bytes(&c, PL_HASH_BYTES), PL_HASH_BYTES);
     ret->offset = (uint32_t)offset;
-    /* nothing is believed that could make a reader ask for too much */
+    /* refuse values that would make a reader request too much */
     return found && offset < PL_PACK_MAX_BYTES && ret->stored <= PL_PACK_MAX_BYTES && ret->raw <= PL_PACK_MAX_BYTES;
 }
 
-/* What lies close together becomes one range, with one URL. */
+/* Joins neighbouring records into ranges, which get one URL each. */
 static void plan_ranges(struct pl_remote *r, const struct pl_location *where, size_t n)
 {
     _cleanup_free_ struct pl_location *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
     _cleanup_free_ struct pl_remote_range *ranges = reallocarray(NULL, n + 1, sizeof(*ranges));
 
     if (!sorted || !ranges)
-        return; /* ranges as they come, then */
+        return; /* URLs are then requested range by range */
     memcpy(sorted, where, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), pl_remote_location_cmp);
     pl_remote_presigned_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
 }
 
-/* One question, of at most PL_REMOTE_HAVE_MAX ids. */
+/* Makes one request for at most PL_REMOTE_HAVE_MAX ids. */
 static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = n * LOCATION_BYTES};
@@ -472,7 +478,7 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     char hex[PL_HASH_HEX + 1];
     int e;
 
-    /* a file that cannot be read here may be readable for the daemon */
+    /* the daemon may be able to read a file that this process cannot */
     if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
         return 0;
     if (pl_remote_prefetch_read(r->ahead, id, where, ret) == 0)
@@ -481,7 +487,7 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
 }
 
-/* So that a large file's chunks need one question a list, not one each, and come before they are wanted. */
+/* Prefetches the chunks of a list, so that a large file needs one request per list and not one per chunk. */
 static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
 {
     _cleanup_free_ struct pl_hash *ids = NULL;
@@ -494,9 +500,10 @@ static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
     for (size_t i = 0; ids && i < list.count; i++)
         pl_list_entry(&list, i, &ids[i], &size);
     if (ids && pl_remote_will_read(r, ids, list.count, NULL) < 0)
-        return; /* the reads will ask, and say what is wrong */
+        return; /* the reads will ask again and report the error */
 }
 
+/* Reads a record; on failure locates and reads it once more. */
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_remote *r = self;
@@ -506,8 +513,7 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
 
     if (e == 0)
         e = remote_read(r, id, &where, ret, err);
-    if (e == PL_ENOTFOUND ||
-        e == PL_ECORRUPT) { /* it may lie elsewhere by now, or have been damaged on the way: asked once more */
+    if (e == PL_ENOTFOUND || e == PL_ECORRUPT) { /* it may have moved, or was damaged in transit: try once more */
         pthread_mutex_lock(&r->lock);
         pl_remote_locations_forget(r->table, id);
         pthread_mutex_unlock(&r->lock);

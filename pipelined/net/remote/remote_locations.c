@@ -1,3 +1,5 @@
+/* Open addressing with linear probing; the first bytes of an id, which is a hash, choose the slot. Packs are
+ * stored by number. */
 #include "pipelined/net/remote/remote_locations.h"
 
 #include "storage/base/map.h"
@@ -41,7 +43,7 @@ struct remote_table *pl_remote_locations_destroy(struct remote_table *t)
     return NULL;
 }
 
-/* The slot of an id, or the free one where it belongs. Ids are hashes: their first bytes are as good as any. */
+/* Returns the slot of an id, or the free slot where it belongs. */
 static struct slot *generation_slot(const struct generation *g, const struct pl_hash *id)
 {
     size_t at;
@@ -67,6 +69,7 @@ static int generation_grow(struct generation *g, struct pl_err *err)
     return 0;
 }
 
+/* Returns the pack's number + 1, adding the pack if it is new. */
 static int table_pack_number(struct remote_table *t, const struct pl_hash *pack, uint32_t *ret, struct pl_err *err)
 {
     uintptr_t number = (uintptr_t)pl_map_get(&t->pack_numbers, pack->b, PL_HASH_BYTES);

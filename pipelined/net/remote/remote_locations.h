@@ -1,5 +1,5 @@
-/* remote_table: where records are, as a daemon said: id → location. Two generations: when the young one is full the old one goes, so that
- * what was asked for lately stays. Not thread-safe. */
+/* remote_locations: a table of record locations as the daemon reported them: id → location. It has two
+ * generations: when the young one is full the old one is dropped, so that recent ids stay. Not thread-safe. */
 #pragma once
 
 #include "pipelined/net/remote/remote.h"
@@ -12,7 +12,7 @@ struct remote_table;
 /* NULL without memory. */
 struct remote_table *pl_remote_locations_create(void);
 struct remote_table *pl_remote_locations_destroy(struct remote_table *t);
-/* `where->pack_no` is not kept. PL_ENOMEM. */
+/* Adds a location, without `where->pack_no`. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_remote_locations_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where,
                             struct pl_err *err);

@@ -1,3 +1,5 @@
+/* Ranges in one sorted array, a queue of the planned ones, and threads that load them. One mutex guards
+ * everything. */
 #include "pipelined/net/remote/remote_prefetch.h"
 
 #include "storage/base/clock.h"
@@ -7,25 +9,25 @@
 #include <signal.h>
 #include <time.h>
 
-#define ELSEWHERE    1 /* not this way */
-#define LOOK_AGAIN_S 1 /* whether what is ready has become stale */
+#define ELSEWHERE    1 /* not planned, or failed: read another way */
+#define LOOK_AGAIN_S 1 /* interval of checks for stale ranges */
 #define SPARES       8
 #define SPARE_BYTES                                                                                                              \
-    ((size_t)1 << 20) /* memory of ranges at least as large is used again: to fault it in anew costs more than to fill it */
+    ((size_t)1 << 20) /* buffers of at least this size are reused: faulting in memory costs more than filling it */
 
 enum range_state { RANGE_PLANNED, RANGE_LOADING, RANGE_READY, RANGE_FAILED };
 
 struct range {
     struct pl_remote_range at;
     enum range_state state;
-    struct range *next; /* planned ones, in the order of reading */
-    uint64_t number;    /* in that order */
+    struct range *next; /* queue of planned ranges, in order of reading */
+    uint64_t number;    /* position in that order */
     unsigned users;
     int64_t touched_ms;
     struct pl_buf bytes;
-    size_t n, left;    /* records planned, of them not read */
+    size_t n, left;    /* records planned, and those not yet read */
     uint32_t *offsets; /* of the records, ascending */
-    uint8_t *read;     /* of each, whether it was */
+    uint8_t *read;     /* per record: it was read */
 };
 
 struct pl_remote_ahead {
@@ -33,16 +35,16 @@ struct pl_remote_ahead {
     void *self;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct range **ranges; /* ascending by pack and start, not overlapping */
+    struct range **ranges; /* sorted by pack and start, not overlapping */
     size_t n, cap;
-    struct range *first, *last; /* planned */
+    struct range *first, *last; /* queue of planned ranges */
     size_t n_planned;
-    uint64_t held;                /* bytes of the loading and ready ones */
-    struct pl_buf spares[SPARES]; /* while threads fetch; together with what is held within the bound */
+    uint64_t held;                /* bytes of loading and ready ranges */
+    struct pl_buf spares[SPARES]; /* reused buffers, while threads run; with `held` within the bound */
     size_t n_spares;
     uint64_t spare_bytes;
-    uint64_t next_number, read_number; /* of the last plan's; the furthest that was read from */
-    int64_t read_ms;                   /* when that was from any */
+    uint64_t next_number, read_number; /* number for the next range; highest number that was read from */
+    int64_t read_ms;                   /* time of the last read */
     int64_t stale_ms;
     unsigned threads;
     bool ending;
@@ -63,7 +65,7 @@ static uint64_t location_end(const struct pl_location *where)
     return where->offset + PL_PACK_RECORD_BYTES + (uint64_t)where->stored;
 }
 
-/* Whether the record belongs to the range that was begun. */
+/* True if the record fits into the range that was begun. */
 static bool joins(const struct pl_remote_range *r, const struct pl_location *where)
 {
     return pl_hash_eq(&r->pack, &where->pack) && where->offset <= r->end + PL_REMOTE_PREFETCH_GAP &&
@@ -94,7 +96,7 @@ static struct range *range_free(struct range *r)
     return NULL;
 }
 
-/* A range for records that lie in it, ascending. */
+/* Makes a range for records that lie in it, sorted. */
 static struct range *range_make(const struct pl_remote_range *at, const struct pl_location *where, size_t n)
 {
     struct range *r = calloc(1, sizeof(*r));
@@ -113,7 +115,8 @@ static struct range *range_make(const struct pl_remote_range *at, const struct p
     return r;
 }
 
-/* Under the lock, like all up to the threads: where the last range that begins at or before `at` stands, plus one. */
+/* Returns the index after the last range that starts at or before `at`. Needs the lock, like everything up to the
+ * threads. */
 static size_t place_of(const struct pl_remote_ahead *a, const struct pl_hash *pack, uint64_t at)
 {
     size_t lo = 0, hi = a->n;
@@ -139,7 +142,7 @@ static struct range *range_find(const struct pl_remote_ahead *a, const struct pl
     return r != NULL && pl_hash_eq(&r->at.pack, pack) && end <= r->at.end ? r : NULL;
 }
 
-/* Whether any range of the pack has a byte of these. */
+/* True if a range of the pack overlaps these bytes. */
 static bool is_taken(const struct pl_remote_ahead *a, const struct pl_remote_range *at)
 {
     size_t place = place_of(a, &at->pack, at->end - 1);
@@ -199,7 +202,7 @@ static void spare_take(struct pl_remote_ahead *a, struct range *r)
     spares_drop(a, a->held + size < PL_REMOTE_PREFETCH_BYTES ? PL_REMOTE_PREFETCH_BYTES - a->held - size : 0);
 }
 
-/* Not planned and nobody's. */
+/* Frees a range that is not planned and not in use. */
 static void range_drop(struct pl_remote_ahead *a, struct range *r)
 {
     size_t place = place_of(a, &r->at.pack, r->at.start) - 1;
@@ -248,7 +251,7 @@ static void queue_remove(struct pl_remote_ahead *a, struct range *r)
 
 /* --- fetching --- */
 
-/* What was planned may come in pieces. */
+/* Fetches the whole range, possibly in several pieces. */
 static int fetch_all(const struct pl_remote_ahead *a, struct range *r)
 {
     _cleanup_(pl_buf_finish) struct pl_buf rest = {0};
@@ -271,7 +274,7 @@ static int fetch_all(const struct pl_remote_ahead *a, struct range *r)
     return e;
 }
 
-/* Under the lock, which is given away meanwhile. The range is the caller's to release. */
+/* Loads a planned range; releases the lock meanwhile. The caller must release the range. */
 static void range_load(struct pl_remote_ahead *a, struct range *r)
 {
     int e;
@@ -288,7 +291,7 @@ static void range_load(struct pl_remote_ahead *a, struct range *r)
     pthread_cond_broadcast(&a->changed);
 }
 
-/* Nobody seems to want it: reading went on behind it, or stopped. */
+/* True if no reader seems to need the range: reading went on behind it, or stopped. */
 static bool is_stale(const struct pl_remote_ahead *a, const struct range *r)
 {
     const int64_t before_ms = pl_clock_mono_ms() - a->stale_ms;
@@ -321,6 +324,7 @@ static void wait_for_room(struct pl_remote_ahead *a)
     (void)pthread_cond_timedwait(&a->changed, &a->lock, &until);
 }
 
+/* A thread: loads planned ranges in order while there is space. */
 static void *fetch_ahead(void *arg)
 {
     struct pl_remote_ahead *a = arg;
@@ -343,7 +347,8 @@ static void *fetch_ahead(void *arg)
     return NULL;
 }
 
-/* Signals belong to the program's own threads. Without threads whoever asks fetches. */
+/* Starts threads with all signals blocked, which are for the program's own threads. Without threads the readers
+ * fetch. */
 static void start_threads(struct pl_remote_ahead *a, unsigned threads)
 {
     sigset_t all, old;
@@ -406,7 +411,7 @@ struct pl_remote_ahead *pl_remote_prefetch_destroy(struct pl_remote_ahead *a)
 
 /* --- planning --- */
 
-/* A range that is made, and which of its records is read first. */
+/* A new range, and the position of its first record in the order of reading. */
 struct made {
     struct range *range;
     size_t first;
@@ -429,7 +434,7 @@ static int made_cmp(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Sorted records that no range has; their order goes along. How many. */
+/* Copies the sorted records that are in no range, with their order. Returns how many. */
 static size_t take_new(struct pl_remote_ahead *a, const struct placed *sorted, size_t n, struct pl_location *where, size_t *order)
 {
     size_t m = 0;
@@ -445,7 +450,7 @@ static size_t take_new(struct pl_remote_ahead *a, const struct placed *sorted, s
     return m;
 }
 
-/* A range that would reach over one that is there ends before it. */
+/* Makes ranges of the records; a range ends before it would overlap an existing one. */
 static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *where, const size_t *order, size_t n,
                           struct made *out)
 {
@@ -474,6 +479,7 @@ static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *w
     return m;
 }
 
+/* Sorts the records, makes ranges, and queues them in the order of reading. */
 void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location *where, size_t n, unsigned threads)
 {
     _cleanup_free_ struct placed *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
@@ -488,7 +494,7 @@ void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location
         sorted[i] = (struct placed){where[i], i};
     qsort(sorted, n, sizeof(*sorted), placed_cmp);
     pthread_mutex_lock(&a->lock);
-    a->read_ms = pl_clock_mono_ms(); /* who plans is about to read */
+    a->read_ms = pl_clock_mono_ms(); /* reading is about to start */
     m = take_new(a, sorted, n, fresh, order);
     m = make_ranges(a, fresh, order, m, made);
     qsort(made, m, sizeof(*made), made_cmp);
@@ -501,7 +507,7 @@ void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location
 
 /* --- reading --- */
 
-/* The range with the record, ready and in use by the caller; NULL: there is none. */
+/* Returns the range of the record, ready and in use by the caller; NULL: there is none. */
 static struct range *acquire(struct pl_remote_ahead *a, const struct pl_location *where)
 {
     struct range *r;

@@ -1,10 +1,11 @@
-/* remote_ahead: bytes of packs that will be read soon, fetched by several threads before they are asked for.
+/* remote_prefetch: fetches ranges of packs that will be read soon, on several threads, before they are read.
  *
- *   plan ──▶ planned (in the order of reading) ──room──▶ loading ──▶ ready ──every record read, or stale──▶ gone
- *                └────────── asked for before its turn: by who asks ──▲
+ *   plan ──▶ planned (in order of reading) ──space──▶ loading ──▶ ready ──all records read, or stale──▶ gone
+ *                └────── read before its turn: the reader loads it ──▲
  *
- * What lies close together in a pack is one range, and one fetch. The bytes under way and ready are at most PL_REMOTE_PREFETCH_BYTES, and one
- * range for each who asks; threads are there while there is something to fetch. Any thread. */
+ * Records that lie close together in a pack form one range, which is one fetch. Loading and ready ranges hold at
+ * most PL_REMOTE_PREFETCH_BYTES, plus one range for each waiting reader. Threads exist while there is something to
+ * fetch. Any thread. */
 #pragma once
 
 #include "storage/store/pack_read_window.h"
@@ -12,12 +13,13 @@
 #include <stdatomic.h>
 
 #define PL_REMOTE_PREFETCH_BYTES   ((uint64_t)64 << 20)
-#define PL_REMOTE_PREFETCH_THREADS 32u          /* as many fetches, where each is a round trip to a bucket */
-#define PL_REMOTE_PREFETCH_RANGES  8192u        /* planned and not read; what comes then is read without a plan */
-#define PL_REMOTE_PREFETCH_GAP     (256u << 10) /* between two records of one range */
-#define PL_REMOTE_PREFETCH_RANGE   (8u << 20)   /* bytes of one, at most */
+#define PL_REMOTE_PREFETCH_THREADS 32u /* concurrent fetches, each a round trip to a bucket */
+/* planned and not yet read; records beyond it are read without a plan */
+#define PL_REMOTE_PREFETCH_RANGES 8192u
+#define PL_REMOTE_PREFETCH_GAP    (256u << 10) /* gap between two records of one range */
+#define PL_REMOTE_PREFETCH_RANGE  (8u << 20)   /* most bytes of one range */
 #define PL_REMOTE_PREFETCH_STALE_MS                                                                                              \
-    5000 /* untouched for so long while reading went on behind it, or stopped: a range makes room */
+    5000 /* a ready range untouched for this time is dropped, if reading went on behind it or has stopped */
 
 struct pl_remote_ahead;
 
@@ -27,21 +29,23 @@ struct pl_remote_range {
     uint64_t start, end;
 };
 
-/* Records as ranges, ascending by pack and start: `where` ascends by pack and offset, `out` has room for `n`. How many. */
+/* Joins records into ranges: `where` is sorted by pack and offset, `out` has space for `n`. Returns the number of
+ * ranges. */
 size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_remote_range *out);
-/* Ascending by pack and offset, for qsort. */
+/* Compares by pack and offset, for qsort. */
 int pl_remote_location_cmp(const void *a, const void *b);
 
-/* `fetch` is called by any number of threads at a time. NULL without memory. */
+/* Creates a prefetcher. Several threads call `fetch` at the same time. NULL without memory. */
 struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetch, void *self);
-/* Tests: in the place of PL_REMOTE_PREFETCH_STALE_MS. */
+/* For tests: replaces PL_REMOTE_PREFETCH_STALE_MS. */
 void pl_remote_prefetch_set_stale(struct pl_remote_ahead *a, int64_t stale_ms);
-/* Waits for the fetches under way. */
+/* Waits for the fetches in progress and frees. */
 struct pl_remote_ahead *pl_remote_prefetch_destroy(struct pl_remote_ahead *a);
-/* These records are read soon, in this order, each once; by at most `threads` of them fetched ahead. Planned twice counts once. Without memory, or
- * past the bound, nothing is planned: it costs time, nothing else. */
+/* Plans records that will be read soon, in this order, each once, to be fetched by at most `threads` threads. A
+ * record planned twice counts once. Without memory, or beyond the bound, records are not planned; that only costs
+ * time. */
 void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location *where, size_t n, unsigned threads);
-/* The record's verified bytes, replacing what `ret` held: 0; or 1: not planned, or it did not work. */
+/* Reads the record's verified bytes, replacing the content of `ret`: 0; 1 = not planned, or the fetch failed. */
 PL_MUST_CHECK
 int pl_remote_prefetch_read(struct pl_remote_ahead *a, const struct pl_hash *id, const struct pl_location *where,
                             struct pl_buf *ret);

@@ -1,3 +1,4 @@
+/* Requests URLs from the daemon in batches, keeps them with the planned ranges, and sends the signed requests. */
 #include "pipelined/net/remote/remote_presigned.h"
 
 #include "storage/base/clock.h"
@@ -9,12 +10,12 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#define ORIGINS       4     /* addresses of buckets; one is usual */
-#define HEADERS       8     /* of a signed request */
-#define URL_MARGIN_MS 30000 /* a URL that has less left is not used any more */
-#define ELSEWHERE     1     /* not this way */
+#define ORIGINS       4     /* bucket addresses; one is usual */
+#define HEADERS       8     /* per signed request */
+#define URL_MARGIN_MS 30000 /* a URL with less time left is not used */
+#define ELSEWHERE     1     /* use the daemon */
 
-/* What a signed request is made of. */
+/* A signed request. */
 struct ticket {
     json_t *said; /* {"url", "headers"}; NULL = none */
     int64_t until_ms;
@@ -34,15 +35,15 @@ struct pl_remote_signed {
     struct pl_http_client *daemon;
     char *project;
     bool get, put;
-    int ca_fd; /* certificates, in memory; -1: those by which the daemon is known, or the system's */
+    int ca_fd; /* CA certificates in memory; -1: the daemon client's CA, or the system's */
     atomic_bool *cancel;
-    pthread_mutex_t asking; /* one question at a time: its answer is many readers' */
-    pthread_mutex_t lock;   /* what follows */
+    pthread_mutex_t asking; /* one request for URLs at a time: its answer serves many readers */
+    pthread_mutex_t lock;   /* guards the fields below */
     int64_t paused_until_ms;
     bool said;
     struct origin origins[ORIGINS];
     size_t n_origins;
-    struct range *ranges; /* ascending by pack and start */
+    struct range *ranges; /* sorted by pack and start */
     size_t n_ranges;
 };
 
@@ -95,7 +96,7 @@ void pl_remote_presigned_trust(struct pl_remote_signed *s, const char *pem)
 {
     const size_t n = strlen(pem);
 
-    /* libcurl's GnuTLS reads certificates from files alone */
+    /* libcurl's GnuTLS reads certificates only from files */
     pl_closep(&s->ca_fd);
     s->ca_fd = memfd_create("bucket-ca", MFD_CLOEXEC);
     if (s->ca_fd < 0 || pl_io_write(s->ca_fd, pem, n, "certificates", NULL) < 0) {
@@ -112,7 +113,7 @@ void pl_remote_signed_interrupt(struct pl_remote_signed *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* --- the way there --- */
+/* --- requests to the bucket --- */
 
 static bool is_open(struct pl_remote_signed *s)
 {
@@ -129,7 +130,8 @@ bool pl_remote_presigned_reads(struct pl_remote_signed *s)
     return s->get && is_open(s);
 }
 
-/* Messages of the client would hold the URL, which is as good as a key: only what happened is told. */
+/* Pauses the use of the bucket and logs it once. The message omits the client's error, which would contain the
+ * URL, which is as good as a key. */
 static int give_up(struct pl_remote_signed *s, const char *what, const char *origin, int code, unsigned status)
 {
     char why[64];
@@ -149,7 +151,7 @@ static int give_up(struct pl_remote_signed *s, const char *what, const char *ori
     return ELSEWHERE;
 }
 
-/* Length of "https://host:port" in a URL; 0 when it is none. */
+/* Returns the length of "https://host:port" in a URL; 0 if it is none. */
 static size_t origin_length(const char *url)
 {
     const char *host = strstr(url, "://");
@@ -157,7 +159,7 @@ static size_t origin_length(const char *url)
     return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/") : 0;
 }
 
-/* Under the lock: the client of an address; NULL when there can be none. */
+/* Returns the client for an address; NULL if none can be made. With the lock held. */
 static const struct origin *origin_find(struct pl_remote_signed *s, const char *url, size_t n)
 {
     struct origin o = {0};
@@ -182,7 +184,7 @@ static const struct origin *origin_find(struct pl_remote_signed *s, const char *
     return &s->origins[s->n_origins++];
 }
 
-/* Sends what was signed. 0 with an answer, or a negative code. */
+/* Sends a signed request. 0 with an answer, or a negative code. */
 static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, struct pl_http_answer *ret,
                 const char **ret_at)
 {
@@ -211,13 +213,13 @@ static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_c
     return ret->status >= 400 ? 0 : r;
 }
 
-/* What may have been bad luck is worth another attempt before all goes through the daemon. */
+/* True for errors that are worth another attempt before falling back to the daemon. */
 static bool is_bad_luck(int r, unsigned status)
 {
     return r == PL_ENET || status == 500 || status == 503;
 }
 
-/* Asks the daemon: `list` of `items` (taken); the answers, as many as items. */
+/* Asks the daemon: `list` of `items` (taken). Returns as many answers as items, or NULL. */
 static json_t *ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers)
 {
     size_t n = json_array_size(items);
@@ -250,7 +252,7 @@ static int range_cmp(const void *a, const void *b)
     return c != 0 ? c : (x->at.start > y->at.start) - (x->at.start < y->at.start);
 }
 
-/* Under the lock. A record that begins within a range ends within it: ranges end with records. */
+/* Finds the planned range with this byte. With the lock held. A record that begins in a range ends in it. */
 static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t at)
 {
     size_t lo = 0, hi = s->n_ranges;
@@ -269,7 +271,7 @@ static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash
     return r && pl_hash_eq(&r->at.pack, pack) && at < r->at.end ? r : NULL;
 }
 
-/* Under the lock: takes those of `made` that are not within one that is known. */
+/* Adds those ranges of `made` that are not inside a planned one. With the lock held. */
 static void plan_add(struct pl_remote_signed *s, const struct pl_remote_range *made, size_t n)
 {
     struct range *all;
@@ -311,7 +313,7 @@ static bool ticket_is_good(const struct ticket *t)
     return t->said && pl_clock_mono_ms() < t->until_ms;
 }
 
-/* Under the lock: this range, and those after it that are planned without a URL, as a question. */
+/* Lists this range, and the planned ones after it without a valid URL, as a request. With the lock held. */
 static size_t question(struct pl_remote_signed *s, const struct pl_remote_range *first,
                        struct pl_remote_range out[PL_REMOTE_URLS], json_t *items)
 {
@@ -330,7 +332,7 @@ static size_t question(struct pl_remote_signed *s, const struct pl_remote_range 
     return n;
 }
 
-/* Under the lock. */
+/* Stores the URLs with their ranges. With the lock held. */
 static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_range *asked, size_t n, const json_t *answers)
 {
     for (size_t i = 0; i < n; i++) {
@@ -343,7 +345,7 @@ static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_rang
     }
 }
 
-/* The URL that is kept for the planned range that holds `range->start`, which becomes that range. NULL: there is none. */
+/* Widens `range` to the planned range with its start, and returns that range's URL; NULL: none. */
 static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range)
 {
     const struct range *planned;
@@ -359,6 +361,7 @@ static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *r
     return said;
 }
 
+/* Requests URLs for the range and those after it; returns the range's URL. */
 static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
@@ -384,7 +387,8 @@ static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_ra
     return said;
 }
 
-/* A URL for the range that holds `range->start`, which becomes that range; `anew`: not the one that is kept. NULL: there is none. */
+/* Widens `range` to the planned range with its start and returns a URL for it. `anew`: request a new URL. NULL:
+ * none. */
 static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool anew)
 {
     json_t *said = kept_ticket(s, range);
@@ -393,14 +397,14 @@ static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *ra
         return said;
     json_decref(said);
     pthread_mutex_lock(&s->asking);
-    said = anew ? NULL : kept_ticket(s, range); /* somebody's question before may have had it */
+    said = anew ? NULL : kept_ticket(s, range); /* another thread's request may have brought it */
     if (!said)
         said = ask_tickets(s, range);
     pthread_mutex_unlock(&s->asking);
     return said;
 }
 
-/* Whether the bytes are those of the range, or its begin: not of another, and not all where a range was asked for. */
+/* True if the answer is the range or a first part of it, as the bucket's Content-Range says. */
 static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, const struct pl_buf *bytes)
 {
     unsigned long long first, last;
@@ -409,7 +413,7 @@ static bool is_of(const struct pl_remote_range *range, const struct pl_http_answ
            first == range->start && last >= first && last - first == bytes->len - 1;
 }
 
-/* Drops what stands before `start`; false when nothing is left. */
+/* Drops the first `n` bytes; false if nothing is left. */
 static bool cut_front(struct pl_buf *b, uint64_t n)
 {
     if (n >= b->len)
@@ -419,6 +423,7 @@ static bool cut_front(struct pl_buf *b, uint64_t n)
     return true;
 }
 
+/* Reads a range with a kept or new URL; tries twice. */
 int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
                               struct pl_buf *ret)
 {
@@ -431,9 +436,11 @@ int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *
         return ELSEWHERE;
     for (int attempt = 0; attempt < 2; attempt++) {
         struct pl_remote_range range = {*pack, start, end};
-        json_t *said = get_ticket(s, &range, answer.status == 403); /* a URL may have expired by the bucket's clock */
+        /* the URL may have expired by the bucket's clock */
+        json_t *said = get_ticket(s, &range, answer.status == 403);
 
-        if (!said || !json_object_get(said, "url")) { /* the daemon says why when it is asked for the bytes */
+        /* the daemon will report the reason when asked for the bytes */
+        if (!said || !json_object_get(said, "url")) {
             json_decref(said);
             return ELSEWHERE;
         }
@@ -449,7 +456,7 @@ int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *
     pl_buf_clear(ret);
     if (r == PL_ECANCELED)
         return r;
-    if (r == 0 && answer.status == 404) /* its data may lie in another pack by now; the daemon tells */
+    if (r == 0 && answer.status == 404) /* the data may have moved to another pack; the daemon knows */
         return ELSEWHERE;
     return give_up(s, "reading from", at, r, answer.status);
 }
@@ -482,6 +489,7 @@ static int tell(struct pl_remote_signed *s, const char *session, const char *pac
     return r;
 }
 
+/* Gets a URL, writes the pack, and reports it to the daemon. */
 int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes,
                             size_t n)
 {
@@ -506,7 +514,7 @@ int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, con
         return 0;
     if (r == PL_ECANCELED)
         return r;
-    /* 412: an earlier attempt whose answer was lost, or somebody else's; whatever it is, the daemon looks at it */
+    /* 412: it exists, from an earlier attempt or another client; the daemon checks it in either case */
     if (r < 0 || (answer.status != 200 && answer.status != 412))
         return give_up(s, "writing to", at, r, answer.status);
     return tell(s, session, hex, n);
