@@ -1,5 +1,5 @@
-/* net/agent_protocol: Agent protocol 1 as structs and JSON, shared by daemon and agent; the frames between agent and
- * pl-runner (a header that needs libc alone). Pure.
+/* net/agent_protocol: Agent protocol 1 as structs and JSON, shared by daemon and agent; the frames between agent
+ * and pl-runner (a header that needs libc alone). Pure.
  *
  * In:      JSON or structs.
  * Out:     Structs or JSON, each field checked.
@@ -7,19 +7,23 @@
  * Threads: Any thread.
  *
  * Headers for other rooms:
- *   runner_protocol  frames between agent and pl-runner (libc only) */
-
-/* wire: agent protocol 1 as plain structs: what the daemon says, read from JSON with every field checked, and what the agent says,
- * made into JSON. Strings are borrowed from the JSON document that the struct holds. Nothing here does I/O.
+ *   runner_protocol  frames between agent and pl-runner (libc only)
  *
- *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}     → pl_agent_protocol_attach
- *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}     → pl_wire_next
- *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence, session?}]}               → {lost, recall, stop}
- *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                                   → {}
- *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [≤ PL_AGENT_PROTOCOL_LINES_MAX texts]} → {}
- *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes                          → {}
+ * The daemon's answers are read from JSON with every field checked; the agent's requests are made into JSON.
+ * Strings are borrowed from the JSON document that the struct holds.
  *
- * `wait_ms` 0 on next: results are handed in, no task is wanted; `leaving`: the agent was told to end besides. */
+ *   POST /api/v1/worker/attach   {protocol, worker, incarnation, host, pid, held: [{task, fence}]}
+ *                                → struct pl_agent_protocol_attach
+ *   POST /api/v1/worker/next     {worker, incarnation, results: [RESULT], wait_ms, leaving?: true}
+ *                                → pl_agent_protocol_next_read
+ *   POST /api/v1/worker/renew    {worker, incarnation, tasks: [{task, fence, session?}]}  → {lost, recall, stop}
+ *   POST /api/v1/worker/checkpoint {worker, task, fence, index, root}                      → {}
+ *   POST /api/v1/worker/metrics  {worker, task, fence, index, first, lines: [text, …]}     → {}
+ *                                at most PL_AGENT_PROTOCOL_LINES_MAX lines
+ *   POST /api/v1/worker/log?worker=&task=&datum=&attempt=&offset=   raw bytes             → {}
+ *
+ * In `next`, `wait_ms` 0 means that the agent delivers results and wants no task; `leaving` that it was also told
+ * to end. */
 #pragma once
 
 #include "pipelined/net/agent_protocol/runner_protocol.h"
@@ -27,95 +31,97 @@
 #include <jansson.h>
 
 #define PL_AGENT_PROTOCOL_PROTOCOL   1
-#define PL_AGENT_PROTOCOL_TASK_MAX   48 /* bytes of a task's id as text */
+#define PL_AGENT_PROTOCOL_TASK_MAX   48 /* bytes of a task id as text */
 #define PL_AGENT_PROTOCOL_DATUMS_MAX 10000u
 #define PL_AGENT_PROTOCOL_INPUTS_MAX 64u
 #define PL_AGENT_PROTOCOL_REASON_MAX 1024
 #define PL_AGENT_PROTOCOL_INLINE_MAX                                                                                             \
-    960u /* an output up to here (an ops stream) travels in the result; PL_DATUM_ROW_INLINE_OPS_MAX */
+    960u /* outputs up to this size (an ops stream) are sent in the result; PL_DATUM_ROW_INLINE_OPS_MAX */
 #define PL_AGENT_PROTOCOL_EMPTY_OPS 7u         /* bytes of an ops stream without operations */
-#define PL_AGENT_PROTOCOL_TAIL_MAX  4096u      /* of the command's output, per row … */
-#define PL_AGENT_PROTOCOL_TAILS_MAX (1u << 20) /* … and of all rows of one result; rows that failed come first */
-#define PL_AGENT_PROTOCOL_LINES_MAX 64u        /* lines of metrics in one request */
+#define PL_AGENT_PROTOCOL_TAIL_MAX  4096u      /* bytes of the command's output kept per row … */
+#define PL_AGENT_PROTOCOL_TAILS_MAX (1u << 20) /* … and for all rows of one result; failed rows come first */
+#define PL_AGENT_PROTOCOL_LINES_MAX 64u        /* lines of metrics per request */
 #define PL_AGENT_PROTOCOL_GPUS_MAX  64
 
 /* How a command ended and what it used. */
 struct pl_command_result {
     enum pl_runner_how how;
-    int code; /* exit code, signal or errno, by `how` */
+    int code; /* exit code, signal or errno, depending on `how` */
     bool timed_out;
-    bool killed;        /* because on_tick said so */
-    uint32_t leftovers; /* processes that the command left behind and that were killed */
-    uint32_t ooms;      /* in a pod or a cgroup: processes that the kernel killed meanwhile for lack of memory */
+    bool killed;        /* by on_tick */
+    uint32_t leftovers; /* processes that the command left running and that were killed */
+    uint32_t ooms;      /* in a pod or a cgroup: processes killed by the kernel for lack of memory */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
         involuntary_switches;
     uint64_t
-        memory_limit; /* with ooms: bytes that the container or the cgroup may have; 0 = no limit, or the machine had no more memory */
+        /* with ooms: memory limit of the container or cgroup in bytes; 0 = no limit, or the machine itself ran out */
+        memory_limit;
 };
 
-/* A lease: the task's id as the daemon spells it (a number or a string) and its fence. */
+/* A lease: the task's id as the daemon writes it (a number or a string), and its fence. */
 struct pl_agent_protocol_lease {
     char task[PL_AGENT_PROTOCOL_TASK_MAX];
     bool task_is_number;
     int64_t fence;
 };
 
-/* A secret of the project for the command: the key's value as variable `env`, or all as the folder `mount`. */
+/* A secret for the command: the value of `key` as variable `env`, or all keys as files in folder `mount`. */
 struct pl_agent_protocol_secret {
     const char *name, *key, *env, *mount;
 };
 
-/* The stage that this worker serves. */
+/* The answer to attach: the stage that this worker serves. */
 struct pl_agent_protocol_attach {
     json_t *doc;
     int64_t lease_ms, renew_ms;
     const char *project, *pipeline, *stage;
-    const char *token;    /* to be used from now on; NULL = the one that there is */
-    const char **run;     /* argv; NULL when `script` is given */
-    const char **err_run; /* on_error's command, NULL when there is none */
-    bool copy_links;      /* those of the output that lead elsewhere */
+    const char *token;    /* token for all later requests; NULL = keep the present one */
+    const char **run;     /* argv; NULL if `script` is set */
+    const char **err_run; /* command of on_error; NULL = none */
+    bool copy_links;      /* copy the targets of output links that lead outside the output */
     const char *script;
-    const char *stdin_text;   /* NULL when it reads nothing */
-    const json_t *writable;   /* names of inputs that the command may change; borrowed, may be NULL */
+    const char *stdin_text;   /* NULL = no standard input */
+    const json_t *writable;   /* names of inputs that the command may modify; borrowed, may be NULL */
     int64_t checkpoint_ms;    /* 0 = no checkpoints */
-    struct pl_codes accepted; /* exit codes that are no failure, beside 0 */
+    struct pl_codes accepted; /* exit codes other than 0 that count as success */
     struct pl_env_var *env;
     size_t n_env;
     struct pl_agent_protocol_secret *secrets;
     size_t n_secrets;
-    const char *code_root; /* 64 hex, NULL when the stage has no code */
-    bool has_gpus;         /* the daemon said which */
+    const char *code_root; /* 64 hex digits; NULL = the stage has no code */
+    bool has_gpus;         /* the daemon assigned devices */
     size_t n_gpus;
     unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
-    uint32_t gpu_count; /* of a pod, too, whose devices its node knows alone */
+    uint32_t gpu_count; /* GPUs of the task; also set in a pod, whose devices only its node knows */
     int64_t shm_bytes;
     int64_t memory_bytes; /* 0 = no limit */
     bool no_network;
-    bool batch; /* the command serves one datum after another */
+    bool batch; /* one process of the command serves several datums in turn */
 };
 
-/* One input of one datum: the match `path` of the tree `root`. */
+/* An input of a datum: the match `path` in the tree `root`. */
 struct pl_agent_protocol_input {
     const char *name;
-    const char *path; /* without leading slash; "" = the root */
+    const char *path; /* without a leading slash; "" = the root */
     struct pl_hash root;
-    bool writable;      /* copies, anew for every attempt */
-    bool file;          /* the match is a file (or link), else a folder */
+    bool writable;      /* provided as copies, new for every attempt */
+    bool file;          /* the match is a file or link; otherwise a folder */
     const char **files; /* NULL-terminated globs, NULL = all */
     size_t n_files;
-    const char *commit; /* NULL when not told */
-    const char *json; /* of `params`: what params.json holds; `root` is its SHA-256, `path` "params.json". NULL for all others */
-    json_t *values;   /* of `params`: {name: text}, borrowed */
+    const char *commit; /* NULL if not given */
+    /* for `params`: the content of params.json; `root` is its SHA-256, `path` "params.json". Otherwise NULL */
+    const char *json;
+    json_t *values; /* for `params`: {name: text}, borrowed */
 };
 
 struct pl_agent_protocol_datum {
     uint32_t index;
     uint32_t attempt;
     uint64_t timeout_ms; /* 0 = none */
-    const char *datum;   /* 64 hex */
+    const char *datum;   /* 64 hex digits */
     struct pl_hash key;
     bool has_checkpoint;
-    struct pl_hash checkpoint; /* root of the tree that an attempt before left */
+    struct pl_hash checkpoint; /* root of the tree that an earlier attempt left */
     struct pl_agent_protocol_input *inputs;
     size_t n_inputs;
 };
@@ -132,51 +138,56 @@ struct pl_agent_protocol_task {
 
 enum pl_agent_protocol_next_kind { PL_WIRE_TASK, PL_WIRE_IDLE, PL_WIRE_END };
 
-/* Seconds, bytes and verdict of one attempt at one datum. */
+/* Result, times and bytes of one attempt at a datum. */
 struct pl_agent_protocol_outcome {
     uint32_t index;
     bool success;
-    bool recovered; /* it failed, and on_error's command succeeded */
+    bool recovered; /* the command failed and on_error's command succeeded */
     bool gave_back; /* not run to its end: goes into gave_back instead of rows */
-    bool lost;      /* its container ended under it: goes nowhere, for the pod's end says why and what it counts as */
+    /* its container ended during it: not reported, because the pod's end says why and how it counts */
+    bool lost;
     bool oom;
     struct pl_command_result run;
     char reason[PL_AGENT_PROTOCOL_REASON_MAX];        /* "" on success */
-    char *tail;                                       /* last bytes of output, valid UTF-8; NULL when none */
-    int64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* how long each took; with others meanwhile */
+    char *tail;                                       /* last bytes of output, valid UTF-8; NULL = none */
+    int64_t wait_ms, fetch_ms, compute_ms, upload_ms; /* duration of each step; steps of other rows may overlap */
     int64_t
-        held_ms; /* of the worker's time, this row's part: since the row before, and behind the last one until all was uploaded */
+        /* this row's share of the worker's time: since the row before, and after the last row until all was
+         * uploaded */
+        held_ms;
     uint64_t bytes_in, bytes_out;
     bool has_gpu;
     unsigned gpu_util;     /* mean per cent */
     uint64_t gpu_mem_peak; /* bytes */
     uint8_t *ops;          /* the output as an ops stream of ≤ PL_AGENT_PROTOCOL_INLINE_MAX bytes, or … */
     size_t ops_len;
-    struct pl_hash root; /* … the root of its tree when ops is NULL */
+    struct pl_hash root; /* … the root of its tree, if ops is NULL */
 };
 
-/* PL_EPROTO naming the field; PL_EINVAL for what this agent cannot serve (another protocol). Takes over `doc` also on failure. */
+/* Reads the answer to attach. PL_EPROTO names the field, and also means another protocol version. Takes `doc`,
+ * also on failure. */
 PL_MUST_CHECK
 int pl_agent_protocol_attach_read(json_t *doc, struct pl_agent_protocol_attach *ret, struct pl_err *err);
 void pl_agent_protocol_attach_finish(struct pl_agent_protocol_attach *a);
 
-/* `*ret_task` is filled when `*ret_kind` is PL_WIRE_TASK. Takes over `doc`. PL_EPROTO. */
+/* Reads the answer to next. Fills `*ret_task` if `*ret_kind` is PL_WIRE_TASK. Takes `doc`. PL_EPROTO. */
 PL_MUST_CHECK
 int pl_agent_protocol_next_read(json_t *doc, enum pl_agent_protocol_next_kind *ret_kind, struct pl_agent_protocol_task *ret_task,
                                 struct pl_err *err);
 void pl_agent_protocol_task_finish(struct pl_agent_protocol_task *t);
 
-/* {task, fence}. New reference, NULL without memory. */
+/* Makes {task, fence}. New reference, NULL without memory. */
 json_t *pl_agent_protocol_lease_json(const struct pl_agent_protocol_lease *lease);
-/* Does `task` (a JSON number or string) name this lease's task? */
+/* True if `task` (a number, a string, or an object with member "task") names this lease's task. */
 bool pl_agent_protocol_lease_is(const struct pl_agent_protocol_lease *lease, const json_t *task);
-/* RESULT of a task whose rows ended as `outcomes` says. New reference, NULL without memory. */
+/* Makes the RESULT of a task from the outcomes of its rows. New reference, NULL without memory. */
 json_t *pl_agent_protocol_result_json(const struct pl_agent_protocol_lease *lease,
                                       const struct pl_agent_protocol_outcome *outcomes, size_t n);
-/* RESULT of a task of which these rows have not been begun and are given back; the others go on. As pl_agent_protocol_result_json. */
+/* Makes the RESULT of a task that gives back these rows, which have not begun; its other rows continue. New
+ * reference, NULL without memory. */
 json_t *pl_agent_protocol_give_back_json(const struct pl_agent_protocol_lease *lease, const uint32_t *rows, size_t n);
 void pl_agent_protocol_outcome_finish(struct pl_agent_protocol_outcome *o);
 
-/* The last `max` bytes of `data` as valid UTF-8, what is not replaced by U+FFFD, starting at a character. malloc'ed, NULL without
- * memory. */
+/* Returns the last `max` bytes of `data` as UTF-8, starting at a character, invalid bytes replaced by U+FFFD.
+ * malloc'ed, NULL without memory. */
 char *pl_agent_protocol_text(const uint8_t *data, size_t n, size_t max);

@@ -1,39 +1,47 @@
-/* runner_proto: what agent and pl-runner say to each other over one stream socket, which is the runner's standard input.
+/* runner_protocol: the frames between agent and pl-runner on one stream socket, which is the runner's standard
+ * input.
  *
  *   frame := u32 LE n (length of the payload), u8 type, n bytes
  *
  *   runner → agent   HELLO  once, when it is ready
  *   agent  → runner  RUN    one command; the next one only after its EXIT
- *                    KILL   ends the command at once; ignored when none runs (it may have ended meanwhile)
- *                    SHARE  opens the folders of a pod (runner_pod.h); a command may run
- *   runner → agent   EXIT   the command is over and no process of it is left
+ *                    KILL   kills the command at once; ignored when none runs (it may have just ended)
+ *                    SHARE  opens the folders of a pod (agent/runner/runner_pod.h); a command may run
+ *   runner → agent   EXIT   the command has ended and none of its processes is left
  *                    SHARED the answer to SHARE
  *
  *   HELLO := u8 version (1), u8 alone (1: the runner is process 1 of a pid namespace), u16 LE 0
- *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc], and, when the
- *            command is to read something, the path of a file that becomes its standard input (else /dev/null)
+ *   RUN   := u64 LE timeout_ms (0 = none), u32 LE argc, u32 LE envc, then NUL-terminated: cwd, argv[argc], env[envc],
+ *            and optionally the path of a file that becomes the command's standard input (else /dev/null)
  *   KILL, SHARE, SHARED := nothing
- *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0, u32 LE code (exit code, signal or errno),
- *            u32 LE leftovers (processes killed after the command), u32 LE ooms (processes that the kernel killed meanwhile because
- *            the container was out of memory; told in a pod only: elsewhere the agent reads the group's), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
- *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches, memory_limit (bytes that the
- *            container may have; told where ooms are; 0 = it has no limit)
+ *   EXIT  := u8 how (enum pl_runner_how), u8 timed_out, u8 killed (by KILL), u8 0,
+ *            u32 LE code (exit code, signal or errno),
+ *            u32 LE leftovers (processes killed after the command),
+ *            u32 LE ooms (processes killed by the kernel because the container was out of memory; only in a pod:
+ *            elsewhere the agent reads the cgroup's count), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
+ *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches,
+ *            memory_limit (of the container, in bytes; set where ooms is; 0 = no limit)
  *
- * The command's output is the runner's own standard output and error: all that was written before EXIT is in that pipe by then.
- * Times and faults are the sum over the command and every process of it; max_rss is that of the largest. When the agent goes (end
- * of file), an idle runner ends with 0; a running command is killed, for nobody would take what it makes, and the runner ends with
- * 75. The runner keeps descriptor PL_RUNNER_HELD_FD, if it is open, until then, and gives it to no command: who has the other end
- * of that pipe sees when no process of the worker is left.
+ * The command's output goes to the runner's own standard output and error: everything written before EXIT is in
+ * that pipe by then. Times and faults are sums over the command and all its processes; max_rss is that of the
+ * largest.
  *
- *   pl-runner --enter-cgroup FILE PROGRAM ARGUMENT…     is what a sandbox with limits is started by: it writes itself into the cgroup.procs
- * FILE and becomes PROGRAM, which is looked for in PATH, with an empty environment. So nothing of the sandbox was ever outside of its group. */
+ * When the agent ends (end of file), an idle runner exits with 0. A running command is killed, because no agent
+ * would take its result, and the runner exits with 75. The runner keeps descriptor PL_RUNNER_HELD_FD open, if it
+ * is, until its end, and passes it to no command: the holder of the pipe's other end sees when no process of the
+ * worker is left.
+ *
+ *   pl-runner --enter-cgroup FILE PROGRAM ARGUMENT…
+ *
+ * starts a sandbox with limits: it writes itself into the cgroup.procs FILE and executes PROGRAM, found through
+ * PATH, with an empty environment. So no process of the sandbox is ever outside its cgroup. */
 #pragma once
 
 #include <stdint.h>
 
 #define PL_RUNNER_VERSION        1
 #define PL_RUNNER_HEAD_BYTES     5
-#define PL_RUNNER_FRAME_MAX      (2u << 20) /* of a payload; the kernel takes no longer argv and env either */
+#define PL_RUNNER_FRAME_MAX      (2u << 20) /* largest payload; the kernel accepts no longer argv and env either */
 #define PL_RUNNER_ARGS_MAX       65536u     /* argc + envc */
 #define PL_RUNNER_HELLO_BYTES    4
 #define PL_RUNNER_RUN_HEAD_BYTES 16
@@ -55,9 +63,9 @@ enum pl_runner_type {
 enum pl_runner_how {
     PL_RUNNER_EXITED = 0,   /* code: the exit code */
     PL_RUNNER_SIGNALED = 1, /* code: the signal */
-    PL_RUNNER_NO_CWD = 2,   /* not started, the working directory cannot be entered; code: errno */
-    PL_RUNNER_NO_EXEC = 3,  /* not started, the program cannot be executed; code: errno */
-    PL_RUNNER_NO_FORK = 4,  /* not started, no process to be had; code: errno */
+    PL_RUNNER_NO_CWD = 2,   /* not started: the working directory cannot be entered; code: errno */
+    PL_RUNNER_NO_EXEC = 3,  /* not started: the program cannot be executed; code: errno */
+    PL_RUNNER_NO_FORK = 4,  /* not started: fork failed; code: errno */
 };
 
 static inline void pl_runner_put32(uint8_t *p, uint32_t v)
