@@ -1,3 +1,5 @@
+/* Opens the repository around a folder without any user's settings, reads HEAD and status, and walks the folder
+ * for ignored files. */
 #include "pipelined/git/git_code.h"
 
 #include <dirent.h>
@@ -28,13 +30,14 @@ static int no_settings(struct pl_err *err)
     for (size_t i = 0; i < PL_ARRAY_SIZE(levels); i++)
         if (git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "") < 0)
             return git_fail(err, "libgit2");
-    /* only read, and nothing of it is run: whose it is does not matter */
+    /* the repository is only read and nothing of it is run, so its owner does not matter */
     if (git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0)
         return git_fail(err, "libgit2");
     return 0;
 }
 
-/* 1, or 0 when the folder is in none; then a repository in memory that has the folder as its work tree, for the rules. */
+/* Opens the repository that contains the folder: 1. Without one returns 0 and a repository in memory with the
+ * folder as its work tree, for the ignore rules. */
 static int open_repository(const char *folder, git_repository **ret, struct pl_err *err)
 {
     int r = git_repository_open_ext(ret, folder, 0, NULL);
@@ -89,7 +92,7 @@ static int read_dirty(git_repository *repo, struct pl_git_code *out, struct pl_e
     return 0;
 }
 
-/* Of the folder within the work tree. */
+/* Sets the folder's path within the work tree. */
 static int read_path(git_repository *repo, const char *folder, struct pl_git_code *out, struct pl_err *err)
 {
     char root[PATH_MAX];
@@ -104,18 +107,18 @@ static int read_path(git_repository *repo, const char *folder, struct pl_git_cod
     return out->path ? 0 : pl_err_nomem(err);
 }
 
-/* ---- what stays out ---- */
+/* ---- ignored files ---- */
 
 struct walk {
     git_repository *repo;
-    git_index *index; /* NULL: nothing is tracked */
+    git_index *index; /* NULL: no file is tracked */
     json_t *ignored;
-    char path[PATH_MAX]; /* of this machine */
+    char path[PATH_MAX]; /* absolute */
     size_t folder_len;   /* `path` + this + 1 is relative to the folder */
-    size_t workdir_len;  /* to the work tree */
+    size_t workdir_len;  /* `path` + this + 1 is relative to the work tree */
 };
 
-/* Something at or below the path is tracked: then rules do not count. */
+/* True if a file at or below the path is tracked: then ignore rules do not apply. */
 static bool tracked(const struct walk *w, const char *in_repo, bool dir)
 {
     char prefix[PATH_MAX + 1];
@@ -139,6 +142,7 @@ static int add_ignored(struct walk *w, struct pl_err *err)
 
 static int walk_folder(struct walk *w, size_t len, unsigned depth, struct pl_err *err);
 
+/* Examines one name: lists it if it is ignored, else descends into a folder. */
 static int walk_name(struct walk *w, size_t len, const struct dirent *d, unsigned depth, struct pl_err *err)
 {
     size_t more = strlen(d->d_name);
@@ -182,7 +186,7 @@ static int walk_folder(struct walk *w, size_t len, unsigned depth, struct pl_err
     return r;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole folder ---- */
 
 static int read_ignored(git_repository *repo, const char *folder, struct pl_git_code *out, struct pl_err *err)
 {
@@ -198,6 +202,7 @@ static int read_ignored(git_repository *repo, const char *folder, struct pl_git_
     return r;
 }
 
+/* Opens the repository, reads everything, and shuts libgit2 down again. */
 int pl_git_code_info(const char *folder, struct pl_git_code *ret, struct pl_err *err)
 {
     struct pl_git_code out = {.ignored = json_array()};

@@ -1,4 +1,4 @@
-/* pl-git: asks git about a folder, for programs; code.h says what is printed. */
+/* pl-git: prints what git knows about a folder, as JSON for programs (git_code.h). */
 #include "pipelined/git/git_code.h"
 
 #include <stdio.h>
