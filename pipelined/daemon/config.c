@@ -1,3 +1,5 @@
+/* The table of all settings, and everything that is derived from it: parsers of options and file, --help,
+ * docs/config.md. */
 #include "pipelined/daemon/config.h"
 
 #include "storage/base/clock.h"
@@ -11,17 +13,17 @@
 
 #define CONFIG_MAX_BYTES (1u << 20)
 
-/* TREE: an object or a list of the file alone; its fallback says which. */
+/* TREE: an object or a list, only in the file; the fallback says which. */
 enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH, TREE };
 
 static const struct field {
-    const char *key; /* in the file, "a.b" for {"a": {"b": …}}; the option is "--" and it, with - for _ and . */
+    const char *key; /* in the file, "a.b" for {"a": {"b": …}}; the option is "--" and the key, with - for _ and . */
     enum kind kind;
     size_t offset;
     const char *fallback;
     const char *value; /* in --help */
     const char *doc;
-    bool file_only; /* no option: command lines are seen by all, or hold no trees */
+    bool file_only; /* no option: other users see command lines, and trees do not fit there */
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
      "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
@@ -172,6 +174,7 @@ static void option_name(const struct field *f, char out[64])
             *p = '-';
 }
 
+/* Sets a field from its text. */
 static int set(struct pl_config *c, const struct field *f, const char *value, const char *where, struct pl_err *err)
 {
     int64_t least = f->kind == COUNT ? 1 : -1, most = f->kind == COUNT ? 1000000 : 64, number;
@@ -210,7 +213,7 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
     return 0;
 }
 
-/* What a field takes in the file, and its text. */
+/* What a field accepts in the file, for messages. */
 static const char *const json_kinds[] = {
     [TEXT] = "a text", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a text", [SWITCH] = "true or false"};
 
@@ -244,7 +247,7 @@ static int set_value(struct pl_config *c, const struct field *f, const json_t *v
     return pl_err_set(err, PL_EINVAL, "%s must be %s", where, json_kinds[f->kind]);
 }
 
-/* Whether there are keys "path.…". */
+/* True if there are keys "path.…". */
 static bool has_parts(const char *path)
 {
     size_t n = strlen(path);
@@ -257,7 +260,7 @@ static bool has_parts(const char *path)
 
 static int set_json(struct pl_config *c, const char *file, const char *key, const json_t *v, struct pl_err *err);
 
-/* {"a": {"b": …}} is "a.b"; what "a" itself is stands there as "url". */
+/* Sets the members of an object: {"a": {"b": …}} is "a.b"; the value of "a" itself is the member "url". */
 static int set_parts(struct pl_config *c, const char *file, const char *key, const json_t *o, struct pl_err *err)
 {
     char path[128];
@@ -293,6 +296,7 @@ static int set_json(struct pl_config *c, const char *file, const char *key, cons
                 : pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\"", file, key);
 }
 
+/* Reads the settings of a JSON file. */
 static int read_file(struct pl_config *c, const char *file, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX_BYTES};
@@ -336,7 +340,7 @@ static int unknown_option(const char *arg, struct pl_err *err)
                       near ? near : "");
 }
 
-/* One option at argv[i]; returns how many words it took. */
+/* Reads the option at argv[i]; returns how many words it took. */
 static int read_option(struct pl_config *c, char **argv, int i, int argc, struct pl_err *err)
 {
     const char *eq = strchr(argv[i], '=');
@@ -363,7 +367,7 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
     return unknown_option(argv[i], err);
 }
 
-/* Sets the data folder, as an absolute path: workers run in other folders, and look there for their daemon. */
+/* Makes the data folder an absolute path: workers run in other folders and find the daemon through it. */
 static int settle_data(struct pl_config *c, struct pl_err *err)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_DATA_HOME");
@@ -391,6 +395,7 @@ static int settle_data(struct pl_config *c, struct pl_err *err)
     return 0;
 }
 
+/* Reads all options but --config. */
 static int read_options(int argc, char **argv, struct pl_config *c, struct pl_err *err)
 {
     for (int i = 1, r; i < argc; i += r) {
@@ -402,7 +407,7 @@ static int read_options(int argc, char **argv, struct pl_config *c, struct pl_er
         else if (pl_streq(argv[i], "--print-config-doc"))
             c->show_doc = true;
         else if (pl_streq(argv[i], "--config"))
-            r = 2; /* read before */
+            r = 2; /* read earlier */
         else if (strncmp(argv[i], "--config=", 9) == 0)
             r = 1;
         else
@@ -429,6 +434,7 @@ static int check_level(const char *name, struct pl_err *err)
     return pl_err_set(err, PL_EINVAL, "--log-level is \"%s\": accepted are debug, info, warn and error", name);
 }
 
+/* Applies defaults, then the file, then options, and checks the result. */
 int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err)
 {
     struct pl_config c = {0};

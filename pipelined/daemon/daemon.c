@@ -1,3 +1,4 @@
+/* Wires the rooms together: opens them in order of dependence, handles signals, and closes them in reverse. */
 #include "pipelined/daemon/daemon.h"
 
 #include "pipelined/daemon/kube_settings.h"
@@ -26,33 +27,34 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#define EXIT_FENCED      75
-#define DB_READERS       4
-#define POOL_QUEUE_MAX   65536
-#define POOL_WAITING     16
-#define POOL_LOCAL       4 /* of the threads half do slow work: quick requests find one free */
+#define EXIT_FENCED    75
+#define DB_READERS     4
+#define POOL_QUEUE_MAX 65536
+#define POOL_WAITING   16
+/* half of the pool's threads may do slow work, so that a quick request finds a free one */
+#define POOL_LOCAL       4
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
-#define LOOK_MS          10000   /* between looks at the disks */
-#define KEEP_FIRST_MS    600000  /* from the start on, */
-#define KEEP_MS          3600000 /* and then: what repos do not keep is dropped */
+#define LOOK_MS          10000   /* interval of disk checks */
+#define KEEP_FIRST_MS    600000  /* delay of the first retention pass */
+#define KEEP_MS          3600000 /* interval of the later ones */
 
 struct daemon {
     const struct pl_config *config;
-    char *store_url, *store_dir; /* name_store */
+    char *store_url, *store_dir; /* set by name_store */
     struct pl_object_store *objects;
     struct pl_project_stores *stores;
     struct pl_db *db;
     struct pl_stage_logs *logs;
-    struct pl_log_ckpt *_Atomic ckpt; /* the writer thread tells it */
+    struct pl_log_ckpt *_Atomic ckpt; /* called by the writer thread */
     struct pl_loop *loop;
     struct pl_pool *pool;
     struct pl_engine *engine;
     struct pl_executor *executor;
-    struct pl_kube_settings kube; /* the executor's, when it is kubernetes */
-    struct pl_api *_Atomic api;   /* events come from the writer thread */
-    struct pl_s3 *_Atomic s3;     /* the API's handlers ask it; NULL: there is none, or not yet */
+    struct pl_kube_settings kube; /* for executor kubernetes */
+    struct pl_api *_Atomic api;   /* the writer thread sends it events */
+    struct pl_s3 *_Atomic s3;     /* the API's handlers use it; NULL: no gateway, or not yet */
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
     char token[65];
     uint8_t master_key[32];
@@ -62,7 +64,7 @@ struct daemon {
     bool draining, url_written, s3_url_written;
 };
 
-/* ---- DIR ---- */
+/* ---- the data folder ---- */
 
 static int make_folders(const struct daemon *d, struct pl_err *err)
 {
@@ -81,7 +83,8 @@ static int make_folders(const struct daemon *d, struct pl_err *err)
     return 0;
 }
 
-/* A secret of `n` bytes kept as hex in DIR/name (0600), drawn when it is not there. */
+/* Reads a secret of `n` bytes from DIR/name (hex, mode 0600); creates the file with a random one if it does not
+ * exist. */
 static int secret_file(const struct daemon *d, const char *name, char *hex, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 4096};
@@ -142,7 +145,7 @@ static int write_url(struct daemon *d, struct pl_err *err)
     return pl_io_write_file(path, url, (size_t)n, 0600, err);
 }
 
-/* ---- events and the end ---- */
+/* ---- events and shutdown ---- */
 
 static bool with_pods(const struct daemon *d)
 {
@@ -204,7 +207,7 @@ static void on_engine_failed(void *arg, const char *what)
     pl_loop_stop(d->loop);
 }
 
-/* Nothing is under way any more, or patience is over: the workers go, and when they are gone the loop ends. */
+/* No task runs any more, or the drain time is over: shuts the workers down, then stops the loop. */
 static void drained(void *arg)
 {
     struct daemon *d = arg;
@@ -212,7 +215,7 @@ static void drained(void *arg)
     d->executor->ops->shutdown(d->executor, false, stop_loop, d);
 }
 
-/* The first signal drains; a second one, or the end of patience, ends at once. */
+/* The first signal starts the drain; a second one, or the end of the drain time, stops at once. */
 static void on_signal(void *arg)
 {
     struct daemon *d = arg;
@@ -233,7 +236,7 @@ static void on_signal(void *arg)
     pl_engine_drain(d->engine, drained, d);
 }
 
-/* ---- the disks ---- */
+/* ---- disks ---- */
 
 static void look_at_disks(void *arg)
 {
@@ -242,7 +245,7 @@ static void look_at_disks(void *arg)
     pl_api_check_disks(d->api);
 }
 
-/* When the pool is full, something comes that looks itself. */
+/* Checks the disks on the pool. If the pool is full, its requests will check them. */
 static void on_look(void *arg)
 {
     struct daemon *d = arg;
@@ -251,7 +254,7 @@ static void on_look(void *arg)
     pl_timer_start(d->look_timer, LOOK_MS);
 }
 
-/* ---- what is kept ---- */
+/* ---- retention ---- */
 
 static void keep_now(void *arg)
 {
@@ -264,13 +267,13 @@ static void on_keep(void *arg)
 {
     struct daemon *d = arg;
 
-    (void)!pl_pool_submit(d->pool, keep_now, d, NULL); /* full: in an hour */
+    (void)!pl_pool_submit(d->pool, keep_now, d, NULL); /* if the pool is full: in an hour */
     pl_timer_start(d->keep_timer, KEEP_MS);
 }
 
 /* ---- start ---- */
 
-/* The URL of --store, and the folder where it is one ("" else: then nobody but the daemon gets at it directly). */
+/* Sets the URL of --store, and its folder if it is a local one, else "". */
 static int name_store(struct daemon *d, struct pl_err *err)
 {
     const char *url = d->config->store;
@@ -284,6 +287,7 @@ static int name_store(struct daemon *d, struct pl_err *err)
     return d->store_dir ? 0 : pl_err_nomem(err);
 }
 
+/* Opens the object storage with the settings of the configuration. */
 static int open_objects(struct daemon *d, struct pl_err *err)
 {
     const struct pl_config *c = d->config;
@@ -327,7 +331,7 @@ static int open_store(struct daemon *d, struct pl_err *err)
     return pl_project_stores_open(d->objects, index, &d->stores, err);
 }
 
-/* Threads that hash, read and write; where the store is elsewhere they mostly wait for it. */
+/* Returns the number of pool threads: they hash, read and write, and with a remote store mostly wait for it. */
 static unsigned pool_threads(const struct daemon *d)
 {
     return pl_cores() + (*d->store_dir ? POOL_LOCAL : POOL_WAITING);
@@ -350,6 +354,7 @@ static void tell_recovered(const struct pl_recover_report *r)
     }
 }
 
+/* Opens the database, prunes after a recovery, and opens the stage logs. */
 static int open_db(struct daemon *d, struct pl_err *err)
 {
     struct pl_db_config c = {.dir = d->config->data,
@@ -408,7 +413,7 @@ static int start_local(struct daemon *d, struct pl_err *err)
     return pl_exec_local_create(&c, &d->executor, err);
 }
 
-/* pods' URL of the daemon is known when it listens. */
+/* Starts the executor for pods; the URL by which they reach the daemon is set later, when it listens. */
 static int start_kubernetes(struct daemon *d, struct pl_err *err)
 {
     const struct pl_config_kube *k = &d->config->kube;
@@ -426,6 +431,7 @@ static int start_kubernetes(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : pl_exec_kubernetes_create(&c, &d->executor, err);
 }
 
+/* Creates the engine and its executor. */
 static int start_engine(struct daemon *d, struct pl_err *err)
 {
     struct pl_engine_config c = {.db = d->db,
@@ -461,7 +467,7 @@ static void split_hosts(struct daemon *d)
         d->hosts[n++] = h;
 }
 
-/* ---- TLS, and what may listen ---- */
+/* ---- TLS and listeners ---- */
 
 static void look_at_certificate(void *arg)
 {
@@ -546,8 +552,9 @@ static int start_s3(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : write_s3_url(d, err);
 }
 
-/* ---- the start and the end ---- */
+/* ---- start and stop ---- */
 
+/* Starts the API, then the S3 gateway, then garbage collection, which needs the gateway's uploads. */
 static int start_api(struct daemon *d, struct pl_err *err)
 {
     static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, NULL};
@@ -589,10 +596,11 @@ static int start_api(struct daemon *d, struct pl_err *err)
     r = pl_api_start(&c, &api, err);
     d->api = api;
     r = r < 0 || !*d->config->s3_listen ? r : start_s3(d, err);
-    r = r < 0 ? r : pl_api_gc_start(api, err); /* what the gateway needs is known */
+    r = r < 0 ? r : pl_api_gc_start(api, err); /* the gateway's roots are known now */
     return r < 0 ? r : write_url(d, err);
 }
 
+/* Opens everything in order. */
 static int start(struct daemon *d, struct pl_err *err)
 {
     int r = open_listeners(d, err);
@@ -621,7 +629,7 @@ static int start(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : pl_engine_start(d->engine, err);
 }
 
-/* Completions that database and pool have posted, and what these have posted. */
+/* Runs the completions that database and pool have posted to the loop, and what these post in turn. */
 static void run_posted(struct daemon *d)
 {
     for (int i = 0; d->loop && i < 3; i++) {
@@ -630,7 +638,7 @@ static void run_posted(struct daemon *d)
     }
 }
 
-/* What runs on the pool may wait for the loop, which nobody else turns any more. */
+/* Waits for the pool while running the loop, for which jobs may wait. */
 static void drain_pool(struct daemon *d)
 {
     while (d->pool && !pl_pool_drain_for(d->pool, DRAIN_TURN_MS))
@@ -638,6 +646,7 @@ static void drain_pool(struct daemon *d)
     run_posted(d);
 }
 
+/* Stops and closes everything; any part may not have been opened. */
 static void stop(struct daemon *d)
 {
     char path[4096];
@@ -647,13 +656,13 @@ static void stop(struct daemon *d)
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);
-    run_posted(d); /* what handlers have asked the loop before they were told that it is over */
+    run_posted(d); /* answers for handlers that asked the loop before the end */
     if (d->api)
         pl_api_drain(d->api);
     pl_s3_stop(d->s3, STOP_DEADLINE_MS); /* before the open commits, which the API stops */
     if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
-    if (d->executor) { /* a second signal, or an error: what still runs is killed; the loop sees it go */
+    if (d->executor) { /* after a second signal or an error: kill what still runs; the loop waits for its end */
         d->executor->ops->shutdown(d->executor, true, stop_loop, d);
         pl_loop_run(d->loop);
     }
@@ -688,6 +697,7 @@ static void stop(struct daemon *d)
         unlink(path);
 }
 
+/* Raises the limit of open files, starts, serves and stops. */
 int pl_daemon_run(const struct pl_config *config)
 {
     struct daemon d = {.config = config};

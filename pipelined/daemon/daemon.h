@@ -3,7 +3,8 @@
  * In:      Configuration.
  * Out:     A running daemon; exit status.
  * Uses:    api/{data_routes, run_routes, server}, db/{gc, tx, writer}, engine, text, exec/{kubernetes, local},
- *          kube/{nodes, pod}, net/{loop, server}, s3gateway/gateway, storage/{base, object, system}, storage/dataset/log
+ *          kube/{nodes, pod}, net/{loop, server}, s3gateway/gateway, storage/{base, object, system},
+ *          storage/dataset/log
  * Threads: Main thread; then the event loop.
  *
  * Inside:
@@ -12,12 +13,11 @@
  *   listen_policy            which addresses a listener may have
  *   log_checkpoint_schedule  when to write a log checkpoint
  *   main                     main function and the map of rooms */
-
-/* daemon: one running pipelined: its folder, store, database, engine, executor and API, wired together, from start to drain. */
 #pragma once
 
 #include "pipelined/daemon/config.h"
 
-/* Opens everything, serves until SIGTERM or SIGINT, drains, closes. Returns the process's exit code: 0, 1 (could not start; said on
- * stderr), 75 (another daemon took the store over: start again to see who). */
+/* Opens everything, serves until SIGTERM or SIGINT, drains and closes. Returns the exit code of the process: 0; 1
+ * (could not start; the reason is on stderr); 75 (another daemon took over the store, or the database no longer
+ * matches the log: start again). */
 int pl_daemon_run(const struct pl_config *config);

@@ -1,3 +1,4 @@
+/* Checks each "kubernetes.…" key and builds struct pl_pod_settings from it. */
 #include "pipelined/daemon/kube_settings.h"
 
 #include "pipelined/kube/nodes/node_capacity.h"
@@ -34,7 +35,7 @@ static int check_name(const char *key, const char *text, struct pl_err *err)
         key, text);
 }
 
-/* `at`: a member of the value of `key`; NULL: itself. */
+/* Sets the error for a malformed tree. `at`: the member of `key` that is wrong; NULL: the whole. */
 static int bad_tree(struct pl_err *err, const char *key, const char *at, const json_t *value, const char *accepted)
 {
     _cleanup_free_ char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -43,7 +44,7 @@ static int bad_tree(struct pl_err *err, const char *key, const char *at, const j
                       text ? text : "nothing", accepted);
 }
 
-/* What it merges into pods' metadata is the operator's to say, but not which pod it is. */
+/* Checks pod_template: an operator may add labels and annotations, but not change which pod it is. */
 static int check_template(const json_t *template, struct pl_err *err)
 {
     static const char *const lists[] = {"containers", "initContainers", "volumes", "tolerations", "imagePullSecrets"};
@@ -74,6 +75,7 @@ static int check_template(const json_t *template, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "kubernetes.pod_template") : 0;
 }
 
+/* Checks gpu_shapes by parsing each into a node's capacity. */
 static int check_shapes(const json_t *shapes, struct pl_err *err)
 {
     static const char *const known[] = {"cpu", "memory", "resources", "products"};
@@ -103,6 +105,7 @@ static int check_shapes(const json_t *shapes, struct pl_err *err)
     return r;
 }
 
+/* Checks one preset of gpu_presets. */
 static int check_preset(const char *name, const json_t *preset, struct pl_err *err)
 {
     static const char *const objects[] = {"limits", "annotations", "labels"};
@@ -152,7 +155,7 @@ static int check_trees(const struct pl_config_kube *k, struct pl_err *err)
     return r;
 }
 
-/* Cuts `text` at its commas; `*copy` holds the names. */
+/* Splits `text` at commas; `*copy` holds the names. */
 static int split(const char *key, const char *text, const char *names[], size_t *ret_n, char **copy, struct pl_err *err)
 {
     char *save = NULL;
@@ -170,7 +173,7 @@ static int split(const char *key, const char *text, const char *names[], size_t 
     return 0;
 }
 
-/* "CLAIM", or "PROJECT/CLAIM". */
+/* Checks "CLAIM" or "PROJECT/CLAIM". */
 static int check_claim(const char *text, struct pl_err *err)
 {
     const char *slash = strchr(text, '/');
@@ -183,6 +186,7 @@ static int check_claim(const char *text, struct pl_err *err)
                       "kubernetes.claims is \"%.100s\": accepted are names of PersistentVolumeClaims, or PROJECT/CLAIM", text);
 }
 
+/* Splits and checks all lists of names. */
 static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *s, struct pl_err *err)
 {
     int r = split("pull_secrets", k->pull_secrets, s->pull_secrets, &s->pods.n_pull_secrets, &s->texts[0], err);
@@ -226,6 +230,7 @@ static int read_proxy_env(const json_t *env, struct pl_pairs *ret, struct pl_err
     return 0;
 }
 
+/* Checks the image, the choices, durations and quantities. */
 static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *s, struct pl_err *err)
 {
     static const char *const choices[] = {

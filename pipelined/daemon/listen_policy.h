@@ -1,10 +1,12 @@
-/* listen: which addresses a listener may have: beyond this machine only with TLS, or behind a proxy that was said to be there. */
+/* listen_policy: a listener may be reachable from other machines only with TLS, or behind a proxy that the
+ * operator has declared. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* Whether nobody but this machine reaches "HOST:PORT". */
+/* True if "HOST:PORT" can be reached only from this machine. */
 bool pl_listen_policy_is_loopback(const char *listen);
-/* PL_EINVAL: beyond loopback with neither; names the option ("--listen") and what to do. */
+/* Checks a listener. PL_EINVAL: beyond loopback without TLS or proxy; names the option ("--listen") and the
+ * remedy. */
 PL_MUST_CHECK
 int pl_listen_policy_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err);

@@ -1,3 +1,4 @@
+/* A counter of log objects and a timer, which start a job on the pool. */
 #include "pipelined/daemon/log_checkpoint_schedule.h"
 
 #include "pipelined/db/writer/db_snapshot.h"
@@ -16,11 +17,11 @@
 struct pl_log_ckpt {
     struct pl_log_ckpt_config config;
     char dir[PATH_MAX];
-    struct pl_timer *day; /* loop */
+    struct pl_timer *day; /* on the loop */
     struct pl_loop_work ended;
-    atomic_uint_fast64_t seq;  /* where the log stands */
-    atomic_uint_fast64_t made; /* the newest checkpoint's */
-    atomic_uint_fast64_t due;  /* the next one is made at this seq */
+    atomic_uint_fast64_t seq;  /* position of the log */
+    atomic_uint_fast64_t made; /* position of the newest checkpoint */
+    atomic_uint_fast64_t due;  /* position at which the next one is due */
     atomic_bool writing, stopping;
 };
 
@@ -33,7 +34,8 @@ static bool is_stopping(void *arg)
 
 static void begin(struct pl_log_ckpt *c);
 
-/* Loop: the day counts from the newest one. What was logged while it was written may make the next one due, and nothing else may come. */
+/* On the loop: restarts the day. Objects logged during the writing may make the next one due, and no further event
+ * may come. */
 static void on_ended(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -46,7 +48,7 @@ static void on_ended(void *arg)
         begin(c);
 }
 
-/* On the pool. */
+/* Writes a checkpoint, on the pool. */
 static void write_it(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -69,14 +71,14 @@ static void write_it(void *arg)
     pl_loop_post_work(c->config.loop, &c->ended, "ckpt.ended", on_ended, c);
 }
 
-/* Any thread. */
+/* Starts a checkpoint unless one is in progress. Any thread. */
 static void begin(struct pl_log_ckpt *c)
 {
     struct pl_err err = {0};
 
     if (atomic_load(&c->stopping) || atomic_exchange(&c->writing, true))
         return;
-    if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) { /* it is full: the next log object asks again */
+    if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) { /* the pool is full: the next log object retries */
         atomic_store(&c->writing, false);
         pl_log_warn("ckpt", "no checkpoint now: %s", err.msg);
     }
@@ -91,7 +93,7 @@ void pl_log_ckpt_logged(struct pl_log_ckpt *c, uint64_t seq)
         begin(c);
 }
 
-/* Loop. */
+/* On the loop: a day has passed. */
 static void on_day(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -101,7 +103,7 @@ static void on_day(void *arg)
     pl_timer_start(c->day, (uint64_t)DAY_MS);
 }
 
-/* The newest one that the store has, and how long it has had it. */
+/* Reads the position and age of the store's newest checkpoint. */
 static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
 {
     uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
@@ -117,7 +119,7 @@ static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
     return 0;
 }
 
-/* Without what a crash has left of the last life's. */
+/* Makes an empty folder for scratch files, removing what a crash left. */
 static int make_scratch(struct pl_log_ckpt *c, struct pl_err *err)
 {
     int r;
@@ -128,6 +130,7 @@ static int make_scratch(struct pl_log_ckpt *c, struct pl_err *err)
     return r < 0 ? r : pl_io_mkdirs(c->dir, 0700, err);
 }
 
+/* Reads the newest checkpoint, and starts the timer with the rest of its day. */
 int pl_log_ckpt_create(const struct pl_log_ckpt_config *config, struct pl_log_ckpt **ret, struct pl_err *err)
 {
     struct pl_log_ckpt *c = calloc(1, sizeof *c);

@@ -1,5 +1,6 @@
-/* pipelined: the daemon. These are the rooms of the code, in the order in which a push becomes a result. Each is a folder; its face, the
- * header with the folder's name, says what the room is for, what enters and leaves, and what each of its files does.
+/* pipelined: the daemon. This map lists the rooms of the code in the order in which a push becomes a result. Each room
+ * is a folder; its face, the header with the folder's name, says what the room is for, what enters and leaves it, and
+ * what each of its files does.
  *
  *   a person types          cli/{main, support, data, runs, admin, local, try, doctor}
  *   files become records    storage/dataset/{ingest, file}, storage/{chunk, pack}
@@ -43,12 +44,12 @@ int main(int argc, char **argv)
     int code;
 
     pl_process_close();
-    umask(077); /* whatever DIR's own mode is, nothing in it is for others */
+    umask(077); /* nothing in DIR is for other users, whatever DIR's own mode is */
     if (pl_config_read(argc, argv, &config, &err) < 0) {
         fprintf(stderr, "pipelined: %s\n", err.msg);
         return pl_err_info(err.code)->exit_code == 2 ? 2 : 1;
     }
-    (void)pl_log_level_parse(config.log_level, &level); /* checked when it was read */
+    (void)pl_log_level_parse(config.log_level, &level); /* already checked */
     pl_log_init("pipelined", level, !isatty(STDERR_FILENO));
     if (config.show_help)
         code = print(pl_config_help);
