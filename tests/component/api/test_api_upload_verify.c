@@ -98,7 +98,7 @@ static bool recent_is(const char *part)
 {
     char recent[256];
 
-    s3_mock_recent(mock, 0, recent, sizeof recent);
+    s3_mock_request(mock, s3_mock_requests(mock, NULL) - 1, recent, sizeof recent);
     return strstr(recent, part);
 }
 

@@ -679,11 +679,11 @@ unsigned s3_mock_at_once(struct s3_mock *m)
     return read_under_lock(m, &m->at_once);
 }
 
-void s3_mock_recent(struct s3_mock *m, unsigned back, char *out, size_t size)
+void s3_mock_request(struct s3_mock *m, unsigned number, char *out, size_t size)
 {
     pthread_mutex_lock(&m->lock);
     snprintf(out, size, "%s",
-             back < m->requests && back < S3_MOCK_RECENT ? m->recent[(m->requests - 1 - back) % S3_MOCK_RECENT] : "");
+             number < m->requests && m->requests - number <= S3_MOCK_RECENT ? m->recent[number % S3_MOCK_RECENT] : "");
     pthread_mutex_unlock(&m->lock);
 }
 

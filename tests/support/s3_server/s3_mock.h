@@ -94,8 +94,8 @@ void s3_mock_plant(struct s3_mock *m, const char *key, const void *bytes, size_t
 size_t s3_mock_objects(struct s3_mock *m);
 /* Requests that came; of one method, or all (NULL). */
 unsigned s3_mock_requests(struct s3_mock *m, const char *method);
-/* "METHOD /path?query" of the request before the last `back` ones (0 = the last); "" when there is none, or it was long ago. */
-void s3_mock_recent(struct s3_mock *m, unsigned back, char *out, size_t size);
+/* "METHOD /path?query" of request `number`, counted from 0 at the start; "" when it has not come yet, or came long ago. */
+void s3_mock_request(struct s3_mock *m, unsigned number, char *out, size_t size);
 /* The most that were being served at one time. */
 unsigned s3_mock_at_once(struct s3_mock *m);
 unsigned s3_mock_connections(struct s3_mock *m);

@@ -3,7 +3,7 @@
  *
  *   fault KIND METHOD|- PART|- SKIP TIMES BYTES    as s3_mock_fault; KIND is a name below
  *   chaos SEED PERCENT        clock SECONDS
- *   requests METHOD|-         objects       violations       recent BACK (0 = the last request) */
+ *   requests METHOD|-         objects       violations       request NUMBER (0 = the first) */
 #include "tests/support/s3_server/s3_mock.h"
 
 #include <stdio.h>
@@ -70,8 +70,8 @@ static void order(struct s3_mock *m, const char *line)
         s3_mock_chaos(m, seed, percent);
     else if (sscanf(line, "clock %ld", &seconds) == 1)
         s3_mock_set_clock(m, seconds);
-    else if (sscanf(line, "recent %u", &percent) == 1) {
-        s3_mock_recent(m, percent, recent, sizeof recent);
+    else if (sscanf(line, "request %u", &percent) == 1) {
+        s3_mock_request(m, percent, recent, sizeof recent);
         printf("%s\n", recent);
         return;
     } else if (sscanf(line, "requests %15s", word) == 1) {
