@@ -18,6 +18,8 @@ import zlib
 
 import pytest
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and programs inherit that
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PL_BIN", os.path.join(TOP, "build", "asan", "bin"))
 TEST_BIN = os.environ.get("PL_TEST_BIN", BIN)  # programs that belong to the tests
