@@ -169,7 +169,7 @@ def build(counts, name, targets=()):
 
 LONGEST = ["test_merge_incremental", "test_alloc_open_commits", "test_db_crash", "test_alloc_commit", "test_open_commits_crash", "test_pack_builder",
            "test_exec_kubernetes_attach_timeout", "test_exec_kubernetes_blocked", "test_gc_random", "test_exec_kubernetes_logs", "test_http_stream"]
-THREADS = re.compile(r"pthread|pl_pool_|pl_loop_|threads|pl_heads_|gc_world|s3_mock")
+THREADS = re.compile(r"pthread|pl_pool_|pl_loop_|threads|pl_head_cache_|gc_world|s3_mock")
 
 
 def c_tests(pattern=None, chosen=None):
