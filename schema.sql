@@ -1,4 +1,4 @@
--- The whole metadata schema, version 3. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
+-- The whole metadata schema, version 5. SQLite is the applied image of the log (docs/format.md, "Log object"): tables marked [log] are
 -- rebuilt from it exactly; the others are of this machine and this day. Times: microseconds since 1970 UTC. Hashes: 32-byte blobs.
 -- Ids of runs and commits: 32 hex digits. AUTOINCREMENT where memory or files are kept by row id: no row gets another's. A later
 -- version brings older files to its own (pipelined/db/writer/db_open.c); what is newer is refused.
@@ -352,6 +352,18 @@ CREATE TABLE s3_secret (                 -- never logged, left out of checkpoint
     access_key TEXT PRIMARY KEY REFERENCES s3_key(access_key) ON DELETE CASCADE,
     sealed     BLOB NOT NULL             -- storage/base/seal.h, under DIR/master.key
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE login_session (             -- browsers that a login link let in; left out of checkpoints: a recovery ends them
+    id         TEXT PRIMARY KEY,         -- the first 12 digits of `hash`
+    hash       BLOB NOT NULL UNIQUE,     -- SHA-256 of the cookie
+    token_hash BLOB NOT NULL,            -- SHA-256 of the token that the login link was made with: the session ends with it
+    user       TEXT NOT NULL,            -- whose token that is; 'daemon' = the daemon's own
+    peer       TEXT NOT NULL,            -- address of the browser
+    agent      TEXT NOT NULL,            -- its User-Agent
+    created_us INTEGER NOT NULL,
+    expires_us INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX login_session_by_user ON login_session(user, created_us);
 
 CREATE TABLE audit (                     -- who let whom in and took what away; kept a year
     id     INTEGER PRIMARY KEY,

@@ -168,6 +168,26 @@ int pl_principal_worker(uint64_t worker, uint64_t version, const char *project, 
     return 0;
 }
 
+int pl_principal_session(struct pl_principal *token, const char *session, int64_t expires_us, struct pl_principal **ret,
+                         struct pl_err *err)
+{
+    struct pl_principal *p = make(token->kind, token->n_grants);
+
+    if (!p)
+        return pl_err_nomem(err);
+    snprintf(p->name, sizeof p->name, "%s", token->name);
+    snprintf(p->token, sizeof p->token, "%s", token->token);
+    snprintf(p->session, sizeof p->session, "%s", session);
+    p->expires_us = token->expires_us;
+    p->session_expires_us = expires_us;
+    p->stands_on = pl_principal_ref(token);
+    p->limit = token->limit;
+    p->n_grants = token->n_grants;
+    memcpy(p->grants, token->grants, token->n_grants * sizeof *p->grants);
+    *ret = p;
+    return 0;
+}
+
 struct pl_principal *pl_principal_ref(struct pl_principal *p)
 {
     atomic_fetch_add(&p->refs, 1);
@@ -176,8 +196,10 @@ struct pl_principal *pl_principal_ref(struct pl_principal *p)
 
 struct pl_principal *pl_principal_unref(struct pl_principal *p)
 {
-    if (p && atomic_fetch_sub(&p->refs, 1) == 1)
+    if (p && atomic_fetch_sub(&p->refs, 1) == 1) {
+        pl_principal_unref(p->stands_on);
         free(p);
+    }
     return NULL;
 }
 
@@ -196,6 +218,8 @@ bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *
 
 bool pl_principal_stands(const struct pl_principal *p, int64_t now_us)
 {
+    if (p->stands_on && (now_us >= p->session_expires_us || !pl_principal_stands(p->stands_on, now_us)))
+        return false;
     return !atomic_load(&p->revoked) && (!p->expires_us || now_us < p->expires_us);
 }
 

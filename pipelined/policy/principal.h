@@ -119,6 +119,10 @@ struct pl_principal {
     uint64_t version;                /* the stage version that it serves, */
     char project[PL_NAME_MAX_BYTES + 1]; /* and where that is */
     char stage[PL_NAME_MAX_BYTES + 1];
+    /* A browser's session: its id ("" = none), when it ends, and the principal of the token that it stands on (a reference of its own). */
+    char session[PL_TOKEN_ID_HEX + 1];
+    int64_t session_expires_us;
+    struct pl_principal *stands_on;
     struct pl_grant limit; /* USER: of the token: what it gives on is never more */
     size_t n_grants;       /* USER: what the token leaves of the user's; DAEMON: admin over everything */
     struct pl_grant grants[];
@@ -139,6 +143,10 @@ int pl_principal_daemon(struct pl_principal **ret, struct pl_err *err);
 PL_MUST_CHECK
 int pl_principal_worker(uint64_t worker, uint64_t version, const char *project, const char *stage, struct pl_principal **ret,
                         struct pl_err *err);
+/* A session of `token`: the same user, roles and limits, revoked on its own or with `token`, of which it holds a reference. PL_ENOMEM. */
+PL_MUST_CHECK
+int pl_principal_session(struct pl_principal *token, const char *session, int64_t expires_us, struct pl_principal **ret,
+                         struct pl_err *err);
 struct pl_principal *pl_principal_ref(struct pl_principal *p);
 /* NULL is fine; returns NULL. */
 struct pl_principal *pl_principal_unref(struct pl_principal *p);

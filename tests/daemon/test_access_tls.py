@@ -217,13 +217,26 @@ def test_a_stage_runs_and_pipelinectl_logs_in(secure, authority, tmp_path):
     reply = c.getresponse()
     cookie = reply.headers["Set-Cookie"]
     assert reply.status == 303 and "; Secure" in cookie and "HttpOnly" in cookie and "SameSite=Strict" in cookie
-    assert json.loads(ask_with_cookie(d, authority, cookie.split(";")[0]))["name"] == "bob"
+    cookie = cookie.split(";")[0]
+    assert json.loads(ask_with_cookie(d, authority, cookie))["name"] == "bob"
+    d.stop()
+    d.start()
+    d.https = d.get("/status")["url"]
+    d.port = int(d.https.rsplit(":", 1)[1])
+    assert json.loads(ask_with_cookie(d, authority, cookie))["name"] == "bob", "a session outlives a restart"
+    bob = {"PIPELINED_URL": d.https, "PIPELINED_TOKEN": user.token, "PIPELINED_CA": str(tmp_path / "ca.pem")}
+    listed = ctl("list", "login-session", **bob).stdout.splitlines()
+    session = listed[1].split()[0]
+    assert listed[0].split()[:2] == ["SESSION", "USER"] and "bob" in listed[1] and "good" in listed[1], listed
+    assert ctl("delete", "login-session", session[:6], **bob).returncode == 0
+    assert ask_with_cookie(d, authority, cookie, status=True) == 401 and ctl("delete", "login-session", session[:6], **bob).returncode == 3
 
 
-def ask_with_cookie(d, authority, cookie):
+def ask_with_cookie(d, authority, cookie, status=False):
     c = http.client.HTTPSConnection("127.0.0.1", d.port, context=ssl.create_default_context(cafile=authority.ca), timeout=60)
     c.request("GET", "/api/v1/whoami", headers={"Cookie": cookie})
-    return c.getresponse().read()
+    reply = c.getresponse()
+    return reply.status if status else reply.read()
 
 
 def test_a_page_that_came_without_tls_changes_nothing_over_it(secure, authority):

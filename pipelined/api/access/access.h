@@ -7,7 +7,8 @@
  *
  * Headers for other rooms:
  *   audit   the audit log
- *   guard   authenticates and authorizes every request */
+ *   guard   authenticates and authorizes every request
+ *   login_sessions   the browsers that a login link let in */
 
 /* access: users, tokens and S3 keys as the guard and the gateway ask for them: in memory, read from the database at the start and after
  * every change, before the change is answered. What was deleted or changed is revoked from then on, and so are the streams that it opened.

@@ -1,5 +1,6 @@
 #include "pipelined/api/access/guard.h"
 
+#include "pipelined/api/access/audit.h"
 #include "pipelined/policy/rate_limit.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
@@ -13,17 +14,14 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define NAMES_MAX      64
-#define AUTHORITY_MAX  300 /* host and port as text */
-
-#define DAEMON_SUBJECT "d"
-#define ENDED          "the session has ended: run pipelinectl open"
+#define NAMES_MAX     64
+#define AUTHORITY_MAX 300 /* host and port as text */
 
 struct login_code {
-    struct pl_hash hash;               /* of the code: what lies in memory is not the secret */
-    int64_t until_ms;                  /* monotonic; 0 = free */
-    char subject[PL_TOKEN_ID_HEX + 1]; /* whose session it begins */
-    char user[PL_USER_MAX + 1];        /* who asked for it */
+    struct pl_hash hash;        /* of the code: what lies in memory is not the secret */
+    int64_t until_ms;           /* monotonic; 0 = free */
+    struct pl_hash token;       /* SHA-256 of the token that its session will stand on */
+    char user[PL_USER_MAX + 1]; /* who asked for it */
 };
 
 /* The first `bits` of an address; those of IPv4 behind ::ffff:. */
@@ -34,7 +32,6 @@ struct network {
 
 struct pl_guard {
     struct pl_hash token; /* SHA-256 of the daemon's */
-    char *token_text;     /* makes the cookies */
     char *names[NAMES_MAX];
     size_t n_names;
     bool any_address;                     /* it listens on all addresses: any literal one is ours */
@@ -46,6 +43,7 @@ struct pl_guard {
     atomic_uint ports[PL_GUARD_PORTS];
     struct pl_principal *daemon; /* whoever has the daemon's token */
     struct pl_access *access;
+    struct pl_login_sessions *sessions;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
     void *self;
     void (*refused)(void *self, const struct pl_principal *who, const char *peer, const char *target);
@@ -242,6 +240,7 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
     pl_hash_sha256(config->token, strlen(config->token), &g->token);
     g->worker = config->worker;
     g->access = config->access;
+    g->sessions = config->sessions;
     g->self = config->self;
     g->refused = config->refused;
     g->refused_self = config->refused_self;
@@ -249,8 +248,7 @@ int pl_guard_create(const struct pl_guard_config *config, struct pl_guard **ret,
         .buckets = g->buckets, .n = PL_GUARD_ADDRESSES, .burst = PL_GUARD_FAILURES, .leak_a_minute = PL_GUARD_FAILURES_A_MINUTE};
     g->forbidden = g->failures;
     g->forbidden.buckets = g->users;
-    g->token_text = strdup(config->token);
-    r = g->token_text ? add_names(g, config, err) : pl_err_nomem(err);
+    r = add_names(g, config, err);
     r = r < 0 ? r : pl_principal_daemon(&g->daemon, err);
     r = r < 0 ? r : set_urls(g, config, err);
     r = r < 0 ? r : set_proxies(g, config->proxy_header, config->proxy_addresses, err);
@@ -268,7 +266,6 @@ struct pl_guard *pl_guard_destroy(struct pl_guard *g)
         return NULL;
     for (size_t i = 0; i < g->n_names; i++)
         free(g->names[i]);
-    free(g->token_text);
     free(g->proxy_header);
     pl_principal_unref(g->daemon);
     pthread_mutex_destroy(&g->lock);
@@ -450,82 +447,39 @@ static int bearer_principal(struct pl_guard *g, const struct pl_http_request *re
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }
 
-/* ---- cookies ---- */
+/* ---- sessions of browsers ---- */
 
-/* A cookie is "<seconds since 1970>.<subject>.<64 hex digits>": the subject is the id of the token that the login link was made with, or "d"
- * for the daemon's own; the digits are made from the daemon's token and that one, so that it outlives restarts, but neither of them. */
-struct session {
-    uint64_t issued_s;
-    char subject[PL_TOKEN_ID_HEX + 1];
-    struct pl_hash secret; /* of the subject's token; zeros for "d" */
-};
-
-static void cookie_make(const struct pl_guard *g, const struct session *s, char ret[PL_SESSION_COOKIE_SIZE])
+/* The principal of the token with this SHA-256, which a session stands on. PL_EAUTH: it was deleted or has expired. */
+static int token_principal(struct pl_guard *g, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err)
 {
-    char hex[PL_HASH_HEX + 1], head[48];
-    struct pl_hasher hasher;
-    struct pl_hash mac;
+    char id[PL_TOKEN_ID_HEX + 1];
+    struct pl_hash found;
+    int r;
 
-    snprintf(head, sizeof head, "%llu.%s", (unsigned long long)s->issued_s, s->subject);
-    pl_hasher_add_field(pl_hasher_init(&hasher), g->token_text, strlen(g->token_text));
-    pl_hasher_add_field(&hasher, "pl-session-2", 12);
-    pl_hasher_add_field(&hasher, head, strlen(head));
-    pl_hasher_add_field(&hasher, s->secret.b, PL_HASH_BYTES);
-    pl_hasher_add_field(&hasher, g->token_text, strlen(g->token_text));
-    pl_hasher_get(&hasher, &mac);
-    snprintf(ret, PL_SESSION_COOKIE_SIZE, "%s.%s", head, pl_hash_hex(&mac, hex));
-}
-
-/* The token that a session stands on: whose it is, and what its cookies are made with. */
-static int subject_principal(struct pl_guard *g, const char *subject, struct pl_hash *ret_secret, struct pl_principal **ret,
-                             struct pl_err *err)
-{
-    if (pl_streq(subject, DAEMON_SUBJECT)) {
-        memset(ret_secret, 0, sizeof *ret_secret);
+    if (pl_secret_eq(hash->b, g->token.b, PL_HASH_BYTES)) {
         *ret = pl_principal_ref(g->daemon);
         return 0;
     }
-    if (!g->access)
-        return pl_err_set(err, PL_EAUTH, "the session is not this daemon's");
-    return pl_access_token_by_id(g->access, subject, ret_secret, ret, err);
+    r = g->access ? pl_access_token_by_id(g->access, pl_token_id(hash, id), &found, ret, err) : PL_EAUTH;
+    if (r == 0 && !pl_secret_eq(hash->b, found.b, PL_HASH_BYTES)) {
+        *ret = pl_principal_unref(*ret);
+        r = PL_EAUTH;
+    }
+    return r == PL_EAUTH ? pl_err_set(err, r, "the token that this session was made with has ended: run pipelinectl open") : r;
 }
 
-/* "<digits>.<subject>." taken apart; false when it is not like that. */
-static bool cookie_parse(const char *text, struct session *ret)
+static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char *cookie, struct pl_principal **ret,
+                            struct pl_err *err)
 {
-    const char *subject = strchr(text, '.'), *mac = subject ? strchr(subject + 1, '.') : NULL;
-    size_t len;
+    _cleanup_(pl_principal_unrefp) struct pl_principal *token = NULL;
+    struct pl_hash hash;
+    int r = pl_login_sessions_token(g->sessions, cookie, &hash, err);
 
-    if (!mac || !isdigit((unsigned char)*text))
-        return false;
-    len = (size_t)(mac - subject - 1);
-    if (len == 0 || len > PL_TOKEN_ID_HEX)
-        return false;
-    ret->issued_s = strtoull(text, NULL, 10);
-    memcpy(ret->subject, subject + 1, len);
-    ret->subject[len] = '\0';
-    return true;
-}
-
-static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char given[PL_SESSION_COOKIE_SIZE],
-                            struct pl_principal **ret, struct pl_err *err)
-{
-    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
-    char expected[PL_SESSION_COOKIE_SIZE] = {0};
-    struct session s;
-    int r = PL_EAUTH;
-
-    if (!cookie_parse(given, &s))
-        return refuse(g, req, ENDED, err);
-    r = subject_principal(g, s.subject, &s.secret, &who, err);
-    if (r < 0)
-        return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
-    cookie_make(g, &s, expected);
-    if (!pl_secret_eq(given, expected, sizeof expected) ||
-        (uint64_t)(pl_clock_wall_us() / 1000000) >= s.issued_s + PL_SESSION_COOKIE_DAYS * 86400u)
-        return refuse(g, req, ENDED, err);
-    *ret = TAKE_PTR(who);
-    return 0;
+    if (r == 0)
+        r = token_principal(g, &hash, &token, err);
+    if (r == 0)
+        r = pl_login_sessions_principal(g->sessions, cookie, token, ret, err);
+    return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }
 
 /* ---- whom a proxy names ---- */
@@ -555,7 +509,7 @@ static int proxied_principal(struct pl_guard *g, const struct pl_http_request *r
 
 static int find_principal(struct pl_guard *g, const struct pl_http_request *req, struct pl_principal **ret, struct pl_err *err)
 {
-    char cookie[PL_SESSION_COOKIE_SIZE] = {0};
+    char cookie[128] = {0};
     const char *bearer = bearer_of(req), *named = g->proxy_header ? pl_http_header(req, g->proxy_header) : NULL;
     bool proxy = named && is_proxy(g, pl_http_peer(req));
 
@@ -658,13 +612,18 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
 {
     uint8_t random[PL_LOGIN_CODE_HEX / 2];
     int64_t now = pl_clock_mono_ms();
-    struct login_code code = {.until_ms = now + PL_LOGIN_CODE_MS, .subject = DAEMON_SUBJECT};
+    struct login_code code = {.until_ms = now + PL_LOGIN_CODE_MS, .token = g->token};
+    _cleanup_(pl_principal_unrefp) struct pl_principal *token = NULL;
+    int r;
 
     if (who->kind != PL_PRINCIPAL_DAEMON && !*who->token)
         return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "a login link stands on a token, and %s came without one", who->name),
                            "Whoever a proxy lets in needs none: open the page through it.");
-    if (who->kind != PL_PRINCIPAL_DAEMON)
-        snprintf(code.subject, sizeof code.subject, "%s", who->token);
+    if (who->kind != PL_PRINCIPAL_DAEMON) {
+        r = pl_access_token_by_id(g->access, who->token, &code.token, &token, err);
+        if (r < 0)
+            return r;
+    }
     snprintf(code.user, sizeof code.user, "%s", who->name);
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, out);
@@ -676,7 +635,7 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
 }
 
 /* Spends the code. False: unknown, used, too old. */
-static bool spend(struct pl_guard *g, const char *code, char ret_subject[PL_TOKEN_ID_HEX + 1])
+static bool spend(struct pl_guard *g, const char *code, struct pl_hash *ret_token)
 {
     int64_t now = pl_clock_mono_ms();
     struct pl_hash given;
@@ -690,27 +649,42 @@ static bool spend(struct pl_guard *g, const char *code, char ret_subject[PL_TOKE
         if (c->until_ms <= now || !pl_secret_eq(c->hash.b, given.b, PL_HASH_BYTES))
             continue;
         c->until_ms = 0;
-        memcpy(ret_subject, c->subject, sizeof c->subject);
+        *ret_token = c->token;
         ok = true;
     }
     pthread_mutex_unlock(&g->lock);
     return ok;
 }
 
-int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
-                   char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_principal **ret, struct pl_err *err)
+/* Copies the browser's name for lists: printable ASCII, cut at PL_LOGIN_SESSION_AGENT_MAX. */
+static void copy_agent(const char *text, char out[PL_LOGIN_SESSION_AGENT_MAX + 1])
 {
-    struct session s = {.issued_s = (uint64_t)(pl_clock_wall_us() / 1000000)};
+    size_t n = text ? strnlen(text, PL_LOGIN_SESSION_AGENT_MAX) : 0;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    out[n] = '\0';
+}
+
+int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
+                   char ret_cookie[PL_LOGIN_SESSION_COOKIE_SIZE], struct pl_err *err)
+{
+    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
+    char agent[PL_LOGIN_SESSION_AGENT_MAX + 1];
+    struct pl_login_session_args session = {.agent = agent};
     int r;
 
-    if (!spend(g, code, s.subject)) {
+    if (!spend(g, code, &session.token_hash)) {
         if (g->refused)
             g->refused(g->refused_self, NULL, pl_http_peer(req), "login by a link");
         r = refuse(g, req, "this login link was used already, or is older than five minutes", err);
         return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open for a new one.") : r;
     }
-    r = subject_principal(g, s.subject, &s.secret, ret, err);
-    if (r == 0)
-        cookie_make(g, &s, ret_cookie);
-    return r;
+    r = token_principal(g, &session.token_hash, &who, err);
+    if (r < 0)
+        return r;
+    copy_agent(pl_http_header(req, "User-Agent"), agent);
+    session.user = who->name;
+    session.audit = pl_api_audit_entry(req, who, "login", "by a link");
+    return pl_login_sessions_begin(g->sessions, &session, ret_cookie, err);
 }

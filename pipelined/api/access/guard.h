@@ -2,24 +2,23 @@
  * Bearer, or as the cookie that a login link gave, makes it a principal's (principal.h), which becomes the request's context and must
  * be one who may do the route's verb where the path says.
  *
- *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session, 30 days, bound to that token
+ *   POST /login-links (token) ──▶ code, 5 min, once ──GET /login?token=CODE──▶ cookie pl_session (login_sessions.h)
  *
  * A proxy that lets people in by other means may name them in a header, where the configuration says which addresses it has.
  *
- * Comparisons take the same time whatever is wrong. Never blocks. Any thread. */
+ * Comparisons take the same time whatever is wrong. Nothing here blocks but pl_guard_login. Any thread. */
 #pragma once
 
 #include "pipelined/api/access/access.h"
+#include "pipelined/api/access/login_sessions.h"
 #include "pipelined/net/server/http_server.h"
 
-#define PL_GUARD_PORTS         2
-#define PL_GUARD_PROXIES_MAX   32
-#define PL_LOGIN_CODES_MAX     64
-#define PL_LOGIN_CODE_MS       (5 * 60 * 1000)
-#define PL_LOGIN_CODE_HEX      32
-#define PL_SESSION_COOKIE      "pl_session"
-#define PL_SESSION_COOKIE_DAYS 30
-#define PL_SESSION_COOKIE_SIZE 128 /* room for its value */
+#define PL_GUARD_PORTS       2
+#define PL_GUARD_PROXIES_MAX 32
+#define PL_LOGIN_CODES_MAX   64
+#define PL_LOGIN_CODE_MS     (5 * 60 * 1000)
+#define PL_LOGIN_CODE_HEX    32
+#define PL_SESSION_COOKIE    "pl_session"
 /* Refusals of one address (pipelined/policy/rate_limit.h) after which further wrong tokens are turned away with PL_EBUSY; right ones always pass. */
 #define PL_GUARD_FAILURES          200
 #define PL_GUARD_FAILURES_A_MINUTE 300
@@ -37,6 +36,7 @@ struct pl_guard_config {
      * "" or NULL = none. */
     const char *proxy_header, *proxy_addresses;
     struct pl_access *access; /* users and their tokens; may be NULL */
+    struct pl_login_sessions *sessions;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err); /* pl_engine_ops.worker */
     void *self;
     /* Told of what is refused to somebody known, and of an address that fails too often (`who` NULL). Must not block. May be NULL. */
@@ -72,8 +72,8 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
  * many the oldest goes of whoever has most. PL_EINVAL: they came without a token. */
 PL_MUST_CHECK
 int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err);
-/* Spends the code and makes the cookie's value; whose it is, a reference for the caller. PL_EAUTH: unknown, used, too old, or its token is
- * gone. */
+/* Spends the code and begins a session, whose cookie it makes; the audit gets an entry. Blocks. PL_EAUTH: the code is unknown, used or too old,
+ * or its token has ended; PL_EIO. */
 PL_MUST_CHECK
 int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
-                   char ret_cookie[PL_SESSION_COOKIE_SIZE], struct pl_principal **ret, struct pl_err *err);
+                   char ret_cookie[PL_LOGIN_SESSION_COOKIE_SIZE], struct pl_err *err);

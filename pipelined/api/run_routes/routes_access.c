@@ -363,11 +363,35 @@ static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     " (SELECT lower(substr(hex(hash), 1, 12)) AS id, * FROM token)"
 #define S3_KEY_SELECT "SELECT id, user, name, role, scope, expires_us, created_us FROM (SELECT access_key AS id, * FROM s3_key)"
 
+/* Columns: id, user, token, peer, agent, expires_us, created_us. */
+#define LOGIN_SESSION_SELECT                                                                                                     \
+    "SELECT id, user, lower(substr(hex(token_hash), 1, 12)), peer, agent, expires_us, created_us FROM login_session"
+
 struct kind {
     const char *select, *list, *id, *what;
 };
 static const struct kind token_kind = {TOKEN_SELECT, "tokens", "id", "token"},
-                         s3_key_kind = {S3_KEY_SELECT, "s3_keys", "access_key", "S3 key"};
+                         s3_key_kind = {S3_KEY_SELECT, "s3_keys", "access_key", "S3 key"},
+                         login_session_kind = {LOGIN_SESSION_SELECT, "login_sessions", "id", "login session"};
+
+/* "ended": the token that the session stands on was deleted, replaced or has expired. */
+static json_t *login_session_json(struct pl_api *a, const struct pl_http_request *req, const struct pl_rows *rows)
+{
+    _cleanup_(pl_principal_unrefp) struct pl_principal *token = NULL;
+    bool daemon = pl_streq(pl_col_text(rows, 1), "daemon");
+    int64_t expires_us = pl_col_int(rows, 5);
+    struct pl_hash hash;
+    const char *state = "good";
+
+    if (expires_us <= pl_clock_wall_us())
+        state = "expired";
+    else if (!daemon && pl_access_token_by_id(a->services.access, pl_col_text(rows, 2), &hash, &token, NULL) < 0)
+        state = "ended";
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:b}", "id", pl_col_text(rows, 0), "user", pl_col_text(rows, 1),
+                     "token", daemon ? "" : pl_col_text(rows, 2), "peer", pl_col_text(rows, 3), "agent", pl_col_text(rows, 4),
+                     "expires_us", (json_int_t)expires_us, "created_us", (json_int_t)pl_col_int(rows, 6), "state", state,
+                     "current", pl_streq(pl_col_text(rows, 0), asker(req)->session));
+}
 
 static json_t *credential_json(struct pl_api *a, const struct kind *kind, const struct pl_rows *rows)
 {
@@ -401,7 +425,8 @@ static int list_credentials(struct pl_api *a, struct pl_http_request *req, const
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, sql, "ssi", page.after ? page.after : "", user, (int64_t)page.limit + 1);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0 && json_array_size(items) < page.limit) {
         snprintf(last, sizeof last, "%s", pl_col_text(&rows, 0));
-        json_array_append_new(items, credential_json(a, kind, &rows));
+        json_array_append_new(items,
+                              kind == &login_session_kind ? login_session_json(a, req, &rows) : credential_json(a, kind, &rows));
     }
     if (r < 0)
         return r;
@@ -417,6 +442,11 @@ static int list_tokens(struct pl_api *a, struct pl_http_request *req, json_t **r
 static int list_s3_keys(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     return list_credentials(a, req, &s3_key_kind, ret, err);
+}
+
+static int list_login_sessions(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    return list_credentials(a, req, &login_session_kind, ret, err);
 }
 
 /* The one that the start of an id names, of those that are the asker's to name. */
@@ -533,6 +563,38 @@ static int delete_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     return delete_credential(a, req, &s3_key_kind, ret, err);
 }
 
+/* "current" is the session of the request itself: a page logs out without knowing its id. */
+static int delete_login_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
+{
+    char id[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], target[sizeof id + sizeof user];
+    bool current = pl_streq(pl_http_param(req, "id"), "current");
+    struct pl_login_session_args args = {0};
+    int r;
+
+    if (current && !*asker(req)->session)
+        return pl_err_set(err, PL_EINVAL,
+                          "the request has no login session: give the id of one (pipelinectl list login-session)");
+    if (current) {
+        snprintf(id, sizeof id, "%s", asker(req)->session);
+        snprintf(user, sizeof user, "%s", asker(req)->name);
+    } else {
+        r = find_credential(a, req, &login_session_kind, id, user, err);
+        if (r < 0)
+            return r;
+    }
+    snprintf(target, sizeof target, "%s %s", user, id);
+    snprintf(args.id, sizeof args.id, "%.*s", PL_LOGIN_SESSION_ID_HEX, id);
+    args.audit = audit_of(req, "delete login-session", target);
+    r = pl_login_sessions_end(a->services.login_sessions, &args, err);
+    if (r < 0)
+        return r;
+    pl_sse_hub_look(a->hub);
+    if (current)
+        pl_http_reply_header(req, "Set-Cookie", PL_SESSION_COOKIE "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+    *ret = json_pack("{s:s}", "deleted", args.id);
+    return 0;
+}
+
 /* ---- audit ---- */
 
 static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -601,6 +663,12 @@ static const struct pl_api_route routes[] = {
      .reply = "NewS3Key"},
     {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Deletes a key, by its access key or the start of it.", .reply = "Deleted"},
+    {"GET", "/api/v1/login-sessions", list_login_sessions, .verb = PL_VERB_LIST,
+     .summary = "Lists the browser sessions of one's own tokens; an admin of everything sees those of all users.",
+     .query = "user after limit:integer", .reply = "LoginSessions"},
+    {"DELETE", "/api/v1/login-sessions/{id}", delete_login_session, .audits = true, .verb = PL_VERB_LIST,
+     .summary = "Ends a browser session by its id or the start of it, at once; `current` is the session of the request.",
+     .reply = "Deleted"},
     {"GET", "/api/v1/audit", list_audit, .verb = PL_VERB_OPERATE,
      .summary = "Who let whom in, and who made and deleted what, newest first; kept a year.", .query = "user after limit:integer",
      .reply = "Audit"},
@@ -621,6 +689,10 @@ static const struct pl_api_schema schemas[] = {
     {"S3Key",
      "access_key:string user:string name:string role:string scope:string expires_us:integer created_us:integer state:string"},
     {"S3Keys", "s3_keys:S3Key[] next:string?"},
+    {"LoginSession",
+     "id:string user:string token:string peer:string agent:string expires_us:integer created_us:integer state:string"
+     " current:boolean"},
+    {"LoginSessions", "login_sessions:LoginSession[] next:string?"},
     {"Deleted", "deleted:string"},
     {"AuditEntry", "id:integer at_us:integer who:string token:string peer:string verb:string target:string"},
     {"Audit", "audit:AuditEntry[] next:string?"},

@@ -9,7 +9,7 @@
  * Inside:
  *   job_images        image digests of a job's attempts
  *   job_json          runs, jobs and attempts as JSON
- *   routes_access     users, tokens, S3 keys, audit
+ *   routes_access     users, tokens, S3 keys, sessions of browsers, audit
  *   routes_defaults   cluster and project defaults
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection

@@ -303,6 +303,7 @@ static int make_guard(struct pl_api *a, struct pl_err *err)
                                      .proxy_header = a->config.proxy_header,
                                      .proxy_addresses = a->config.proxy_addresses,
                                      .access = a->services.access,
+                                     .sessions = a->services.login_sessions,
                                      .refused = pl_audit_write_refused,
                                      .refused_self = a->services.audit,
                                      .worker = a->config.engine->worker,
@@ -379,6 +380,7 @@ int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct
     take_services(a);
     r = r < 0 ? r : make_tmp(a, err);
     r = r < 0 ? r : pl_access_open(a->config.db, a->config.master_key, &a->services.access, err);
+    r = r < 0 ? r : pl_login_sessions_open(a->config.db, &a->services.login_sessions, err);
     r = r < 0 ? r : pl_audit_log_create(a->config.db, a->config.pool, &a->services.audit, err);
     r = r < 0 ? r : make_guard(a, err);
     r = r < 0 ? r : collect_tables(a, err);
@@ -456,6 +458,7 @@ struct pl_api *pl_api_destroy(struct pl_api *a)
     pl_head_cache_destroy(a->services.heads);
     pl_sse_hub_destroy(a->hub);
     pl_guard_destroy(a->services.guard);
+    pl_login_sessions_close(a->services.login_sessions);
     pl_access_close(a->services.access);
     pl_audit_log_destroy(a->services.audit);
     pthread_rwlock_destroy(&a->secrets);

@@ -122,9 +122,8 @@ static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t
 static void login(struct pl_api *a, struct pl_http_request *req)
 {
     const char *code = pl_http_query(req, "token");
-    char value[PL_SESSION_COOKIE_SIZE], cookie[PL_SESSION_COOKIE_SIZE + 128];
+    char value[PL_LOGIN_SESSION_COOKIE_SIZE], cookie[PL_LOGIN_SESSION_COOKIE_SIZE + 128];
     bool secure = strncasecmp(a->url, "https:", 6) == 0;
-    _cleanup_(pl_principal_unrefp) struct pl_principal *who = NULL;
     struct pl_err err = {0};
 
     pl_http_reply_header(req, "Cache-Control", "no-store");
@@ -133,13 +132,12 @@ static void login(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply(req, 200, NULL, NULL, 0);
         return;
     }
-    if (pl_guard_login(a->services.guard, req, code ? code : "", value, &who, &err) < 0) {
+    if (pl_guard_login(a->services.guard, req, code ? code : "", value, &err) < 0) {
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_audit_write(a->services.audit, req, who, "login", "by a link");
     snprintf(cookie, sizeof cookie, PL_SESSION_COOKIE "=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s", value,
-             PL_SESSION_COOKIE_DAYS * 86400, secure ? "; Secure" : "");
+             PL_LOGIN_SESSION_DAYS * 86400, secure ? "; Secure" : "");
     pl_http_reply_header(req, "Set-Cookie", cookie);
     pl_http_reply_header(req, "Location", "./");
     pl_http_reply(req, 303, NULL, NULL, 0);

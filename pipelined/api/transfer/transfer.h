@@ -51,6 +51,7 @@ struct pl_api_services {
     struct pl_disk_watch *disks;
     struct pl_turns *turns;
     struct pl_access *access;
+    struct pl_login_sessions *login_sessions;
     struct pl_guard *guard;
     struct pl_audit_log *audit;
     const char *token; /* the daemon's */

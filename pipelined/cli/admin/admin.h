@@ -11,6 +11,7 @@
  *   verb_fsck       fsck
  *   verb_gc         garbage collection
  *   verb_login      login
+ *   verb_login_session  sessions of browsers
  *   verb_mirror     mirror
  *   verb_recover    recover
  *   verb_retention  retention

@@ -27,6 +27,7 @@
     X(doctor, "without a server")                                                                                                \
     X(login, "access")                                                                                                           \
     X(access, "access")                                                                                                          \
+    X(login_session, "access")                                                                                                   \
     X(s3, "access")                                                                                                              \
     X(fsck, "upkeep")                                                                                                            \
     X(recover, "upkeep")                                                                                                         \

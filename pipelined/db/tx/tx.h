@@ -12,6 +12,7 @@
  *   commit_tx          transactions that make commits and end jobs and runs
  *   direct_upload_tx   transactions on packs uploaded straight to the bucket
  *   job_tx             transactions on runs and jobs
+ *   login_session_tx   transactions on the sessions of browsers
  *   pack_state_tx      transactions on pack states
  *   repo_tx            transactions on projects, repos and branches
  *   rerun_branch       a rerun whose outputs go to a separate branch

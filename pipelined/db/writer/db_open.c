@@ -221,6 +221,9 @@ static const char *const upgrades[] = {
     "ALTER TABLE project ADD COLUMN options TEXT NOT NULL DEFAULT '{}';"
     "ALTER TABLE worker ADD COLUMN network_off INTEGER NOT NULL DEFAULT 0 CHECK (network_off IN (0, 1));",
     "CREATE INDEX run_by_seq ON run(seq, ord);",
+    "CREATE TABLE login_session (id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, token_hash BLOB NOT NULL, user TEXT NOT NULL,"
+    " peer TEXT NOT NULL, agent TEXT NOT NULL, created_us INTEGER NOT NULL, expires_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX login_session_by_user ON login_session(user, created_us);",
 };
 _Static_assert(PL_ARRAY_SIZE(upgrades) == PL_DB_SCHEMA_VERSION - 1, "a way from each version to the next");
 

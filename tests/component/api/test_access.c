@@ -1,76 +1,10 @@
 // link: pipelined/api/data_routes pipelined/api/run_routes pipelined/api/server pipelined/db/tx pipelined/net/loop pipelined/net/server pipelined/spec storage/base storage/object storage/store storage/system storage/tree_edit
 /* Users, tokens and keys over the real API: each route is held against the table of verbs, lists show what may be read, and what was
  * deleted is good for nothing at once. */
-#include "tests/support/fixtures/api_fixture.h"
+#include "tests/support/fixtures/api_people.h"
 
 #include "pipelined/api/server/api_context.h"
 #include "pipelined/db/tx/access_tx.h"
-
-#define EVERYTHING ""
-
-/* ---- people ---- */
-
-struct person {
-    char name[32];
-    char header[128]; /* with their token */
-    struct pl_principal *who;
-};
-
-/* Makes the user with one role ("" = none) and a token; `limit` of it as in JSON, "" = none. */
-static struct person make_person(const char *name, const char *scope, const char *role, const char *limit)
-{
-    char body[512];
-    struct person p = {0};
-    json_t *made;
-    struct pl_principal_user from = {.name = name, .token = "", .limit = {.role = PL_ROLE_ADMIN}};
-    struct pl_grant grant = {.role = PL_ROLE_NONE};
-
-    snprintf(p.name, sizeof p.name, "%s", name);
-    if (*role)
-        snprintf(body, sizeof body, "{\"name\":\"%s\",\"roles\":[{\"scope\":\"%s\",\"role\":\"%s\"}]}", name, scope, role);
-    else
-        snprintf(body, sizeof body, "{\"name\":\"%s\"}", name);
-    does(201, "POST", "/api/v1/users", body);
-    snprintf(body, sizeof body, "{\"user\":\"%s\"%s%s}", name, *limit ? "," : "", limit);
-    made = ask_json(201, "POST", "/api/v1/tokens", body);
-    snprintf(p.header, sizeof p.header, "Authorization: Bearer %s\r\n", text_at(made, "token"));
-    json_decref(made);
-    if (*role) {
-        MUST(pl_role_parse(role, &grant.role, &err));
-        snprintf(grant.scope, sizeof grant.scope, "%s", scope);
-        from.grants = &grant;
-        from.n_grants = 1;
-    }
-    MUST(pl_principal_user(&from, &p.who, &err));
-    return p;
-}
-
-static char last_body[300]; /* of status_as */
-
-static int status_as(const char *headers, const char *method, const char *target, const char *body)
-{
-    struct answer a = ask_with(method, target, headers, body, body ? strlen(body) : 0);
-    int status = a.status;
-
-    snprintf(last_body, sizeof last_body, "%s", a.body ? a.body : "");
-    answer_free(&a);
-    return status;
-}
-
-static json_t *json_as(const char *headers, const char *target)
-{
-    char lines[512];
-    struct answer a;
-    json_t *value;
-
-    snprintf(lines, sizeof lines, "%sAccept: application/json\r\n", headers);
-    a = ask_with("GET", target, lines, "", 0);
-    if (a.status != 200)
-        fail_msg("GET %s: %d %.200s", target, a.status, a.body ? a.body : "");
-    value = json_of(&a);
-    answer_free(&a);
-    return value;
-}
 
 static void sees(const char *headers, const char *target, const char *list, const char *key, const char *want)
 {
@@ -162,7 +96,7 @@ static const char *body_of(const struct pl_api_route *r)
 static bool apart(const struct pl_api_route *r)
 {
     return (r->asks && strstr(r->pattern, "{run}")) || (strstr(r->pattern, "{user}") && pl_streq(r->method, "GET")) ||
-           (strstr(r->pattern, "/tokens") || strstr(r->pattern, "/s3-keys"));
+           (strstr(r->pattern, "/tokens") || strstr(r->pattern, "/s3-keys") || strstr(r->pattern, "/login-sessions"));
 }
 
 /* Those who may delete it have. */
@@ -352,24 +286,6 @@ static void token_id(const char *header, char out[PL_TOKEN_ID_HEX + 1])
     snprintf(out, PL_TOKEN_ID_HEX + 1, "%s", text_at(who, "token"));
     assert_int_equal(strlen(out), PL_TOKEN_ID_HEX);
     json_decref(who);
-}
-
-/* A browser's session of whoever the header is of. */
-static void log_in(const char *header, char cookie_header[400])
-{
-    char cookie[256];
-    struct answer a = ask_with("POST", "/api/v1/login-links", header, "", 0);
-    json_t *link = json_of(&a);
-    const char *target = strstr(text_at(link, "url"), "/login?");
-
-    answer_free(&a);
-    a = ask_with("GET", target, "", "", 0);
-    assert_int_equal(a.status, 303);
-    assert_non_null(answer_header(&a, "Set-Cookie", cookie));
-    cookie[strcspn(cookie, ";")] = '\0';
-    snprintf(cookie_header, 400, "Cookie: %s\r\n", cookie);
-    answer_free(&a);
-    json_decref(link);
 }
 
 static void a_deleted_token_is_good_for_nothing_at_once(void **state)

@@ -525,7 +525,8 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
         pl_sql_script(
             c,
             "DROP INDEX attempt_unnamed; ALTER TABLE attempt DROP COLUMN unnamed; ALTER TABLE project DROP COLUMN options;"
-            "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; PRAGMA user_version = 1",
+            "ALTER TABLE worker DROP COLUMN network_off; DROP INDEX run_by_seq; DROP TABLE login_session;"
+            "PRAGMA user_version = 1",
             NULL),
         0);
     pl_conn_close(c);
