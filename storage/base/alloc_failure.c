@@ -1,3 +1,4 @@
+/* alloc_failure: malloc with a thread-local flag that is set when an allocation fails. */
 #include "storage/base/alloc_failure.h"
 
 static __thread bool lacked;

@@ -1,10 +1,11 @@
-/* lack: an allocator that remembers, a thread, that it once had nothing to give. For libraries that say so only by a NULL that is easily
- * lost, as jansson: an object without its member, a list without its element. */
+/* alloc_failure: an allocator that remembers, per thread, that an allocation failed. It is for libraries that
+ * report lack of memory only by a NULL that callers easily miss: jansson then builds an object without the
+ * member, or a list without the element. */
 #pragma once
 
 #include "storage/base/base.h"
 
-/* malloc. */
+/* malloc that also remembers a failure. The caller frees the block with free. */
 void *pl_alloc_failure_malloc(size_t n);
-/* Whether it failed in this thread since the last call. */
+/* Returns true if an allocation of this thread failed since the last call, and forgets the failure. */
 bool pl_alloc_failure_take(void);

@@ -1,3 +1,5 @@
+/* arena: a list of zeroed blocks. Allocations are taken from the end of the first block; a full block stays
+ * in the list until the arena is destroyed. */
 #include "storage/base/arena.h"
 
 #include <stdarg.h>
@@ -10,14 +12,14 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t size; /* of bytes[] */
+    size_t size; /* bytes in bytes[] */
     _Alignas(ARENA_ALIGN) uint8_t bytes[];
 };
 
 struct pl_arena {
-    struct arena_block *blocks; /* the first is the one being filled */
-    size_t at;                  /* bytes used in it */
-    size_t next;                /* bytes of the next */
+    struct arena_block *blocks; /* the first one is being filled */
+    size_t at;                  /* bytes used in the first block */
+    size_t next;                /* size in bytes of the next block */
     size_t used;
     size_t max;
 };
@@ -45,7 +47,8 @@ struct pl_arena *pl_arena_destroy(struct pl_arena *a)
     return NULL;
 }
 
-/* A wish larger than a block gets one of its own behind the current block, which goes on being filled. */
+/* A request that is large and does not fit gets a block of its own behind the current one, so
+ * that the current block can still be filled. */
 static void *arena_alloc_large(struct pl_arena *a, size_t n)
 {
     struct arena_block *block = calloc(1, sizeof(*block) + n);
@@ -64,7 +67,8 @@ static void *arena_alloc_large(struct pl_arena *a, size_t n)
     return block->bytes;
 }
 
-/* Blocks double: thousands of arenas are kept that hold little. */
+/* Each block is twice as large as the one before, up to ARENA_BLOCK_BYTES: thousands of arenas that hold
+ * little exist at the same time, and should cost little each. */
 static bool arena_add_block(struct pl_arena *a, size_t n)
 {
     struct arena_block *block;

@@ -1,4 +1,4 @@
-/* storage/base: Errors, buffers, arenas, hash maps, hashes, path rules, clocks: what every room may use.
+/* storage/base: Errors, buffers, arenas, hash maps, hashes, path rules, clocks: for every room.
  *
  * In:      Bytes and texts of the caller.
  * Out:     Values and errors; nothing is kept.
@@ -16,10 +16,11 @@
  *   hash           SHA-256, XXH64, random bytes and hex text
  *   map            hash map from byte strings to pointers
  *   path           rules for names and paths
- *   seal           authenticated encryption of small secrets at rest (AES-256-GCM) */
+ *   seal           authenticated encryption of small secrets at rest (AES-256-GCM)
+ *
+ * The room depends on libc, OpenSSL (SHA-256, AES-GCM, HMAC) and xxHash. This header has the macros for
+ * cleanup and for the transfer of ownership. */
 
-/* storage/base: what everything may use: cleanup and hand-over, errors, buffers, arenas, bytes, hashes, paths, clocks, logging, threads.
- * Uses libc, OpenSSL (SHA-256, random) and xxHash; nothing of ours. */
 #pragma once
 
 #include <errno.h>
@@ -30,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every function that can fail: its result is looked at. */
+/* Marks a function that can fail: the compiler warns if a caller ignores the result. */
 #define PL_MUST_CHECK         __attribute__((warn_unused_result))
 #define PL_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
@@ -39,7 +40,7 @@
 #define _cleanup_free_  _cleanup_(pl_freep)
 #define _cleanup_close_ _cleanup_(pl_closep)
 
-/* Hand-over: yields the value and leaves the variable empty, so that its cleanup does nothing. */
+/* Transfers ownership: yields the value and empties the variable, so that its cleanup does nothing. */
 #define TAKE_PTR(p)                                                                                                              \
     ({                                                                                                                           \
         __typeof__(p) pl_taken_ = (p);                                                                                           \
@@ -57,7 +58,7 @@
 #define PL_MIN(a, b)     ((a) < (b) ? (a) : (b))
 #define PL_MAX(a, b)     ((a) > (b) ? (a) : (b))
 
-/* The struct that holds `member` at `ptr`. */
+/* Returns the struct whose member `member` is at `ptr`. */
 #define PL_CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void pl_freep(void *p)

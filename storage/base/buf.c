@@ -1,3 +1,4 @@
+/* buf: growable byte buffers, and cursors that read little-endian integers and LEB128 numbers from bytes. */
 #include "storage/base/buf.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ static size_t buf_max(const struct pl_buf *b)
     return b->max != 0 ? b->max : PL_BUF_DEFAULT_MAX;
 }
 
-/* Doubles, so that n additions cost O(n). */
+/* Grows to at least `need` bytes. The capacity doubles, so that appending n bytes costs O(n) in total. */
 static int buf_grow(struct pl_buf *b, size_t need, size_t max, struct pl_err *err)
 {
     size_t cap = b->cap < BUF_FIRST_BYTES ? BUF_FIRST_BYTES : b->cap;
@@ -123,7 +124,7 @@ int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...)
     if (n < 0)
         return pl_err_set(err, PL_EINTERNAL, "a text could not be formatted");
     r = pl_buf_reserve(b, (size_t)n, err);
-    if (r == 0 && b->cap - b->len <= (size_t)n) /* vsnprintf writes a NUL, which is not counted */
+    if (r == 0 && b->cap - b->len <= (size_t)n) /* `max` and `len` do not count vsnprintf's NUL */
         r = buf_grow(b, b->len + (size_t)n + 1, SIZE_MAX, err);
     if (r < 0)
         return r;
@@ -190,11 +191,11 @@ uint64_t pl_cursor_varint_long(struct pl_cursor *c)
         uint8_t byte = *p++;
 
         if (i == VARINT_MAX_BYTES - 1 && byte > 1)
-            break; /* more than 64 bits */
+            break; /* larger than 64 bits */
         v |= (uint64_t)(byte & 0x7F) << (7 * i);
         if ((byte & 0x80) == 0) {
             if (byte == 0 && i > 0)
-                break; /* a shorter form exists */
+                break; /* not the shortest form */
             c->p = p;
             return v;
         }

@@ -1,4 +1,8 @@
-/* buf: a growable run of bytes with a bound. `struct pl_buf b = {0}` is empty and bounded by PL_BUF_DEFAULT_MAX; set `max` for another. */
+/* buf: a growable byte buffer with a maximum size. `struct pl_buf b = {0}` is empty and holds at most
+ * PL_BUF_DEFAULT_MAX bytes; set `max` for another limit. Not thread-safe.
+ *
+ * The add functions append to the buffer. They return PL_ETOOBIG if it would become larger than its maximum,
+ * or PL_ENOMEM, and then leave it unchanged. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -9,13 +13,14 @@ struct pl_buf {
     uint8_t *data;
     size_t len;
     size_t cap;
-    size_t max; /* 0 = PL_BUF_DEFAULT_MAX; growing past it is PL_ETOOBIG */
+    size_t max; /* bytes; 0 = PL_BUF_DEFAULT_MAX; growing past it fails with PL_ETOOBIG */
 };
 
+/* Frees the memory and leaves an empty buffer. */
 void pl_buf_finish(struct pl_buf *b);
-/* Empties it, keeps the memory. */
+/* Empties the buffer and keeps its memory. */
 void pl_buf_clear(struct pl_buf *b);
-/* Room for `n` more bytes. PL_ETOOBIG, PL_ENOMEM. */
+/* Makes room for `n` more bytes. PL_ETOOBIG, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err);
 PL_MUST_CHECK
@@ -28,20 +33,24 @@ PL_MUST_CHECK
 int pl_buf_add_le32(struct pl_buf *b, uint32_t v, struct pl_err *err);
 PL_MUST_CHECK
 int pl_buf_add_le64(struct pl_buf *b, uint64_t v, struct pl_err *err);
-/* LEB128, 1..10 bytes, canonical (shortest). */
+/* Appends an unsigned LEB128 number: 1 to 10 bytes, the shortest form. */
 PL_MUST_CHECK
 int pl_buf_add_varint(struct pl_buf *b, uint64_t v, struct pl_err *err);
 PL_MUST_CHECK
 int pl_buf_add_str(struct pl_buf *b, const char *s, struct pl_err *err);
 PL_MUST_CHECK
+/* Appends text formatted as by printf, without the NUL. Also PL_EINTERNAL if vsnprintf fails. */
 int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...) PL_PRINTF(3, 4);
-/* The bytes as a C string: a NUL is put after them (not counted in len). NULL only without memory. */
+/* Returns the bytes as a C string, owned by the buffer: adds a NUL behind them that `len` does not count.
+ * NULL only without memory. */
 char *pl_buf_str(struct pl_buf *b);
-/* Hands the memory over as a NUL-terminated malloc'ed string; the buffer is empty afterwards. NULL only without memory. */
+/* Returns the bytes as a NUL-terminated malloc'ed string that the caller owns; the buffer is empty
+ * afterwards. NULL only without memory, and then the buffer is unchanged. */
 char *pl_buf_take_str(struct pl_buf *b);
 
-/* cursor: reads a run of bytes from front to back; never past the end. After the first failure every read fails (`failed` stays true):
- * read a whole structure, then check once. */
+/* cursor: reads a byte string from front to back and never past its end. After the first failure `failed`
+ * stays true and every read fails: a caller reads a whole structure and then checks `failed` once. Failed
+ * reads return 0 or NULL. */
 struct pl_cursor {
     const uint8_t *p;
     const uint8_t *end;
@@ -56,7 +65,8 @@ static inline size_t pl_cursor_left(const struct pl_cursor *c)
 {
     return (size_t)(c->end - c->p);
 }
-/* The next `n` bytes, in place; NULL (and failed) when there are fewer. */
+/* Returns a pointer to the next `n` bytes, without copying them; NULL, and sets `failed`, if fewer are
+ * left. */
 static inline const uint8_t *pl_cursor_bytes(struct pl_cursor *c, size_t n)
 {
     const uint8_t *p = c->p;
@@ -78,7 +88,8 @@ uint16_t pl_cursor_le16(struct pl_cursor *c);
 uint32_t pl_cursor_le32(struct pl_cursor *c);
 uint64_t pl_cursor_le64(struct pl_cursor *c);
 uint64_t pl_cursor_varint_long(struct pl_cursor *c);
-/* Refuses a varint that is not the shortest form or does not fit 64 bits. Most have one byte. */
+/* Reads an unsigned LEB128 number. Fails if it is not in the shortest form or does not fit in 64 bits. The
+ * one-byte case, the most frequent one, is inline; pl_cursor_varint_long reads the others. */
 static inline uint64_t pl_cursor_varint(struct pl_cursor *c)
 {
     return !c->failed && c->p < c->end && *c->p < 0x80 ? *c->p++ : pl_cursor_varint_long(c);

@@ -1,5 +1,6 @@
-/* shown: the bytes of a record where they lie, for those who ask all day and would copy them each time; and a place beside them for what
- * was made of them once. Whoever shows them keeps both until the look is over. */
+/* byte_view: a borrowed view of the bytes of a cached record, so that frequent readers need not copy them;
+ * with a slot for the decoded form of the bytes, which a reader fills once for all later readers. The view is
+ * valid only during the call of a pl_byte_view_fn. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -7,14 +8,19 @@
 struct pl_byte_view {
     const uint8_t *bytes;
     size_t n;
-    /* One block of malloc of at most pl_byte_view_decoded_max bytes, put there once by compare and exchange, and freed with the bytes; NULL: none
-     * yet. The pointer itself is NULL where nothing is kept. */
+    /* Slot for the decoded form: NULL or one malloc'ed block of at most pl_byte_view_decoded_max(n) bytes. A
+     * reader stores it with an atomic compare-and-exchange from NULL; the cache frees it together with the
+     * bytes. `aside` itself is NULL if the bytes are not cached. */
     _Atomic(void *) *aside;
 };
 
+/* Maximum size in bytes of the decoded form of a record of `n` bytes; the cache counts it when the record is
+ * added. */
 static inline size_t pl_byte_view_decoded_max(size_t n)
 {
     return n / 8;
 }
 
+/* Callback that reads the bytes. It must not keep a pointer into the view after it returns. Returns 0 or a
+ * negative error code. */
 typedef int (*pl_byte_view_fn)(void *arg, const struct pl_byte_view *shown, struct pl_err *err);

@@ -1,3 +1,4 @@
+/* clock: reads the system's clocks, formats times, and parses durations as sums of numbers with units. */
 #include "storage/base/clock.h"
 
 #include "storage/base/err.h"
@@ -42,11 +43,12 @@ static const struct {
     const char *name;
     int64_t ns;
 } clock_units[] = {
-    /* the longer name first: "ms" is no "m" */
+    /* "ms" comes before "m": the first name that matches is used */
     {"ms", 1000000}, {"us", 1000}, {"ns", 1}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000},
 };
 
-/* One number and its unit at *p, e.g. "1.5h", as nanoseconds; false when there is none or it does not fit. */
+/* Parses one number with its unit at *p, e.g. "1.5h", into nanoseconds, and moves *p behind it. Returns false
+ * if there is none or it does not fit. */
 static bool duration_part(const char **p, int64_t *ret_ns)
 {
     const char *s = *p;
@@ -62,7 +64,7 @@ static bool duration_part(const char **p, int64_t *ret_ns)
     if (*s == '.') {
         for (s++; *s >= '0' && *s <= '9'; s++) {
             digits = true;
-            if (scale < 10000) { /* finer digits are below a millisecond for every unit but d and h, and are cut */
+            if (scale < 10000) { /* further digits are ignored: below 1 ms, except with h and d */
                 fraction = fraction * 10 + (*s - '0');
                 scale *= 10;
             }

@@ -1,3 +1,4 @@
+/* effort: adds up steps, and checks the clock and the client only every PL_EFFORT_LOOK steps. */
 #include "storage/base/effort.h"
 
 #include "storage/base/clock.h"

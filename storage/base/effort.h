@@ -1,19 +1,21 @@
-/* effort: what one piece of work may cost, and whether anybody still waits for it. Whatever walks what others brought (lists, trees, paths)
- * is given one and counts there. One thread at a time. */
+/* effort: limits the work of one request: a maximum number of steps, a deadline, and whether the client still
+ * waits. Functions that walk data of a size chosen by clients (lists, trees, paths) receive a pl_effort and
+ * count their steps in it. Used by one thread at a time. */
 #pragma once
 
 #include "storage/base/err.h"
 
-#define PL_EFFORT_LOOK 1024u /* visits between two looks at the clock and at who waits */
+#define PL_EFFORT_LOOK 1024u /* steps between two checks of the deadline and of the client */
 
 struct pl_effort {
     uint64_t visits_max;            /* 0 = no limit */
-    int64_t until_ms;               /* of pl_clock_mono_ms; 0 = no limit */
-    bool (*gone)(const void *self); /* nobody waits any more; any thread; may be NULL */
-    const void *self;
-    uint64_t visits, look_at; /* counted; when to look again */
+    int64_t until_ms;               /* deadline on the clock of pl_clock_mono_ms; 0 = none */
+    bool (*gone)(const void *self); /* true if no client waits any more; called on any thread; NULL = never */
+    const void *self;               /* argument of `gone` */
+    uint64_t visits, look_at;       /* steps counted so far; value of `visits` at which to check again */
 };
 
-/* Counts `n` steps of work: entries, records, nodes. PL_ELIMIT, PL_ETIMEOUT, PL_ECANCELED (who asked has gone). NULL is fine: no limits. */
+/* Counts `n` steps of work: entries, records, nodes. Returns PL_ELIMIT (too many steps), PL_ETIMEOUT, or
+ * PL_ECANCELED (the client has disconnected). `e` NULL: no limits. */
 PL_MUST_CHECK
 int pl_effort_add(struct pl_effort *e, uint64_t n, struct pl_err *err);

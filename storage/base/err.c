@@ -1,3 +1,5 @@
+/* err: the table of errors, and functions that format messages into fixed arrays without allocating
+ * memory. */
 #include "storage/base/err.h"
 
 #include "storage/base/buf.h"
@@ -14,8 +16,8 @@ static const struct pl_err_info err_rows[] = {
 #undef PL_ERROR_ROW
 };
 
-/* A message is one line of UTF-8: it goes into log lines, JSON, HTTP headers and terminals, and may quote bytes of strangers or
- * paths cut anywhere. */
+/* Makes a text one line of valid UTF-8, because messages go into log lines, JSON, HTTP headers and terminals,
+ * and may quote bytes from clients or paths that were cut in the middle of a character. */
 static void err_one_line(char *text)
 {
     pl_utf8_clean(pl_utf8_trim(text));
@@ -33,7 +35,7 @@ __attribute__((format(printf, 3, 0))) static void err_format(char *out, size_t s
 
 int pl_err_set(struct pl_err *err, int code, const char *fmt, ...)
 {
-    char msg[PL_ERR_MSG_BYTES]; /* the arguments may point into *err */
+    char msg[PL_ERR_MSG_BYTES]; /* a copy: the arguments may point into *err */
     va_list ap;
 
     if (err == NULL)

@@ -1,14 +1,16 @@
-/* err: error codes and messages. One table holds every code with its name on the wire, HTTP status, exit code of pipelinectl and
- * whether trying again may help; API, CLI, logs, retry policy and docs/errors.md are all made from it.
+/* err: error codes and messages. One table defines each code with its wire name, its HTTP status, the exit
+ * code of pipelinectl and whether a retry may succeed. The API, the CLI, logs, the retry policy and
+ * docs/errors.md all use this table.
  *
- * A function that can fail returns 0 (or a count) or a negative code, and takes `struct pl_err *err` last. The message is made where
- * the error is detected and wrapped outward once per layer: `commit 7f3a: put pack: no space left`. `err` may be NULL: then only the
- * code is returned. An error is plain memory: copy it freely between threads. */
+ * A function that can fail returns 0 (or a count) or a negative code, and takes `struct pl_err *err` as its
+ * last argument. The message is made where the error is detected, and each layer that passes it on wraps it
+ * once: `commit 7f3a: put pack: no space left`. `err` may be NULL: then only the code is returned. An error
+ * owns no memory and may be copied between threads. */
 #pragma once
 
 #include "storage/base/base.h"
 
-/*  X(NAME, value, wire name, HTTP status, exit code, retryable, what it means, what to do about it) */
+/* X(NAME, value, wire name, HTTP status, exit code, retryable, meaning, remedy) */
 #define PL_ERROR_MAP(X)                                                                                                          \
     X(EINVAL, 1, "invalid", 400, 5, 0, "A value is not acceptable.",                                                             \
       "Change the named field to what the message says is accepted.")                                                            \
@@ -76,15 +78,15 @@ enum {
 #define PL_ERR_MSG_BYTES 1024
 
 struct pl_err {
-    int code;                   /* 0 or a PL_E… */
-    char msg[PL_ERR_MSG_BYTES]; /* one sentence, no newline; cut at the size */
-    char field[96];             /* the field or argument at fault, "" when none */
-    char hint[256];             /* what to do, "" when the code's general remedy says it all */
+    int code;                   /* 0 or one of PL_E… */
+    char msg[PL_ERR_MSG_BYTES]; /* one sentence without a newline; truncated to fit */
+    char field[96];             /* name of the field or argument at fault; "" = none */
+    char hint[256];             /* what to do; "" = the remedy of the code applies */
 };
 
 struct pl_err_info {
     int code;
-    const char *name; /* on the wire: "not_found" */
+    const char *name; /* on the wire, such as "not_found" */
     int http_status;
     int exit_code;
     bool retryable;
@@ -92,23 +94,28 @@ struct pl_err_info {
     const char *remedy;
 };
 
-/* Sets code and message; returns `code` so that one can `return pl_err_set(err, PL_EINVAL, …)`. */
+/* Sets code and message, clears field and hint, and returns `code`, so that a caller can write `return
+ * pl_err_set(err, PL_EINVAL, …)`. */
 int pl_err_set(struct pl_err *err, int code, const char *fmt, ...) PL_PRINTF(3, 4);
-/* As pl_err_set with code PL_EIO, or PL_ENOSPC / PL_ENOMEM / PL_ENOTFOUND when errno says so; appends strerror(errnum). */
+/* Sets a message that ends with strerror(errnum), and a code that depends on errnum: PL_ENOSPC, PL_ENOMEM,
+ * PL_ENOTFOUND, otherwise PL_EIO. Returns the code. */
 int pl_err_errno(struct pl_err *err, int errnum, const char *fmt, ...) PL_PRINTF(3, 4);
-/* Puts "<fmt>: " before the message; returns `code`. */
+/* Puts "<fmt>: " before the existing message and sets the code; returns `code`. */
 int pl_err_wrap(struct pl_err *err, int code, const char *fmt, ...) PL_PRINTF(3, 4);
-/* Names the field at fault; returns `code`. */
+/* Sets the name of the field at fault; returns `code`. */
 int pl_err_field(struct pl_err *err, int code, const char *field);
+/* Sets the hint; returns `code`. */
 int pl_err_hint(struct pl_err *err, int code, const char *fmt, ...) PL_PRINTF(3, 4);
+/* Sets PL_ENOMEM with its standard message; returns PL_ENOMEM. */
 int pl_err_nomem(struct pl_err *err);
 
-/* The table's row of a code (any negative number; unknown ones give EINTERNAL's row), and of a wire name (NULL when unknown). */
+/* Return the table row of a code (the row of EINTERNAL if the code is unknown), or of a wire name (NULL if it
+ * is unknown). Rows are static. */
 const struct pl_err_info *pl_err_info(int code);
 const struct pl_err_info *pl_err_info_by_name(const char *name);
-/* The whole table, `*ret_n` rows. */
+/* Returns the whole table, which has `*ret_n` rows. */
 const struct pl_err_info *pl_err_table(size_t *ret_n);
-/* docs/errors.md, appended. */
+/* Appends the text of docs/errors.md to `out`. PL_ENOMEM, PL_ETOOBIG. */
 struct pl_buf;
 PL_MUST_CHECK
 int pl_err_markdown(struct pl_buf *out, struct pl_err *err);

@@ -1,5 +1,8 @@
-/* OpenSSL's SHA256_* functions work in the caller's memory, so hashing cannot fail. EVP allocates a context, and another with every
- * start; what is called deprecated is the choice of one algorithm by name, and ours is part of the format. */
+/* hash: SHA-256, hex, base64, XXH64, random bytes and ids.
+ *
+ * SHA-256 uses OpenSSL's SHA256_* functions because they work in the caller's memory and therefore cannot
+ * fail. The EVP interface allocates a context, and more memory each time a hash starts. OpenSSL deprecates
+ * SHA256_* so that programs do not fix one algorithm; here the algorithm is part of the storage format. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "storage/base/hash.h"
 
@@ -155,7 +158,8 @@ static int base64_value(char c)
     return at != NULL ? (int)(at - base64_digits) : -1;
 }
 
-/* One group of four digits, up to two of them padding in the last group; adds 1..3 bytes. False for anything else. */
+/* Decodes one group of four digits into 1 to 3 bytes; only the last group may end in one or two padding
+ * characters. Returns false for any other text. */
 static bool base64_group(const char *text, bool last, uint8_t out[3], size_t *ret_n)
 {
     size_t pad = text[3] != '=' ? 0 : text[2] != '=' ? 1 : 2;
@@ -171,7 +175,7 @@ static bool base64_group(const char *text, bool last, uint8_t out[3], size_t *re
         v = v << 6 | (uint32_t)d;
     }
     if ((v & ((1u << (8 * pad)) - 1)) != 0)
-        return false; /* bits that no byte holds: two texts for the same bytes */
+        return false; /* unused bits must be 0, so that each byte string has only one encoding */
     out[0] = (uint8_t)(v >> 16);
     out[1] = (uint8_t)(v >> 8);
     out[2] = (uint8_t)v;

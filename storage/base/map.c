@@ -1,3 +1,5 @@
+/* map: open addressing with linear probing. A removed entry leaves a dead slot until its slot is reused or
+ * the table is rebuilt. */
 #include "storage/base/map.h"
 
 #include "storage/base/hash.h"
@@ -19,7 +21,8 @@ void pl_map_finish(struct pl_map *m, void (*free_value)(void *))
     *m = (struct pl_map){0};
 }
 
-/* The slot that holds the key, else NULL; `ret_free` (may be NULL) gets the slot where it would go. */
+/* Returns the slot with the key, or NULL. If the key is absent, `ret_free` (may be NULL) receives the slot
+ * where it would be stored: the first dead slot of the search, or the free slot that ended it. */
 static struct pl_map_slot *map_find(const struct pl_map *m, const void *key, size_t key_len, uint64_t hash,
                                     struct pl_map_slot **ret_free)
 {
@@ -44,7 +47,8 @@ static struct pl_map_slot *map_find(const struct pl_map *m, const void *key, siz
     }
 }
 
-/* Makes room for one more, at most 3/4 full with the dead ones counted: a free slot always ends a search. */
+/* Makes room for one more entry. The table is rebuilt before entries and dead slots fill more than 3/4 of it,
+ * so that every search ends at a free slot. */
 static int map_make_room(struct pl_map *m, struct pl_err *err)
 {
     struct pl_map_slot *slots;

@@ -1,3 +1,4 @@
+/* path: checks of names, paths and object keys; UTF-8 validation; edit distance. */
 #include "storage/base/path.h"
 
 #include <ctype.h>
@@ -5,7 +6,8 @@
 
 #define WORD_MAX_BYTES 63
 
-/* One segment: its first `len` bytes, with neither '/' nor control bytes inside. */
+/* Checks the first `len` bytes at `seg`, one segment without '/', whose control bytes were checked
+ * already. */
 static int path_check_segment(const char *seg, size_t len, const char *path, size_t path_len, struct pl_err *err)
 {
     if (len == 0)
@@ -97,8 +99,8 @@ int pl_name_check(const char *what, const char *name, struct pl_err *err)
     return 0;
 }
 
-/* Bytes that follow the lead byte, and the range of the first of them, which rules out overlong forms and surrogates (RFC 3629
- * §4). */
+/* Returns, for the lead byte `c` of a character, the number of bytes that follow, and the range of the first
+ * of them, which excludes overlong forms and surrogates (RFC 3629 §4). False: `c` is not a lead byte. */
 static bool utf8_lead(uint8_t c, size_t *ret_more, uint8_t *ret_low, uint8_t *ret_high)
 {
     *ret_low = 0x80;
@@ -123,7 +125,7 @@ static bool utf8_lead(uint8_t c, size_t *ret_more, uint8_t *ret_low, uint8_t *re
     return true;
 }
 
-/* Bytes of the character at `p`, 0 when there is none. */
+/* Returns the length in bytes of the UTF-8 character at `p`; 0 if it is invalid. */
 static size_t utf8_step(const uint8_t *p, const uint8_t *end)
 {
     uint8_t low, high;
@@ -180,7 +182,8 @@ char *pl_utf8_trim(char *text)
     return text;
 }
 
-/* Edit distance (insert, delete, replace, swap of neighbours: optimal string alignment) of words of at most WORD_MAX_BYTES. */
+/* Returns the edit distance of two words of at most WORD_MAX_BYTES. Insertion, deletion, replacement and the
+ * swap of two neighbours cost 1 each (optimal string alignment). */
 static unsigned word_distance(const char *a, size_t n, const char *b, size_t m)
 {
     unsigned rows[3][WORD_MAX_BYTES + 1];
@@ -248,7 +251,7 @@ char *pl_size_text(uint64_t bytes, char out[32])
     return out;
 }
 
-/* ---- keys of objects ---- */
+/* ---- object keys ---- */
 
 static bool key_byte_ok(char c)
 {

@@ -1,3 +1,4 @@
+/* seal: AES-256-GCM with a random nonce for each secret. The purpose is the associated data of the cipher. */
 #include "storage/base/seal.h"
 
 #include "storage/base/hash.h"
@@ -10,7 +11,8 @@
 #define NONCE_BYTES  12
 #define TAG_BYTES    16
 
-/* One key a use: whoever learns how another part of the program uses the master key learns nothing of this. */
+/* Derives the key of this module from the master key, so that another use of the master key reveals nothing
+ * about sealed secrets. */
 static void derive(const uint8_t master[PL_SEAL_KEY_BYTES], uint8_t out[PL_SEAL_KEY_BYTES])
 {
     static const uint8_t label[] = "seal-1";
@@ -19,7 +21,8 @@ static void derive(const uint8_t master[PL_SEAL_KEY_BYTES], uint8_t out[PL_SEAL_
     HMAC(EVP_sha256(), master, PL_SEAL_KEY_BYTES, label, sizeof label - 1, out, &len);
 }
 
-/* One pass of the cipher over `in`, either way; the tag is written or checked. False: the tag does not fit, or memory lacks. */
+/* Encrypts (`seal`) or decrypts `in` in one pass, and writes or checks the tag. Returns false if the tag does
+ * not match or memory is exhausted. */
 static bool pass(bool seal, const uint8_t master[PL_SEAL_KEY_BYTES], const char *purpose, const uint8_t *nonce, const void *in,
                  size_t n, uint8_t *out, uint8_t *tag)
 {
