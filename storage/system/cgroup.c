@@ -1,5 +1,6 @@
-/* cgroup: what is asked of the kernel is read into pl_cgroup_facts, judged by a pure function, and done step by step; a step that the kernel refuses
- * takes its controller out of what is held. Limits are written to a group while nothing is in it. */
+/* cgroup: collects facts from the kernel's files in pl_cgroup_facts, lets a pure function decide, and then
+ * carries out the decision step by step. If the kernel refuses a step for a controller, the controller's
+ * limits are reported as not enforced. Limits are written to a group before a process enters it. */
 #include "storage/system/cgroup.h"
 
 #include "storage/base/buf.h"
@@ -14,13 +15,14 @@
 #include <sys/xattr.h>
 
 #define FILE_MAX (64u << 10)
-#define LOOK_MS  20 /* at a group that is to be empty: the last process leaves it a moment after it was reaped */
+/* interval in ms of the checks whether a group is empty: a process leaves it shortly after it was reaped */
+#define LOOK_MS 20
 
 struct pl_cgroup {
     const char *program;
-    char folder[PL_CGROUP_PATH - 128]; /* in which groups are made */
-    bool made;                         /* it is ours alone: below the root group */
-    unsigned held;                     /* enum pl_cgroup_controller */
+    char folder[PL_CGROUP_PATH - 128]; /* folder in which groups are made */
+    bool made;                         /* `folder` was made below the root group; close removes it */
+    unsigned held;                     /* set of enum pl_cgroup_controller */
     uint64_t pids_max;
     char why[PL_CGROUP_TEXT], remedy[PL_CGROUP_TEXT];
 };
@@ -173,7 +175,7 @@ unsigned pl_cgroup_judge(const struct pl_cgroup_facts *f, char why[PL_CGROUP_TEX
 
 /* ---- files of groups ---- */
 
-/* "" where it cannot be read. */
+/* Returns the file's text, owned by `b`; "" if it cannot be read. */
 static const char *read_text(struct pl_buf *b, const char *folder, const char *name)
 {
     char path[PATH_MAX];
@@ -189,10 +191,11 @@ static uint64_t read_number(const char *folder, const char *name)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {0};
 
-    return strtoull(read_text(&b, folder, name), NULL, 10); /* "max" is none */
+    return strtoull(read_text(&b, folder, name), NULL, 10); /* "max" yields 0: no limit */
 }
 
-/* One write, which the kernel takes or refuses as a whole. 0, or the negative errno. */
+/* Writes a file with one write, which the kernel accepts or refuses as a whole. Returns 0 or a negative
+ * errno. */
 static int write_text(const char *folder, const char *name, const char *text)
 {
     char path[PATH_MAX];
@@ -224,7 +227,8 @@ static bool is_there(const char *folder, const char *name)
     return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-/* systemd notes on a group that it has delegated it (its docs/CGROUP_DELEGATION.md); what it has not it may set as it likes, at any time. */
+/* True if systemd has marked the group as delegated, with an extended attribute of the folder (systemd's
+ * docs/CGROUP_DELEGATION.md). systemd may change any other group at any time. */
 static bool is_noted(const char *folder)
 {
     char value[8];
@@ -235,13 +239,15 @@ static bool is_noted(const char *folder)
 
 /* ---- opening ---- */
 
-/* What pl_cgroup_facts point to. */
+/* The facts, and the strings to which they point. */
 struct look {
     struct pl_cgroup_facts facts;
     char own[PL_CGROUP_PATH / 2], folder[PL_CGROUP_PATH - 256];
-    bool in_leaf; /* started in the group `daemon` of the one that is looked at */
+    bool in_leaf; /* the program was started in the subgroup `daemon` of `own` */
 };
 
+/* Fills `l` with the facts about the group of this process. A program started in the leaf group looks at the
+ * group above it. */
 static void look(const struct pl_cgroup_config *config, struct look *l)
 {
     const char *root = config->root ? config->root : "/sys/fs/cgroup", *proc = config->proc ? config->proc : "/proc",
@@ -271,7 +277,8 @@ static void look(const struct pl_cgroup_config *config, struct look *l)
     f->controllers = pl_cgroup_controllers(read_text(&b, l->folder, "cgroup.controllers"));
 }
 
-/* Hands controllers of the group `folder` to those in it: which of them it took. */
+/* Enables controllers of the group `folder` for its subgroups. Returns those that the kernel enabled. If it
+ * refuses all at once, each is tried alone, and `why` names one that was refused. */
 static unsigned enable(struct pl_cgroup *g, const char *folder, unsigned want)
 {
     char text[32] = "";
@@ -300,7 +307,8 @@ static unsigned enable(struct pl_cgroup *g, const char *folder, unsigned want)
     return took;
 }
 
-/* This process to the group `folder`; made where it is not there. */
+/* Moves this process to the group `folder`, which is made if it does not exist. Returns 0 or a negative
+ * errno. */
 static int move_to(const char *folder)
 {
     if (mkdir(folder, 0755) < 0 && errno != EEXIST)
@@ -308,7 +316,7 @@ static int move_to(const char *folder)
     return write_text(folder, "cgroup.procs", "0");
 }
 
-/* Below the root group, which may keep its processes. */
+/* Makes the group ROOT/NAME for a program in the root group, which may keep its processes. */
 static void set_up_in_root(struct pl_cgroup *g, const struct look *l, const char *name, unsigned may)
 {
     if (snprintf(g->folder, sizeof g->folder, "%s/%s", l->folder, name) >= (int)sizeof g->folder)
@@ -322,7 +330,8 @@ static void set_up_in_root(struct pl_cgroup *g, const struct look *l, const char
     g->held = may ? enable(g, g->folder, may) : 0;
 }
 
-/* In a group that was delegated: out of it first, and back where that was for nothing. */
+/* Sets up a delegated group: moves this process to a leaf group, and back if no controller could be
+ * enabled. */
 static void set_up_in_own(struct pl_cgroup *g, const struct look *l, unsigned may)
 {
     char leaf[PATH_MAX];
@@ -369,12 +378,12 @@ int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g)
 {
     if (g && g->made)
-        (void)rmdir(g->folder); /* not while a worker of ours goes on */
+        (void)rmdir(g->folder); /* fails, as intended, while it contains a worker's group */
     free(g);
     return NULL;
 }
 
-/* ---- what is held ---- */
+/* ---- what is enforced ---- */
 
 unsigned pl_cgroup_held(const struct pl_cgroup *g)
 {
@@ -414,11 +423,13 @@ char *pl_cgroup_path(const struct pl_cgroup *g, const char *worker, char out[PL_
     return out;
 }
 
+/* Each row is a file of the group, written only if its limit was asked for and its controller is enabled. */
 int pl_cgroup_make(const struct pl_cgroup *g, const char *worker, const struct pl_cgroup_limits *limits, struct pl_err *err)
 {
     const bool memory = g->held & PL_CGROUP_MEMORY && limits->memory_bytes > 0;
     const struct {
-        bool said, may_lack; /* older kernels, and those without swap, lack some */
+        /* whether the value is written; whether the file may be absent (older kernels, no swap) */
+        bool said, may_lack;
         const char *file;
         uint64_t value;
     } rows[] = {
@@ -455,7 +466,7 @@ void pl_cgroup_kill(const char *path)
     (void)write_text(path, "cgroup.kill", "1");
 }
 
-/* Returns when the kernel says that the group's state has changed, or after LOOK_MS. */
+/* Waits until the kernel reports a change of the group's state, at most LOOK_MS. */
 static void wait_change(const char *path)
 {
     char file[PATH_MAX], byte;
@@ -466,7 +477,7 @@ static void wait_change(const char *path)
     fd = open(file, O_RDONLY | O_CLOEXEC);
     p.fd = fd;
     if (fd >= 0)
-        (void)!read(fd, &byte, 1); /* changes count from here on */
+        (void)!read(fd, &byte, 1); /* poll reports changes after this read */
     (void)poll(&p, 1, LOOK_MS);
 }
 

@@ -1,114 +1,129 @@
-/* cgroup: limits for the processes of a sandbox, by version 2 of Linux control groups (cgroups(7); Documentation/admin-guide/cgroup-v2.rst).
+/* cgroup: limits for the processes of a sandbox, by version 2 of Linux control groups (cgroups(7);
+ * Documentation/admin-guide/cgroup-v2.rst).
  *
- *   ROOT/…/own         the group that this program was started in, where that is delegated to it
- *     daemon           this program, which moves there: a group with processes of its own cannot hand controllers to others.
- *                      Started there already, it takes the group above
- *     worker-17        one sandbox and its limits: a leaf
+ *   ROOT/…/own         the group in which this program was started, if it is delegated to the program
+ *     daemon           this program moves into this group: a group that has processes cannot enable
+ *                      controllers for its subgroups. A program that was started in it uses the group above
+ *     worker-17        one sandbox and its limits; it has no subgroups
  *
- * A program in the root group, which may have processes, stays there and makes ROOT/NAME in the place of `own`. Where nothing is delegated no
- * group is made, and pl_cgroup_not_held says why. The first part of this header decides and does nothing else; the rest reads and writes files. */
+ * A program in the root group stays there, because the root group may have processes; it makes ROOT/NAME in
+ * the place of `own`. If no group is delegated to the program, it makes none, and pl_cgroup_not_held explains
+ * why. The functions in the first part of this header are pure; those in the second part read and write
+ * files. */
 #pragma once
 
 #include "storage/base/err.h"
 
 #include <limits.h>
 
-#define PL_CGROUP_TEXT   512                        /* bytes of a sentence */
-#define PL_CGROUP_REMOVE 5000                       /* ms that the processes of a group have to end */
-#define PL_CGROUP_PATH   (PATH_MAX - 64)            /* bytes of a group's folder: there is room for a file's name behind it */
-#define PL_CGROUP_LEAF   "daemon"                   /* the program's own group */
-#define PL_CGROUP_WORKER "worker-"                  /* what the names of workers' groups begin with */
-#define PL_CGROUP_ASKED  "Delegate=cpu memory pids" /* what a systemd unit or scope says */
+#define PL_CGROUP_TEXT   512  /* bytes of one message */
+#define PL_CGROUP_REMOVE 5000 /* ms within which the processes of a group must end */
+/* bytes of a folder's path; leaves room for a file name */
+#define PL_CGROUP_PATH   (PATH_MAX - 64)
+#define PL_CGROUP_LEAF   "daemon"                   /* name of the program's own group */
+#define PL_CGROUP_WORKER "worker-"                  /* prefix of the names of workers' groups */
+#define PL_CGROUP_ASKED  "Delegate=cpu memory pids" /* line of a systemd unit or scope */
 
 enum pl_cgroup_controller { PL_CGROUP_CPU = 1, PL_CGROUP_MEMORY = 2, PL_CGROUP_PIDS = 4, PL_CGROUP_ALL = 7 };
 
-/* ---- decisions ---- */
+/* ---- decisions: pure functions ---- */
 
-/* The path in the line "0::PATH" of /proc/PID/cgroup. False: there is none, it was removed, or it lies outside of this cgroup namespace. */
+/* Copies the PATH of the line "0::PATH" in /proc/PID/cgroup to `ret`. False: no such line, the group was
+ * removed, or it is outside this cgroup namespace. */
 bool pl_cgroup_own(const char *text, char *ret, size_t size);
-/* Of cgroup.controllers or cgroup.subtree_control: those of enum pl_cgroup_controller. */
+/* Parses cgroup.controllers or cgroup.subtree_control. Returns a set of bits of enum pl_cgroup_controller;
+ * unknown names are ignored. */
 unsigned pl_cgroup_controllers(const char *text);
-/* "cpu and memory": their names; "" for none. Returns `out`. */
+/* Formats the names of a set of controllers: "cpu and memory"; "" for none. Returns `out`. */
 char *pl_cgroup_names(unsigned controllers, char out[32]);
-/* How many processes a cgroup.procs names beside `pid`. */
+/* Returns the number of processes other than `pid` that a cgroup.procs lists. */
 size_t pl_cgroup_others(const char *text, int64_t pid);
-/* The number in the line "NAME N" of memory.events, 0 without such a line. */
+/* Returns the number in the line "NAME N" of memory.events; 0 if there is no such line. */
 uint64_t pl_cgroup_event(const char *text, const char *name);
-/* cpu.weight of a request of so many thousandths of a CPU, 1 to 10000; twice the request is twice the weight. As Kubernetes says: a CPU is 1024
- * shares, at least 2, at most 262144 (MilliCPUToShares of the kubelet's pkg/kubelet/cm/helpers_linux.go), and shares are
- * 1 + (shares − 2) · 9999 ÷ 262142 of weight (KEP-2254, "Phase 1"). Runtimes since runc 1.3.2 and crun 1.23 take a curve through 100 at one CPU: it does not
- * keep proportions, which is what a request is for. */
+/* Returns the cpu.weight, 1 to 10000, for a request of `cpu_milli` thousandths of a CPU; twice the request
+ * gives twice the weight. The formula is that of Kubernetes: one CPU is 1024 shares, at least 2, at most
+ * 262144 (MilliCPUToShares in the kubelet's pkg/kubelet/cm/helpers_linux.go), and the weight is 1 + (shares −
+ * 2) · 9999 ÷ 262142 (KEP-2254, "Phase 1"). Runtimes since runc 1.3.2 and crun 1.23 use a curve that passes
+ * through 100 at one CPU; it is not used here because it does not keep the proportions of requests. */
 uint64_t pl_cgroup_weight(uint64_t cpu_milli);
-/* pids.max of one sandbox: a quarter of the least of what the machine (kernel.pid_max, kernel.threads-max) and the program's group may have. 0 = not known. */
+/* Returns the pids.max of one sandbox: a quarter of the smallest of kernel.pid_max, kernel.threads-max and
+ * the limit of the program's group. An argument of 0 is unknown; the result is 0 if all are unknown. */
 uint64_t pl_cgroup_pids(uint64_t pid_max, uint64_t threads_max, uint64_t group_max);
 
 struct pl_cgroup_facts {
     const char *root;    /* where cgroups are mounted */
-    const char *program; /* "pipelined" */
-    const char *own;     /* the group that is to hold others, as /proc/self/cgroup says; NULL = there is none */
-    bool version_1;      /* something else than version 2 is mounted at `root` */
+    const char *program; /* name for messages: "pipelined" */
+    const char *own;     /* parent of the workers' groups, from /proc/self/cgroup; NULL = none */
+    bool version_1;      /* version 1, or both versions, are mounted at `root` */
     bool version_2;
     bool in_root;         /* `own` is the root of all groups */
-    bool read_only;       /* `root` */
+    bool read_only;       /* `root` is mounted read-only */
     bool writable;        /* this user may write in `own` */
-    bool systemds;        /* systemd manages the groups and has not delegated this one, though root could write there */
-    size_t others;        /* processes in `own` beside this one */
-    unsigned controllers; /* that `own` has */
+    bool systemds;        /* root could write, but systemd manages `own` and has not delegated it */
+    size_t others;        /* processes in `own` other than this one */
+    unsigned controllers; /* controllers available in `own` */
 };
 
-/* Which controllers may be tried. Of those that may not, `why` and the `remedy`; both "" with all of them. */
+/* Returns the controllers that this program may try to use. If some are missing, `why` receives the reason
+ * and `remedy` what to do; otherwise both are "". */
 unsigned pl_cgroup_judge(const struct pl_cgroup_facts *facts, char why[PL_CGROUP_TEXT], char remedy[PL_CGROUP_TEXT]);
 
-/* ---- groups ---- */
+/* ---- the program's groups ---- */
 
 struct pl_cgroup;
 
 struct pl_cgroup_config {
-    const char *program;               /* in sentences, and in the command that is a remedy: "pipelined", "pipelinectl" */
-    const char *name;                  /* of the group that is made in the root group; the same in each life of a daemon */
-    const char *root, *proc, *systemd; /* NULL = /sys/fs/cgroup, /proc, /run/systemd/system; tests have their own */
+    const char *program;               /* for messages and suggested commands: "pipelined", "pipelinectl" */
+    const char *name;                  /* of the group made below the root group; the same after a restart */
+    const char *root, *proc, *systemd; /* NULL = /sys/fs/cgroup, /proc, /run/systemd/system; tests set them */
 };
 
 struct pl_cgroup_limits {
-    uint64_t memory_bytes; /* 0 = none */
-    uint64_t cpu_milli;    /* requested; 0 = the weight that all groups have */
+    uint64_t memory_bytes; /* maximum; 0 = none */
+    uint64_t cpu_milli;    /* requested thousandths of a CPU; 0 = the default weight */
 };
 
-/* Looks what this program may do, moves it to a leaf and enables controllers. 0 also where nothing may be done: pl_cgroup_held says so, and the
- * program is where it was. Call it before the program starts others. PL_ENOMEM. */
+/* Finds out what this program may do, moves it to a leaf group and enables controllers. Also returns 0 if
+ * nothing is possible: then pl_cgroup_held returns 0 and the program stays in its group. Must be called
+ * before the program starts others. The caller frees `*ret` with pl_cgroup_close. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret, struct pl_err *err);
-/* Removes the group of `name` if none is left in it. Takes NULL, returns NULL. */
+/* Removes the group ROOT/NAME if it was made and no worker's group is left in it, and frees `g`. NULL is
+ * allowed. Returns NULL. */
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g);
-/* Controllers whose limits hold; 0: groups are not made. */
+/* Returns the controllers whose limits are enforced; 0: no groups are made. */
 unsigned pl_cgroup_held(const struct pl_cgroup *g);
-/* Why the others do not, and what to do; "" when all do. */
+/* Return why other limits are not enforced, and what to do; "" if all are enforced. Owned by `g`. */
 const char *pl_cgroup_why(const struct pl_cgroup *g);
 const char *pl_cgroup_remedy(const struct pl_cgroup *g);
-/* Whether what a stage says of memory and CPU does not hold: then one sentence that says what, why, and the remedy. */
+/* Returns true if a stage asks for a limit of memory or CPU that is not enforced; `out` then receives one
+ * sentence with the limit, the reason and the remedy. */
 bool pl_cgroup_not_held(const struct pl_cgroup *g, bool memory, bool cpu, char *out, size_t size);
-/* The folder in which groups are made. */
+/* Returns the folder in which groups are made; owned by `g`. */
 const char *pl_cgroup_folder(const struct pl_cgroup *g);
-/* The folder of a worker's group, whether or not it is there. Returns `out`. */
+/* Writes the folder of a worker's group, which need not exist, to `out`; returns `out`. */
 char *pl_cgroup_path(const struct pl_cgroup *g, const char *worker, char out[PL_CGROUP_PATH]);
-/* Makes it with its limits; one that is there already gets them. What goes over its memory is killed as a whole (memory.oom.group), and does not
- * swap. Only while something is held. PL_EIO, PL_ENOSPC (the parent allows no more). */
+/* Makes the group of a worker with its limits; if the group exists, sets its limits. If its processes exceed
+ * their memory, the kernel kills all of them (memory.oom.group); they do not swap. Only if pl_cgroup_held is
+ * not 0. PL_EIO, PL_ENOSPC (the parent allows no more groups). */
 PL_MUST_CHECK
 int pl_cgroup_make(const struct pl_cgroup *g, const char *worker, const struct pl_cgroup_limits *limits, struct pl_err *err);
 
-/* ---- one group, by its folder; any thread ---- */
+/* ---- one group, named by its folder; any thread ---- */
 
-/* Kills all in it, where the kernel can (cgroup.kill, Linux 5.14). Does nothing when it is not there. */
+/* Kills all processes in the group, if the kernel supports it (cgroup.kill, Linux 5.14). Does nothing if the
+ * group does not exist. */
 void pl_cgroup_kill(const char *path);
-/* Kills all in it, waits until they have ended, PL_CGROUP_REMOVE at most, and removes it. Absent is fine. PL_EBUSY, PL_EIO. */
+/* Kills all processes in the group, waits at most PL_CGROUP_REMOVE ms until they have ended, and removes the
+ * group. Returns 0 if the group does not exist. PL_EBUSY (processes are still there), PL_EIO. */
 PL_MUST_CHECK
 int pl_cgroup_remove(const char *path, struct pl_err *err);
 
-/* A group's limit of memory, and what the kernel did for lack of it since the group was made. */
+/* A group's memory limit, and events since the group was made. */
 struct pl_cgroup_memory {
     uint64_t limit_bytes; /* 0 = none */
-    uint64_t at_limit;    /* times that the limit was reached and nothing could be freed */
-    uint64_t killed;      /* processes, also for lack of memory elsewhere on the machine */
+    uint64_t at_limit;    /* times that the limit was reached and no memory could be freed */
+    uint64_t killed;      /* processes killed, including those killed because the machine had no memory */
 };
-/* Zeros where it cannot be read. */
+/* Reads the limit and the events of a group. Fields that cannot be read are 0. */
 void pl_cgroup_read_memory(const char *path, struct pl_cgroup_memory *ret);

@@ -1,3 +1,5 @@
+/* file_users: compares the files that /proc/PID/fd lists by device and inode, and detects writers by taking a
+ * read lease (fcntl(2), F_SETLEASE). */
 #include "storage/system/file_users.h"
 
 #include <ctype.h>
@@ -21,7 +23,8 @@ static bool is_named(int process, const char *name)
     return pl_streq(comm, name);
 }
 
-/* Mode 0 is no file's. */
+/* Returns the index of the file with the same device and inode; `n` if there is none. Entries with mode 0 had
+ * an invalid descriptor. */
 static size_t index_of(const struct stat *one, const struct stat *files, size_t n)
 {
     size_t i = 0;
@@ -31,7 +34,7 @@ static size_t index_of(const struct stat *one, const struct stat *files, size_t 
     return i;
 }
 
-/* The first of the files that it has open; `n`: none. */
+/* Returns the index of the first of the files that the process has open; `n` if it has none. */
 static size_t has_open(int process, const struct stat *files, size_t n)
 {
     const int fds = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,7 +55,9 @@ static size_t has_open(int process, const struct stat *files, size_t n)
     return found;
 }
 
-/* The process is held before it is looked at: its number may be another's by then. Which of the files it was killed for; `n`: it was not. */
+/* Kills the process if it has the name and one of the files open. A pidfd is opened first, because the pid
+ * may be reused while the process is examined. Returns the index of the file for which it was killed; `n` if
+ * it was not. */
 static size_t kill_if(int proc, const char *number, const struct stat *files, size_t n, const char *name)
 {
     const pid_t pid = (pid_t)strtol(number, NULL, 10);
@@ -88,7 +93,8 @@ void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_
 
 int pl_holders_writing(int fd)
 {
-    /* Whoever opens the file between the two would have us told by SIGIO, which ends a process; SIGURG is ignored. */
+    /* If a process opens the file while the lease is held, the kernel sends a signal to this process. SIGIO,
+     * the default, would end it; SIGURG is ignored. */
     if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
         return errno == EAGAIN ? PL_EBUSY : PL_EUNAVAILABLE;
     return fcntl(fd, F_SETLEASE, F_UNLCK) == 0 ? 0 : PL_EBUSY;

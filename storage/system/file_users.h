@@ -1,15 +1,18 @@
-/* holders: which processes of this machine have a file open, as /proc tells it. */
+/* file_users: finds out, from /proc and from leases, which processes of this machine have a file open. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* Kills (SIGKILL) the processes of that name (proc(5), comm) that have one of the files open, but never the caller's own, and adds to
- * `ret_killed[i]` how many had that of `fds[i]`: none, too, where /proc is not to be read or they are somebody else's. Looks at every process once,
- * however many files there are: some milliseconds for a thousand. A descriptor that is none names no file. Any thread; the descriptors stay open
- * meanwhile, for the number of a file that nobody has open may be another's. */
+/* Kills (SIGKILL) the processes named `name` (proc(5), comm), except the caller, that have at least one of
+ * the files `fds` open, and adds to `ret_killed[i]` the number of processes killed for the file of `fds[i]`.
+ * Kills none if /proc cannot be read or the processes belong to another user. Examines each process once,
+ * whatever `n` is: a few milliseconds for a thousand processes. An invalid descriptor matches no file. The
+ * descriptors must stay open during the call, because the inode number of a closed file may be reused. Any
+ * thread. */
 void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_killed);
 
-/* Has anyone the file open for writing, or mapped so? 0: nobody, and from now on who writes to it must open it first. PL_EBUSY: someone has.
- * PL_EUNAVAILABLE: it cannot be known (a file of another user, a file system that does not tell). `fd` is open for reading alone. Who opens the file
- * meanwhile waits for microseconds. */
+/* Reports whether a process has the file open for writing, or mapped for writing. Returns 0: no process has,
+ * and a later writer must first open the file. PL_EBUSY: one has. PL_EUNAVAILABLE: unknown (the file belongs
+ * to another user, or the filesystem does not support leases). `fd` must be open only for reading. A process
+ * that opens the file during the call waits for some microseconds. */
 int pl_holders_writing(int fd);

@@ -1,3 +1,5 @@
+/* io: each write, sync and rename first asks io_fault whether a test wants it to fail. Removal of a tree uses
+ * descriptors relative to each folder (openat, unlinkat), so that no link is followed. */
 #include "storage/system/io.h"
 
 #include "storage/base/hash.h"
@@ -15,7 +17,7 @@
 
 #define REMOVE_DEPTH_MAX 64u
 
-/* Fault injection. fail_at is the number of the call that fails, 0 = none. */
+/* State of fault injection, per kind of call; fail_at is the number of the call that fails, 0 = none. */
 static struct {
     _Atomic uint64_t calls;
     _Atomic uint64_t fail_at;
@@ -41,7 +43,7 @@ uint64_t pl_io_calls(enum pl_io_call call)
     return atomic_load(&io_faults[call].calls);
 }
 
-/* PL_FAULT="write=17,fsync=3,rename=2,errno=28" */
+/* Reads PL_FAULT="write=17,fsync=3,rename=2,errno=28". */
 static void io_read_environment(void)
 {
     static const char *const names[PL_IO_CALLS] = {"write=", "fsync=", "rename="};
@@ -58,10 +60,10 @@ static void io_read_environment(void)
     }
 }
 
-/* The call of this thread that is under way is its last. */
+/* this thread's current call is the one after which the process exits */
 static _Thread_local bool io_exit_after;
 
-/* True (and errno set) when this call is the one that has to fail. */
+/* Counts a call. Returns true, and sets errno, if the call must fail instead of being made. */
 static bool io_fault(enum pl_io_call call)
 {
     uint64_t n, at;
@@ -80,14 +82,14 @@ static bool io_fault(enum pl_io_call call)
     return !io_exit_after;
 }
 
-/* After every call that io_fault let through. */
+/* Called after each call that io_fault allowed: exits if this is where the test wants it. */
 static void io_done(void)
 {
     if (io_exit_after)
         _exit(PL_IO_EXIT_STATUS);
 }
 
-/* `offset` UINT64_MAX: at the file's own position. */
+/* Writes all bytes at `offset`; at the file's own position if it is UINT64_MAX. */
 static int io_write_all(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err)
 {
     const uint8_t *p = data;
@@ -124,8 +126,9 @@ int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char
     return io_write_all(fd, data, n, offset, what, err);
 }
 
-/* What is whole of it goes to the disk; what was whole before is there when this returns. An error of the disk is told once, here or by
- * fdatasync; a filesystem without such ranges is synced at the end. */
+/* Starts writeback of the pieces completed by the last write, and waits until the piece before them is on the
+ * disk. The kernel reports a disk error once, here or at fdatasync. On a filesystem without sync_file_range
+ * the final sync writes everything. */
 int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err)
 {
     const off_t piece = (off_t)PL_IO_BEHIND_BYTES, from = (off_t)before / piece * piece, to = (off_t)now / piece * piece;
@@ -193,7 +196,7 @@ int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, 
     return 0;
 }
 
-/* `sync`: fdatasync or fsync. */
+/* `sync` is fdatasync or fsync. */
 static int io_sync(int fd, int (*sync)(int fd))
 {
     int r;
@@ -239,7 +242,7 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
     if (io_fault(PL_IO_RENAME))
         return pl_err_errno(err, errno, "rename %s to %s", from, to);
     r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) { /* the filesystem has no such flag: link(2) never replaces either */
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) { /* no such flag: link(2) does not replace either */
         r = link(from, to);
         if (r == 0)
             r = unlink(from);
@@ -273,7 +276,8 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
         return pl_err_set(err, PL_ETOOBIG, "%s has %lld bytes; at most %zu", path, (long long)st.st_size, max);
     for (;;) {
-        /* one more than the size says, so that the end is seen without growing; files of /proc say 0 */
+        /* One byte more than the file's size, so that the end is found without growing the buffer. Files in
+         * /proc have size 0. */
         size_t want = S_ISREG(st.st_mode) && (size_t)st.st_size >= out->len ? (size_t)st.st_size - out->len + 1 : 4096;
         ssize_t n;
 
@@ -296,7 +300,7 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
     }
 }
 
-/* The folder that holds `path`: what precedes the last slash, "." when there is none. */
+/* Writes the folder of `path` to `out`: the part before the last slash, or "." if there is none. */
 static void io_parent(const char *path, char out[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -355,7 +359,7 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
         if (mkdir(partial, mode) < 0 && errno != EEXIST) {
             int errnum = errno;
 
-            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode)) /* a read-only parent says EROFS for what exists */
+            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode)) /* EROFS even if it exists */
                 return pl_err_errno(err, errnum, "make folder %s", partial);
         }
         partial[i] = path[i];
@@ -365,7 +369,7 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
     return S_ISDIR(st.st_mode) ? 0 : pl_err_errno(err, ENOTDIR, "make folder %s", path);
 }
 
-/* One name after the other, for kernels before 5.6. */
+/* Opens one path segment after the other, for kernels before 5.6, which have no openat2. */
 static int open_stepwise(int root_fd, const char *path, int flags)
 {
     int at = root_fd;
@@ -398,7 +402,7 @@ static int open_stepwise(int root_fd, const char *path, int flags)
 int pl_io_open_beneath(int root_fd, const char *path, int flags)
 {
     const int all = flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
-    /* openat2 refuses what open ignores: O_PATH goes with few other flags */
+    /* openat2 rejects flag combinations that open ignores, such as O_PATH with O_NONBLOCK */
     const struct open_how how = {.flags = (uint64_t)(flags & O_PATH ? all & ~O_NONBLOCK : all),
                                  .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     int fd;
@@ -406,7 +410,7 @@ int pl_io_open_beneath(int root_fd, const char *path, int flags)
     assert(*path && *path != '/');
     for (int tries = 0; tries < 100; tries++) {
         fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
-        if (fd >= 0 || errno != EAGAIN) /* somebody renamed a folder on the way */
+        if (fd >= 0 || errno != EAGAIN) /* a folder of the path was renamed during the call */
             break;
     }
     return fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN) ? open_stepwise(root_fd, path, all) : fd;
@@ -420,7 +424,7 @@ int pl_io_open_up(int path_fd)
     return chmod(proc, 0700) < 0 ? -1 : openat(path_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Opens a folder for emptying it; makes it readable and writable when it is ours and is not. */
+/* Opens a folder to remove its content, and makes it readable and writable if it belongs to this user. */
 static int remove_open(int at, const char *name)
 {
     struct stat st;
@@ -434,14 +438,14 @@ static int remove_open(int at, const char *name)
         fd = pl_io_open_up(path_fd);
     }
     if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
-        (void)fchmod(fd, 0700); /* when that is refused, unlinkat says why */
+        (void)fchmod(fd, 0700); /* if this fails, the later unlinkat reports the error */
     return fd;
 }
 
 static int remove_children(int fd, int top, unsigned depth);
 
-/* One name in the folder `at`. A folder that lies too deep for the stack and the descriptors is moved up to the top folder, whose
- * loop meets it again. */
+/* Removes one name in the folder `at`. A folder that is nested too deeply for the stack and the limit of
+ * descriptors is moved to the top folder, whose loop finds it later. */
 static int remove_name(int at, const char *name, int top, unsigned depth)
 {
     static _Atomic unsigned moved;
@@ -463,7 +467,8 @@ static int remove_name(int at, const char *name, int top, unsigned depth)
     return r < 0 ? r : unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/* Empties the folder and closes `fd`. Scans again until nothing is found: names may be moved up meanwhile. */
+/* Removes everything in the folder and closes `fd`. Scans the folder until it is empty, because nested
+ * folders may be moved to it meanwhile. */
 static int remove_children(int fd, int top, unsigned depth)
 {
     DIR *dir = fdopendir(fd);

@@ -1,6 +1,7 @@
-/* A table without locks for lookers-up says which kind a lock is of; a matrix says which kinds were taken under which. Both grow under one mutex of
- * their own. A lock that no pthread_*_init made is followed if it is a variable of the program (a kind of its own), else not: those live on
- * the stack of the function that waits. */
+/* lock_order: a hash table maps each lock to its kind, and is read without a lock. A matrix records which
+ * kinds were acquired while which other kind was held. A mutex of this file guards changes of both. A lock
+ * without a call of pthread_*_init is checked if it is a static variable of the program, as a kind of its
+ * own; otherwise it is ignored, because such locks are local variables of a function that waits. */
 #include "storage/system/lock_order.h"
 
 #ifdef PL_LOCK_ORDER
@@ -15,7 +16,7 @@
 #define HELD_MAX  64
 #define NO_KIND   KINDS_MAX
 
-struct place { /* of the table */
+struct place { /* slot of the hash table */
     _Atomic(uintptr_t) lock;
     _Atomic(unsigned) kind;
 };
@@ -23,11 +24,11 @@ struct place { /* of the table */
 enum { NEVER_USED = 0, GIVEN_BACK = 1 };
 
 static struct {
-    pthread_mutex_t mutex; /* what changes the rest */
+    pthread_mutex_t mutex; /* guards changes of the fields below */
     struct place places[LOCKS_MAX];
     const void *made_at[KINDS_MAX];
     atomic_bool spans_requests[KINDS_MAX];
-    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX]; /* [held][taken]: by which code first */
+    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX]; /* [held][taken]: where first */
     unsigned n_kinds;
 } order = {.mutex = PTHREAD_MUTEX_INITIALIZER, .n_kinds = PL_LOCK_THINGS};
 
@@ -93,14 +94,14 @@ _Noreturn static void stop(const void *code)
     abort();
 }
 
-/* ---- kinds ---- */
+/* ---- kinds of locks ---- */
 
 static size_t place_of(const void *lock)
 {
     return (size_t)(((uintptr_t)lock >> 3) * 0x9E3779B97F4A7C15u >> 32) & (LOCKS_MAX - 1);
 }
 
-/* The place of `lock`, or the empty one at the end of its chain. */
+/* Returns the slot of `lock`, or the never-used slot at which the search ends. */
 static struct place *look_up(const void *lock)
 {
     size_t i = place_of(lock);
@@ -111,7 +112,8 @@ static struct place *look_up(const void *lock)
     return &order.places[i];
 }
 
-/* Caller holds the mutex. The table never fills: it has room for more locks than a test makes. */
+/* Stores the kind of a lock. The caller holds the mutex. The table never becomes full: it has more slots than
+ * any test has locks. */
 static void put_kind(const void *lock, unsigned kind)
 {
     struct place *p = look_up(lock);
@@ -143,7 +145,8 @@ static void made(const void *lock, const void *made_at)
     __real_pthread_mutex_unlock(&order.mutex);
 }
 
-/* Places at the end of a chain become free ones, so that chains stay short. */
+/* Removes a lock from the table. Removed slots at the end of a probe sequence become never-used again, so
+ * that searches stay short. */
 static void unmade(const void *lock)
 {
     struct place *p;
@@ -173,9 +176,10 @@ static unsigned kind_of(const void *lock)
     return kind_of(lock);
 }
 
-/* ---- the order ---- */
+/* ---- the order of kinds ---- */
 
-/* Whether `to` was taken under `from`, at once or through others; marks in `seen` where it looked. */
+/* Returns true if `to` was acquired while `from` was held, directly or through other kinds, and prints the
+ * chain. `seen` marks the kinds already searched. */
 static bool leads(unsigned from, unsigned to, bool seen[KINDS_MAX])
 {
     seen[from] = true;
@@ -229,7 +233,8 @@ static void pop(const void *lock)
         mine.held[i] = mine.held[i + 1];
 }
 
-/* Before the thread waits for `lock`. Two of one kind have no order that is known here. */
+/* Checks an acquisition before the thread waits for `lock`. Two locks of one kind have no order that this
+ * file could know. */
 static void take(const void *lock, bool exclusive, const void *code)
 {
     const unsigned kind = kind_of(lock);
@@ -247,7 +252,7 @@ static void take(const void *lock, bool exclusive, const void *code)
     push(lock, kind);
 }
 
-static const char thing_keys[PL_LOCK_THINGS]; /* their addresses stand for them among what is held */
+static const char thing_keys[PL_LOCK_THINGS]; /* the address of each element represents the thing in `held` */
 
 void pl_lock_order_take(enum pl_lock_thing thing)
 {
@@ -274,7 +279,8 @@ void pl_lock_order_request(const char *what)
     for (unsigned i = 0; i < mine.n; i++) {
         const unsigned kind = mine.held[i].kind;
 
-        if (kind == PL_LOCK_DB_WRITER || atomic_load(&order.spans_requests[kind])) /* the writer thread puts the log's objects */
+        if (kind == PL_LOCK_DB_WRITER ||
+            atomic_load(&order.spans_requests[kind])) /* the writer thread stores the log's objects */
             continue;
         say_kind("lock order: held over a request to the object store:", kind);
         fprintf(stderr, "lock order: the request: %s\n", what);
@@ -287,7 +293,7 @@ void pl_lock_order_spans_requests(const void *lock)
     atomic_store(&order.spans_requests[kind_of(lock)], true);
 }
 
-/* ---- in the place of the library's functions ---- */
+/* ---- replacements of the pthread functions ---- */
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
 {
@@ -307,7 +313,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
     return __real_pthread_mutex_lock(m);
 }
 
-/* Waits for nothing, so that it has no place in the order; what is taken under it has. */
+/* trylock does not wait and therefore cannot be the last step of a deadlock; locks acquired while it is held
+ * are checked. */
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *m)
 {
     const int r = __real_pthread_mutex_trylock(m);

@@ -1,29 +1,33 @@
-/* lock_order: debug builds stop the program when two threads could wait for each other for ever.
+/* lock_order: in debug builds, aborts the program when threads could deadlock.
  *
- * The linker sends the program's calls of pthread_mutex_* and pthread_rwlock_* through lock_order.c (--wrap, storage/base/CMakeLists.txt), which
- * records for each thread the locks that it holds, and for all threads which kind of lock was taken while which other was held. All locks that
- * one line of code initialises are one kind. abort() and a report on stderr follow when
- *   - the recorded order has a cycle, whether or not threads have met in it,
- *   - a thread takes a mutex that it holds,
- *   - a thread asks the object store while it holds a database reader or a lock that is not made for that (pl_lock_order_request).
- * What threads wait for and no mutex stands for is told here. Release builds have none of this. Any thread. */
+ * The linker redirects the program's calls of pthread_mutex_* and pthread_rwlock_* to lock_order.c (--wrap,
+ * storage/CMakeLists.txt). It records for each thread the locks that it holds, and for all threads which kind
+ * of lock was acquired while another kind was held. All locks initialised by the same line of code are one
+ * kind. The program prints a report on stderr and aborts if
+ *   - the recorded order has a cycle, even if no threads have deadlocked in it,
+ *   - a thread locks a mutex that it holds,
+ *   - a thread sends a request to the object store while it holds a database reader, or a lock that is not
+ *     marked as allowed during requests (pl_lock_order_request).
+ * The functions below report resources that threads wait for without a mutex. Release builds check nothing.
+ * Any thread. */
 #pragma once
 
 #include "storage/base/base.h"
 
 enum pl_lock_thing {
-    PL_LOCK_DB_READER, /* one of a few: a thread with one must not wait for a second */
-    PL_LOCK_DB_WRITER, /* the thread that runs transactions: held by it, waited for by others */
+    PL_LOCK_DB_READER, /* one of a few readers: a thread that has one must not wait for another */
+    PL_LOCK_DB_WRITER, /* held by the thread that runs transactions; other threads wait for it */
     PL_LOCK_THINGS
 };
 
 #ifdef PL_LOCK_ORDER
-/* Before the thread waits for `thing`; it has it from then on until it gives it. */
+/* Call take before the thread waits for `thing`, and give when it returns it. */
 void pl_lock_order_take(enum pl_lock_thing thing);
 void pl_lock_order_give(enum pl_lock_thing thing);
-/* Before a request to the object store `what`. */
+/* Call before a request `what` to the object store. */
 void pl_lock_order_request(const char *what);
-/* `lock` exists so that one thread asks the object store for many: it may be held over requests. After pthread_mutex_init. */
+/* Allows `lock`, and all locks of its kind, to be held during requests to the object store: its purpose is
+ * that one thread sends the request for all. Call after pthread_mutex_init. */
 void pl_lock_order_spans_requests(const void *lock);
 #else
 static inline void pl_lock_order_take(enum pl_lock_thing thing)

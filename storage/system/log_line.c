@@ -1,3 +1,4 @@
+/* log_line: formats a line in a buffer on the stack and writes it; long messages are truncated. */
 #include "storage/system/log_line.h"
 
 #include "storage/base/clock.h"
@@ -33,7 +34,7 @@ void pl_log_init(const char *program, enum pl_log_level least, bool json)
     log_state.json = json;
 }
 
-/* `text` as the inside of a JSON string; what does not fit is cut at a whole character. */
+/* Copies `text` escaped for a JSON string, truncated to fit. */
 static void log_escape(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -66,7 +67,7 @@ void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...)
         return;
     for (char *p = message; *p != '\0'; p++)
         if (*p == '\n' || *p == '\r')
-            *p = ' '; /* a record is one line, whatever a stranger's bytes say */
+            *p = ' '; /* one line per record, even if the message quotes a line break */
     pl_clock_text(pl_clock_wall_us(), when);
     if (log_state.json) {
         log_escape(message, escaped, sizeof(escaped));
@@ -77,5 +78,5 @@ void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...)
         n = snprintf(line, sizeof(line), "%s %-5s %s: %s\n", when, log_names[level], module, message);
     }
     if (n > 0 && write(STDERR_FILENO, line, PL_MIN((size_t)n, sizeof(line) - 1)) < 0)
-        return; /* nowhere to say it */
+        return; /* stderr cannot be written: the error cannot be reported */
 }

@@ -1,15 +1,18 @@
-/* log: lines of the daemon, agent and CLI to stderr: JSON when stderr is no terminal, else text. Libraries return errors, they do not
- * log; only programs do, once, where the error is handled. Thread-safe; a line is one write. */
+/* log_line: log lines of the daemon, the agent and the CLI on stderr, as JSON or as text. Only programs log,
+ * once, where an error is handled; libraries return errors. Thread-safe: each line is a single write. */
 #pragma once
 
 #include "storage/base/base.h"
 
 enum pl_log_level { PL_LOG_DEBUG, PL_LOG_INFO, PL_LOG_WARN, PL_LOG_ERROR };
 
-/* "debug", "info", "warn", "error"; false for anything else. */
+/* Parses "debug", "info", "warn" or "error"; returns false for any other name. */
 bool pl_log_level_parse(const char *name, enum pl_log_level *ret);
+/* Sets the program's name, the lowest level that is written, and the format. Call it before other threads
+ * start. */
 void pl_log_init(const char *program, enum pl_log_level least, bool json);
-/* `module` e.g. "sched"; the message is one sentence. */
+/* Writes one line if `level` is high enough. `module` is e.g. "sched"; the message is one sentence. Line
+ * breaks in it are replaced by spaces. */
 void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...) PL_PRINTF(3, 4);
 #define pl_log_info(module, ...)  pl_log(PL_LOG_INFO, module, __VA_ARGS__)
 #define pl_log_warn(module, ...)  pl_log(PL_LOG_WARN, module, __VA_ARGS__)

@@ -1,3 +1,5 @@
+/* process_hardening: clears the process's dumpable flag (prctl(2), PR_SET_DUMPABLE) and sets its core limit
+ * to 0. */
 #include "storage/system/process_hardening.h"
 
 #include "storage/base/base.h"
@@ -6,7 +8,7 @@
 #include <sys/resource.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* LeakSanitizer looks from a second process, at the very end. */
+/* At exit LeakSanitizer examines this process from a second one, which needs the dumpable flag. */
 static void open_again(void)
 {
     prctl(PR_SET_DUMPABLE, 1);

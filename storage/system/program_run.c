@@ -1,3 +1,5 @@
+/* program_run: posix_spawn with standard output and standard error in one pipe, which is read with a
+ * deadline. */
 #include "storage/system/program_run.h"
 
 #include "storage/base/clock.h"
@@ -13,7 +15,7 @@
 
 extern char **environ;
 
-/* Starts it with stdout and stderr going into a pipe; returns the end to read, or -1 with errno. */
+/* Starts the program. Returns the read end of a pipe for its output, or -1 with errno. */
 static int start(const char *const *argv, pid_t *ret)
 {
     posix_spawn_file_actions_t actions;
@@ -36,7 +38,8 @@ static int start(const char *const *argv, pid_t *ret)
     return ends[0];
 }
 
-/* What it says until it ends, as one line; false when it takes too long. */
+/* Reads the output until its end and keeps the first line; returns false at the time limit. Output that does
+ * not fit in `line` is discarded. */
 static bool listen_to(int fd, int64_t ms, char *line, size_t size)
 {
     int64_t end = pl_clock_mono_ms() + ms;
@@ -64,6 +67,7 @@ static bool listen_to(int fd, int64_t ms, char *line, size_t size)
     return true;
 }
 
+/* Closing the pipe before waitpid ends a program that still writes. */
 int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
 {
     pid_t pid = 0;

@@ -1,3 +1,5 @@
+/* sync_priority: counts the foreground syncs in progress and remembers when the last one ended. Background
+ * threads poll both. */
 #include "storage/system/sync_priority.h"
 
 #include "storage/base/clock.h"
@@ -9,7 +11,7 @@
 
 static _Thread_local bool is_patient;
 static atomic_int under_way;
-static _Atomic int64_t ended_us; /* the last of them */
+static _Atomic int64_t ended_us; /* end of the last foreground sync */
 
 void pl_sync_priority_set(bool patient)
 {

@@ -1,20 +1,23 @@
-/* patience: who works for nobody in particular lets those go first who wait for the disk.
+/* sync_priority: lets background threads wait for a quiet moment before they write, so that they do not delay
+ * the syncs of foreground threads.
  *
- * Who syncs a small file waits also for what others have under way on that disk. So a thread that has said that it is patient (garbage
- * collection) begins its next piece of work there when nobody else syncs, nor has done so for a moment: what is acknowledged takes several
- * syncs, one close behind the other. It waits for at most PL_SYNC_PRIORITY_MAX_US a piece, so that it goes on however much others write. Any
- * thread; one for all disks. */
+ * A sync of a small file also waits for other data that is being written to the same disk. A thread marked as
+ * a background thread (garbage collection) therefore starts its next piece of disk work only when no
+ * foreground sync is in progress and none ended within PL_SYNC_PRIORITY_AFTER_US, because one acknowledged
+ * request needs several syncs in quick succession. It waits at most PL_SYNC_PRIORITY_MAX_US per piece, so
+ * that it makes progress under any load. All disks are treated as one. Any thread. */
 #pragma once
 
 #include "storage/base/base.h"
 
-#define PL_SYNC_PRIORITY_AFTER_US 4000  /* after the end of a sync another one may follow */
-#define PL_SYNC_PRIORITY_MAX_US   40000 /* a piece */
+#define PL_SYNC_PRIORITY_AFTER_US 4000  /* µs after a sync during which another one is expected */
+#define PL_SYNC_PRIORITY_MAX_US   40000 /* longest wait per piece of work, in µs */
 
-/* This thread is patient from now on, or no more. */
+/* Marks the calling thread as a background thread (`patient`), or no longer. */
 void pl_sync_priority_set(bool patient);
-/* A sync begins, and ends, for which somebody waits. Of a patient thread's nothing is noted. */
+/* Mark the begin and the end of a foreground sync; ignored if called by a background thread. */
 void pl_sync_priority_sync_begins(void);
 void pl_sync_priority_sync_ends(void);
-/* Before a piece of work on a disk: a patient thread waits, others do not. Microseconds waited. */
+/* Waits for a quiet moment if the calling thread is a background thread; other threads do not wait. Returns
+ * the µs waited. */
 int64_t pl_sync_priority_wait(void);

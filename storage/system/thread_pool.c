@@ -1,3 +1,5 @@
+/* thread_pool: two ring buffers of work under one mutex. Threads alternate between them when both have
+ * work. */
 #include "storage/system/thread_pool.h"
 
 #include <pthread.h>
@@ -22,19 +24,20 @@ struct pool_lane {
 
 struct pl_pool {
     pthread_mutex_t lock;
-    pthread_cond_t work; /* something waits, or it ends */
-    pthread_cond_t room; /* the queue has room */
-    pthread_cond_t idle; /* nothing waits and nothing runs */
+    pthread_cond_t work; /* signalled when work was added, or the pool is ending */
+    pthread_cond_t room; /* signalled when a queue has room */
+    pthread_cond_t idle; /* signalled when no work waits or runs */
     struct pool_lane lanes[2];
     size_t queue_max, running, slow_running, slow_max;
-    bool slow_next; /* the last piece of work was a quick one */
+    bool slow_next; /* the last item started was a quick one */
     bool ending;
     unsigned threads;
     char name[16];
     pthread_t ids[POOL_MAX_THREADS];
 };
 
-/* The lane whose turn it is, NULL when a thread has nothing to do: by turns where both have work, and slow work on half of the threads. */
+/* Returns the queue from which a thread takes its next item; NULL if it must wait. Alternates between the two
+ * if both have work; slow work only if fewer than slow_max threads run it. */
 static struct pool_lane *pool_lane(struct pl_pool *p)
 {
     struct pool_lane *quick = &p->lanes[QUICK], *slow = &p->lanes[SLOW];
@@ -49,6 +52,7 @@ static size_t pool_waiting(const struct pl_pool *p)
     return p->lanes[QUICK].waiting + p->lanes[SLOW].waiting;
 }
 
+/* Thread function: runs work until the pool ends and its queues are empty. */
 static void *pool_run(void *arg)
 {
     struct pl_pool *p = arg;
@@ -78,7 +82,7 @@ static void *pool_run(void *arg)
         p->running--;
         p->slow_running -= is_slow;
         if (p->ending)
-            pthread_cond_broadcast(&p->work); /* slow work may have waited for this */
+            pthread_cond_broadcast(&p->work); /* slow work may have waited for a free slow thread */
         if (pool_waiting(p) == 0 && p->running == 0)
             pthread_cond_broadcast(&p->idle);
     }
@@ -86,7 +90,7 @@ static void *pool_run(void *arg)
     return NULL;
 }
 
-/* Signals belong to the program's own threads: the pool's block them all. */
+/* Starts the threads with all signals blocked: signals are for the program's own threads. */
 static int pool_start_threads(struct pl_pool *p, unsigned threads, struct pl_err *err)
 {
     sigset_t all, old;
@@ -137,7 +141,7 @@ int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct 
     return 0;
 }
 
-/* Call with the lock held and room in the lane. */
+/* The caller holds the lock and has checked that the queue has room. */
 static void pool_push(struct pl_pool *p, struct pool_lane *lane, pl_pool_fn fn, void *arg)
 {
     lane->ring[(lane->head + lane->waiting) % p->queue_max] = (struct pool_work){fn, arg};
@@ -219,7 +223,7 @@ struct pl_pool *pl_pool_destroy(struct pl_pool *p)
     if (p == NULL)
         return NULL;
     pthread_mutex_lock(&p->lock);
-    p->ending = true; /* the threads still empty the queue first */
+    p->ending = true; /* the threads first complete all waiting work */
     pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
     for (unsigned i = 0; i < p->threads; i++)
