@@ -1,3 +1,4 @@
+/* cancel: a thread-local pointer to the flag. */
 #include "storage/http/cancel.h"
 
 #include <stddef.h>

@@ -1,10 +1,11 @@
-/* cancel: the flag that ends the blocking requests of a thread. */
+/* cancel: a flag per thread that ends the thread's blocking HTTP requests. */
 #pragma once
 
 #include <stdatomic.h>
 
-/* Requests of this thread, to any server, end with PL_ECANCELED soon after `*flag` is set and pl_object_wake is called; what they change
- * may have been done. NULL removes the flag. The flag outlives the requests. */
+/* Requests of the calling thread, to any server, end with PL_ECANCELED soon after `*flag` is set and
+ * pl_object_wake is called; the server may nevertheless have carried them out. NULL removes the flag. The
+ * flag must outlive the requests. */
 void pl_cancel_by(const atomic_bool *flag);
-/* The flag of this thread; NULL = none. */
+/* Returns the flag of the calling thread; NULL = none. */
 const atomic_bool *pl_cancel_flag(void);

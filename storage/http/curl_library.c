@@ -1,3 +1,4 @@
+/* curl_library: dlopen of libcurl under the names it has on Linux distributions, once per process. */
 #include "storage/http/curl_library.h"
 
 #include <dlfcn.h>

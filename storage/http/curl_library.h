@@ -1,11 +1,12 @@
-/* curl_library: libcurl, loaded when the first request is made. It brings some thirty libraries of its own, which take about 12 ms to
- * load: programs and verbs that talk to no server do without. The symbols are versioned: another copy in the process does no harm. */
+/* curl_library: loads libcurl when the first request is made. libcurl depends on some thirty libraries, which
+ * take about 12 ms to load; programs and CLI verbs that contact no server avoid that. Its symbols are
+ * versioned, so a second copy in the process does no harm. */
 #pragma once
 
 #include "storage/base/base.h"
 #include <curl/curl.h>
 
-/*  X(member, symbol) */
+/* X(member, symbol) */
 #define PL_CURL_SYMBOLS(X)                                                                                                       \
     X(global_init, curl_global_init)                                                                                             \
     X(easy_init, curl_easy_init)                                                                                                 \
@@ -26,7 +27,7 @@
     X(slist_append, curl_slist_append)                                                                                           \
     X(slist_free_all, curl_slist_free_all)
 
-/* curl.h's type-checking macros are in the way of pointers to the functions. */
+/* curl.h defines these as type-checking macros, which would replace the struct members below. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 #undef curl_multi_setopt
@@ -37,5 +38,6 @@ struct pl_curl {
 #undef PL_CURL_MEMBER
 };
 
-/* Loads and initialises it on the first call; NULL when this machine has none. Any thread. */
+/* Loads and initialises libcurl on the first call. Returns NULL if this machine has none, or one that lacks a
+ * function. Any thread. */
 const struct pl_curl *pl_curl_library(void);

@@ -1,3 +1,6 @@
+/* http_io: one thread runs curl_multi. Other threads leave exchanges and timers in two lists under a mutex
+ * and wake the thread, which owns everything else. An exchange runs on one of `connections` reusable
+ * handles. */
 #include "storage/http/http_io.h"
 
 #include "storage/base/clock.h"
@@ -13,17 +16,18 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define IDLE_S        118L                                 /* that a kept connection may be idle, as libcurl has it */
-#define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where libcurl of Debian looks by itself */
+/* seconds that a kept connection may be idle; libcurl's default */
+#define IDLE_S        118L
+#define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where Debian's libcurl looks */
 
-/* What a running exchange has beside itself: a handle and how far it is. */
+/* A curl handle and the progress of the exchange that runs on it. */
 struct pl_http_run {
     struct pl_http_io *io;
     struct pl_http_exchange *x;
     CURL *handle;
     struct curl_slist *headers, *connect_to;
     char error[CURL_ERROR_SIZE];
-    int iov; /* what is sent next */
+    int iov; /* position in the request body: vector and offset of the next byte */
     size_t iov_at;
     int64_t began_ms, moved_ms;
     int64_t body_left;
@@ -37,27 +41,30 @@ struct queue {
 struct pl_http_io {
     const struct pl_curl *curl;
     char *ca;
-    bool no_proxy, has_bundle; /* the second: the system's certificates are in one file */
+    bool no_proxy, has_bundle; /* has_bundle: the system's CA certificates are in one file */
     unsigned connections;
     long buffer_bytes;
     CURLM *multi;
     pthread_t thread;
     pthread_mutex_t lock;
-    bool ending, ended;               /* lock */
-    bool started;                     /* the thread */
-    struct pl_http_exchange *arrived; /* lock; newest first */
-    struct pl_http_timer *armed;      /* lock; newest first */
-    /* The I/O thread's own. */
+    bool ending, ended;               /* guarded by `lock` */
+    bool started;                     /* the thread was started */
+    struct pl_http_exchange *arrived; /* new exchanges, newest first; guarded by `lock` */
+    struct pl_http_timer *armed;      /* new timers, newest first; guarded by `lock` */
+    /* The fields below belong to the I/O thread. */
     struct queue waiting;
     struct pl_http_run runs[PL_HTTP_IO_CONNECTIONS_MAX];
     unsigned n_running;
-    int64_t silent_ms; /* since when nothing had come of the exchange that was cut for it last: PL_HTTP_IO_DOUBT_MS; 0 = none */
-    int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* that are open */
+    /* When the exchange that timed out last had received its last byte, but at most PL_HTTP_IO_DOUBT_MS
+     * before the timeout; 0 = none has timed out. Kept connections that are idle since before then are not
+     * reused. */
+    int64_t silent_ms;
+    int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* open sockets */
     unsigned n_sockets;
-    struct pl_http_timer *timers; /* by due time */
+    struct pl_http_timer *timers; /* sorted by due time */
 };
 
-/* --- what curl calls --- */
+/* ---- callbacks of curl ---- */
 
 static void moved(struct pl_http_run *run)
 {
@@ -85,9 +92,10 @@ static int on_close(void *arg, curl_socket_t fd)
     return close(fd);
 }
 
-/* Servers that send an answer's head and body apart (radosgw) wait with the body until the head is acknowledged, which Linux does after 40 ms
- * where requests follow answers: a log of many small objects would be read no faster than that. libcurl does not tell which socket a
- * request is on. */
+/* Acknowledges received data immediately. Servers that send a response's head and body separately (radosgw)
+ * send the body only after the head is acknowledged, which Linux delays by 40 ms when requests and responses
+ * alternate; that would limit reads of a log of many small objects. All sockets are acknowledged, because
+ * libcurl does not tell which one a request uses. */
 static void acknowledge(const struct pl_http_io *io)
 {
     for (unsigned i = 0; i < io->n_sockets; i++)
@@ -110,7 +118,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
 
     moved(run);
     if (n > 5 && memcmp(line, "HTTP/", 5) == 0) {
-        pl_http_response_head_forget(x); /* of a 100 that came before */
+        pl_http_response_head_forget(x); /* discard the headers of an earlier 100 response */
         acknowledge(run->io);
     } else if (n > 0 && *line == '\r') {
         if (x->begins != NULL && status_of(run) / 100 == 2)
@@ -141,6 +149,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
+/* Copies the next part of the request body to curl's buffer. */
 static size_t on_upload(char *out, size_t size, size_t count, void *arg)
 {
     struct pl_http_run *run = arg;
@@ -177,7 +186,7 @@ static int64_t body_bytes(const struct pl_http_exchange *x)
     return n;
 }
 
-/* curl begins anew when a connection that was kept turns out to be closed. */
+/* curl calls this to send the body again, after a kept connection turned out to be closed. */
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct pl_http_run *run = arg;
@@ -191,7 +200,7 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* --- running --- */
+/* ---- running exchanges ---- */
 
 static bool add_header(struct pl_http_run *run, const char *line)
 {
@@ -204,7 +213,8 @@ static bool add_header(struct pl_http_run *run, const char *line)
 
 static bool set_headers(struct pl_http_run *run)
 {
-    /* no round trip before a body; nothing that the caller did not name */
+    /* These disable headers that curl adds by itself: no wait for 100 Continue, and no header the caller did
+     * not set. */
     bool ok = add_header(run, "Expect:") && add_header(run, "Accept:") && add_header(run, "Content-Type:");
 
     for (const char *const *h = run->x->headers; ok && h != NULL && *h != NULL; h++)
@@ -244,7 +254,7 @@ static void set_route(const struct pl_http_run *run, const struct pl_http_io_rou
     }
 }
 
-/* How long a connection that is taken may have been idle, in whole seconds. */
+/* Limits, in whole seconds, how long a connection may have been idle to be reused (PL_HTTP_IO_DOUBT_MS). */
 static void set_trust(const struct pl_http_run *run)
 {
     const long idle_s = run->io->silent_ms > 0 ? (long)((run->began_ms - run->io->silent_ms) / 1000) - 1 : IDLE_S;
@@ -253,6 +263,7 @@ static void set_trust(const struct pl_http_run *run)
     run->io->curl->easy_setopt(run->handle, CURLOPT_MAXAGE_CONN, PL_MIN(PL_MAX(idle_s, 1L), IDLE_S));
 }
 
+/* Configures the handle for the exchange: limits, callbacks, certificates, proxy, method and body. */
 static void set_options(struct pl_http_run *run)
 {
     const struct pl_http_exchange *x = run->x;
@@ -283,7 +294,7 @@ static void set_options(struct pl_http_run *run)
     if (io->ca != NULL)
         set(h, CURLOPT_CAINFO, io->ca);
     if (io->ca != NULL || io->has_bundle)
-        set(h, CURLOPT_CAPATH, NULL); /* GnuTLS would read every file of the folder, for each connection */
+        set(h, CURLOPT_CAPATH, NULL); /* or GnuTLS reads every file of the folder for each connection */
     if (io->no_proxy)
         set(h, CURLOPT_PROXY, "");
     if (x->route != NULL)
@@ -316,7 +327,8 @@ static void fail(struct pl_http_exchange *x, int code, const char *why)
     finish(x);
 }
 
-/* The handle goes back to be used again; its connection stays with the multi handle. */
+/* Ends the use of a handle, which is kept for another exchange. Its connection stays open in the multi
+ * handle. */
 static void run_release(struct pl_http_run *run)
 {
     const struct pl_curl *curl = run->io->curl;
@@ -330,6 +342,7 @@ static void run_release(struct pl_http_run *run)
     run->io->n_running--;
 }
 
+/* Starts an exchange on a free handle; the caller has checked that there is one. */
 static void start(struct pl_http_io *io, struct pl_http_exchange *x)
 {
     struct pl_http_run *run = NULL;
@@ -382,13 +395,14 @@ static int code_of(CURLcode c)
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_ISSUER_ERROR:
-        return PL_EUNAVAILABLE; /* no use in trying again */
+        return PL_EUNAVAILABLE; /* a retry would not help */
     default:
         return PL_ENET;
     }
 }
 
-/* A request without a body is sent once the connection stands; more is not known of it. */
+/* Returns true if the request may have been sent. A request without a body counts as sent once its headers
+ * were written, because curl reports no more. */
 static bool was_sent(const struct pl_http_run *run)
 {
     long bytes = 0;
@@ -406,13 +420,14 @@ static void ended(struct pl_http_run *run, CURLcode result)
     x->sent = x->sent || was_sent(run);
     if (result != CURLE_OK) {
         x->status = 0;
-        if (x->err.code == 0) /* else a callback knew better */
+        if (x->err.code == 0) /* otherwise a callback has set a better error */
             (void)pl_err_set(&x->err, code_of(result), "%s", why);
     }
     run_release(run);
     finish(x);
 }
 
+/* Ends a running exchange with an error. */
 static void cut(struct pl_http_run *run, int code, const char *why)
 {
     struct pl_http_exchange *x = run->x;
@@ -425,6 +440,7 @@ static void cut(struct pl_http_run *run, int code, const char *why)
     fail(x, code, why);
 }
 
+/* Ends exchanges that were cancelled or exceeded a time limit, and lowers *due_ms to the next time limit. */
 static void check_patience(struct pl_http_io *io, int64_t now_ms, int64_t *due_ms)
 {
     for (unsigned i = 0; i < io->connections; i++) {
@@ -442,7 +458,7 @@ static void check_patience(struct pl_http_io *io, int64_t now_ms, int64_t *due_m
     }
 }
 
-/* --- the thread --- */
+/* ---- the I/O thread ---- */
 
 static void add_timer(struct pl_http_io *io, struct pl_http_timer *t)
 {
@@ -487,7 +503,8 @@ static struct pl_http_exchange *take_waiting(struct pl_http_io *io)
     return x;
 }
 
-/* What other threads left here. True when the end was asked for. */
+/* Takes the exchanges, in the order of submission, and timers that other threads have left. Returns true if
+ * the thread must end. */
 static bool take_arrived(struct pl_http_io *io)
 {
     struct pl_http_exchange *arrived, *in_order = NULL;
@@ -551,7 +568,7 @@ static void cancel_all(struct pl_http_io *io)
     run_timers(io, 0, true);
 }
 
-/* True when nothing is left, and from then on nothing more is taken. */
+/* Returns true if nothing is left to cancel; from then on nothing new is accepted. */
 static bool is_over(struct pl_http_io *io)
 {
     pthread_mutex_lock(&io->lock);
@@ -560,6 +577,7 @@ static bool is_over(struct pl_http_io *io)
     return io->ended;
 }
 
+/* Runs timers and exchanges until the object is stopped, then cancels what is left. */
 static void *io_thread(void *arg)
 {
     struct pl_http_io *io = arg;
@@ -588,8 +606,9 @@ static void *io_thread(void *arg)
     return NULL;
 }
 
-/* --- the face --- */
+/* ---- public functions ---- */
 
+/* Loads libcurl and starts the thread. */
 static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config, struct pl_err *err)
 {
     sigset_t all, old;
@@ -609,7 +628,7 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
         return pl_err_nomem(err);
     io->curl->multi_setopt(io->multi, CURLMOPT_MAXCONNECTS, (long)io->connections);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals belong to the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's own threads */
     failed = pthread_create(&io->thread, NULL, io_thread, io);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed != 0)

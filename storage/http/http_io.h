@@ -1,10 +1,12 @@
-/* http_io: HTTP exchanges of any number of callers, by libcurl's multi interface on one thread of its own, over connections that are
- * kept. One exchange is one attempt: who tries again is s3_client.
+/* http_io: HTTP exchanges for any number of callers, with libcurl's multi interface on one thread of its own,
+ * over connections that are kept open. One exchange is one attempt; retries are made by the caller, such as
+ * s3_client.
  *
  *   submit ─▶ waiting (all connections busy) ─▶ running ─▶ done() on the I/O thread, exactly once
  *
- * Bounds: `connections` at a time (the rest waits in order), PL_HTTP_IO_WAITING_MAX waiting, PL_HTTP_IO_BUFFER_BYTES a connection and
- * direction, PL_HTTP_IO_ERROR_BYTES of an error's body. Bodies are the callers' memory. */
+ * Bounds: `connections` exchanges run at a time and the others wait in order; PL_HTTP_IO_WAITING_MAX waiting
+ * exchanges; PL_HTTP_IO_BUFFER_BYTES per connection and direction; PL_HTTP_IO_ERROR_BYTES of an error's body.
+ * The memory of bodies belongs to the callers. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -17,92 +19,113 @@
 #define PL_HTTP_IO_BUFFER_BYTES    (512L << 10)
 #define PL_HTTP_IO_ERROR_BYTES     (64u << 10)
 #define PL_HTTP_IO_CONNECT_MS      10000
-/* An exchange is cut since nothing comes: a kept connection over which nothing came in that time either may be as dead, and is not taken. Of the time
- * the last so many ms count: watches are silent for longer. */
+/* After an exchange was ended because nothing was received, kept connections that received nothing in that
+ * time either are not reused: they may be dead as well. Only the last PL_HTTP_IO_DOUBT_MS of that time count,
+ * because a Kubernetes watch may be silent for longer. */
 #define PL_HTTP_IO_DOUBT_MS 15000
 
 struct pl_http_io;
 
 struct pl_http_io_config {
-    unsigned connections; /* 1..PL_HTTP_IO_CONNECTIONS_MAX at a time */
-    const char *ca;       /* file of certificates to trust instead of the system's; NULL */
-    bool no_proxy;        /* whatever the environment says */
-    long buffer_bytes;    /* a connection and direction; 0 = PL_HTTP_IO_BUFFER_BYTES */
+    unsigned connections; /* maximum at a time, 1 to PL_HTTP_IO_CONNECTIONS_MAX */
+    /* file with the CA certificates to trust instead of the system's; NULL = the system's */
+    const char *ca;
+    bool no_proxy;     /* ignore the proxy variables of the environment */
+    long buffer_bytes; /* per connection and direction; 0 = PL_HTTP_IO_BUFFER_BYTES */
 };
 
-/* How one server is reached where that is not as for all others. Every member may be NULL or 0: as for the others. */
+/* How to reach one server that needs other settings than those of pl_http_io_config. NULL or 0 in a member:
+ * as configured there. */
 struct pl_http_io_route {
-    const char *ca;         /* file of certificates to trust */
-    const char *cert, *key; /* files: who we are */
-    const char *connect_to; /* "::HOST:PORT": there, whatever the URL says; its host is then only who is to vouch for itself */
-    const char *proxy;      /* a URL; "" = none */
-    bool insecure;          /* nobody needs to vouch for anything */
-    long keepalive_s;       /* TCP asks so often whether a silent server is still there */
+    const char *ca;         /* file with the CA certificates to trust */
+    const char *cert, *key; /* files with the client certificate and its key */
+    /* "::HOST:PORT": connect there, whatever the URL says; the URL's host is then only used to verify the
+     * certificate */
+    const char *connect_to;
+    const char *proxy; /* URL of the proxy; "" = none */
+    bool insecure;     /* do not verify the server's certificate */
+    long keepalive_s;  /* interval in seconds of TCP keepalive probes */
 };
 
-/* One request and its answer. The caller's, untouched by it from submit to done. */
+/* One request and its response. The caller owns the struct and does not touch it from submit until `done`. */
 struct pl_http_exchange {
-    /* The request; everything is borrowed until `done`. */
+    /* The request. Everything it points to must stay valid until `done`. */
     const char *method;
-    const char *url;            /* percent-encoded; sent as it is */
-    const char *const *headers; /* NULL-terminated "Name: value" */
-    const struct iovec *body;   /* `has_body`: sent with its length */
+    const char *url;            /* percent-encoded; sent unchanged */
+    const char *const *headers; /* "Name: value", terminated by NULL */
+    const struct iovec *body;   /* request body, if `has_body`; sent with its length */
     int n_body;
     bool has_body;
     const struct pl_http_io_route *route; /* NULL = as configured */
-    int64_t timeout_ms;                   /* of the whole; 0 = none */
-    int64_t stall_ms;                     /* at most so long without a byte either way; 0 = none */
-    const atomic_bool *cancel;            /* set: it ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
-    /* The body of a status 200..299: to `write` (negative ends the exchange with its error), else to `out`, else nowhere. */
+    int64_t timeout_ms;                   /* limit for the whole exchange; 0 = none */
+    int64_t stall_ms;                     /* limit for a time without a byte in either direction; 0 = none */
+    /* once set, the exchange ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
+    const atomic_bool *cancel;
+    /* Receives the response body of a status 200 to 299; a negative result ends the exchange with its error.
+     * If NULL, the body is appended to `out`; if that is NULL too, it is discarded. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
-    void (*begins)(void *self); /* NULL, or: the answer has such a status, and its headers are all here. Of `write_self` */
+    /* called with `write_self` when all headers of a response with status 200 to 299 were received; may be
+     * NULL */
+    void (*begins)(void *self);
     void *write_self;
     struct pl_buf *out;
 
-    /* The answer. */
-    unsigned status; /* 0 = there is none: `err` says why */
-    struct pl_err
-        err; /* code 0 when there is a whole answer. PL_ENET, PL_ETIMEOUT, PL_ECANCELED, PL_EPROTO, of `write`, PL_ETOOBIG past out->max */
-    bool sent;   /* the server may have got the whole request */
-    bool resent; /* ... and libcurl sent it again, for a kept connection ended without an answer: this one is to the second */
-    struct pl_buf problem;  /* body of other statuses; the caller's to finish */
-    int64_t date_s;         /* Date header as seconds since 1970, 0 = none */
-    uint64_t first, total;  /* Content-Range: where the bytes begin, size of the whole; total = UINT64_MAX without */
-    uint64_t length;        /* Content-Length, UINT64_MAX without */
-    bool chunked;           /* without either the body's end is that of the connection: a cut one looks whole */
-    uint32_t retry_after_s; /* 0 = none */
+    /* The response. */
+    unsigned status; /* 0 = there is no response: see `err` */
+    /* Error of the exchange; code 0 if the response was received completely. PL_ENET, PL_ETIMEOUT,
+     * PL_ECANCELED, PL_EPROTO, PL_EINVAL (bad URL), PL_EUNAVAILABLE (untrusted certificate), PL_EBUSY (too
+     * many wait), PL_ENOMEM, PL_ETOOBIG (the body exceeds out->max), or the error of `write`. */
+    struct pl_err err;
+    bool sent; /* the server may have received the whole request */
+    /* libcurl sent the request a second time, because a kept connection was closed before a response;
+     * the response is to the second */
+    bool resent;
+    struct pl_buf problem; /* body of a response with another status; the caller frees it */
+    int64_t date_s;        /* Date header in seconds since 1970; 0 = none */
+    /* Content-Range: offset of the first byte and size of the whole; total = UINT64_MAX: none */
+    uint64_t first, total;
+    uint64_t length; /* Content-Length; UINT64_MAX = none */
+    /* Transfer-Encoding is chunked. Without it and Content-Length, the body ends where the connection ends,
+     * and a truncated body looks complete. */
+    bool chunked;
+    uint32_t retry_after_s; /* Retry-After in seconds, at most 3600; 0 = none */
     char etag[96], region[64], location[1536];
 
-    void (*done)(struct pl_http_exchange *x); /* on the I/O thread: must not block; may free or submit again */
+    /* on the I/O thread: must not block; may free `x` or submit it again */
+    void (*done)(struct pl_http_exchange *x);
     void *arg;
 
-    struct pl_http_exchange *next_; /* from here on http_io's own */
+    struct pl_http_exchange *next_; /* used by http_io only, like run_ */
     struct pl_http_run *run_;
 };
 
-/* A call on the I/O thread at a later time. The caller's memory until it runs. */
+/* A function call on the I/O thread at a later time. The caller owns the struct, which must stay valid until
+ * `fn` runs. */
 struct pl_http_timer {
-    void (*fn)(struct pl_http_timer *t); /* may free or arm it again */
-    int64_t due_ms;                      /* of pl_clock_mono_ms */
+    void (*fn)(struct pl_http_timer *t); /* may free the timer or arm it again */
+    int64_t due_ms;                      /* on the clock of pl_clock_mono_ms */
     struct pl_http_timer *next_;
 };
 
-/* PL_EUNAVAILABLE without libcurl, PL_ENOMEM, PL_EIO without a thread. */
+/* Creates the object and its thread. PL_EUNAVAILABLE without libcurl, PL_ENOMEM, PL_EIO if the thread cannot
+ * be started. */
 PL_MUST_CHECK
 int pl_http_io_create(const struct pl_http_io_config *config, struct pl_http_io **ret, struct pl_err *err);
-/* Ends what runs and waits with PL_ECANCELED, runs all timers, joins the thread. What is submitted or armed from now on ends so at once, on
- * the thread that does it. Not on the I/O thread. */
+/* Ends running and waiting exchanges with PL_ECANCELED, runs all timers and joins the thread. Later exchanges
+ * end with PL_ECANCELED, and later timers run, immediately on the calling thread. Must not be called on the
+ * I/O thread. */
 void pl_http_io_stop(struct pl_http_io *io);
-/* Stops, and frees. Takes NULL, returns NULL. */
+/* Stops the thread and frees the object. NULL is allowed. Returns NULL. */
 struct pl_http_io *pl_http_io_destroy(struct pl_http_io *io);
 
-/* Begins an exchange. Any thread. Past the bound or without memory `done` is called with that error. */
+/* Starts an exchange. If too many exchanges wait or memory is exhausted, `done` is called with that error.
+ * Any thread. */
 void pl_http_io_submit(struct pl_http_io *io, struct pl_http_exchange *x);
-/* Has the I/O thread look at what is to be cancelled. Any thread. */
+/* Makes the I/O thread check the cancel flags of exchanges. Any thread. */
 void pl_http_io_wake(struct pl_http_io *io);
-/* Runs t->fn at t->due_ms or soon after, or at once when it is being stopped. Any thread. */
+/* Runs t->fn at t->due_ms or soon after; immediately if the object is being stopped. Any thread. */
 void pl_http_io_at(struct pl_http_io *io, struct pl_http_timer *t);
-/* Submits and waits for the end; returns 0 when there is an answer, whatever its status, else x->err's code. `done` and `arg` are used.
- * Any thread but the I/O thread. */
+/* Submits an exchange and waits for its end. Returns 0 if there is a response, whatever its status, otherwise
+ * x->err's code. Sets `done` and `arg`. Any thread except the I/O thread. */
 PL_MUST_CHECK
 int pl_http_io_run(struct pl_http_io *io, struct pl_http_exchange *x, struct pl_err *err);

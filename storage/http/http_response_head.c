@@ -1,3 +1,4 @@
+/* http_response_head: compares each line with the headers that are needed and stores their values. */
 #include "storage/http/http_response_head.h"
 
 #include <ctype.h>
@@ -5,7 +6,7 @@
 #include <strings.h>
 #include <time.h>
 
-/* The value of a header line when it is that header: trimmed, cut at the size of `out`. */
+/* If the line is the header `name`, copies its trimmed value to `out`, truncated to fit, and returns true. */
 static bool header_is(const char *line, size_t n, const char *name, char *out, size_t size)
 {
     const size_t len = strlen(name);
@@ -28,7 +29,7 @@ static int64_t http_date(const char *text)
     return end != NULL && *end == '\0' ? (int64_t)timegm(&tm) : 0;
 }
 
-/* "bytes 0-9/100"; "bytes * /100" (without the space) comes with 416. */
+/* Parses "bytes 0-9/100", or the form with "*" in place of the range, which a 416 response has. */
 static void read_content_range(struct pl_http_exchange *x, const char *text)
 {
     unsigned long long first = 0, last = 0, total = 0;

@@ -1,9 +1,9 @@
-/* http_head: what the headers of an answer say, in its exchange. Pure. */
+/* http_response_head: parses the headers of a response into its exchange. Pure; any thread. */
 #pragma once
 
 #include "storage/http/http_io.h"
 
-/* Nothing is known of the answer. */
+/* Resets the fields of the response to "unknown". */
 void pl_http_response_head_forget(struct pl_http_exchange *x);
-/* One header line of `n` bytes, foreign; one that says nothing of interest changes nothing. */
+/* Parses one header line of `n` bytes from the server. Headers that are not needed are ignored. */
 void pl_http_response_head_read(struct pl_http_exchange *x, const char *line, size_t n);

@@ -1,3 +1,4 @@
+/* loopback_host: separates the host from port and path, then compares it. */
 #include "storage/http/loopback_host.h"
 
 #include "storage/base/base.h"
@@ -6,7 +7,8 @@
 #include <stdio.h>
 #include <strings.h>
 
-/* What follows a host: nothing, a port, a path; not the rest of a name before '@'. */
+/* True if a port, a path or nothing follows the host. Rejects text before an '@', which would be a user
+ * name. */
 static bool ends_there(const char *rest)
 {
     if (*rest == ':')

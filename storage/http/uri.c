@@ -1,3 +1,4 @@
+/* uri: percent-encoding and decoding, byte by byte. */
 #include "storage/http/uri.h"
 
 #include "storage/base/hash.h"
