@@ -1,8 +1,9 @@
+/* crc32c: the SSE 4.2 instruction, or eight lookup tables on processors without it. */
 #include "storage/s3/crc32c.h"
 
 #include <pthread.h>
 
-#define POLYNOMIAL 0x82F63B78u /* reflected */
+#define POLYNOMIAL 0x82F63B78u /* with reversed bit order */
 
 static uint32_t table[8][256];
 
@@ -20,7 +21,7 @@ static void make_table(void)
             table[k][i] = (table[k - 1][i] >> 8) ^ table[0][table[k - 1][i] & 255];
 }
 
-/* Eight bytes a step, by eight tables. */
+/* Processes eight bytes per step with eight tables ("slicing by 8"). */
 static uint32_t crc_by_table(uint32_t crc, const uint8_t *p, size_t n)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -67,7 +68,7 @@ uint32_t pl_crc32c(uint32_t crc, const void *data, size_t n)
 char *pl_crc32c_base64(uint32_t crc, char out[PL_CRC32C_BASE64 + 1])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint64_t bits = (uint64_t)crc << 4; /* 36 bits: six digits */
+    const uint64_t bits = (uint64_t)crc << 4; /* 36 bits: six base64 digits */
 
     for (int i = 0; i < 6; i++)
         out[i] = digits[bits >> (30 - 6 * i) & 63];

@@ -14,9 +14,9 @@
  *   s3_url               parses s3:// URLs and builds object URLs
  *   s3_xml               strict reader and writer of S3 XML documents
  *   sigv4                Signature Version 4: canonical request, signing key, signature
- *   sigv4_encoding       percent-encoding and query parsing for Signature Version 4
+ *   sigv4_encoding       parses query strings into parameters, finds parameters and headers
  *   sigv4_verify         verifies Signature Version 4 of a received request
  *
  * Inside:
- *   s3_credentials_http  credential sources that are asked over HTTP */
+ *   s3_credentials_http  credential sources that are queried over HTTP */
 #pragma once

@@ -1,3 +1,5 @@
+/* s3_client: a state machine per call, driven by the I/O thread of http_io. The thread keeps a queue of calls
+ * and starts them as far as the current limit of concurrent calls allows. Other threads only start calls. */
 #include "storage/s3/s3_client.h"
 
 #include "storage/base/clock.h"
@@ -12,8 +14,9 @@
 #include <stdio.h>
 #include <strings.h>
 
-#define CANCEL_MS   250      /* a pause looks so often whether its call is to be given up */
-#define SKEW_SEEN_S (5 * 60) /* a refusal with a Date so far from ours is taken for one of the clock */
+#define CANCEL_MS 250 /* interval in ms at which a paused call checks its cancel flag */
+/* a refusal whose Date differs by more seconds from our clock is treated as clock skew */
+#define SKEW_SEEN_S (5 * 60)
 
 struct pl_s3_client {
     struct pl_http_io *io;
@@ -23,24 +26,24 @@ struct pl_s3_client {
     unsigned connections;
     int64_t pause_ms, stall_ms, deadline_ms;
     pthread_mutex_t lock;
-    struct pl_s3_place place; /* lock: its region may change */
-    _Atomic int64_t skew_s;   /* the server's clock less ours */
+    struct pl_s3_place place; /* guarded by `lock`: its region may change */
+    _Atomic int64_t skew_s;   /* the server's clock minus ours */
     atomic_bool closing;
-    atomic_bool waking; /* `wake` is armed */
+    atomic_bool waking; /* the timer `wake` is armed */
     struct pl_http_timer wake, pump_again;
     bool pump_armed;
-    /* The I/O thread's own. */
+    /* The fields below belong to the I/O thread. */
     struct pl_s3_call *queue, **queue_end;
-    struct pl_s3_call *for_keys; /* wait for credentials */
+    struct pl_s3_call *for_keys; /* calls that wait for credentials */
     unsigned running;
-    double limit; /* calls at a time */
+    double limit; /* calls that may run at a time */
     int64_t not_before_ms;
     uint64_t random;
 };
 
 static void pump(struct pl_s3_client *c);
 
-/* --- the end of a call --- */
+/* ---- the end of a call ---- */
 
 static void end_call(struct pl_s3_call *call)
 {
@@ -51,13 +54,15 @@ static void end_call(struct pl_s3_call *call)
     call->done(call);
 }
 
-/* What is known whatever became of the attempts before: that a key is there, whoever put it; that what was to go is not. */
+/* Returns true if the result does not depend on what earlier attempts did: the key exists, or the key to
+ * delete is absent. */
 static bool is_known(const struct pl_s3_call *call, int code)
 {
     return code == PL_EEXISTS || (code == PL_ENOTFOUND && pl_streq(call->method, "DELETE"));
 }
 
-/* What is not known is not called a failure: the caller has to find out. */
+/* Ends a call with an error. If an earlier attempt may have been carried out, the error is PL_ENET, which
+ * tells the caller to find out. */
 static void fail_call(struct pl_s3_call *call, int code)
 {
     if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
@@ -75,7 +80,7 @@ static void give_up(struct pl_s3_call *call, int code, const char *why)
     fail_call(call, code);
 }
 
-/* --- one attempt --- */
+/* ---- one attempt ---- */
 
 static int64_t server_now_s(const struct pl_s3_client *c)
 {
@@ -89,7 +94,7 @@ static void copy_place(struct pl_s3_client *c, struct pl_s3_place *ret)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* `at`, but for the region, which is the bucket's wherever it is asked for. */
+/* Replaces the place by `at` but keeps the region: the bucket's region is the same at every endpoint. */
 static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
 {
     char region[sizeof(p->region)];
@@ -99,7 +104,8 @@ static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
     memcpy(p->region, region, sizeof(region));
 }
 
-/* Appends to call->text_ with a NUL; lines are offsets until all is in, for the buffer moves. */
+/* Appends a header line to call->text_ and returns its offset in `*at`; pointers are made when all lines are
+ * there, because the buffer may move. */
 static int add_line(struct pl_s3_call *call, size_t *at, const char *name, const char *value)
 {
     int r = 0;
@@ -124,6 +130,7 @@ static int add_url(struct pl_s3_call *call, const struct pl_s3_place *place, con
     return r < 0 ? r : pl_buf_add_u8(&call->text_, 0, err);
 }
 
+/* Builds the URL and the signed headers of the next attempt in call->text_ and call->lines_. */
 static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     _cleanup_(pl_buf_finish) struct pl_buf authorization = {0};
@@ -162,7 +169,7 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
     pl_buf_clear(&call->text_);
     if (r == 0)
         r = add_url(call, &place, q.path);
-    for (size_t i = 1; r == 0 && i < n; i++) /* Host is libcurl's to send */
+    for (size_t i = 1; r == 0 && i < n; i++) /* libcurl sends Host */
         r = add_line(call, &at[lines++], headers[i].name, headers[i].value);
     if (r == 0)
         r = add_line(call, &at[lines++], "Authorization", (const char *)authorization.data);
@@ -174,6 +181,7 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
 
 static void on_answer(struct pl_http_exchange *x);
 
+/* Sends the signed request and counts the attempt. */
 static void send_call(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     struct pl_http_exchange *x = &call->x;
@@ -209,7 +217,7 @@ static bool is_cancelled(const struct pl_s3_call *call)
     return call->cancel != NULL && atomic_load(call->cancel);
 }
 
-/* Signs and sends, or sets aside until keys are there, or ends it. */
+/* Signs and sends a call. If credentials are still being fetched, the call waits for them. */
 static void begin(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     int r;
@@ -253,7 +261,7 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
-/* Begins what may run now. */
+/* Starts queued calls until the limit of concurrent calls is reached or a server asked for a pause. */
 static void pump(struct pl_s3_client *c)
 {
     while (c->queue != NULL) {
@@ -304,7 +312,8 @@ static void again_at(struct pl_s3_call *call, int64_t due_ms)
     pause_on(call, call->cancel != NULL && due_ms > 0 ? PL_MIN(due_ms, pl_clock_mono_ms() + CANCEL_MS) : due_ms);
 }
 
-/* Credentials came, or did not: on the thread that fetches them. */
+/* Puts the calls that wait for credentials back into the queue, after credentials were fetched or the fetch
+ * failed. */
 static void on_wake(struct pl_http_timer *t)
 {
     struct pl_s3_client *c = PL_CONTAINER_OF(t, struct pl_s3_client, wake);
@@ -331,9 +340,10 @@ static void on_keys_changed(void *arg)
     pl_http_io_at(c->io, &c->wake);
 }
 
-/* --- what an answer means for the next attempt --- */
+/* ---- what a response means for the next attempt ---- */
 
-/* Something on the way answered in the place of the store, or cut its answer off unseen; NULL: it is as it should be. */
+/* Returns why a successful response cannot be trusted: a proxy answered instead of the store, or a truncated
+ * response would go unnoticed. NULL: it can be trusted. */
 static const char *what_is_wrong(const struct pl_s3_call *call)
 {
     const struct pl_http_exchange *x = &call->x;
@@ -345,6 +355,7 @@ static const char *what_is_wrong(const struct pl_s3_call *call)
     return NULL;
 }
 
+/* Classifies the response of an attempt and fills `p` with its error document. */
 static enum pl_s3_response_class read_answer(const struct pl_s3_client *c, struct pl_s3_call *call,
                                              struct pl_s3_response_error *p)
 {
@@ -367,13 +378,13 @@ static enum pl_s3_response_class read_answer(const struct pl_s3_client *c, struc
     if (class == PL_S3_WRONG_REGION && p->region[0] == '\0')
         (void)snprintf(p->region, sizeof(p->region), "%s", x->region);
     if (class == PL_S3_FORBIDDEN && x->date_s != 0 && llabs(x->date_s - server_now_s(c)) > SKEW_SEEN_S)
-        return PL_S3_CLOCK_SKEW; /* an answer to HEAD has no body that would say so */
+        return PL_S3_CLOCK_SKEW; /* the response to a HEAD request has no body with the error code */
     if (class == PL_S3_BAD_RESPONSE && x->status == 400 && p->code[0] == '\0' && call->keys_->token[0] != '\0')
-        return PL_S3_BAD_CREDENTIALS; /* the same */
+        return PL_S3_BAD_CREDENTIALS; /* as above */
     return class;
 }
 
-/* The answer's clock is right by definition. */
+/* Adopts the time of the response as the server's clock. */
 static bool mend_clock(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     if (call->clock_tried_ || call->x.date_s == 0)
@@ -383,6 +394,8 @@ static bool mend_clock(struct pl_s3_client *c, struct pl_s3_call *call)
     return true;
 }
 
+/* Moves the client to the region that the response names, and the call to the host of a redirect. Returns
+ * true if a retry may now succeed. */
 static bool mend_region(struct pl_s3_client *c, struct pl_s3_call *call, const char *region)
 {
     const struct pl_http_exchange *x = &call->x;
@@ -395,7 +408,8 @@ static bool mend_region(struct pl_s3_client *c, struct pl_s3_call *call, const c
         moved = pl_s3_place_move(&c->place, region, NULL) == 0;
     pthread_mutex_unlock(&c->lock);
     if ((x->status == 307 || x->status == 308) && x->location[0] != '\0') {
-        struct pl_s3_place to = call->has_moved_ ? call->moved_ : c->place; /* which this thread alone changes */
+        /* only this thread changes it */
+        struct pl_s3_place to = call->has_moved_ ? call->moved_ : c->place;
 
         if (!pl_s3_place_follow(&to, call->key, x->location))
             return moved;
@@ -414,7 +428,7 @@ static bool mend_keys(struct pl_s3_client *c, struct pl_s3_call *call)
     return pl_s3_credentials_refused(c->creds, call->keys_);
 }
 
-/* Full jitter: anything up to the bound, which doubles with each attempt. */
+/* Returns a random pause between 0 and a bound that doubles with each attempt ("full jitter"). */
 static int64_t pause_of(struct pl_s3_client *c, unsigned attempts)
 {
     const int64_t bound = c->pause_ms * PL_MIN((int64_t)1 << PL_MIN(attempts - 1, 16u), (int64_t)PL_S3_PAUSE_GROWTH);
@@ -426,7 +440,7 @@ static void slow_down(struct pl_s3_client *c, const struct pl_s3_call *call, int
 {
     const int64_t asked_ms = PL_MIN((int64_t)call->x.retry_after_s * 1000, c->pause_ms * PL_S3_PAUSE_GROWTH);
 
-    if (now_ms >= c->not_before_ms) /* one step for all that were answered so at the same time */
+    if (now_ms >= c->not_before_ms) /* one step for all responses that arrive together */
         c->limit = PL_MAX(1.0, c->limit / 2);
     c->not_before_ms = PL_MAX(c->not_before_ms, now_ms + PL_MAX(asked_ms, pause_of(c, call->attempts)));
 }
@@ -436,7 +450,8 @@ static bool changes_something(const struct pl_s3_call *call)
     return !pl_streq(call->method, "GET") && !pl_streq(call->method, "HEAD");
 }
 
-/* The server or the network failed: after a pause, when there is time for it. */
+/* Schedules a retry after a failure of the server or the network, or ends the call if its attempts or its
+ * time are used up. */
 static void try_again(struct pl_s3_client *c, struct pl_s3_call *call, int code)
 {
     const int64_t now_ms = pl_clock_mono_ms(), due_ms = PL_MAX(now_ms + pause_of(c, call->attempts), c->not_before_ms);
@@ -455,6 +470,8 @@ static bool is_final(int transport)
            transport == PL_ECANCELED || transport == PL_EBUSY;
 }
 
+/* Decides after each attempt: the call succeeded, is retried at once with a correction, is retried after a
+ * pause, or failed. */
 static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
 {
     struct pl_http_exchange *x = &call->x;
@@ -464,7 +481,8 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
     bool mended = false;
     int code;
 
-    if (x->resent && changes_something(call)) /* what became of the first is not in this answer */
+    /* the response does not tell whether the first transmission was carried out */
+    if (x->resent && changes_something(call))
         call->unknown = true;
     if (class == PL_S3_OK) {
         c->limit = PL_MIN((double)c->connections, c->limit + 1 / c->limit);
@@ -506,7 +524,7 @@ static void on_answer(struct pl_http_exchange *x)
     pump(c);
 }
 
-/* --- the face --- */
+/* ---- public functions ---- */
 
 static int64_t body_bytes(const struct pl_s3_call *call)
 {
@@ -575,7 +593,7 @@ void pl_s3_call_finish(struct pl_s3_call *call)
 
 static int client_init(struct pl_s3_client *c, const struct pl_s3_client_config *config, struct pl_err *err)
 {
-    /* no proxy leads to what is on this machine */
+    /* a server on this machine is never reached through a proxy */
     struct pl_http_io_config io = {.connections = c->connections,
                                    .ca = config->ca,
                                    .no_proxy = pl_is_loopback_host(config->place.host)};
@@ -624,7 +642,7 @@ struct pl_s3_client *pl_s3_client_destroy(struct pl_s3_client *c)
         return NULL;
     atomic_store(&c->closing, true);
     if (c->io != NULL) {
-        on_keys_changed(c); /* whoever waits for keys or in the queue ends */
+        on_keys_changed(c); /* ends calls that wait for keys or in the queue */
         pl_http_io_stop(c->io);
     }
     c->creds = pl_s3_credentials_destroy(c->creds);

@@ -1,11 +1,13 @@
-/* s3_client: requests to one bucket until their outcome is known: signed, sent, and tried again where that may help.
+/* s3_client: sends requests to one bucket until their outcome is known: signs them, sends them, and retries
+ * where a retry may succeed.
  *
- *   start ─▶ queued ─▶ (keys are fetched) ─▶ running ─▶ done
- *               ▲                               │ 5xx, lost connection, 503: after a pause with full jitter
- *               └──────────── paused ◀──────────┘ clock, region, expired keys: at once, each once
+ *   start ─▶ queued ─▶ (wait for credentials) ─▶ running ─▶ done
+ *               ▲                                   │ 5xx, lost connection, 503: after a random pause
+ *               └───────────── paused ◀─────────────┘ clock, region or keys corrected: at once
  *
- * Never more than `connections` run at a time; a server that says 503 halves that number, answers raise it again. A call ends at its
- * deadline, with what is known by then. Any thread; `done` of the callback face is called on the I/O thread. */
+ * At most `connections` requests run at a time. A response 503 halves that number, and successful responses
+ * raise it again. A call ends at its deadline with the last known error. Functions may be called from any
+ * thread; pl_s3_client_start calls `done` on the I/O thread. */
 #pragma once
 
 #include "storage/http/http_io.h"
@@ -15,94 +17,105 @@
 
 #define PL_S3_CONNECTIONS   32u
 #define PL_S3_ATTEMPTS      12u
-#define PL_S3_PAUSE_MS      100 /* of the first repetition at most; doubles */
-#define PL_S3_PAUSE_GROWTH  100 /* until it is so many times that */
+#define PL_S3_PAUSE_MS      100 /* upper bound of the first pause; doubles with each attempt */
+#define PL_S3_PAUSE_GROWTH  100 /* maximum of that bound, as a multiple of the first */
 #define PL_S3_STALL_MS      30000
-#define PL_S3_DEADLINE_MS   120000               /* and more for large bodies: */
-#define PL_S3_SLOWEST       ((int64_t)256 << 10) /* bytes a second */
+#define PL_S3_DEADLINE_MS   120000               /* plus the time for large bodies at PL_S3_SLOWEST */
+#define PL_S3_SLOWEST       ((int64_t)256 << 10) /* bytes per second */
 #define PL_S3_CALL_HEADERS  8
 #define PL_S3_REDIRECTS_MAX 3u
-#define PL_S3_REPLY_MAX     PL_S3_XML_BYTES_MAX /* of an XML answer */
+#define PL_S3_REPLY_MAX     PL_S3_XML_BYTES_MAX /* bytes of an XML response */
 
 struct pl_s3_client_config {
     struct pl_s3_place place;
-    struct pl_s3_credentials_config creds; /* changed, arg: not used */
+    struct pl_s3_credentials_config creds; /* the members `changed` and `arg` are ignored */
     const char *ca;
-    unsigned connections;                    /* 0 = PL_S3_CONNECTIONS */
-    int64_t pause_ms, stall_ms, deadline_ms; /* 0 = as above */
+    unsigned connections;                    /* maximum at a time; 0 = PL_S3_CONNECTIONS */
+    int64_t pause_ms, stall_ms, deadline_ms; /* 0 = the constants above */
 };
 
 struct pl_s3_client;
 
-/* One request. The caller's memory, not touched by it until done; everything in the first part is borrowed. */
+/* One request. The caller owns the struct and does not touch it until `done`; everything that the first part
+ * points to must stay valid until then. */
 struct pl_s3_call {
     const char *method;
-    const char *key; /* behind the place's prefix; NULL = the bucket */
+    const char *key; /* object key without the prefix of the place; NULL = the bucket itself */
     const struct pl_sigv4_pair *query;
     size_t n_query;
-    const struct pl_sigv4_pair *headers; /* beside those that every request has; signed; at most PL_S3_CALL_HEADERS */
+    /* Headers in addition to those of every request, at most PL_S3_CALL_HEADERS; they are signed. */
+    const struct pl_sigv4_pair *headers;
     size_t n_headers;
     const struct iovec *body;
     int n_body;
     bool has_body;
-    const char *payload; /* hex SHA-256 of the body or UNSIGNED-PAYLOAD; NULL = there is none */
-    bool xml;            /* the answer's body goes to `reply`; one that is an error is one, whatever the status */
-    bool etag;           /* an answer without ETag is not one */
-    unsigned expect;     /* the status that is right; 0 = any 2xx */
-    struct pl_buf *out;  /* else the body goes here (emptied with each attempt), or to `write` */
+    const char *payload; /* hex SHA-256 of the body, or UNSIGNED-PAYLOAD; NULL = no body */
+    /* Parse the response: its body goes to `reply`, and an error document is an error even with status
+     * 200. */
+    bool xml;
+    bool etag;       /* a response without an ETag is an error */
+    unsigned expect; /* expected status; 0 = any 2xx */
+    /* without `xml`: receives the body, emptied at each attempt; NULL: `write` receives it */
+    struct pl_buf *out;
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
-    void (*restart)(void *self); /* with `write`: an attempt begins */
+    void (*restart)(void *self); /* with `write`: called at the start of each attempt */
     void *write_self;
-    bool once; /* one attempt: for probes */
+    bool once; /* make one attempt only: for probes */
     void (*done)(struct pl_s3_call *c);
     void *arg;
 
-    /* What came of it. */
-    struct pl_err err; /* code 0: done. Else as pl_s3_response_class_error says, or PL_ETIMEOUT, PL_ECANCELED, of credentials */
-    bool unknown;      /* it failed, and may yet have been carried out: PL_ENET or PL_ETIMEOUT */
+    /* The result. */
+    /* Code 0: success. Otherwise a code of pl_s3_response_class_error, PL_ETIMEOUT, PL_ECANCELED, or an error
+     * of the credentials. */
+    struct pl_err err;
+    /* the call failed, but the server may have carried it out; the code is PL_ENET or PL_ETIMEOUT */
+    bool unknown;
     unsigned attempts;
-    struct pl_buf reply;       /* `xml`; pl_s3_call_finish */
-    struct pl_http_exchange x; /* status and headers of the last answer */
+    struct pl_buf reply;       /* response body with `xml`; freed by pl_s3_call_finish */
+    struct pl_http_exchange x; /* status and headers of the last response */
 
-    /* s3_client's own */
+    /* Fields used by s3_client only. */
     struct pl_s3_client *client_;
     struct pl_s3_call *next_;
     struct pl_http_timer timer_;
-    const atomic_bool *cancel; /* of the thread that started it (cancel.h) */
+    const atomic_bool *cancel; /* cancel flag of the thread that started the call (cancel.h) */
     struct pl_s3_access_keys *keys_;
-    struct pl_buf text_; /* URL and headers */
+    struct pl_buf text_; /* URL and headers of the current attempt */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
-    struct pl_s3_place moved_; /* `has_moved_`: where a redirect sent this call alone */
+    struct pl_s3_place moved_; /* where a redirect sent this call, if has_moved_ */
     bool has_moved_;
-    int64_t deadline_ms_, due_ms_; /* of the call; of its next attempt */
+    int64_t deadline_ms_, due_ms_; /* deadline of the call; time of its next attempt */
     unsigned redirects_;
     bool clock_tried_, keys_tried_;
 };
 
-/* PL_EINVAL, PL_EUNAVAILABLE (no libcurl), PL_ENOMEM, PL_EIO. Nothing is sent yet. */
+/* Creates a client; sends nothing yet. PL_EINVAL, PL_EUNAVAILABLE (no libcurl), PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_s3_client_create(const struct pl_s3_client_config *config, struct pl_s3_client **ret, struct pl_err *err);
-/* Calls under way end with PL_ECANCELED first. Takes NULL, returns NULL. */
+/* Ends calls in progress with PL_ECANCELED and frees the client. NULL is allowed. Returns NULL. */
 struct pl_s3_client *pl_s3_client_destroy(struct pl_s3_client *c);
 
-/* Begins a call; `done` comes once. */
+/* Starts a call; `done` is called exactly once. */
 void pl_s3_client_start(struct pl_s3_client *c, struct pl_s3_call *call);
-/* The same, waiting for its end; returns call->err.code. `done` and `arg` are used. Not on the I/O thread. */
+/* Starts a call and waits for its end; returns call->err.code. Sets `done` and `arg`. Must not be called on
+ * the I/O thread. */
 PL_MUST_CHECK
 int pl_s3_client_run(struct pl_s3_client *c, struct pl_s3_call *call, struct pl_err *err);
-/* Gives back what a call holds. */
+/* Frees the memory that a call holds. */
 void pl_s3_call_finish(struct pl_s3_call *call);
 
-/* Appends a presigned URL for others: `behind` = NULL or another endpoint of the same bucket. `headers` (without Host) must be sent as they
- * are; `payload` as in pl_sigv4_presign. `*ret_expires_s`: its life, which may be shorter than asked for: no URL outlives its keys.
- * PL_EINVAL, errors of credentials. Waits for credentials when there are none yet. */
+/* Appends a presigned URL that other programs can use. `behind` is NULL or another endpoint of the same
+ * bucket. The user of the URL must send `headers` (without Host) unchanged; `payload` as in pl_sigv4_presign.
+ * `*ret_expires_s` receives the lifetime of the URL, which ends no later than the credentials. Waits for
+ * credentials if there are none yet. PL_EINVAL, errors of the credentials. */
 PL_MUST_CHECK
 int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behind, const char *method, const char *key,
                          const struct pl_sigv4_pair *headers, size_t n_headers, const char *payload, uint32_t expires_s,
                          struct pl_buf *out, uint32_t *ret_expires_s, struct pl_err *err);
-/* For plain HTTP beside the bucket's protocol (presigned URLs): the client's connections. */
+/* Returns the client's connections, for plain HTTP requests such as those to presigned URLs. Owned by the
+ * client. */
 struct pl_http_io *pl_s3_client_io(struct pl_s3_client *c);
-/* Whether bodies travel over TLS: then they are not hashed for the signature. */
+/* Returns true if requests use TLS; bodies are then not hashed for the signature. */
 bool pl_s3_client_tls(const struct pl_s3_client *c);
-/* "s3://bucket/prefix at https://host": for messages. */
+/* Returns "s3://bucket/prefix at https://host", for messages. Owned by the client. */
 const char *pl_s3_client_name(const struct pl_s3_client *c);

@@ -1,3 +1,5 @@
+/* s3_credentials: tries the sources in their order, and runs the thread that fetches and renews keys. One
+ * mutex guards the keys. */
 #include "storage/s3/s3_credentials.h"
 
 #include "storage/base/clock.h"
@@ -15,18 +17,18 @@ struct pl_s3_credentials {
     void *arg;
     pthread_mutex_t lock;
     pthread_cond_t news;
-    /* under the lock */
+    /* guarded by `lock` */
     struct pl_s3_access_keys keys;
-    bool have;   /* `keys` came once */
-    bool wanted; /* the thread is to fetch */
+    bool have;   /* `keys` is filled */
+    bool wanted; /* the thread must fetch keys */
     bool fetching;
     bool started, ending;
-    int64_t again_ms;     /* not before */
-    struct pl_err failed; /* of the last fetch; code 0 = none */
+    int64_t again_ms;     /* no fetch before this time */
+    struct pl_err failed; /* error of the last fetch; code 0 = none */
     pthread_t thread;
 };
 
-/* --- what is known without asking --- */
+/* ---- sources that are read without HTTP ---- */
 
 static bool set_text(char *out, size_t size, const char *value)
 {
@@ -50,7 +52,8 @@ static bool given(const char *text)
     return text != NULL && *text != '\0';
 }
 
-/* These return 1 when they know the keys or who does, 0 when it is for the next source to say. */
+/* Functions that try a source return 1 if it has keys or can be queried for them, 0 to continue with the next
+ * source, or an error. */
 static int from_config(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     if (!given(config->access_key))
@@ -69,6 +72,7 @@ static int from_environment(struct pl_s3_credentials *c, struct pl_err *err)
     return set_keys(&c->keys, access_key, getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID", err);
 }
 
+/* Reads the keys of a profile. A profile that was named in the configuration must have keys. */
 static int from_profile(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
@@ -151,8 +155,9 @@ struct pl_s3_credentials *pl_s3_credentials_destroy(struct pl_s3_credentials *c)
     return NULL;
 }
 
-/* --- the thread that asks --- */
+/* ---- the thread that fetches keys ---- */
 
+/* Fetches keys without the lock, which the caller holds before and after. */
 static void fetch(struct pl_s3_credentials *c)
 {
     struct pl_s3_access_keys keys = {0};
@@ -196,7 +201,8 @@ static void *fetch_thread(void *arg)
     return NULL;
 }
 
-/* Under the lock: has the thread fetch, unless it does or did so just now in vain. */
+/* Makes the thread fetch keys, unless it is fetching or a fetch has just failed. The caller holds the
+ * lock. */
 static int want(struct pl_s3_credentials *c, struct pl_err *err)
 {
     sigset_t all, old;
@@ -218,7 +224,7 @@ static int want(struct pl_s3_credentials *c, struct pl_err *err)
     return 0;
 }
 
-/* Under the lock. */
+/* pl_s3_credentials_get; the caller holds the lock. */
 static int get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     const bool expires = c->have && c->keys.expires_s > 0;

@@ -1,9 +1,12 @@
-/* s3_creds: whose requests these are: the first of these sources that has an answer, and its renewal.
+/* s3_credentials: the access keys for requests, from the first of these sources that provides any, and their
+ * renewal.
  *
- *   config ─▶ environment ─▶ web identity (STS) ─▶ shared profile ─▶ container (ECS, EKS pod identity) ─▶ instance (IMDSv2)
+ *   config ─▶ environment ─▶ web identity (STS) ─▶ shared profile ─▶ container (ECS, EKS pod identity)
+ *          ─▶ instance (IMDSv2)
  *
- * The first three and the profile are read when it is made; the others are asked over HTTP by a thread that is started with the first
- * need. What expires is renewed PL_S3_CREDENTIALS_EARLY_S before, while the old ones are used; a renewal that fails is tried again after
+ * The configuration, the environment and the profile are read by pl_s3_credentials_create. The other sources
+ * are queried over HTTP by a thread that starts when keys are first needed. Keys that expire are renewed
+ * PL_S3_CREDENTIALS_EARLY_S before, while the old ones remain in use; a failed renewal is retried after
  * PL_S3_CREDENTIALS_AGAIN_MS. Any thread. */
 #pragma once
 
@@ -18,38 +21,45 @@
 struct pl_s3_access_keys {
     char access_key[PL_S3_ACCESS_KEY_MAX + 1];
     char secret[PL_S3_SECRET_MAX + 1];
-    char token[PL_S3_TOKEN_MAX + 1]; /* "" = none */
+    char token[PL_S3_TOKEN_MAX + 1]; /* session token; "" = none */
     int64_t expires_s;               /* seconds since 1970; 0 = never */
 };
 
-/* All may be NULL or "". */
+/* Every string may be NULL or "" (not given). */
 struct pl_s3_credentials_config {
     const char *access_key, *secret, *token;
-    const char *profile;                          /* in the credentials file; else AWS_PROFILE, else "default" */
-    const char *region;                           /* of STS */
-    const char *sts_endpoint, *instance_endpoint; /* for tests; else the environment's or Amazon's */
+    const char *profile; /* in the shared credentials file; else AWS_PROFILE, else "default" */
+    const char *region;  /* region of STS */
+    /* set by tests; else from the environment, else Amazon's */
+    const char *sts_endpoint, *instance_endpoint;
     void (*changed)(
-        void *arg); /* keys came, or asking for them failed: who got PL_EBUSY asks again. On the thread that fetches. */
+        /* Called on the fetching thread when keys were fetched or the fetch failed: callers that received
+         * PL_EBUSY ask again. */
+        void *arg);
     void *arg;
 };
 
 struct pl_s3_credentials;
 
-/* `io` outlives it. PL_EINVAL when a source is there but not whole (an access key without a secret, a profile that does not exist), PL_EIO,
- * PL_ENOMEM. That there are no keys at all is only known after asking: PL_EAUTH from pl_s3_credentials_get. */
+/* Selects the source. `io` must outlive the object. PL_EINVAL if a source is incomplete (an access key
+ * without a secret, a profile that does not exist), PL_EIO, PL_ENOMEM. If no source has keys, only
+ * pl_s3_credentials_get finds out: PL_EAUTH. */
 PL_MUST_CHECK
 int pl_s3_credentials_create(const struct pl_s3_credentials_config *config, struct pl_http_io *io, struct pl_s3_credentials **ret,
                              struct pl_err *err);
+/* Ends the thread and erases the keys. NULL is allowed. Returns NULL. */
 struct pl_s3_credentials *pl_s3_credentials_destroy(struct pl_s3_credentials *c);
-/* Keys that are valid at `now_s`. PL_EBUSY when they are being fetched and `changed` will be called. PL_EAUTH when no source has any (the
- * message says what was looked at), the fetch's error when that failed. */
+/* Copies keys that are valid at `now_s`. PL_EBUSY if they are being fetched: `changed` will be called.
+ * PL_EAUTH if no source has any (the message lists the sources), or the error of a failed fetch. */
 PL_MUST_CHECK
 int pl_s3_credentials_get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err);
-/* The same, waiting at most `timeout_ms`: PL_ETIMEOUT. Not on the I/O thread. */
+/* Copies valid keys and waits for them at most `timeout_ms`: PL_ETIMEOUT. Must not be called on the I/O
+ * thread. */
 PL_MUST_CHECK
 int pl_s3_credentials_wait(struct pl_s3_credentials *c, int64_t now_s, int64_t timeout_ms, struct pl_s3_access_keys *ret,
                            struct pl_err *err);
-/* The server does not take these keys any more: others are fetched where they come from somewhere. False when they cannot change. */
+/* Reports that the server rejects these keys, so that the next get fetches new ones. Returns false if the
+ * source cannot provide other keys. */
 bool pl_s3_credentials_refused(struct pl_s3_credentials *c, const struct pl_s3_access_keys *keys);
-/* "profile default", "environment": for people. */
+/* Returns the name of the source for messages: "profile default", "environment". Owned by `c`. */
 const char *pl_s3_credentials_source(const struct pl_s3_credentials *c);

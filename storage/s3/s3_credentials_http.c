@@ -1,3 +1,4 @@
+/* s3_credentials_http: reads the environment variables of Amazon's SDKs, and speaks the three protocols. */
 #include "storage/s3/s3_credentials_http.h"
 
 #include "storage/http/loopback_host.h"
@@ -19,7 +20,7 @@ static bool given(const char *text)
     return text != NULL && *text != '\0';
 }
 
-/* --- who is to be asked --- */
+/* ---- selecting a source ---- */
 
 int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl_s3_credentials_config *config,
                               struct pl_err *err)
@@ -49,7 +50,8 @@ int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl
     return 1;
 }
 
-/* A plain http URL must not carry the token off this machine: only loopback and the two link-local addresses of the agents. */
+/* Returns true if the authorization token may be sent to the URL. Plain HTTP must not carry it off this
+ * machine: only loopback and the link-local addresses of the agents are allowed. */
 static bool container_url_ok(const char *url)
 {
     static const char *const agents[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
@@ -61,7 +63,8 @@ static bool container_url_ok(const char *url)
     for (size_t i = 0; i < PL_ARRAY_SIZE(agents); i++) {
         const size_t n = strlen(agents[i]);
 
-        if (strncmp(url + 7, agents[i], n) == 0 && strchr("/:", url[7 + n]) != NULL) /* or its end */
+        /* strchr also finds the NUL at the end of the URL */
+        if (strncmp(url + 7, agents[i], n) == 0 && strchr("/:", url[7 + n]) != NULL)
             return true;
     }
     return pl_is_loopback_host(url + 7);
@@ -110,8 +113,9 @@ int pl_s3_source_instance(struct pl_s3_credential_source *s, const struct pl_s3_
     return 1;
 }
 
-/* --- asking --- */
+/* ---- querying a source ---- */
 
+/* Sends one request and returns the body of a successful response in `out`. */
 static int ask(struct pl_http_io *io, const char *method, const char *url, const char *header, const struct pl_buf *body,
                struct pl_buf *out, struct pl_err *err)
 {
@@ -140,7 +144,7 @@ static int ask(struct pl_http_io *io, const char *method, const char *url, const
     return r;
 }
 
-/* "2026-11-21T10:04:05Z", also with fractions of a second. */
+/* Parses "2026-11-21T10:04:05Z", also with a fraction of a second. */
 static int read_expiry(const char *text, int64_t *ret, struct pl_err *err)
 {
     struct tm tm = {0};
@@ -165,7 +169,7 @@ static int take(const char *access_key, const char *secret, const char *token, c
     return expires != NULL ? read_expiry(expires, &ret->expires_s, err) : 0;
 }
 
-/* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}, of container and instance. */
+/* Reads the JSON of container and instance: {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}. */
 static int take_json(const struct pl_buf *text, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     json_t *o = json_loadb((const char *)text->data, text->len, 0, NULL);
@@ -180,6 +184,7 @@ static int take_json(const struct pl_buf *text, struct pl_s3_access_keys *ret, s
     return r;
 }
 
+/* IMDSv2: requests a session token, then the name of the instance's role, then the keys of the role. */
 static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
                           struct pl_err *err)
 {
@@ -189,7 +194,7 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
 
     (void)snprintf(url, sizeof(url), "%s/latest/api/token", s->url);
     r = ask(io, "PUT", url, "X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL, &token, err);
-    if (r < 0) /* the last source of all: mostly, there are none */
+    if (r < 0) /* usually no source has keys: this is the last one */
         return pl_err_wrap(
             err, PL_EAUTH,
             "there are none in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, the "
@@ -211,6 +216,7 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
     return r < 0 ? r : take_json(&keys, ret, err);
 }
 
+/* Queries the container's agent, with its authorization token if there is one. */
 static int fetch_container(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
                            struct pl_err *err)
 {
@@ -260,7 +266,7 @@ static int fetch_web_identity(const struct pl_s3_credential_source *s, struct pl
                               struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf form = {0}, token = {.max = TOKEN_FILE_MAX}, answer = {0};
-    int r = pl_io_read_file(s->token_file, &token, err); /* each time: it is renewed, too */
+    int r = pl_io_read_file(s->token_file, &token, err); /* read each time, because the token is renewed */
 
     if (r == 0 && pl_buf_str(&token) == NULL)
         r = pl_err_nomem(err);

@@ -1,3 +1,4 @@
+/* s3_profile: a parser of the INI-like format of the shared files, line by line. */
 #include "storage/s3/s3_profile.h"
 
 #include "storage/system/io.h"
@@ -26,7 +27,7 @@ static bool is_word(const char *p, const char *end, const char *word)
     return (size_t)(end - p) == strlen(word) && memcmp(p, word, (size_t)(end - p)) == 0;
 }
 
-/* "[name]" or "[profile name]" */
+/* Returns true if the line is "[name]" or "[profile name]". */
 static bool is_section(const char *p, const char *end, const char *profile)
 {
     const char *close = memchr(p, ']', (size_t)(end - p));

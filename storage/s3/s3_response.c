@@ -1,3 +1,4 @@
+/* s3_response: tables from S3's error codes and HTTP statuses to classes, and from classes to errors. */
 #include "storage/s3/s3_response.h"
 
 #include "storage/s3/s3_xml.h"
@@ -26,7 +27,7 @@ bool pl_s3_response_error_parse(const struct pl_buf *text, struct pl_s3_response
     return true;
 }
 
-/* Codes decide before statuses: servers disagree about these. */
+/* The error code takes precedence over the status, because servers use different statuses for these codes. */
 static const struct {
     const char *code;
     enum pl_s3_response_class class;
@@ -42,7 +43,7 @@ static const struct {
     {"OperationAborted", PL_S3_RETRY},
     {"RequestTimeout", PL_S3_RETRY},
     {"InternalError", PL_S3_RETRY},
-    {"BadDigest", PL_S3_RETRY}, /* damaged on the way */
+    {"BadDigest", PL_S3_RETRY}, /* the body was damaged in transit */
     {"IncompleteBody", PL_S3_RETRY},
     {"XAmzContentSHA256Mismatch", PL_S3_RETRY},
     {"SlowDown", PL_S3_REDUCE_RATE},

@@ -1,34 +1,38 @@
-/* s3_answer: what an answer of S3 means: a class for those who decide what comes next, and an error for people. Pure; any thread. */
+/* s3_response: what a response of S3 means: a class, from which callers decide what to do next, and an error
+ * message. Pure; any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 enum pl_s3_response_class {
     PL_S3_OK,
-    PL_S3_NOT_FOUND, /* no such key */
-    PL_S3_EXISTS,    /* a precondition failed: it is there */
-    PL_S3_RETRY, /* the server's or the network's fault: may be tried again; whether the request was carried out is not known */
-    PL_S3_REDUCE_RATE,     /* the same, and it asks for fewer requests */
-    PL_S3_CLOCK_SKEW,      /* our clock and its differ */
-    PL_S3_WRONG_REGION,    /* the bucket is elsewhere */
+    PL_S3_NOT_FOUND, /* the key does not exist */
+    PL_S3_EXISTS,    /* a precondition failed because the key exists */
+    /* failure of the server or the network: retry; the request may have been carried out */
+    PL_S3_RETRY,
+    PL_S3_REDUCE_RATE,     /* as RETRY, and the server asks for fewer requests */
+    PL_S3_CLOCK_SKEW,      /* this machine's clock differs from the server's */
+    PL_S3_WRONG_REGION,    /* the bucket is in another region */
     PL_S3_BAD_CREDENTIALS, /* the credentials have expired */
     PL_S3_FORBIDDEN,
     PL_S3_NO_BUCKET,
     PL_S3_FULL,
-    PL_S3_UNKNOWN_CALL, /* the server does not have this call */
-    PL_S3_BAD_RESPONSE, /* anything else: it will not do */
+    PL_S3_UNKNOWN_CALL, /* the server does not support this call */
+    PL_S3_BAD_RESPONSE, /* any other response: do not retry */
 };
 
-/* An error document. Fields are "" where it has none. */
+/* The fields of an error document; "" = absent. */
 struct pl_s3_response_error {
     char code[64], message[320], region[64];
 };
-/* Reads it; false (and all "") when it is none. */
+/* Parses an error document. Returns false, and all fields "", if `text` is not one. */
 bool pl_s3_response_error_parse(const struct pl_buf *text, struct pl_s3_response_error *ret);
 
-/* `status` 0 = there was no answer. `code`: of the problem, "" when there was no body. */
+/* Returns the class. `status` 0: there was no response. `code` is that of the error document, "" = none. */
 enum pl_s3_response_class pl_s3_response_class_of(unsigned status, const char *code);
-/* The error of a class other than OK: "s3: 503 SlowDown: Reduce your request rate". Returns its code: PL_ENOTFOUND, PL_EEXISTS, PL_ENET
- * (AGAIN), PL_EBUSY (SLOWER), PL_EFORBIDDEN (CLOCK, KEYS, FORBIDDEN), PL_EINVAL (NO_BUCKET, REGION), PL_ENOSPC, PL_EUNAVAILABLE, PL_EIO. */
+/* Sets the error for a class other than OK, such as "s3: 503 SlowDown: Reduce your request rate", and a hint.
+ * Returns its code: PL_ENOTFOUND, PL_EEXISTS, PL_ENET (RETRY), PL_EBUSY (REDUCE_RATE), PL_EFORBIDDEN
+ * (CLOCK_SKEW, BAD_CREDENTIALS, FORBIDDEN), PL_EINVAL (NO_BUCKET, WRONG_REGION), PL_ENOSPC, PL_EUNAVAILABLE
+ * (UNKNOWN_CALL) or PL_EIO. */
 int pl_s3_response_class_error(enum pl_s3_response_class c, unsigned status, const struct pl_s3_response_error *p,
                                struct pl_err *err);

@@ -1,3 +1,4 @@
+/* s3_url: parses the configuration of a bucket and formats hosts and paths. */
 #include "storage/s3/s3_url.h"
 
 #include "storage/http/uri.h"
@@ -17,6 +18,7 @@ static int bad(struct pl_err *err, const char *field, const char *value, const c
     return pl_err_field(err, PL_EINVAL, field);
 }
 
+/* Parses s3://BUCKET/PREFIX; the prefix is stored with a final '/'. */
 static int read_url(struct pl_s3_place *p, const char *url, struct pl_err *err)
 {
     const char *bucket = strncmp(url, "s3://", 5) == 0 ? url + 5 : "";
@@ -43,7 +45,7 @@ static int read_url(struct pl_s3_place *p, const char *url, struct pl_err *err)
     return 0;
 }
 
-/* Amazon's own host of a region. */
+/* Sets Amazon's host of the region. */
 static void amazon_host(struct pl_s3_place *p)
 {
     const bool china = strncmp(p->region, "cn-", 3) == 0;
@@ -64,7 +66,8 @@ static void set_host(struct pl_s3_place *p, bool tls, const char *host, size_t l
     const char *port = tls ? ":443" : ":80";
 
     if (len > strlen(port) && strncmp(host + len - strlen(port), port, strlen(port)) == 0)
-        len -= strlen(port); /* clients leave the scheme's own port out of Host, and so out of what is signed */
+        /* Clients omit the scheme's default port from Host, and so it is not signed. */
+        len -= strlen(port);
     memcpy(p->host, host, len);
     p->host[len] = '\0';
     p->tls = tls;
@@ -95,7 +98,8 @@ int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_er
     return 0;
 }
 
-/* Whether `path` is the object's on this host, in this style; then `p` is there. */
+/* Moves `p` to the host if `path` is the path of the object there in this style. Returns false and leaves `p`
+ * unchanged otherwise. */
 static bool move_to(struct pl_s3_place *p, bool tls, const char *host, size_t len, bool path_style, const char *key,
                     const char *path)
 {
@@ -131,7 +135,8 @@ bool pl_s3_place_follow(struct pl_s3_place *p, const char *key, const char *loca
     len = strcspn(host, "/?");
     if (pl_uri_unescape(host + len, strcspn(host + len, "?"), false, &decoded, NULL) < 0)
         return false;
-    if (key == NULL && decoded.len > 1 && decoded.data[decoded.len - 1] == '/') /* "/bucket/" is "/bucket" */
+    /* "/bucket/" equals "/bucket" */
+    if (key == NULL && decoded.len > 1 && decoded.data[decoded.len - 1] == '/')
         decoded.len--;
     path = pl_buf_str(&decoded);
     return path != NULL && (move_to(p, tls, host, len, true, key, path) || move_to(p, tls, host, len, false, key, path));
@@ -140,7 +145,8 @@ bool pl_s3_place_follow(struct pl_s3_place *p, const char *key, const char *loca
 static int read_style(struct pl_s3_place *p, const char *style, struct pl_err *err)
 {
     if (style == NULL || *style == '\0')
-        p->path_style = !p->amazon || strchr(p->bucket, '.') != NULL; /* no certificate is for names with dots more */
+        /* Amazon's wildcard certificate does not match a bucket name with dots */
+        p->path_style = !p->amazon || strchr(p->bucket, '.') != NULL;
     else if (pl_streq(style, "path"))
         p->path_style = true;
     else if (pl_streq(style, "virtual"))

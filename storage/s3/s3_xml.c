@@ -1,3 +1,4 @@
+/* s3_xml: expat's callbacks build a tree of nodes in an arena; the writer escapes text byte by byte. */
 #include "storage/s3/s3_xml.h"
 
 #include "storage/base/arena.h"
@@ -12,14 +13,14 @@ struct pl_s3_xml {
     struct pl_s3_xml_node *root;
 };
 
-/* One parse under way. */
+/* State of one parse. */
 struct reader {
     XML_Parser parser;
     struct pl_s3_xml *x;
-    struct pl_s3_xml_node *open[PL_S3_XML_DEPTH_MAX]; /* from the root inward */
-    struct pl_s3_xml_node *last[PL_S3_XML_DEPTH_MAX]; /* last child of each */
+    struct pl_s3_xml_node *open[PL_S3_XML_DEPTH_MAX]; /* open elements, from the root inward */
+    struct pl_s3_xml_node *last[PL_S3_XML_DEPTH_MAX]; /* last child of each open element */
     size_t depth, nodes;
-    struct pl_buf text; /* of the innermost open element */
+    struct pl_buf text; /* text of the innermost open element */
     int failed;
     struct pl_err *err;
 };
@@ -39,6 +40,7 @@ static bool only_spaces(const struct pl_buf *b)
     return true;
 }
 
+/* Adds a node for a start tag, if the limits allow it. */
 static void on_start(void *arg, const XML_Char *name, const XML_Char **attributes)
 {
     struct reader *r = arg;
@@ -125,6 +127,7 @@ static int reader_run(struct reader *r, const void *data, size_t n, struct pl_er
                       XML_ErrorString(XML_GetErrorCode(r->parser)));
 }
 
+/* The tree belongs to the document only after the whole text was accepted. */
 int pl_s3_xml_parse(const void *data, size_t n, struct pl_s3_xml **ret, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
@@ -133,7 +136,8 @@ int pl_s3_xml_parse(const void *data, size_t n, struct pl_s3_xml **ret, struct p
 
     if (n > PL_S3_XML_BYTES_MAX)
         return pl_err_set(err, PL_ETOOBIG, "an XML document has %zu bytes, at most %u are read", n, PL_S3_XML_BYTES_MAX);
-    if (n > 0 && *(const uint8_t *)data >= 0xFE) /* the mark of UTF-16, which expat follows whatever it was told */
+    /* the mark of UTF-16, which makes expat ignore the encoding given below */
+    if (n > 0 && *(const uint8_t *)data >= 0xFE)
         return pl_err_set(err, PL_EPROTO, "line 1 of the XML: it is not UTF-8");
     x = calloc(1, sizeof(*x));
     if (x == NULL || (x->arena = pl_arena_create(MEMORY_MAX)) == NULL || (r.parser = XML_ParserCreate("UTF-8")) == NULL)
@@ -187,7 +191,7 @@ const char *pl_s3_xml_text(const struct pl_s3_xml_node *node, const char *name)
     return child != NULL ? child->text : NULL;
 }
 
-/* --- writer --- */
+/* ---- writer ---- */
 
 int pl_s3_xml_begin(struct pl_buf *out, const char *root, bool s3_namespace, struct pl_err *err)
 {
@@ -226,20 +230,20 @@ static int add_byte(struct pl_buf *out, char c, struct pl_err *err)
         return pl_buf_add_str(out, "&gt;", err);
     case '"':
         return pl_buf_add_str(out, "&quot;", err);
-    case '\r': /* a reader would take it for the end of a line */
+    case '\r': /* a parser would replace it by a line end */
         return pl_buf_add_str(out, "&#13;", err);
     default:
         return pl_buf_add_u8(out, (unsigned char)c < 0x20 && c != '\t' && c != '\n' ? '?' : (uint8_t)c, err);
     }
 }
 
-/* U+FFFE and U+FFFF: valid UTF-8, but no characters of XML. */
+/* Returns true for U+FFFE and U+FFFF, which are valid UTF-8 but not characters of XML. */
 static bool no_character(const char *p)
 {
     return (uint8_t)p[0] == 0xEF && (uint8_t)p[1] == 0xBF && ((uint8_t)p[2] & 0xFE) == 0xBE;
 }
 
-/* Bytes that stand for themselves, up to the next one that may not. */
+/* Returns the number of bytes at `p` that need no escaping. */
 static size_t plain_run(const char *p)
 {
     size_t n = 0;

@@ -1,4 +1,5 @@
-/* Signature Version 4: the canonical request, keys and signatures. */
+/* sigv4: the canonical request, signing keys and signatures. Names and values are collected in one buffer in
+ * their encoded form, and sorted by pointers into it. */
 #include "storage/s3/sigv4.h"
 
 #include "storage/http/uri.h"
@@ -13,7 +14,7 @@
 
 #define ALGORITHM "AWS4-HMAC-SHA256"
 
-/* --- times and scopes --- */
+/* ---- times and scopes ---- */
 
 char *pl_sigv4_time(int64_t unix_s, char out[PL_SIGV4_TIME_BYTES + 1])
 {
@@ -40,7 +41,8 @@ int pl_sigv4_time_parse(const char *text, int64_t *ret_unix_s, struct pl_err *er
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     unix_s = (int64_t)timegm(&tm);
-    if (unix_s < 0 || !pl_streq(pl_sigv4_time(unix_s, again), text)) /* the 31st of February */
+    /* a date that does not exist, such as the 31st of February */
+    if (unix_s < 0 || !pl_streq(pl_sigv4_time(unix_s, again), text))
         return pl_err_set(err, PL_EINVAL, "there is no time %s", text);
     *ret_unix_s = unix_s;
     return 0;
@@ -74,9 +76,9 @@ char *pl_sigv4_scope_text(const struct pl_sigv4_scope *scope, char out[PL_SIGV4_
     return out;
 }
 
-/* --- keys --- */
+/* ---- signing keys ---- */
 
-static EVP_MAC *mac; /* fetched once: looking it up costs more than signing */
+static EVP_MAC *mac; /* fetched once: the lookup costs more than a signature */
 
 static void mac_fetch(void)
 {
@@ -129,7 +131,7 @@ int pl_sigv4_key_derive(const char *secret, const struct pl_sigv4_scope *scope, 
 static struct {
     pthread_mutex_t lock;
     struct {
-        struct pl_hash of; /* secret and scope */
+        struct pl_hash of; /* hash of secret and scope */
         struct pl_sigv4_key key;
         bool used;
     } kept[PL_SIGV4_KEYS_KEPT];
@@ -147,6 +149,7 @@ static void key_name(const char *secret, const struct pl_sigv4_scope *scope, str
     pl_hasher_get(&h, ret);
 }
 
+/* The cache is direct-mapped: a hash of secret and scope selects the only slot. */
 int pl_sigv4_key(const char *secret, const struct pl_sigv4_scope *scope, struct pl_sigv4_key *ret, struct pl_err *err)
 {
     struct pl_sigv4_key key;
@@ -176,9 +179,9 @@ int pl_sigv4_key(const char *secret, const struct pl_sigv4_scope *scope, struct 
     return 0;
 }
 
-/* --- the canonical request --- */
+/* ---- the canonical request ---- */
 
-/* Names and values in the form in which they are signed, sorted. */
+/* Names and values in their signed form, sorted. */
 struct sorted {
     struct pl_buf text; /* name NUL value NUL … */
     struct {
@@ -210,7 +213,8 @@ static int by_name_and_value(const void *a, const void *b)
     return c != 0 ? c : by_name(a, b);
 }
 
-/* Appends with a NUL; the buffer may move, so pointers are made when all is in (sorted_settle). */
+/* Appends the escaped text and a NUL. The buffer may move, so sorted_settle makes the pointers when
+ * everything is in it. */
 static int add_escaped(struct sorted *s, const char *text, struct pl_err *err)
 {
     int r = pl_uri_escape(text, false, &s->text, err);
@@ -232,7 +236,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Without spaces at the ends, and one for several between. */
+/* Appends the value without leading and trailing spaces, and with one space for several. */
 static int add_trimmed(struct sorted *s, const char *value, struct pl_err *err)
 {
     int r = 0;
@@ -307,7 +311,7 @@ int pl_sigv4_query(const struct pl_sigv4_pair *query, size_t n, struct pl_buf *o
     return r;
 }
 
-/* "name:value\n" of each, several of one name in one line. */
+/* Appends "name:value\n" for each name, with all values of a name in one line. */
 static int add_headers(const struct sorted *s, struct pl_buf *out, struct pl_err *err)
 {
     int r = 0;
@@ -331,6 +335,7 @@ static int add_names(const struct sorted *s, struct pl_buf *out, struct pl_err *
     return r;
 }
 
+/* Appends the canonical request, with headers that are already sorted. */
 static int canonical(const struct pl_sigv4_request *q, const struct sorted *headers, struct pl_buf *out, struct pl_err *err)
 {
     int r = pl_buf_addf(out, err, "%s\n", q->method);
@@ -360,7 +365,7 @@ int pl_sigv4_canonical(const struct pl_sigv4_request *q, struct pl_buf *out, str
     return r < 0 ? r : canonical(q, &headers, out, err);
 }
 
-/* --- signatures --- */
+/* ---- signatures ---- */
 
 static int sign_text(const struct pl_sigv4_key *key, const char *text, char ret[PL_SIGV4_HEX + 1], struct pl_err *err)
 {
@@ -463,7 +468,7 @@ int pl_sigv4_presign(const struct pl_sigv4_request *q, const struct pl_sigv4_sco
     return r < 0 ? r : pl_buf_addf(out, err, "&X-Amz-Signature=%s", signature);
 }
 
-/* --- bodies in chunks --- */
+/* ---- bodies in chunks ---- */
 
 void pl_sigv4_stream_init(struct pl_sigv4_stream *s, const struct pl_sigv4_scope *scope, const struct pl_sigv4_key *key,
                           const char *time, const char *seed)
@@ -492,7 +497,8 @@ static int stream_next(struct pl_sigv4_stream *s, const char *kind, const char *
 
 int pl_sigv4_stream_chunk(struct pl_sigv4_stream *s, const struct pl_hash *sha256, char ret[PL_SIGV4_HEX + 1], struct pl_err *err)
 {
-    return stream_next(s, "PAYLOAD", PL_SIGV4_EMPTY_SHA256 "\n", sha256, ret, err); /* the second hash is of no headers */
+    /* the first hash is that of empty chunk headers */
+    return stream_next(s, "PAYLOAD", PL_SIGV4_EMPTY_SHA256 "\n", sha256, ret, err);
 }
 
 int pl_sigv4_stream_trailer(struct pl_sigv4_stream *s, const struct pl_hash *sha256, char ret[PL_SIGV4_HEX + 1],

@@ -1,10 +1,11 @@
+/* sigv4_encoding: decodes all parameters into one buffer, then points into it. */
 #include "storage/s3/sigv4_encoding.h"
 
 #include "storage/http/uri.h"
 
 #include <strings.h>
 
-/* Decodes one side of a parameter into `text`, with a NUL behind it. */
+/* Decodes the name or the value of a parameter and appends it to `text` with a NUL. */
 static int add_decoded(const char *part, size_t len, struct pl_buf *text, struct pl_err *err)
 {
     int r = pl_uri_unescape(part, len, true, text, err);

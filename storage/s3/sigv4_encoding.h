@@ -1,20 +1,22 @@
-/* sigv4_query: the query of a URL taken apart into parameters. Pure; any thread. */
+/* sigv4_encoding: splits the query string of a URL into parameters, and finds parameters and headers by name.
+ * Pure; any thread. */
 #pragma once
 
 #include "storage/s3/sigv4.h"
 
-/* The parameters of a query, decoded, in their order. One block of memory. */
+/* The decoded parameters of a query, in their order. `memory` is one block that holds all strings. */
 struct pl_uri_query {
     struct pl_sigv4_pair pairs[PL_SIGV4_PAIRS_MAX];
     size_t n;
     char *memory;
 };
-/* Takes "a=1&b&c=%20" apart (a parameter without "=" has the value ""; an empty one is left out). PL_EINVAL as unescape, PL_ELIMIT past
- * PL_SIGV4_PAIRS_MAX. */
+/* Parses "a=1&b&c=%20". A parameter without "=" has the value ""; empty parameters are skipped. The caller
+ * frees the result with pl_uri_query_finish. PL_EINVAL as in pl_uri_unescape, PL_ELIMIT for more than
+ * PL_SIGV4_PAIRS_MAX parameters, PL_ETOOBIG, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_uri_query_parse(const char *text, struct pl_uri_query *ret, struct pl_err *err);
 void pl_uri_query_finish(struct pl_uri_query *q);
-/* The value of the first parameter of that name (names are case-sensitive); NULL when there is none. */
+/* Returns the value of the first parameter with that name (case-sensitive); NULL if there is none. */
 const char *pl_sigv4_pair_find(const struct pl_sigv4_pair *pairs, size_t n, const char *name);
-/* As above for headers: any case. */
+/* Returns the value of the first header with that name (in any case); NULL if there is none. */
 const char *pl_sigv4_header_find(const struct pl_sigv4_pair *pairs, size_t n, const char *name);

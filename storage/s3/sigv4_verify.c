@@ -1,3 +1,5 @@
+/* sigv4_verify: parses the claim with all its rules, then signs the request again with the claimed
+ * headers. */
 #include "storage/s3/sigv4_verify.h"
 
 #include "storage/s3/sigv4_encoding.h"
@@ -18,14 +20,14 @@ const struct pl_sigv4_verdict_info *pl_sigv4_verdict_info(enum pl_sigv4_verdict 
     return &table[v];
 }
 
-/* --- what is claimed --- */
+/* ---- reading the claim ---- */
 
 static int refuse(struct pl_err *why, const char *text)
 {
     return pl_err_set(why, PL_EINVAL, "%s", text);
 }
 
-/* Fills `out` once. */
+/* Copies a value to `out`, which must be empty. */
 static int take_text(char *out, size_t size, const char *value, size_t len, const char *name, struct pl_err *why)
 {
     if (out[0] != '\0')
@@ -37,11 +39,12 @@ static int take_text(char *out, size_t size, const char *value, size_t len, cons
     return 0;
 }
 
-/* "AKID/20130524/us-east-1/s3/aws4_request", from its end: a key id may hold slashes. */
+/* Parses "AKID/20130524/us-east-1/s3/aws4_request" from its end, because an access key may contain
+ * slashes. */
 static int read_credential(const char *value, size_t len, struct pl_sigv4_claim *c, struct pl_err *why)
 {
     char text[PL_SIGV4_ACCESS_KEY_MAX + 1 + PL_SIGV4_SCOPE_BYTES] = "";
-    char *part[4]; /* date, region, service, terminator */
+    char *part[4]; /* date, region, service, "aws4_request" */
     int r = c->access_key[0] != '\0' ? refuse(why, "Credential is there twice") : 0;
 
     if (r == 0)
@@ -117,6 +120,7 @@ static int read_part(const char *part, size_t len, struct pl_sigv4_claim *c, str
     return pl_err_set(why, PL_EINVAL, "\"%.*s\" is none of Credential=, SignedHeaders=, Signature=", (int)PL_MIN(len, 64), part);
 }
 
+/* Parses the Authorization header behind the algorithm. */
 static int read_header_claim(const char *text, const struct pl_sigv4_request *q, struct pl_sigv4_claim *c, struct pl_err *why)
 {
     const char *time = pl_sigv4_header_find(q->headers, q->n_headers, "x-amz-date");
@@ -160,6 +164,7 @@ static int read_expires(const char *text, struct pl_sigv4_claim *c, struct pl_er
     return 0;
 }
 
+/* Parses the X-Amz-* parameters of a presigned URL, each of which must be present exactly once. */
 static int read_query_claim(const struct pl_sigv4_request *q, struct pl_sigv4_claim *c, struct pl_err *why)
 {
     const char *v;
@@ -228,7 +233,7 @@ enum pl_sigv4_verdict pl_sigv4_claim_read(const struct pl_sigv4_request *q, stru
     return v;
 }
 
-/* --- whether it is true --- */
+/* ---- verifying the claim ---- */
 
 enum pl_sigv4_verdict pl_sigv4_claim_fresh(const struct pl_sigv4_claim *c, int64_t now_s)
 {

@@ -1,6 +1,8 @@
-/* sigv4_verify: what a request says about its signature, and whether that is true. Pure: the caller brings the clock and the secret.
+/* sigv4_verify: reads the signature of a received request and verifies it. Pure: the caller provides the time
+ * and the secret.
  *
- *   pl_sigv4_claim_read ─▶ key id ─▶ (caller: secret of that key) ─▶ pl_sigv4_claim_fresh ─▶ pl_sigv4_claim_check */
+ *   pl_sigv4_claim_read ─▶ access key ─▶ (caller finds its secret) ─▶ pl_sigv4_claim_fresh
+ *                       ─▶ pl_sigv4_claim_check */
 #pragma once
 
 #include "storage/s3/sigv4.h"
@@ -9,7 +11,7 @@
 #define PL_SIGV4_ACCESS_KEY_MAX 128
 #define PL_SIGV4_SIGNED_MAX     4096 /* bytes of SignedHeaders */
 
-/* The outcomes, with S3's own error code, HTTP status and sentence:  X(name, S3 code, status, message) */
+/* The possible results, with S3's error code, HTTP status and message:  X(name, S3 code, status, message) */
 #define PL_SIGV4_VERDICT_MAP(X)                                                                                                  \
     X(OK, "", 200, "")                                                                                                           \
     X(NONE, "AccessDenied", 403, "The request is not signed.")                                                                   \
@@ -35,35 +37,39 @@ struct pl_sigv4_verdict_info {
 };
 const struct pl_sigv4_verdict_info *pl_sigv4_verdict_info(enum pl_sigv4_verdict v);
 
-/* What the request claims. Copied: nothing of the request is held. */
+/* What a request claims about its signature, copied from the request. */
 struct pl_sigv4_claim {
     bool presigned;
     char access_key[PL_SIGV4_ACCESS_KEY_MAX + 1];
     struct pl_sigv4_scope scope;
     char time[PL_SIGV4_TIME_BYTES + 1];
-    uint32_t expires_s;                           /* presigned */
-    char signed_headers[PL_SIGV4_SIGNED_MAX + 1]; /* lower case, sorted, ";" between */
+    uint32_t expires_s;                           /* lifetime of a presigned URL */
+    char signed_headers[PL_SIGV4_SIGNED_MAX + 1]; /* in lower case, separated by ";" */
     char signature[PL_SIGV4_HEX + 1];
 };
 
-/* Reads the Authorization header, or X-Amz-* of the query, out of a request with all its headers and its whole decoded query. OK and
- * `ret`; NONE when the request does not claim to be signed; V2 for Signature Version 2 in header or query; BOTH; BAD_HEADER or BAD_QUERY
- * (a part is missing, doubled, too long or of another form; the scope's date is not the time's; the time of a header claim is missing).
- * `why` (PL_ERR_MSG_BYTES of an error; may be NULL) says what is wrong. The time of a header claim is x-amz-date, else Date in its
- * basic ISO form. */
+/* Reads the claim from the Authorization header, or from the X-Amz-* parameters of the query. `q` has all
+ * headers and the whole decoded query. The time of a claim in the header is x-amz-date, or Date if it has the
+ * same form. Returns OK and fills `ret`; NONE if the request is not signed; V2 for Signature Version 2 in
+ * header or query; BOTH for signatures in both places; BAD_HEADER or BAD_QUERY if a part is missing,
+ * repeated, too long or malformed, or if the date of the scope is not that of the time. `why` (may be NULL)
+ * receives a message with the reason. */
 PL_MUST_CHECK
 enum pl_sigv4_verdict pl_sigv4_claim_read(const struct pl_sigv4_request *q, struct pl_sigv4_claim *ret, struct pl_err *why);
-/* OK when `now_s` (wall clock, seconds since 1970) is within PL_SIGV4_SKEW_S of the claim's time, or, presigned, within its life; else
- * SKEWED (also a presigned URL from the future) or EXPIRED. */
+/* Returns OK if `now_s` (wall clock, seconds since 1970) is within PL_SIGV4_SKEW_S of the claim's time or,
+ * for a presigned URL, within its lifetime. Otherwise SKEWED (also for a presigned URL from the future) or
+ * EXPIRED. */
 enum pl_sigv4_verdict pl_sigv4_claim_fresh(const struct pl_sigv4_claim *c, int64_t now_s);
-/* Computes the signature anew: OK, MISMATCH, UNSIGNED_HEADER (host or an x-amz-* header is there and not signed). `q` as for
- * claim_read, q->payload as the body's rule says: for a presigned claim x-amz-content-sha256 when it is a signed header, else
- * PL_SIGV4_UNSIGNED. `ret_err` (may be NULL) gets PL_ENOMEM and the like, with MISMATCH. */
+/* Computes the signature and compares it. Returns OK, MISMATCH, or UNSIGNED_HEADER if host is not signed or
+ * the request has an x-amz-* header that is not signed. `q` is that of pl_sigv4_claim_read, with the payload
+ * of pl_sigv4_claim_payload. `ret_err` (may be NULL) receives an error such as PL_ENOMEM; the result is then
+ * MISMATCH. */
 PL_MUST_CHECK
 enum pl_sigv4_verdict pl_sigv4_claim_check(const struct pl_sigv4_claim *c, const struct pl_sigv4_request *q,
                                            const struct pl_sigv4_key *key, struct pl_err *ret_err);
-/* Whether the claim signs that header (lower case). */
+/* Returns true if the claim signs the header `name`. */
 bool pl_sigv4_claim_signs(const struct pl_sigv4_claim *c, const char *name);
-/* The payload word that claim_check wants for this request: x-amz-content-sha256 where it counts, else PL_SIGV4_UNSIGNED (presigned) or
- * PL_SIGV4_EMPTY_SHA256 when the header is absent. Borrowed from `q`. */
+/* Returns the payload value that the client signed: x-amz-content-sha256 if it is present (in a presigned
+ * request: if it is a signed header, or a query parameter), otherwise PL_SIGV4_EMPTY_SHA256 (presigned:
+ * PL_SIGV4_UNSIGNED). Borrowed from `q`. */
 const char *pl_sigv4_claim_payload(const struct pl_sigv4_claim *c, const struct pl_sigv4_request *q);
