@@ -1,3 +1,6 @@
+/* Batches of records that one thread fills and processes, and two packs being filled: one for chunks
+ * ("data"), one for all other kinds ("tree"). `lock` guards the batches, the set of ids and the
+ * statistics; each pack being filled has its own lock, so that compression runs without any lock held. */
 #include "storage/pack/pack_builder.h"
 
 #include "storage/chunk/codec.h"
@@ -12,15 +15,16 @@
 
 enum { SIDE_DATA, SIDE_TREE, SIDES };
 
-/* Records waiting to be asked for, compressed and packed. */
+/* A batch of records. When it is full, the sink is asked which of them it has; the others are compressed
+ * and packed. */
 struct batch {
-    struct batch *next; /* among the spare ones */
+    struct batch *next; /* next in the list of spare batches */
     uint32_t count;
     size_t used;
     struct pl_hash ids[PL_PACK_BUILDER_BATCH_IDS];
     uint32_t sizes[PL_PACK_BUILDER_BATCH_IDS];
     uint8_t kinds[PL_PACK_BUILDER_BATCH_IDS];
-    uint8_t known[PL_PACK_BUILDER_BATCH_IDS / 8]; /* bitmap: the sink has it */
+    uint8_t known[PL_PACK_BUILDER_BATCH_IDS / 8]; /* bitmap: 1 = the sink has the record */
     uint8_t bytes[PL_PACK_BUILDER_BATCH_BYTES];
 };
 
@@ -29,16 +33,16 @@ struct pl_pack_builder {
     char project[PL_NAME_MAX_BYTES + 1];
     uint8_t nonce[PL_PACK_NONCE_BYTES];
     size_t pack_bytes;
-    pthread_mutex_t lock; /* of all below but the packs being filled */
+    pthread_mutex_t lock; /* guards the fields below, except `writers` and `putter` */
     struct pl_recent_ids seen;
-    struct batch *filling; /* NULL: none begun */
+    struct batch *filling; /* the batch being filled; NULL = none */
     struct batch *spare;
     unsigned spare_count;
     struct pl_pack_writer *spare_writer;
     struct pl_pack_builder_stats stats;
     struct pl_hash *packs;
     size_t pack_count, pack_cap;
-    struct pl_err failed; /* the first error; code 0: none */
+    struct pl_err failed; /* the first error; code 0 = no error */
     pthread_mutex_t pack_locks[SIDES];
     struct pl_pack_writer *writers[SIDES];
     struct pl_pack_uploader putter;
@@ -98,7 +102,7 @@ void pl_pack_builder_set_pack_bytes(struct pl_pack_builder *s, size_t bytes)
     s->pack_bytes = PL_MIN(PL_MAX(bytes, SESSION_MIN_PACK), PL_PACK_MAX_BYTES);
 }
 
-/* Remembers the first error; returns it. */
+/* Stores the error if it is the first one. Returns the first error's code and copies that error to `err`. */
 static int session_fail(struct pl_pack_builder *s, int code, const struct pl_err *why, struct pl_err *err)
 {
     pthread_mutex_lock(&s->lock);
@@ -113,7 +117,7 @@ static int session_fail(struct pl_pack_builder *s, int code, const struct pl_err
     return code;
 }
 
-/* Under the lock. */
+/* Returns the stored error, 0 if there is none. With the lock held. */
 static int session_check(const struct pl_pack_builder *s, struct pl_err *err)
 {
     if (s->failed.code != 0 && err != NULL)
@@ -144,7 +148,7 @@ static void session_give_writer(struct pl_pack_builder *s, struct pl_pack_writer
     pl_pack_writer_destroy(w);
 }
 
-/* Under the lock. */
+/* Records the id and size of a pack that the sink has accepted. With the lock held. */
 static int session_note_pack(struct pl_pack_builder *s, const struct pl_hash *id, size_t size, struct pl_err *err)
 {
     if (s->pack_count == s->pack_cap) {
@@ -162,7 +166,7 @@ static int session_note_pack(struct pl_pack_builder *s, const struct pl_hash *id
     return 0;
 }
 
-/* Seals a pack, gives it to the sink and keeps its memory for the next. */
+/* Seals a pack, hands it to the sink and keeps the writer's memory for the next pack. */
 static int session_put(struct pl_pack_builder *s, struct pl_pack_writer *w, struct pl_err *err)
 {
     struct pl_hash id;
@@ -192,14 +196,16 @@ static void session_put_aside(void *session, struct pl_pack_writer *w)
         session_fail(s, r, &why, NULL);
 }
 
-/* By the putter, whose errors are met by the next call; when it has its hands full, by this thread. */
+/* Hands a full pack to the upload thread, or puts it on this thread if the upload thread is busy. An error
+ * of the upload thread is stored and returned by the next call. */
 static int session_put_soon(struct pl_pack_builder *s, struct pl_pack_writer *w, struct pl_err *err)
 {
     return pl_pack_uploader_submit(&s->putter, w) ? 0 : session_put(s, w, err);
 }
 
-/* Adds one compressed record to the open pack of its side. A full pack is taken out, so that others fill the next one meanwhile.
- * 1 = stored, 0 = it was in the pack already. */
+/* Adds a compressed record to the open pack of its side. A full pack is replaced before it is put, so that
+ * other threads can fill the next one meanwhile. Returns 1 if the record was stored, 0 if the pack already
+ * had it. */
 static int session_append(struct pl_pack_builder *s, const struct pl_pack_entry *e, const void *stored, struct pl_err *err)
 {
     int side = e->kind == PL_REC_CHUNK ? SIDE_DATA : SIDE_TREE;
@@ -224,7 +230,7 @@ static int session_append(struct pl_pack_builder *s, const struct pl_pack_entry 
     return r < 0 || put == 0 ? r : put;
 }
 
-/* Compresses and packs what the sink does not have. */
+/* Compresses and packs those records of the batch that the sink does not have. */
 static int batch_pack(struct pl_pack_builder *s, const struct batch *b, struct pl_pack_builder_stats *done, struct pl_err *err)
 {
     size_t largest = 0, at = 0;
@@ -253,6 +259,8 @@ static int batch_pack(struct pl_pack_builder *s, const struct batch *b, struct p
     return PL_MIN(r, 0);
 }
 
+/* Processes a full batch: asks the sink which records it has, packs the others, and keeps the batch's
+ * memory for later use. A failure is stored as the builder's error. */
 static int batch_process(struct pl_pack_builder *s, struct batch *b, struct pl_err *err)
 {
     struct pl_pack_builder_stats done = {0};
@@ -278,7 +286,8 @@ static int batch_process(struct pl_pack_builder *s, struct batch *b, struct pl_e
     return r < 0 ? session_fail(s, r, &why, err) : 0;
 }
 
-/* Under the lock: a batch with room for `n` bytes, which `*ret_full` does not have any more (NULL: it had). */
+/* Makes `filling` a batch that has space for `n` bytes. If the old one was full, `*ret_full` is set to it
+ * and the caller must process it; otherwise to NULL. With the lock held. */
 static int session_batch(struct pl_pack_builder *s, size_t n, struct batch **ret_full, struct pl_err *err)
 {
     struct batch *b = s->filling;
@@ -302,7 +311,7 @@ static int session_batch(struct pl_pack_builder *s, size_t n, struct batch **ret
     return 0;
 }
 
-/* A record larger than a batch: alone, by this thread. */
+/* Compresses and packs a record that is larger than a batch, on this thread. */
 static int session_add_large(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
                              struct pl_err *err)
 {
@@ -331,8 +340,8 @@ static int session_add_large(struct pl_pack_builder *s, uint8_t kind, const void
     return 0;
 }
 
-/* Under the lock: counts the record and, when it was not met before, puts it into the batch (a large one is left to the caller).
- * 1 = it is new. */
+/* Counts the record and copies it into the batch unless its id was added recently. A record that is larger
+ * than a batch is not copied: the caller must add it. Returns 1 if the record is new. With the lock held. */
 static int session_take(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
                         struct batch **ret_full, struct pl_err *err)
 {
@@ -400,7 +409,8 @@ bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id)
     return s->sink.has(s->sink.self, id, 1, &known, NULL) == 0 && (known & 1) != 0;
 }
 
-/* What is left in the two packs: together when it is little, else apart, and much of both at the same time. */
+/* Puts the remaining records. If they are few, data and tree become one mixed pack. If there is much of
+ * both, the upload thread puts the data pack while this thread puts the tree pack. */
 static int session_put_rest(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct pl_pack_writer *data = TAKE_PTR(s->writers[SIDE_DATA]), *tree = TAKE_PTR(s->writers[SIDE_TREE]);
@@ -418,6 +428,7 @@ static int session_put_rest(struct pl_pack_builder *s, struct pl_err *err)
     return r < 0 ? r : r_tree;
 }
 
+/* Processes the last batch and puts the remaining packs. */
 static int session_put_all(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct batch *last = TAKE_PTR(s->filling);

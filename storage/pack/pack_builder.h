@@ -1,13 +1,16 @@
-/* pack_session: everything that one ingest or one commit writes: hashes records, leaves out what is known, compresses, fills
- * packs and hands full ones to the sink.
+/* pack_builder: writes all records of one ingest or commit: hashes records, drops those that the sink has
+ * already, compresses the others, fills packs, and hands full packs to the sink.
  *
- *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask the sink what it has ──▶ compress the rest ──▶ open pack ──full──▶ sealed, put
+ *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask the sink what it has ──▶ compress the rest ──▶ open pack ──full──▶ put
  *
- * add may be called from any number of threads; the thread that fills a batch does its work, while others go on. A full pack is put
- * by a thread of the session's own (pack_putter.h), or, while that one is busy, by the thread that filled it. The first error
- * sticks: every later call returns it. Memory: 2 MiB of batch a thread and at most one pack a thread and one more beside the two
- * being filled (data, tree); the set of ids seen is bounded (PL_PACK_BUILDER_RECENT_IDS), what falls out of it is found by asking the
- * sink. */
+ * Any number of threads may call pl_pack_builder_add. The thread that fills a batch processes it, while
+ * other threads continue with the next batch. A full pack is put by the builder's upload thread
+ * (pack_uploader.h) or, if that is busy, by the thread that filled the pack. The first error is permanent:
+ * every later call returns it.
+ *
+ * Memory: one batch of 2 MiB per thread; the two packs being filled (data, tree), at most one more per
+ * thread, and one in the upload thread. The set of recently added ids holds at most
+ * PL_PACK_BUILDER_RECENT_IDS; the sink is asked again about ids that have dropped out of it. */
 #pragma once
 
 #include "storage/pack/pack_format.h"
@@ -20,42 +23,50 @@
 struct pl_pack_builder;
 
 struct pl_pack_builder_stats {
-    uint64_t records;     /* added, all */
-    uint64_t new_records; /* of them stored */
-    uint64_t raw_bytes;   /* of all added */
-    uint64_t new_raw;     /* of those stored */
-    uint64_t new_bytes;   /* bytes of the packs put */
+    uint64_t records;     /* records added, including duplicates */
+    uint64_t new_records; /* records stored */
+    uint64_t raw_bytes;   /* uncompressed bytes of all records added */
+    uint64_t new_raw;     /* uncompressed bytes of the records stored */
+    uint64_t new_bytes;   /* total size of the packs put */
     uint64_t packs;
 };
 
-/* `sink` is copied, what its self points to outlives the session. PL_ENAME, PL_ENOMEM. */
+/* Opens a builder. `sink` is copied; the object that its `self` points to must outlive the builder.
+ * PL_ENAME (project), PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_pack_builder_open(const struct pl_pack_sink *sink, const char *project, struct pl_pack_builder **ret, struct pl_err *err);
-/* Smaller packs than PL_PACK_MAX_BYTES (at least 64 KiB). Before the first add. */
+/* Sets the largest size of a pack, instead of PL_PACK_MAX_BYTES; at least 64 KiB. Call it before the first
+ * add. */
 void pl_pack_builder_set_pack_bytes(struct pl_pack_builder *s, size_t bytes);
-/* Adds a record of a kind (enum pl_rec_kind) and gives its id. The bytes are copied or stored when it returns. PL_EINVAL for an
- * unknown kind, PL_ETOOBIG past the kind's size, the sink's errors. Any thread. */
+/* Adds a record of `kind` (enum pl_rec_kind) and returns its id. The bytes are copied; the caller may
+ * reuse `data`. PL_EINVAL: unknown kind; PL_ETOOBIG: larger than the kind allows; also the errors of the
+ * sink. Any thread. */
 PL_MUST_CHECK
 int pl_pack_builder_add(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, struct pl_hash *ret_id,
                         struct pl_err *err);
-/* Whether the session or its sink knows an id: for a caller that could save itself the bytes. Ids of this session's own records
- * are known. Errors count as no. Any thread. */
+/* True if the builder or its sink already has the record `id`, so that the caller need not produce its
+ * bytes. True also for records added to this builder that are not yet durable. False on errors. Any
+ * thread. */
 bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id);
-/* Puts what is left (data and tree apart; together when that is less than PL_PACK_MIXED_BYTES) and flushes the sink: all that was
- * added is durable. No add may run or follow. */
+/* Puts the remaining records and flushes the sink: on success all added records are durable. Data and tree
+ * records go into separate packs, or into one mixed pack if they need less than PL_PACK_MIXED_BYTES
+ * together. No other thread may be adding, and nothing may be added afterwards. */
 PL_MUST_CHECK
 int pl_pack_builder_finish(struct pl_pack_builder *s, struct pl_err *err);
-/* Ids of the packs put so far, in the order put, for a commit that names what it stands on; valid until close. */
+/* Returns the ids of the packs put so far, in the order in which they were put, for a commit that lists
+ * the packs it needs. Valid until close. Not while another thread adds records. */
 const struct pl_hash *pl_pack_builder_packs(struct pl_pack_builder *s, size_t *ret_n);
+/* Copies the counters. Any thread. */
 void pl_pack_builder_stats(struct pl_pack_builder *s, struct pl_pack_builder_stats *ret);
-/* Frees it; what was not finished is dropped. */
+/* Stops and frees the builder. Records that were not finished are dropped. NULL is allowed. Returns NULL. */
 struct pl_pack_builder *pl_pack_builder_close(struct pl_pack_builder *s);
 static inline void pl_pack_builder_closep(struct pl_pack_builder **s)
 {
     *s = pl_pack_builder_close(*s);
 }
 
-/* `put` of a pl_node_sink or pl_list_sink whose self is a struct pl_pack_builder *: adds PL_REC_NODE or PL_REC_LIST. */
+/* Functions for `put` of a pl_node_sink or pl_list_sink whose self is a struct pl_pack_builder *: they add
+ * a record of kind PL_REC_NODE or PL_REC_LIST. */
 PL_MUST_CHECK
 int pl_pack_builder_node_put(void *session, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err);
 PL_MUST_CHECK

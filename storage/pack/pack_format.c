@@ -1,3 +1,4 @@
+/* Encoders and decoders of the parts of a pack, and the keys under which packs are stored. */
 #include "storage/pack/pack_format.h"
 
 #include "storage/base/buf.h"

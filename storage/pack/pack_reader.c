@@ -1,3 +1,5 @@
+/* Reads the trailer first, then the footer that it points to, then records by the footer's entries.
+ * Verification reads the pack from front to back through a window; two threads may share a large pack. */
 #include "storage/pack/pack_reader.h"
 
 #include "storage/chunk/codec.h"
@@ -7,7 +9,8 @@
 #include <signal.h>
 #include <xxhash.h>
 
-/* Of a whole pack, read from front to back when it is verified. */
+/* Verification: size of the window, and the offset of the footer from which a second thread is worth its
+ * cost. */
 #define VERIFY_WINDOW_BYTES ((size_t)1 << 20)
 #define VERIFY_HALVES_FROM  ((uint64_t)4 << 20)
 
@@ -45,7 +48,7 @@ void pl_pack_footer_finish(struct pl_pack_footer *f)
     f->count = 0;
 }
 
-/* Where footer and trailer are, from the trailer. */
+/* The decoded trailer: position, size and hash of the footer. */
 struct pack_tail {
     uint32_t count;
     uint64_t footer_offset;
@@ -53,6 +56,7 @@ struct pack_tail {
     struct pl_hash footer_hash;
 };
 
+/* Reads the trailer and checks its numbers against the size of the pack. */
 static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, struct pl_err *err)
 {
     uint8_t bytes[PL_PACK_TRAIL_BYTES];
@@ -81,6 +85,7 @@ static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, stru
     return 0;
 }
 
+/* Decodes the footer's header, entries and order; checks that the entries ascend by id. */
 static int footer_decode(struct pl_cursor *c, const struct pack_tail *t, struct pl_pack_footer *f, struct pl_err *err)
 {
     const uint8_t *magic = pl_cursor_bytes(c, 4);
@@ -100,7 +105,8 @@ static int footer_decode(struct pl_cursor *c, const struct pack_tail *t, struct 
     return r;
 }
 
-/* The records have to lie one behind the other from the header to the footer; since they do, `order` names each once. */
+/* Checks that the records lie one behind the other from the header to the footer and fit the pack's kind.
+ * If they do, `order` names each entry exactly once. */
 static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err)
 {
     uint64_t at = PL_PACK_HEADER_BYTES;
@@ -122,6 +128,7 @@ static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err
     return 0;
 }
 
+/* Checks the footer's hash, decodes the footer and computes the pack's id. */
 static int footer_make(const uint8_t *bytes, const struct pack_tail *t, struct pl_pack_footer *f, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(bytes, t->footer_size);
@@ -209,7 +216,8 @@ int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, 
     if (r < 0)
         return r;
     pl_buf_clear(ret);
-    r = pl_buf_reserve(ret, e->raw, err); /* the entry was held to its kind's limit */
+    /* pl_pack_entry_decode has checked `raw` against the kind's limit */
+    r = pl_buf_reserve(ret, e->raw, err);
     if (r == 0 && e->raw > 0)
         r = pl_codec_decode(e->codec, record + PL_PACK_RECORD_BYTES, e->stored, ret->data, e->raw, err);
     if (r < 0)
@@ -233,14 +241,14 @@ int pl_pack_record_read(const struct pl_pack_input *in, const struct pl_pack_ent
     return r < 0 ? r : pl_pack_record_decode(bytes, e, ret, err);
 }
 
-/* Reads a pack from front to back through one window. */
+/* A window that moves through a pack from front to back. */
 struct verify_window {
     const struct pl_pack_input *in;
     uint8_t *bytes;
     size_t cap;
-    uint64_t start, end; /* of what is in it */
-    uint64_t limit;      /* where the footer begins */
-    XXH64_state_t *sum;  /* of all that came into it; NULL: not wanted */
+    uint64_t start, end; /* range of the pack that `bytes` holds */
+    uint64_t limit;      /* offset of the footer: reading ends there */
+    XXH64_state_t *sum;  /* checksum of all bytes read so far; NULL = not computed */
 };
 
 static void window_finish(struct verify_window *w)
@@ -249,7 +257,8 @@ static void window_finish(struct verify_window *w)
     (void)XXH64_freeState(w->sum);
 }
 
-/* The `n` bytes at `offset`, which is at or behind the last one asked for; at most cap. */
+/* Returns the `n` bytes at `offset`. `offset` must not be lower than in the call before; `n` is at most
+ * `cap`. */
 static int window_at(struct verify_window *w, uint64_t offset, size_t n, const uint8_t **ret, struct pl_err *err)
 {
     if (offset + n > w->end) {
@@ -270,7 +279,8 @@ static int window_at(struct verify_window *w, uint64_t offset, size_t n, const u
     return 0;
 }
 
-/* Records from..to, in order of offsets; with `decode` against their hashes, else only for the sum. */
+/* Reads the records `from` to `to` - 1, in order of offset. If `decode`, each is decoded and checked
+ * against its hash; otherwise the bytes are only added to the checksum. */
 static int verify_range(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how, uint32_t from,
                         uint32_t to, bool decode, struct pl_err *err)
 {
@@ -296,7 +306,7 @@ static int verify_range(struct verify_window *w, const struct pl_pack_footer *f,
     return first.code == 0 ? 0 : pl_err_set(err, first.code, "%s", first.msg);
 }
 
-/* The second half of a pack, by a thread of its own. */
+/* The second half of a pack, verified by its own thread. */
 struct verify_half {
     struct verify_window window;
     const struct pl_pack_footer *footer;
@@ -315,7 +325,8 @@ static void *verify_half_run(void *arg)
     return NULL;
 }
 
-/* False: it is not worth it, or there is no memory or thread for it. */
+/* Starts a thread for the second half of the pack. False if the pack is too small, two threads are not
+ * allowed, or there is no memory or thread for it: the caller then verifies the whole pack. */
 static bool verify_half_start(struct verify_half *h, const struct verify_window *w, const struct pl_pack_footer *f,
                               const struct pl_pack_verify *how)
 {
@@ -340,6 +351,8 @@ static bool verify_half_start(struct verify_half *h, const struct verify_window 
     return started;
 }
 
+/* Verifies all records and the checksum. This thread decodes the records that the second thread, if there
+ * is one, does not, but reads all bytes, because the checksum covers them in order. */
 static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
                           struct pl_err *err)
 {
@@ -361,6 +374,8 @@ static int verify_records(struct verify_window *w, const struct pl_pack_footer *
     return r;
 }
 
+/* Checks the header against its copy in the footer, and against the project and id that the caller
+ * expects. */
 static int verify_header(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
                          struct pl_err *err)
 {
@@ -393,7 +408,7 @@ int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *
         r = pl_pack_footer_check_raw(&f, how->raw_max, err);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < f.count; i++) /* a larger record gets a larger window; a record lies whole in it */
+    for (uint32_t i = 0; i < f.count; i++) /* the window must hold the largest record */
         w.cap = PL_MAX(w.cap, PL_PACK_RECORD_BYTES + (size_t)f.entries[i].stored);
     w.cap = (size_t)PL_MIN((uint64_t)w.cap, f.footer_offset);
     w.limit = f.footer_offset;

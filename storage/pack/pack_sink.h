@@ -1,17 +1,19 @@
-/* pack_sink: where a session's packs go: the store of this process (pl_store_sink), or a daemon over HTTP. Thread-safe
- * implementations. */
+/* pack_sink: an interface that receives packs: implemented by the store of this process (pl_store_sink)
+ * and by a client of a daemon (HTTP). Implementations are thread-safe. */
 #pragma once
 
 #include "storage/base/hash.h"
 
-#define PL_PACK_SINK_HAS_MAX 65536u /* ids a question */
+#define PL_PACK_SINK_HAS_MAX 65536u /* ids per call of `has` */
 
 struct pl_pack_sink {
     void *self;
-    /* Bit i of ret_bitmap (LSB first) = ids[i] is there and stays there until the session ends. NULL: nothing is. */
+    /* Sets bit i of ret_bitmap (least significant bit first) if the record ids[i] exists and will not be
+     * collected before the session ends. A NULL function means that no record exists. */
     int (*has)(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err);
-    /* Takes a whole pack; `bytes` are the caller's again when it returns. A pack that is there already: success. */
+    /* Stores a whole pack. The bytes are copied or written before it returns. A pack that exists already
+     * is a success. */
     int (*put_pack)(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err);
-    /* All packs put before are durable. May be NULL. */
+    /* Returns when all packs put before are durable. May be NULL. */
     int (*flush)(void *self, struct pl_err *err);
 };

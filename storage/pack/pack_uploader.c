@@ -1,3 +1,4 @@
+/* One thread and a slot for one pack, under one lock with one condition variable. */
 #include "storage/pack/pack_uploader.h"
 
 #include <signal.h>
@@ -42,7 +43,8 @@ static void *putter_run(void *arg)
     return NULL;
 }
 
-/* Under the lock. Signals belong to the program's own threads. */
+/* Starts the thread if it does not run. With the lock held. The thread blocks all signals, so that the
+ * program's own threads receive them. */
 static bool putter_start(struct pl_pack_uploader *p)
 {
     sigset_t all, old;

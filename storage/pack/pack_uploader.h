@@ -1,7 +1,7 @@
-/* pack_putter: one thread that puts full packs, one at a time, so that those who fill them go on filling the next. It is started
- * by the first pack: a session that writes little has none.
+/* pack_uploader: one thread that puts full packs, one at a time, so that the threads that fill packs need
+ * not wait. The first pack starts the thread; a builder that fills no pack has no thread.
  *
- *   idle ──offer──▶ busy ──put() returned──▶ idle */
+ *   idle ──submit──▶ busy ──put() returned──▶ idle */
 #pragma once
 
 #include <pthread.h>
@@ -10,20 +10,21 @@
 struct pl_pack_writer;
 
 struct pl_pack_uploader {
-    /* Puts the pack and frees it, or keeps it for later. The putter's thread. */
+    /* Puts the pack and takes ownership of the writer. Called on the upload thread. */
     void (*put)(void *self, struct pl_pack_writer *w);
     void *self;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    struct pl_pack_writer *pack; /* NULL: idle */
+    struct pl_pack_writer *pack; /* the pack being put; NULL = idle */
     bool started, ending;
     pthread_t thread;
 };
 
 void pl_pack_uploader_init(struct pl_pack_uploader *p, void (*put)(void *self, struct pl_pack_writer *w), void *self);
-/* Waits for the pack that is being put. */
+/* Waits for the pack being put and ends the thread. */
 void pl_pack_uploader_finish(struct pl_pack_uploader *p);
-/* True: taken. False: busy (or without a thread): the caller puts it itself. Any thread. */
+/* Hands over a pack and returns true. False: the thread is busy or could not be started, and the caller
+ * must put the pack itself. Any thread. */
 bool pl_pack_uploader_submit(struct pl_pack_uploader *p, struct pl_pack_writer *w);
-/* Returns when it is idle. Any thread. */
+/* Waits until no pack is being put. Any thread. */
 void pl_pack_uploader_wait(struct pl_pack_uploader *p);

@@ -1,3 +1,4 @@
+/* The pack's bytes are built in place in one memory mapping; a hash table of ids finds duplicates. */
 #include "storage/pack/pack_writer.h"
 
 #include "storage/base/buf.h"
@@ -9,13 +10,13 @@
 
 struct pl_pack_writer {
     struct pl_pack_header header;
-    uint8_t *bytes; /* max_bytes of address space */
+    uint8_t *bytes; /* mapping of `max_bytes`; pages get memory when they are written */
     size_t max_bytes;
-    size_t at;                     /* header and records so far */
+    size_t at;                     /* size of the header and the records so far */
     struct pl_pack_entry *entries; /* in order of offset */
-    uint64_t raw;                  /* bytes of all records, inflated */
+    uint64_t raw;                  /* uncompressed bytes of all records */
     uint32_t count, cap;
-    uint32_t *slots; /* id → entry: linear probing, at most half full */
+    uint32_t *slots; /* hash table, id → number of the entry: linear probing, at most half full */
     uint32_t slots_cap;
 };
 
@@ -55,7 +56,8 @@ struct pl_pack_writer *pl_pack_writer_destroy(struct pl_pack_writer *w)
     return NULL;
 }
 
-/* The slot of an id, or the free one where it would go. Ids are random already: their own bytes are the hash. */
+/* Returns the slot of an id, or the free slot where it belongs. Ids are SHA-256 values, so some of their
+ * bytes serve as the hash. */
 static uint32_t *writer_slot(const struct pl_pack_writer *w, uint32_t *slots, uint32_t cap, const struct pl_hash *id)
 {
     uint32_t i;
@@ -66,6 +68,7 @@ static uint32_t *writer_slot(const struct pl_pack_writer *w, uint32_t *slots, ui
     return &slots[i];
 }
 
+/* Makes space for one more entry: doubles the array of entries and the hash table if they are full. */
 static int writer_make_room(struct pl_pack_writer *w, struct pl_err *err)
 {
     uint32_t cap = w->cap != 0 ? w->cap * 2 : WRITER_FIRST_SLOTS / 2;
@@ -159,13 +162,15 @@ static uint8_t writer_kind(const struct pl_pack_writer *w)
     return data && tree ? PL_PACK_MIXED : data ? PL_PACK_DATA : PL_PACK_TREE;
 }
 
-/* The footer behind the records; returns its size. `sorted` are the entries' numbers in order of id. */
+/* Writes the footer behind the records and returns its size. `sorted` holds the entries' numbers in order
+ * of id; `place` is scratch space for as many numbers. */
 static size_t writer_put_footer(struct pl_pack_writer *w, const uint32_t *sorted, uint32_t *place, struct pl_err *err)
 {
     struct pl_buf head = {.data = w->bytes + w->at, .cap = w->max_bytes - w->at, .max = w->max_bytes - w->at};
     int r;
 
-    /* the buffer is the pack itself and has room for all of it: nothing here can fail or move */
+    /* `head` is a part of the pack itself, and pl_pack_writer_add left space for the footer: no call here
+     * can fail */
     r = pl_buf_add(&head, "PLPF", 4, err);
     r |= pl_buf_add_le32(&head, w->count, err);
     r |= pl_buf_add_le64(&head, pl_xxh64(w->bytes, w->at, 0), err);
@@ -175,7 +180,7 @@ static size_t writer_put_footer(struct pl_pack_writer *w, const uint32_t *sorted
         head.len += PL_PACK_ENTRY_BYTES;
         place[sorted[i]] = i;
     }
-    for (uint32_t i = 0; i < w->count; i++) /* the writer's order is that of offsets */
+    for (uint32_t i = 0; i < w->count; i++) /* the entries are in order of offset */
         r |= pl_buf_add_le32(&head, place[i], err);
     return r == 0 ? head.len : 0;
 }

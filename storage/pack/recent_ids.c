@@ -1,10 +1,12 @@
+/* Two hash tables with open addressing and linear probing. A slot holds the first 16 bytes of an id; all
+ * zero = free. */
 #include "storage/pack/recent_ids.h"
 
 #define SEEN_FIRST_SLOTS 1024u
 
 static const uint8_t seen_free[16];
 
-/* The slot that holds the key or the free one where it would go; the table is never full. */
+/* Returns the slot that holds the key, or the free slot where it belongs. The table is never full. */
 static uint8_t *seen_slot(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
 {
     uint64_t i;
@@ -25,7 +27,8 @@ bool pl_recent_ids_has(const struct pl_recent_ids *s, const struct pl_hash *id)
     return seen_in(s->young, s->young_cap, id->b) || seen_in(s->old, s->old_cap, id->b);
 }
 
-/* Room for one more in the young generation, at most half full. False without memory. */
+/* Makes space for one more id in the young generation, which stays at most half full. When it has max / 2
+ * ids it becomes the old generation. False without memory. */
 static bool seen_make_room(struct pl_recent_ids *s)
 {
     size_t cap = s->young_cap != 0 ? s->young_cap * 2 : SEEN_FIRST_SLOTS;
@@ -65,7 +68,8 @@ bool pl_recent_ids_put(struct pl_recent_ids *s, const struct pl_hash *id)
     return false;
 }
 
-/* What was put behind the key because its place was taken moves up. */
+/* Removes a key. The keys behind it in the same run of slots are inserted again, so that lookups still
+ * find them. */
 static bool seen_take_out(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
 {
     size_t at;
