@@ -1,3 +1,6 @@
+/* Lookups go through the table in memory, then through the segments, newest first. Two locks: `lock`
+ * guards what lookups read and is never held during a write to disk; `disk` is held by the one thread that
+ * writes or merges segments. */
 #include "storage/store/index.h"
 
 #include "storage/base/map.h"
@@ -8,29 +11,32 @@
 #include <pthread.h>
 
 #define INDEX_MAX_SEGMENTS 256u
-#define INDEX_MANY_STEP    1024u                         /* lookups under one hold of the lock */
-#define INDEX_WAIT_ENTRIES (PL_INDEX_MEMORY_ENTRIES / 2) /* in memory: from here on who adds waits for who writes */
+#define INDEX_MANY_STEP    1024u /* lookups per acquisition of the lock */
+/* entries in memory from which on adding waits for the thread that writes to disk */
+#define INDEX_WAIT_ENTRIES (PL_INDEX_MEMORY_ENTRIES / 2)
 
 struct index_pack {
     struct pl_hash id;
     bool gone;
     uint8_t seen;  /* enum pl_pack_seen */
-    uint8_t doubt; /* enum pl_pack_doubt, or-ed */
+    uint8_t doubt; /* flags of enum pl_pack_doubt */
 };
 
 struct pl_index {
-    char *dir;             /* NULL: in memory */
-    pthread_mutex_t disk;  /* one at a time writes and merges segments: only it changes them, or takes entries out of the table */
-    pthread_rwlock_t lock; /* of all below; never held while the disk is written */
+    char *dir; /* NULL = in memory only */
+    /* held while segments are written or merged; only its holder changes segments or removes entries from
+     * the table */
+    pthread_mutex_t disk;
+    pthread_rwlock_t lock; /* guards the fields below; never held during a write to disk */
     struct pl_index_memtable table;
-    struct index_pack *packs; /* by number */
+    struct index_pack *packs; /* by pack number */
     uint32_t pack_count, pack_cap;
     uint32_t written;                               /* packs with lower numbers have all their entries in segments */
-    struct pl_map by_id;                            /* pack id → number + 1 */
+    struct pl_map by_id;                            /* pack id → pack number + 1 */
     struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* oldest first */
     uint32_t segment_count;
     uint64_t next_number;
-    uint32_t write_at; /* entries in memory at which a segment is tried again */
+    uint32_t write_at; /* entries in memory at which the next segment is written */
 };
 
 static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *e)
@@ -40,13 +46,14 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-/* The best entry met: of the pack of the lowest rank, of several such the newest. */
+/* The best entry found so far: the one whose pack has the lowest rank, and of several the newest. */
 struct best {
     const struct pl_index_entry *entry;
     unsigned rank;
 };
 
-/* Doubt weighs more than who is shown it: else what is good and hidden would go for the sake of what may be a lie. */
+/* Returns the preference of a pack for reads, 0 = best. Doubt weighs more than being hidden: otherwise a
+ * good but hidden copy could be collected while only a copy that may be wrong remains. */
 static unsigned pack_rank(const struct index_pack *p)
 {
     return 2u * p->doubt + (p->seen == PL_PACK_HIDDEN);
@@ -64,12 +71,13 @@ static void entry_met(const struct pl_index *ix, const struct pl_index_entry *e,
         *best = (struct best){e, rank};
 }
 
-/* Nothing older is better. */
+/* True if no older entry can be better. */
 static bool is_taken(const struct best *best)
 {
     return best->entry != NULL && best->rank == 0;
 }
 
+/* Each of the two searches returns true if the search can stop. */
 static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
 {
     const struct pl_index_entry *e;
@@ -134,7 +142,7 @@ void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n
     }
 }
 
-/* The number of a pack that is known and not forgotten. Under either lock. */
+/* Returns the number of a pack that is known and not dropped. With the lock held, for reading or writing. */
 static bool pack_number(const struct pl_index *ix, const struct pl_hash *pack, uint32_t *ret)
 {
     uintptr_t no = (uintptr_t)pl_map_get(&ix->by_id, pack->b, PL_HASH_BYTES);
@@ -145,7 +153,8 @@ static bool pack_number(const struct pl_index *ix, const struct pl_hash *pack, u
     return true;
 }
 
-/* Under the write lock. */
+/* Appends a pack to the array and the map. An id of zeros is the place of a dropped pack. With the lock
+ * held for writing. */
 static int pack_push(struct pl_index *ix, const struct pl_hash *pack, struct pl_err *err)
 {
     if (ix->pack_count == ix->pack_cap) {
@@ -168,6 +177,7 @@ static int pack_push(struct pl_index *ix, const struct pl_hash *pack, struct pl_
     return 0;
 }
 
+/* Adds a pack and its entries to the table. With the lock held for writing. */
 static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
                         struct pl_err *err)
 {
@@ -186,8 +196,9 @@ static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const s
     return r;
 }
 
-/* Gives the manifest of the first `packs` packs, all of whose entries are in `segments`: of others the footers are read at the next start.
- * While the disk is ours, which alone may read segments without the lock. */
+/* Writes the manifest of the first `packs` packs; all their entries must be in `segments`. The footers of
+ * later packs are read at the next start. With `disk` held, which allows reading the segments without
+ * `lock`. */
 static int index_write_manifest(struct pl_index *ix, const struct pl_segment *segments, size_t n, uint32_t packs,
                                 struct pl_err *err)
 {
@@ -198,7 +209,7 @@ static int index_write_manifest(struct pl_index *ix, const struct pl_segment *se
     if (m.segments == NULL || m.packs == NULL)
         return pl_err_nomem(err);
     memcpy(m.segments, segments, n * sizeof(*segments));
-    pthread_rwlock_rdlock(&ix->lock); /* packs may be forgotten meanwhile */
+    pthread_rwlock_rdlock(&ix->lock); /* another thread may drop packs meanwhile */
     for (uint32_t i = 0; i < packs; i++)
         if (!ix->packs[i].gone)
             m.packs[i] = ix->packs[i].id;
@@ -217,7 +228,7 @@ static const struct pl_index_entry *array_next(void *self)
     return f->next < f->end ? f->next++ : NULL;
 }
 
-/* What is in memory now, sorted, and how many packs there are. The caller frees `*ret`. */
+/* Copies the entries in memory, sorted, and the number of packs. The caller frees `*ret`. */
 static int table_copy(struct pl_index *ix, struct pl_index_entry **ret, uint32_t *ret_n, uint32_t *ret_packs, struct pl_err *err)
 {
     int r;
@@ -232,7 +243,7 @@ static int table_copy(struct pl_index *ix, struct pl_index_entry **ret, uint32_t
     return r;
 }
 
-/* While the disk is ours; packs are added meanwhile. */
+/* Writes the entries in memory as a new segment. With `disk` held; other threads may add packs meanwhile. */
 static int index_write_table(struct pl_index *ix, struct pl_err *err)
 {
     _cleanup_free_ struct pl_index_entry *sorted = NULL;
@@ -266,10 +277,11 @@ static int index_write_table(struct pl_index *ix, struct pl_err *err)
     return 0;
 }
 
-/* Entries of PL_INDEX_FANOUT segments in order, without those of packs that were forgotten when it began. */
+/* A source of the entries of PL_INDEX_FANOUT segments in order, without those of packs that were dropped
+ * before the merge began. */
 struct merge_feed {
     const struct pl_segment *segments;
-    const uint8_t *alive; /* bit a pack, of `packs` */
+    const uint8_t *alive; /* bitmap of `packs` bits: 1 = the pack is not dropped */
     uint32_t packs;
     uint64_t next[PL_INDEX_FANOUT];
 };
@@ -279,6 +291,7 @@ static bool merge_keeps(const struct merge_feed *f, uint32_t pack)
     return pack < f->packs && (f->alive[pack / 8] >> (pack % 8) & 1) != 0;
 }
 
+/* Returns the least entry of all segments that is not of a dropped pack. */
 static const struct pl_index_entry *merge_next(void *self)
 {
     struct merge_feed *f = self;
@@ -303,7 +316,8 @@ static const struct pl_index_entry *merge_next(void *self)
     }
 }
 
-/* A bit for each pack that was written: whether it is known still. NULL without memory. */
+/* Returns a bitmap of the packs whose entries are written: 1 = the pack is not dropped. NULL without
+ * memory. */
 static uint8_t *alive_packs(struct pl_index *ix)
 {
     uint8_t *alive = calloc(ix->written / 8 + 1u, 1);
@@ -316,7 +330,7 @@ static uint8_t *alive_packs(struct pl_index *ix)
     return alive;
 }
 
-/* Merges the PL_INDEX_FANOUT segments from `first` into one of the next level. While the disk is ours. */
+/* Merges the PL_INDEX_FANOUT segments from number `first` on into one of the next level. With `disk` held. */
 static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
 {
     _cleanup_free_ uint8_t *alive = alive_packs(ix);
@@ -350,7 +364,8 @@ static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
     return 0;
 }
 
-/* Levels fall from the oldest to the newest; so those of one level are neighbours. */
+/* Merges segments while PL_INDEX_FANOUT of one level exist. Levels descend from the oldest to the newest
+ * segment, so the segments of one level are neighbours. */
 static int index_merge_all(struct pl_index *ix, struct pl_err *err)
 {
     int r = 0;
@@ -368,8 +383,9 @@ static int index_merge_all(struct pl_index *ix, struct pl_err *err)
     return r;
 }
 
-/* The index is a cache: when the disk takes no more, entries stay in memory and it is tried again later. So they do while another thread
- * writes: who adds one does not wait for the disk, unless memory has as many as it may. */
+/* Writes a segment if there are enough entries in memory. The index is a cache: if the write fails, the
+ * entries stay in memory and a later call tries again. If another thread is writing, this one does not
+ * wait for it, unless INDEX_WAIT_ENTRIES are in memory. */
 static void index_maybe_write(struct pl_index *ix)
 {
     uint32_t count, at;
@@ -388,7 +404,7 @@ static void index_maybe_write(struct pl_index *ix)
     if (index_write_table(ix, NULL) < 0)
         at += count;
     else
-        (void)!index_merge_all(ix, NULL); /* the segments may stay as they are: the next one tries again */
+        (void)!index_merge_all(ix, NULL); /* a failed merge is retried after the next segment */
     pthread_rwlock_wrlock(&ix->lock);
     ix->write_at = at;
     pthread_rwlock_unlock(&ix->lock);
@@ -532,7 +548,7 @@ void pl_index_stats(struct pl_index *ix, struct pl_index_stats *ret)
     pthread_rwlock_unlock(&ix->lock);
 }
 
-/* Takes over what the manifest names. */
+/* Opens the segments and adds the packs that the manifest lists. */
 static int index_load(struct pl_index *ix, const struct pl_manifest *m, struct pl_err *err)
 {
     int r = m->segment_count > INDEX_MAX_SEGMENTS ? pl_err_set(err, PL_ECORRUPT, "too many index segments") : 0;
@@ -567,6 +583,7 @@ static void index_clear(struct pl_index *ix)
     ix->next_number = 1;
 }
 
+/* Creates the folder if necessary and loads the index from it. */
 static int index_open_dir(struct pl_index *ix, const char *dir, struct pl_err *err)
 {
     _cleanup_(pl_manifest_finish) struct pl_manifest m = {0};
@@ -582,7 +599,7 @@ static int index_open_dir(struct pl_index *ix, const char *dir, struct pl_err *e
         r = index_load(ix, &m, err);
     if (r == PL_ENOMEM)
         return r;
-    if (r < 0) /* a cache: begun anew, whatever is wrong with it */
+    if (r < 0) /* the index is a cache: whatever the error, begin with an empty one */
         index_clear(ix);
     pl_manifest_sweep(dir, r < 0 ? NULL : &m);
     return 0;
@@ -598,7 +615,8 @@ int pl_index_open(const char *dir, struct pl_index **ret, struct pl_err *err)
         return pl_err_nomem(err);
     pthread_mutex_init(&ix->disk, NULL);
     pthread_rwlockattr_init(&attr);
-    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP); /* readers never end */
+    /* a continuous stream of readers must not keep writers out */
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&ix->lock, &attr);
     pthread_rwlockattr_destroy(&attr);
     ix->next_number = 1;
@@ -627,11 +645,12 @@ struct pl_index *pl_index_close(struct pl_index *ix)
 
 /* ---- views ---- */
 
-/* The segments under maps of its own, and the table's entries as one more, the newest: sorted as a segment is. */
+/* A view has its own mappings of the segments, and a sorted copy of the table in memory as its newest
+ * segment. */
 struct pl_index_view {
     struct pl_index *ix;
     uint32_t n, packs;
-    uint64_t bases[INDEX_MAX_SEGMENTS + 1]; /* number of each segment's first entry */
+    uint64_t bases[INDEX_MAX_SEGMENTS + 1]; /* number of the first entry of each segment */
     uint64_t entries;
     struct pl_index_entry *table;
     struct pl_segment segments[INDEX_MAX_SEGMENTS + 1]; /* oldest first */
@@ -649,7 +668,8 @@ struct pl_index_view *pl_index_view_close(struct pl_index_view *v)
     return NULL;
 }
 
-/* While the disk is ours: no segment goes, and nothing leaves the table, meanwhile. */
+/* Opens the segments and copies the table. With `disk` held, so that no segment is removed and no entry
+ * leaves the table meanwhile. */
 static int view_fill(struct pl_index_view *v, struct pl_err *err)
 {
     struct pl_index *ix = v->ix;

@@ -1,107 +1,123 @@
-/* index: where each record of a project is: first 16 bytes of its id → pack, offset, sizes. A cache of the packs' footers: what
- * is lost or damaged is read from them again. New entries live in a table in memory and become a sorted, mmapped segment at
- * PL_INDEX_SEGMENT_ENTRIES; eight segments of a level are merged into one of the next. 32 bytes an entry.
+/* index: finds the location of a record by its id: the first 16 bytes of the id → pack, offset, sizes. The
+ * index is a cache of the packs' footers: lost or damaged parts are read from the footers again. New
+ * entries are kept in a table in memory. At PL_INDEX_SEGMENT_ENTRIES they are written as a sorted segment
+ * file, which is memory-mapped. Eight segments of one level are merged into one of the next level. An
+ * entry has 32 bytes.
  *
- * Files in the index's folder (docs/format.md "Index segment"): `packs` (the packs covered and the segments that cover them) and
- * `<16 hex>.seg`. One process at a time per folder. All functions may be called from any thread; lookups never wait for a write
- * to disk. */
+ * Files in the index's folder (docs/format.md "Index segment"): `packs` lists the packs covered and the
+ * segments that cover them; `<16 hex digits>.seg` are the segments. One process at a time per folder. Any
+ * thread; lookups never wait for a write to disk. */
 #pragma once
 
 #include "storage/pack/pack_format.h"
 
 #define PL_INDEX_SEGMENT_ENTRIES 65536u
 #define PL_INDEX_FANOUT          8u
-#define PL_INDEX_MEMORY_ENTRIES  (1u << 22) /* when segments cannot be written: then adding fails */
+/* most entries in memory; adding fails beyond it; reached only if segments cannot be written */
+#define PL_INDEX_MEMORY_ENTRIES (1u << 22)
 
 struct pl_index;
 
-/* Where a record is. */
+/* The location of a record, and the state of its pack. */
 struct pl_location {
-    struct pl_hash pack; /* the pack's id */
-    uint32_t pack_no;    /* its number in this index, for caches */
-    uint32_t offset;     /* of the record's head */
+    struct pl_hash pack; /* id of the pack */
+    uint32_t pack_no;    /* number of the pack in this index, for use in caches */
+    uint32_t offset;     /* offset of the record's head in the pack */
     uint32_t stored;
     uint32_t raw;
     uint8_t codec;
     uint8_t kind;
-    bool hidden; /* its pack is: whoever lets something new stand on it revives the pack (dataset/gc.h) */
-    bool unread; /* its pack is: PL_DOUBT_UNREAD */
+    /* the pack is hidden: a transaction that newly refers to the record must revive the pack
+     * (dataset/gc/gc.h) */
+    bool hidden;
+    bool unread; /* the pack has PL_DOUBT_UNREAD */
 };
 
-/* Who finds the records of a pack. */
+/* Which lookups find the records of a pack. */
 enum pl_pack_seen {
     PL_PACK_SHOWN,
-    PL_PACK_HIDDEN, /* those who read, when it is in no better pack; not those who ask what need not be brought */
-    PL_PACK_DROPPED /* nobody */
+    PL_PACK_HIDDEN, /* reads find them if no better pack has the record; pl_index_find_many does not */
+    PL_PACK_DROPPED /* no lookup finds them */
 };
 
-/* Why what a pack holds may be other than it says; 0: it was verified. Of several packs with a record the one is taken of which the least is
- * doubted, of two such the one that is shown, of two such the newest. */
+/* Reasons why a pack's records may differ from what its footer says; 0 = the pack was verified. If several
+ * packs contain a record, a lookup prefers the pack with the least doubt, then one that is shown, then the
+ * newest. */
 enum pl_pack_doubt {
-    PL_DOUBT_UNREAD = 1, /* only its footer was read (api/read_back.h): nobody but who brought it relies on it */
-    PL_DOUBT_DAMAGED = 2 /* a record in it was found damaged */
+    /* only its footer was read, not its records; only the client that uploaded it relies on it */
+    PL_DOUBT_UNREAD = 1,
+    PL_DOUBT_DAMAGED = 2 /* one of its records was found damaged */
 };
 
-/* `dir` is made when it is not there; NULL: all in memory. An index that does not verify is begun anew (then no pack is known).
- */
+/* Opens an index. `dir` is created if it does not exist; NULL: the index is in memory only. An index that
+ * fails verification is replaced by an empty one, which knows no packs. */
 PL_MUST_CHECK
 int pl_index_open(const char *dir, struct pl_index **ret, struct pl_err *err);
 struct pl_index *pl_index_close(struct pl_index *ix);
 
-/* Makes the entries of a pack visible, all at once, shown and doubted as `doubt` (0, or of enum pl_pack_doubt) says. A pack that is known
- * already: nothing happens. Takes entries in any order. PL_ENOMEM, PL_ELIMIT; a full disk is no error until PL_INDEX_MEMORY_ENTRIES. */
+/* Makes all entries of a pack visible at once, as PL_PACK_SHOWN. `doubt`: 0 or flags of enum
+ * pl_pack_doubt. `entries` may be in any order. Does nothing if the pack is known. PL_ENOMEM; PL_ELIMIT:
+ * PL_INDEX_MEMORY_ENTRIES reached. A full disk causes no error before that. */
 PL_MUST_CHECK
 int pl_index_add_pack(struct pl_index *ix, const struct pl_hash *pack, const struct pl_pack_entry *entries, size_t n,
                       unsigned doubt, struct pl_err *err);
-/* Forgets a pack: its entries are not found any more. An unknown pack is fine. */
+/* Drops a pack: lookups no longer find its entries. An unknown pack is ignored. */
 void pl_index_drop_pack(struct pl_index *ix, const struct pl_hash *pack);
 bool pl_index_has_pack(struct pl_index *ix, const struct pl_hash *pack);
-/* PL_PACK_SHOWN when it is added; not kept over a close. An unknown pack is fine. */
+/* Sets which lookups find the pack's records. Not kept after close. An unknown pack is ignored. */
 void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_seen seen);
-/* One doubt comes or goes, whoever finds the pack; 0 when it is added unless that says otherwise; not kept over a close. An unknown pack is
- * fine. */
+/* Sets or clears one doubt of a pack; the other doubts and `seen` do not change. Not kept after close. An
+ * unknown pack is ignored. */
 void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_doubt doubt, bool on);
-/* 0, or of enum pl_pack_doubt; of an unknown pack 0. */
+/* Returns the doubts of a pack, flags of enum pl_pack_doubt; 0 for none or an unknown pack. */
 unsigned pl_index_doubt(struct pl_index *ix, const struct pl_hash *pack);
-/* Ids of all packs known, dropped ones too; the caller frees `*ret`. */
+/* Returns the ids of all known packs that were not dropped, including those with PL_PACK_DROPPED. The
+ * caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_index_packs(struct pl_index *ix, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
 
-/* False when it is not there. `ret` may be NULL. Which of several: enum pl_pack_doubt. */
+/* Finds a record; if several packs have it, see enum pl_pack_doubt. False if no pack has it. `ret` may be
+ * NULL. */
 bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret);
-/* Bit i of `ret_bitmap` (LSB first, (n + 7) / 8 bytes, all written) = ids[i] is in a pack that is shown and not unread. `packs` (may
- * be NULL) gets the number of such a pack for each, UINT32_MAX where there is none. */
+/* Sets bit i of `ret_bitmap` (least significant bit first, (n + 7) / 8 bytes, all written) if ids[i] is in
+ * a pack that is shown and not unread. `packs` (may be NULL) receives for each id the number of such a
+ * pack, or UINT32_MAX. */
 void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
-/* The pack of a number, in this index's life; false for one that was forgotten. */
+/* Returns the id of the pack with this number. Numbers are valid until the index is closed. False if it
+ * was dropped. */
 bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret);
-/* Numbers given so far: packs that come later have this or a higher one. */
+/* Returns the count of pack numbers assigned so far: later packs have this number or a higher one. */
 uint32_t pl_index_pack_count(struct pl_index *ix);
 
-/* Writes what is in memory as a segment now. */
+/* Writes the entries in memory as a segment now, and merges segments. */
 PL_MUST_CHECK
 int pl_index_sync(struct pl_index *ix, struct pl_err *err);
 
 struct pl_index_stats {
-    uint64_t entries; /* in memory and segments; those of forgotten packs count until a merge */
-    uint64_t memory;  /* of them in memory */
+    /* in memory and in segments; entries of dropped packs count until a merge removes them */
+    uint64_t entries;
+    uint64_t memory; /* entries in memory */
     uint32_t segments;
     uint32_t packs;
 };
 void pl_index_stats(struct pl_index *ix, struct pl_index_stats *ret);
 
-/* ---- all entries of one moment, numbered: for marks ----
- * Packs with numbers below pl_index_view_packs at that moment; entries that come later are not in it. Any thread; it outlives no index. */
+/* ---- views ---- A view contains all entries of one moment, numbered from 0, for marks in a bitmap. It
+ * contains the packs with numbers below pl_index_view_packs; entries added later are not in it. Any
+ * thread. Close it before the index. */
 struct pl_index_view;
 PL_MUST_CHECK
 int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct pl_err *err);
 struct pl_index_view *pl_index_view_close(struct pl_index_view *v);
 uint64_t pl_index_view_entries(const struct pl_index_view *v);
 uint32_t pl_index_view_packs(const struct pl_index_view *v);
-/* The number of the entry that pl_index_find would take now, of those in the view. False when none is there. */
+/* Returns the number of the entry that pl_index_find would choose now, among the entries of the view.
+ * False if the view has no entry for `id`. */
 bool pl_index_view_find(const struct pl_index_view *v, const struct pl_hash *id, uint64_t *ret_number);
-/* Of an entry below pl_index_view_entries: its pack's number, its record's bytes in the pack and kind. */
+/* Properties of the entry `number`, which must be below pl_index_view_entries: kind of its record, number
+ * of its pack, bytes of its record in the pack. */
 uint8_t pl_index_view_kind_of(const struct pl_index_view *v, uint64_t number);
 uint32_t pl_index_view_pack_of(const struct pl_index_view *v, uint64_t number);
 uint32_t pl_index_view_bytes_of(const struct pl_index_view *v, uint64_t number);
-/* Calls `fn` for every entry, in order of their numbers. */
+/* Calls `fn` for every entry, in order of number. */
 void pl_index_view_each(const struct pl_index_view *v, void (*fn)(void *self, uint64_t number), void *self);

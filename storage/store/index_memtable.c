@@ -1,3 +1,4 @@
+/* An array of entries, and a hash table of their numbers with open addressing. */
 #include "storage/store/index_memtable.h"
 
 #define FIRST_SLOTS 1024u
@@ -7,7 +8,7 @@ static uint32_t key_slot(const uint8_t *key, uint32_t slot_count)
 {
     uint32_t i;
 
-    memcpy(&i, key + 8, sizeof(i)); /* ids are random: their own bytes are the hash */
+    memcpy(&i, key + 8, sizeof(i)); /* ids are SHA-256 values: their own bytes serve as the hash */
     return i & (slot_count - 1);
 }
 
@@ -62,7 +63,7 @@ void pl_index_memtable_add(struct pl_index_memtable *t, const struct pl_index_en
     t->count++;
 }
 
-/* The first one with the key from slot `*at` on. */
+/* Returns the first entry with the key, from slot `*at` on; NULL if a free slot comes first. */
 static const struct pl_index_entry *find_from(const struct pl_index_memtable *t, const uint8_t *key, uint32_t *at)
 {
     for (; t->slots[*at] != SLOT_FREE; *at = (*at + 1) & (t->slot_count - 1)) {

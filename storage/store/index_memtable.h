@@ -1,27 +1,30 @@
-/* index_table: entries of the index that are in no segment yet, found by their keys. Not thread-safe. Bound: PL_INDEX_MEMORY_ENTRIES. */
+/* index_memtable: index entries that are not in a segment yet, found by key. Not thread-safe. Bound:
+ * PL_INDEX_MEMORY_ENTRIES. */
 #pragma once
 
 #include "storage/store/index_segment.h"
 
-/* `{0}` is empty. */
+/* `{0}` is an empty table. */
 struct pl_index_memtable {
-    struct pl_index_entry *entries; /* in the order they came */
+    struct pl_index_entry *entries; /* in the order in which they were added */
     uint32_t count;
-    uint32_t *slots; /* key → entry: linear probing, at most half full; equal keys have a slot each */
+    /* hash table, key → number of the entry: linear probing, at most half full; each of several equal keys
+     * has its own slot */
+    uint32_t *slots;
     uint32_t slot_count;
 };
 
-/* Room for so many more. PL_ELIMIT, PL_ENOMEM. */
+/* Makes space for `more` entries. PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_index_memtable_reserve(struct pl_index_memtable *t, uint32_t more, struct pl_err *err);
-/* There is room. */
+/* Adds an entry, for which space was reserved. */
 void pl_index_memtable_add(struct pl_index_memtable *t, const struct pl_index_entry *e);
-/* The entries with a key, one after another, NULL behind the last one; `at` is the place between two calls. */
+/* Iterate over the entries with a key; NULL after the last one. `at` holds the position between the calls. */
 const struct pl_index_entry *pl_index_memtable_first(const struct pl_index_memtable *t, const uint8_t key[16], uint32_t *at);
 const struct pl_index_entry *pl_index_memtable_next(const struct pl_index_memtable *t, const uint8_t key[16], uint32_t *at);
-/* All entries in their order; the caller frees `*ret`. PL_ENOMEM. */
+/* Copies all entries in the order in which they were added; the caller frees `*ret`. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_index_memtable_copy(const struct pl_index_memtable *t, struct pl_index_entry **ret, struct pl_err *err);
-/* The first `n` go. */
+/* Removes the first `n` entries. */
 void pl_index_memtable_drop_first(struct pl_index_memtable *t, uint32_t n);
 void pl_index_memtable_finish(struct pl_index_memtable *t);

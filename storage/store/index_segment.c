@@ -1,3 +1,5 @@
+/* Segment files are written to a temporary name, synced and renamed. Opening one verifies its checksum.
+ * The manifest is replaced as a whole. */
 #include "storage/store/index_segment.h"
 
 #include "storage/system/io.h"
@@ -133,7 +135,8 @@ uint64_t pl_segment_lower_bound(const struct pl_segment *s, const uint8_t key[16
 
     if (s->count == 0)
         return 0;
-    /* keys are uniform: the place is near count · key / 2^128; widen around it until the key is inside */
+    /* ids are uniform, so the entry is near count · key / 2^128; widen the range around it until it
+     * contains the key */
     low = high = (uint64_t)(((unsigned __int128)key_number(key) * s->count) >> 64);
     while (low > 0 && memcmp(s->entries[low].key, key, 16) >= 0) {
         high = low;
@@ -157,7 +160,7 @@ uint64_t pl_segment_lower_bound(const struct pl_segment *s, const uint8_t key[16
     return low;
 }
 
-/* A segment being written. */
+/* A segment that is being written. */
 struct segment_out {
     int fd;
     const char *path;
@@ -166,7 +169,8 @@ struct segment_out {
     XXH64_state_t *sum;
 };
 
-/* A merge writes all entries of a project anew, while commits are synced on the same disk. */
+/* Writes the buffer to the file and starts its write-back, so that a merge, which rewrites all entries of
+ * a project, does not delay the syncs of commits on the same disk. */
 static int segment_drain(struct segment_out *o, struct pl_err *err)
 {
     int r = pl_io_write(o->fd, o->buf.data, o->buf.len, o->path, err);
@@ -178,6 +182,7 @@ static int segment_drain(struct segment_out *o, struct pl_err *err)
     return r;
 }
 
+/* Writes all entries, then the header with their count and checksum, and syncs the file. */
 static int segment_write_entries(struct segment_out *o, const struct pl_segment_feed *feed, struct pl_err *err)
 {
     uint8_t header[SEGMENT_HEADER_BYTES] = {0};
@@ -285,6 +290,7 @@ int pl_manifest_write(const char *dir, const struct pl_manifest *m, struct pl_er
     return pl_io_write_file(path, b.data, b.len, 0666, err);
 }
 
+/* Checks the size and the checksum of a manifest, and decodes it. */
 static int manifest_decode(const struct pl_buf *b, struct pl_manifest *m, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(b->data, b->len < 8 ? 0 : b->len - 8), sum = pl_cursor_of(b->data, b->len);

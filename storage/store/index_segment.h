@@ -1,5 +1,6 @@
-/* index_segment: one sorted, mmapped file of index entries, never changed once written, and the manifest that names the segments and packs
- * of an index. Layouts: docs/format.md "Index segment". For index.c. */
+/* index_segment: a sorted, memory-mapped file of index entries, immutable once written; and the manifest,
+ * which lists the segments and packs of an index. Layouts: docs/format.md "Index segment". Used by
+ * index.c. */
 #pragma once
 
 #include "storage/store/index.h"
@@ -7,9 +8,9 @@
 #include <endian.h>
 #include <limits.h>
 
-/* An entry, in memory as on the disk: 32 bytes, numbers little-endian. */
+/* An index entry, the same in memory and on disk: 32 bytes, numbers little-endian. */
 struct pl_index_entry {
-    uint8_t key[16]; /* the first bytes of the id */
+    uint8_t key[16]; /* first 16 bytes of the record's id */
     uint32_t pack_no;
     uint32_t offset;
     uint32_t stored_codec; /* stored size | codec << 28 */
@@ -17,20 +18,20 @@ struct pl_index_entry {
 };
 
 struct pl_index_entry pl_index_entry_make(const struct pl_pack_entry *e, uint32_t pack_no);
-/* All but the pack's id. */
+/* Decodes all fields of a location except the pack's id and its flags. */
 void pl_index_entry_location(const struct pl_index_entry *e, struct pl_location *ret);
 static inline uint32_t pl_index_entry_pack(const struct pl_index_entry *e)
 {
     return le32toh(e->pack_no);
 }
-/* By key, then pack, then offset. For qsort. */
+/* Compares by key, then pack, then offset. For qsort. */
 int pl_index_entry_cmp(const void *a, const void *b);
 
 struct pl_segment {
-    uint64_t number; /* its file's name */
+    uint64_t number; /* names the file: <16 hex digits>.seg */
     uint32_t level;
     uint64_t count;
-    const struct pl_index_entry *entries; /* in the map */
+    const struct pl_index_entry *entries; /* inside the mapping */
     void *map;
     size_t map_size;
 };
@@ -38,35 +39,37 @@ struct pl_segment {
 /* Opens and verifies a segment file of `count` entries. PL_ECORRUPT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_segment_open(const char *dir, uint64_t number, uint32_t level, uint64_t count, struct pl_segment *ret, struct pl_err *err);
-/* Unmaps it. */
+/* Unmaps a segment. */
 void pl_segment_close(struct pl_segment *s);
-/* Removes its file too. */
+/* Unmaps a segment and deletes its file. */
 void pl_segment_remove(const char *dir, struct pl_segment *s);
 
-/* The first entry whose key is not below `key`; s->count when there is none. */
+/* Returns the number of the first entry whose key is not below `key`; s->count if there is none. */
 uint64_t pl_segment_lower_bound(const struct pl_segment *s, const uint8_t key[16]);
 
-/* Gives the next entry in order, NULL at the end. */
+/* A source of entries in order. `next` returns NULL at the end. */
 struct pl_segment_feed {
     void *self;
     const struct pl_index_entry *(*next)(void *self);
 };
-/* Writes a segment, durable, and opens it. Nothing is left behind on failure. PL_ENOSPC, PL_EIO. */
+/* Writes a segment, makes it durable and opens it. Leaves no file on failure. PL_ENOSPC, PL_EIO. */
 PL_MUST_CHECK
 int pl_segment_write(const char *dir, uint64_t number, uint32_t level, const struct pl_segment_feed *feed, struct pl_segment *ret,
                      struct pl_err *err);
 
 struct pl_manifest {
-    struct pl_segment *segments; /* number, level, count: as written; read: not opened yet */
+    /* to write: number, level and count; from pl_manifest_read: the same, not opened */
+    struct pl_segment *segments;
     size_t segment_count;
-    struct pl_hash *packs; /* by number; zero: forgotten */
+    struct pl_hash *packs; /* ids by pack number; all zero = a dropped pack */
     size_t pack_count;
 };
 void pl_manifest_finish(struct pl_manifest *m);
 PL_MUST_CHECK
 int pl_manifest_write(const char *dir, const struct pl_manifest *m, struct pl_err *err);
-/* PL_ENOTFOUND, PL_ECORRUPT. */
+/* Reads the manifest; free it with pl_manifest_finish. PL_ENOTFOUND, PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_manifest_read(const char *dir, struct pl_manifest *ret, struct pl_err *err);
-/* Removes files of the folder that the manifest does not name: what a crash left. NULL: all of ours. */
+/* Deletes index files in the folder that the manifest does not list: remains of a crash. NULL: deletes all
+ * index files. */
 void pl_manifest_sweep(const char *dir, const struct pl_manifest *m);

@@ -1,10 +1,14 @@
+/* Keeps up to `max` pack files open and counts their readers. For object stores without local files it
+ * also counts the separate places that were read of each pack, to decide when a copy of the whole pack is
+ * worth fetching. */
 #include "storage/store/pack_files.h"
 
 #include "storage/store/pack_read_window.h"
 
 #include <pthread.h>
 
-#define TAIL_BYTES  ((size_t)1 << 20) /* of a pack elsewhere: mostly, the whole footer */
+/* bytes read from the end of a remote pack: in most cases the whole footer */
+#define TAIL_BYTES  ((size_t)1 << 20)
 #define AHEAD_BYTES ((uint64_t)8 << 20)
 #define SPOTS       64u
 
@@ -15,7 +19,7 @@ struct open_pack {
     uint64_t used; /* tick of the last use */
 };
 
-/* How many separate places of a pack elsewhere were read. */
+/* Number of separate places that were read of a remote pack. */
 struct spots {
     struct pl_hash pack;
     unsigned n;
@@ -30,7 +34,7 @@ struct pl_pack_files {
     uint64_t tick;
     struct spots spots[SPOTS];
     unsigned count, max;
-    struct open_pack open[]; /* the first `count` */
+    struct open_pack open[]; /* the first `count` are in use */
 };
 
 static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
@@ -68,7 +72,7 @@ struct pl_pack_files *pl_pack_files_destroy(struct pl_pack_files *f)
     return NULL;
 }
 
-/* Under the lock, like the next three. */
+/* Finds an open pack. With the lock held, as for the next three functions. */
 static struct open_pack *files_find(struct pl_pack_files *f, const struct pl_hash *id)
 {
     for (unsigned i = 0; i < f->count; i++)
@@ -83,7 +87,8 @@ static void files_close(struct pl_pack_files *f, struct open_pack *p)
     *p = f->open[--f->count];
 }
 
-/* The least recently used of those that nobody reads makes room. False when all are being read. */
+/* Makes space for one more open pack: closes the least recently used one that no thread reads. False if
+ * all are in use. */
 static bool files_make_room(struct pl_pack_files *f)
 {
     struct open_pack *least = NULL;
@@ -99,8 +104,8 @@ static bool files_make_room(struct pl_pack_files *f)
     return true;
 }
 
-/* A descriptor to read from, of the store's own file or of a copy; `*ret_kept`: it is in the table, else the caller closes it. Slots move, so
- * readers are counted by id. */
+/* Returns a descriptor of the store's own file, or of a local copy if `copy`. `*ret_kept`: it is in the
+ * table; otherwise the caller closes it. Entries of the table move, so release finds the pack by id. */
 static int files_acquire(struct pl_pack_files *f, const struct pl_hash *id, bool copy, int *ret_fd, bool *ret_kept,
                          struct pl_err *err)
 {
@@ -143,9 +148,10 @@ static void files_release(struct pl_pack_files *f, const struct pl_hash *id, int
     pthread_mutex_unlock(&f->lock);
 }
 
-/* --- without files --- */
+/* ---- object stores without local files ---- */
 
-/* A pack elsewhere, whose end is read first and then what comes before from front to back: so are footers and whole packs. */
+/* An input for a remote pack. The end of the pack is read first; the rest is read ahead from front to
+ * back. This suits reading the footer or the whole pack. */
 struct object_input {
     struct pl_object_store *objects;
     char key[PL_PACK_KEY_BYTES];
@@ -196,7 +202,8 @@ static int files_read_object(struct pl_pack_files *f, const struct pl_hash *pack
     return r;
 }
 
-/* Under the lock: the counter of a pack; the one used longest ago makes room. */
+/* Returns the counter of a pack, replacing the least recently used counter if the pack has none. With the
+ * lock held. */
 static struct spots *files_spots(struct pl_pack_files *f, const struct pl_hash *pack)
 {
     struct spots *oldest = &f->spots[0];
@@ -222,7 +229,8 @@ static void files_note_spot(struct pl_pack_files *f, const struct pl_hash *pack)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Whether a record is read from a copy of its pack: tree nodes are wanted again and again, and one next to the other. */
+/* True if the record should be read from a local copy of its pack: for tree nodes, which are read often
+ * and together; for packs that were read in many places; and for packs that have a copy. */
 static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *where)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -236,7 +244,7 @@ static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *w
     return want || pl_object_has_local(f->objects, pl_pack_key(f->project, &where->pack, key));
 }
 
-/* --- both --- */
+/* ---- all object stores ---- */
 
 static int files_read_fd(struct pl_pack_files *f, const struct pl_hash *pack, bool copy,
                          int (*fn)(const struct pl_pack_input *in, void *arg, struct pl_err *err), void *arg, struct pl_err *err)
@@ -249,13 +257,15 @@ static int files_read_fd(struct pl_pack_files *f, const struct pl_hash *pack, bo
     r = files_acquire(f, pack, copy, &fd, &kept, err);
     if (r < 0)
         return r;
-    size = lseek(fd, 0, SEEK_END); /* reads are by offset: the position is nobody's */
+    /* reads use offsets, so changing the file position has no effect on them */
+    size = lseek(fd, 0, SEEK_END);
     in = pl_pack_input_fd(&fd, (uint64_t)PL_MAX(size, (off_t)0));
     r = fn(&in, arg, err);
     files_release(f, pack, fd, kept);
     return r;
 }
 
+/* Adds the pack's id to the message. A missing pack is damage. */
 static int wrap(struct pl_err *err, int r, const struct pl_hash *pack)
 {
     char hex[PL_HASH_HEX + 1];
@@ -287,7 +297,8 @@ static int read_record(const struct pl_pack_input *in, void *arg, struct pl_err 
     return pl_pack_record_read(in, &read->entry, read->ret, err);
 }
 
-/* From a copy of the pack. PL_EUNAVAILABLE when it is to be read otherwise: there is none, or no room for one. */
+/* Reads a record from a local copy of its pack. PL_EUNAVAILABLE: the caller must read it in another way,
+ * because there is no copy, no space for one, or the copy is damaged. */
 static int files_record_of_copy(struct pl_pack_files *f, struct record_read *read, const struct pl_location *where,
                                 struct pl_err *err)
 {
@@ -299,7 +310,7 @@ static int files_record_of_copy(struct pl_pack_files *f, struct record_read *rea
         return PL_EUNAVAILABLE;
     if (r != PL_ECORRUPT)
         return r;
-    pl_pack_files_forget(f, &where->pack); /* the copy may be damaged where the pack is not */
+    pl_pack_files_forget(f, &where->pack); /* the copy may be damaged although the pack itself is not */
     return PL_EUNAVAILABLE;
 }
 

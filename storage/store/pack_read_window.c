@@ -1,17 +1,23 @@
+/* PL_PACK_WINDOWS windows under one lock, which is not held during a fetch. A window that a thread reads
+ * (`users`) is not replaced.
+ *
+ *   EMPTY ──fetch──▶ LOADING ──▶ READY ──replaced, or found damaged──▶ EMPTY
+ *                       └─error─▶ EMPTY */
 #include "storage/store/pack_read_window.h"
 
 #include "storage/pack/pack_reader.h"
 
 #include <pthread.h>
 
-#define WINDOW_GAP ((uint64_t)1 << 20) /* still "behind the last one" */
+/* distance between a window's end and a read that still counts as sequential */
+#define WINDOW_GAP ((uint64_t)1 << 20)
 
 enum window_state { WINDOW_EMPTY, WINDOW_LOADING, WINDOW_READY };
 
 struct window {
     enum window_state state;
     struct pl_hash pack;
-    uint64_t start, end; /* bytes of the pack */
+    uint64_t start, end; /* range of the pack, in bytes */
     struct pl_buf bytes;
     unsigned users;
     uint64_t used;
@@ -56,7 +62,8 @@ static bool window_covers(const struct window *v, const struct pl_hash *pack, ui
     return v->state != WINDOW_EMPTY && v->start <= start && end <= v->end && pl_hash_eq(&v->pack, pack);
 }
 
-/* How much to read from `start`: more when the last reading stopped just before. */
+/* Returns how many bytes to read from `start`: twice the size of a window that ends near `start`,
+ * otherwise the minimum. */
 static uint64_t windows_plan(const struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start)
 {
     uint64_t size = PL_PACK_READ_WINDOW_LEAST;
@@ -71,6 +78,7 @@ static uint64_t windows_plan(const struct pl_pack_read_windows *w, const struct 
     return PL_MIN(size, PL_PACK_READ_WINDOW_BYTES);
 }
 
+/* Returns the least recently used window that no thread uses; NULL if there is none. */
 static struct window *windows_victim(struct pl_pack_read_windows *w)
 {
     struct window *victim = NULL;
@@ -84,7 +92,7 @@ static struct window *windows_victim(struct pl_pack_read_windows *w)
     return victim;
 }
 
-/* Fetches what was planned. Without the lock: the window is LOADING and nobody else's. */
+/* Fetches the window's range. Without the lock; the state LOADING reserves the window for this thread. */
 static int window_fetch(const struct pl_pack_read_windows *w, struct window *v, struct pl_err *err)
 {
     pl_buf_clear(&v->bytes);
@@ -92,7 +100,8 @@ static int window_fetch(const struct pl_pack_read_windows *w, struct window *v, 
     return w->fetch(w->self, &v->pack, v->start, v->end, &v->bytes, err);
 }
 
-/* A window with the bytes, in use by the caller. */
+/* Returns a window with the bytes start..end and counts the caller as its user. Fetches it, or waits for
+ * another thread that does. */
 static int windows_acquire(struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
                            struct window **ret, bool *ret_new_spot, struct pl_err *err)
 {
@@ -150,7 +159,9 @@ int pl_pack_windows_read(struct pl_pack_read_windows *w, const struct pl_hash *i
     r = pl_pack_record_decode(v->bytes.data + (start - v->start), &entry, ret, err);
     pthread_mutex_lock(&w->lock);
     if (r == PL_ECORRUPT)
-        v->end = v->start; /* what was damaged on the way is fetched anew, also while others read here */
+        /* the bytes may have been damaged in transit: fetch them again, even while other threads still
+         * read this window */
+        v->end = v->start;
     if (--v->users == 0)
         pthread_cond_broadcast(&w->changed);
     if (r == PL_ECORRUPT && v->users == 0)

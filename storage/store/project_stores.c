@@ -1,10 +1,9 @@
-/* A project's store is opened outside the mutex, by the first thread that wants it; others that want it wait for that thread, those that
- * want another one do not.
+/* The first thread that needs a project's store opens it, without holding the mutex. Other threads that
+ * need the same store wait for that thread; threads that need other stores do not.
  *
- *   (none) ──get──▶ opening ──read──▶ listed ──told──▶ open
+ *   (none) ──get──▶ opening ──read──▶ listed ──opened() returned──▶ open
  *      ▲                │                │
- *      └────────────────┴── error ───────┘
- */
+ *      └────────────────┴── error ───────┘ */
 #include "storage/store/project_stores.h"
 
 #include "storage/base/map.h"
@@ -13,19 +12,20 @@
 #include <pthread.h>
 
 struct project_store {
-    struct pl_store *store; /* from `listed` on */
+    struct pl_store *store; /* set from the state "listed" on */
     bool open;
-    int failed; /* with `err`: the threads that wait get it */
+    int failed; /* error code of the opening; the waiting threads get it with `err` */
     struct pl_err err;
-    unsigned users; /* threads in pl_project_stores_get: the last one of a failed opening frees this */
+    /* threads in pl_project_stores_get; after a failed opening the last of them frees this struct */
+    unsigned users;
 };
 
 struct pl_project_stores {
     struct pl_object_store *objects;
     char *index_dir;
-    pthread_mutex_t mutex; /* of the map and what is in it; held for look-ups alone */
+    pthread_mutex_t mutex; /* guards the map and its values; held only for lookups */
     pthread_cond_t opened_one;
-    struct pl_map projects; /* name → struct project_store */
+    struct pl_map projects; /* project name → struct project_store */
     int (*opened)(void *self, struct pl_store *store, struct pl_err *err);
     void *self;
 };
@@ -62,7 +62,7 @@ static int open_project(struct pl_project_stores *s, const char *project, struct
     return s->opened ? s->opened(s->self, store, err) : 0;
 }
 
-/* Caller holds the mutex, which is released while the store is opened. */
+/* Adds the project to the map and opens its store. With the mutex held; it is released during the opening. */
 static int open_first(struct pl_project_stores *s, const char *project, struct project_store **ret, struct pl_err *err)
 {
     struct project_store *p = calloc(1, sizeof *p);
@@ -91,7 +91,7 @@ static int open_first(struct pl_project_stores *s, const char *project, struct p
     return 0;
 }
 
-/* Of a store that another thread opens: what it has become. Caller holds the mutex. */
+/* Waits until another thread has opened the store, or failed. With the mutex held. */
 static void wait_for(struct pl_project_stores *s, struct project_store *p)
 {
     p->users++;
@@ -99,7 +99,7 @@ static void wait_for(struct pl_project_stores *s, struct project_store *p)
         pthread_cond_wait(&s->opened_one, &s->mutex);
 }
 
-/* Caller holds the mutex and lets go of `p`. */
+/* Returns the result of the opening and ends the caller's use of `p`. With the mutex held. */
 static int outcome(struct project_store *p, struct pl_store **ret, struct pl_err *err)
 {
     const int r = p->failed;
@@ -131,7 +131,8 @@ int pl_project_stores_get(struct pl_project_stores *s, const char *project, stru
             r = open_first(s, project, &p, err);
         if (r == 0)
             r = outcome(p, ret, err);
-    } while (r == PL_ECANCELED && others); /* the client of that thread has gone, ours has not */
+        /* the client of the thread that opened the store has gone, but not that of this thread */
+    } while (r == PL_ECANCELED && others);
     pthread_mutex_unlock(&s->mutex);
     return r;
 }

@@ -1,17 +1,19 @@
+/* A map of records and a list in order of use, under one lock. A record that is evicted while a thread
+ * looks at it is freed by the last such thread. */
 #include "storage/store/record_cache.h"
 
 #include "storage/base/map.h"
 
 #include <pthread.h>
 
-#define RECORD_OVERHEAD_BYTES 192u /* of the record and its place in the map */
+#define RECORD_OVERHEAD_BYTES 192u /* estimated size of the struct and its entry in the map */
 
 struct cached_record {
     struct cached_record *older, *newer;
     struct pl_hash id;
     size_t n;
-    unsigned users; /* who look at it */
-    bool forgotten; /* by the cache: the last of them frees it */
+    unsigned users; /* threads that look at it */
+    bool forgotten; /* evicted: the last user frees it */
     _Atomic(void *) aside;
     uint8_t bytes[];
 };
@@ -42,7 +44,8 @@ static void record_free(void *record)
     free(r);
 }
 
-/* What it takes, with what may come to lie beside it. */
+/* Returns the bytes that count for a record, including the decoded form that may be kept with it
+ * (`aside`). */
 static size_t record_size(const struct cached_record *r)
 {
     return r->n + pl_byte_view_decoded_max(r->n) + RECORD_OVERHEAD_BYTES;
@@ -83,7 +86,7 @@ static void cache_drop(struct pl_record_cache *c, struct cached_record *r)
         record_free(r);
 }
 
-/* Under the lock; the record is the most recently used one then. */
+/* Finds a record and makes it the most recently used one. With the lock held. */
 static struct cached_record *cache_find(struct pl_record_cache *c, const struct pl_hash *id)
 {
     struct cached_record *r = pl_map_get(&c->by_id, id->b, PL_HASH_BYTES);

@@ -7,15 +7,17 @@
 
 struct pl_record_cache;
 
-/* NULL without memory. */
+/* Creates a cache of at most `max_bytes`. NULL without memory. */
 struct pl_record_cache *pl_record_cache_create(size_t max_bytes);
 struct pl_record_cache *pl_record_cache_destroy(struct pl_record_cache *c);
-/* True and the bytes in `ret` (replacing what it held) when they are here and fit its bound. */
+/* Copies a record's bytes into `ret`, replacing its content. False if they are not cached or exceed the
+ * bound of `ret`. */
 bool pl_record_cache_get(struct pl_record_cache *c, const struct pl_hash *id, struct pl_buf *ret);
-/* Shows the bytes where they lie: true and what `look` says in `*ret`; false when they are not here. Others go on meanwhile, and the cache
- * may forget the record, which goes when nobody looks any more. */
+/* Calls `look` with the cached bytes, without copying them, and stores its result in `*ret`. False if they
+ * are not cached. The lock is not held meanwhile: other threads use the cache, and a record that is
+ * evicted is freed after its last user returns. */
 bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_byte_view_fn look, void *arg, int *ret,
                           struct pl_err *err);
-/* Copies the bytes; drops the least recently used to make room. Without memory, or when they are more than an eighth of the bound,
- * nothing happens. */
+/* Adds a copy of the bytes and evicts the least recently used records until the cache is within its bound.
+ * Does nothing without memory, or if the bytes are more than an eighth of the bound. */
 void pl_record_cache_put(struct pl_record_cache *c, const struct pl_hash *id, const void *bytes, size_t n);

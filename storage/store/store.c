@@ -1,3 +1,6 @@
+/* Joins an index, the packs' files and a cache of decoded records. Opening a store brings the index up to
+ * date with the packs that exist. Damage found in a record is remembered per record and pack, until the
+ * pack is found intact. */
 #include "storage/store/store.h"
 
 #include "storage/pack/chunk_reader.h"
@@ -24,17 +27,18 @@ struct pl_store {
     struct pl_index *index;
     struct pl_pack_files *files;
     struct pl_record_cache *cache;
-    struct pl_hash *bad; /* packs whose footer did not verify when the store was opened */
+    struct pl_hash *bad; /* packs whose footer failed verification when the store was opened */
     size_t bad_count;
-    pthread_mutex_t holds_lock;  /* of all below */
-    struct pl_store_hold *holds; /* the youngest first */
+    pthread_mutex_t holds_lock;  /* guards the next two fields */
+    struct pl_store_hold *holds; /* newest first */
     uint64_t moment;
     pthread_mutex_t damaged_lock;
-    struct pl_recent_ids damaged; /* record and pack, see damage_key */
+    /* keys made by damage_key, of a record in a pack; guarded by `damaged_lock` */
+    struct pl_recent_ids damaged;
     atomic_bool any_damaged;
 };
 
-/* Ids of packs, growing. */
+/* A growing array of pack ids. */
 struct pack_ids {
     struct pl_hash *ids;
     size_t n, cap;
@@ -74,7 +78,7 @@ static int list_pack(void *arg, const char *key, uint64_t size, struct pl_err *e
     return pl_pack_key_parse(key, &id) ? pack_ids_add(arg, &id, err) : 0;
 }
 
-/* Forgets the packs that the index knows and the object store does not have any more. */
+/* Drops from the index all packs that the object store no longer has. */
 static int store_drop_missing(struct pl_store *s, const struct pack_ids *there, struct pl_err *err)
 {
     _cleanup_free_ struct pl_hash *known = NULL;
@@ -87,7 +91,7 @@ static int store_drop_missing(struct pl_store *s, const struct pack_ids *there, 
     return r;
 }
 
-/* Footers being read, one pack after the other or by several threads. */
+/* The reading of footers when a store is opened, shared by its threads. */
 struct catch_up {
     struct pl_store *store;
     const struct pack_ids *there;
@@ -98,7 +102,8 @@ struct catch_up {
     struct pl_err err;
 };
 
-/* A damaged footer is no reason to be without all the others: fsck names it. */
+/* Adds one pack to the index. A damaged footer is not an error, so that all other packs are usable; fsck
+ * reports it. */
 static void catch_up_one(struct catch_up *c, const struct pl_hash *id)
 {
     struct pl_err err;
@@ -134,7 +139,7 @@ static void catch_up_run(void *arg)
         catch_up_one(c, id);
 }
 
-/* Where a footer is a request, many are read at a time. */
+/* Adds all packs to the index, on several threads if reading a footer is a network request. */
 static int catch_up_all(struct catch_up *c, struct pl_err *err)
 {
     struct pl_pool *pool = NULL;
@@ -156,7 +161,7 @@ static int catch_up_all(struct catch_up *c, struct pl_err *err)
     return r;
 }
 
-/* Reads the footers of the packs that the index does not know. */
+/* Reads the footers of the packs that are missing in the index. */
 static int store_catch_up(struct pl_store *s, struct pl_err *err)
 {
     _cleanup_(pack_ids_finish) struct pack_ids there = {0};
@@ -250,7 +255,7 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s)
 
 /* ---- damaged records ---- */
 
-/* A record as it lies in one pack: in another one it may be whole. */
+/* Returns the key of a record in one pack. The same record may be intact in another pack. */
 static struct pl_hash damage_key(const struct pl_hash *id, const struct pl_hash *pack)
 {
     struct pl_hash key;
@@ -260,7 +265,7 @@ static struct pl_hash damage_key(const struct pl_hash *id, const struct pl_hash 
     return key;
 }
 
-/* What the pack has is looked for elsewhere first, from now on. */
+/* Remembers a damaged record. Lookups prefer other packs over this one from now on. */
 static void note_damage(struct pl_store *s, const struct pl_hash *id, const struct pl_hash *pack)
 {
     struct pl_hash key = damage_key(id, pack);
@@ -285,7 +290,7 @@ static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struc
     return yes;
 }
 
-/* Every record of the pack was found to be what it says. */
+/* Forgets the damage of a pack that was verified as a whole. */
 static void forget_damage(struct pl_store *s, const struct pl_hash *pack, const struct pl_pack_footer *f)
 {
     if (!atomic_load(&s->any_damaged))
@@ -321,8 +326,8 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
         return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
                           at.raw);
     while ((r = pl_pack_files_record(s->files, id, &at, ret, err)) < 0) {
-        /* its pack may have been removed since it was looked up: then the record was copied, or is gone. Or it is damaged there; perhaps it
-         * was brought again. */
+        /* Look the record up again: garbage collection may have removed the pack after copying the record,
+         * or the record is damaged in this pack and another pack has a new copy. */
         if (r == PL_ECORRUPT)
             note_damage(s, id, &at.pack);
         if (!pl_index_find(s->index, id, &again) || pl_hash_eq(&again.pack, &at.pack) || is_damaged(s, id, &again.pack))
@@ -402,7 +407,8 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
     return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, doubt, err);
 }
 
-/* Verifies the file; `ret` gets its footer. Writing it to the disk goes on meanwhile: adopting waits for that. */
+/* Verifies a received file and reads its footer. Starts writing the file to disk, so that the sync at
+ * adoption is short. */
 static int store_verify_file(struct pl_store *s, const char *path, const struct pl_hash *claimed, struct pl_pack_footer *ret,
                              struct pl_err *err)
 {
@@ -418,13 +424,14 @@ static int store_verify_file(struct pl_store *s, const char *path, const struct 
     return pl_pack_verify(&in, &how, ret, err);
 }
 
-/* Trees are read soon, by the next commit if by nobody else: of a small pack with some, a copy stays here where the store is elsewhere. */
+/* True if a copy of the pack should stay on this machine: it has tree nodes, which at least the next
+ * commit will read, it is small, and the object store is remote. */
 static bool wants_copy(const struct pl_store *s, const struct pl_pack_footer *f, uint64_t size)
 {
     return (pl_object_caps(s->objects) & PL_OBJECT_FILES) == 0 && f->header.kind != PL_PACK_DATA && size <= COPY_MAX_BYTES;
 }
 
-/* The file's bytes, before it goes; none when they are not wanted, or cannot be had. */
+/* Reads the file's bytes before the file is moved away; none if no copy is wanted or reading fails. */
 static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, const char *path, struct pl_buf *ret)
 {
     ret->max = COPY_MAX_BYTES;
@@ -432,13 +439,14 @@ static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, 
         pl_buf_clear(ret);
 }
 
-/* Whether what lies under the pack's key was verified, and is as it was: an object of that name may be one that nobody has read. */
+/* True if the object under the pack's key was verified and no damage is known. Otherwise it may be an
+ * object that was never read. */
 static bool is_sure(struct pl_store *s, const struct pl_hash *pack_id)
 {
     return pl_index_has_pack(s->index, pack_id) && pl_index_doubt(s->index, pack_id) == 0;
 }
 
-/* The object under the pack's key becomes these bytes, which were verified. */
+/* Overwrites the object under the pack's key with these verified bytes. */
 static int replace_pack(struct pl_store *s, const struct pl_pack_footer *f, const void *bytes, size_t n, struct pl_err *err)
 {
     struct iovec iov = {(void *)bytes, n};
@@ -451,7 +459,7 @@ static int replace_pack(struct pl_store *s, const struct pl_pack_footer *f, cons
     return r;
 }
 
-/* With the bytes of a file that has no name any more. */
+/* Does the same with the bytes of an open file, whose name may be gone. */
 static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int fd, struct pl_err *err)
 {
     struct stat st;
@@ -468,6 +476,7 @@ static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int 
     return r;
 }
 
+/* Moves the file into the object store. If the object exists, it is overwritten only if it is doubtful. */
 static int adopt_pack(struct pl_store *s, const char *tmp_path, const struct pl_pack_footer *f, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(tmp_path, O_RDONLY | O_CLOEXEC);
@@ -657,7 +666,7 @@ struct verifying {
     void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why);
     void *arg;
     const struct pl_pack_verify *how;
-    struct pl_pack_footer footer; /* of a pack that is whole */
+    struct pl_pack_footer footer; /* set if the pack is intact */
 };
 
 static int verify_input(const struct pl_pack_input *in, void *arg, struct pl_err *err)
@@ -726,7 +735,8 @@ struct pl_pack_sink pl_store_sink(struct pl_store *s)
     return (struct pl_pack_sink){.self = s, .has = sink_has, .put_pack = sink_put_pack, .flush = sink_flush};
 }
 
-/* What a tree, a list or a commit names is there, or the store is damaged: whoever asked has named nothing wrong. */
+/* Reads a record that a tree, a list or a commit refers to. If it is missing, the store is damaged: the
+ * caller's request is not wrong. */
 static int get_named(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
@@ -749,7 +759,7 @@ int pl_store_node_show(void *store, const struct pl_hash *id, pl_byte_view_fn lo
 
     if (pl_record_cache_show(s->cache, id, look, arg, &r, err))
         return r;
-    r = get_named(s, id, 0, &bytes, err); /* the next look finds it in the cache */
+    r = get_named(s, id, 0, &bytes, err); /* this caches the record for the next call */
     return r < 0 ? r : look(arg, &(struct pl_byte_view){bytes.data, bytes.len, NULL}, err);
 }
 
