@@ -1,11 +1,11 @@
-/* storage/pack: Packs: objects of many records each. A pack_builder writes them and hands them to a pack_sink; a
- * pack_reader reads and verifies them.
+/* storage/pack: Packs: objects of many records each. A pack_builder writes them and hands them to a pack_sink;
+ * a pack_reader reads and verifies them.
  *
  * In:      Records (chunks, tree nodes, lists).
  * Out:     Sealed packs of at most 64 MiB; verified records.
  * Uses:    storage/{base, chunk, system}
- * Threads: Any number of threads may add to a pack_builder, which has one thread for uploads. A pack_writer and a
- *          pack_reader's input belong to one thread at a time.
+ * Threads: Any number of threads may add to a pack_builder, which has one thread for uploads. A pack_writer
+ *          and a pack_reader's input belong to one thread at a time.
  *
  * Headers for other rooms:
  *   chunk_reader   interface for reading verified records

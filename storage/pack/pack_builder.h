@@ -1,7 +1,7 @@
 /* pack_builder: writes all records of one ingest or commit: hashes records, drops those that the sink has
  * already, compresses the others, fills packs, and hands full packs to the sink.
  *
- *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask the sink what it has ──▶ compress the rest ──▶ open pack ──full──▶ put
+ *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask what the sink has ──▶ compress the rest ──▶ pack ──full──▶ put
  *
  * Any number of threads may call pl_pack_builder_add. The thread that fills a batch processes it, while
  * other threads continue with the next batch. A full pack is put by the builder's upload thread

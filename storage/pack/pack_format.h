@@ -5,9 +5,10 @@
  *                       25 the name, zero-padded to 51 bytes   76 zero, 4 bytes
  *   records, from offset 80, without gaps:
  *                       u8 kind   u8 codec   u32 raw size   u32 stored size   the stored bytes
- *   footer:             0 "PLPF"   4 u32 count   8 u64 XXH64 of all bytes before the footer   16 copy of the header
- *                       96 `count` entries of 48 bytes, ascending by id: id (32 bytes), u32 offset of the record,
- *                       u32 stored size, u32 raw size, u8 codec, u8 kind, zero (2 bytes)
+ *   footer:             0 "PLPF"   4 u32 count   8 u64 XXH64 of all bytes before the footer
+ *                       16 copy of the header
+ *                       96 `count` entries of 48 bytes, ascending by id: id (32 bytes), u32 offset of the
+ *                       record, u32 stored size, u32 raw size, u8 codec, u8 kind, zero (2 bytes)
  *                       then `count` u32: the entries' numbers in order of offset
  *   trailer  48 bytes:  0 "PLPT"   4 u32 count   8 u64 offset of the footer   16 SHA-256 of the footer
  *

@@ -31,7 +31,8 @@ struct pl_index {
     struct pl_index_memtable table;
     struct index_pack *packs; /* by pack number */
     uint32_t pack_count, pack_cap;
-    uint32_t written;                               /* packs with lower numbers have all their entries in segments */
+    /* packs with lower numbers have all their entries in segments */
+    uint32_t written;
     struct pl_map by_id;                            /* pack id → pack number + 1 */
     struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* oldest first */
     uint32_t segment_count;
