@@ -1,3 +1,4 @@
+/* Hashes the entries below a directory in order of path, with a cursor. */
 #include "storage/tree/content_id.h"
 
 #include "storage/tree/tree_walk.h"
@@ -34,6 +35,7 @@ int pl_content_id_file(const struct pl_entry *e, struct pl_hash *ret, struct pl_
     return 0;
 }
 
+/* Adds the fields of one entry to the hash of a directory. */
 static int add_entry(struct pl_hasher *h, const char *path, size_t path_len, const struct pl_entry *e, struct pl_err *err)
 {
     uint8_t size[8];
@@ -58,7 +60,8 @@ static int add_entry(struct pl_hasher *h, const char *path, size_t path_len, con
     return 0;
 }
 
-/* Hashes what lies below "dir/"; *ret_found counts the entries that were looked at. */
+/* Hashes the entries below the cursor's prefix. `*ret_files` counts the files and links hashed,
+ * `*ret_found` all entries seen. */
 static int hash_range(struct pl_tree_cursor *c, size_t prefix_len, struct pl_hasher *h, pl_content_filter_fn filter, void *self,
                       uint64_t *ret_files, uint64_t *ret_found, struct pl_err *err)
 {
@@ -82,7 +85,7 @@ static int hash_range(struct pl_tree_cursor *c, size_t prefix_len, struct pl_has
     return r;
 }
 
-/* There is nothing below `dir`: an empty directory, or none. */
+/* Called if nothing is below `dir`: checks that it is an empty directory. PL_ENOTFOUND, PL_EINVAL. */
 static int check_empty(const struct pl_node_source *source, const struct pl_hash *root, const char *dir, struct pl_err *err)
 {
     struct pl_entry e;
@@ -96,7 +99,7 @@ static int check_empty(const struct pl_node_source *source, const struct pl_hash
     return e.kind == PL_KIND_DIR ? 0 : pl_err_set(err, PL_EINVAL, "\"%.800s\" is no directory", dir);
 }
 
-/* The root without a filter: the id of the tree itself. */
+/* Returns the content id and number of files of the whole tree: the id of its root. */
 static int whole_tree(const struct pl_node_source *source, const struct pl_hash *root, struct pl_hash *ret, uint64_t *ret_files,
                       struct pl_err *err)
 {

@@ -1,25 +1,30 @@
-/* content_id: identity of files and directories for datums. Equal content, equal id, wherever it lies; node ids are identity of
- * storage only and never used here but for a whole tree, whose root is unique to its content.
+/* content_id: the identity of the content of a file or directory, used as the identity of data in datums.
+ * Equal content has an equal content id, wherever it is stored. Ids of tree nodes identify storage only.
+ * They are not used here, except the root of a whole tree, which is unique for its content.
  *
- *   file        SHA-256 of its bytes when inline, else the id in its entry (the one chunk, or the root of the canonical chunk
- * list) directory   SHA-256 over fields, each as u64 LE length and bytes: "pl-dir-1", then for every entry below in order of
- * paths: path relative to the directory; u8 kind; u64 LE size; content id (links: the target, or the id of its chunk when it is
- *               longer than 64 bytes; empty directories: nothing)
- *   "" (root)   without a filter: the root's id; of the empty tree: that of a directory with nothing in it */
+ *   file        inline: SHA-256 of its bytes; otherwise: the id in its entry (of its single chunk, or of the
+ *               root of its canonical chunk list)
+ *   directory   SHA-256 over fields, each preceded by its length as u64 LE: "pl-dir-1", then for every entry
+ *               below the directory, in order of path: the path relative to the directory; u8 kind; u64 LE size;
+ *               content id. Links: the target instead of the content id, or the id of its chunk if it is
+ *               longer than 64 bytes. Empty directories: an empty field instead of the content id.
+ *   "" (root)   without a filter: the id of the tree's root; of an empty tree: the id of an empty directory */
 #pragma once
 
 #include "storage/tree/tree.h"
 
-/* Of a file or link; of a DIR that of an empty directory. PL_EINVAL for rows and malformed entries. */
+/* Computes the content id of a file or link; for a DIR entry, the id of an empty directory. PL_EINVAL: a
+ * row, or a malformed entry. */
 PL_MUST_CHECK
 int pl_content_id_file(const struct pl_entry *e, struct pl_hash *ret, struct pl_err *err);
 
-/* Whether the file counts; `path` is relative to the directory, NUL-terminated. */
+/* Returns true if the file should be hashed. `path` is relative to the directory and NUL-terminated. */
 typedef bool (*pl_content_filter_fn)(void *self, const char *path, size_t path_len);
 
-/* Of directory `dir` ("" = root, else without slash at the end). With `filter` only the files that it accepts are hashed, and
- * empty directories not at all. `ret_files` (may be NULL) counts what was hashed without empty directories: 0 with a filter means
- * that the directory is no datum. PL_ENOTFOUND when there is no such directory, PL_EINVAL when it is a file. */
+/* Computes the content id of the directory `dir` ("" = root, otherwise without a slash at the end). With
+ * `filter`, only the files that it accepts are hashed, and no empty directories. `ret_files` (may be NULL)
+ * receives the number of hashed files and links; 0 with a filter means that the directory is not a datum.
+ * PL_ENOTFOUND: no such directory; PL_EINVAL: it is a file. */
 PL_MUST_CHECK
 int pl_content_id_dir(const struct pl_node_source *source, const struct pl_hash *root, const char *dir,
                       pl_content_filter_fn filter, void *self, struct pl_hash *ret, uint64_t *ret_files, struct pl_err *err);

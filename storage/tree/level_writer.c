@@ -1,3 +1,5 @@
+/* The open node is built as bytes; its number of entries is filled in when it ends. The tower's writers
+ * are neighbours in one array, so each finds the writer of the level above by its own address. */
 #include "storage/tree/level_writer.h"
 
 #define VARINT_MAX_BYTES 10u
@@ -40,7 +42,7 @@ bool pl_level_writer_fits(const struct pl_level_writer *w, const void *key, size
     return w->raw.len + need <= w->sink.params->max_bytes;
 }
 
-/* The number of entries is filled in by flush. */
+/* Starts a node with its header; flush fills in the number of entries. */
 static int begin_node(struct pl_level_writer *w, struct pl_err *err)
 {
     int r;
@@ -60,6 +62,8 @@ static int begin_node(struct pl_level_writer *w, struct pl_err *err)
     return r;
 }
 
+/* Appends an entry to the open node: the lengths of the shared and remaining key bytes, the remaining
+ * bytes, the value. */
 static int append_entry(struct pl_level_writer *w, const struct pl_level_item *item, struct pl_err *err)
 {
     size_t shared = pl_key_common(w->last_key.data, w->last_key.len, item->key, item->key_len);
@@ -82,6 +86,7 @@ static int append_entry(struct pl_level_writer *w, const struct pl_level_item *i
     return r;
 }
 
+/* True if the rule ends the node after its last entry. */
 static bool boundary_after_last(const struct pl_level_writer *w)
 {
     const struct pl_tree_params *p = w->sink.params;
@@ -139,7 +144,8 @@ int pl_level_writer_flush(struct pl_level_writer *w, struct pl_err *err)
     return w->emit(w->self, &item, err);
 }
 
-/* `self` is the writer of the level below; the tower's writers stand in one array. */
+/* Adds a written node to the level above. `self` is the writer of the level below; the next one in the
+ * array is above it. */
 static int emit_upwards(void *self, const struct pl_level_item *item, struct pl_err *err)
 {
     struct pl_level_writer *below = self;

@@ -1,3 +1,4 @@
+/* Frames are indexed by level, with the root at `top`. A frame keeps its node when the stack leaves it. */
 #include "storage/tree/node_stack.h"
 
 void pl_node_stack_init(struct pl_node_stack *s, const struct pl_node_source *source, const struct pl_hash *root)
@@ -57,7 +58,7 @@ const char *pl_node_stack_floor(const struct pl_node_stack *s, size_t *ret_len)
     return NULL;
 }
 
-/* Whether the node is what the current item of its parent says. */
+/* True if the node agrees with the current item of its parent. */
 static bool child_fits(const struct pl_node_stack *s, const struct pl_node *node)
 {
     const struct pl_node_frame *parent = &s->f[s->low];
@@ -99,7 +100,8 @@ int pl_node_stack_enter(struct pl_node_stack *s, const struct pl_node_bound *bou
         return r;
     s->low--;
     f = &s->f[s->low];
-    f->first = f->at = bound ? pl_node_find_near(node, bound, f->at) : 0; /* seeks mostly go on from where the last one was */
+    /* a seek usually goes to a place near the last one */
+    f->first = f->at = bound ? pl_node_find_near(node, bound, f->at) : 0;
     s->end = f->at == node->n;
     return 0;
 }
@@ -113,7 +115,7 @@ int pl_node_stack_seek(struct pl_node_stack *s, const struct pl_node_bound *boun
     return r;
 }
 
-/* Enters down to `level`, each time at the last item. */
+/* Enters subtrees down to `level`, each at its last item. */
 static int descend_last(struct pl_node_stack *s, unsigned level, struct pl_err *err)
 {
     int r = 0;

@@ -1,8 +1,10 @@
-/* node_stack: a place in a tree: the nodes from the root down to an item, each loaded only when entered. The base of cursor, diff,
- * edit and sums. Internal to storage/tree. Single-threaded.
+/* node_stack: a position in a tree: the nodes from the root down to an item. Each node is loaded only when
+ * it is entered. Cursors, diffs, edits and sums are built on it. Used by this room and storage/tree_edit.
+ * Single-threaded.
  *
- * The current item is an entry (low == 0), a subtree that nobody has looked into yet (0 < low ≤ top: item of an inner node), or the
- * whole tree (low == top + 1). Every node that is entered is held against what its parent says of it: PL_ECORRUPT. */
+ * The current item is an entry (low == 0), an unread subtree (0 < low ≤ top: an item of an inner node), or
+ * the whole tree (low == top + 1). A node that is entered is compared with its parent's entry; a
+ * difference is PL_ECORRUPT. */
 #pragma once
 
 #include "storage/tree/tree_node.h"
@@ -10,49 +12,54 @@
 struct pl_node_frame {
     struct pl_node node;
     struct pl_hash id;
-    bool held;      /* node is that of id; stays when the stack leaves it, so that coming back reads nothing */
-    uint32_t at;    /* current item */
-    uint32_t first; /* where entering stood */
+    /* `node` is the node `id`; it is kept when the stack leaves it, so that returning reads nothing */
+    bool held;
+    uint32_t at;    /* number of the current item */
+    uint32_t first; /* item at which the node was entered */
 };
 
 struct pl_node_stack {
     struct pl_node_source source;
     struct pl_hash root;
-    bool opened; /* the root is read: top is known */
-    bool end;    /* past the last item */
+    bool opened; /* the root is loaded, so `top` is known */
+    bool end;    /* behind the last item */
     unsigned top;
     unsigned low;
-    struct pl_node_frame f[PL_TREE_MAX_LEVELS]; /* by level */
+    struct pl_node_frame f[PL_TREE_MAX_LEVELS]; /* frames by level */
 };
 
-/* Reads nothing. A zero root stands at the end. */
+/* Initialises a stack; reads nothing. With a zero root the stack is at the end. */
 void pl_node_stack_init(struct pl_node_stack *s, const struct pl_node_source *source, const struct pl_hash *root);
 void pl_node_stack_finish(struct pl_node_stack *s);
 
-/* Stands on the whole tree, with the root read. */
+/* Loads the root and moves to the whole tree. */
 PL_MUST_CHECK
 int pl_node_stack_open(struct pl_node_stack *s, struct pl_err *err);
-/* Goes into the current subtree, to its first item or (bound not NULL) the first that reaches the bound; `end` when none does. */
+/* Enters the current subtree and moves to its first item, or, if `bound` is not NULL, to the first item
+ * that reaches the bound; sets `end` if no item does. */
 PL_MUST_CHECK
 int pl_node_stack_enter(struct pl_node_stack *s, const struct pl_node_bound *bound, struct pl_err *err);
-/* To the item of `level` (≤ top + 1) that reaches the bound, the last key of a subtree being its key; `end` when none does. */
+/* Moves to the first item of `level` (≤ top + 1) that reaches the bound. The key of a subtree is its last
+ * key. Sets `end` if no item reaches the bound. */
 PL_MUST_CHECK
 int pl_node_stack_seek(struct pl_node_stack *s, const struct pl_node_bound *bound, unsigned level, struct pl_err *err);
-/* To the last item of `level`. */
+/* Moves to the last item of `level`. */
 PL_MUST_CHECK
 int pl_node_stack_last(struct pl_node_stack *s, unsigned level, struct pl_err *err);
-/* To what follows the current item, as high up as it is still untouched. Reads nothing. */
+/* Moves behind the current item, to the highest item that begins there, so that the subtree stays unread.
+ * Reads nothing. */
 void pl_node_stack_next(struct pl_node_stack *s);
-/* To the neighbour of `level`, where the stack stands. `next` may come to the end; prev gives 0 and stays when there is none, else 1. */
+/* Move to the neighbour on `level`, which must be the current level. next_at may reach the end. prev_at
+ * returns 1, or 0 and does not move if there is no previous item. */
 PL_MUST_CHECK
 int pl_node_stack_next_at(struct pl_node_stack *s, unsigned level, struct pl_err *err);
 PL_MUST_CHECK
 int pl_node_stack_prev_at(struct pl_node_stack *s, unsigned level, struct pl_err *err);
-/* Reads the node below the current subtree without going into it; the stack's. */
+/* Loads the node of the current subtree without entering it. The stack owns the node. */
 PL_MUST_CHECK
 int pl_node_stack_child(struct pl_node_stack *s, const struct pl_node **ret, struct pl_err *err);
 
-/* Of the current item, which is not the whole tree. */
+/* Frame and key of the current item, which must not be the whole tree. */
 static inline const struct pl_node_frame *pl_node_stack_frame(const struct pl_node_stack *s)
 {
     return &s->f[s->low];
@@ -64,7 +71,7 @@ static inline const char *pl_node_stack_key(const struct pl_node_stack *s, size_
     *ret_len = pl_node_key_len(&f->node, f->at);
     return pl_node_key(&f->node, f->at);
 }
-/* Id of the current subtree (low > 0). */
+/* Returns the id of the current subtree (low > 0). */
 struct pl_hash pl_node_stack_child_id(const struct pl_node_stack *s);
-/* The key that all of the current item is greater than; NULL when there is none. */
+/* Returns a key that is less than all keys of the current item: the key before it. NULL if there is none. */
 const char *pl_node_stack_floor(const struct pl_node_stack *s, size_t *ret_len);

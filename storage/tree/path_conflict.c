@@ -1,3 +1,4 @@
+/* Checks and error messages for paths, and the trail of prefixes of the current path. */
 #include "storage/tree/path_conflict.h"
 
 int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err)
@@ -39,7 +40,8 @@ int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path
 
 void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag)
 {
-    if (t->n < PL_PATH_MAX_BYTES) /* lengths of steps ascend and end at the path's: there is always room */
+    /* the lengths of the steps strictly ascend up to the path's length, so there is always space */
+    if (t->n < PL_PATH_MAX_BYTES)
         t->step[t->n++] = (struct pl_path_conflict_step){(uint32_t)t->path.len, tag};
 }
 

@@ -1,21 +1,25 @@
-/* names: what paths in one tree mean for each other: a file has nothing below it. Internal to storage/tree. */
+/* path_conflict: finds paths that cannot be in the same tree: a file has no paths below it. Used by this
+ * room and storage/tree_edit. */
 #pragma once
 
 #include "storage/tree/tree_node.h"
 
-/* A key fit for the kind of tree: pl_path_check, or 1..PL_ROW_KEY_MAX_BYTES bytes of a row. PL_EPATH, PL_EINVAL. */
+/* Checks that a key is valid for the kind of tree: pl_path_check for paths, 1..PL_ROW_KEY_MAX_BYTES bytes
+ * for rows. PL_EPATH, PL_EINVAL. */
 PL_MUST_CHECK
 int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err);
-/* PL_ECOLLISION with both paths: `file` and `below`, which lies below it. */
+/* Sets and returns PL_ECOLLISION. The message names both paths: `file`, and `below`, which is below it. */
 int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len);
-/* PL_EINVAL with both paths. */
+/* Sets and returns PL_EINVAL. The message names both paths: `second` was given after `first` but is not
+ * greater. */
 int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len);
 
-/* trail: walks along ascending paths and knows which of them the current one starts with, hence which are files that it would lie
- * below: between "a" and "a/b" may stand "a-x", "a.b" and any number more. Paths only, no rows. */
+/* A trail follows ascending paths and remembers which of them are prefixes of the current path. It thereby
+ * finds the files that the current path would be below, even though other paths such as "a-x" or "a.b" can
+ * come between "a" and "a/b". For paths only, not for rows. */
 struct pl_path_conflict_step {
-    uint32_t len; /* the step is this much of the current path */
-    uint32_t tag; /* the caller's */
+    uint32_t len; /* length of the step: a prefix of the current path */
+    uint32_t tag; /* value of the caller */
 };
 struct pl_path_conflict_trail {
     struct pl_buf path;
@@ -24,10 +28,12 @@ struct pl_path_conflict_trail {
 };
 
 void pl_path_conflict_trail_finish(struct pl_path_conflict_trail *t);
-/* Goes on to `path`, greater than the one before: forgets the steps that it does not start with. */
+/* Moves to `path`, which must be greater than the one before, and forgets the steps that are not prefixes
+ * of it. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path, size_t path_len, struct pl_err *err);
 /* Makes the current path a step. */
 void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag);
-/* The next step above the current path as directory is above file: `*i` starts at 0; NULL at the end. */
+/* Returns the next step that is a parent directory of the current path; NULL after the last one. `*i`
+ * starts at 0. */
 const struct pl_path_conflict_step *pl_path_conflict_trail_above(const struct pl_path_conflict_trail *t, uint32_t *i);

@@ -1,10 +1,11 @@
+/* Entries: constructors, checks, encoding; and the order of keys. */
 #include "storage/tree/tree.h"
 
 const struct pl_tree_params pl_tree_params_v1 = {
     .min_entries = 300,
     .max_entries = PL_NODE_LIMIT_ENTRIES,
     .max_bytes = PL_NODE_LIMIT_BYTES,
-    .threshold = UINT64_MAX / 300, /* = floor(2^64 / 300), since 300 does not divide 2^64 */
+    .threshold = UINT64_MAX / 300, /* = floor(2^64 / 300), because 300 does not divide 2^64 */
 };
 
 struct pl_entry pl_entry_inline(uint8_t kind, const void *data, size_t len)
@@ -38,7 +39,8 @@ struct pl_entry pl_entry_row(const void *row, size_t len)
     return (struct pl_entry){.kind = PL_KIND_ROW, .content = PL_CONTENT_INLINE, .size = len, .row = row};
 }
 
-/* The table in tree.h: which sizes a kind may have with a content; false when the two never go together. */
+/* Returns the sizes that are valid for a kind with a content (table in tree.h); false if the combination
+ * is invalid. */
 static bool size_range(uint8_t kind, uint8_t content, uint64_t *ret_least, uint64_t *ret_most)
 {
     static const struct {
@@ -93,7 +95,7 @@ int pl_entry_check(const struct pl_entry *e, struct pl_err *err)
     return 0;
 }
 
-/* The bytes behind the size: how many, and where they are. */
+/* Returns the number and the place of the bytes that follow the size in an encoded entry. */
 static size_t payload(const struct pl_entry *e, const uint8_t **ret)
 {
     *ret = e->kind == PL_KIND_ROW ? e->row : e->data;

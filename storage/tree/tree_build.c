@@ -1,3 +1,4 @@
+/* Checks order and collisions of the paths and passes the entries to a level tower. */
 #include "storage/tree/tree_build.h"
 
 #include "storage/tree/level_writer.h"
@@ -6,7 +7,7 @@
 struct pl_tree_builder {
     struct pl_level_tower tower;
     struct pl_node_sink sink;
-    uint8_t tree; /* 0: nothing added yet */
+    uint8_t tree; /* PL_TREE_PATHS or PL_TREE_ROWS; 0 = no entry added yet */
     struct pl_tree_stats stats;
     struct pl_path_conflict_trail trail;
     struct pl_buf value; /* scratch */
@@ -35,7 +36,8 @@ struct pl_tree_builder *pl_tree_builder_destroy(struct pl_tree_builder *b)
     return NULL;
 }
 
-/* Order, and for paths that no file is above. The trail's path is the one added last. */
+/* Checks that the path is greater than the one added last and, for paths, that no file is above it. The
+ * trail's path is the one added last. */
 static int check_place(struct pl_tree_builder *b, const char *path, size_t path_len, struct pl_err *err)
 {
     const struct pl_path_conflict_step *above;

@@ -1,13 +1,15 @@
+/* Two node stacks move forward together. While both are on subtrees with the same id, these are skipped;
+ * otherwise the higher one is entered, until both are on entries. */
 #include "storage/tree/tree_diff.h"
 
 #include "storage/tree/node_stack.h"
 
 struct pl_tree_differ {
-    struct pl_node_stack a; /* old */
-    struct pl_node_stack b; /* new */
+    struct pl_node_stack a; /* old tree */
+    struct pl_node_stack b; /* new tree */
     struct pl_buf prefix;
     bool started;
-    bool a_given; /* the current entry was given to the caller: go on before the next */
+    bool a_given; /* the current entry was returned or compared: move past it before the next comparison */
     bool b_given;
     struct pl_entry old_entry;
     struct pl_entry new_entry;
@@ -45,7 +47,8 @@ struct pl_tree_differ *pl_tree_differ_destroy(struct pl_tree_differ *d)
     return NULL;
 }
 
-/* Whether nothing that follows lies within the prefix. A subtree not yet looked into is judged by the key before it. */
+/* True if nothing from the current item on is within the prefix. For an unread subtree, the key before it
+ * decides. */
 static bool at_end(const struct pl_tree_differ *d, const struct pl_node_stack *s)
 {
     const char *key;
@@ -64,7 +67,8 @@ static int enter(const struct pl_tree_differ *d, struct pl_node_stack *s, struct
     return pl_node_stack_enter(s, &bound, err);
 }
 
-/* When `s` stands at the beginning of the node that the current subtree of `whole` is: leaves both behind it. */
+/* If `s` is at the beginning of the same node as the current subtree of `whole`, moves both behind that
+ * node. */
 static bool skip_entered(struct pl_node_stack *s, struct pl_node_stack *whole)
 {
     unsigned level = whole->low - 1;
@@ -82,7 +86,8 @@ static bool skip_entered(struct pl_node_stack *s, struct pl_node_stack *whole)
     return true;
 }
 
-/* One step while at least one side stands on a subtree: skip what is equal, go into what is not, the higher one first. */
+/* Advances when at least one side is on a subtree: skips equal subtrees, otherwise enters the one of the
+ * higher level. */
 static int step_subtrees(struct pl_tree_differ *d, struct pl_err *err)
 {
     struct pl_node_stack *a = &d->a, *b = &d->b;
@@ -104,7 +109,8 @@ static int step_subtrees(struct pl_tree_differ *d, struct pl_err *err)
     return r < 0 ? r : enter(d, b, err);
 }
 
-/* Both sides stand on an entry or at their end. Gives the difference, or 0 when the entries are equal. */
+/* Compares entries; each side is on an entry or at its end. Returns 1 and the difference, or 0 if the
+ * entries are equal. */
 static int compare_entries(struct pl_tree_differ *d, bool a_end, bool b_end, struct pl_tree_change *ret)
 {
     const struct pl_node_frame *fa = &d->a.f[0], *fb = &d->b.f[0];
@@ -150,7 +156,7 @@ static int start(struct pl_tree_differ *d, struct pl_err *err)
     return r;
 }
 
-/* Leaves behind what was given or found equal. */
+/* Moves past the entries that were compared. */
 static void leave_compared(struct pl_tree_differ *d)
 {
     if (d->a_given)

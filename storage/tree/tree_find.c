@@ -1,26 +1,30 @@
+/* Scans the entries of a node without assembling their keys. An index of every INDEX_STEPth key is kept
+ * with the node's bytes, so that later lookups scan only a few entries. */
 #include "storage/tree/tree_find.h"
 
 #include "storage/tree/tree_node.h"
 
 #include <stdatomic.h>
 
-/* A walk along the entries of one node, in order, that knows how the key stands to each without putting their keys together: an entry says
- * how many bytes it has in common with the one before, and `match` is how many that one has in common with the key. */
+/* A scan through the entries of one node, in order. Each entry says how many bytes its key shares with the
+ * key before it; `match` is how many bytes that key shares with the searched key. The two numbers give the
+ * order of the keys without assembling them. */
 struct scan {
     struct pl_cursor c;
     const uint8_t *key;
     size_t key_len, match;
     uint8_t level;
-    uint32_t left; /* entries */
+    uint32_t left; /* entries not scanned yet */
 };
 
-/* Keys of a node to begin at, beside its bytes: each INDEX_STEPth, whole, and where the entry behind it begins. One block of memory: the
- * marks ascend, the keys' bytes follow them. */
+/* The index of a node: every INDEX_STEPth key, complete, and the position of the entry after it. One block
+ * of memory: the marks in ascending order, then the bytes of the keys. */
 #define INDEX_STEP 16u
 
 struct mark {
-    uint32_t behind, key;   /* offsets: in the node, in the index */
-    uint32_t key_len, left; /* entries behind it */
+    /* offset in the node of the entry after the key; offset of the key in the index */
+    uint32_t behind, key;
+    uint32_t key_len, left; /* number of entries after the key */
 };
 
 struct node_index {
@@ -33,6 +37,7 @@ static int bad_node(struct pl_err *err)
     return pl_err_set(err, PL_EFORMAT, "a node of a tree is none");
 }
 
+/* Reads the header of a node and starts a scan for `key`. */
 static int begin(struct scan *s, const struct pl_byte_view *node, const void *key, size_t key_len, struct pl_err *err)
 {
     const uint8_t *magic;
@@ -41,7 +46,7 @@ static int begin(struct scan *s, const struct pl_byte_view *node, const void *ke
     *s = (struct scan){.c = pl_cursor_of(node->bytes, node->n), .key = key, .key_len = key_len};
     magic = pl_cursor_bytes(&s->c, 4);
     version = pl_cursor_u8(&s->c);
-    (void)pl_cursor_u8(&s->c); /* paths or rows: keys are bytes */
+    (void)pl_cursor_u8(&s->c); /* paths or rows: not needed, keys are bytes */
     s->level = pl_cursor_u8(&s->c);
     s->left = pl_cursor_le32(&s->c);
     if (s->c.failed || memcmp(magic, PL_NODE_MAGIC, 4) != 0 || version != PL_NODE_VERSION || s->level >= PL_TREE_MAX_LEVELS)
@@ -49,7 +54,8 @@ static int begin(struct scan *s, const struct pl_byte_view *node, const void *ke
     return 0;
 }
 
-/* A node has hundreds of entries, and this reads half of them: varints of two bytes without a call, those that nobody asks for not at all. */
+/* A lookup scans many entries of a node. So varints of two bytes are decoded inline, and unneeded ones are
+ * skipped without decoding. */
 static inline uint64_t short_varint(struct pl_cursor *c)
 {
     const uint8_t *p = c->p;
@@ -71,7 +77,7 @@ static inline void skip_varint(struct pl_cursor *c)
     c->p = c->failed ? c->end : p + 1;
 }
 
-/* How the next entry's key stands to the one that is looked for: < 0, 0, > 0. */
+/* Compares the key of the next entry with the searched key: < 0, 0 or > 0. */
 static int compare_next(struct scan *s)
 {
     uint64_t shared = pl_cursor_varint(&s->c), rest = pl_cursor_varint(&s->c);
@@ -83,9 +89,11 @@ static int compare_next(struct scan *s)
         return 1;
     }
     if (shared < s->match)
-        return 1; /* it differs from the one before earlier than the key does, and it is the greater one */
+        /* it differs from the previous key before the searched key does, and it is greater than the
+         * previous key */
+        return 1;
     if (shared > s->match)
-        return -1; /* it differs from the key where the one before did */
+        return -1; /* it differs from the searched key at the same byte as the previous key */
     n = PL_MIN((size_t)rest, s->key_len - s->match);
     while (same < n && bytes[same] == s->key[s->match + same])
         same++;
@@ -95,7 +103,7 @@ static int compare_next(struct scan *s)
     return rest == n ? (s->match == s->key_len ? 0 : -1) : 1;
 }
 
-/* The bytes of an entry's value. */
+/* Returns the bytes of an entry's value and moves behind it. */
 static const uint8_t *value(struct scan *s, size_t *ret_len)
 {
     const uint8_t *from = s->c.p;
@@ -121,7 +129,8 @@ static const uint8_t *value(struct scan *s, size_t *ret_len)
     return from;
 }
 
-/* The value of the first key that is not less, and whether it is equal: 1, or 0 when all are less. */
+/* Finds the first entry whose key is not less than the searched one: returns 1 with its value, and whether
+ * the keys are equal; or 0 if all keys are less. */
 static int find_in_node(struct scan *s, const uint8_t **ret, size_t *ret_len, bool *ret_equal, struct pl_err *err)
 {
     while (s->left-- > 0) {
@@ -137,9 +146,10 @@ static int find_in_node(struct scan *s, const uint8_t **ret, size_t *ret_len, bo
     return 0;
 }
 
-/* ---- the index ---- */
+/* ---- index of a node ---- */
 
-/* The key of the next entry, which has `*len` bytes of the one before in `key`; false: it is none, or longer than keys are. */
+/* Assembles the key of the next entry. `key` holds the key before it, of `*len` bytes. False if the entry
+ * is malformed or the key is too long. */
 static bool next_key(struct scan *s, uint8_t key[PL_ROW_KEY_MAX_BYTES], size_t *len)
 {
     uint64_t shared = pl_cursor_varint(&s->c), rest = pl_cursor_varint(&s->c);
@@ -152,7 +162,8 @@ static bool next_key(struct scan *s, uint8_t key[PL_ROW_KEY_MAX_BYTES], size_t *
     return true;
 }
 
-/* Of the entries of `s`, which is at the first; at most `max` bytes. NULL: it would not fit, is not worth it, or they are none. */
+/* Makes an index of at most `max` bytes of the entries of `s`, which is at the first entry. NULL if it
+ * does not fit, the node is too small for one, an entry is malformed, or there is no memory. */
 static struct node_index *index_make(struct scan s, const struct pl_byte_view *node, size_t max)
 {
     const uint32_t n = s.left / INDEX_STEP;
@@ -178,7 +189,7 @@ static struct node_index *index_make(struct scan s, const struct pl_byte_view *n
     return index->n == n ? index : (free(index), NULL);
 }
 
-/* The node's index, made by who looks first. NULL: there is none. */
+/* Returns the node's index; the first lookup makes it. NULL if there is none. */
 static const struct node_index *index_of(const struct scan *s, const struct pl_byte_view *node)
 {
     struct node_index *index;
@@ -189,11 +200,11 @@ static const struct node_index *index_of(const struct scan *s, const struct pl_b
     index = index_make(*s, node, pl_byte_view_decoded_max(node->n));
     if (index == NULL || atomic_compare_exchange_strong(node->aside, &before, index))
         return index;
-    free(index); /* somebody else was faster */
+    free(index); /* another thread has stored its index first */
     return before;
 }
 
-/* Goes behind the last mark whose key is less than the one that is looked for. */
+/* Moves the scan behind the last mark whose key is less than the searched key. */
 static void skip_to(struct scan *s, const struct pl_byte_view *node, const struct node_index *index)
 {
     uint32_t lo = 0, hi = index->n;
@@ -219,17 +230,17 @@ static void skip_to(struct scan *s, const struct pl_byte_view *node, const struc
         s->match++;
 }
 
-/* ---- the tree ---- */
+/* ---- lookup in a tree ---- */
 
 struct look {
     const void *key;
     size_t key_len;
-    struct pl_buf *value; /* of a leaf */
-    struct pl_hash child; /* of an inner node */
+    struct pl_buf *value; /* result, from a leaf */
+    struct pl_hash child; /* next node, from an inner node */
     bool leaf;
 };
 
-/* One node: 1, or 0 when the key is not below it. */
+/* Searches one node. Returns 1, or 0 if the key is not in the tree. */
 static int look_at(void *arg, const struct pl_byte_view *node, struct pl_err *err)
 {
     struct look *l = arg;

@@ -1,3 +1,4 @@
+/* Decodes and checks nodes completely, so that later accesses need no checks. */
 #include "storage/tree/tree_node.h"
 
 void pl_node_finish(struct pl_node *node)
@@ -44,7 +45,7 @@ static int decode_header(struct pl_node *node, struct pl_cursor *c, struct pl_er
     return 0;
 }
 
-/* Room for `n` items, none kept. */
+/* Makes space for `n` items; does not keep the old ones. */
 static int reserve_items(struct pl_node *node, uint32_t n, struct pl_err *err)
 {
     struct pl_node_item *items;
@@ -59,6 +60,8 @@ static int reserve_items(struct pl_node *node, uint32_t n, struct pl_err *err)
     return 0;
 }
 
+/* Decodes the key of entry `i` from the key before it. The shared length must be exact, so that each key
+ * has only one encoding. */
 static int decode_key(struct pl_node *node, struct pl_cursor *c, uint32_t i, struct pl_err *err)
 {
     size_t max = node->tree == PL_TREE_PATHS ? PL_PATH_MAX_BYTES : PL_ROW_KEY_MAX_BYTES;
@@ -93,6 +96,7 @@ static int decode_key(struct pl_node *node, struct pl_cursor *c, uint32_t i, str
     return 0;
 }
 
+/* Decodes the value of entry `i`: checks it, adds it to the sums and stores its position. */
 static int decode_value(struct pl_node *node, struct pl_cursor *c, uint32_t i, struct pl_err *err)
 {
     const uint8_t *start = c->p;
@@ -135,7 +139,7 @@ static int decode_raw(struct pl_node *node, struct pl_err *err)
     r = decode_header(node, &c, err);
     if (r < 0)
         return r;
-    if (node->n > pl_cursor_left(&c)) /* an entry has more than a byte */
+    if (node->n > pl_cursor_left(&c)) /* every entry needs more than one byte */
         return format_error(err, "cut off", node->n - 1);
     r = reserve_items(node, node->n, err);
     if (r < 0)
@@ -187,7 +191,7 @@ struct pl_entry pl_node_entry(const struct pl_node *node, uint32_t i)
     struct pl_entry e = {0};
 
     if (pl_entry_decode(&c, &e, NULL) < 0)
-        abort(); /* decode_value has read these same bytes */
+        abort(); /* unreachable: decode_value has decoded the same bytes */
     return e;
 }
 

@@ -1,4 +1,5 @@
-/* node: one node of a tree: its bytes, and its decoded form for searching. Internal to storage/tree, and what the fuzzer feeds.
+/* tree_node: the bytes of one node of a tree, and its decoded form for searching. Used by this room,
+ * storage/tree_edit and the fuzzer.
  *
  *   0   "PLTN"      4 bytes
  *   4   u8          version, 1
@@ -24,38 +25,38 @@
 
 enum { PL_TREE_PATHS = 1, PL_TREE_ROWS = 2 };
 
-/* Where key and value of an entry lie; a NUL follows each key. */
+/* Positions of an entry's key and value; each key is followed by a NUL. */
 struct pl_node_item {
-    uint32_t key_at;   /* in keys */
-    uint32_t value_at; /* in raw */
+    uint32_t key_at;   /* offset in `keys` */
+    uint32_t value_at; /* offset in `raw` */
     uint16_t key_len;
     uint16_t value_len;
 };
 
-/* Decoded node: three blocks of memory, used again by the next decode. `struct pl_node n = {0}` is empty. */
+/* A decoded node: three blocks of memory, which the next decode reuses. `struct pl_node n = {0}` is empty. */
 struct pl_node {
-    uint8_t tree; /* PL_TREE_… */
+    uint8_t tree; /* PL_TREE_PATHS or PL_TREE_ROWS */
     uint8_t level;
     uint32_t n;
     uint32_t items_cap;
     struct pl_node_item *items;
     struct pl_buf raw;
     struct pl_buf keys;
-    struct pl_tree_stats stats; /* sum of all entries */
+    struct pl_tree_stats stats; /* sums of all entries */
 };
 
-/* What an inner entry says of its child. */
+/* The description of a child in an inner node: its id and sums. */
 struct pl_node_child {
     struct pl_hash id;
     struct pl_tree_stats stats;
 };
 
 void pl_node_finish(struct pl_node *node);
-/* Strict: PL_EFORMAT for anything that pl_node_encode would not write, PL_EPATH for a path that is not allowed. The bytes are copied.
- * After a failure the node is empty. */
+/* Decodes a node. PL_EFORMAT: the bytes are not exactly what a level_writer writes; PL_EPATH: an invalid
+ * path. The bytes are copied. After a failure the node is empty. */
 PL_MUST_CHECK
 int pl_node_decode(struct pl_node *node, const void *bytes, size_t n, struct pl_err *err);
-/* As decode, of the bytes that the source has for `id`; the message names the id. */
+/* Reads the node `id` from the source and decodes it; error messages name the id. */
 PL_MUST_CHECK
 int pl_node_load(struct pl_node *node, const struct pl_node_source *source, const struct pl_hash *id, struct pl_err *err);
 
@@ -75,29 +76,32 @@ static inline size_t pl_node_value_len(const struct pl_node *node, uint32_t i)
 {
     return node->items[i].value_len;
 }
-/* The entry of a leaf (rows: in the node's bytes), the child of an inner node. The decoded node is known to be good. */
+/* Entry `i` of a leaf (the bytes of a row stay in the node), and child `i` of an inner node. The node was
+ * decoded, so they cannot fail. */
 struct pl_entry pl_node_entry(const struct pl_node *node, uint32_t i);
 struct pl_node_child pl_node_child(const struct pl_node *node, uint32_t i);
-/* Whether `node` is what item `i` of the inner node `parent` says of it: kind of tree, level, last key and sums; and all its keys are greater
- * than the one before it (`floor`, NULL where nothing is). Every walk from a node to its child asks this: a node then has one place in a
- * tree, and a way down is as long as the tree has levels, whoever made the nodes. */
+/* True if `node` agrees with item `i` of the inner node `parent`: kind of tree, level, last key and sums;
+ * and all its keys are greater than the key before the item (`floor_key`, NULL if there is none). Every
+ * step from a node to its child checks this. A node thus has only one place in a tree, and paths end after
+ * the tree's levels, also in a tree from an untrusted client. */
 bool pl_node_fits(const struct pl_node *node, const struct pl_node *parent, uint32_t i, const void *floor_key, size_t floor_len);
-/* A child's value, as it stands in an inner node. */
+/* Encodes a child as the value of an entry of an inner node. */
 PL_MUST_CHECK
 int pl_node_child_encode(const struct pl_node_child *child, struct pl_buf *out, struct pl_err *err);
 
-/* A place to search for: the first key ≥ key, or the first past all that start with key. */
+/* A search target: the first key ≥ `key`; or, if `past`, the first key behind all keys that start with
+ * `key`. */
 struct pl_node_bound {
     const void *key;
     size_t key_len;
     bool past;
 };
-/* The first entry at or behind the bound; node->n when there is none. */
+/* Returns the number of the first entry that reaches the bound; node->n if there is none. */
 uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bound);
-/* The same, quicker when it is at `guess` or next to it. Any guess is good. */
+/* Does the same, faster if the result is `guess` or `guess` + 1. Any guess is valid. */
 uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess);
-/* Whether `key` is at or behind the bound. */
+/* True if `key` reaches the bound: it is the search target or behind it. */
 bool pl_node_bound_reached(const struct pl_node_bound *bound, const void *key, size_t key_len);
 
-/* Length of what two keys have in common at their start. */
+/* Returns the length of the common prefix of two keys. */
 size_t pl_key_common(const void *a, size_t a_len, const void *b, size_t b_len);

@@ -1,3 +1,5 @@
+/* Cursors are node stacks with a prefix. Sums use the sums of whole subtrees and enter only the subtrees
+ * at the edges of the prefix. */
 #include "storage/tree/tree_walk.h"
 
 #include "storage/tree/node_stack.h"
@@ -6,8 +8,10 @@
 struct pl_tree_cursor {
     struct pl_node_stack stack;
     struct pl_buf prefix;
-    struct pl_buf target; /* what is sought: callers may pass a path that lies in the nodes which seeking replaces */
-    enum { UNPLACED, PLACED, GIVEN } state; /* nothing read; the item is the next to give; it was given */
+    /* copy of the sought path, because the caller's path may be in a node that the seek replaces */
+    struct pl_buf target;
+    /* nothing read; at the item to return next; the current item was returned */
+    enum { UNPLACED, PLACED, GIVEN } state;
 };
 
 int pl_tree_cursor_create(const struct pl_node_source *source, const struct pl_hash *root, const char *prefix, size_t prefix_len,
@@ -73,7 +77,7 @@ int pl_tree_cursor_seek_past(struct pl_tree_cursor *c, const char *prefix, size_
     return place(c, bound, err);
 }
 
-/* The current item, when there is one within the prefix. */
+/* Returns the current item, if it exists and is within the prefix. */
 static int give(struct pl_tree_cursor *c, struct pl_tree_item *ret)
 {
     const struct pl_node_frame *f;
@@ -140,7 +144,8 @@ int pl_tree_get(const struct pl_node_source *source, const struct pl_hash *root,
     return 0;
 }
 
-/* Adds the current item, or goes into it when only a part of it may lie within the prefix. */
+/* Adds the current item to the sums. If only a part of a subtree may be within the prefix, enters it
+ * instead. */
 static int add_stats(struct pl_node_stack *s, const struct pl_node_bound *start, struct pl_tree_stats *sum, struct pl_err *err)
 {
     const struct pl_node_frame *f = pl_node_stack_frame(s);
@@ -166,7 +171,7 @@ static int add_stats(struct pl_node_stack *s, const struct pl_node_bound *start,
     return 0;
 }
 
-/* Whether nothing of the current item can lie within the prefix any more. */
+/* True if the current item is entirely behind the prefix. */
 static bool is_past(const struct pl_node_stack *s, const struct pl_node_bound *start)
 {
     size_t len;
