@@ -1,3 +1,4 @@
+/* An array of slots, and one buffer with their keys and values. */
 #include "storage/tree_edit/change_list.h"
 
 void pl_change_list_finish(struct pl_change_list *l)
@@ -77,7 +78,7 @@ void pl_change_list_settle(struct pl_change_list *l)
 
         if (c.type == PL_CHANGE_DROP_PREFIX && !covered)
             prefix = c;
-        /* Under a dropped prefix the PUT is what keeps the key. */
+        /* below a dropped prefix the PUT must stay: without it the key would be removed */
         if (i + 1 < l->n && !covered) {
             struct pl_change following = pl_change_list_get(l, i + 1);
 

@@ -1,4 +1,5 @@
-/* change_list: changes of the keys of one level, in memory: an array and one block of bytes. Internal to storage/tree. */
+/* change_list: changes of keys of one level of a tree, in memory: an array, and one block of bytes for
+ * keys and values. For this room. */
 #pragma once
 
 #include "storage/tree/level_writer.h"
@@ -7,17 +8,20 @@
 
 enum pl_change_type { PL_CHANGE_DROP, PL_CHANGE_DROP_PREFIX, PL_CHANGE_PUT };
 
-/* DROP: the key, absent is fine; DROP_PREFIX: all keys that start with it. A PUT of a key that is dropped as well stays. */
+/* A change. DROP removes a key, which need not exist. DROP_PREFIX removes all keys that start with the
+ * key. A PUT of a key stays even if the same key is also dropped. */
 struct pl_change {
     enum pl_change_type type;
-    struct pl_level_item item; /* value and stats for PUT; the value of a DROP may say what is dropped (settle) */
+    /* PUT: with value and stats; DROP: the value may be that of the dropped entry, for
+     * pl_change_list_settle */
+    struct pl_level_item item;
 };
 
 struct pl_change_slot {
     enum pl_change_type type;
     uint32_t key_len;
     uint32_t value_len;
-    size_t at; /* of the key in bytes; the value follows it */
+    size_t at; /* offset of the key in `bytes`; the value follows it */
     struct pl_tree_stats stats;
 };
 
@@ -30,10 +34,11 @@ struct pl_change_list {
 };
 
 void pl_change_list_finish(struct pl_change_list *l);
-/* Copies key and value. PL_ENOMEM, PL_ETOOBIG past PL_CHANGE_LIST_MAX_BYTES. */
+/* Appends a change; copies key and value. PL_ENOMEM; PL_ETOOBIG: more than PL_CHANGE_LIST_MAX_BYTES. */
 PL_MUST_CHECK
 int pl_change_list_add(struct pl_change_list *l, const struct pl_change *change, struct pl_err *err);
-/* Sorts by key, then DROP before DROP_PREFIX before PUT, and cancels a DROP with the PUT that puts back what it drops. */
+/* Sorts by key, then DROP before DROP_PREFIX before PUT. Removes pairs of a DROP and a PUT that puts the
+ * same value back. */
 void pl_change_list_settle(struct pl_change_list *l);
-/* The ith change, in the list's memory. */
+/* Returns change `i`; its key and value are in the list's memory. */
 struct pl_change pl_change_list_get(const struct pl_change_list *l, size_t i);

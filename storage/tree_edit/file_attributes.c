@@ -1,3 +1,4 @@
+/* Writes, reads and checks the encoding of attributes. */
 #include "storage/tree_edit/file_attributes.h"
 
 #include <ctype.h>
@@ -126,7 +127,7 @@ static bool text_ok(const uint8_t *text, size_t n)
     return true;
 }
 
-/* The length of a name of metadata; 0: there is none. */
+/* Returns the length of the name of a META field; 0 if there is none. */
 static size_t name_len(const struct pl_attribute_field *f)
 {
     const uint8_t *end = memchr(f->bytes, 0, f->len);
@@ -134,6 +135,7 @@ static size_t name_len(const struct pl_attribute_field *f)
     return end ? (size_t)(end - f->bytes) : 0;
 }
 
+/* True if a META field has a valid name in lower case, greater than the name before it, and a valid value. */
 static bool meta_ok(const struct pl_attribute_field *f, const struct pl_attribute_field *last)
 {
     size_t n = name_len(f), before;

@@ -1,16 +1,18 @@
-/* attributes: what S3 clients said of a file beside its bytes: ETag, content type, metadata. They travel with the PUT of the path
- * (tree_edit.h) and become the row of that path in the commit's second tree; the tree of paths and content ids know nothing of them.
+/* file_attributes: what S3 clients store about a file besides its bytes: ETag, content type, metadata.
+ * Attributes travel with the PUT of a path (tree_edit.h) and become the row of that path in the commit's
+ * second tree. The tree of paths and content ids do not include them.
  *
- *   u8 version, 1; then fields, their tags ascending (META may come again, its names strictly ascending):
+ *   u8 version, 1; then fields, their tags ascending (META may repeat, with strictly ascending names):
  *     u8 tag, varint length, bytes
  *
  *   1 ETAG         text between the quotes          6 ENCODING  Content-Encoding
  *   2 MODIFIED     u64 LE, µs since 1970 UTC        7 LANGUAGE  Content-Language
  *   3 TYPE         Content-Type                     8 EXPIRES   Expires
- *   4 CACHE        Cache-Control                    9 CHECKSUM  u8 algorithm, then the header's text (base64, or base64-PARTS)
- *   5 DISPOSITION  Content-Disposition             16 META      name in lower case, one zero byte, value
+ *   4 CACHE        Cache-Control                    9 CHECKSUM  u8 algorithm, then the header's text:
+ *   5 DISPOSITION  Content-Disposition                          base64, or base64-PARTS
+ *                                                  16 META      name in lower case, one zero byte, value
  *
- * Texts have no byte < 0x20 but tab, and no 0x7F. Pure; any thread. */
+ * Texts contain no byte < 0x20 except tab, and no 0x7F. No I/O; any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -30,37 +32,40 @@ enum pl_attribute {
     PL_ATTR_META = 16
 };
 
-/* Bytes of attributes, borrowed; {0}: there are none. */
+/* Encoded attributes, borrowed; {0} = no attributes. */
 struct pl_file_attributes {
     const uint8_t *data;
     size_t len;
 };
 
-/* Writing: begin, then add in the order of tags; what came out is for pl_file_attributes_check. PL_ENOMEM, PL_ETOOBIG. */
+/* Encode attributes: call begin, then add in order of tag, then pl_file_attributes_check on the result.
+ * PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_file_attributes_begin(struct pl_buf *out, struct pl_err *err);
 PL_MUST_CHECK
 int pl_file_attributes_add(struct pl_buf *out, enum pl_attribute tag, const void *bytes, size_t n, struct pl_err *err);
 PL_MUST_CHECK
 int pl_file_attributes_add_modified(struct pl_buf *out, int64_t us, struct pl_err *err);
-/* `name` in any case: lower case is written. */
+/* Adds a META field. `name` is converted to lower case. */
 PL_MUST_CHECK
 int pl_file_attributes_add_meta(struct pl_buf *out, const char *name, const char *value, struct pl_err *err);
 
-/* That they are what is said above. PL_EFORMAT. */
+/* Checks the encoding described above. PL_EFORMAT. */
 PL_MUST_CHECK
 int pl_file_attributes_check(const struct pl_file_attributes *a, struct pl_err *err);
 
-/* One field. `bytes` lie in the attributes. */
+/* One field. `bytes` points into the attributes. */
 struct pl_attribute_field {
     uint8_t tag;
     const uint8_t *bytes;
     size_t len;
 };
-/* The first field behind `*at` (0 = from the start): true and the field, or false at the end or where they are damaged. */
+/* Iterates: returns the field behind `*at` (0 = the first field) and moves `*at`. False at the end or at
+ * damaged bytes. */
 bool pl_file_attributes_next(const struct pl_file_attributes *a, size_t *at, struct pl_attribute_field *ret);
+/* Finds the first field with this tag. False if there is none. */
 bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
-/* MODIFIED, or `fallback`. */
+/* Returns the MODIFIED field in µs since 1970 UTC, or `fallback` if there is none. */
 int64_t pl_file_attributes_modified(const struct pl_file_attributes *a, int64_t fallback);
-/* Equal but for MODIFIED. */
+/* True if both are equal, ignoring MODIFIED. */
 bool pl_file_attributes_same(const struct pl_file_attributes *a, const struct pl_file_attributes *b);

@@ -1,8 +1,10 @@
+/* Looks a path up in the layers from the top down, then in the base; the first layer that knows the path
+ * decides. */
 #include "storage/tree_edit/op_overlay.h"
 
 #include "storage/tree/path_conflict.h"
 
-/* What layer `from` and those below it make of a path, or the base. */
+/* Reads the entry of a path as seen by layer `from` and those below it, or in the base. */
 static int get_from(struct pl_op_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,
                     struct pl_err *err)
 {
@@ -30,7 +32,7 @@ int pl_op_overlay_get(struct pl_op_overlay *o, const char *path, size_t path_len
     return get_from(o, 0, path, path_len, ret, err);
 }
 
-/* Whether the first `upto` layers say nothing of the path. */
+/* True if the first `upto` layers say nothing about the path. */
 static bool unknown_above(const struct pl_op_overlay *o, unsigned upto, const char *path, size_t path_len)
 {
     for (unsigned i = 0; i < upto; i++)
@@ -39,13 +41,14 @@ static bool unknown_above(const struct pl_op_overlay *o, unsigned upto, const ch
     return true;
 }
 
-/* Whether one of the layers has deleted the directory with all in it. */
+/* True if this layer has deleted the directory with everything in it. */
 static bool cleared(const struct pl_op_overlay *o, unsigned layer, const char *path, size_t path_len)
 {
     return pl_op_set_cleared(o->layers[layer], path, path_len) >= 0;
 }
 
-/* A path below `prefix` that layer `i` puts and none above takes away: 1 and its path. */
+/* Finds a path below `prefix` that layer `i` puts and no layer above changes. Returns 1 and its operation,
+ * or 0. */
 static int put_below(const struct pl_op_overlay *o, unsigned i, const char *prefix, size_t len, struct pl_tree_op *ret)
 {
     struct pl_op_set_cursor c = pl_op_set_seek(o->layers[i], prefix, len);
@@ -56,7 +59,7 @@ static int put_below(const struct pl_op_overlay *o, unsigned i, const char *pref
     return 0;
 }
 
-/* The same of the base. */
+/* Finds a path below `prefix` in the base that no layer changes. Returns 1 and its item, or 0. */
 static int base_below(struct pl_op_overlay *o, const char *prefix, size_t len, struct pl_tree_item *ret, struct pl_err *err)
 {
     int r = pl_tree_cursor_seek(o->base, prefix, len, err);
@@ -71,7 +74,7 @@ static int base_below(struct pl_op_overlay *o, const char *prefix, size_t len, s
     return r;
 }
 
-/* Whether anything lies below the directory of this name; `other` gets a path. */
+/* Returns 1 and the path of an entry below the directory `path`, or 0 if there is none. */
 static int is_below(struct pl_op_overlay *o, const char *path, size_t path_len, char other[PL_PATH_MAX_BYTES + 1],
                     size_t *ret_len, struct pl_err *err)
 {
@@ -99,6 +102,8 @@ static int is_below(struct pl_op_overlay *o, const char *path, size_t path_len, 
     return r;
 }
 
+/* Checks what is below a path that is to be put: PL_ECOLLISION for a file or link. `*ret_nothing` is set
+ * if the operation has no effect: an empty directory is put where paths exist. */
 static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, bool *ret_nothing, struct pl_err *err)
 {
     char other[PL_PATH_MAX_BYTES + 1];
@@ -117,7 +122,8 @@ static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, boo
     return 0;
 }
 
-/* No file is above the path; `ret_dir_len` = the empty directory that is, 0 = none. There is at most one: nothing lies below it. */
+/* Checks that no file is above the path. `ret_dir_len` is the length of an empty directory above it, 0 =
+ * none. There is at most one, because nothing is below an empty directory. */
 static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, size_t *ret_dir_len, struct pl_err *err)
 {
     struct pl_entry entry;
@@ -138,6 +144,8 @@ static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, siz
     return 0;
 }
 
+/* Checks a PUT or REPLACE and adds it to the top layer, together with the removal of an empty directory
+ * above it. */
 static int add_put(struct pl_op_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
 {
     struct pl_tree_op gone = {.op = PL_TREE_DELETE, .path = op->path};
@@ -150,7 +158,7 @@ static int add_put(struct pl_op_overlay *o, const struct pl_tree_op *op, struct 
         r = pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
     if (r < 0)
         return r;
-    if (op->op == PL_TREE_PUT) { /* most puts replace a file or come into a directory that is there */
+    if (op->op == PL_TREE_PUT) { /* fast path: most puts replace an existing file */
         r = get_from(o, 0, op->path, op->path_len, &there, err);
         if (r != 0)
             return r < 0 ? r : pl_op_set_add(o->layers[0], op, err);

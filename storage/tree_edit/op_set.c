@@ -1,7 +1,8 @@
+/* Sorted blocks of up to BLOCK_ITEMS pointers to items. A full block is split in two. */
 #include "storage/tree_edit/op_set.h"
 
 #define BLOCK_ITEMS 256u
-#define SPARES_KEPT 4u /* for the next take */
+#define SPARES_KEPT 4u /* spare blocks kept for the next take */
 
 struct op_item {
     uint8_t op;
@@ -13,11 +14,11 @@ struct pl_op_block {
     size_t n;
     union {
         struct op_item *items[BLOCK_ITEMS];
-        struct pl_op_block *next; /* of spare ones */
+        struct pl_op_block *next; /* in the list of spare blocks */
     };
 };
 
-/* Where an item is, or would be inserted. */
+/* The position of an item, or where it would be inserted. */
 struct place {
     size_t block, at;
     bool found;
@@ -68,7 +69,7 @@ void pl_op_set_finish(struct pl_op_set *t)
     *t = (struct pl_op_set){0};
 }
 
-/* The last block whose first item is ≤ the path; no block is empty. */
+/* Returns the last block whose first item is ≤ the path. No block is empty. */
 static size_t find_block(const struct pl_op_set *t, const char *path, size_t path_len)
 {
     size_t lo = 0, hi = t->n_blocks;
@@ -109,7 +110,7 @@ static struct op_item *item_at(const struct pl_op_set *t, const char *path, size
     return p.found ? t->blocks[p.block]->items[p.at] : NULL;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 static int room_for_blocks(struct pl_op_set *t, size_t n, struct pl_err *err)
 {
@@ -140,7 +141,8 @@ static int insert_block(struct pl_op_set *t, size_t at, struct pl_op_block *bloc
     return 0;
 }
 
-/* Makes room in the block at `p`: a full one is split, at its end when items come in order. */
+/* Makes space for one item in the block at `p`. A full block is split, at its end if items are added in
+ * order. */
 static int make_room(struct pl_op_set *t, struct place *p, struct pl_err *err)
 {
     struct pl_op_block *full = t->n_blocks ? t->blocks[p->block] : NULL, *next;
@@ -190,6 +192,7 @@ static void remove_at(struct pl_op_set *t, struct place p)
     memmove(t->blocks + p.block, t->blocks + p.block + 1, (--t->n_blocks - p.block) * sizeof(struct pl_op_block *));
 }
 
+/* Makes an item of kind `op` from an operation, with the encoded entry and the attributes. */
 static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item **ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf value = {0};
@@ -214,7 +217,7 @@ static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item *
     return 0;
 }
 
-/* Puts `item`, which it takes unless it fails, in the place of the one of the same path. */
+/* Inserts `item`, or replaces the item of the same path. Owns the item on success. */
 static int put_item(struct pl_op_set *t, struct op_item *item, struct pl_err *err)
 {
     struct place p = find(t, (const char *)item->bytes, item->path_len);
@@ -237,7 +240,7 @@ static int put_item(struct pl_op_set *t, struct op_item *item, struct pl_err *er
     return 0;
 }
 
-/* Takes away the items below a directory. */
+/* Removes the items below a directory. */
 static void drop_below(struct pl_op_set *t, const char *path, size_t path_len)
 {
     char prefix[PL_PATH_MAX_BYTES + 1];
@@ -263,7 +266,8 @@ static void drop_below(struct pl_op_set *t, const char *path, size_t path_len)
     }
 }
 
-/* What an operation is upon those that are there; what it swallows is taken away. */
+/* Returns the kind of item that an operation becomes in the set, and removes the items that it makes
+ * obsolete. After a deleted directory, a PUT of its path is a REPLACE, and a DELETE of it a DELETE_PREFIX. */
 static uint8_t upon(struct pl_op_set *t, uint8_t op, const char *path, size_t path_len)
 {
     const struct op_item *there;
@@ -295,7 +299,8 @@ int pl_op_set_add(struct pl_op_set *t, const struct pl_tree_op *op, struct pl_er
     return r;
 }
 
-/* Items come in order: a block that is full now is split at most once, its halves again after as many items as they have room for. */
+/* Computes how many blocks are needed. Items are taken in order: each block that is full now is split at
+ * most once, and its halves only after as many new items as they have space for. */
 int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err)
 {
     size_t blocks = PL_MIN(from->n, t->n_blocks + from->n / (BLOCK_ITEMS / 2) + 1);
@@ -322,7 +327,7 @@ void pl_op_set_take(struct pl_op_set *t, struct pl_op_set *from)
 
             item->op = upon(t, item->op, (const char *)item->bytes, item->path_len);
             if (put_item(t, item, NULL) < 0)
-                abort(); /* reserve has made room */
+                abort(); /* unreachable: reserve has made space */
         }
         b->n = 0;
     }
@@ -341,7 +346,7 @@ int pl_op_set_merge(struct pl_op_set *t, const struct pl_op_set *from, struct pl
     return r;
 }
 
-/* ---- asking ---- */
+/* ---- lookups ---- */
 
 ssize_t pl_op_set_cleared(const struct pl_op_set *t, const char *path, size_t path_len)
 {
@@ -370,7 +375,7 @@ static void read_item(const struct op_item *item, struct pl_tree_op *ret)
     if (!puts_entry(item->op))
         return;
     if (pl_entry_decode(&c, &ret->entry, NULL) < 0)
-        abort(); /* it was encoded here */
+        abort(); /* unreachable: make_item encoded these bytes */
     ret->attributes = (struct pl_file_attributes){c.p, pl_cursor_left(&c)};
 }
 

@@ -1,28 +1,31 @@
+/* One pass per level, from the leaves up. A pass finds the node of the next change, feeds its entries and
+ * the changes to a level writer, and continues with the following nodes until new and old nodes end at the
+ * same key. Nodes are read only when they are split again. */
 #include "storage/tree_edit/tree_apply.h"
 
 #include "storage/tree/node_stack.h"
 
-/* One level being cut anew. The stack stands on nodes of this level as items of the level above, so that a node is read only when it is
- * cut; on the root it stands as on the whole tree. */
+/* A pass over one level. The stack's current item is a node of this level, as an item of the level above;
+ * for the root it is the whole tree. The node is read only when it is split again. */
 struct pass {
     struct pl_node_stack *s;
     unsigned level;
     pl_change_fn next;
     void *next_self;
-    struct pl_change c; /* the next change, when there is one */
+    struct pl_change c; /* the next change, if `has` */
     bool has;
-    struct pl_buf prefix; /* keys that start with it are being dropped */
+    struct pl_buf prefix; /* keys with this prefix are being dropped, if `in_prefix` */
     bool in_prefix;
     bool prefix_passed_up;
     struct pl_level_writer w;
-    struct pl_buf cut_key; /* last key of the node cut last */
-    bool cut;              /* at least one was */
+    struct pl_buf cut_key; /* last key of the node that was split last */
+    bool cut;              /* true if a node was split */
     struct pl_change_list *out;
     struct pl_hash sole_child; /* set instead of writing a root that would have only this child */
     bool has_sole_child;
 };
 
-/* What a pass leaves of its writer, to see whether the only node of a level has but one child. */
+/* The last node that a pass wrote, and its only child if it has just one entry. */
 struct written {
     struct pl_hash id;
     uint32_t n;
@@ -49,7 +52,7 @@ static bool on_root(const struct pass *p)
     return p->s->low > p->s->top;
 }
 
-/* The last key of the node on which the pass stands. */
+/* Returns the last key of the current node. */
 static const char *node_key(const struct pass *p, size_t *ret_len)
 {
     const struct pl_node *root = &p->s->f[p->s->top].node;
@@ -71,13 +74,13 @@ static int begin_prefix(struct pass *p, struct pl_err *err)
     const struct pl_level_item *item = &p->c.item;
 
     if (p->in_prefix && pl_key_cmp_prefix(item->key, item->key_len, p->prefix.data, p->prefix.len) == 0)
-        return 0; /* within the one that is dropped already */
+        return 0; /* it is within the prefix that is being dropped */
     p->in_prefix = true;
     p->prefix_passed_up = false;
     return set_buf(&p->prefix, item->key, item->key_len, err);
 }
 
-/* Applies the changes up to `key`; *ret_gone when the old entry of that key goes. */
+/* Applies the changes up to `key`. `*ret_gone` is set if the old entry of that key is removed or replaced. */
 static int apply_changes_to(struct pass *p, const char *key, size_t key_len, bool *ret_gone, struct pl_err *err)
 {
     bool gone = false;
@@ -92,7 +95,7 @@ static int apply_changes_to(struct pass *p, const char *key, size_t key_len, boo
         else if (p->c.type == PL_CHANGE_DROP_PREFIX)
             r = begin_prefix(p, err);
         if (order == 0)
-            gone = true; /* dropped, replaced, or the first of the prefix */
+            gone = true; /* dropped or replaced, or the first key of the prefix */
         if (r == 0)
             r = advance(p, err);
     }
@@ -105,7 +108,7 @@ static int apply_changes_to(struct pass *p, const char *key, size_t key_len, boo
     return r;
 }
 
-/* What an entry of a node is for the writer. */
+/* Returns entry `i` of a node in the form that the writer accepts. */
 static struct pl_level_item item_of(const struct pl_node *node, uint32_t i)
 {
     struct pl_level_item item = {
@@ -121,7 +124,7 @@ static struct pl_level_item item_of(const struct pl_node *node, uint32_t i)
     return item;
 }
 
-/* Tells the level above that the node on which the pass stands is gone, and what it was. */
+/* Adds to the changes of the level above that the current node is removed, with its old entry. */
 static int pass_up_drop(struct pass *p, struct pl_err *err)
 {
     const struct pl_node_frame *parent = pl_node_stack_frame(p->s);
@@ -130,7 +133,7 @@ static int pass_up_drop(struct pass *p, struct pl_err *err)
     return pl_change_list_add(p->out, &drop, err);
 }
 
-/* Cuts the entries of the node on which the pass stands, with the changes among them. */
+/* Feeds the entries of the current node and the changes among them to the writer. */
 static int cut_node(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -157,7 +160,8 @@ static int cut_node(struct pass *p, struct pl_err *err)
     return set_buf(&p->cut_key, key, key_len, err);
 }
 
-/* The old level is at its end: what is left are changes behind it. */
+/* Called at the end of the old level: applies the remaining changes and writes the last node. If the root
+ * would have only one child, it is not written; `sole_child` is set instead. */
 static int finish_level(struct pass *p, struct pl_err *err)
 {
     int r = 0;
@@ -176,7 +180,7 @@ static int finish_level(struct pass *p, struct pl_err *err)
     return r < 0 ? r : pl_level_writer_flush(&p->w, err);
 }
 
-/* To the next node, over those of which nothing stays. */
+/* Moves to the next node, and skips the nodes that are completely within a dropped prefix. */
 static int next_node(struct pass *p, struct pl_err *err)
 {
     struct pl_node_bound past = {p->prefix.data, p->prefix.len, true};
@@ -200,7 +204,8 @@ static int next_node(struct pass *p, struct pl_err *err)
     return pl_node_stack_seek(p->s, &past, p->level + 1, err);
 }
 
-/* Whether new and old nodes both end before the node on which the pass stands, which no change touches at its start. */
+/* Returns 1 if old and new nodes both end before the current node, and no change touches its first entry:
+ * the rest of the level is unchanged up to the next change. */
 static int boundaries_meet(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -222,7 +227,8 @@ static int boundaries_meet(struct pass *p, struct pl_err *err)
     return r < 0 ? r : 1;
 }
 
-/* To the node of the next change, or the one before when that one may have ended only because of what this one begins with. */
+/* Moves to the node of the next change. If that change may move the node's start, moves to the node before
+ * it, whose end may depend on the first entry after it. */
 static int find_start(struct pass *p, struct pl_err *err)
 {
     const struct pl_level_item *item = &p->c.item;
@@ -246,6 +252,7 @@ static int find_start(struct pass *p, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
+/* Runs a pass: for each stretch of changes, splits nodes again until the boundaries meet. */
 static int run_pass(struct pass *p, struct pl_err *err)
 {
     int r = advance(p, err);
@@ -269,7 +276,7 @@ static int run_pass(struct pass *p, struct pl_err *err)
     return r;
 }
 
-/* The only node of the level `level` is `id`: the root is that of its first descendants which is no mere link to one child. */
+/* Returns the root if `id` is the only node of level `level`: descends while a node has only one child. */
 static int collapse(const struct pl_node_stack *s, const struct written *written, struct pl_hash id, unsigned level,
                     struct pl_hash *ret, struct pl_err *err)
 {
@@ -294,7 +301,7 @@ static int collapse(const struct pl_node_stack *s, const struct written *written
     return 0;
 }
 
-/* The levels above the old root. */
+/* Writes the levels above the old root. */
 static int grow(const struct pl_node_sink *sink, uint8_t tree, unsigned first, const struct pl_change_list *nodes,
                 struct pl_hash *ret, struct pl_err *err)
 {
@@ -326,7 +333,7 @@ static int read_list(void *self, struct pl_change *ret, struct pl_err *err)
     return 1;
 }
 
-/* Cuts one level, taking the changes from p->next and leaving those of the level above in p->out. */
+/* Runs the pass of one level, with the changes from p->next; those of the level above go to p->out. */
 static int cut_level(struct pass *p, const struct pl_node_sink *sink, uint8_t tree, struct written *ret, struct pl_err *err)
 {
     int r;
@@ -343,6 +350,8 @@ static int cut_level(struct pass *p, const struct pl_node_sink *sink, uint8_t tr
     return r;
 }
 
+/* Applies the changes to an existing tree, level by level. Ends early if a level passes no changes up, and
+ * otherwise removes levels with a single node or adds levels above the old root. */
 static int apply_to_nodes(struct pl_node_stack *s, const struct pl_node_sink *sink, uint8_t tree, pl_change_fn next, void *self,
                           struct pl_hash *ret_root, struct pl_err *err)
 {
@@ -380,6 +389,7 @@ static int apply_to_nodes(struct pl_node_stack *s, const struct pl_node_sink *si
     return grow(sink, tree, s->top + 1, &below, ret_root, err);
 }
 
+/* Builds a new tree from the PUTs. */
 static int apply_to_nothing(const struct pl_node_sink *sink, uint8_t tree, pl_change_fn next, void *self,
                             struct pl_hash *ret_root, struct pl_err *err)
 {

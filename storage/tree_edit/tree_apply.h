@@ -1,16 +1,19 @@
-/* tree_apply: a tree and sorted changes of keys → the next tree, without looking at what the keys mean: what edit and merge end in.
- * Internal to storage/tree.
+/* tree_apply: applies sorted changes of keys to a tree, whatever the keys mean. Edits and merges end in
+ * it. For this room.
  *
- * Level by level from the leaves: the nodes that a change touches are cut anew together with what follows, until a new node ends where
- * an old one does; which old nodes went and which new ones came are the changes of the level above. */
+ * It works level by level, from the leaves up. Each node that a change touches is split again together
+ * with the nodes after it, until a new node ends at the same key as an old one. The old nodes removed and
+ * the new nodes written are the changes of the level above. */
 #pragma once
 
 #include "storage/tree_edit/change_list.h"
 
-/* 1 and a change, borrowed until the next call, or 0 at the end. In the order of pl_change_list_settle. */
+/* A source of changes: returns 1 and a change, which is valid until the next call, or 0 at the end.
+ * Changes are in the order of pl_change_list_settle. */
 typedef int (*pl_change_fn)(void *self, struct pl_change *ret, struct pl_err *err);
 
-/* `tree`: PL_TREE_…, which the root, if there is one, has to be (PL_EINVAL). */
+/* Applies the changes of `next` and returns the new root. `tree`: PL_TREE_PATHS or PL_TREE_ROWS; PL_EINVAL
+ * if the root is of the other kind. */
 PL_MUST_CHECK
 int pl_tree_apply(const struct pl_node_source *source, const struct pl_node_sink *sink, const struct pl_hash *root, uint8_t tree,
                   pl_change_fn next, void *self, struct pl_hash *ret_root, struct pl_err *err);

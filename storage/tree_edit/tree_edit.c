@@ -1,11 +1,14 @@
+/* Derives the changes of keys from the operations. In a tree of paths it first checks the names: which
+ * empty directories are removed, which keys below deleted directories go, and which paths collide.
+ * tree_apply then applies the changes. */
 #include "storage/tree_edit/tree_edit.h"
 
 #include "storage/tree/path_conflict.h"
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/tree_apply.h"
 
-/* One call of pl_tree_edit. The operations stay where they are; beside them stands what follows from names: which PUTs of empty
- * directories give way, and which keys go though no operation names them. */
+/* One call of pl_tree_edit: the caller's operations, and what follows from the names: which PUTs of empty
+ * directories have no effect, and which further keys are removed. */
 struct edit {
     const struct pl_node_source *source;
     const struct pl_hash *root;
@@ -13,12 +16,12 @@ struct edit {
     size_t n;
     uint8_t tree;
     bool has_prefixes;
-    uint8_t *gives_way; /* bit i: PUT i acts as DELETE */
+    uint8_t *gives_way; /* bitmap: bit i set = PUT i acts as DELETE */
     struct pl_change_list extra;
     struct pl_tree_cursor *base;
-    struct pl_path_conflict_trail *trail; /* over the PUTs; tags are indices of operations */
+    struct pl_path_conflict_trail *trail; /* of the PUTs; tags are numbers of operations */
     struct pl_buf scratch;
-    /* the stream of changes */
+    /* position in the stream of changes (next_change) */
     size_t op_at;
     size_t extra_at;
 };
@@ -54,6 +57,7 @@ static bool gives_way(const struct edit *e, size_t i)
     return (e->gives_way[i / 8] >> (i % 8) & 1) != 0;
 }
 
+/* Checks operation `i`: order, path, kind and entry. */
 static int check_op(const struct edit *e, size_t i, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i], *before = i > 0 ? op - 1 : NULL;
@@ -75,7 +79,8 @@ static int check_op(const struct edit *e, size_t i, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "%.*s", (int)PL_MIN(op->path_len, 400u), op->path) : 0;
 }
 
-/* Paths unless the first PUT says rows, or without one the root does. */
+/* Decides the kind of tree: that of the first PUT, or without one that of the root; paths if there is no
+ * root. */
 static int find_tree(struct edit *e, struct pl_err *err)
 {
     _cleanup_(pl_node_finish) struct pl_node node = {0};
@@ -96,7 +101,7 @@ static int find_tree(struct edit *e, struct pl_err *err)
     return r;
 }
 
-/* The first operation with a path ≥ this one. */
+/* Returns the number of the first operation with a path ≥ this one. */
 static size_t find_op(const struct edit *e, const char *path, size_t path_len)
 {
     size_t lo = 0, hi = e->n;
@@ -121,7 +126,8 @@ static const struct pl_tree_op *op_at(const struct edit *e, const char *path, si
     return &e->ops[i];
 }
 
-/* The length of the directory that a DELETE_PREFIX or REPLACE removes with `path` in it, or -1. */
+/* Returns the length of a directory above `path` that a DELETE_PREFIX or REPLACE removes; -1 if there is
+ * none. */
 static ssize_t deleted_above(const struct edit *e, const char *path, size_t path_len)
 {
     const struct pl_tree_op *op;
@@ -140,7 +146,7 @@ static ssize_t deleted_above(const struct edit *e, const char *path, size_t path
     return -1;
 }
 
-/* PUTs above this one: an empty directory gives way, a file does not. */
+/* Checks the PUTs above PUT `i`: an empty directory is dropped, a file is a collision. */
 static int check_puts_above(struct edit *e, size_t i, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -155,20 +161,22 @@ static int check_puts_above(struct edit *e, size_t i, struct pl_err *err)
     return 0;
 }
 
-/* An entry of the base at a directory above PUT i. */
+/* Handles an entry of the base at a directory above PUT `i`: an empty directory is removed, a file is a
+ * collision. */
 static int settle_above(struct edit *e, size_t i, size_t dir_len, const struct pl_entry *entry, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
     struct pl_change drop = {PL_CHANGE_DROP, {.key = op->path, .key_len = dir_len}};
 
     if (op_at(e, op->path, dir_len) || deleted_above(e, op->path, dir_len) >= 0)
-        return 0; /* deleted; or PUT, which check_puts_above has seen */
+        return 0; /* the entry is deleted; or it is PUT, which check_puts_above has checked */
     if (entry->kind == PL_KIND_DIR)
         return pl_change_list_add(&e->extra, &drop, err);
     return pl_path_conflict_collision(err, op->path, dir_len, op->path, op->path_len);
 }
 
-/* Entries of the base above PUT i; the first `known` bytes of its path are known to have been looked at, or to be directories. */
+/* Checks the entries of the base above PUT `i`. The first `known` bytes of its path need no check: they
+ * are directories, or were checked for the PUT before. */
 static int check_base_above(struct edit *e, size_t i, size_t known, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -185,7 +193,8 @@ static int check_base_above(struct edit *e, size_t i, size_t known, struct pl_er
     return r;
 }
 
-/* What of the base stays below PUT i, whose path is not in the base. */
+/* Checks which entries of the base remain below PUT `i`, whose path is not in the base: a file is a
+ * collision, an empty directory is dropped. */
 static int check_base_below(struct edit *e, size_t i, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i], *other;
@@ -217,7 +226,7 @@ static int check_base_below(struct edit *e, size_t i, struct pl_err *err)
     return r;
 }
 
-/* The longest directory that two paths have in common. */
+/* Returns the length of the longest common directory of two paths. */
 static size_t common_dir(const void *a, size_t a_len, const char *b, size_t b_len)
 {
     size_t n = pl_key_common(a, a_len, b, b_len);
@@ -227,7 +236,8 @@ static size_t common_dir(const void *a, size_t a_len, const char *b, size_t b_le
     return n > 0 ? n - 1 : 0;
 }
 
-/* PUT i against the base. `known` bytes of its path are directories that were looked at for the PUT before. */
+/* Checks PUT `i` against the base. The first `known` bytes of its path are directories checked for the PUT
+ * before. */
 static int check_base(struct edit *e, size_t i, size_t known, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -242,7 +252,7 @@ static int check_base(struct edit *e, size_t i, size_t known, struct pl_err *err
         return r;
     if (r > 0) {
         if (pl_key_cmp(item.path, item.path_len, op->path, op->path_len) == 0)
-            return 0; /* it has its place already */
+            return 0; /* the path exists: nothing above or below it changes */
         known = PL_MAX(known, common_dir(item.path, item.path_len, op->path, op->path_len));
         may_have_below = pl_key_cmp_prefix(item.path, item.path_len, op->path, op->path_len) == 0;
     }
@@ -268,7 +278,7 @@ static int check_put(struct edit *e, size_t i, struct pl_err *err)
     return r;
 }
 
-/* What lies below a directory that goes. */
+/* Adds the removal of everything below a deleted or replaced directory. */
 static int drop_below(struct edit *e, const struct pl_tree_op *op, struct pl_err *err)
 {
     struct pl_change drop = {PL_CHANGE_DROP_PREFIX, {0}};
@@ -285,7 +295,7 @@ static int drop_below(struct edit *e, const struct pl_tree_op *op, struct pl_err
     return pl_change_list_add(&e->extra, &drop, err);
 }
 
-/* All that follows from names: fills gives_way and extra, or finds the collision. */
+/* Checks the names of all operations: fills `gives_way` and `extra`, or finds a collision. */
 static int check_names(struct edit *e, struct pl_err *err)
 {
     int r;
@@ -305,6 +315,7 @@ static int check_names(struct edit *e, struct pl_err *err)
     return r;
 }
 
+/* Converts operation `i` to a change of its key. */
 static int change_of_op(struct edit *e, size_t i, struct pl_change *ret, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -327,7 +338,7 @@ static int change_of_op(struct edit *e, size_t i, struct pl_change *ret, struct 
     return 1;
 }
 
-/* pl_change_fn: operations and extra changes as one stream. */
+/* The pl_change_fn of an edit: merges operations and extra changes in order of key. */
 static int next_change(void *self, struct pl_change *ret, struct pl_err *err)
 {
     struct edit *e = self;

@@ -16,8 +16,8 @@
  *   tree_apply       applies sorted key changes to a tree, level by level
  *   tree_merge       three-way merge of trees */
 
-/* tree_edit: a tree and sorted operations → the next tree, in O(operations · log n); untouched nodes are neither read nor
- * written. */
+/* tree_edit applies sorted operations to a tree, in O(operations · log n). Nodes that no operation touches
+ * are neither read nor written. */
 #pragma once
 
 #include "storage/tree/tree.h"
@@ -27,27 +27,31 @@ enum { PL_TREE_PUT = 1, PL_TREE_DELETE = 2, PL_TREE_DELETE_PREFIX = 3, PL_TREE_R
 
 struct pl_tree_op {
     uint8_t op;
-    const char *path; /* borrowed for the call; no NUL needed */
+    const char *path; /* borrowed for the call; needs no NUL */
     size_t path_len;
-    struct pl_entry entry;                /* PUT, REPLACE */
-    struct pl_file_attributes attributes; /* of these: for the commit's second tree; an edit does not look at them */
+    struct pl_entry entry; /* for PUT and REPLACE */
+    /* for PUT and REPLACE: stored in the commit's second tree; pl_tree_edit ignores them */
+    struct pl_file_attributes attributes;
 };
 
-/* Applies `n` operations, whose paths are strictly ascending (PL_EINVAL otherwise):
+/* Applies `n` operations, whose paths must strictly ascend (otherwise PL_EINVAL):
  *
  *   PUT            sets the entry of a path
- *   DELETE         removes the entry of exactly this path; absent is fine
- *   DELETE_PREFIX  removes the file or directory of this name with everything below it ("" = everything); absent is fine.
- *                  PUTs below it in the same call come after it in the order and stay.
- *   REPLACE        DELETE_PREFIX, then PUT of the same path: a file may take the place of a directory. Not in a tree of rows.
+ *   DELETE         removes the entry of exactly this path, which need not exist
+ *   DELETE_PREFIX  removes the file or directory of this name with everything below it ("" = everything),
+ *                  which need not exist. PUTs below it in the same call come after it in the order and stay.
+ *   REPLACE        DELETE_PREFIX, then PUT of the same path: a file may replace a directory. Not in a
+ *                  tree of rows.
  *
- * The result is a set of files and directories: PL_ECOLLISION, naming both paths, when a file (or link) would have something
- * below it, be it from the tree or from the operations. An empty directory's entry gives way: it disappears when something is put
- * below it, and putting one where something remains below changes nothing. PL_EPATH, PL_EINVAL (an entry that is none), and the
- * errors of source and sink. `*ret_root` is untouched on failure.
+ * The result must be a valid set of files and directories. PL_ECOLLISION, naming both paths: a file or
+ * link would have paths below it, from the tree or from the operations. The entry of an empty directory is
+ * removed when a path below it is put. Putting an empty directory where paths below it remain changes
+ * nothing. Other errors: PL_EPATH, PL_EINVAL (an invalid entry), and those of source and sink. `*ret_root`
+ * is untouched on failure.
  *
- * In a tree of rows (the first PUT or the root decide; both kinds in one: PL_EINVAL) keys are any bytes, there are no collisions,
- * and DELETE_PREFIX removes all keys that start with these bytes. */
+ * In a tree of rows keys are any bytes, there are no collisions, and DELETE_PREFIX removes all keys that
+ * start with these bytes. The first PUT, or without one the root, decides the kind of tree; rows and paths
+ * in one tree are PL_EINVAL. */
 PL_MUST_CHECK
 int pl_tree_edit(const struct pl_node_source *source, const struct pl_node_sink *sink, const struct pl_hash *root,
                  const struct pl_tree_op *ops, size_t n, struct pl_hash *ret_root, struct pl_err *err);

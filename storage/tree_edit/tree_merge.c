@@ -1,3 +1,6 @@
+/* Reads the differences of both sides to the base in parallel, in order of path, and passes those of
+ * `theirs` to tree_apply as changes of `ours`. A trail of added paths finds files of one side above paths
+ * of the other. */
 #include "storage/tree_edit/tree_merge.h"
 
 #include "storage/tree/path_conflict.h"
@@ -9,17 +12,17 @@
 
 enum { OURS, THEIRS, SIDES };
 
-/* What the trail of added paths remembers of each: whose it is, and whether it is an empty directory. */
+/* Tags in the trail of added paths: the side that added the path, and whether it is an empty directory. */
 enum { TAG_OURS = 1u << OURS, TAG_THEIRS = 1u << THEIRS, TAG_DIR = 1u << SIDES };
 
 struct side {
     struct pl_tree_differ *differ;
     struct pl_tree_change change;
     bool has;
-    bool taken; /* the change was dealt with: go on before looking again */
+    bool taken; /* the change was processed: advance before the next comparison */
 };
 
-/* Walks the differences of both sides to the base at once; gives those of theirs as changes to be applied on ours. */
+/* One merge: the iterators over the differences of both sides, and the conflicts found. */
 struct merge {
     const struct pl_node_source *source;
     const struct pl_hash *base;
@@ -30,8 +33,8 @@ struct merge {
     pl_tree_conflict_fn fn;
     void *self;
     uint64_t conflicts;
-    char first[800]; /* what the first conflict is */
-    int stopped;     /* what fn returned to end it all, when above 0 */
+    char first[800]; /* description of the first conflict */
+    int stopped;     /* positive result of `fn`, which ended the merge; 0 = none */
 };
 
 static void merge_finish(struct merge *m)
@@ -44,6 +47,7 @@ static void merge_finish(struct merge *m)
     pl_buf_finish(&m->scratch);
 }
 
+/* Counts a conflict, describes the first one and calls `fn`. */
 static int note_conflict(struct merge *m, const struct pl_tree_conflict *c, struct pl_err *err)
 {
     int path_len = (int)PL_MIN(c->path_len, 350u), other_len = (int)PL_MIN(c->other_len, 350u);
@@ -61,7 +65,7 @@ static int note_conflict(struct merge *m, const struct pl_tree_conflict *c, stru
     return pl_err_set(err, PL_ECONFLICT, "%s", m->first);
 }
 
-/* Both sides changed the same path. */
+/* Both sides changed the same path: it is a conflict unless they agree. */
 static int compare_changes(struct merge *m, struct pl_err *err)
 {
     const struct pl_tree_change *ours = &m->side[OURS].change, *theirs = &m->side[THEIRS].change;
@@ -75,7 +79,8 @@ static int compare_changes(struct merge *m, struct pl_err *err)
     return note_conflict(m, &c, err);
 }
 
-/* `change` of side `who` adds a path below the file that the other side added at its first `len` bytes. */
+/* Reports a conflict: `change` of side `who` adds a path below a file that the other side added, which is
+ * the first `len` bytes of the path. */
 static int file_above(struct merge *m, int who, const struct pl_tree_change *change, size_t len, struct pl_err *err)
 {
     struct pl_tree_conflict c = {change->path, len, change->path, change->path_len, NULL, NULL, NULL};
@@ -90,8 +95,8 @@ static int file_above(struct merge *m, int who, const struct pl_tree_change *cha
     return note_conflict(m, &c, err);
 }
 
-/* Enters an added path into the trail and finds files of the other side above it. `who`: TAG_OURS, TAG_THEIRS or both. Empty directories
- * above it give way (dir_gives_way). */
+/* Adds a path to the trail and reports files of the other side above it. `who`: TAG_OURS, TAG_THEIRS or
+ * both. Empty directories above it are not conflicts (dir_gives_way). */
 static int check_added(struct merge *m, uint32_t who, const struct pl_tree_change *change, struct pl_err *err)
 {
     const struct pl_path_conflict_step *step;
@@ -110,7 +115,7 @@ static int check_added(struct merge *m, uint32_t who, const struct pl_tree_chang
     return r;
 }
 
-/* 1 when side `who` has made an empty directory below which the other side added something. */
+/* Returns 1 if side `who` made an empty directory and the other side added a path below it. */
 static int dir_gives_way(struct merge *m, int who, const struct pl_tree_change *change, struct pl_err *err)
 {
     _cleanup_(pl_tree_differ_destroyp) struct pl_tree_differ *d = NULL;
@@ -153,7 +158,7 @@ static int encode_change(struct merge *m, const struct pl_tree_change *change, s
     return 1;
 }
 
-/* Only ours changed this path: it stays, unless it is an empty directory no more. */
+/* Only `ours` changed this path: it stays, except an empty directory below which `theirs` added a path. */
 static int ours_alone(struct merge *m, struct pl_change *ret, struct pl_err *err)
 {
     const struct pl_tree_change *change = &m->side[OURS].change;
@@ -166,6 +171,8 @@ static int ours_alone(struct merge *m, struct pl_change *ret, struct pl_err *err
     return r;
 }
 
+/* Only `theirs` changed this path: the change is applied, except an empty directory below which `ours`
+ * added a path. */
 static int theirs_alone(struct merge *m, struct pl_change *ret, struct pl_err *err)
 {
     const struct pl_tree_change *change = &m->side[THEIRS].change;
@@ -190,7 +197,7 @@ static int advance_side(struct side *s, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-/* < 0: ours changed the next path, > 0: theirs did, 0: both. */
+/* Compares the next changes: < 0: ours is first, > 0: theirs is first, 0: both have the same path. */
 static int compare_sides(const struct side *ours, const struct side *theirs)
 {
     if (!ours->has || !theirs->has)
@@ -198,7 +205,7 @@ static int compare_sides(const struct side *ours, const struct side *theirs)
     return pl_key_cmp(ours->change.path, ours->change.path_len, theirs->change.path, theirs->change.path_len);
 }
 
-/* pl_change_fn. Goes on past conflicts, so that all are reported, and fails at the end. */
+/* The pl_change_fn of a merge. Continues after a conflict, so that all are reported, and fails at the end. */
 static int next_change(void *self, struct pl_change *ret, struct pl_err *err)
 {
     struct merge *m = self;
@@ -230,6 +237,7 @@ static int next_change(void *self, struct pl_change *ret, struct pl_err *err)
     return r;
 }
 
+/* Merges two trees that both differ from the base. */
 static int merge_apart(struct merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_root, struct pl_err *err)
 {
     int r = 0;

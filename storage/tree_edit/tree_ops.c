@@ -1,11 +1,13 @@
+/* The writer and the reader of ops streams; both check order and paths. */
 #include "storage/tree_edit/tree_ops.h"
 
 #define OPS_MAGIC   "PLOP"
 #define OPS_VERSION 1u
 #define OPS_END     0u
-#define OPS_MORE    4u /* kinds PUT and REPLACE with attributes: 5 and 6 */
+#define OPS_MORE    4u /* added to PUT and REPLACE if attributes follow: see kind_of */
 
-/* What is on the wire is this operation, `*ret_more`: with attributes; 0: it is none. */
+/* Returns the operation of a kind byte of the stream, 0 if it is unknown. `*ret_more` is set if attributes
+ * follow. */
 static uint8_t kind_of(uint8_t wire, bool *ret_more)
 {
     *ret_more = wire > PL_TREE_REPLACE;
@@ -28,7 +30,8 @@ void pl_tree_ops_writer_finish(struct pl_tree_ops_writer *w)
     pl_buf_finish(&w->last);
 }
 
-/* What writer and reader both demand of the path of the next operation. */
+/* Checks the path of the next operation, for the writer and the reader: number of operations, order,
+ * validity. */
 static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t count, const char *last, size_t last_len,
                       struct pl_err *err)
 {
