@@ -1,8 +1,10 @@
+/* Encodes and decodes commit objects. Both directions apply the same checks, so that only canonical bytes
+ * exist. */
 #include "storage/dataset/commit/commit.h"
 
 static const uint8_t commit_magic[4] = {'P', 'L', 'C', 'O'};
 
-/* The fixed run of hashes after the branch; their order is the format. */
+/* The run of hashes after the branch; commit_roots defines their order, which is part of the format. */
 #define COMMIT_ROOTS 6
 
 static void commit_roots(const struct pl_commit *c, const struct pl_hash *ret[COMMIT_ROOTS])
@@ -61,7 +63,7 @@ static int check_provenance(const struct pl_commit *c, struct pl_err *err)
     return 0;
 }
 
-/* What both sides hold to: encode refuses to write it, decode to read it. */
+/* The checks that a commit must pass, both before it is written and after it is read. */
 static int commit_check(const struct pl_commit *c, struct pl_err *err)
 {
     int r;
@@ -166,7 +168,8 @@ int pl_commit_encode(const struct pl_commit *c, struct pl_buf *ret, struct pl_er
     return 0;
 }
 
-/* Reading: the cursor remembers the first failure; texts come out as "" then, and the whole is judged once at the end. */
+/* Decoder state. The cursor remembers the first failure; after it, texts are read as "". pl_commit_decode
+ * checks for failures once, at the end. */
 struct reader {
     struct pl_cursor c;
     struct pl_arena *arena;
@@ -210,7 +213,8 @@ static void read_id(struct reader *rd, char ret[PL_ID_HEX + 1])
         pl_hex_encode(p, PL_ID_HEX / 2, ret);
 }
 
-/* Room for `n` things that take at least `least` bytes each: a count that the bytes cannot hold is refused before it is believed. */
+/* Allocates space for `n` items of at least `least` encoded bytes each. A count that the remaining bytes
+ * cannot contain is rejected before anything is allocated. */
 static void *read_array(struct reader *rd, uint64_t n, uint64_t max, size_t least, size_t size)
 {
     void *p;
@@ -257,6 +261,7 @@ static void decode_provenance(struct reader *rd, struct pl_commit *c)
     c->n_provenance = (size_t)n;
 }
 
+/* Reads all fields after the version, in the order of the format. */
 static void decode_fields(struct reader *rd, struct pl_commit *c)
 {
     const struct pl_hash *roots[COMMIT_ROOTS];

@@ -1,3 +1,4 @@
+/* Splits a reference at ":", "@", "/" and "^", and checks each part. */
 #include "storage/dataset/commit/commit_ref.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ int pl_commit_ref_classify(const char *name, enum pl_commit_ref_kind *ret, struc
     return 0;
 }
 
-/* "^", "^^", "^3", "^2^": each ^ is one step, or as many as the number behind it. */
+/* Parses "^", "^^", "^3", "^2^": each ^ is one step back, or as many as the number after it says. */
 static int parse_back(const char *s, const char *end, unsigned *ret, struct pl_err *err)
 {
     uint64_t back = 0;

@@ -1,12 +1,13 @@
-/* history: how people name a commit: `[project/]repo@ref[^n][:/path]`. Only the grammar; the database looks the names up.
+/* commit_ref: how users name a commit: `[project/]repo@ref[^n][:/path]`. This is only the grammar; the
+ * database looks the names up.
  *
- *   digits                 repo "digits" of the default project, no ref (its master branch where one is needed)
+ *   digits                 repo "digits" of the default project; no ref (branch master if one is needed)
  *   digits@master          the head of a branch
- *   vision/digits@9f3c     by the first digits of a commit's id, at least 4; a branch of that name wins
+ *   vision/digits@9f3c     a commit by the first digits of its id, at least 4; a branch of that name comes first
  *   digits@master^2        two commits before; ^ is ^1, ^^ is ^2
  *   digits@master:/a/b     a file or folder in it; ":/" or ":" is the root
  *
- * Pure. */
+ * No I/O; any thread. */
 #pragma once
 
 #include "storage/base/hash.h"
@@ -16,28 +17,31 @@
 #define PL_COMMIT_REF_PREFIX_DIGITS 4
 
 enum pl_commit_ref_kind {
-    PL_COMMIT_REF_NONE,   /* no @ref given */
-    PL_COMMIT_REF_BRANCH, /* a branch, and nothing else */
-    PL_COMMIT_REF_ID,     /* 32 lower-case hex digits */
-    PL_COMMIT_REF_PREFIX  /* a branch, else the start of an id: 4 to 31 lower-case hex digits */
+    PL_COMMIT_REF_NONE,   /* no @ref */
+    PL_COMMIT_REF_BRANCH, /* the name of a branch */
+    PL_COMMIT_REF_ID,     /* 32 lower-case hex digits: a commit id */
+    /* 4 to 31 lower-case hex digits: a branch, or if there is none the start of a commit id */
+    PL_COMMIT_REF_PREFIX
 };
 
 struct pl_commit_ref {
     char project[PL_NAME_MAX_BYTES + 1]; /* "" = not given */
     char repo[PL_NAME_MAX_BYTES + 1];
     enum pl_commit_ref_kind kind;
-    char name[PL_NAME_MAX_BYTES + 1]; /* of the branch, or the digits */
-    unsigned back;                    /* ^n, 0 = the commit itself */
+    char name[PL_NAME_MAX_BYTES + 1]; /* name of the branch, or the digits */
+    unsigned back;                    /* number of commits to go back (^n); 0 = the commit itself */
     bool has_path;
-    char path[PL_PATH_MAX_BYTES + 1]; /* canonical, without leading slash; "" = root */
+    char path[PL_PATH_MAX_BYTES + 1]; /* canonical, without a leading slash; "" = root */
 };
 
-/* PL_EINVAL, PL_ENAME or PL_EPATH; the message quotes what was given and says what is accepted. */
+/* Parses a reference. PL_EINVAL, PL_ENAME or PL_EPATH; the message quotes the text and says what is
+ * accepted. */
 PL_MUST_CHECK
 int pl_commit_ref_parse(const char *text, struct pl_commit_ref *ret, struct pl_err *err);
-/* The part after the @ alone: "master", "9f3c^2"; project, repo and path stay empty. */
+/* Parses only the part after the @: "master", "9f3c^2". Project, repo and path remain empty. */
 PL_MUST_CHECK
 int pl_commit_ref_parse_commit(const char *text, struct pl_commit_ref *ret, struct pl_err *err);
-/* The kind that a ref's spelling has, before any look-up: PL_COMMIT_REF_ID, PL_COMMIT_REF_PREFIX or PL_COMMIT_REF_BRANCH. PL_ENAME. */
+/* Determines the kind of a ref from its spelling, without a lookup: PL_COMMIT_REF_ID, PL_COMMIT_REF_PREFIX
+ * or PL_COMMIT_REF_BRANCH. PL_ENAME. */
 PL_MUST_CHECK
 int pl_commit_ref_classify(const char *name, enum pl_commit_ref_kind *ret, struct pl_err *err);

@@ -1,5 +1,6 @@
-/* recent_nodes: a node sink over a pack session that keeps the last nodes it put, and a source that finds them before they are in a
- * pack: so that a commit can read the sums of the tree it has just written and go into the same pack. One thread. */
+/* recent_node_sink: a node sink over a pack builder that keeps the last PL_RECENT_NODE_SINK_MAX nodes in
+ * memory, and a source that finds them before their pack is written. A commit can thus read the sums of
+ * the tree that it has just written, and go into the same pack. Single-threaded. */
 #pragma once
 
 #include "storage/tree/tree.h"
@@ -10,7 +11,7 @@ struct pl_pack_builder;
 
 struct pl_recent_node_sink {
     struct pl_pack_builder *session;
-    struct pl_node_source below; /* asked for everything else */
+    struct pl_node_source below; /* source of all other nodes */
     struct pl_recent_node {
         struct pl_hash id;
         struct pl_buf bytes;
@@ -18,6 +19,7 @@ struct pl_recent_node_sink {
     unsigned next;
 };
 
+/* Initialises the sink. `session`, and what `below` refers to, must outlive it. */
 void pl_recent_node_sink_init(struct pl_recent_node_sink *r, struct pl_pack_builder *session, const struct pl_node_source *below);
 void pl_recent_node_sink_finish(struct pl_recent_node_sink *r);
 struct pl_node_sink pl_recent_node_sink_sink(struct pl_recent_node_sink *r);

@@ -1,4 +1,4 @@
-/* storage/dataset/file: Bytes of one file to its entry and back; joins stored files.
+/* storage/dataset/file: Writes the bytes of one file as an entry, reads them back, and joins stored files.
  *
  * In:      Bytes, or an entry.
  * Out:     An entry whose chunks are in packs, or bytes in order.
@@ -7,7 +7,7 @@
  *
  * Headers for other rooms:
  *   file_concat  concatenates stored files without reading all bytes
- *   file_read    entry to bytes, in order
- *   file_write   bytes to chunks, chunk list and entry
+ *   file_read    reads the bytes of an entry, in order
+ *   file_write   writes bytes as chunks, a chunk list and an entry
  *   shared_dir   reference-counted open folder shared by threads */
 #pragma once

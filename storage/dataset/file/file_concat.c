@@ -1,3 +1,7 @@
+/* The parts are read as pieces: chunks, or whole small files. At a boundary of the new file, pieces are
+ * used unchanged as long as possible. Otherwise their bytes are collected in a buffer and chunked again,
+ * until a new boundary coincides with the start of a piece; the rest of the buffer is then treated as
+ * pieces again. */
 #include "storage/dataset/file/file_concat.h"
 
 #include "storage/chunk/chunk.h"
@@ -5,14 +9,14 @@
 #include "storage/pack/pack_format.h"
 
 #define JOIN_BUFFER_BYTES ((size_t)1 << 20)
-#define PIECES_MAX        4096u /* in the buffer: where chunks of parts begin there */
+#define PIECES_MAX        4096u /* most pieces that begin in the buffer and are remembered */
 
-/* A chunk of a part (or the whole of a small one), and whether it may be taken as it is by whoever stands at its start: its end is where
- * the rule cuts, and not only where its part ends. */
+/* A chunk of a part, or a whole small part. `as_is`: a writer at the start of the piece may use the chunk
+ * unchanged, because its end is a boundary of the chunking rule and not just the end of its part. */
 struct piece {
     struct pl_hash id;
     size_t len, part;
-    bool whole; /* inline: no chunk of its own */
+    bool whole; /* an inline part, which has no chunk */
     bool as_is;
 };
 
@@ -21,26 +25,27 @@ struct join {
     size_t n_parts;
     const struct pl_chunk_reader *reader;
     const struct pl_file_write_sink *sink;
-    uint64_t size; /* of the file */
+    uint64_t size; /* of the resulting file, in bytes */
 
-    size_t part; /* the next piece is of this one */
+    size_t part; /* part of the next piece */
     struct pl_list_source lists;
-    struct pl_list_cursor *cursor; /* in its list */
-    uint64_t part_at;              /* bytes of it that were given */
+    struct pl_list_cursor *cursor; /* position in the chunk list of `part`; NULL = not open */
+    uint64_t part_at;              /* bytes of `part` already returned as pieces */
 
-    uint8_t *buffer; /* bytes that are not cut yet: [at .. at + len) */
+    uint8_t *buffer; /* bytes that are not chunked yet: [at .. at + len) */
     size_t at, len;
-    struct piece pieces[PIECES_MAX]; /* that begin in the buffer, in order */
-    size_t starts[PIECES_MAX];       /* where, in bytes from the buffer's memory on */
+    struct piece pieces[PIECES_MAX]; /* pieces that begin in the buffer, in order */
+    size_t starts[PIECES_MAX];       /* where they begin, as offsets in `buffer` */
     size_t first, n;
-    size_t unknown;                /* bytes up to here may hold pieces that found no room above */
-    struct piece back[PIECES_MAX]; /* given back: they come again, the last one first */
+    /* up to this offset in `buffer`, pieces may begin that had no space in `pieces` */
+    size_t unknown;
+    struct piece back[PIECES_MAX]; /* pieces to return again, the last one first */
     size_t n_back;
     struct pl_buf scratch;
 
-    uint64_t out; /* bytes of the file that are cut */
+    uint64_t out; /* bytes of the result that are chunked */
     struct pl_list_builder *builder;
-    struct pl_hash only; /* the first chunk, until there is a second */
+    struct pl_hash only; /* the first chunk, if it is the whole file */
     size_t only_len;
 };
 
@@ -76,7 +81,7 @@ static int piece_of_list(struct join *j, const struct pl_entry *e, struct piece 
     return 0;
 }
 
-/* 1 and the next piece; 0 at the end. */
+/* Returns 1 and the next piece, or 0 at the end. */
 static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
 {
     const struct pl_entry *e;
@@ -99,7 +104,8 @@ static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
     if (r < 0)
         return r;
     if (j->part_at == e->size) {
-        /* The file ends here as the part does; but one of up to 64 KiB was not cut, whatever the rule says of its inside. */
+        /* The end of the last part is also the end of the file. A part of at most 64 KiB was stored
+         * without chunking, so its bytes may contain a boundary. */
         ret->as_is =
             j->part + 1 == j->n_parts && ret->len == e->size ? e->size > PL_CHUNK_WHOLE_BYTES : j->part + 1 == j->n_parts;
         j->cursor = pl_list_cursor_close(j->cursor);
@@ -109,8 +115,9 @@ static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
     return 1;
 }
 
-/* ---- what comes out ---- */
+/* ---- output ---- */
 
+/* Adds a chunk to the result. */
 static int emit(struct join *j, const struct pl_hash *id, size_t len, struct pl_err *err)
 {
     struct pl_list_sink lists = {.self = j->sink->self, .put = j->sink->list};
@@ -127,7 +134,7 @@ static int emit(struct join *j, const struct pl_hash *id, size_t len, struct pl_
     return r;
 }
 
-/* ---- the buffer ---- */
+/* ---- buffer ---- */
 
 static int add_bytes_of(struct join *j, const struct piece *p, struct pl_err *err)
 {
@@ -147,7 +154,7 @@ static int add_bytes_of(struct join *j, const struct piece *p, struct pl_err *er
     return 0;
 }
 
-/* To the front of memory and arrays. */
+/* Moves the contents of the buffer and of the arrays to their start. */
 static void make_room(struct join *j)
 {
     memmove(j->buffer, j->buffer + j->at, j->len);
@@ -159,12 +166,12 @@ static void make_room(struct join *j)
     j->at = j->first = 0;
 }
 
-/* Adds a piece's bytes; it may be given back while it has not been cut into. */
+/* Appends the bytes of a piece to the buffer, and remembers where it begins. */
 static int add_piece(struct join *j, const struct piece *p, struct pl_err *err)
 {
     if (j->at + j->len + p->len > JOIN_BUFFER_BYTES || j->first + j->n == PIECES_MAX)
         make_room(j);
-    if (j->n == PIECES_MAX) { /* so many fit in one chunk only where parts are tiny */
+    if (j->n == PIECES_MAX) { /* only many tiny parts give so many pieces in one chunk */
         j->unknown = j->at + j->len + p->len;
     } else {
         j->pieces[j->first + j->n] = *p;
@@ -174,7 +181,7 @@ static int add_piece(struct join *j, const struct piece *p, struct pl_err *err)
     return add_bytes_of(j, p, err);
 }
 
-/* Those that begin before the rest of the buffer does are no more to be had. */
+/* Forgets the pieces that begin before the current position: they have been chunked. */
 static void forget_pieces(struct join *j)
 {
     while (j->n && j->starts[j->first] < j->at) {
@@ -183,7 +190,8 @@ static void forget_pieces(struct join *j)
     }
 }
 
-/* Where cut and piece meet, what is in the buffer comes again as pieces. */
+/* If the current position is the start of a piece that can be used unchanged, returns the rest of the
+ * buffer to the queue of pieces. */
 static void give_back(struct join *j)
 {
     forget_pieces(j);
@@ -194,7 +202,7 @@ static void give_back(struct join *j)
     j->n = j->first = j->at = j->len = j->unknown = 0;
 }
 
-/* Cuts one chunk off the buffer. */
+/* Chunks the first bytes of the buffer. */
 static int cut(struct join *j, struct pl_err *err)
 {
     size_t n = pl_chunk_next(j->buffer + j->at, j->len, j->out == 0);
@@ -207,9 +215,10 @@ static int cut(struct join *j, struct pl_err *err)
     return r;
 }
 
-/* ---- all of it ---- */
+/* ---- whole files ---- */
 
-/* Stands at a cut, with nothing in the buffer: takes pieces as they are as long as that goes. 1: one was added to the buffer. */
+/* At a boundary, with an empty buffer: uses pieces unchanged as long as possible. Returns 1 if a piece had
+ * to be added to the buffer, 0 at the end. */
 static int take_pieces(struct join *j, struct pl_err *err)
 {
     struct piece p;
@@ -227,6 +236,7 @@ static int take_pieces(struct join *j, struct pl_err *err)
     return r;
 }
 
+/* Joins the parts of a file that is larger than one unchunked piece. */
 static int run(struct join *j, struct pl_err *err)
 {
     struct piece p;
@@ -248,7 +258,7 @@ static int run(struct join *j, struct pl_err *err)
     return r < 0 || j->out == j->size ? PL_MIN(r, 0) : pl_err_set(err, PL_ECORRUPT, "the parts are shorter than they say");
 }
 
-/* A file that is not cut: its bytes in one piece. */
+/* Appends bytes to a buffer, for a file that is small enough not to be chunked. */
 static int add_bytes(void *self, const void *bytes, size_t n, struct pl_err *err)
 {
     return pl_buf_add(self, bytes, n, err);

@@ -1,18 +1,20 @@
-/* join: several files one after another → one file, as if its bytes had come in one piece: the same entry, and so the same content id.
- * Only what lies about the joins is read and cut anew; a part's chunks are taken as they are from the first cut on that both have.
+/* file_concat: joins several stored files to one. The result has the same entry, and so the same content
+ * id, as if its bytes had been written at once. Only bytes near the joins are read and chunked again; the
+ * other chunks of a part are used unchanged from the first boundary on that both files have.
  *
- *   part 1 │c1│c2│c3│   part 2 │d1│d2│d3│d4│            a part's last chunk ends where the part does, not where the file is cut
- *   file   │c1│c2│ c3+d1 │e│d3│d4│                      from d3 on the cuts are those of part 2
+ *   part 1 │c1│c2│c3│   part 2 │d1│d2│d3│d4│    a part's last chunk ends with the part, not at a boundary
+ *   file   │c1│c2│ c3+d1 │e│d3│d4│              from d3 on the boundaries are those of part 2
  *
- * One thread; memory JOIN_BUFFER_BYTES and one list a level. */
+ * The caller's thread. Memory: JOIN_BUFFER_BYTES, the arrays of pieces, and one list node per level. */
 #pragma once
 
 #include "storage/dataset/file/file_write.h"
 #include "storage/pack/chunk_reader.h"
 #include "storage/tree/tree.h"
 
-/* Chunks and lists that are new go to `sink`; those of the parts are where `reader` reads them, and stay there. `parts` are entries of
- * kind FILE or EXEC; `kind` of the result is one of the two. PL_ETOOBIG past PL_FILE_LIMIT_BYTES, PL_EINVAL for other entries, errors of
+/* Joins `n` parts, which are entries of kind FILE or EXEC, to an entry of `kind`, FILE or EXEC. New chunks
+ * and lists go to `sink`. Chunks of the parts are read through `reader` and stay where they are.
+ * PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL: another kind of entry; errors of
  * reader and sink. */
 PL_MUST_CHECK
 int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,

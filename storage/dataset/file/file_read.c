@@ -1,3 +1,5 @@
+/* Reads inline bytes, one chunk, or the chunks of a list one after another, and passes on the requested
+ * range. */
 #include "storage/dataset/file/file_read.h"
 
 #include "storage/pack/pack_format.h"
@@ -24,7 +26,7 @@ static int read_chunk(const struct pl_hash *id, uint64_t size, const struct pl_c
     return r;
 }
 
-/* The part of a piece at `at` that lies within offset .. offset + len. */
+/* Writes the part of a piece, which is at `at` in the file, that lies in the range offset .. offset + len. */
 static int write_part(const uint8_t *bytes, size_t n, uint64_t at, uint64_t offset, uint64_t len, pl_file_write_fn write,
                       void *self, struct pl_err *err)
 {
@@ -33,6 +35,7 @@ static int write_part(const uint8_t *bytes, size_t n, uint64_t at, uint64_t offs
     return from < to ? write(self, bytes + (from - at), (size_t)(to - from), err) : 0;
 }
 
+/* Reads a range of a file that is stored as a chunk list. */
 static int read_list(const struct pl_entry *entry, uint64_t offset, uint64_t len, const struct pl_chunk_reader *reader,
                      struct pl_buf *scratch, pl_file_write_fn write, void *self, struct pl_err *err)
 {

@@ -1,3 +1,4 @@
+/* Reads the stream into a buffer and chunks it. A file becomes a list only when it has a second chunk. */
 #include "storage/dataset/file/file_write.h"
 
 #include "storage/chunk/chunk.h"
@@ -42,7 +43,7 @@ int pl_file_write_entry_small(const struct pl_file_write_sink *sink, uint8_t kin
     return r;
 }
 
-/* What is read but not yet cut lies in buffer[at .. at + len). */
+/* A stream; bytes that are read but not chunked are in buffer[at .. at + len). */
 struct stream {
     const struct pl_file_write_sink *sink;
     uint8_t *buffer;
@@ -52,7 +53,7 @@ struct stream {
     void *self;
 };
 
-/* At least `want` bytes, or all that is left. */
+/* Reads until the buffer has at least `want` bytes or the stream ends. */
 static int stream_fill(struct stream *s, size_t want, struct pl_err *err)
 {
     if (s->len >= want || s->ended)
@@ -72,7 +73,7 @@ static int stream_fill(struct stream *s, size_t want, struct pl_err *err)
     return 0;
 }
 
-/* The file has more than one chunk: `first` and all that follow go into a list. */
+/* Chunks a file of more than one chunk: `first` and all further chunks go into a list. */
 static int stream_list(struct stream *s, const struct pl_hash *first, size_t first_len, uint8_t kind, struct pl_entry *ret,
                        struct pl_err *err)
 {

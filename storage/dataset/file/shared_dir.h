@@ -1,4 +1,5 @@
-/* dir_ref: an open folder that a walker and several readers or writers use; closed by the last. Internal to storage/dataset. */
+/* shared_dir: an open folder with a reference count, shared by a walker and several reader or writer
+ * threads; the last reference closes it. Used by the rooms of storage/dataset. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -9,7 +10,7 @@ struct pl_dir_ref {
     atomic_uint refs;
 };
 
-/* Takes over `fd`; closes it when there is no memory. */
+/* Makes a reference that owns `fd`. Without memory it closes `fd` and returns NULL. */
 static inline struct pl_dir_ref *pl_dir_ref_create(int fd)
 {
     struct pl_dir_ref *d = malloc(sizeof(*d));
