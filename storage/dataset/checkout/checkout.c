@@ -1,3 +1,6 @@
+/* The caller's thread reads the entries, makes the folders and groups files into batches; a pool of
+ * writers writes the batches. `levels` holds the open folders from the destination down to the current
+ * one. */
 #include "storage/dataset/checkout/checkout.h"
 
 #include "storage/base/clock.h"
@@ -11,11 +14,11 @@
 
 #define BATCH_ITEMS 128u
 #define BATCH_DIRS  16u
-#define QUEUE_MAX   12u /* batches, or parts of a large file, that wait */
+#define QUEUE_MAX   12u /* batches, or parts of large files, that wait in the pool */
 
 struct checkout_item {
     struct pl_dir_ref *dir;
-    uint32_t path; /* offset into the batch's texts */
+    uint32_t path; /* offset in the batch's texts */
     struct pl_entry entry;
 };
 
@@ -26,7 +29,7 @@ struct checkout_batch {
     struct checkout_item items[BATCH_ITEMS];
 };
 
-/* A folder on the way down, and how much of the path it is. */
+/* An open folder above the current entry, and the length of its path. */
 struct checkout_level {
     struct pl_dir_ref *dir;
     size_t path_len;
@@ -36,12 +39,12 @@ struct checkout {
     struct pl_checkout_job job;
     struct checkout_level levels[PL_CHECKOUT_DEPTH_MAX + 1]; /* the first is the destination */
     size_t depth;
-    struct checkout_batch *batch; /* being filled */
+    struct checkout_batch *batch; /* the batch being filled; NULL = none */
     char path[PL_PATH_MAX_BYTES + 1];
-    size_t path_len; /* of the entry before, 0 = none */
+    size_t path_len; /* length of the previous entry's path; 0 = none */
 };
 
-/* --- entries --- */
+/* ---- sources of entries ---- */
 
 static int ops_next(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
@@ -84,7 +87,7 @@ struct pl_entry_source pl_entry_source_tree(struct pl_entry_source_tree *t)
     return (struct pl_entry_source){.self = t, .next = tree_next};
 }
 
-/* --- batches --- */
+/* ---- batches ---- */
 
 static void batch_free(struct checkout_batch *b)
 {
@@ -124,6 +127,7 @@ static int batch_submit(struct checkout *co, struct pl_err *err)
     return r;
 }
 
+/* Adds an entry to the current batch and submits the batch if it is full. */
 static int batch_add(struct checkout *co, struct pl_dir_ref *dir, const struct pl_entry *entry, struct pl_err *err)
 {
     struct checkout_batch *b = co->batch;
@@ -150,7 +154,7 @@ static int batch_add(struct checkout *co, struct pl_dir_ref *dir, const struct p
     return b->n == BATCH_ITEMS || b->dirs == BATCH_DIRS ? batch_submit(co, err) : 0;
 }
 
-/* --- folders --- */
+/* ---- folders ---- */
 
 static void levels_pop(struct checkout *co, size_t depth)
 {
@@ -158,7 +162,7 @@ static void levels_pop(struct checkout *co, size_t depth)
         pl_dir_ref_unref(co->levels[--co->depth].dir);
 }
 
-/* Makes the segment of co->path that ends at `end` a folder in the deepest one, and goes there. */
+/* Makes and opens the folder named by the segment of co->path that ends at `end`, in the current folder. */
 static int level_push(struct checkout *co, size_t end, struct pl_err *err)
 {
     struct checkout_level *top = &co->levels[co->depth - 1];
@@ -184,7 +188,8 @@ static int level_push(struct checkout *co, size_t end, struct pl_err *err)
     return 0;
 }
 
-/* Goes from the folder of the path before to the one of co->path, whose first `len` bytes name it. `common` bytes are as before. */
+/* Moves to the folder named by the first `len` bytes of co->path. The first `common` bytes are the same as
+ * in the previous path. */
 static int levels_go(struct checkout *co, size_t common, size_t len, struct pl_err *err)
 {
     size_t depth = co->depth;
@@ -205,9 +210,10 @@ static int levels_go(struct checkout *co, size_t common, size_t len, struct pl_e
     return 0;
 }
 
-/* --- one entry --- */
+/* ---- one entry ---- */
 
-/* Takes the path over into co->path; `ret_common`: bytes that it shares with the one before. */
+/* Checks a path and copies it to co->path. `ret_common` is the number of bytes that it shares with the
+ * previous path. */
 static int take_path(struct checkout *co, const char *path, size_t len, size_t *ret_common, struct pl_err *err)
 {
     size_t common = 0, most = PL_MIN(len, co->path_len);
@@ -226,6 +232,7 @@ static int take_path(struct checkout *co, const char *path, size_t len, size_t *
     return 0;
 }
 
+/* Checks one entry, makes its folders and hands a file or link to the writers. */
 static int checkout_entry(struct checkout *co, const char *path, size_t len, const struct pl_entry *entry, struct pl_err *err)
 {
     size_t common = 0, dir_len = len;
@@ -263,9 +270,10 @@ static int checkout_entries(struct checkout *co, const struct pl_entry_source *e
     return batch_submit(co, err);
 }
 
-/* --- whole --- */
+/* ---- whole checkout ---- */
 
-/* The process's umask without changing it (it is shared by all threads); the whole 0777 when the kernel does not tell. */
+/* Returns the process's umask without changing it, because all threads share it. Returns 0777 if the
+ * kernel does not report it. */
 static mode_t read_umask(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
@@ -282,7 +290,7 @@ static mode_t read_umask(void)
     return (mode_t)mask;
 }
 
-/* Opens the destination; `*ret_made`: it was not there. */
+/* Opens the destination folder. `*ret_made` is set if it did not exist. */
 static int dest_open(struct checkout *co, const char *dest, bool *ret_made, struct pl_err *err)
 {
     struct stat st;
@@ -301,6 +309,7 @@ static int dest_open(struct checkout *co, const char *dest, bool *ret_made, stru
     return 0;
 }
 
+/* Processes all entries and waits for the writers. */
 static int checkout_run(struct checkout *co, const struct pl_entry_source *entries, unsigned threads, struct pl_err *err)
 {
     int r = pl_pool_create("checkout", threads, QUEUE_MAX, &co->job.pool, err);
@@ -309,7 +318,8 @@ static int checkout_run(struct checkout *co, const struct pl_entry_source *entri
         return r;
     r = checkout_entries(co, entries, err);
     if (r < 0)
-        atomic_store(&co->job.failed, true); /* what waits is skipped; job.err stays empty: the error is ours */
+        /* skip the waiting batches; job.err stays empty, because the error is this function's own */
+        atomic_store(&co->job.failed, true);
     co->job.pool = pl_pool_destroy(co->job.pool);
     if (r == 0 && atomic_load(&co->job.failed)) {
         r = co->job.err.code;

@@ -1,24 +1,25 @@
-/* storage/dataset/checkout: A commit's files to a local folder, by copy or hard link.
+/* storage/dataset/checkout: Writes the files of a commit to a local folder, as copies or hard links.
  *
  * In:      Entries in order, a chunk reader, a target folder.
- * Out:     Files 0444 or 0555.
+ * Out:     Files with mode 0444 or 0555.
  * Uses:    storage/{base, pack, system, tree, tree_edit}, storage/dataset/file
- * Threads: The caller feeds; writer threads of its own write.
+ * Threads: The caller's thread makes folders; the room's own threads write files.
  *
  * Inside:
  *   checkout_write  writes or links one entry
  *   file_cache      whole files by content id on local disk, for hard links */
 
-/* checkout: entries + chunks → files in a folder.
+/* checkout writes entries and their chunks as files of a folder.
  *
- *   caller's thread: entries in order, folders ──batches──▶ writers (threads): fetch, write or link
+ *   caller's thread: entries in order, folders ──batches──▶ writer threads: fetch, write or link
  *
- * Files are 0444 or 0555 with mtime PL_CHECKOUT_MTIME_S, folders 0755 less the umask; links as stored. Every name is reached from the
- * destination folder by openat of one segment that must not be a link, so nothing outside it is touched whatever lies there. A
- * large file is written by all writers. No fsync.
+ * Files have mode 0444 or 0555 and mtime PL_CHECKOUT_MTIME_S; folders have 0755 less the umask; links are
+ * written as stored. Every path is opened from the destination folder, one segment at a time, with openat
+ * and without following links: nothing outside the destination is touched, whatever it contains. All
+ * writers together write a large file. Nothing is synced to disk.
  *
- * On an error no file is left half-written under its name; when checkout made the destination folder itself, the folder goes.
- * What an interrupted process left is overwritten with `replace`. */
+ * After an error no file is left partly written under its name. If checkout made the destination folder,
+ * the folder is removed. Files left by an interrupted process are overwritten with `replace`. */
 #pragma once
 
 #include "storage/dataset/checkout/file_cache.h"
@@ -27,23 +28,27 @@
 #include "storage/tree_edit/tree_ops.h"
 #include <stdatomic.h>
 
-#define PL_CHECKOUT_MTIME_S     1000000000 /* 2001-09-09T01:46:40Z: never in the future, and no build tool's "newer than" */
+/* 2001-09-09T01:46:40Z: never in the future, and not newer than any build product */
+#define PL_CHECKOUT_MTIME_S     1000000000
 #define PL_CHECKOUT_THREADS_MAX 64u
 #define PL_CHECKOUT_DEPTH_MAX   512u
 
-/* Where entries come from: paths in strictly ascending byte order, relative to the destination. */
+/* A source of entries: paths in strictly ascending byte order, relative to the destination. */
 struct pl_entry_source {
     void *self;
-    /* 1 and a path (borrowed until the next call) with its entry; 0 at the end; negative. */
+    /* Returns 1 and an entry with its path, which is valid until the next call; 0 at the end; a negative
+     * code. */
     int (*next)(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err);
 };
 
-/* The PUTs of an operations stream; anything else in it: PL_EINVAL. `reader` is initialised and outlives the source. */
+/* Returns a source of the PUTs of an operations stream; other operations are PL_EINVAL. `reader` is
+ * initialised and must outlive the source. */
 struct pl_entry_source pl_entry_source_ops(struct pl_tree_ops_reader *reader);
 
-/* What lies below a directory of a tree (or one file), with `strip` bytes taken off the front of each path. */
+/* A source of the entries below a directory of a tree, or of one file. `strip` bytes are removed from the
+ * start of each path. */
 struct pl_entry_source_tree {
-    struct pl_tree_cursor *cursor; /* bounded to the directory */
+    struct pl_tree_cursor *cursor; /* limited to the directory */
     size_t strip;
 };
 struct pl_entry_source pl_entry_source_tree(struct pl_entry_source_tree *t);
@@ -56,21 +61,24 @@ struct pl_checkout_progress {
 struct pl_checkout_stats {
     uint64_t files; /* files and links */
     uint64_t bytes;
-    uint64_t linked; /* of the files: hard links to the cache */
+    uint64_t linked; /* files that are hard links to the cache */
     double seconds;
 };
 
 struct pl_checkout_options {
-    unsigned threads;            /* writers, 0 = one a core, at least 2 */
-    struct pl_file_cache *cache; /* hard links out of and into it; NULL = plain files, each with its own bytes */
-    bool replace;                /* files and links in the way are replaced; else PL_EEXISTS naming the first */
-    bool own;                    /* for people: 0644 or 0755 less the umask, mtime as it comes. Not with a cache */
+    unsigned threads;            /* number of writers; 0 = one per core, at least 2 */
+    struct pl_file_cache *cache; /* cache for hard links, in both directions; NULL = separate files */
+    /* replace files and links that exist; otherwise PL_EEXISTS names the first */
+    bool replace;
+    /* for users: mode 0644 or 0755 less the umask, current mtime; ignored with a cache */
+    bool own;
     struct pl_checkout_progress *progress;
 };
 
-/* Writes all entries below `dest`, which is made (with its parents) when absent. `options` and `ret_stats` may be NULL.
- * PL_EEXISTS, PL_ECOLLISION (a folder where a file must go, or the other way round), PL_ENOSPC, PL_EIO: with the path. Errors of
- * the source and the reader with the path. */
+/* Writes all entries below `dest`, which is made with its parents if it does not exist. `options` and
+ * `ret_stats` may be NULL. PL_EEXISTS, PL_ECOLLISION (a folder exists where a file must go, or a file
+ * where a folder must go), PL_ENOSPC, PL_EIO, and errors of the source and the reader: messages contain
+ * the path. Blocks. */
 PL_MUST_CHECK
 int pl_checkout(const struct pl_entry_source *entries, const struct pl_chunk_reader *reader, const char *dest,
                 const struct pl_checkout_options *options, struct pl_checkout_stats *ret_stats, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* Small files are written by one thread. A large file is divided into parts of PL_CHECKOUT_PART_CHUNKS
+ * chunks, which the pool's threads write; the last reference finishes or removes the file. */
 #include "storage/dataset/checkout/checkout_write.h"
 
 #include "storage/pack/pack_format.h"
@@ -33,7 +35,7 @@ static void count(struct pl_checkout_job *job, const struct pl_entry *entry)
     }
 }
 
-/* Something bears the name: away with it when that is allowed. 0 = try again. */
+/* Removes the file that has the name, if `replace` allows it. 0: the caller should try again. */
 static int make_way(const struct pl_checkout_job *job, int dirfd, const char *name, struct pl_err *err)
 {
     if (!job->replace)
@@ -66,7 +68,7 @@ static mode_t entry_mode(const struct pl_checkout_job *job, const struct pl_entr
     return job->own ? mode | 0200 : mode;
 }
 
-/* Mode, time, and the name in the cache; the file is whole. */
+/* Sets mode and mtime of a completely written file and adds it to the cache. */
 static int finish_file(struct pl_checkout_job *job, int fd, int dirfd, const char *name, const struct pl_entry *entry,
                        struct pl_err *err)
 {
@@ -105,7 +107,7 @@ static int write_new(struct pl_checkout_job *job, int dirfd, const char *name, c
     return r;
 }
 
-/* 1 = linked from the cache, 0 = to be written. */
+/* Returns 1 if the file was linked from the cache, 0 if it must be written. */
 static int try_link(struct pl_checkout_job *job, int dirfd, const char *name, const struct pl_entry *entry, struct pl_err *err)
 {
     int r;
@@ -165,9 +167,9 @@ int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, 
     return 0;
 }
 
-/* --- large files --- */
+/* ---- large files ---- */
 
-/* One file that several threads write; the last one finishes it. */
+/* A file that several threads write; the last one finishes it. */
 struct large_file {
     struct pl_checkout_job *job;
     struct pl_dir_ref *dir;
@@ -178,7 +180,7 @@ struct large_file {
     _Atomic bool failed;
 };
 
-/* Chunks that lie one behind the other. */
+/* Consecutive chunks of a large file. */
 struct large_part {
     struct large_file *file;
     uint64_t offset;
@@ -195,6 +197,7 @@ static void large_fail(struct large_file *f, struct pl_err *err)
     pl_checkout_fail(f->job, err);
 }
 
+/* Drops a reference. The last one finishes the file, or removes it after a failure. */
 static void large_unref(struct large_file *f)
 {
     const char *name;
@@ -218,6 +221,7 @@ static void large_unref(struct large_file *f)
     free(f);
 }
 
+/* Reads the chunks of a part and writes them. Stops if the checkout has failed elsewhere. */
 static int part_write(const struct large_part *p, struct pl_err *err)
 {
     const struct pl_chunk_reader *reader = p->file->job->reader;
@@ -236,7 +240,7 @@ static int part_write(const struct large_part *p, struct pl_err *err)
         at += p->lens[i];
     }
     if (atomic_load_explicit(&p->file->job->failed, memory_order_relaxed))
-        atomic_store(&p->file->failed, true); /* parts were left out */
+        atomic_store(&p->file->failed, true); /* some chunks were skipped */
     return 0;
 }
 
@@ -251,7 +255,7 @@ static void part_run(void *arg)
     free(p);
 }
 
-/* Hands out the next part: 1, or 0 when the list is at its end. */
+/* Submits the next part to the pool. Returns 1, or 0 at the end of the list. */
 static int large_part(struct large_file *f, struct pl_list_cursor *list, struct pl_err *err)
 {
     struct large_part *p = calloc(1, sizeof(*p));
@@ -300,7 +304,7 @@ static int large_parts(struct large_file *f, struct pl_err *err)
             break;
         r = atomic_load(&f->job->failed) ? 1 : 0;
     }
-    if (r == 1) /* others failed: what was written is not whole */
+    if (r == 1) /* another thread failed, so the file is incomplete */
         atomic_store(&f->failed, true);
     return PL_MIN(r, 0);
 }

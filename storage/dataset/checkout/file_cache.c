@@ -1,3 +1,6 @@
+/* The state file is mapped by all processes that share the cache; flock on it protects opening and
+ * eviction. A cached file that no checkout uses has one link. Its ctime is the time of its last use,
+ * because linking changes the ctime. */
 #include "storage/dataset/checkout/file_cache.h"
 
 #include "storage/base/clock.h"
@@ -16,15 +19,16 @@
 #include <sys/stat.h>
 
 #define CACHE_MAGIC      "PLCACHE1"
-#define CACHE_NAME_BYTES (3 + PL_HASH_HEX + 2) /* "ab/", digits, 'x', NUL */
-#define CACHE_EVICT_GAP  1000                  /* ms between two looks for room */
+#define CACHE_NAME_BYTES (3 + PL_HASH_HEX + 2) /* "ab/", hex digits, 'x', NUL */
+#define CACHE_EVICT_GAP  1000                  /* minimum time between two evictions, in ms */
 
-/* Mapped by every process that uses the folder. */
+/* Contents of DIR/state, mapped by every process that uses the folder. */
 struct cache_state {
     char magic[8];
-    char boot[40]; /* the boot of the machine in which it was last opened */
+    char boot[40]; /* boot id of the machine when the cache was last opened */
     _Atomic uint64_t bytes;
-    _Atomic int64_t verify_before_ns; /* a file not touched since is hashed before it is used; 0 = none is */
+    /* files with an older ctime are verified before they are used; 0 = none */
+    _Atomic int64_t verify_before_ns;
 };
 
 struct pl_file_cache {
@@ -51,22 +55,23 @@ static int64_t ctime_ns(const struct stat *st)
     return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
 }
 
-/* --- scan and eviction --- */
+/* ---- scan and eviction ---- */
 
-/* A file that no checkout uses. */
+/* A cached file that no checkout uses. */
 struct idle_file {
-    int64_t used_ns; /* ctime: the last link to it */
+    int64_t used_ns; /* ctime: when it was last linked */
     uint64_t size;
     char name[CACHE_NAME_BYTES];
 };
 
 struct cache_scan {
     uint64_t bytes;
-    int64_t latest_ns;      /* ctime: of the file that was used last */
-    struct idle_file *idle; /* NULL: only count */
+    int64_t latest_ns;      /* largest ctime of all files */
+    struct idle_file *idle; /* NULL = only count bytes */
     size_t n, cap;
 };
 
+/* Counts a cached file, and adds it to `idle` if no checkout uses it. */
 static int scan_file(struct cache_scan *s, const char *folder, const char *name, const struct stat *st, struct pl_err *err)
 {
     struct idle_file *f;
@@ -90,6 +95,7 @@ static int scan_file(struct cache_scan *s, const char *folder, const char *name,
     return 0;
 }
 
+/* Scans one folder of the cache. */
 static int scan_folder(int objects_fd, const char *folder, struct cache_scan *s, struct pl_err *err)
 {
     int fd = openat(objects_fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
@@ -132,7 +138,8 @@ static int idle_cmp(const void *a, const void *b)
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
-/* Under the lock. */
+/* Deletes idle files, those unused for longest first, until 9/10 of the bound are used. With both locks
+ * held. */
 static int cache_evict(struct pl_file_cache *c, struct pl_err *err)
 {
     struct cache_scan s = {.cap = 1024};
@@ -162,7 +169,7 @@ int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err)
     if (c->max_bytes == 0)
         return 0;
     pthread_mutex_lock(&c->evicting);
-    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) { /* else another process is at it */
+    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) { /* another process evicts if the lock is held */
         r = cache_evict(c, err);
         (void)flock(c->state_fd, LOCK_UN);
     }
@@ -171,7 +178,8 @@ int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err)
     return r;
 }
 
-/* Whether `size` more bytes may be kept. Looking for room means reading all folders: not more than once in CACHE_EVICT_GAP. */
+/* True if `size` more bytes may be stored. Evicts if necessary, but at most once in CACHE_EVICT_GAP,
+ * because that reads all folders. */
 static bool cache_room(struct pl_file_cache *c, uint64_t size)
 {
     if (c->max_bytes == 0 || atomic_load(&c->state->bytes) + size <= c->max_bytes)
@@ -181,7 +189,7 @@ static bool cache_room(struct pl_file_cache *c, uint64_t size)
     return pl_file_cache_evict(c, NULL) == 0 && atomic_load(&c->state->bytes) + size <= c->max_bytes;
 }
 
-/* --- opening --- */
+/* ---- opening ---- */
 
 static void boot_id(char out[40])
 {
@@ -196,8 +204,9 @@ static int64_t wall_ns(void)
     return pl_clock_wall_us() * 1000;
 }
 
-/* Under the lock: a new or foreign state is counted anew, and what another boot left is not trusted. The clock may have been set back since
- * that was written: the mark lies behind each file that there is. */
+/* Initialises a new or unknown state by counting all files. After a boot of the machine, marks all
+ * existing files for verification. The clock may have been set back since, so the mark is at least the
+ * largest ctime. With the file lock held. */
 static int state_ready(struct pl_file_cache *c, struct pl_err *err)
 {
     struct cache_state *st = c->state;
@@ -240,6 +249,7 @@ static int state_open(struct pl_file_cache *c, const char *dir, struct pl_err *e
     return r;
 }
 
+/* Makes and opens the folder "objects" with its 256 subfolders. */
 static int objects_open(struct pl_file_cache *c, const char *dir, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -302,14 +312,14 @@ void pl_file_cache_fail_link(struct pl_file_cache *c, int errnum)
     atomic_store(&c->fail_link, errnum);
 }
 
-/* --- use --- */
+/* ---- use ---- */
 
 static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
 {
     return pl_io_read(*(const int *)self, out, n, "cached file", err);
 }
 
-/* Whether a file holds what its name says. */
+/* True if a cached file has the content that its name says. */
 static bool cache_verify(const struct pl_file_cache *c, const char *name, const struct pl_entry *entry)
 {
     _cleanup_close_ int fd = openat(c->objects_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -321,7 +331,8 @@ static bool cache_verify(const struct pl_file_cache *c, const char *name, const 
            pl_entry_eq(&is, entry);
 }
 
-/* After a boot a file may be less than was written: one that nobody has linked since is looked at, and dropped when it is bad. */
+/* True if a cached file may be used. After a boot of the machine a file may be incomplete: if it has not
+ * been linked since, it is verified, and deleted if it is bad. */
 static bool cache_trusted(struct pl_file_cache *c, const char *name, const struct pl_entry *entry)
 {
     int64_t before = atomic_load_explicit(&c->state->verify_before_ns, memory_order_relaxed);
@@ -349,7 +360,7 @@ static int cache_linkat(struct pl_file_cache *c, int from_fd, const char *from, 
     return linkat(from_fd, from, to_fd, to, 0);
 }
 
-/* All `size` of them: some filesystems end a copy before. */
+/* Copies all `size` bytes; some filesystems end a copy early, which is an error here. */
 static int copy_bytes(int from, int to, off_t size)
 {
     ssize_t n;
@@ -357,7 +368,8 @@ static int copy_bytes(int from, int to, off_t size)
     while ((n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0)) > 0)
         continue;
     if (n < 0 &&
-        (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) /* not between these filesystems */
+        /* copy_file_range does not work between these filesystems */
+        (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
         while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
             continue;
     if (n == 0 && lseek(to, 0, SEEK_CUR) != size) {
@@ -367,7 +379,7 @@ static int copy_bytes(int from, int to, off_t size)
     return n < 0 ? -1 : 0;
 }
 
-/* The folder of a path as open(2) takes it. */
+/* Returns the folder of a path, in a form that open(2) accepts. */
 static void folder_of(const char *path, char out[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -375,8 +387,9 @@ static void folder_of(const char *path, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%.*s", slash == NULL ? 1 : (int)(slash - path), slash == NULL ? "." : path);
 }
 
-/* Where a link does not reach (a cache that pods share is another mount than their volume): the same bytes, mode and time under the other name,
- * there when they are whole. */
+/* Copies a file with its mode and mtime to another name, for use where hard links are impossible: a cache
+ * shared by pods is on another mount than their volumes. The new name appears only when the copy is
+ * complete. */
 static int copyat(int from_fd, const char *from, int to_fd, const char *to)
 {
     _cleanup_close_ int source = openat(from_fd, from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), file = -1;
@@ -389,12 +402,14 @@ static int copyat(int from_fd, const char *from, int to_fd, const char *to)
     if (copy_bytes(source, file, st.st_size) < 0 || fchmod(file, st.st_mode & 07777) < 0 ||
         futimens(file, (const struct timespec[]){st.st_mtim, st.st_mtim}) < 0)
         return -1;
-    (void)!fchmod(source, st.st_mode & 07777); /* its ctime says when it was used, as a link's would */
+    /* updates the ctime, which records the last use, as linking would */
+    (void)!fchmod(source, st.st_mode & 07777);
     (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", file);
     return linkat(AT_FDCWD, self, to_fd, to, AT_SYMLINK_FOLLOW);
 }
 
-/* 1, or 0 where it cannot be: who asks writes the file, and is told what is the matter with its folder then. PL_EEXISTS. */
+/* Copies a cached file to `name`. Returns 1, or 0 if that is impossible: the caller then writes the file
+ * itself, which reports any problem of the folder. PL_EEXISTS. */
 static int copy_out(struct pl_file_cache *c, const char *cached, int dirfd, const char *name, struct pl_err *err)
 {
     if (copyat(c->objects_fd, cached, dirfd, name) == 0)
@@ -421,9 +436,9 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
         return copy_out(c, cached, dirfd, name, err);
     case EEXIST:
         return pl_err_set(err, PL_EEXISTS, "it is there already");
-    case ENOENT: /* not cached */
-    case EMLINK: /* ext4: 65,000 names a file */
-    case EPERM:  /* another user's file, or a filesystem without links */
+    case ENOENT: /* not in the cache */
+    case EMLINK: /* ext4 allows 65,000 links per file */
+    case EPERM:  /* another user's file, or a filesystem without hard links */
         return 0;
     default:
         return pl_err_errno(err, errno, "link to the file cache");

@@ -1,3 +1,5 @@
+/* Checks the packs first (fsck_packs.c), then walks from each root through trees, lists and chunks.
+ * Subtrees and lists found to be good are remembered and not walked again. */
 #include "storage/dataset/fsck/fsck.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -9,7 +11,8 @@
 
 #define VISITED_KEY_BYTES 16
 
-/* Ids of nodes and lists that are good with all below them. Open addressing; a slot of zeros is free. */
+/* Ids of nodes and lists that are good with everything below them. Open addressing; a slot of zeros is
+ * free. */
 struct visited {
     uint8_t (*slots)[VISITED_KEY_BYTES];
     size_t cap, n;
@@ -18,8 +21,8 @@ struct visited {
 struct fsck {
     struct pl_fsck common;
     struct visited visited;
-    struct pl_map hurt_lists; /* id → struct hurt_list */
-    /* The root that is looked at. Whether it is still wanted is asked with its first finding. */
+    struct pl_map hurt_lists; /* key of a list (list_key) → struct hurt_list */
+    /* the root being checked; `alive` is called at its first finding */
     const struct pl_fsck_root *root;
     enum { NOT_ASKED, WANTED, DELETED } wanted;
 };
@@ -42,7 +45,7 @@ int pl_fsck_stopped(const struct pl_fsck *f, struct pl_err *err)
     return 0;
 }
 
-/* --- visited --- */
+/* ---- visited ids ---- */
 
 static void visited_insert(struct visited *v, const uint8_t key[VISITED_KEY_BYTES])
 {
@@ -73,7 +76,8 @@ static bool visited_has(const struct visited *v, const struct pl_hash *id)
     return false;
 }
 
-/* Without memory, or at the bound, the id is not remembered: what is below is then looked at again. */
+/* Adds an id. Without memory or at the bound the id is not remembered, and its subtree is checked again if
+ * it occurs again. */
 static void visited_add(struct visited *v, const struct pl_hash *id)
 {
     if (2 * (v->n + 1) > v->cap) {
@@ -94,9 +98,9 @@ static void visited_add(struct visited *v, const struct pl_hash *id)
     visited_insert(v, id->b);
 }
 
-/* --- what commits need --- */
+/* ---- records that roots need ---- */
 
-/* 1 = the record is there and, as far as is known, good; 0 = it is not, with the reason in `why`. */
+/* Returns 1 if the record exists and no damage of it is known; 0 if not, with the reason in `why`. */
 static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *why)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -116,7 +120,8 @@ static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *
     return r < 0 ? 0 : 1;
 }
 
-/* Adds to the number of findings below; PL_E… when the check must end. */
+/* Reports a finding for the current root, unless the root was deleted meanwhile. Returns 1, or a negative
+ * code if the check must end. */
 static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, const char *what, struct pl_err *err)
 {
     struct pl_fsck_finding finding = {.what = what, .id = id, .commit = f->root->label, .path = path};
@@ -131,7 +136,7 @@ static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, cons
     return r < 0 ? r : 1;
 }
 
-/* A list with something below it that is not good: told of each file that needs it, and gone through once. */
+/* A list with a damaged or missing part. It is walked only once, but reported for each file that needs it. */
 struct hurt_list {
     struct pl_hash bad;
     char why[PL_ERR_MSG_BYTES];
@@ -140,7 +145,7 @@ struct hurt_list {
 struct list_check {
     struct fsck *f;
     struct pl_hash bad;
-    struct pl_err why; /* of the first chunk that is not good */
+    struct pl_err why; /* error of the first bad chunk; code 0 = none */
 };
 
 static int list_visit(void *arg, const struct pl_hash *id, bool is_chunk, uint64_t bytes, struct pl_err *err)
@@ -153,7 +158,8 @@ static int list_visit(void *arg, const struct pl_hash *id, bool is_chunk, uint64
     return is_chunk ? 0 : pl_fsck_stopped(&c->f->common, err);
 }
 
-/* Notes what is wrong with the list, for the next file that has it; without memory it is gone through again. */
+/* Remembers what is wrong with a list, for the next file that uses it. Without memory the list is walked
+ * again. */
 static void hurt_note(struct fsck *f, const struct pl_hash *root, const struct pl_hash *bad, const char *why)
 {
     struct hurt_list *h = calloc(1, sizeof(*h));
@@ -166,7 +172,7 @@ static void hurt_note(struct fsck *f, const struct pl_hash *root, const struct p
         free(h);
 }
 
-/* What is remembered of a good list: its id, and the bytes that it was found to have. */
+/* Returns the key under which a list is remembered: its id combined with the size that its entry says. */
 static struct pl_hash list_key(const struct pl_entry *entry)
 {
     struct pl_hash key = entry->id;
@@ -176,6 +182,7 @@ static struct pl_hash list_key(const struct pl_entry *entry)
     return key;
 }
 
+/* Checks the chunk list of a file: its nodes, its size and its chunks. */
 static int check_list(struct fsck *f, const struct pl_entry *entry, const char *path, struct pl_err *err)
 {
     struct pl_list_source source = {.self = f->common.store, .get = pl_store_node_get};
@@ -211,7 +218,7 @@ static int check_list(struct fsck *f, const struct pl_entry *entry, const char *
     return hurt(f, &c.bad, path, why.msg, err);
 }
 
-/* 0 = good, 1 = a finding was reported. */
+/* Checks the content of one file. Returns 0 if it is good, 1 if a finding was reported. */
 static int check_entry(struct fsck *f, const struct pl_entry *entry, const char *path, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -224,8 +231,8 @@ static int check_entry(struct fsck *f, const struct pl_entry *entry, const char 
     return 0;
 }
 
-/* A place in a tree: the node, item `i` of `parent` (NULL: it is the root), and which keys lie below it (after `after`, up to `upto`; NULL =
- * unknown). */
+/* A node's place in a tree: item `i` of `parent` (NULL: it is the root). Its keys are greater than `after`
+ * and at most `upto`; NULL = unknown. */
 struct node_place {
     struct pl_hash id;
     const struct pl_node *parent;
@@ -236,6 +243,7 @@ struct node_place {
     uint64_t files;
 };
 
+/* Reports a damaged or missing node, with the range of files below it. */
 static int node_lost(struct fsck *f, const struct node_place *at, const char *why, struct pl_err *err)
 {
     char what[PL_ERR_MSG_BYTES + 64];
@@ -250,7 +258,7 @@ static int node_lost(struct fsck *f, const struct node_place *at, const char *wh
 
 static int check_node(struct fsck *f, const struct node_place *at, struct pl_err *err);
 
-/* Number of findings below, at most 1. */
+/* Checks the entries or children of a node. Returns 1 if a finding was reported, otherwise 0. */
 static int check_children(struct fsck *f, const struct pl_node *node, const struct node_place *at, struct pl_err *err)
 {
     int found = 0;
@@ -281,6 +289,7 @@ static int check_children(struct fsck *f, const struct pl_node *node, const stru
     return found;
 }
 
+/* Checks a node and everything below it. Returns 1 if a finding was reported, otherwise 0. */
 static int check_node(struct fsck *f, const struct node_place *at, struct pl_err *err)
 {
     struct pl_node_source source = {.self = f->common.store, .get = pl_store_node_get};
@@ -298,7 +307,8 @@ static int check_node(struct fsck *f, const struct node_place *at, struct pl_err
         *err = why;
         return r;
     }
-    if (r == 0 && pl_map_get(&f->common.damaged, at->id.b, PL_HASH_BYTES) != NULL) /* read from the cache, or from another pack */
+    /* the node was read from the cache or another pack, but its record in a pack is damaged */
+    if (r == 0 && pl_map_get(&f->common.damaged, at->id.b, PL_HASH_BYTES) != NULL)
         r = pl_err_set(&why, PL_ECORRUPT, "a tree node is damaged");
     if (r < 0)
         return node_lost(f, at, why.msg, err);
@@ -309,6 +319,7 @@ static int check_node(struct fsck *f, const struct node_place *at, struct pl_err
     return r;
 }
 
+/* Checks a commit object and all its trees. */
 static int check_commit(struct fsck *f, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);

@@ -1,4 +1,4 @@
-/* fsck_internal: what the files of the check share. */
+/* fsck_internal: state and functions shared by the files of this room. */
 #pragma once
 
 #include "storage/dataset/fsck/fsck.h"
@@ -12,19 +12,20 @@ struct pl_fsck {
     struct pl_store *store;
     const struct pl_fsck_options *options;
     struct pl_fsck_report report;
-    struct pl_map damaged;   /* ids of records that did not verify */
-    struct pl_map bad_packs; /* packs of which no record is believed unread */
-    pthread_mutex_t lock;    /* of all of the above while packs are read, and of the callbacks */
+    struct pl_map damaged; /* ids of records that failed verification */
+    /* packs that failed verification as a whole: their records must be read to be believed */
+    struct pl_map bad_packs;
+    pthread_mutex_t lock; /* guards the fields above while packs are checked, and serialises the callbacks */
 };
 
-/* Whether an error is about what is stored; others end the check. */
+/* True if an error is about stored data; other errors end the check. */
 bool pl_fsck_is_damage(int r);
-/* Counts and tells. With the lock held where there are threads. */
+/* Counts a finding and reports it. With the lock held while several threads run. */
 PL_MUST_CHECK
 int pl_fsck_tell(struct pl_fsck *f, const struct pl_fsck_finding *finding, struct pl_err *err);
-/* PL_ECANCELED when the check is to stop. */
+/* PL_ECANCELED: the caller of the check wants it to stop. */
 PL_MUST_CHECK
 int pl_fsck_stopped(const struct pl_fsck *f, struct pl_err *err);
-/* The packs. Fills `damaged` and `bad_packs`. */
+/* Checks the packs; fills `damaged` and `bad_packs`. */
 PL_MUST_CHECK
 int pl_fsck_packs(struct pl_fsck *f, struct pl_err *err);

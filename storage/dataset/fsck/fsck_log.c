@@ -1,3 +1,5 @@
+/* Checks the checkpoints, then the numbers of the log objects, then, if `full`, every log object in order,
+ * and last the newest object that the database has applied. */
 #include "storage/dataset/fsck/fsck_log.h"
 
 #include "storage/dataset/log/log_checkpoint.h"
@@ -8,16 +10,17 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define MISSING_TOLD_MAX 1000u /* of a hole, object by object; the rest is counted */
+/* missing log objects reported one by one per gap; further ones are only counted */
+#define MISSING_TOLD_MAX 1000u
 
 struct log_check {
     struct pl_object_store *objects;
     const struct pl_fsck_options *options;
     struct pl_fsck_report *sum;
-    struct pl_log_head head; /* of the object before the one that is looked at */
-    uint64_t last;           /* the newest object when the check began */
+    struct pl_log_head head; /* state after the object before the one being checked */
+    uint64_t last;           /* number of the newest object when the check began */
     struct pl_log_checkpoint_head ckpts[PL_LOG_CHECKPOINT_LISTED_MAX];
-    unsigned n_ckpts; /* those whose log object is to be compared */
+    unsigned n_ckpts; /* good checkpoints, still to be compared with the log objects that they name */
 };
 
 static int tell(struct log_check *c, const char *key, const char *what, struct pl_err *err)
@@ -42,13 +45,14 @@ static bool is_damage(int r)
     return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ELOG || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EIO;
 }
 
-/* ---- which numbers there are ---- */
+/* ---- numbers of log objects ---- */
 
 struct numbers {
     struct log_check *check;
     uint64_t last;
 };
 
+/* Called with the keys in order: reports the numbers missing between two objects. */
 static int number_seen(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct numbers *n = arg;
@@ -68,6 +72,8 @@ static int number_seen(void *arg, const char *key, uint64_t size, struct pl_err 
     return r;
 }
 
+/* Reports missing log objects: in gaps, and at the end if a checkpoint or the database has a higher
+ * number. */
 static int check_numbers(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
 {
     struct numbers n = {.check = c};
@@ -87,7 +93,7 @@ static int check_numbers(struct log_check *c, const struct pl_log_head *database
     return tell(c, key, "a log object is missing that the database has applied", err);
 }
 
-/* ---- objects ---- */
+/* ---- log objects ---- */
 
 static int parse_record(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err)
 {
@@ -102,7 +108,7 @@ static int parse_record(void *self, const struct pl_log_record *record, uint64_t
                              pl_record_name(record->kind), seq, payload ? "another value" : where.text);
 }
 
-/* What an object says of the one before it: false when it is too short to say anything. */
+/* Reads epoch and hash of the previous object from an object's header; false if the object is too short. */
 static bool says_before(const struct pl_buf *bytes, uint64_t *ret_epoch, struct pl_hash *ret_hash)
 {
     struct pl_cursor at = pl_cursor_of(bytes->data, bytes->len);
@@ -117,8 +123,8 @@ static bool says_before(const struct pl_buf *bytes, uint64_t *ret_epoch, struct 
     return prev != NULL;
 }
 
-/* A damaged object is noticed by the next one, which names its hash: the damage is told of the damaged one, and the chain goes on as the
- * next one has it. */
+/* Compares the hash that an object names with the object before it. On a difference the earlier object is
+ * reported, and the check continues with the hash and epoch that this object names. */
 static int check_link(struct log_check *c, uint64_t seq, const struct pl_buf *bytes, bool trusted, struct pl_err *err)
 {
     char before[PL_LOG_KEY_BYTES], what[128];
@@ -155,7 +161,8 @@ static int compare_ckpts(struct log_check *c, struct pl_err *err)
     return 0;
 }
 
-/* One object, or why it cannot be had; `*trusted`: c->head is what this object must follow. */
+/* Checks one object, or reports why it cannot be read (`r`, `why`). `*trusted`: c->head is known to be the
+ * state that this object must follow. */
 static int check_object(struct log_check *c, uint64_t seq, int r, const struct pl_buf *bytes, struct pl_err *why, bool *trusted,
                         struct pl_err *err)
 {
@@ -164,7 +171,7 @@ static int check_object(struct log_check *c, uint64_t seq, int r, const struct p
 
     pl_log_key(seq, key);
     c->head.seq = seq - 1;
-    if (r == PL_ENOTFOUND) { /* said already */
+    if (r == PL_ENOTFOUND) { /* reported by check_numbers */
         *trusted = false;
         return 0;
     }
@@ -205,7 +212,7 @@ static int check_chain(struct log_check *c, struct pl_err *err)
     return r;
 }
 
-/* The object that the database stands on, which the next one will name. */
+/* Checks the object that the database applied last, because no later object names its hash. */
 static int check_newest(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -235,6 +242,7 @@ static int check_newest(struct log_check *c, const struct pl_log_head *database,
 
 /* ---- checkpoints ---- */
 
+/* Checks one checkpoint, completely if `full`, otherwise only its header. */
 static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t seq, struct pl_err *err)
 {
     struct pl_log_checkpoint_head *head = &c->ckpts[c->n_ckpts];
@@ -244,7 +252,7 @@ static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t 
                              : pl_log_checkpoint_head_read(c->objects, seq, head, &why);
 
     pl_log_checkpoint_key(seq, key);
-    if (r == PL_ENOTFOUND) /* an older one went meanwhile */
+    if (r == PL_ENOTFOUND) /* an older checkpoint was deleted meanwhile */
         return 0;
     c->sum->checkpoints++;
     if (r == 0 && memcmp(head->store_id, store_id, sizeof head->store_id) != 0)

@@ -1,15 +1,15 @@
-/* The check of packs: several at once, in order of their ids. */
+/* Checks the packs with several threads, in order of id. Each thread takes the next pack that is not done. */
 #include "storage/dataset/fsck/fsck_internal.h"
 
 #include "storage/system/thread_pool.h"
 
-/* One pass over the packs. Under f->lock: next, done, first_open, result, err. */
+/* One pass over all packs. The lock of `f` guards next, done, first_open, n_done, result and err. */
 struct pass {
     struct pl_fsck *f;
     struct pl_hash *packs; /* ascending */
     bool *done;
     size_t n, next;
-    size_t first_open; /* all before it are done */
+    size_t first_open; /* number of the first pack that is not done */
     size_t n_done;
     int result;
     struct pl_err err;
@@ -21,12 +21,12 @@ static void pass_finish(struct pass *p)
     free(p->done);
 }
 
-/* One pack under way, of one thread. */
+/* A pack being checked by one thread. */
 struct one {
     struct pl_fsck *f;
     const struct pl_hash *pack;
     uint64_t findings;
-    int result; /* of telling */
+    int result; /* of reporting a finding */
     struct pl_err err;
 };
 
@@ -48,7 +48,7 @@ static void bad_record(void *arg, const struct pl_pack_entry *e, const struct pl
     o->result = PL_MIN(r, 0);
 }
 
-/* A pack that garbage collection took away meanwhile is no finding. */
+/* Reports a damaged pack. A pack that garbage collection removed meanwhile is not a finding. */
 static int bad_pack(struct pl_fsck *f, const struct pl_hash *pack, int r, const struct pl_err *why, struct pl_err *err)
 {
     struct pl_fsck_finding finding = {.what = why->msg, .pack = pack};
@@ -98,7 +98,7 @@ static int check_pack(struct pl_fsck *f, const struct pl_hash *pack, struct pl_e
     return f->options->full ? read_pack(f, pack, footer.count, err) : 0;
 }
 
-/* Under the lock. */
+/* Marks a pack as done and reports the progress. With the lock held. */
 static int note_done(struct pass *p, size_t at, struct pl_err *err)
 {
     const struct pl_fsck_options *o = p->f->options;
@@ -114,7 +114,7 @@ static int note_done(struct pass *p, size_t at, struct pl_err *err)
     return o->progress ? o->progress(o->self, &progress, err) : 0;
 }
 
-/* One thread: pack after pack until there is none, or an error anywhere. */
+/* The function of each thread: checks pack after pack until none is left or an error occurs in any thread. */
 static void work(void *arg)
 {
     struct pass *p = arg;
@@ -155,7 +155,7 @@ static bool is_again(const struct pl_fsck_options *o, const struct pl_hash *pack
     return false;
 }
 
-/* What the interrupted check has read is done. */
+/* Marks the packs as done that the interrupted check has verified. */
 static void skip_earlier(struct pass *p)
 {
     const struct pl_fsck_options *o = p->f->options;
