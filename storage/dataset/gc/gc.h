@@ -1,7 +1,7 @@
-/* storage/dataset/gc: Mark and copy of garbage collection, and the protocol of pack states.
+/* storage/dataset/gc: Marks and copies for garbage collection, and the protocol of pack states.
  *
- * In:      Roots of what must be kept.
- * Out:     Unreachable packs, new packs with what was alive in old ones.
+ * In:      Roots that must be kept.
+ * Out:     Unreachable packs; new packs with the live records of old ones.
  * Uses:    storage/{base, chunk, pack, store, tree}
  * Threads: The garbage-collection thread.
  *
@@ -10,49 +10,63 @@
  *   gc_mark       marks reachable records, one bit each
  *   reachability  checks that all records below a tree root exist */
 
-/* gc: which packs nothing needs any more, found and removed while writers write. This is the protocol; tests/model/gc.pml is its model,
- * which spin searches through.
+/* Garbage collection finds packs that are no longer needed and removes them while clients write. This is
+ * the protocol; tests/model/gc.pml models it for the checker spin.
  *
- *            put                    mark: nothing needs it, or what does was copied
- *   (absent) ───▶ live ──────────────────────────────────────────────────▶ condemned
- *                  ▲                                                        │      │
- *                  └── a commit names one of its records (same transaction),┘      │ all who were there when it was condemned have ended;
- *                      or a mark meets one; or the store lost the pack             ▼ then a mark met nothing of it
- *                                                                                doomed ──▶ its object is removed, then its row
+ *            put             mark: no live record, or all live ones were copied
+ *   (absent) ───▶ live ─────────────────────────────────────────────▶ condemned
+ *                  ▲                                                   │     │
+ *                  └──────────────── revived ──────────────────────────┘     │ I3
+ *                                                                            ▼
+ *                               row deleted ◀── object deleted ◀────────── doomed
  *
- * condemned, doomed and what lives again are records of the log (pack_state), so a crash leaves no state in between: whoever collects next
- * goes on from the table.
+ * A condemned pack is revived if a commit refers to one of its records (in the commit's transaction), if a
+ * mark finds a live record in it, or if the index no longer has the pack. Every change of state is a record
+ * of the log (pack_state), so a crash leaves no state in between: the next collection continues from the
+ * table pack_state.
  *
- *   I1  A commit never stands on what is doomed or gone. A push looks up all that it names; what lies in a condemned pack makes that live
- *       in the push's own transaction; what lies in a doomed one is as if it were not there (PL_ERETRY: it is brought again).
- *   I2  A pack of which anything is reachable is not removed, however look-ups, commits, ends of leases, marks and crashes interleave.
- *   I3  Doom waits until everybody who was there when the pack was condemned has ended, and for a mark that began after that. "There":
- *         a session   of a pusher or reader, by a number of the log: it was opened at `opened_seq`. A renewal moves that up to where the
- *                     log was one lease ago, for by then whatever it was told is pinned: a long one holds up nothing but its pins
- *         a lease     of a task: what a result names is not looked at again, so its worker counts until the result is in the database.
- *                     It moves up as a session does while the one session lasts in which all that it was told was told, and pinned
- *         a hold      of the daemon's own work, from its first look-up until what stands on it is in the database (pl_store_hold)
- *       After a start there is no doom for one session's lifetime: sessions may have been lost with a machine.
- *       A pack that was not read back yet (pl_store_set_unread) is neither condemned nor doomed: of two such with the same record a mark counts
- *       one, which may lie.
- *   I4  A collector that is killed at any place does no harm, and the next one ends what it began.
- *   I5  Those who ask whether to bring something are never told of a condemned pack: it is hidden in memory before it is condemned in the
- *       database, and hidden again at a start. Those who read find it until it is doomed.
- *   I6  One collector at a time, in the daemon that owns the log: a doom must be logged, so one that was fenced dooms nothing.
+ *   I1  A commit never refers to a doomed or removed pack. A push looks up all records that its commit
+ *       refers to. A condemned pack that has one of them is revived in the push's own transaction; records
+ *       of a doomed pack count as missing (PL_ERETRY: the client uploads them again).
+ *   I2  A pack with a reachable record is not removed, however lookups, commits, ends of leases, marks and
+ *       crashes interleave.
+ *   I3  A condemned pack is doomed only when all sessions, leases and holds that existed when it was
+ *       condemned have ended, and a mark that began after that has found no live record in it.
+ *         a session   belongs to an uploading or reading client. It counts from the log position
+ *                     `opened_seq`. A renewal moves that forward to the position of the renewal before,
+ *                     because packs that the client was told of by then are pinned. A long session thus
+ *                     holds up only the packs that it has pinned.
+ *         a lease     belongs to a task. Records that the task's result refers to are not looked up again,
+ *                     so the lease counts until the result is in the database. A renewal moves it forward in
+ *                     the same way, as long as the one session lasts in which the worker was told of packs,
+ *                     and which pins them.
+ *         a hold      protects the daemon's own work, from the first lookup until the references are in the
+ *                     database (pl_store_hold).
+ *       After a start no pack is doomed for the lifetime of one session, because sessions may have been lost
+ *       with a machine. An unread pack (pl_store_set_unread) is neither condemned nor doomed: of two packs
+ *       with the same record a mark counts only one, and that one may be wrong.
+ *   I4  A collector that is killed at any point does no harm, and the next one finishes its work.
+ *   I5  A client that asks which records it may skip is never told of a condemned pack: the pack is hidden
+ *       in memory before it is condemned in the database, and hidden again at a start. Reads find it until
+ *       it is doomed.
+ *   I6  There is one collector at a time, in the daemon that owns the log. Dooming a pack must be logged, so
+ *       a daemon that was fenced cannot doom packs.
  *
- * Roots, all of one project: commits (object, tree, attributes, table with all outputs that its rows name, owners), code folders and
- * specs of every version of a pipeline, logs that are kept, results of jobs that go on or are kept, their inputs, checkpoints, open
- * commits, and whole packs that a session's pins name. Which packs are judged is said before the roots are read.
+ * Roots, of one project: commits (object, tree, attributes, table with all outputs that its rows refer to,
+ * owners); code folders and specs of every version of a pipeline; logs, and results of jobs, that are kept
+ * or belong to running jobs, with their inputs; checkpoints; open commits; and the whole packs that
+ * sessions have pinned. The packs to be judged are chosen before the roots are read.
  *
- * What is reachable must be durable before anything is condemned or doomed for its sake: a copy in a pack that no flush has seen may be
- * gone after a crash. So the store is flushed between the mark and its verdict; and nobody is told that something is there before it is
- * flushed. */
+ * Reachable records must be durable before other packs are condemned or doomed because of them: a copy in
+ * a pack that was not flushed may be lost in a crash. The store is therefore flushed between the mark and
+ * the decision, and no client is told that a record exists before it is flushed. */
 #pragma once
 
 #include "storage/base/hash.h"
 
-/* A pack's state, as pack_state and the record pack_state have it; live ones have no row. */
+/* States of a pack, in the table pack_state and in the log record pack_state. A live pack has no row. */
 #define PL_PACK_CONDEMNED "condemned"
 #define PL_PACK_DOOMED    "doomed"
-#define PL_PACK_REVIVED   "revived" /* in the log alone: the row goes */
-#define PL_PACK_GONE      "gone"    /* the same, of a doomed one, when nobody can be removing its object any more */
+#define PL_PACK_REVIVED   "revived" /* only in the log: the row is deleted */
+/* only in the log: the row of a doomed pack is deleted, when no daemon can still be deleting its object */
+#define PL_PACK_GONE "gone"

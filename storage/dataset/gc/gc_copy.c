@@ -1,3 +1,5 @@
+/* Reads each pack by its footer and appends the live records to two new packs: one for chunks, one for
+ * other records. */
 #include "storage/dataset/gc/gc_copy.h"
 
 #include "storage/pack/pack_writer.h"
@@ -10,7 +12,7 @@ struct pl_gc_copy {
     uint8_t nonce[PL_PACK_NONCE_BYTES];
     struct pl_pack_writer *writers[SIDES];
     struct pl_buf record;
-    const struct pl_hash *pack; /* that is being copied */
+    const struct pl_hash *pack; /* the pack being copied */
     struct pl_gc_copy_stats stats;
 };
 
@@ -70,6 +72,7 @@ static int add(struct pl_gc_copy *c, const struct pl_pack_entry *e, struct pl_er
     return PL_MIN(r, 0);
 }
 
+/* Reads and verifies one record and adds it to a new pack in its stored form. */
 static int copy_record(struct pl_gc_copy *c, const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};

@@ -1,3 +1,5 @@
+/* Marks are bits, numbered by a view of the index. Each node and list is read once, when its bit is set. A
+ * record that is missing in the view may have been added since; such records are kept in a map. */
 #include "storage/dataset/gc/gc_mark.h"
 
 #include "storage/base/map.h"
@@ -9,10 +11,10 @@ struct pl_gc_mark {
     struct pl_node_source source;
     uint32_t settled; /* packs with lower numbers are judged */
     struct pl_index_view *view;
-    uint8_t *bits;   /* by the number of the entry */
-    uint8_t *unread; /* by the number of the pack: it was when the mark began */
+    uint8_t *bits;   /* bitmap by number of the entry: 1 = reachable */
+    uint8_t *unread; /* bitmap by number of the pack: 1 = unread when the mark began */
     struct pl_map pinned;
-    struct pl_map late; /* records that came after the view and were marked */
+    struct pl_map late; /* ids of marked records that were added after the view was opened */
     struct pl_gc_mark_stats stats;
 };
 
@@ -87,10 +89,11 @@ bool pl_gc_mark_record(struct pl_gc_mark *m, const struct pl_hash *id)
     if (pl_hash_is_zero(id))
         return false;
     if (!pl_index_view_find(m->view, id, &number)) {
-        if (is_there(m, id)) { /* it came, or came again, after the view: no pack of the view has it */
+        if (is_there(m, id)) { /* it was added, or added again, after the view: no pack of the view has it */
             if (pl_map_get(&m->late, id->b, PL_HASH_BYTES) != NULL)
                 return false;
-            (void)!pl_map_put(&m->late, id->b, PL_HASH_BYTES, m, NULL, NULL); /* without memory it is gone through again */
+            /* without memory the record is walked again */
+            (void)!pl_map_put(&m->late, id->b, PL_HASH_BYTES, m, NULL, NULL);
             return true;
         }
         if (m->stats.missing++ == 0)
@@ -119,12 +122,13 @@ static int misplaced(const struct pl_hash *id, const char *what, struct pl_err *
     return pl_err_set(err, PL_ECORRUPT, "%s %.12s is not what the one above says of it", what, pl_hash_hex(id, hex));
 }
 
-/* `above` is what the list above says of it; NULL: it is the root. */
+/* Level and size of a list, as its entry in the list above says; NULL for the root. */
 struct list_place {
     unsigned level;
     uint64_t bytes;
 };
 
+/* Marks a chunk list and everything below it, and checks each list against the one above it. */
 static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, const struct list_place *above, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -170,14 +174,14 @@ static int mark_leaf(struct pl_gc_mark *m, const struct pl_node *node, uint32_t 
     return row != NULL ? row(self, m, entry.row, (size_t)entry.size, err) : 0;
 }
 
-/* How a tree is gone through. */
+/* How a tree is walked. */
 struct tree_walk {
     pl_gc_row_fn row;
     void *self;
     bool nodes_only;
 };
 
-/* Where a node is: item `i` of `parent` (NULL: it is the root), behind the key `floor`. */
+/* A node's place: item `i` of `parent` (NULL: the node is the root), after the key `floor` (NULL: none). */
 struct node_place {
     const struct pl_node *parent;
     uint32_t i;
@@ -201,7 +205,7 @@ static int mark_children(struct pl_gc_mark *m, const struct tree_walk *w, const 
             place.floor = pl_node_key(node, i - 1);
             place.floor_len = pl_node_key_len(node, i - 1);
         }
-        r = mark_node(m, w, &child.id, &place, err); /* as deep as the tree has levels: each node's is checked */
+        r = mark_node(m, w, &child.id, &place, err); /* recursion ends: the level of each node is checked */
     }
     return r;
 }
@@ -242,7 +246,7 @@ int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl
 
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack)
 {
-    /* without memory no pack is judged: all are as if they were pinned */
+    /* without memory no pack is judged, as if all were pinned */
     if (pl_map_put(&m->pinned, pack->b, PL_HASH_BYTES, m, NULL, NULL) < 0)
         m->settled = 0;
 }
@@ -298,7 +302,7 @@ int pl_gc_mark_finish(struct pl_gc_mark *m, struct pl_gc_pack **ret, size_t *ret
 
 struct finding {
     const struct pl_gc_mark *m;
-    uint8_t *packs; /* bit a pack: it has one */
+    uint8_t *packs; /* bitmap: 1 = the pack has an unmarked commit */
 };
 
 static void find_commit(void *self, uint64_t number)
@@ -327,7 +331,7 @@ int pl_gc_mark_dead_commits(struct pl_gc_mark *m,
         struct pl_hash pack;
         uint64_t number;
 
-        /* the index has the first half of an id, the footer all of it */
+        /* the index has only the first half of an id, so the footer is read for the whole id */
         if ((packs[no / 8] >> (no % 8) & 1) == 0 || !pl_store_pack_id(m->config.store, no, &pack) ||
             pl_store_pack_footer(m->config.store, &pack, &f, NULL) < 0)
             continue;

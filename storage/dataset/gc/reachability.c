@@ -1,5 +1,6 @@
-/* The nodes first, the entries then: both walks hold every node against what its parent says of it, keys ascending included, so that no node
- * comes twice however a tree was made. Lists may well be shared: each is gone through once. */
+/* Walks the nodes first, then the entries. Both walks check every node against its parent, including that
+ * keys ascend, so no node occurs twice, also in a tree from an untrusted client. Lists may be shared: each
+ * is walked once. */
 #include "storage/dataset/gc/reachability.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -87,7 +88,7 @@ int pl_reachability_check_tree(const struct pl_reachability *reach, const struct
 
     if (pl_hash_is_zero(root))
         return 0;
-    r = reach_record(reach, root, &at, err); /* no damage: who brought the tree named it */
+    r = reach_record(reach, root, &at, err); /* PL_ERETRY and not damage: the client named this root */
     r = r < 0 ? r : pl_tree_visit_nodes(&source, root, reach_node, &w, err);
     r = r < 0 ? r : reach_entries(&w, &source, root, err);
     pl_list_seen_finish(&w.seen);

@@ -1,18 +1,21 @@
-/* reach: is all there that a tree needs? For trees that somebody brought and that something new is about to stand on (gc.h): what is
- * found in a hidden pack is told, so that the pack can be revived. */
+/* reachability: checks that all records that a tree needs exist. For trees from clients, before a commit
+ * refers to them (gc.h). Hidden packs that have some of these records are reported, so that they can be
+ * revived. */
 #pragma once
 
 #include "storage/store/store.h"
 
 struct pl_reachability {
     struct pl_store *store;
-    /* A record lies in this hidden pack; the same pack may come again. A negative result ends it. */
+    /* Called if a record is in this hidden pack; the same pack may be reported several times. A negative
+     * result ends the check and is returned. */
     int (*hidden)(void *self, const struct pl_hash *pack, struct pl_err *err);
     void *self;
-    struct pl_effort *effort; /* NULL = no limits */
+    struct pl_effort *effort; /* limits of the work; NULL = no limits */
 };
 
-/* Nodes, lists and chunks of a tree of paths. PL_ERETRY: something is missing. PL_ECORRUPT, PL_EFORMAT (it is no tree, or a node or list
- * is not what the one above says of it), PL_EINVAL (a tree of rows), the errors of store and effort. Reads every node and list once. */
+/* Checks nodes, lists and chunks of a tree of paths. PL_ERETRY: a record is missing. PL_ECORRUPT,
+ * PL_EFORMAT: it is not a tree, or a node or list does not agree with the one above it. PL_EINVAL: a tree
+ * of rows. Also errors of the store and the limits. Reads every node and list once. */
 PL_MUST_CHECK
 int pl_reachability_check_tree(const struct pl_reachability *reach, const struct pl_hash *root, struct pl_err *err);
