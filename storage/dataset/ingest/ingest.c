@@ -1,3 +1,5 @@
+/* The caller's thread walks the sources, passes batches of names to reader threads through a ring, and
+ * writes finished batches out in order. Readers without a batch help with a large file of another reader. */
 #include "storage/dataset/ingest/ingest.h"
 
 #include "storage/dataset/ingest/ingest_output.h"
@@ -10,23 +12,24 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Batches in flight: a ring. published ≥ taken ≥ those done; the walker writes and reads slots outside taken..published only. */
+/* The ring of batches. published ≥ taken ≥ number of finished batches. The walker accesses only slots
+ * outside taken..published. */
 #define RING_MAX 32u
 
 struct ingest {
     const struct pl_ingest_options *options;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* a batch, a shared file, or the end */
-    pthread_cond_t done; /* a batch is finished, or a helper left the shared file */
+    pthread_cond_t work; /* signalled for a new batch, a shared file, and the end */
+    pthread_cond_t done; /* signalled when a batch is finished or a helper leaves the shared file */
     struct pl_walk_batch *ring;
     uint64_t ring_len;
     uint64_t published, taken;
-    unsigned busy; /* readers with a batch: each may yet share a file */
+    unsigned busy; /* readers that have a batch: each may still share a large file */
     bool ending;
-    _Atomic bool failed;              /* set under the lock */
-    struct pl_large_file_job *shared; /* a large file that has room for helpers */
-    unsigned helpers;                 /* on it, besides its owner */
-    struct pl_err err;                /* the first */
+    _Atomic bool failed;              /* set with the lock held */
+    struct pl_large_file_job *shared; /* a large file with which other readers may help; NULL = none */
+    unsigned helpers;                 /* readers that help with a shared file, without its owner */
+    struct pl_err err;                /* the first error */
 };
 
 struct reader_thread {
@@ -43,9 +46,9 @@ static int64_t machine_now_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* --- readers --- */
+/* ---- readers ---- */
 
-/* Under the lock. The first error counts; everybody wakes up and leaves. */
+/* Stores the first error and wakes all threads, which then end. With the lock held. */
 static void ingest_fail(struct ingest *in, const struct pl_err *err)
 {
     if (!in->failed)
@@ -55,7 +58,8 @@ static void ingest_fail(struct ingest *in, const struct pl_err *err)
     pthread_cond_broadcast(&in->done);
 }
 
-/* The owner of a large file: others may help unless they help elsewhere already. */
+/* Reads a large file on its owner's thread, and offers it to other readers unless another file is shared
+ * now. Returns when all helpers have left it. */
 static void reader_share(void *self, struct pl_large_file_job *job, struct pl_large_file_buffer *buffer)
 {
     struct ingest *in = self;
@@ -78,7 +82,7 @@ static void reader_share(void *self, struct pl_large_file_job *job, struct pl_la
     pthread_mutex_unlock(&in->lock);
 }
 
-/* Under the lock, which it gives up meanwhile. */
+/* Helps with a shared file. With the lock held; it is released meanwhile. */
 static void reader_help(struct reader_thread *t, struct pl_large_file_job *job)
 {
     struct ingest *in = t->in;
@@ -90,7 +94,7 @@ static void reader_help(struct reader_thread *t, struct pl_large_file_job *job)
         pl_large_file_job_help(job, &t->reader.segment);
     pthread_mutex_lock(&in->lock);
     if (in->shared == job)
-        in->shared = NULL; /* nothing is left to take */
+        in->shared = NULL; /* no segments are left */
     in->helpers--;
     pthread_cond_broadcast(&in->done);
 }
@@ -114,7 +118,7 @@ static int batch_read(struct reader_thread *t, struct pl_walk_batch *b, struct p
     return 0;
 }
 
-/* Under the lock, which it gives up meanwhile. */
+/* Reads the next batch. With the lock held; it is released meanwhile. */
 static void reader_batch(struct reader_thread *t)
 {
     struct ingest *in = t->in;
@@ -156,9 +160,9 @@ static void *reader_run(void *arg)
     return NULL;
 }
 
-/* --- the caller's thread --- */
+/* ---- the caller's thread ---- */
 
-/* Waits for the oldest batch in flight and writes it out. */
+/* Waits for batch `seq`, the oldest one, and writes it out. */
 static int ring_drain(struct ingest *in, uint64_t seq, struct pl_ingest_out *out, struct pl_err *err)
 {
     struct pl_walk_batch *b = &in->ring[seq % in->ring_len];
@@ -180,6 +184,7 @@ static int ring_drain(struct ingest *in, uint64_t seq, struct pl_ingest_out *out
     return r;
 }
 
+/* Fills the ring with batches and writes finished ones out, until the walk ends. */
 static int ring_feed(struct ingest *in, struct pl_walk *walk, struct pl_ingest_out *out, struct pl_err *err)
 {
     uint64_t drained = 0, seq = 0;
@@ -207,7 +212,7 @@ static int ring_feed(struct ingest *in, struct pl_walk *walk, struct pl_ingest_o
     return 0;
 }
 
-/* Signals belong to the program's own threads. */
+/* Starts the readers. They block all signals, so that the program's own threads receive them. */
 static int readers_start(struct reader_thread *threads, unsigned n, unsigned *ret_started, struct pl_err *err)
 {
     sigset_t all, old;
@@ -242,6 +247,7 @@ static unsigned reader_count(const struct pl_ingest_options *o)
     return PL_MIN(n, PL_INGEST_THREADS_MAX);
 }
 
+/* Starts the readers, runs the walk and stops the readers. `trust`: entries of the stat cache are used. */
 static int ingest_run(struct ingest *in, struct pl_pack_builder *session, bool trust, struct pl_walk *walk,
                       struct pl_ingest_out *out, struct pl_err *err)
 {
@@ -278,7 +284,8 @@ static void ingest_finish(struct ingest *in)
     pthread_cond_destroy(&in->done);
 }
 
-/* One pass over all sources. `trust`: what the stat cache says is believed. */
+/* Makes one pass over all sources. `trust`: entries of the stat cache are used. `*ret_missing`: the store
+ * no longer has some of them, so the pass must be repeated without. */
 static int ingest_pass(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                        const struct pl_ingest_options *options, bool trust, struct pl_buf *ops, bool *ret_missing,
                        struct pl_ingest_stats *ret, struct pl_err *err)

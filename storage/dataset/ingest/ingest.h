@@ -1,31 +1,33 @@
-/* storage/dataset/ingest: Local files to packs and a sorted stream of tree operations.
+/* storage/dataset/ingest: Reads local files into packs and a sorted stream of tree operations.
  *
  * In:      Folders, files, a pack sink, a stat cache.
  * Out:     Operations, statistics.
  * Uses:    storage/{base, chunk, pack, system, tree, tree_edit}, storage/dataset/file
- * Threads: The caller walks; reader threads of its own read and hash.
+ * Threads: The caller's thread walks; the room's own reader threads read and hash.
  *
  * Headers for other rooms:
- *   ingest_names   the paths of an ingest without reading files
+ *   ingest_names   the paths of an ingest, without reading files
  *   stat_cache     skips files whose stat did not change since the last ingest
  *
  * Inside:
- *   ingest_output  finished files to tree operations and statistics, in order
- *   ingest_read    reads and chunks one found file
+ *   ingest_output  writes finished files as tree operations, in order, and counts them
+ *   ingest_read    reads and chunks one file
  *   ingest_walk    walks the source folders in path order
  *   large_file     chunks one large file with several threads */
 
-/* ingest: local files → chunks in packs and a sorted stream of operations that puts them into a tree.
+/* ingest packs the chunks of local files and produces a sorted stream of operations that puts the files
+ * into a tree.
  *
- *   walker (the caller's thread) ──batches of names, in order──▶ readers (threads) ──chunks──▶ pack session
- *        ▲                                                            │
- *        └────────────── finished batches, in order ◀─────────────────┘ ──▶ operations
+ *   walker (the caller's thread) ──batches of names, in order──▶ reader threads ──chunks──▶ pack builder
+ *        ▲                                                        │
+ *        └──────────── finished batches, in order ◀───────────────┘ ──▶ operations
  *
- * Readers hash and compress on their own core; a file of PL_INGEST_SPLIT_BYTES or more is shared by all readers that have nothing
- * else (segment.h). The result does not depend on the number of threads. Memory: the batches in flight, one buffer of
- * PL_INGEST_SEGMENT_BYTES a reader, the session's packs, the operations.
+ * Each reader hashes and compresses on its own core. A file of PL_INGEST_SPLIT_BYTES or more is read by
+ * all readers that have no other work (large_file.h). The result does not depend on the number of threads.
+ * Memory: the batches in the ring, one buffer of PL_INGEST_SEGMENT_BYTES per reader, the packs of the pack
+ * builder, and the operations.
  *
- * Nothing is committed here: on any error what was packed stays unreferenced. */
+ * ingest commits nothing. After an error, the records that were packed remain unreferenced. */
 #pragma once
 
 #include "storage/base/clock.h"
@@ -33,63 +35,69 @@
 #include "storage/tree_edit/tree_ops.h"
 #include <stdatomic.h>
 
-struct pl_pack_builder; /* pack/pack_session.h */
+struct pl_pack_builder; /* storage/pack/pack_builder.h */
 struct pl_pack_sink;
 
 #define PL_INGEST_THREADS_MAX   64u
-#define PL_INGEST_SPLIT_BYTES   (8u << 20) /* from here on several readers share one file */
+#define PL_INGEST_SPLIT_BYTES   (8u << 20) /* files of at least this size are read by several readers */
 #define PL_INGEST_SEGMENT_BYTES (4u << 20)
-#define PL_INGEST_HAS_MAX       65536u /* ids in one question to the store */
+#define PL_INGEST_HAS_MAX       65536u /* ids per question to the store */
 #define PL_INGEST_OPS_MAX_BYTES (1ull << 30)
-#define PL_INGEST_DEPTH_MAX     256u /* folders within folders */
+#define PL_INGEST_DEPTH_MAX     256u /* depth of nested folders */
 
-/* One file or folder and where it goes. */
+/* A file or folder and its destination. */
 struct pl_ingest_source {
-    const char *local; /* as open(2) takes it; a link here is followed */
+    const char *local; /* path as for open(2); a link is followed */
     const char *dest;  /* canonical path in the repo; "" = the root (folders only) */
 };
 
-/* Read by another thread while it goes on. */
+/* Counters that another thread may read while ingest runs. */
 struct pl_ingest_progress {
     _Atomic uint64_t files;
     _Atomic uint64_t bytes;
 };
 
-/* What was new to the store the session knows when it is finished. */
+/* Results of an ingest. The number of new records and bytes is known to the pack builder when it is
+ * finished. */
 struct pl_ingest_stats {
-    uint64_t files;  /* files and links; empty folders not */
-    uint64_t bytes;  /* their sizes */
+    uint64_t files;  /* files and links, without empty folders */
+    uint64_t bytes;  /* total size */
     uint64_t cached; /* files not read because the stat cache knew them */
     double seconds;
 };
 
 enum { PL_LINK_KEEP = 0, PL_LINK_FOLLOW = 1 };
 
-/* What a run may do; `{0}` is a plain push with one reader a core. */
+/* Options; `{0}` is a plain push with one reader per core. */
 struct pl_ingest_options {
-    unsigned threads; /* readers, 0 = one a core */
-    bool mirror;      /* what lies at a destination and was not given goes: starts with DELETE_PREFIX of it */
-    /* Unchanged files are taken from here and recorded here; NULL = all are read. Ids from it are asked for in `sink` in groups
-     * of PL_INGEST_HAS_MAX; when one is missing everything is read. Needs `sink`. */
+    unsigned threads; /* number of readers; 0 = one per core */
+    /* remove everything at a destination that is not in the source: begins with a DELETE_PREFIX of it */
+    bool mirror;
+    /* Cache of unchanged files, used and updated; NULL = all files are read. Ids from it are looked up in
+     * `sink`, in groups of PL_INGEST_HAS_MAX. If one is missing, all files are read. Needs `sink`. */
     struct pl_stat_cache *stat_cache;
-    const struct pl_pack_sink *sink; /* the session's */
+    const struct pl_pack_sink *sink; /* the sink of the pack builder */
     struct pl_ingest_progress *progress;
-    int64_t (*now_ns)(void); /* wall clock, ns; NULL = the machine's */
-    /* Whether a file or folder is taken (folders: with all below). Called by the caller's thread. NULL = all. */
+    int64_t (*now_ns)(void); /* wall clock, in ns since 1970; NULL = the machine's */
+    /* Returns true if a file or folder should be stored (a folder: with everything below it). On the
+     * caller's thread. NULL = store all. */
     bool (*filter)(void *self, const char *path, bool is_dir);
-    /* What to do with a link: PL_LINK_KEEP stores it when it is relative and stays inside the source, else it is refused;
-     * PL_LINK_FOLLOW reads the file or folder at the host path put into `ret_host` (NUL-terminated by the caller of the callback)
-     * in its place; negative: refused with that error. NULL = KEEP for all. Called by the caller's thread. */
+    /* Decides what to do with a link. PL_LINK_KEEP stores it if it is relative and stays inside the
+     * source, and otherwise rejects it. PL_LINK_FOLLOW stores the file or folder at the path in `ret_host`
+     * instead; the callback sets that path, with its NUL. A negative code rejects the link with that
+     * error. On the caller's thread. NULL = PL_LINK_KEEP for all. */
     int (*link)(void *self, const char *path, const char *target, struct pl_buf *ret_host, struct pl_err *err);
-    void *self; /* of filter and link */
+    void *self; /* argument of filter and link */
 };
 
-/* Reads all sources and gives the operations (ops.h; paths of the repo) into `ret_ops`, which must be empty; when its `max` is 0
- * it becomes PL_INGEST_OPS_MAX_BYTES. Empty folders become entries of kind DIR. `ret_stats` may be NULL. The session is neither
- * finished nor flushed.
- * PL_ENOTFOUND, PL_EIO: with the local path. PL_EPATH: a name that no repo can hold, quoted. PL_ECHANGED: a file that changed
- * while it was read, twice. PL_EINVAL: a socket, FIFO or device; a link that leaves the source. PL_ECOLLISION: two sources give
- * one path. PL_ELIMIT: more than PL_TREE_OPS_MAX paths. Errors of the session. */
+/* Reads all sources and writes the operations (tree_ops.h, with paths of the repo) to `ret_ops`, which
+ * must be empty; if its `max` is 0 it becomes PL_INGEST_OPS_MAX_BYTES. Empty folders become entries of
+ * kind DIR. `ret_stats` may be NULL. The pack builder is neither finished nor flushed. Blocks.
+ *
+ * PL_ENOTFOUND, PL_EIO: with the local path. PL_EPATH: a name that a repo cannot contain, quoted.
+ * PL_ECHANGED: a file changed while it was read, twice. PL_EINVAL: a socket, FIFO or device, or a link
+ * that leaves the source. PL_ECOLLISION: two sources have the same path. PL_ELIMIT: more than
+ * PL_TREE_OPS_MAX paths. Errors of the pack builder. */
 PL_MUST_CHECK
 int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                    const struct pl_ingest_options *options, struct pl_buf *ret_ops, struct pl_ingest_stats *ret_stats,

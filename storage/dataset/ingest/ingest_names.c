@@ -1,3 +1,4 @@
+/* Walks the folder and builds a tree with placeholder contents, whose nodes are kept in a map in memory. */
 #include "storage/dataset/ingest/ingest_names.h"
 
 #include "storage/base/map.h"
@@ -5,7 +6,7 @@
 #include "storage/tree/tree_build.h"
 
 struct pl_name_tree_nodes {
-    struct pl_map by_id; /* id → struct pl_buf */
+    struct pl_map by_id; /* node id → struct pl_buf */
 };
 
 static void free_node(void *node)
@@ -53,7 +54,7 @@ struct pl_node_source pl_name_tree_source(struct pl_name_tree *t)
     return (struct pl_node_source){.self = t, .get = get_node};
 }
 
-/* The content is a placeholder; a link's has to be one. */
+/* Returns an entry with placeholder content; a link needs a target that is not empty. */
 static struct pl_entry entry_of(const struct pl_walk_item *item)
 {
     switch (item->type) {

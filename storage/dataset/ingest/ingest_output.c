@@ -1,3 +1,6 @@
+/* With one source, operations are written as the batches arrive, which are in order. With several sources
+ * they are gathered as records, sorted and checked at the end. Ids from the stat cache are looked up in
+ * the store in groups. */
 #include "storage/dataset/ingest/ingest_output.h"
 
 #include "storage/pack/pack_sink.h"
@@ -6,10 +9,10 @@ _Static_assert(PL_INGEST_HAS_MAX <= PL_PACK_SINK_HAS_MAX, "one question must be 
 
 #define OUT_SLOTS (2 * (size_t)PL_INGEST_HAS_MAX) /* a power of two */
 
-/* Ids that wait for the question, each once. */
+/* Ids to look up in the store, each once. */
 struct out_asked {
     struct pl_hash *ids;
-    uint32_t *slots; /* 1 + index, 0 = free; the id's own bytes are the hash */
+    uint32_t *slots; /* hash table: 1 + index in `ids`, 0 = free; the bytes of an id serve as its hash */
     size_t n;
 };
 
@@ -17,17 +20,17 @@ struct pl_ingest_out {
     const struct pl_ingest_options *options;
     struct pl_buf *ops;
     struct pl_tree_ops_writer writer;
-    const char *cleared; /* one source, mirrored: its destination */
+    const char *cleared; /* the destination, if there is one source and it is mirrored */
     bool sorting;
     struct pl_buf unsorted; /* records: u8 op, u32 path length, path, entry */
-    size_t *records;        /* offsets */
+    size_t *records;        /* their offsets in `unsorted` */
     size_t n_records, cap_records;
     struct out_asked asked;
     bool missing;
     struct pl_ingest_stats stats;
 };
 
-/* --- several sources --- */
+/* ---- several sources ---- */
 
 static int record_grow(struct pl_ingest_out *o, struct pl_err *err)
 {
@@ -61,7 +64,7 @@ static int record_add(struct pl_ingest_out *o, uint8_t op, const char *path, siz
     return 0;
 }
 
-/* A record's operation and path; the cursor stands before its entry. */
+/* Reads a record's operation and path. The returned cursor is at its entry. */
 static struct pl_cursor record_open(const struct pl_buf *unsorted, size_t at, struct pl_tree_op *ret)
 {
     struct pl_cursor c = pl_cursor_of(unsorted->data + at, unsorted->len - at);
@@ -81,10 +84,10 @@ static int record_cmp(const void *a, const void *b, void *arg)
     (void)record_open(unsorted, *(const size_t *)a, &x);
     (void)record_open(unsorted, *(const size_t *)b, &y);
     d = pl_key_cmp(x.path, x.path_len, y.path, y.path_len);
-    return d != 0 ? d : (int)y.op - (int)x.op; /* deletions of a path before it is put */
+    return d != 0 ? d : (int)y.op - (int)x.op; /* the deletion of a path comes before its PUT */
 }
 
-/* Writes what was gathered, in order of paths. */
+/* Writes the gathered operations in order of path. */
 static int records_write(struct pl_ingest_out *o, struct pl_err *err)
 {
     struct pl_tree_op before = {0}, op = {0};
@@ -98,7 +101,7 @@ static int records_write(struct pl_ingest_out *o, struct pl_err *err)
 
         if (op.op == PL_TREE_PUT && (r = pl_entry_decode(&c, &op.entry, err)) < 0)
             return r;
-        /* The same folder from two sources is one folder; cleared and then empty, it is gone. */
+        /* A folder that two sources have is one folder. An empty folder that is also cleared needs no PUT. */
         if (same && (op.op != PL_TREE_PUT || op.entry.kind == PL_KIND_DIR))
             continue;
         if (same)
@@ -110,14 +113,14 @@ static int records_write(struct pl_ingest_out *o, struct pl_err *err)
     return r;
 }
 
-/* --- operations --- */
+/* ---- operations ---- */
 
 static int out_put(struct pl_ingest_out *o, const char *path, size_t len, const struct pl_entry *entry, struct pl_err *err)
 {
     if (o->sorting)
         return record_add(o, PL_TREE_PUT, path, len, entry, err);
     if (o->cleared != NULL && entry->kind == PL_KIND_DIR && pl_streq(o->cleared, path))
-        return 0; /* the source is empty: that the folder goes says it all */
+        return 0; /* the source is an empty folder: the deletion of its destination is enough */
     return pl_tree_ops_writer_put(&o->writer, path, len, entry, err);
 }
 
@@ -126,14 +129,14 @@ static int out_clear(struct pl_ingest_out *o, const struct pl_ingest_source *s, 
     struct stat st;
 
     if (stat(s->local, &st) < 0 || !S_ISDIR(st.st_mode))
-        return 0; /* a file replaces itself; what is not there the walker reports */
+        return 0; /* a file replaces its destination anyway; the walker reports a missing source */
     if (o->sorting)
         return record_add(o, PL_TREE_DELETE_PREFIX, s->dest, strlen(s->dest), NULL, err);
     o->cleared = s->dest;
     return pl_tree_ops_writer_delete_prefix(&o->writer, s->dest, strlen(s->dest), err);
 }
 
-/* --- does the store still have it? --- */
+/* ---- looking up ids in the store ---- */
 
 static int asked_init(struct out_asked *a, struct pl_err *err)
 {
@@ -144,6 +147,7 @@ static int asked_init(struct out_asked *a, struct pl_err *err)
     return a->ids != NULL && a->slots != NULL ? 0 : pl_err_nomem(err);
 }
 
+/* Asks the sink for the collected ids and sets `missing` if it lacks one. */
 static int out_ask(struct pl_ingest_out *o, struct pl_err *err)
 {
     struct out_asked *a = &o->asked;
@@ -167,6 +171,7 @@ static int out_ask(struct pl_ingest_out *o, struct pl_err *err)
     return 0;
 }
 
+/* Adds an id to the ones to look up, once, and looks them up when they are PL_INGEST_HAS_MAX. */
 static int out_want(struct pl_ingest_out *o, const struct pl_hash *id, struct pl_err *err)
 {
     struct out_asked *a = &o->asked;
@@ -185,7 +190,7 @@ static int out_want(struct pl_ingest_out *o, const struct pl_hash *id, struct pl
     return a->n == PL_INGEST_HAS_MAX ? out_ask(o, err) : 0;
 }
 
-/* --- whole --- */
+/* ---- whole output ---- */
 
 int pl_ingest_out_create(const struct pl_ingest_source *sources, size_t n, const struct pl_ingest_options *options,
                          struct pl_buf *ops, struct pl_ingest_out **ret, struct pl_err *err)

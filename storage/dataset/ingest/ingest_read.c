@@ -1,3 +1,4 @@
+/* Chooses the way to read a file by its size, and reads it between two calls of fstat to detect changes. */
 #include "storage/dataset/ingest/ingest_read.h"
 
 #include "storage/chunk/chunk.h"
@@ -38,7 +39,8 @@ static int file_changed(struct pl_err *err)
     return pl_err_set(err, PL_ECHANGED, "the file changed while it was read");
 }
 
-/* A regular file gives all it has in one read; one byte more is asked for, so that growing shows. */
+/* Reads a small file, usually with a single read. One byte more than its size is requested, to notice that
+ * it has grown. */
 static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
     size_t size = (size_t)st->st_size;
@@ -106,7 +108,8 @@ static int read_by_size(struct pl_reader *rd, int fd, const struct stat *st, str
     return size < PL_INGEST_SPLIT_BYTES ? read_medium(rd, fd, st, ret, err) : read_large(rd, fd, st, ret, err);
 }
 
-/* Without a new time of access where that may be had (one's own files): it would be a write to the disk for each file read. */
+/* Opens a file without updating its access time if possible (only the owner may do that), because the
+ * update would cause a disk write per file. */
 static int open_quietly(int dirfd, const char *name, int flags)
 {
     int fd = openat(dirfd, name, flags | O_NOATIME);
@@ -114,8 +117,10 @@ static int open_quietly(int dirfd, const char *name, int flags)
     return fd < 0 && errno == EPERM ? openat(dirfd, name, flags) : fd;
 }
 
-/* Will stat say so when the file changes after this? A page that a mapping made dirty is written again without a new time until the disk has it: so
- * nobody may have the file mapped, or, where that cannot be asked, the disk takes what is dirty first. In memory alone no time ever moves. */
+/* True if a change of the file after this call will change its mtime or ctime. A memory-mapped page that
+ * is already dirty can be changed again without new times until it is written to disk. So no process may
+ * have the file open for writing; or, if that cannot be determined, dirty pages are written to disk first.
+ * Filesystems in memory never update the times. */
 static bool change_will_show(int fd)
 {
     struct statfs fs;
@@ -129,7 +134,8 @@ static bool change_will_show(int fd)
             sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) == 0);
 }
 
-/* PL_ECHANGED when stat says something else after the reading than before, or the bytes were not as many as it said. */
+/* Reads a file once. PL_ECHANGED: its stat differs after the read, or its size differs from the bytes
+ * read. */
 static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item, struct pl_err *err)
 {
     int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (item->follow ? 0 : O_NOFOLLOW);
@@ -141,7 +147,8 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
 
     if (fd < 0)
         return pl_err_errno(err, errno, "open");
-    /* Before the reading: a writer that is gone after it may have changed what was read. */
+    /* Checked before the read: a writer that has ended by the time the read ends may have changed the file
+     * meanwhile. */
     shows = rd->remembers && change_will_show(fd);
     if (fstat(fd, &before) < 0)
         return pl_err_errno(err, errno, "stat");
@@ -159,7 +166,7 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     return 0;
 }
 
-/* Whether the stat cache knows the file as it is now. */
+/* True if the stat cache knows this state of the file; sets the entry. */
 static bool read_cached(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item)
 {
     struct stat st;

@@ -1,3 +1,5 @@
+/* Keeps a stack of folders. Each is read and sorted when it is entered; the next name of the top folder
+ * decides the next step. */
 #include "storage/dataset/ingest/ingest_walk.h"
 
 #include <dirent.h>
@@ -6,39 +8,41 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define WALK_BLOB_MAX ((size_t)512 << 20) /* names of one folder */
+#define WALK_BLOB_MAX ((size_t)512 << 20) /* bytes of the names of one folder */
 
 enum name_type { NAME_FILE, NAME_LINK, NAME_DIR, NAME_FOLLOW_FILE, NAME_FOLLOW_DIR };
 
-/* Offsets into the frame's texts: the name (folders with a slash behind it), and a link's target or the host path to read. */
+/* A name in a folder, as offsets into the frame's texts: the name (a folder's has a slash appended); and
+ * the target of a link, or the path to read instead of it. */
 struct walk_name {
     uint32_t name;
     uint32_t extra;
     uint8_t type;
 };
 
-/* A folder on the way down. */
+/* A folder between the source and the current position. */
 struct walk_frame {
     struct pl_dir_ref *dir;
     struct pl_buf texts;
     struct walk_name *names;
     size_t n, cap, next;
-    size_t path_len; /* of the folder's path in the repo */
-    bool had_any;    /* something lies in it, taken or not */
+    size_t path_len; /* length of the folder's path in the repo */
+    bool had_any;    /* the folder is not empty, even if everything in it was filtered out */
 };
 
 struct pl_walk {
     const struct pl_ingest_source *sources;
     size_t n_sources, next_source;
     const struct pl_ingest_options *options;
-    const struct pl_ingest_source *source; /* the one being walked */
+    const struct pl_ingest_source *source; /* the source being walked */
     struct walk_frame frames[PL_INGEST_DEPTH_MAX];
     size_t depth;
-    char path[PL_PATH_MAX_BYTES + 1 + NAME_MAX + 1]; /* in the repo; a name too long for it is seen before it is used */
+    /* path in the repo; has space for an overlong path, which is rejected before it is used */
+    char path[PL_PATH_MAX_BYTES + 1 + NAME_MAX + 1];
     size_t path_len;
 };
 
-/* --- messages --- */
+/* ---- messages ---- */
 
 static bool printable(const char *text)
 {
@@ -99,7 +103,7 @@ const char *pl_walk_mode_name(mode_t mode)
     }
 }
 
-/* --- batches --- */
+/* ---- batches ---- */
 
 void pl_walk_batch_clear(struct pl_walk_batch *b)
 {
@@ -127,7 +131,7 @@ static int batch_text(struct pl_walk_batch *b, const char *s, size_t len, uint32
     return 0;
 }
 
-/* Adds what lies at w->path. */
+/* Adds the item at w->path to the batch. */
 static int batch_add(struct pl_walk *w, struct pl_walk_batch *b, uint8_t type, struct pl_dir_ref *dir, const char *name,
                      struct pl_err *err)
 {
@@ -147,7 +151,7 @@ static int batch_add(struct pl_walk *w, struct pl_walk_batch *b, uint8_t type, s
     return 0;
 }
 
-/* --- folders --- */
+/* ---- folders ---- */
 
 static void frame_finish(struct walk_frame *f)
 {
@@ -164,7 +168,7 @@ static int path_fail(const struct pl_walk *w, int r, struct pl_err *err)
     return pl_err_wrap(err, r, "%s", local_path(w->source, w->path, text));
 }
 
-/* Puts `name` behind the folder's path. */
+/* Appends `name` to the folder's path, the first `folder_len` bytes of w->path. */
 static void path_set(struct pl_walk *w, size_t folder_len, const char *name)
 {
     size_t len = strlen(name);
@@ -178,7 +182,7 @@ static void path_set(struct pl_walk *w, size_t folder_len, const char *name)
     w->path[w->path_len] = '\0';
 }
 
-/* A link is kept when it is relative and no prefix of it climbs above the source. */
+/* True if a link target is relative and no prefix of it leaves the source. */
 static bool link_stays(const char *below, const char *target)
 {
     int64_t depth = 0;
@@ -233,7 +237,7 @@ static int link_follow(const struct pl_walk *w, const struct pl_buf *host, enum 
     return 0;
 }
 
-/* What becomes of the link `name`: its type, and in `extra` its target or the host path. */
+/* Decides about the link `name`: returns its type, and in `extra` its target or the path to read instead. */
 static int walk_link(struct pl_walk *w, int dirfd, const char *name, struct pl_buf *extra, enum name_type *ret,
                      struct pl_err *err)
 {
@@ -260,6 +264,7 @@ static int walk_link(struct pl_walk *w, int dirfd, const char *name, struct pl_b
     return pl_buf_add(extra, target, (size_t)len + 1, err);
 }
 
+/* Determines the type of a directory entry. Returns 1, or 0 if the filter excludes it. */
 static int name_type(struct pl_walk *w, int dirfd, const struct dirent64 *d, struct pl_buf *extra, enum name_type *ret,
                      struct pl_err *err)
 {
@@ -291,6 +296,7 @@ static int name_type(struct pl_walk *w, int dirfd, const struct dirent64 *d, str
     }
 }
 
+/* Adds a name to a folder's list. */
 static int frame_add(struct walk_frame *f, const char *name, const struct pl_buf *extra, enum name_type type, struct pl_err *err)
 {
     struct walk_name *n;
@@ -347,7 +353,7 @@ static int name_cmp(const void *a, const void *b, void *texts)
     return strcmp((const char *)texts + x->name, (const char *)texts + y->name);
 }
 
-/* Reads and sorts the folder `dir` (taken over), whose path is w->path. */
+/* Reads and sorts the folder `fd`, which it owns. Its path in the repo is w->path. */
 static int frame_push(struct pl_walk *w, int fd, struct pl_err *err)
 {
     _Alignas(struct dirent64) char block[32 << 10];
@@ -406,6 +412,7 @@ static int leave(struct pl_walk *w, struct pl_walk_batch *b, struct pl_err *err)
     return r;
 }
 
+/* Processes the next name of a folder: adds it to the batch, or enters the folder of that name. */
 static int walk_name(struct pl_walk *w, struct walk_frame *f, struct pl_walk_batch *b, struct pl_err *err)
 {
     const struct walk_name *n = &f->names[f->next++];
@@ -413,7 +420,7 @@ static int walk_name(struct pl_walk *w, struct walk_frame *f, struct pl_walk_bat
     char *name = (char *)f->texts.data + n->name;
 
     if (n->type == NAME_DIR || n->type == NAME_FOLLOW_DIR)
-        name[strlen(name) - 1] = '\0'; /* the slash was for the order */
+        name[strlen(name) - 1] = '\0'; /* the slash was only for the sort order */
     path_set(w, f->path_len, name);
     switch ((enum name_type)n->type) {
     case NAME_FILE:
@@ -430,6 +437,7 @@ static int walk_name(struct pl_walk *w, struct walk_frame *f, struct pl_walk_bat
     return 0;
 }
 
+/* Begins the next source: enters its folder, or adds its file. */
 static int next_source(struct pl_walk *w, struct pl_walk_batch *b, struct pl_err *err)
 {
     const struct pl_ingest_source *s = &w->sources[w->next_source++];

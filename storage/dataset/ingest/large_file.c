@@ -1,3 +1,5 @@
+/* Helpers take segments in order, read and scan them in parallel, cut them in turn, and hash the chunks in
+ * parallel. */
 #include "storage/dataset/ingest/large_file.h"
 
 #include "storage/chunk/chunk_scan.h"
@@ -5,7 +7,7 @@
 #include <pthread.h>
 
 #define SEGMENT ((size_t)PL_INGEST_SEGMENT_BYTES)
-/* Chunks that can end in one segment. */
+/* most chunks that can end in one segment */
 #define CUTS_MAX ((SEGMENT + PL_CHUNK_MAX_BYTES) / PL_CHUNK_MIN_BYTES + 2)
 
 struct segment_result {
@@ -23,10 +25,10 @@ struct pl_large_file_job {
     const _Atomic bool *stop;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* cut_next or list_next rose, or an error */
-    uint64_t taken;       /* segments given to helpers */
-    uint64_t cut_next;    /* the segment whose turn it is */
-    uint64_t list_next;   /* the segment whose ids the list waits for */
+    pthread_cond_t moved; /* signalled when cut_next or list_next rises, and on an error */
+    uint64_t taken;       /* segments taken by helpers */
+    uint64_t cut_next;    /* number of the segment to cut next */
+    uint64_t list_next;   /* number of the segment whose chunk ids the list needs next */
     size_t carry_len;
     uint8_t carry[PL_CHUNK_MAX_BYTES];
     struct pl_list_builder *list;
@@ -86,7 +88,7 @@ struct pl_large_file_job *pl_large_file_job_destroy(struct pl_large_file_job *jo
     return NULL;
 }
 
-/* Under the lock. The first error is kept; all who wait wake up and leave. */
+/* Stores the first error and wakes all waiting threads, which then end. With the lock held. */
 static void job_fail(struct pl_large_file_job *job, const struct pl_err *err)
 {
     if (job->err.code == 0)
@@ -94,7 +96,7 @@ static void job_fail(struct pl_large_file_job *job, const struct pl_err *err)
     pthread_cond_broadcast(&job->moved);
 }
 
-/* True and the number of a segment; false when there is none left or the job has failed. */
+/* Takes the next segment. False if none is left or the job has failed. */
 static bool job_take(struct pl_large_file_job *job, uint64_t *ret)
 {
     bool ok;
@@ -118,7 +120,8 @@ static size_t segment_len(const struct pl_large_file_job *job, uint64_t k)
     return (size_t)PL_MIN((uint64_t)SEGMENT, job->size - k * SEGMENT);
 }
 
-/* The segment with the window before it; the tail that the segment before passes on will cover the window with the same bytes. */
+/* Reads a segment with the scan window before it. The uncut tail of the segment before later overwrites
+ * the window with the same bytes. */
 static int segment_read(const struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, struct pl_err *err)
 {
     size_t before = k > 0 ? PL_CHUNK_WINDOW_BYTES : 0, want = before + n, have = 0;
@@ -137,7 +140,8 @@ static int segment_read(const struct pl_large_file_job *job, uint64_t k, uint8_t
     return 0;
 }
 
-/* Under the lock, in turn: the lengths of the chunks that end in the segment. Leaves in `carry` what is left. */
+/* Determines the lengths of the chunks that end in the segment, and leaves the rest in `carry`. With the
+ * lock held, when it is the segment's turn. */
 static void segment_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits,
                         struct segment_result *result)
 {
@@ -158,7 +162,8 @@ static void segment_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, 
     memcpy(job->carry, at + n - job->carry_len, job->carry_len);
 }
 
-/* Waits for the segment's turn and cuts it; `ret_start` is where its first chunk begins. */
+/* Waits for the segment's turn and cuts it. `*ret_start` is where its first chunk begins. False if the job
+ * has failed. */
 static bool job_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, const uint64_t *bits, uint8_t **ret_start)
 {
     bool ok;
@@ -177,7 +182,7 @@ static bool job_cut(struct pl_large_file_job *job, uint64_t k, uint8_t *at, size
     return ok;
 }
 
-/* Under the lock: what is complete goes into the list, in order. */
+/* Adds the chunks of complete segments to the list, in order. With the lock held. */
 static int job_list(struct pl_large_file_job *job, struct pl_err *err)
 {
     struct segment_result *result = &job->results[job->list_next % PL_LARGE_FILE_SEGMENTS_AHEAD];
@@ -196,6 +201,7 @@ static int job_list(struct pl_large_file_job *job, struct pl_err *err)
     return 0;
 }
 
+/* Hashes and stores the chunks of a segment, then adds complete segments to the list. */
 static int segment_hash(struct pl_large_file_job *job, uint64_t k, const uint8_t *p, struct pl_err *err)
 {
     struct segment_result *result = &job->results[k % PL_LARGE_FILE_SEGMENTS_AHEAD];

@@ -1,18 +1,20 @@
-/* segment: one large file hashed by several readers at once. Internal to storage/dataset.
+/* large_file: chunks one large file with several readers. For this room.
  *
- *   a helper takes the next segment ─ reads it, marks candidates ─ waits for its turn ─ cuts ─ passes the uncut tail on ─ hashes ─┐
- *        ▲                                                          (in order of segments)        (at most 256 KiB)             │
- *        └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+ *   take the next segment ─▶ read, mark candidates ─▶ wait for its turn ─▶ cut ─▶ pass the tail on ─▶ hash ─┐
+ *    ▲                                                (in order of segments)     (at most 256 KiB)          │
+ *    └─────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * Only cutting is in order, and it costs microseconds a segment. Chunk ids reach the list in order whoever finishes first; a helper
- * that is PL_LARGE_FILE_SEGMENTS_AHEAD segments ahead of the slowest waits. Memory: a buffer a helper, PL_LARGE_FILE_SEGMENTS_AHEAD lists of ids. */
+ * Only cutting happens in order, and it takes microseconds per segment. Chunk ids are added to the list in
+ * order, whatever the order in which helpers finish. A helper that is PL_LARGE_FILE_SEGMENTS_AHEAD
+ * segments ahead of the slowest waits. Memory: one buffer per helper, and the chunk ids of
+ * PL_LARGE_FILE_SEGMENTS_AHEAD segments. */
 #pragma once
 
 #include "storage/dataset/file/file_write.h"
 
 #define PL_LARGE_FILE_SEGMENTS_AHEAD 32u
 
-/* One helper's memory; used for one file after another. `{0}` is empty. */
+/* The buffers of one helper, reused for each file. `{0}` is empty. */
 struct pl_large_file_buffer {
     uint8_t *bytes; /* [tail of the segment before][segment] */
     uint64_t *bits;
@@ -23,15 +25,16 @@ void pl_large_file_buffer_finish(struct pl_large_file_buffer *b);
 
 struct pl_large_file_job;
 
-/* `fd` is open for reading at least `size` bytes, more than PL_CHUNK_MAX_BYTES; it, `sink` and `stop` outlive the job. `stop` (may be
- * NULL): true ends the job with PL_ECANCELED. */
+/* Creates a job for a file of `size` bytes, more than PL_CHUNK_MAX_BYTES. `fd` is open for reading; `fd`,
+ * `sink` and `stop` must outlive the job. `stop` (may be NULL): true ends the job with PL_ECANCELED. */
 PL_MUST_CHECK
 int pl_large_file_job_create(int fd, uint64_t size, const struct pl_file_write_sink *sink, const _Atomic bool *stop,
                              struct pl_large_file_job **ret, struct pl_err *err);
-/* Works on the file until no segment is left to take. Any number of threads, each with its own buffer. Errors are the job's: they
- * come from finish. */
+/* Works on the file until no segment is left. Any number of threads may call it, each with its own buffer.
+ * Errors are returned by pl_large_file_job_finish. */
 void pl_large_file_job_help(struct pl_large_file_job *job, struct pl_large_file_buffer *buffer);
-/* When all helpers have returned: the entry, or the first error; PL_ECHANGED when the file ended early. */
+/* Returns the entry, or the first error, after all helpers have returned. PL_ECHANGED: the file ended
+ * early. */
 PL_MUST_CHECK
 int pl_large_file_job_finish(struct pl_large_file_job *job, uint8_t kind, struct pl_entry *ret, struct pl_err *err);
 struct pl_large_file_job *pl_large_file_job_destroy(struct pl_large_file_job *job);

@@ -1,3 +1,5 @@
+/* The cache file is mapped and used as a hash table. New records are collected in memory; saving writes a
+ * new file with old and new records. */
 #include "storage/dataset/ingest/stat_cache.h"
 
 #include "storage/system/io.h"
@@ -97,7 +99,7 @@ static void stat_unmap(struct pl_stat_cache *c)
     c->n = c->n_buckets = 0;
 }
 
-/* What the header claims must be exactly what is there; anything else is no cache. */
+/* Checks that the file has exactly the contents that its header claims; otherwise it is ignored. */
 static bool stat_valid(const struct pl_stat_cache *c)
 {
     const struct stat_header *h = c->map;
@@ -113,6 +115,7 @@ static bool stat_valid(const struct pl_stat_cache *c)
     return pl_xxh64((const uint8_t *)c->map + STAT_HEADER_BYTES, c->map_bytes - STAT_HEADER_BYTES, 0) == h->checksum;
 }
 
+/* Maps the cache file if it is valid. */
 static void stat_map(struct pl_stat_cache *c)
 {
     _cleanup_close_ int fd = open(c->path, O_RDONLY | O_CLOEXEC);
@@ -229,7 +232,7 @@ int pl_stat_cache_put(struct pl_stat_cache *c, const struct pl_stat_key *key, co
     return 0;
 }
 
-/* The next content of the file, in memory. */
+/* The next cache file, in memory. */
 struct stat_table {
     struct stat_header *header;
     uint32_t *buckets;
@@ -237,7 +240,7 @@ struct stat_table {
     size_t bytes;
 };
 
-/* False when a record of the same file is there already. */
+/* Inserts a record; false if the table has one of the same file. */
 static bool table_insert(struct stat_table *t, const struct stat_record *rec)
 {
     uint64_t mask = t->header->buckets - 1, i = stat_hash(&rec->key) & mask;
@@ -252,7 +255,8 @@ static bool table_insert(struct stat_table *t, const struct stat_record *rec)
     return true;
 }
 
-/* Newest first, so that the newest record of a file wins and the longest known are the ones that find no room. */
+/* Inserts the newest records first: they replace older ones of the same file, and the oldest are omitted
+ * if there are too many. */
 static void table_fill(struct stat_table *t, const struct pl_stat_cache *c, uint64_t max)
 {
     for (size_t i = c->n_added; i > 0 && t->header->n < max; i--)
