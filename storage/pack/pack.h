@@ -1,5 +1,5 @@
-/* storage/pack: Packs: objects of many records each. A pack_builder writes them and hands them to a pack_sink;
- * a pack_reader reads and verifies them.
+/* storage/pack: Packs: objects of many records each. A pack_builder writes them and hands them to a
+ * pack_sink; a pack_reader reads and verifies them.
  *
  * In:      Records (chunks, tree nodes, lists).
  * Out:     Sealed packs of at most 64 MiB; verified records.

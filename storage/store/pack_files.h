@@ -2,8 +2,8 @@
  *
  *   an object store with local files   from these files; a bounded number of descriptors stays open
  *   other object stores                tree nodes, and packs that are read in many places: from a local copy
- *                                      of the whole pack, if the store has a cache folder (pl_object_local_fd);
- *                                      other chunks: by ranges that grow while reads are sequential
+ *                                      of the whole pack, if the store has a cache folder
+ *                                      (pl_object_local_fd); other chunks: by ranges that grow while reads are sequential
  *                                      (pack_read_window) */
 #pragma once
 

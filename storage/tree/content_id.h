@@ -5,10 +5,10 @@
  *   file        inline: SHA-256 of its bytes; otherwise: the id in its entry (of its single chunk, or of the
  *               root of its canonical chunk list)
  *   directory   SHA-256 over fields, each preceded by its length as u64 LE: "pl-dir-1", then for every entry
- *               below the directory, in order of path: the path relative to the directory; u8 kind; u64 LE size;
- *               content id. Links: the target instead of the content id, or the id of its chunk if it is
+ *               below the directory, in order of path: the path relative to the directory; u8 kind; u64 LE
+ *               size; content id. Links: the target instead of the content id, or the id of its chunk if it is
  *               longer than 64 bytes. Empty directories: an empty field instead of the content id.
- *   "" (root)   without a filter: the id of the tree's root; of an empty tree: the id of an empty directory */
+ *   "" (root)   without a filter: the id of the tree's root; of an empty tree: that of an empty directory */
 #pragma once
 
 #include "storage/tree/tree.h"

@@ -52,7 +52,7 @@
  * contains either rows only or no rows. */
 enum { PL_KIND_FILE = 1, PL_KIND_EXEC = 2, PL_KIND_LINK = 3, PL_KIND_DIR = 4, PL_KIND_ROW = 5 };
 
-/* Where an entry's bytes are stored. */
+/* Places of an entry's bytes: none, in the entry, in one chunk, in the chunks of a list. */
 enum { PL_CONTENT_NONE = 0, PL_CONTENT_INLINE = 1, PL_CONTENT_CHUNK = 2, PL_CONTENT_LIST = 3 };
 
 /* One entry. The valid combinations are listed below. All others are rejected, so that the same content

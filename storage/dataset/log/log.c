@@ -1,3 +1,5 @@
+/* Encodes, checks and replays log objects. Objects near the end of a growing log are read one by one;
+ * others are fetched ahead by several threads. */
 #include "storage/dataset/log/log.h"
 
 #include "storage/dataset/log/log_reader.h"
@@ -9,8 +11,9 @@
 #define LOG_MAGIC           "PLLG"
 #define LOG_VERSION         1
 #define RECORD_HEADER_BYTES 8
-#define NEAR                16 /* objects: so close to the end of a log that grows */
-#define STRIDE_MAX          1024
+/* number of objects from the end of a growing log within which they are read one by one */
+#define NEAR       16
+#define STRIDE_MAX 1024
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES])
 {
@@ -78,7 +81,7 @@ int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, 
 
     if (r < 0)
         return r;
-    /* the room is there: the adds below cannot fail */
+    /* the space is reserved: no add below can fail */
     r = pl_buf_add(ret, LOG_MAGIC, 4, err);
     r = r < 0 ? r : pl_buf_add_le16(ret, LOG_VERSION, err);
     r = r < 0 ? r : pl_buf_add_le16(ret, 0, err);
@@ -202,7 +205,7 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
     r = pl_object_put(objects, key, &iov, 1, true, err);
     if (r == PL_EEXISTS)
         return pl_err_set(err, PL_EFENCED, "%s was written by another daemon: it owns the store now", key);
-    if (r == PL_ENET || r == PL_ETIMEOUT) /* it may be there, or come yet */
+    if (r == PL_ENET || r == PL_ETIMEOUT) /* the object may exist, or appear later */
         *ret_unknown = true;
     if (r < 0)
         return pl_err_wrap(err, r, "%s", key);
@@ -240,8 +243,8 @@ int pl_log_owned(struct pl_object_store *objects, uint64_t epoch, uint64_t *seq,
     }
 }
 
-/* The name of an object that a crashed writer put may not be on the disk yet. What is applied must be: else a power failure could
- * leave a database that is ahead of its log. */
+/* Makes the name of an object durable. A writer that crashed may have put the object without syncing its
+ * name. If it were lost in a power failure after it was applied, the database would be ahead of its log. */
 static int make_name_durable(struct pl_object_store *objects, const char *key, const struct pl_buf *bytes, struct pl_err *err)
 {
     struct iovec iov = {.iov_base = bytes->data, .iov_len = bytes->len};
@@ -254,7 +257,7 @@ struct complete {
     uint64_t last;
 };
 
-/* Keys come in order of their numbers. */
+/* Called with the keys in order of number; fails at the first gap. */
 static int complete_one(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct complete *c = arg;
@@ -313,7 +316,7 @@ int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *hea
     return r;
 }
 
-/* Whether object `seq` is there. */
+/* Sets `*ret` to whether object `seq` exists. */
 static int is_there(struct pl_object_store *objects, uint64_t seq, bool *ret, struct pl_err *err)
 {
     char key[PL_LOG_KEY_BYTES];
@@ -326,8 +329,9 @@ static int is_there(struct pl_object_store *objects, uint64_t seq, bool *ret, st
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-/* All but the last few objects, several at once: read one after another, they would come more slowly than whoever is at work writes. Each
- * stride that ends before the log does is twice as long as the one before. */
+/* Replays all but the last few objects, with several fetches at once: one by one they could arrive more
+ * slowly than another daemon writes new ones. Each stride is twice as long as the one before, as long as
+ * the log does not end before it. */
 static int replay_strides(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
                           struct pl_err *err)
 {
@@ -344,7 +348,7 @@ static int replay_strides(struct pl_object_store *objects, struct pl_log_head *h
     return r;
 }
 
-/* At most NEAR objects, one after another. PL_ENOTFOUND: it was fewer, and they were the last. */
+/* Replays at most NEAR objects, one by one. PL_ENOTFOUND: the log has ended. */
 static int replay_few(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
                       struct pl_err *err)
 {
@@ -361,7 +365,7 @@ static int replay_few(struct pl_object_store *objects, struct pl_log_head *head,
         if (r == PL_ENOTFOUND)
             return r;
         if (r == 0 && !durable)
-            r = make_name_durable(objects, key, &bytes, err); /* one flush does it for all of the folder's names */
+            r = make_name_durable(objects, key, &bytes, err); /* one flush covers all names in the folder */
         durable = true;
         r = r < 0 ? r : pl_log_decode(bytes.data, bytes.len, head, sink, err);
         if (r < 0)
@@ -377,7 +381,8 @@ int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, con
 
     if (r == 0)
         r = replay_strides(objects, head, sink ? sink : &nobody, err);
-    if (r == 0) /* whoever writes as fast as we read would lead us on for ever */
+    /* bounded, because a daemon that writes as fast as this one reads would keep it reading for ever */
+    if (r == 0)
         r = replay_few(objects, head, sink, err);
     return r == PL_ENOTFOUND ? 0 : r;
 }

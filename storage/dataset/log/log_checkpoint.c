@@ -1,3 +1,5 @@
+/* A checkpoint is compressed to a temporary file, which is then mapped and put. Reading goes through a
+ * window, so that neither side holds a whole checkpoint in memory. */
 #include "storage/dataset/log/log_checkpoint.h"
 
 #include "storage/system/io.h"
@@ -18,7 +20,7 @@ void pl_log_checkpoint_key(uint64_t seq, char out[PL_LOG_CHECKPOINT_KEY_BYTES])
     snprintf(out, PL_LOG_CHECKPOINT_KEY_BYTES, "ckpt/%016" PRIx64, seq);
 }
 
-/* ---- the header ---- */
+/* ---- header ---- */
 
 static int head_encode(const struct pl_log_checkpoint_head *h, struct pl_buf *out, struct pl_err *err)
 {
@@ -34,6 +36,7 @@ static int head_encode(const struct pl_log_checkpoint_head *h, struct pl_buf *ou
     return r < 0 ? r : pl_buf_add_le64(out, h->raw_bytes, err);
 }
 
+/* Decodes and checks the header of checkpoint `seq`. */
 static int head_decode(const void *bytes, uint64_t seq, struct pl_log_checkpoint_head *ret, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(bytes, PL_LOG_CHECKPOINT_HEADER_BYTES);
@@ -61,7 +64,7 @@ static int head_decode(const void *bytes, uint64_t seq, struct pl_log_checkpoint
 
 /* ---- writing ---- */
 
-/* Bytes on their way into the object's file. */
+/* The output file of a checkpoint, with the hash of everything written so far. */
 struct writer {
     int fd;
     const char *name;
@@ -90,7 +93,7 @@ static void press_finish(struct press *p)
     free(p->out);
 }
 
-/* One window of the database into the frame; `last` ends it. */
+/* Compresses one window of the database; `last` ends the frame. */
 static int press_window(struct press *p, size_t n, bool last, struct writer *w, struct pl_err *err)
 {
     ZSTD_inBuffer in = {p->in, n, 0};
@@ -108,6 +111,7 @@ static int press_window(struct press *p, size_t n, bool last, struct writer *w, 
     return r;
 }
 
+/* Compresses the whole database file into one frame. */
 static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void *arg), void *arg, struct pl_err *err)
 {
     _cleanup_(press_finish) struct press p = {ZSTD_createCCtx(), malloc(PL_LOG_CHECKPOINT_IO_BYTES),
@@ -130,7 +134,7 @@ static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void 
     return r;
 }
 
-/* The object's bytes into the file `temp`. */
+/* Writes the whole object to the file `temp`. */
 static int write_object(const struct pl_log_checkpoint_head *head, int from, const char *temp, bool (*stop)(void *arg), void *arg,
                         struct pl_err *err)
 {
@@ -150,7 +154,8 @@ static int write_object(const struct pl_log_checkpoint_head *head, int from, con
     return r < 0 ? r : writer_add(&w, sum.b, sizeof sum.b, err);
 }
 
-/* The driver takes the bytes as they lie in the page cache: a checkpoint may be larger than what a daemon may hold. */
+/* Puts a file as an object. The file is mapped, so that a checkpoint larger than the daemon's memory limit
+ * can be put. */
 static int put_file(struct pl_object_store *objects, const char *key, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -193,10 +198,10 @@ int pl_log_checkpoint_put(struct pl_object_store *objects, struct pl_log_checkpo
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : 0;
 }
 
-/* ---- which there are ---- */
+/* ---- listing ---- */
 
 struct listing {
-    uint64_t *seqs; /* the newest PL_LOG_CHECKPOINT_LISTED_MAX so far, ascending */
+    uint64_t *seqs; /* the newest PL_LOG_CHECKPOINT_LISTED_MAX found so far, ascending */
     unsigned n;
 };
 
@@ -269,7 +274,7 @@ int pl_log_checkpoint_head_read(struct pl_object_store *objects, uint64_t seq, s
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : 0;
 }
 
-/* An object as it is read from front to back: every byte hashed, the frame inflated. */
+/* A checkpoint being read from front to back: every byte is hashed and the frame is decompressed. */
 struct reader {
     struct pl_object_store *objects;
     const char *key;
@@ -277,9 +282,9 @@ struct reader {
     uint8_t *out;
     struct pl_buf window;
     struct pl_hasher hasher;
-    int fd; /* -1: only verified */
+    int fd; /* output file; -1 = verify only */
     uint64_t inflated;
-    bool ended; /* the frame */
+    bool ended; /* the frame has ended */
     struct pl_log_checkpoint_head head;
 };
 
@@ -291,6 +296,7 @@ static void reader_finish(struct reader *r)
     pl_closep(&r->fd);
 }
 
+/* Decompresses a piece of the frame and writes it to the output file. */
 static int inflate(struct reader *rd, const uint8_t *bytes, size_t n, struct pl_err *err)
 {
     ZSTD_inBuffer in = {bytes, n, 0};
@@ -328,6 +334,7 @@ static int read_frame(struct reader *rd, uint64_t end, struct pl_err *err)
     return r;
 }
 
+/* Reads and verifies a whole checkpoint: header, frame, hash. */
 static int read_all(struct reader *rd, uint64_t seq, struct pl_err *err)
 {
     uint64_t size = 0;

@@ -1,3 +1,5 @@
+/* A ring of slots, filled by a pool. Stores with local files need no pool: each object is read when it is
+ * needed. */
 #include "storage/dataset/log/log_reader.h"
 
 #include "storage/system/thread_pool.h"
@@ -12,12 +14,12 @@ struct slot {
     struct pl_buf bytes;
     int result;
     struct pl_err err;
-    bool ready; /* under the reader's lock */
+    bool ready; /* guarded by the reader's lock */
 };
 
 struct pl_log_reader {
     struct pl_object_store *objects;
-    struct pl_pool *pool; /* NULL: each is read when it is asked for */
+    struct pl_pool *pool; /* NULL = read each object when it is needed */
     uint64_t next, asked, last;
     struct slot slots[PL_LOG_AHEAD]; /* object n is in slot n % PL_LOG_AHEAD */
     pthread_mutex_t lock;
@@ -38,7 +40,7 @@ static void get(struct slot *s)
         (void)pl_err_wrap(&s->err, s->result, "%s", key);
 }
 
-/* On the pool. */
+/* Fetches the object of a slot. Runs on the pool. */
 static void fetch(void *arg)
 {
     struct slot *s = arg;
@@ -56,7 +58,7 @@ static void fetch(void *arg)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* As many as there are slots that nobody needs any more. */
+/* Submits fetches for all free slots. */
 static int ask_ahead(struct pl_log_reader *r, struct pl_err *err)
 {
     int result = 0;

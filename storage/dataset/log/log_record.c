@@ -1,3 +1,4 @@
+/* Expands the table of log_record.h to rows. */
 #include "storage/dataset/log/log_record.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ const char *pl_record_fields(uint16_t kind)
     return row ? row->fields : NULL;
 }
 
-/* "a b?" → "`a`, `b` (may be absent)" */
+/* Formats "a b?" as "`a`, `b` (may be absent)". */
 static int add_fields(struct pl_buf *out, const char *fields, struct pl_err *err)
 {
     int r = 0;

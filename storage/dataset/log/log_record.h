@@ -1,11 +1,13 @@
-/* record: the kinds of log records and the fields of each, from which docs/format.md has its table. The payload is a JSON object with
- * sorted keys; hashes are 64 hex digits, "" where there is none; ids of runs and commits 32; times microseconds since 1970 (UTC). A
- * field may be added, never given another meaning; an unknown kind is refused: the program is older than the log. */
+/* log_record: the kinds of log records and their fields. The table in docs/format.md is generated from
+ * this one. The payload is a JSON object with sorted keys. Hashes are 64 hex digits, "" = none; ids of
+ * runs and commits are 32 hex digits; times are microseconds since 1970 (UTC). Fields may be added, but
+ * never change their meaning. An unknown kind is an error: the program is older than the log. */
 #pragma once
 
 #include "storage/base/buf.h"
 
-/*  X(NAME, number, wire name, fields in the order of the alphabet ("?": may be absent; "" = the kind is reserved and refused), meaning) */
+/* X(NAME, number, wire name, fields in alphabetical order ("?": may be absent; "" = the kind is reserved
+ * and rejected), meaning) */
 #define PL_RECORD_MAP(X)                                                                                                         \
     X(OPEN_EPOCH, 1, "open_epoch", "at epoch host nonce pid",                                                                    \
       "A daemon starts. Its first object: whoever wrote before with a lower epoch finds its next number taken.")                 \
@@ -64,10 +66,10 @@ enum pl_record_kind {
 #undef PL_RECORD_ENUM
 };
 
-/* The wire name, NULL for an unknown kind. */
+/* Returns the wire name; NULL for an unknown kind. */
 const char *pl_record_name(uint16_t kind);
-/* The names of its fields as above, NULL for an unknown kind. */
+/* Returns the names of the fields, as in the table; NULL for an unknown kind. */
 const char *pl_record_fields(uint16_t kind);
-/* The table of docs/format.md, appended. */
+/* Appends the table of docs/format.md. */
 PL_MUST_CHECK
 int pl_record_markdown(struct pl_buf *out, struct pl_err *err);

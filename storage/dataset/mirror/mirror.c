@@ -1,3 +1,4 @@
+/* Checks that both stores belong together, then copies in rounds: packs, log, checkpoints. */
 #include "storage/dataset/mirror/mirror.h"
 
 #include "storage/dataset/mirror/mirror_internal.h"
@@ -31,7 +32,8 @@ static int refuse_foreign(void *arg, const char *key, uint64_t size, struct pl_e
     return pl_err_set(err, PL_EFORMAT, "the target holds objects (\"%s\") but is no store: choose an empty place", key);
 }
 
-/* The target becomes the source's twin by having its very marker; of two who do that at once both are right. */
+/* Gives an empty target the marker of the source, which makes it a mirror. If two mirrorings do that at
+ * the same time, both write the same marker. */
 static int make_twin(struct pl_mirror *m, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -48,6 +50,7 @@ static int make_twin(struct pl_mirror *m, struct pl_err *err)
     return pl_object_flush(m->to, err);
 }
 
+/* Checks that the target is a mirror of the source, or makes it one if it is empty. */
 static int check_stores(struct pl_mirror *m, struct pl_err *err)
 {
     struct pl_store_marker from, to;
@@ -67,11 +70,12 @@ static int check_stores(struct pl_mirror *m, struct pl_err *err)
                    to.store_id, from.store_id);
         return pl_err_hint(err, PL_ECONFLICT, "Give an empty place, or the place of an earlier mirror of this store.");
     }
-    (void)pl_hex_decode(from.store_id, m->store_id, sizeof m->store_id); /* checked by read */
+    /* pl_store_marker_read has checked the digits */
+    (void)pl_hex_decode(from.store_id, m->store_id, sizeof m->store_id);
     return 0;
 }
 
-/* One round: true in `*ret_again` when garbage collection was at work in the source meanwhile. */
+/* Runs one round. `*ret_again` is set if garbage collection doomed packs of the source meanwhile. */
 static int round_of(struct pl_mirror *m, bool *ret_again, struct pl_err *err)
 {
     uint64_t before = 0, after = 0;

@@ -3,64 +3,71 @@
  * In:      Two open stores.
  * Out:     A store that recovers to the same database.
  * Uses:    storage/{base, object, pack, system}, storage/dataset/log
- * Threads: The caller, and copy threads of its own.
+ * Threads: The caller's thread, and the room's own copy threads.
  *
  * Inside:
  *   mirror_internal  state shared by the mirror files
  *   mirror_log       copies the log and checkpoints
  *   mirror_packs     copies missing packs with several threads */
 
-/* mirror: one store made equal to another, by what is missing. Works over any two drivers: it is also the way to move a store from a
- * folder to a bucket and back. The source may be in use; the target must be nobody's.
+/* mirror makes one store equal to another by copying what is missing. It works with any two storage
+ * drivers, so it can also move a store from a folder to a bucket and back. The source may be in use; no
+ * daemon may run on the target.
  *
- *   marker ─▶ packs that the target lacks, several at once, every record hashed on the way ─▶ flush ─▶ log objects, one after another,
- *   the chain checked ─▶ checkpoints ─▶ packs that went from the source meanwhile? again
+ *   marker ─▶ packs that the target lacks: several at once, every record verified ─▶ flush ─▶ log objects,
+ *   one by one, the chain of hashes checked ─▶ checkpoints ─▶ did the source doom packs meanwhile? then again
  *
- * What comes last needs only what came before, so the target is at every moment a store that recovers, to some earlier state of the
- * source; whatever interrupts this, the next call goes on. The log is copied up to where it ended before packs were listed: what its
- * commits need was there then (packs are durable before the record that needs them), unless garbage collection took it since. That is
- * seen by `doomed` records after that point, and then all is done once more up to the new end.
+ * Each step needs only what earlier steps have copied. At every moment the target can thus be recovered to
+ * some earlier state of the source, and after an interruption the next call continues. The log is copied
+ * only up to its end before the packs were listed: the packs that these commits need existed then (packs
+ * are durable before the record that needs them), unless garbage collection removed them since. That shows
+ * as `doomed` records after that point; then everything is repeated up to the new end.
  *
- * A pack that is damaged in the source is not copied and told as a finding; the rest is. Packs of the target that the source has no
- * more stay: a daemon on the target collects them. Blocks. Memory: PL_MIRROR_THREADS_MAX packs of 64 MiB, and a key a pack of the
- * target. */
+ * A pack that is damaged in the source is not copied but reported as a finding; all others are copied.
+ * Packs of the target that the source no longer has stay; a daemon on the target collects them. Blocks.
+ * Memory: PL_MIRROR_THREADS_MAX packs of 64 MiB, and the keys of the target's packs. */
 #pragma once
 
 #include "storage/object/object.h"
 
 #define PL_MIRROR_THREADS_MAX 4u
-#define PL_MIRROR_ROUNDS_MAX  16u /* garbage collection that goes on and on is waited for by the next call */
+/* after so many rounds with garbage collection in the source, the caller must try again later */
+#define PL_MIRROR_ROUNDS_MAX 16u
 
 struct pl_mirror_progress {
-    const char *stage;    /* "packs", "log", "checkpoints" */
-    uint64_t done, bytes; /* of this stage, looked at; bytes copied in all */
+    const char *stage;    /* "packs", "log" or "checkpoints" */
+    uint64_t done, bytes; /* number of objects of this stage done; bytes copied in all stages */
 };
 
 struct pl_mirror_options {
-    unsigned threads; /* 0 = as many as cores, at most PL_MIRROR_THREADS_MAX */
-    bool full; /* packs that the target has are read and verified, too, and replaced by the source's when they are damaged */
-    const char *temp_dir; /* where a checkpoint lies on its way */
-    /* An object that is not what it should be: `key`, and a sentence. Negative ends the mirroring with that. May be NULL. */
+    unsigned threads; /* 0 = one per core, at most PL_MIRROR_THREADS_MAX */
+    /* also verify packs that the target has, and replace damaged ones by the source's */
+    bool full;
+    const char *temp_dir; /* folder for the temporary file of a checkpoint */
+    /* Called for a damaged object with its key and a description. A negative result ends the mirroring and
+     * is returned. May be NULL. */
     int (*finding)(void *self, const char *key, const char *what, struct pl_err *err);
-    /* One call at a time, from any thread. May be NULL. */
+    /* Called with the progress, from any thread; calls do not overlap. May be NULL. */
     void (*progress)(void *self, const struct pl_mirror_progress *progress);
-    /* From any thread; true: PL_ECANCELED. May be NULL. */
+    /* Called from any thread; true ends the mirroring with PL_ECANCELED. May be NULL. */
     bool (*stop)(void *self);
     void *self;
 };
 
 struct pl_mirror_report {
     uint64_t packs, bytes; /* copied */
-    uint64_t there;        /* packs that the target had */
-    uint64_t replaced;     /* of those, damaged ones (`full`) */
+    uint64_t there;        /* packs that the target already had */
+    uint64_t replaced;     /* damaged packs of the target that were replaced (`full`) */
     uint64_t log_objects;  /* copied */
-    uint64_t log_seq;      /* where the target's log ends now */
+    uint64_t log_seq;      /* last log object of the target now */
     uint64_t checkpoints;  /* copied */
     uint64_t findings;
 };
 
-/* 0 also with findings. PL_ECONFLICT: the target is another store; PL_EFORMAT: it is none, but not empty; PL_ELOG: the target's log has
- * gone its own way, or the source's has a gap; errors of the drivers. `sum` is added to, whatever the result. */
+/* Mirrors `from` to `to`. Returns 0 even if there are findings. PL_ECONFLICT: the target is another store;
+ * PL_EFORMAT: it is not a store, but not empty; PL_ELOG: the logs differ, or the source's log has a gap;
+ * PL_EBUSY: PL_MIRROR_ROUNDS_MAX reached; errors of the drivers. The counts are added to `sum`, whatever
+ * the result. */
 PL_MUST_CHECK
 int pl_mirror(struct pl_object_store *from, struct pl_object_store *to, const struct pl_mirror_options *options,
               struct pl_mirror_report *sum, struct pl_err *err);

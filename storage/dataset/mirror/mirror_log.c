@@ -1,4 +1,5 @@
-/* The log of a mirror, and its checkpoints. */
+/* Copies the log object by object, each checked against the chain of hashes, and then the newest
+ * checkpoints. */
 #include "storage/dataset/mirror/mirror_internal.h"
 
 #include "storage/dataset/log/log_reader.h"
@@ -27,7 +28,7 @@ static int get_object(struct pl_object_store *s, uint64_t seq, struct pl_buf *by
     return pl_object_get_all(s, key, bytes, err);
 }
 
-/* ---- what garbage collection did meanwhile ---- */
+/* ---- packs that garbage collection doomed ---- */
 
 static int see_record(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err)
 {
@@ -47,7 +48,8 @@ static int see_record(void *self, const struct pl_log_record *record, uint64_t s
     return 0;
 }
 
-/* The head that an object names as its own before it: enough to read the records of objects whose chain is checked elsewhere. */
+/* Makes a head that accepts this object, from the previous hash that the object names. For reading records
+ * of objects whose chain is checked elsewhere. */
 static void head_before(const struct pl_mirror *m, const struct pl_buf *bytes, uint64_t seq, struct pl_log_head *ret)
 {
     struct pl_cursor at = pl_cursor_of(bytes->data, bytes->len);
@@ -83,7 +85,7 @@ int pl_mirror_dooms(struct pl_mirror *m, uint64_t after, uint64_t upto, bool *re
 
 struct target_log {
     uint64_t last;
-    uint64_t first_missing; /* 0 = none before last */
+    uint64_t first_missing; /* 0 = no gap before `last` */
 };
 
 static int see_target(void *arg, const char *key, uint64_t size, struct pl_err *err)
@@ -109,7 +111,7 @@ static int own_way(uint64_t seq, struct pl_err *err)
                        "an empty place.");
 }
 
-/* Object `seq` is there on both sides and the same; `head` becomes where the chain stands after it. */
+/* Checks that object `seq` exists on both sides and is the same. `head` becomes the state after it. */
 static int compare(struct pl_mirror *m, uint64_t seq, struct pl_log_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf from = {.max = PL_LOG_OBJECT_MAX_BYTES}, to = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -126,6 +128,8 @@ static int compare(struct pl_mirror *m, uint64_t seq, struct pl_log_head *head, 
     return pl_log_decode(from.data, from.len, head, NULL, err);
 }
 
+/* Checks an object of the source and puts it into the target. An object that exists there must be the
+ * same. */
 static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *bytes, struct pl_log_head *head,
                        struct pl_err *err)
 {
@@ -140,7 +144,7 @@ static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *b
     if (r == PL_EEXISTS) {
         struct pl_log_head same = *head;
 
-        return compare(m, seq, &same, err); /* behind a hole of the target's */
+        return compare(m, seq, &same, err); /* it comes after a gap in the target's log */
     }
     r = r < 0 ? r : pl_object_flush(m->to, err);
     if (r < 0)
@@ -150,7 +154,7 @@ static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *b
     return 0;
 }
 
-/* From `next` on, one after another; `head` is where the chain stands before it. */
+/* Copies the objects from `next` on, one by one. `head` is the state before `next`. */
 static int copy_from(struct pl_mirror *m, uint64_t next, uint64_t upto, struct pl_log_head *head, struct pl_err *err)
 {
     _cleanup_(pl_log_reader_closep) struct pl_log_reader *reader = NULL;
@@ -177,7 +181,7 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     memcpy(head.store_id, m->store_id, sizeof head.store_id);
     if (r < 0)
         return pl_err_wrap(err, r, "target");
-    if (target.last > upto) /* an earlier round, or another daemon */
+    if (target.last > upto) /* from an earlier round, or from another daemon */
         r = compare(m, target.last, &head, err);
     next = target.first_missing ? target.first_missing : target.last + 1;
     if (r == 0 && next > 1)
@@ -189,7 +193,7 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
 
 /* ---- checkpoints ---- */
 
-/* The object's bytes into the file, a window at a time. */
+/* Copies an object to a file, one window at a time. */
 static int fetch(struct pl_object_store *s, const char *key, int fd, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf window = {0};
@@ -221,6 +225,7 @@ static int put_fd(struct pl_object_store *s, const char *key, int fd, struct pl_
     return r == PL_EEXISTS ? 0 : r;
 }
 
+/* Verifies a checkpoint of the source and copies it through a temporary file. */
 static int copy_ckpt(struct pl_mirror *m, uint64_t seq, struct pl_err *err)
 {
     char key[PL_LOG_CHECKPOINT_KEY_BYTES], path[PATH_MAX];
@@ -230,7 +235,7 @@ static int copy_ckpt(struct pl_mirror *m, uint64_t seq, struct pl_err *err)
     int r = pl_log_checkpoint_get(m->from, seq, NULL, &head, &why);
 
     pl_log_checkpoint_key(seq, key);
-    if (r == PL_ENOTFOUND) /* an older one went */
+    if (r == PL_ENOTFOUND) /* an older checkpoint was removed meanwhile */
         return 0;
     if (r == PL_ECORRUPT || r == PL_EFORMAT)
         return pl_mirror_tell(m, key, why.msg, err);
@@ -268,7 +273,7 @@ static int copy_ckpts(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     if (n_to < 0)
         return n_to;
     for (int i = 0; r == 0 && i < n_from && kept < PL_LOG_CHECKPOINT_KEPT; i++) {
-        if (from[i] > upto) /* the log that it stands on is not there yet */
+        if (from[i] > upto) /* the target lacks the log objects that it needs */
             continue;
         kept++;
         r = pl_mirror_stopped(m, err);

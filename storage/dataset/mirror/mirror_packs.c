@@ -1,4 +1,4 @@
-/* The packs of a mirror: listed, compared, copied by several threads. */
+/* Lists the packs of both stores and copies the missing ones with several threads. */
 #include "storage/dataset/mirror/mirror_internal.h"
 
 #include "storage/base/map.h"
@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
-/* One round's copying. Under the mirror's lock: failed, err. */
+/* The copying of one round. The mirror's lock guards `failed` and `err`. */
 struct copying {
     struct pl_mirror *m;
-    struct pl_map there; /* key → its size in the target + 1, as a pointer */
+    struct pl_map there; /* key → size in the target + 1, as a pointer */
     struct pl_pool *pool;
     int failed;
     struct pl_err err;
@@ -18,11 +18,12 @@ struct copying {
 
 struct job {
     struct copying *c;
-    bool replace; /* the target has one of that key, which is not to be trusted */
+    bool replace; /* the target has an object of that key, which may be damaged */
     char key[PL_PACK_KEY_BYTES];
 };
 
-/* "default" of "p/default/ab/abcd…"; false when the key is not a pack's. */
+/* Extracts the project ("default" of "p/default/ab/abcd…") and the id from a pack's key; false for any
+ * other key. */
 static bool project_of(const char *key, char out[PL_NAME_MAX_BYTES + 1], struct pl_hash *ret_id)
 {
     const char *end = strncmp(key, "p/", 2) == 0 ? strchr(key + 2, '/') : NULL;
@@ -40,7 +41,7 @@ static bool is_damage(int r)
     return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ETOOBIG || r == PL_EIO;
 }
 
-/* Reads a pack into `bytes` and hashes all of it. */
+/* Reads a pack into `bytes` and verifies all of it. */
 static int read_verified(struct pl_object_store *s, const char *key, struct pl_buf *bytes, struct pl_err *err)
 {
     char project[PL_NAME_MAX_BYTES + 1];
@@ -52,7 +53,7 @@ static int read_verified(struct pl_object_store *s, const char *key, struct pl_b
 
     if (r < 0)
         return r;
-    (void)project_of(key, project, &id); /* it was when it was listed */
+    (void)project_of(key, project, &id); /* look_at has checked the key */
     how.claimed = &id;
     memory = (struct pl_pack_memory){bytes->data, bytes->len};
     in = pl_pack_input_memory(&memory);
@@ -71,7 +72,7 @@ static int tell(struct pl_mirror *m, const char *where, const char *key, const s
     return r;
 }
 
-/* 1 = what the target has is good (or cannot be asked to be better), 0 = it is to be replaced. */
+/* Returns 1 if the target's pack is good, 0 if it must be replaced. */
 static int check_there(struct pl_mirror *m, const char *key, struct pl_buf *bytes, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -85,6 +86,8 @@ static int check_there(struct pl_mirror *m, const char *key, struct pl_buf *byte
     return r;
 }
 
+/* Copies a pack from the source after verifying it. With `full`, a good pack of the target is left as it
+ * is. */
 static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -98,7 +101,7 @@ static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_er
             return PL_MIN(r, 0);
     }
     r = read_verified(m->from, key, &bytes, &why);
-    if (r == PL_ENOTFOUND) /* collected since it was listed: the log tells */
+    if (r == PL_ENOTFOUND) /* collected since it was listed; the log shows that (pl_mirror_dooms) */
         return 0;
     if (r < 0 && is_damage(r))
         return tell(m, "source", key, &why, err);
@@ -118,7 +121,7 @@ static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_er
     return 0;
 }
 
-/* On the pool. */
+/* Runs on the pool. */
 static void run_job(void *arg)
 {
     struct job *job = arg;
@@ -159,7 +162,7 @@ static int note_there(void *arg, const char *key, uint64_t size, struct pl_err *
     return pl_map_put(&c->there, key, strlen(key), (void *)(uintptr_t)(size + 1), NULL, err);
 }
 
-/* Each pack of the source: nothing to do, or a job. */
+/* Called for each pack of the source: submits a job if there is something to do. */
 static int look_at(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct copying *c = arg;
