@@ -1,12 +1,13 @@
-/* agent/connection: The agent's connection: requests that survive a restart of the daemon, leases, output log.
+/* agent/connection: The agent's connection to the daemon: requests that survive a restart of the daemon, task
+ * leases, and the delivery of command output.
  *
- * In:      Results, log pieces.
- * Out:     Tasks; renewals.
+ * In:      Results, pieces of command output.
+ * Out:     Tasks; lease renewals.
  * Uses:    net/{agent_protocol, http_client, remote}, text, storage/{base, chunk, pack, system}
- * Threads: A renewal thread and a log thread of its own.
+ * Threads: Its own renewal thread and its own log thread.
  *
  * Headers for other rooms:
- *   daemon_client  requests to the daemon with reconnect
+ *   daemon_client  requests to the daemon, with reconnection
  *   output_log     sends command output and metrics in order
  *   task_lease     leased tasks, renewals and results */
 #pragma once

@@ -1,3 +1,5 @@
+/* Keeps one endpoint (HTTP client and remote store) per URL and token. A new URL or token adds an endpoint;
+ * the old ones stay until the end. The time since the daemon stopped answering decides when retrying ends. */
 #include "pipelined/agent/connection/daemon_client.h"
 
 #include "pipelined/net/remote/remote.h"
@@ -12,14 +14,17 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
+/* how often pl_daemon_client_retry checks for an interrupt while it sleeps */
 #define INTERRUPT_LOOK_MS 50
 
-/* One URL that the daemon has had. Old ones stay until the end: another thread may be in a call. */
+/* One URL and token of the daemon. Old endpoints stay until the end, because another thread may be in a
+ * call. */
 struct endpoint {
     struct endpoint *older;
     char *url;
     struct pl_http_client *client;
     struct pl_remote *remote; /* NULL until the store was opened */
+    /* the remote has an open upload session */
     bool in_session;
 };
 
@@ -28,17 +33,21 @@ struct pl_uplink {
     char *token;
     char *ca;
     char *store_url; /* "file:///DIR" or NULL */
-    char *project;   /* of the store; NULL before pl_daemon_client_open_store */
+    char *project;   /* project of the store; NULL before pl_daemon_client_open_store */
     int64_t orphan_ms;
     atomic_bool *stopping;
-    int wake_fd; /* readable for ever once the agent is stopping */
+    int wake_fd; /* eventfd; stays readable once the agent is stopping */
+    /* guards current, its remotes and sessions, sessions_ended, token */
     pthread_mutex_t lock;
     struct endpoint *current;
     uint64_t sessions_ended;
+    /* number of calls of pl_uplink_interrupt */
     atomic_uint interrupts;
-    atomic_int_least64_t away_since_ms; /* 0 = it answered */
+    /* monotonic time of the first unanswered call; 0 = the last call was answered */
+    atomic_int_least64_t away_since_ms;
 };
 
+/* Makes a new endpoint the current one. With the lock held, or before other threads exist. */
 static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err)
 {
     struct endpoint *e = calloc(1, sizeof(*e));
@@ -93,7 +102,7 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
     l->ca = config->ca ? strdup(config->ca) : NULL;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (config->store_dir && asprintf(&l->store_url, "file://%s", config->store_dir) < 0)
-        l->store_url = NULL; /* then by HTTP */
+        l->store_url = NULL; /* no memory: read over HTTP */
     if (!l->token || (config->url_file && !l->url_file) || (config->ca && !l->ca))
         r = pl_err_nomem(err);
     else if (l->wake_fd < 0)
@@ -158,7 +167,7 @@ bool pl_daemon_client_down(const struct pl_uplink *l)
     return atomic_load(&l->away_since_ms) != 0;
 }
 
-/* Notes whether the daemon answered. */
+/* Records whether the daemon answered, by the result `r` of a call; returns `r`. */
 static int note(struct pl_uplink *l, int r)
 {
     if (!pl_daemon_client_is_away(r))
@@ -168,7 +177,8 @@ static int note(struct pl_uplink *l, int r)
     return r;
 }
 
-/* `call`: how it is made; the rest is filled in. */
+/* Makes a POST with `body` as JSON and parses the answer. The caller sets path and cancellation of `call`,
+ * this function the rest. `*ret` (may be NULL) is a new reference. */
 static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call call, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *text = pl_json_text(body, JSON_COMPACT);
@@ -220,7 +230,7 @@ int pl_daemon_client_post(struct pl_uplink *l, const char *path, const void *dat
     return note(l, pl_http_client_call(current(l)->client, &call, NULL, err));
 }
 
-/* A daemon that came back may listen elsewhere. */
+/* Reads the URL file: a restarted daemon may listen at another URL. */
 static void look_for_url(struct pl_uplink *l)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 4096};
@@ -234,11 +244,11 @@ static void look_for_url(struct pl_uplink *l)
     url[strcspn(url, " \t\r\n")] = 0;
     pthread_mutex_lock(&l->lock);
     if (*url && !pl_streq(url, l->current->url))
-        (void)!add_endpoint(l, url, NULL); /* without memory: the old one is tried again */
+        (void)!add_endpoint(l, url, NULL); /* without memory the old URL is tried again */
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The folder in which the daemon says where it listens was taken away: none comes back to it. */
+/* True if the folder of the URL file was removed: no daemon will come back there. */
 static bool is_folder_gone(const struct pl_uplink *l)
 {
     _cleanup_free_ char *folder = l->url_file && l->url_file[0] == '/' ? strdup(l->url_file) : NULL;
@@ -292,13 +302,15 @@ int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err)
     return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "it is not wanted any more");
 }
 
-/* After a failure: was the call interrupted for another's sake? */
+/* True if the call was interrupted only to make readers and writers check `wanted`, so that it can be
+ * repeated. */
 static bool is_others_interrupt(const struct pl_uplink *l, int code)
 {
     return code == PL_ECANCELED && !atomic_load(l->stopping);
 }
 
-/* The remote of the current URL, opened when that has not been done yet. */
+/* Gets the remote store of the current endpoint, and opens it first if necessary. `session`: also open an
+ * upload session. */
 static int open_remote(struct pl_uplink *l, bool session, struct pl_remote **ret, struct pl_err *err)
 {
     struct endpoint *e;
@@ -385,7 +397,8 @@ struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user
     return (struct pl_chunk_reader){.self = (void *)user, .get = reader_get};
 }
 
-/* The session ended: the daemon was restarted, or the lease ran out while the command computed. One new one. */
+/* After a sink call failed: true if the upload session may be gone (the daemon was restarted, or the session
+ * expired while the command computed) and a new one should be tried. True at most once per `*renewed`. */
 static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
 {
     if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL && code != PL_ERETRY))
@@ -409,7 +422,8 @@ uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT
     return ended;
 }
 
-/* A daemon whose own disk or memory is full is as good as away: room is made there, not by failing the stage. */
+/* Turns "disk full", "I/O error" and "out of memory" of the daemon into PL_EBUSY, so that the call is
+ * retried: an operator makes room, the stage must not fail. */
 static int daemons_trouble(int code, struct pl_err *err)
 {
     if (code != PL_ENOSPC && code != PL_EIO && code != PL_ENOMEM)
@@ -417,15 +431,17 @@ static int daemons_trouble(int code, struct pl_err *err)
     return pl_err_wrap(err, PL_EBUSY, "the daemon cannot keep it now");
 }
 
-/* One thing asked of the sink; what it takes and fills. */
+/* One sink operation with its arguments and its result. */
 struct ask {
+    /* performs the operation */
     int (*step)(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err);
-    const struct pl_hash *ids; /* a pack's id, or those asked for */
+    const struct pl_hash *ids; /* id of the pack to put, or the ids to look up */
     const void *bytes;
     size_t n;
     uint8_t *ret_bitmap;
 };
 
+/* Makes one attempt of a sink operation, in an upload session. */
 static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
 {
     struct pl_remote *remote;
@@ -438,6 +454,8 @@ static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err
     return r < 0 ? daemons_trouble(r, err) : r;
 }
 
+/* Performs a sink operation: retries while the daemon is away or full, for at most orphan_ms, and once with a
+ * new upload session. */
 static int ask(const struct pl_uplink_user *user, const struct ask *a, struct pl_err *err)
 {
     struct pl_uplink *l = user->link;

@@ -1,13 +1,17 @@
-/* uplink: the agent's connection to its daemon, and how long it goes without one. The daemon may die and come back, at another URL
- * too (it writes DIR/pipelined.url): calls that matter are tried again with back-off, while commands compute on. Only when it has
- * been away for PL_DAEMON_CLIENT_ORPHAN_MS, or the agent is told to end, does waiting stop.
+/* daemon_client: the agent's connection to its daemon, which survives a restart of the daemon. The daemon may
+ * come back at another URL, which it writes to DIR/pipelined.url. Important calls are retried with back-off
+ * while commands go on computing. Retrying ends when the daemon has been away for PL_DAEMON_CLIENT_ORPHAN_MS,
+ * or when the agent is told to stop.
  *
- *   pl_daemon_client_json, pl_daemon_client_post   one try
- *   pl_daemon_client_retry                after a failure: shall it be tried again? sleeps first
- *   pl_daemon_client_reader, _sink        the daemon's store: they try again by themselves; the sink also when the daemon's disk or memory
- *                                  is full (PL_EBUSY after PL_DAEMON_CLIENT_ORPHAN_MS) and, once, with a new session
+ *   pl_daemon_client_json, pl_daemon_client_post   make one attempt
+ *   pl_daemon_client_retry                         after a failure: sleeps, then says whether to try again
+ *   pl_daemon_client_reader, pl_daemon_client_sink read and write the daemon's store, with retries
  *
- * Thread-safe but for create, open_store and destroy. */
+ * The sink also retries while the daemon's disk or memory is full (PL_EBUSY after
+ * PL_DAEMON_CLIENT_ORPHAN_MS), and it retries once with a new upload session when the daemon has dropped the
+ * old one.
+ *
+ * Thread-safe, except for create, open_store and destroy. */
 #pragma once
 
 #include "pipelined/net/http_client/http_client.h"
@@ -17,83 +21,103 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
-#define PL_DAEMON_CLIENT_ORPHAN_MS   (3600 * 1000) /* orphan_timeout */
-#define PL_DAEMON_CLIENT_BACKOFF_MS  100           /* doubled with each try … */
-#define PL_DAEMON_CLIENT_BACKOFF_MAX 5000          /* … up to here */
+/* how long the daemon may be away before the agent gives up (orphan_timeout) */
+#define PL_DAEMON_CLIENT_ORPHAN_MS (3600 * 1000)
+/* first pause between two attempts; doubled with each attempt */
+#define PL_DAEMON_CLIENT_BACKOFF_MS  100
+#define PL_DAEMON_CLIENT_BACKOFF_MAX 5000 /* longest pause between two attempts */
 #define PL_DAEMON_CLIENT_ANSWER_MAX  (64u << 20)
 
 struct pl_uplink;
 
 struct pl_daemon_client_config {
     const char *url;
-    const char *url_file; /* absolute; read again when the daemon is away; NULL = none */
+    /* absolute path of the file with the daemon's URL; read again while the daemon is away; NULL = none */
+    const char *url_file;
     const char *token;
-    const char *store_dir; /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
-    const char *ca;        /* as in pl_worker_config */
-    int64_t orphan_ms;     /* 0 = PL_DAEMON_CLIENT_ORPHAN_MS */
-    atomic_bool *stopping; /* set (and pl_daemon_client_wake called): waiting ends, calls are given up within a second */
+    /* folder of the daemon's store, if this machine can read it directly; NULL = read over HTTP */
+    const char *store_dir;
+    const char *ca;    /* PEM file of CA certificates; see pl_worker_config */
+    int64_t orphan_ms; /* 0 = PL_DAEMON_CLIENT_ORPHAN_MS */
+    /* the caller sets it and calls pl_daemon_client_wake to stop: waiting ends and running calls end within a
+     * second */
+    atomic_bool *stopping;
 };
 
-/* Strings are copied. */
+/* Creates the connection without contacting the daemon. Copies the strings. PL_EINVAL (URL),
+ * PL_EUNAVAILABLE (this machine has no libcurl), PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct pl_uplink **ret, struct pl_err *err);
-/* The token of all calls from now on; those under way end with the one before. PL_ENOMEM. */
+/* Sets the token of all later calls. Calls that already run finish with the old token. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_daemon_client_set_token(struct pl_uplink *l, const char *token, struct pl_err *err);
+/* Frees everything and ends the upload session if the daemon is reachable. No other thread may use the
+ * object. */
 struct pl_uplink *pl_daemon_client_destroy(struct pl_uplink *l);
 
-/* One POST with JSON both ways; `body` is borrowed, NULL without memory gives PL_ENOMEM. A call with `cancel` is given up when the
- * agent is stopping (PL_ECANCELED). Errors of the daemon as it gave them; PL_ENET when it is away. */
+/* Makes one POST with a JSON body and a JSON answer; `*ret` is a new reference, `ret` may be NULL. `body` is
+ * borrowed; a NULL body means that making it failed and gives PL_ENOMEM. With `cancel`, the call ends with
+ * PL_ECANCELED when the agent is stopping. An error of the daemon is returned as the daemon reported it;
+ * PL_ENET = the daemon is unreachable. */
 PL_MUST_CHECK
 int pl_daemon_client_json(struct pl_uplink *l, const char *path, const json_t *body, bool cancel, json_t **ret,
                           struct pl_err *err);
-/* As pl_daemon_client_json, for an answer that may take `timeout_ms` (0 = no bound); then PL_ETIMEOUT. PL_ECANCELED: at once after pl_uplink_interrupt, within
- * a second after `*cancel` (may be NULL) was set. */
+/* Like pl_daemon_client_json, for an answer that may take up to `timeout_ms` (0 = no limit), then
+ * PL_ETIMEOUT. Returns PL_ECANCELED at once after pl_uplink_interrupt, and within a second after `*cancel`
+ * (may be NULL) was set. */
 PL_MUST_CHECK
 int pl_uplink_poll(struct pl_uplink *l, const char *path, const json_t *body, atomic_bool *cancel, int64_t timeout_ms,
                    json_t **ret, struct pl_err *err);
-/* One POST of raw bytes; the answer is thrown away. PL_ECANCELED: pl_uplink_interrupt was called. */
+/* Makes one POST of raw bytes and discards the answer. PL_ECANCELED: pl_uplink_interrupt was called. */
 PL_MUST_CHECK
 int pl_daemon_client_post(struct pl_uplink *l, const char *path, const void *data, size_t n, struct pl_err *err);
 
-/* True when `code` means that the daemon is away or busy, so that the same call may succeed later. */
+/* True if `code` means that the daemon is unreachable or busy, so that the same call may succeed later. */
 bool pl_daemon_client_is_away(int code);
-/* True when `code` is between agent and daemon and no fault of the command: its datum is given back, for another time. */
+/* True if `code` reports a problem between agent and daemon and not a fault of the command. The datum is then
+ * given back to the daemon, to be run another time. */
 bool pl_daemon_client_is_transport_error(int code);
-/* After a call failed with `code`: true = try again (it has slept, and looked for a new URL); false = give up with that error: it is not
- * of that kind, the agent is stopping, or the daemon has been away for too long, or for good: its folder is gone. `*tries` starts at 0
- * for each call. */
+/* Decides after a call failed with `code` whether to try again. True: it has slept and looked for a new URL;
+ * try again. False: give up with that error, because a retry cannot help, the agent is stopping, the daemon
+ * has been away for too long, or the folder of its URL file no longer exists. `*tries` starts at 0 for each
+ * call. */
 bool pl_daemon_client_retry(struct pl_uplink *l, int code, unsigned *tries);
-/* The session in which the daemon now tells what it has, and is brought the rest; "" before the first, and between two. Returns how many have
- * ended: while that stays the same, all is told in one. Any thread. */
+/* Copies the id of the upload session in which the daemon now says which chunks it has and receives the
+ * missing ones; "" if there is none at the moment. Returns the number of sessions that have ended: as long as
+ * it stays the same, all chunks were checked and uploaded in one session. Any thread. */
 #define PL_DAEMON_CLIENT_SESSION_BYTES 64
 uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT_SESSION_BYTES]);
-/* The daemon did not answer the last call. */
+/* True if the daemon did not answer the last call. */
 bool pl_daemon_client_down(const struct pl_uplink *l);
-/* Ends sleeps of pl_daemon_client_retry; also in a signal handler. */
+/* Ends sleeps of pl_daemon_client_retry. May be called in a signal handler. */
 void pl_daemon_client_wake(struct pl_uplink *l);
 
-/* The daemon's store of `project`, asked for once. Tries again. */
+/* Opens the daemon's store of `project`; call it once, before reading or writing. Retries while the daemon is
+ * away. */
 PL_MUST_CHECK
 int pl_daemon_client_open_store(struct pl_uplink *l, const char *project, struct pl_err *err);
-/* A reader or writer, and whether its work is still wanted. */
+/* One user of the store: a reader or writer, and a callback that says whether its work is still wanted. */
 struct pl_uplink_user {
     struct pl_uplink *link;
-    bool (*wanted)(void *self); /* any thread; NULL = always */
+    bool (*wanted)(void *self); /* false = cancel the work; called on any thread; NULL = always wanted */
     void *self;
 };
-/* PL_ECANCELED when it is not wanted any more, also while a call is under way: after pl_uplink_interrupt. `user` outlives both. */
+/* Make a reader of, and a writer to, the daemon's store. Their calls return PL_ECANCELED when the work is no
+ * longer wanted; pl_uplink_interrupt makes a running call notice that. `user` must outlive both. */
 struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user);
 struct pl_pack_sink pl_daemon_client_sink(const struct pl_uplink_user *user);
-/* PL_ECANCELED when it is not; for loops that read nothing. NULL is fine. */
+/* Returns 0, or PL_ECANCELED if the user's work is no longer wanted. For loops that read nothing. `user` may
+ * be NULL. */
 PL_MUST_CHECK
 int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err);
-/* Makes all readers and writers ask `wanted` now, whatever they wait for: call it when some work is not wanted any more. Ends calls of pl_uplink_poll
- * and pl_daemon_client_post with PL_ECANCELED. Any thread. */
+/* Makes all readers and writers call `wanted` now, whatever they are waiting for. Call it when some work is
+ * no longer wanted. Ends calls of pl_uplink_poll and pl_daemon_client_post with PL_ECANCELED. Any thread. */
 void pl_uplink_interrupt(struct pl_uplink *l);
-/* Where these are, in one question; failures are left to the reads that follow. */
+/* Asks the daemon in one request where these chunks are stored. Ignores failures: the reads that follow
+ * report them. */
 void pl_daemon_client_locate(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
-/* The same for what is read next, in this order: it is fetched meanwhile. */
+/* Like pl_daemon_client_locate, for chunks that will be read next, in this order; starts fetching them in the
+ * background. */
 void pl_daemon_client_prefetch(struct pl_uplink *l, const struct pl_hash *ids, size_t n);
-/* Packs are read as files of this machine. */
+/* True if packs are read as files of this machine and not over HTTP. */
 bool pl_daemon_client_reads_files(struct pl_uplink *l);

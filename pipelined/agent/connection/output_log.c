@@ -1,3 +1,5 @@
+/* A queue of pieces and one thread that sends them. Consecutive bytes of one attempt are joined into one
+ * piece. */
 #include "pipelined/agent/connection/output_log.h"
 
 #include "storage/base/clock.h"
@@ -7,36 +9,43 @@
 #include <pthread.h>
 #include <time.h>
 
-#define REFUSALS_MAX 12 /* of a task that is ours still: the daemon was restarted, and the next renewal attaches again */
+/* refusals (404) that are retried for a task that this worker still holds: a restarted daemon knows the
+ * worker again after the next renewal */
+#define REFUSALS_MAX 12
 
 enum kind { OUTPUT, METRICS };
 
-/* Bytes of one attempt that follow one another: one request. */
+/* Consecutive bytes of one attempt; sent in one request. */
 struct piece {
     struct piece *next;
     enum kind kind;
     struct pl_agent_protocol_lease lease;
     char datum[PL_HASH_HEX + 1];
+    /* row of the datum in its job, and number of the attempt */
     uint32_t index, attempt;
-    uint64_t offset; /* OUTPUT: in bytes; METRICS: in lines */
+    uint64_t offset; /* position of the first byte in the attempt: OUTPUT in bytes, METRICS in lines */
+    /* monotonic time of the first byte */
     int64_t born_ms;
     struct pl_buf bytes;
-    size_t taken, lines_taken; /* of them, by the daemon (METRICS) */
+    size_t taken, lines_taken; /* METRICS: bytes and lines that the daemon has already accepted */
 };
 
 struct pl_outlog {
-    struct pl_uplink *link; /* NULL: printed to print_fd, there is no thread */
+    struct pl_uplink *link; /* NULL = print to print_fd; then there is no thread */
     int print_fd;
     struct pl_lease *lease;
     const char *worker;
     const atomic_bool *stopping;
     pthread_t thread;
-    pthread_mutex_t lock; /* all below */
-    pthread_cond_t more;  /* for the thread */
-    pthread_cond_t less;  /* for who waits for room or for the end */
+    pthread_mutex_t lock; /* guards the fields below */
+    pthread_cond_t more;  /* wakes the sending thread */
+    pthread_cond_t less;  /* wakes threads that wait for space or for drain */
+    /* queue, oldest first */
     struct piece *first, *last;
-    size_t bytes; /* in pieces, the one being sent too */
+    size_t bytes; /* bytes of all pieces, including the one being sent */
+    /* the thread sends a piece, which is no longer in the queue */
     bool sending;
+    /* send pieces without waiting for their flush time */
     bool draining;
     bool ending;
 };
@@ -62,7 +71,8 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     return path ? pl_daemon_client_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
-/* Up to PL_AGENT_PROTOCOL_LINES_MAX of the lines from `*at`, which moves behind them. NULL without memory. */
+/* Makes a JSON array of at most PL_AGENT_PROTOCOL_LINES_MAX lines, starting at byte `*at`; moves `*at` behind
+ * them. NULL without memory. */
 static json_t *take_lines(const struct piece *p, size_t *at)
 {
     const char *text = (const char *)p->bytes.data;
@@ -73,13 +83,15 @@ static json_t *take_lines(const struct piece *p, size_t *at)
         size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
 
         if (json_array_append_new(lines, json_stringn(text + *at, n)) < 0)
-            (void)!json_array_append_new(lines, json_null()); /* one that is not UTF-8 is no JSON either; it has its number */
+            /* a line that is not UTF-8 cannot be JSON; null keeps the count */
+            (void)!json_array_append_new(lines, json_null());
         *at += n + 1;
     }
     return lines;
 }
 
-/* In requests of so many lines as the daemon takes at once; those that were taken are not sent again. */
+/* Sends the lines of a piece in requests of at most PL_AGENT_PROTOCOL_LINES_MAX lines. Accepted lines are not
+ * sent again when the function is called again after a failure. */
 static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err)
 {
     int r = 0;
@@ -103,6 +115,7 @@ static int post_metrics(struct pl_outlog *o, struct piece *p, struct pl_err *err
     return r;
 }
 
+/* Sends one piece, retrying while the daemon is away. Drops it with a log line when the daemon refuses it. */
 static void send_piece(struct pl_outlog *o, struct piece *p)
 {
     struct pl_err err = {0};
@@ -110,7 +123,8 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
     bool held;
     int r = 0;
 
-    while ((held = pl_task_lease_holds(o->lease, &p->lease))) { /* else the daemon takes no more of it */
+    /* a daemon accepts no more output of a task that was handed in or taken back */
+    while ((held = pl_task_lease_holds(o->lease, &p->lease))) {
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
         if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
             r = PL_EBUSY;
@@ -122,7 +136,7 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
                     p->kind == OUTPUT ? "output" : "metrics", err.msg);
 }
 
-/* When the first piece shall go: 0 = now. */
+/* Returns the monotonic time at which the first piece is to be sent; 0 = now. */
 static int64_t due_ms(const struct pl_outlog *o)
 {
     const struct piece *p = o->first;
@@ -132,6 +146,8 @@ static int64_t due_ms(const struct pl_outlog *o)
     return p->born_ms + PL_OUTPUT_LOG_FLUSH_MS;
 }
 
+/* The sending thread. Takes the first piece when it is due, sends it without the lock, and wakes waiting
+ * threads. */
 static void *send_loop(void *arg)
 {
     struct pl_outlog *o = arg;
@@ -230,7 +246,8 @@ struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o)
     return NULL;
 }
 
-/* The last piece when these bytes go on where it ends, else a new one; NULL without memory. */
+/* Returns the last piece if these bytes continue it, else a new piece at the end of the queue. NULL without
+ * memory. With the lock held. */
 static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset)
 {
     struct piece *p = o->last;
@@ -256,6 +273,7 @@ static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct
     return p;
 }
 
+/* Appends bytes to the queue; waits while it is full. */
 static void add(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset, const void *data,
                 size_t n)
 {
@@ -263,7 +281,8 @@ static void add(struct pl_outlog *o, enum kind kind, const struct pl_output_log_
 
     pthread_mutex_lock(&o->lock);
     while (o->bytes >= (pl_daemon_client_down(o->link) ? PL_OUTPUT_LOG_AWAY_MAX : PL_OUTPUT_LOG_MAX) && !atomic_load(o->stopping))
-        wait_until(&o->less, &o->lock, pl_clock_mono_ms() + 100); /* going away and stopping are not signalled here */
+        /* polls, because "daemon away" and "agent stopping" do not signal the condition */
+        wait_until(&o->less, &o->lock, pl_clock_mono_ms() + 100);
     p = piece_for(o, kind, s, offset);
     if (p && pl_buf_add(&p->bytes, data, n, NULL) == 0)
         o->bytes += n;
@@ -279,7 +298,8 @@ void pl_output_log_add(struct pl_outlog *o, const struct pl_output_log_source *s
     if (o->link)
         add(o, OUTPUT, source, offset, data, n);
     else
-        (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL); /* nobody reads it any more: the command runs on */
+        /* ignore a closed standard output: the command continues */
+        (void)!pl_io_write(o->print_fd, data, n, "standard output", NULL);
 }
 
 void pl_output_log_metrics(struct pl_outlog *o, const struct pl_output_log_source *source, uint64_t first, const char *lines,
@@ -302,7 +322,7 @@ void pl_output_log_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
         if (pl_daemon_client_down(o->link)) {
             if (!patient || atomic_load(o->stopping))
                 break;
-            until_ms = pl_clock_mono_ms() + timeout_ms; /* the time counts from when it is back */
+            until_ms = pl_clock_mono_ms() + timeout_ms; /* the time limit starts when the daemon is back */
         }
         wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));
     }

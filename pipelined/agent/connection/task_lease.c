@@ -1,3 +1,5 @@
+/* The held tasks in a small table under a mutex, and the renewing thread. A 404 of the daemon makes the
+ * calling thread attach again. */
 #include "pipelined/agent/connection/task_lease.h"
 
 #include "storage/base/clock.h"
@@ -5,18 +7,25 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ATTACHES_MAX   3     /* in one call of next: then the daemon does not want us */
-#define RENEW_LATE_MS  10000 /* a renewal that is not answered so long after it should be is sent again: a lease lasts longer */
-#define RENEW_AGAIN_MS 50 /* after one that told something: a daemon that says the same each time is not asked without a pause */
-#define GONE_MAX       8u
+#define ATTACHES_MAX 3 /* attaches within one call of next or hand_in; after that the 404 is an error */
+/* extra time for the answer of a renewal before it is sent again; a lease lasts longer */
+#define RENEW_LATE_MS 10000
+/* pause after a renewal that brought news, so that a daemon that repeats the same news is not asked in a
+ * tight loop */
+#define RENEW_AGAIN_MS 50
+/* lost leases that are remembered */
+#define GONE_MAX 8u
 
-/* A task held. */
+/* One slot of the table of held tasks. */
 struct held {
+    /* the slot is in use */
     bool taken;
+    /* the daemon took the task back */
     bool lost;
     struct pl_agent_protocol_lease lease;
-    uint64_t sessions_ended; /* when it was taken */
-    uint8_t *abandoned;      /* bit per row index … */
+    uint64_t sessions_ended; /* value of pl_daemon_client_session when the task was received */
+    uint8_t *abandoned;      /* bit set of the row indexes that the daemon no longer wants */
+    /* size of `abandoned` */
     size_t abandoned_bytes;
 };
 
@@ -25,15 +34,20 @@ struct pl_lease {
     char host[256];
     int64_t renew_ms;
     pthread_t renewer;
+    /* the renewing thread exists */
     bool renewing;
-    pthread_mutex_t attach_lock; /* one attach at a time */
+    pthread_mutex_t attach_lock; /* serialises attaches */
+    /* the renewing thread must end */
     atomic_bool ending;
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t lock; /* guards the fields below */
+    /* signalled when `ending` is set */
     pthread_cond_t ended;
-    uint64_t attached; /* times */
+    uint64_t attached; /* number of successful attaches; guarded by attach_lock */
+    /* the worker was told to stop */
     bool stop;
     struct held held[PL_TASK_LEASE_TASKS_MAX];
-    /* [{task, fence?}], ≤ GONE_MAX: leases lost last. The answer to `next` that brings a task may come after the one that takes it back. */
+    /* [{task, fence?}], at most GONE_MAX: the leases lost most recently. The renewal that takes a task back
+     * may be answered before the `next` that delivers the task. */
     json_t *gone;
 };
 
@@ -79,7 +93,8 @@ struct pl_lease *pl_task_lease_destroy(struct pl_lease *l)
     return NULL;
 }
 
-/* [{task, fence, session?}] of what is held. */
+/* Makes the array [{task, fence, session?}] of the held tasks. `session` is present if only one upload
+ * session was used since the task was received. */
 static json_t *held_json(struct pl_lease *l)
 {
     char session[PL_DAEMON_CLIENT_SESSION_BYTES];
@@ -91,7 +106,7 @@ static json_t *held_json(struct pl_lease *l)
         const struct held *h = &l->held[i];
         json_t *one = h->taken && !h->lost ? pl_agent_protocol_lease_json(&h->lease) : NULL;
 
-        if (one && h->sessions_ended == ended) /* all was told in that one */
+        if (one && h->sessions_ended == ended) /* all chunks were checked and uploaded in this session */
             (void)!json_object_set_new(one, "session", json_string(session));
         if (one)
             (void)!json_array_append_new(held, one);
@@ -100,7 +115,7 @@ static json_t *held_json(struct pl_lease *l)
     return held;
 }
 
-/* Under the lock. NULL: it is not held. */
+/* Finds a held task. With the lock held. NULL = not held. */
 static struct held *find(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
@@ -109,7 +124,7 @@ static struct held *find(struct pl_lease *l, const struct pl_agent_protocol_leas
     return NULL;
 }
 
-/* One try. */
+/* Attaches once, without retrying, and sets the token that the daemon assigned. */
 static int attach_once(struct pl_lease *l, struct pl_agent_protocol_attach *ret, struct pl_err *err)
 {
     json_t *body = json_pack("{s:i, s:s, s:s, s:s, s:i, s:b, s:o}", "protocol", PL_AGENT_PROTOCOL_PROTOCOL, "worker",
@@ -128,8 +143,8 @@ static int attach_once(struct pl_lease *l, struct pl_agent_protocol_attach *ret,
     return r;
 }
 
-/* After a 404: the daemon does not know us (any more). `seen` is the count of attaches when the call was made; when another
- * thread has attached since, there is nothing to do. */
+/* Attaches again after a 404, which means that the daemon does not know this worker. `seen` is the number of
+ * attaches when the failed call was made: if another thread has attached since, there is nothing to do. */
 static int attach_again(struct pl_lease *l, uint64_t seen, struct pl_err *err)
 {
     struct pl_agent_protocol_attach a = {0};
@@ -158,6 +173,7 @@ static uint64_t times_attached(struct pl_lease *l)
     return n;
 }
 
+/* Marks a row as not wanted. */
 static void mark_abandoned(struct held *h, const json_t *index)
 {
     json_int_t i = json_integer_value(index);
@@ -168,7 +184,7 @@ static void mark_abandoned(struct held *h, const json_t *index)
         size_t bytes = (size_t)i / 8 + 64;
         uint8_t *more = realloc(h->abandoned, bytes);
         if (!more)
-            return; /* the daemon says so again with the next renewal */
+            return; /* the daemon repeats it in the answer to the next renewal */
         memset(more + h->abandoned_bytes, 0, bytes - h->abandoned_bytes);
         h->abandoned = more;
         h->abandoned_bytes = bytes;
@@ -176,7 +192,7 @@ static void mark_abandoned(struct held *h, const json_t *index)
     h->abandoned[i / 8] |= (uint8_t)(1u << (i % 8));
 }
 
-/* `tasks`: [{task, fence?}] */
+/* True if the array `tasks` ([{task, fence?}]) names this lease. */
 static bool names(const json_t *tasks, const struct pl_agent_protocol_lease *lease)
 {
     const json_t *item, *fence;
@@ -191,8 +207,9 @@ static bool names(const json_t *tasks, const struct pl_agent_protocol_lease *lea
     return false;
 }
 
-/* Notes what a renewal's answer takes back. True: a task under way has to be woken for it, also of an answer before. `*ret_news`: the answer took
- * something back or told the worker to end, which the one before did not. */
+/* Records what the answer to a renewal takes back. Returns true if a running task must be woken, also for a
+ * task that an earlier answer took back. `*ret_news`: this answer took back a task or told the worker to
+ * stop, and the earlier answers did not. */
 static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
 {
     const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
@@ -224,6 +241,7 @@ static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
     return any;
 }
 
+/* Releases the slot of a task. */
 static void let_go(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     struct held *h;
@@ -235,6 +253,7 @@ static void let_go(struct pl_lease *l, const struct pl_agent_protocol_lease *lea
     pthread_mutex_unlock(&l->lock);
 }
 
+/* Makes the body of a `next` request. Takes the reference to `results`. */
 static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms, bool leaving)
 {
     json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
@@ -247,7 +266,7 @@ static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms,
     return body;
 }
 
-/* The leases among those held that the answer asks rows back of; how many. */
+/* Copies the leases of the held tasks that the answer asks rows back from; returns their number. */
 static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent_protocol_lease out[PL_TASK_LEASE_TASKS_MAX])
 {
     const json_t *recall = json_object_get(answer, "recall");
@@ -264,7 +283,8 @@ static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent
     return n;
 }
 
-/* What has not been begun of a task. When the daemon does not hear of it, it asks again. */
+/* Gives back the rows of a task that have not begun. If the request fails, the daemon asks again with a later
+ * renewal. */
 static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *task)
 {
     bool whole = false;
@@ -288,7 +308,7 @@ static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *
         let_go(l, task);
 }
 
-/* Sends one renewal, which the daemon holds until it has something to tell (`*ret_news`) or the next one is due. */
+/* Sends one renewal. The daemon answers when it has news (`*ret_news`) or when the next renewal is due. */
 static int renew_once(struct pl_lease *l, bool *ret_news, struct pl_err *err)
 {
     struct pl_agent_protocol_lease back[PL_TASK_LEASE_TASKS_MAX];
@@ -315,6 +335,8 @@ static int renew_once(struct pl_lease *l, bool *ret_news, struct pl_err *err)
     return 0;
 }
 
+/* The renewing thread: renews at once after an error that may pass, soon after news, and otherwise every
+ * renew_ms. */
 static void *renew_loop(void *arg)
 {
     struct pl_lease *l = arg;
@@ -353,7 +375,7 @@ int pl_task_lease_attach(struct pl_lease *l, struct pl_agent_protocol_attach *re
     int r, said = 0;
 
     while ((r = attach_once(l, ret, &why)) < 0) {
-        if (r != said) /* whoever looks for it finds why it has not come */
+        if (r != said) /* log each new reason, so that an operator can see why the worker is not attached */
             pl_log_warn("lease", "%s", why.msg);
         said = r;
         if (!pl_daemon_client_retry(l->config.link, r, &tries))
@@ -416,6 +438,7 @@ bool pl_task_lease_holds(struct pl_lease *l, const struct pl_agent_protocol_leas
     return holds;
 }
 
+/* Records a received task in a free slot. PL_EPROTO if all slots are in use. */
 static int hold(struct pl_lease *l, const struct pl_agent_protocol_lease *lease, struct pl_err *err)
 {
     char session[PL_DAEMON_CLIENT_SESSION_BYTES];
@@ -438,7 +461,8 @@ static int hold(struct pl_lease *l, const struct pl_agent_protocol_lease *lease,
     return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_TASK_LEASE_TASKS_MAX);
 }
 
-/* The daemon has no more tasks for us: what is held still is not wanted either. */
+/* After the daemon answered that there are no more tasks: tasks that are still held are no longer wanted, so
+ * the worker stops. */
 static void ended(struct pl_lease *l)
 {
     bool any = false;
@@ -452,7 +476,8 @@ static void ended(struct pl_lease *l)
         l->config.wake(l->config.self);
 }
 
-/* One call of next. 1: the daemon did not know us, and we have attached again. */
+/* Makes one call of next. Takes the reference to `body`. Returns 1 if the daemon did not know the worker and
+ * the worker has attached again; the caller then repeats the call. */
 static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *attaches, json_t **ret, struct pl_err *err)
 {
     uint64_t seen = times_attached(l);

@@ -1,21 +1,26 @@
-/* lease: the tasks that this worker holds, kept alive and handed in. A thread renews every renew_ms; meanwhile the daemon holds the renewal and
- * answers it at once when it takes something back: that is noted here, and whoever fetches, computes or uploads is woken.
+/* task_lease: the tasks that this worker holds under a lease. A thread renews the leases every renew_ms. The
+ * daemon holds each renewal open and answers at once when it takes something back. That is recorded here, and
+ * the threads that fetch, compute or upload are woken.
  *
- *   attach ──▶ ask ──task──▶ (its datums; renewed) ──▶ hand_in        several tasks at once: one is fetched for, one computes, one is
- *              │end                                                    handed in
+ *   attach ──▶ next ──task──▶ (the task's datums run; lease renewed) ──▶ hand_in
+ *              │end
  *              ▼
  *
- * Rows that the daemon wants for a worker that has none are given back as they are, when they have not been begun; the rest goes on.
- * An unknown worker (404: the daemon was restarted) attaches again with what it holds. A lease that the daemon says is lost ends
- * its task; a daemon that does not answer does not (pl_daemon_client_retry). attach comes first; then one thread asks, one hands in, and the
- * others may be called from any. */
+ * Several tasks are held at once: inputs of one are fetched, one computes, one is handed in.
+ *
+ * When another worker is idle, the daemon may ask for rows back: rows that have not begun are given back, the
+ * others continue. When the daemon does not know the worker (404, after a restart), the worker attaches again
+ * and reports what it holds. A lease that the daemon declares lost ends its task. A daemon that does not
+ * answer does not end a task (see pl_daemon_client_retry). attach comes first; then one thread calls next,
+ * one thread calls hand_in, and the other functions may be called from any thread. */
 #pragma once
 
 #include "pipelined/agent/connection/daemon_client.h"
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 
-#define PL_TASK_LEASE_POLL_MS   25000 /* of ask */
-#define PL_TASK_LEASE_TASKS_MAX 3     /* held at once: fetched for, computing, handed in */
+#define PL_TASK_LEASE_POLL_MS 25000 /* how long one call of next waits for a task */
+/* tasks held at once: one whose inputs are fetched, one that computes, one that is handed in */
+#define PL_TASK_LEASE_TASKS_MAX 3
 
 struct pl_lease;
 
@@ -23,41 +28,52 @@ struct pl_task_lease_config {
     struct pl_uplink *link;
     const char *worker;
     const char *incarnation;
-    void (*wake)(void *self); /* something was taken back: look at pl_task_lease_wants */
-    /* Others are idle: which rows of that task have not been begun, as pl_datum_flow_recall says. On the renewing thread. */
+    /* Called when the daemon took something back; then ask pl_task_lease_wants. On the renewing thread or
+     * inside pl_task_lease_next. */
+    void (*wake)(void *self);
+    /* Called on the renewing thread when other workers are idle: gives back the rows of that task that have
+     * not begun. Result and parameters as in pl_datum_flow_recall. */
     uint32_t *(*recall)(void *self, const struct pl_agent_protocol_lease *task, size_t *ret_n, bool *ret_whole);
     void *self;
 };
 
+/* Creates the object without contacting the daemon. The strings of `config` are borrowed. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_task_lease_create(const struct pl_task_lease_config *config, struct pl_lease **ret, struct pl_err *err);
+/* Ends the renewing thread and frees. */
 struct pl_lease *pl_task_lease_destroy(struct pl_lease *l);
 
-/* Attaches and starts the renewing thread. */
+/* Attaches the worker to the daemon, retrying while the daemon is away, and starts the renewing thread.
+ * `*ret` must be released with pl_agent_protocol_attach_finish. */
 PL_MUST_CHECK
 int pl_task_lease_attach(struct pl_lease *l, struct pl_agent_protocol_attach *ret, struct pl_err *err);
 
-/* Asks for a task, for at most PL_TASK_LEASE_POLL_MS; never while PL_TASK_LEASE_TASKS_MAX are held. `end` while some are: they are not wanted any more
- * (PL_TASK_LEASE_STOP). Errors: the daemon has been away for too long, refuses this worker, or the agent is stopping (PL_ECANCELED). */
+/* Asks for a task and waits for at most PL_TASK_LEASE_POLL_MS. Must not be called while
+ * PL_TASK_LEASE_TASKS_MAX tasks are held. PL_WIRE_END while tasks are held: their results are no longer
+ * wanted (PL_TASK_LEASE_STOP). Errors: the daemon has been away for too long, it refuses this worker, or the
+ * agent is stopping (PL_ECANCELED). */
 PL_MUST_CHECK
 int pl_task_lease_next(struct pl_lease *l, enum pl_agent_protocol_next_kind *ret_kind, struct pl_agent_protocol_task *ret_task,
                        struct pl_err *err);
-/* Hands in the result of a task held, again after each failure until the daemon has answered: it is held no longer. `leaving`: the agent
- * was told to end. When the lease was lost the result is dropped: that of another worker counts. Errors as of ask, but it goes on while
- * the agent is stopping. */
+/* Hands in the result of a held task and releases the task. Retries until the daemon has answered. `leaving`:
+ * the agent was told to stop. If the lease was lost, the result is dropped, because the result of another
+ * worker counts. Errors as for pl_task_lease_next, but a stopping agent does not end the call. */
 PL_MUST_CHECK
 int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lease *task,
                           const struct pl_agent_protocol_outcome *outcomes, size_t n, bool leaving, struct pl_err *err);
 
+/* What the daemon wants done with a row. */
 enum pl_task_lease_want {
     PL_TASK_LEASE_GO_ON,
-    PL_TASK_LEASE_ABANDON, /* this datum is not wanted any more */
-    PL_TASK_LEASE_LOST,    /* the task belongs to another worker */
-    PL_TASK_LEASE_STOP,    /* the worker shall end, giving back what it has not finished */
+    PL_TASK_LEASE_ABANDON, /* stop this datum; its result is no longer wanted */
+    PL_TASK_LEASE_LOST,    /* stop the task; it belongs to another worker now */
+    PL_TASK_LEASE_STOP,    /* stop the worker and give back what it has not finished */
 };
-/* Is this task ours still? Its result has not been handed in, and the daemon has not taken it back. */
+/* True if this worker still holds the task: its result has not been handed in and the daemon has not taken it
+ * back. */
 bool pl_task_lease_holds(struct pl_lease *l, const struct pl_agent_protocol_lease *lease);
-/* What the daemon wants of row `index` of that task. Without a lease (NULL): that it goes on. */
+/* Returns what the daemon wants done with row `index` of the task. `l` NULL (no daemon):
+ * PL_TASK_LEASE_GO_ON. */
 enum pl_task_lease_want pl_task_lease_wants(struct pl_lease *l, const struct pl_agent_protocol_lease *task, uint32_t index);
-/* Was the worker told to end? */
+/* True if the daemon told the worker to stop. */
 bool pl_task_lease_stops(struct pl_lease *l);
