@@ -1,3 +1,5 @@
+/* The command runs once under pl-runner; batch_server receives its requests for the next datum. pl_batch_run
+ * waits for a request, for the end of the command, or for the datum's time limit. */
 #include "pipelined/agent/command/batch_command.h"
 
 #include "pipelined/agent/command/batch_server.h"
@@ -15,11 +17,12 @@ struct pl_batch {
     struct pl_env *env;
     struct pl_out_folder *out;
     struct pl_next_server *server;
-    bool up;                         /* the command runs */
-    bool at_datum;                   /* it was told to go on */
-    unsigned done;                   /* datums that this life has got done */
-    unsigned idle_lives;             /* in a row */
-    int64_t timeout_ms, deadline_ms; /* of the datum; 0 = none */
+    bool up;             /* the command runs */
+    bool at_datum;       /* the command was given a datum and has not asked for the next one */
+    unsigned done;       /* datums that the present process has completed */
+    unsigned idle_lives; /* processes in a row that ended with 0 without completing a datum */
+    /* time limit of the datum, and the monotonic time at which it ends; 0 = none */
+    int64_t timeout_ms, deadline_ms;
 };
 
 int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_config *sandbox,
@@ -52,9 +55,9 @@ struct pl_batch *pl_batch_destroy(struct pl_batch *b)
     return NULL;
 }
 
-/* ---- the notes of a datum ---- */
+/* ---- the description of a datum for the command ---- */
 
-/* NAME='value', as a shell reads it. */
+/* Appends NAME='value', quoted for a shell. */
 static int add_shell(struct pl_buf *b, const struct pl_env_var *variable, struct pl_err *err)
 {
     int r = pl_buf_addf(b, err, "%s='", variable->key);
@@ -75,7 +78,8 @@ static json_t *inputs_json(const struct pl_batch *b, const struct pl_agent_proto
     return inputs;
 }
 
-/* The command stands still: nobody reads it while it is written, and nobody needs it after a crash. */
+/* Writes a file below WORK/pfs. Not atomic and not synced: the command is blocked while it is written, and
+ * after a crash the file is not needed. */
 static int put(const struct pl_batch *b, const char *name, const void *text, size_t n, struct pl_err *err)
 {
     char path[4200];
@@ -86,7 +90,7 @@ static int put(const struct pl_batch *b, const char *name, const void *text, siz
     return fd < 0 ? pl_err_errno(err, errno, "%s", path) : pl_io_write(fd, text, n, path, err);
 }
 
-/* What differs from datum to datum. */
+/* Writes .datum.json and .env, the variables that differ from datum to datum. */
 static int write_notes(struct pl_batch *b, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
                        struct pl_err *err)
 {
@@ -114,14 +118,14 @@ static int write_notes(struct pl_batch *b, const struct pl_agent_protocol_task *
     return r < 0 ? r : put(b, ".env", shell.data, shell.len, err);
 }
 
-/* ---- the command's life ---- */
+/* ---- starting the command, and its end ---- */
 
 static int start(struct pl_batch *b, const struct pl_runner_command *command, struct pl_err *err)
 {
     struct pl_runner_command first = *command;
     int r = pl_env_of(b->env, NULL, NULL, &first.env, err);
 
-    first.timeout_ms = 0; /* of the datum, which is measured here */
+    first.timeout_ms = 0; /* the datum's limit is measured here; the command as a whole has none */
     r = r < 0 ? r : pl_runner_client_begin(b->runner, &first, err);
     b->up = r == 0;
     b->at_datum = false;
@@ -129,7 +133,8 @@ static int start(struct pl_batch *b, const struct pl_runner_command *command, st
     return r;
 }
 
-/* It has ended. 1: it shall be started again for the same datum. */
+/* Handles the end of the command and fills `ret`. Returns 1 if the command is to be started again for the
+ * same datum. */
 static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out, struct pl_err *err)
 {
     bool left = ret->run.how == PL_RUNNER_EXITED && ret->run.code == 0 && !ret->run.killed;
@@ -145,12 +150,14 @@ static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out
         ret->end = PL_BATCH_IDLE;
         return 0;
     }
-    if (pl_out_folder_restore(b->out, err) == PL_EUNAVAILABLE) /* whatever it did with the folder goes with what it wrote */
+    /* discards a replacement of the output folder together with what the command wrote */
+    if (pl_out_folder_restore(b->out, err) == PL_EUNAVAILABLE)
         return PL_EIO;
     return pl_sandbox_clear(b->out->path, err) < 0 ? PL_EIO : 1;
 }
 
-/* It asked. True: the datum it was at is over. */
+/* Handles a request of the command, if there is one. True: the datum that the command was processing is
+ * over. */
 static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
 {
     const char *message = NULL;
@@ -158,7 +165,8 @@ static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
     pl_next_server_look(b->server);
     if (!pl_next_server_asked(b->server, &message))
         return false;
-    if (!b->at_datum) { /* the first of its life, or who asked before has gone unheard */
+    /* first request of this process, or the client of the previous answer disconnected before it got it */
+    if (!b->at_datum) {
         b->at_datum = pl_next_server_answer(b->server, "ok");
         b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
         return false;
@@ -172,6 +180,7 @@ static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
     return true;
 }
 
+/* Loop: start the command if it is down, handle its request, wait for the next event. */
 int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_agent_protocol_task *task,
                  const struct pl_agent_protocol_datum *row, struct pl_batch_result *ret, struct pl_err *err)
 {
@@ -181,14 +190,15 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
 
     *ret = (struct pl_batch_result){0};
     b->timeout_ms = (int64_t)command->timeout_ms;
-    b->deadline_ms =
-        b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0; /* the start counts too; then from the datum's own on */
+    /* until the datum is handed to the command, the time to start counts; asked() then sets the deadline
+     * anew */
+    b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
     while (r == 0) {
         enum pl_runner_event event = PL_RUNNER_EVENT_FD;
 
         if (!b->up)
             r = start(b, command, err);
-        if (r == 0 && asked(b, ret)) /* also what came since the last datum */
+        if (r == 0 && asked(b, ret)) /* also handles a request that arrived after the last datum */
             break;
         if (r == 0)
             r = pl_runner_client_wait(b->runner, command, pl_next_server_fd(b->server), b->deadline_ms, &event, &ret->run, err);
@@ -210,6 +220,7 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
     return r;
 }
 
+/* discards output after the last datum */
 static void unheard(void *self, const uint8_t *data, size_t n)
 {
     (void)self;
@@ -217,6 +228,7 @@ static void unheard(void *self, const uint8_t *data, size_t n)
     (void)n;
 }
 
+/* Answers requests with "end" until the command ends or PL_BATCH_LEAVE_MS are over. */
 void pl_batch_leave(struct pl_batch *b)
 {
     const struct pl_runner_command command = {.on_output = unheard};
@@ -239,7 +251,7 @@ void pl_batch_leave(struct pl_batch *b)
         else if (event == PL_RUNNER_EVENT_TIME) {
             pl_log_warn("batch", "the command did not leave within %d s%s; killed", PL_BATCH_LEAVE_MS / 1000,
                         told ? " after it was told that there is no more" : "");
-            break; /* the runner kills it when it is stopped */
+            break; /* stopping the runner kills the command */
         }
     }
     if (!b->up && run.code != 0)

@@ -1,3 +1,5 @@
+/* An epoll set of the listening socket and at most PL_NEXT_ASKERS_MAX clients. One complete request waits for
+ * its answer; a second one is refused. */
 #include "pipelined/agent/command/batch_server.h"
 
 #include "pipelined/agent/command/unix_socket.h"
@@ -6,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+/* A connected client and the part of its request that has arrived. */
 struct asker {
     int fd; /* -1 = free */
     size_t len;
@@ -15,7 +18,7 @@ struct asker {
 struct pl_next_server {
     int listen_fd, epoll_fd;
     struct asker askers[PL_NEXT_ASKERS_MAX];
-    struct asker *waiting; /* whose request is whole; NULL = none */
+    struct asker *waiting; /* the client whose complete request waits for its answer; NULL = none */
 };
 
 static bool watch(struct pl_next_server *s, int fd, void *who)
@@ -50,7 +53,7 @@ int pl_next_server_create(const char *folder, struct pl_next_server **ret, struc
 static void drop(struct pl_next_server *s, struct asker *a)
 {
     if (a->fd >= 0)
-        close(a->fd); /* epoll forgets it */
+        close(a->fd); /* closing also removes it from the epoll set */
     a->fd = -1;
     a->len = 0;
     if (s->waiting == a)
@@ -74,6 +77,7 @@ int pl_next_server_fd(const struct pl_next_server *s)
     return s->epoll_fd;
 }
 
+/* Accepts a connection; closes it if all places are taken. */
 static void take_in(struct pl_next_server *s)
 {
     int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -92,10 +96,11 @@ static void take_in(struct pl_next_server *s)
 
 static void say(const struct asker *a, const char *text)
 {
-    (void)!send(a->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT); /* who has gone does not wait for it */
+    /* ignore the error if the client has disconnected */
+    (void)!send(a->fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* A whole line has come. */
+/* Handles a complete request line. */
 static void request(struct pl_next_server *s, struct asker *a)
 {
     if (!pl_streq(a->line, "next") && strncmp(a->line, "fail ", 5) != 0) {
@@ -109,6 +114,7 @@ static void request(struct pl_next_server *s, struct asker *a)
     }
 }
 
+/* Reads from a client. */
 static void hear(struct pl_next_server *s, struct asker *a)
 {
     char rest[64];
@@ -119,11 +125,11 @@ static void hear(struct pl_next_server *s, struct asker *a)
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            drop(s, a); /* gone before it was answered */
+            drop(s, a); /* the client disconnected before it was answered */
         return;
     }
     if (whole)
-        return; /* what follows a request is nobody's */
+        return; /* ignore bytes after the request */
     end = memchr(a->line + a->len, '\n', (size_t)n);
     a->len += (size_t)n;
     if (end || a->len + 1 == sizeof(a->line)) { /* a line that is too long is cut off */

@@ -1,12 +1,16 @@
+/* The constant variables are made once as NAME=value strings; those of a datum are made for each call in an
+ * arena. */
 #include "pipelined/agent/command/command_env.h"
 
 #include "pipelined/spec/datum_env.h"
 #include "storage/base/arena.h"
 #include <stdio.h>
 
+/* at most this many constant variables */
 #define BASE_MAX 32
 
-/* In mode none the command finds the host's own set-up; nothing of the daemon's or the agent's goes along. */
+/* Variables that the command inherits without a sandbox, where it uses the host's own installation. No other
+ * variables of the daemon or the agent are passed on. */
 static const char *const inherited[] = {
     "USER", "LOGNAME", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"};
 
@@ -14,11 +18,12 @@ struct pl_env {
     const struct pl_agent_protocol_attach *stage;
     const struct pl_sandbox_config *config;
     const struct pl_sandbox_paths *paths;
-    const struct pl_secrets *secrets; /* NULL = none */
-    char *base[BASE_MAX];             /* NAME=value */
+    const struct pl_secrets *secrets;
+    char *base[BASE_MAX]; /* constant variables, NAME=value */
     size_t n_base;
-    size_t python_at;       /* index of PYTHONPATH, which holds the stage's own too */
-    struct pl_arena *arena; /* of the last call */
+    /* index in `base` of PYTHONPATH, which already includes the stage's own PYTHONPATH */
+    size_t python_at;
+    struct pl_arena *arena; /* memory of the last call's result */
 };
 
 static int add_base(struct pl_env *e, const char *name, const char *value, struct pl_err *err)
@@ -33,8 +38,9 @@ static int add_base(struct pl_env *e, const char *name, const char *value, struc
     return 0;
 }
 
-/* In the sandbox CUDA counts only the devices that it sees, from 0; without one it sees all, counts them in an order of its own, and is
- * told by their UUIDs. */
+/* Adds CUDA_VISIBLE_DEVICES. In the sandbox CUDA sees only the assigned devices and numbers them from 0.
+ * Without a sandbox CUDA sees all devices and numbers them in an order of its own, so they are named by
+ * UUID. */
 static int add_gpus(struct pl_env *e, struct pl_err *err)
 {
     const bool none = e->config->mode == PL_SANDBOX_NONE;
@@ -49,10 +55,10 @@ static int add_gpus(struct pl_env *e, struct pl_err *err)
         else
             len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", comma, none ? e->config->gpus[i] : (unsigned)i);
     }
-    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: none */
+    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: no devices */
 }
 
-/* pl.py, behind what the stage's own `env` says. */
+/* Adds PYTHONPATH: the stage's own `env` first, then the folder of pl.py. */
 static int add_python(struct pl_env *e, struct pl_err *err)
 {
     const char *own = NULL;
@@ -74,13 +80,13 @@ static int add_socket(struct pl_env *e, struct pl_err *err)
     return add_base(e, "PL_NEXT_SOCKET", path, err);
 }
 
-/* Of a pod only how many it has is known. */
+/* Returns the number of GPUs. In a pod only the number is known, not the devices. */
 static uint32_t gpus_of(const struct pl_env *e)
 {
     return PL_MAX((uint32_t)e->config->n_gpus, e->stage->gpu_count);
 }
 
-/* In a pod the rest is the image's, and devices are what the node gave to the container. */
+/* Makes the constant variables in a pod. The others come from the image, and the devices from the node. */
 static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *err)
 {
     int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
@@ -96,6 +102,7 @@ static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *e
     return r;
 }
 
+/* Makes the constant variables. */
 static int make_base(struct pl_env *e, struct pl_err *err)
 {
     const bool none = e->config->mode == PL_SANDBOX_NONE;
@@ -120,7 +127,8 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_gpus(e, err);
     if (r == 0 && e->config->has_checkpoint)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
-    if (r == 0 && !none && e->config->n_gpus) /* where the driver's libraries are when the linker's cache does not know */
+    /* folder of the driver's libraries, if the linker's cache does not list it */
+    if (r == 0 && !none && e->config->n_gpus)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
         r = add_base(e, inherited[i], getenv(inherited[i]), err);
@@ -169,6 +177,8 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
     return false;
 }
 
+/* Joins the constant variables, the secrets and `vars` into one array. `vars` replace constant variables of
+ * the same name, except PYTHONPATH, which the constant part already combines. */
 static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
 {
     const size_t n_secrets = e->secrets ? e->secrets->n_env : 0;
@@ -180,7 +190,8 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     for (size_t i = 0; i < e->n_base; i++)
         if (i == e->python_at || !has_key(vars, n, e->base[i]))
             all[at++] = e->base[i];
-    for (size_t i = 0; i < n_secrets; i++) /* of names that nothing else has: the spec's reader saw to that */
+    /* the spec's reader ensures that no other variable has the name of a secret */
+    for (size_t i = 0; i < n_secrets; i++)
         all[at++] = e->secrets->env[i];
     for (size_t i = 0; i < n; i++) {
         if (pl_streq(vars[i].key, "PYTHONPATH"))
@@ -193,6 +204,7 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     return 0;
 }
 
+/* Gets the parameters of the row's `params` input; returns their number. */
 static size_t params_of(const struct pl_agent_protocol_datum *row, struct pl_param params[PL_PARAM_NAMES_MAX])
 {
     const char *key;

@@ -1,5 +1,6 @@
-/* env: the environment of a command: what holds for the worker's whole life (search path, home, locale, GPUs), and over it what
- * core/datum_env says of the datum and the stage's own `env`. One thread. */
+/* command_env: the environment of a command. It consists of variables that are constant for the worker's life
+ * (search path, home, locale, GPUs) and of the variables that spec/datum_env makes from the datum and the
+ * stage's own `env`; the latter replace the former. One thread. */
 #pragma once
 
 #include "pipelined/agent/command/stage_secrets.h"
@@ -8,22 +9,25 @@
 
 struct pl_env;
 
-/* All arguments must outlive it; `secrets` may be NULL. */
+/* Creates the constant part. All arguments are borrowed and must outlive the object; `secrets` may be NULL.
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_create(const struct pl_agent_protocol_attach *stage, const struct pl_sandbox_config *config,
                   const struct pl_sandbox_paths *paths, const struct pl_secrets *secrets, struct pl_env **ret,
                   struct pl_err *err);
 struct pl_env *pl_env_destroy(struct pl_env *e);
-/* What core/datum_env says alone, without what holds for the worker's whole life; valid until the next call. PL_ENOMEM. */
+/* Returns only the variables of spec/datum_env, without the constant part. Valid until the next call. `row`
+ * NULL: only the variables that are the same for every datum of the worker; `task` is ignored. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_of_datum(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
                     struct pl_env_var **ret, size_t *ret_n, struct pl_err *err);
-/* NAME=value strings, NULL-terminated; valid until the next call. `row` NULL: what holds for every datum of the worker (task is not looked
- * at). PL_ENOMEM. */
+/* Returns the complete environment as NAME=value strings, NULL-terminated. Valid until the next call. `row`
+ * NULL: only the variables that are the same for every datum of the worker; `task` is ignored. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
               const char *const **ret, struct pl_err *err);
-/* `argv` with ${params.NAME} replaced by the row's parameters; itself when it has none. After pl_env_of of the row; valid as long. PL_ENOMEM. */
+/* Returns `argv` with ${params.NAME} replaced by the row's parameters, or `argv` itself if the row has none.
+ * Call it after pl_env_of for this row; valid until the next call of pl_env_of. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, const char *const *argv, const char *const **ret,
                 struct pl_err *err);

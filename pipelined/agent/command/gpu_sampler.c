@@ -3,7 +3,8 @@
 #include "pipelined/agent/sandbox/sandbox.h"
 #include <dlfcn.h>
 
-/* The few lines of nvml.h that are needed; its ABI is versioned by the names' suffixes. */
+/* Loads NVML with dlopen, so that the agent also runs on machines without it. The declarations below are the
+ * part of nvml.h that is used; NVML keeps its ABI stable for each versioned function name. */
 typedef void *nvml_device;
 struct nvml_utilization {
     unsigned gpu, memory;
@@ -22,7 +23,8 @@ struct pl_gpu_meter {
     uint64_t util_sum, util_count, mem_peak;
 };
 
-/* dlsym into a function pointer, as POSIX wants it done. */
+/* Looks up a function. Copies the pointer with memcpy, because ISO C has no cast from void * to a function
+ * pointer. */
 static bool find(void *library, const char *name, void *ret_function)
 {
     void *symbol = dlsym(library, name);
@@ -31,6 +33,7 @@ static bool find(void *library, const char *name, void *ret_function)
     return symbol != NULL;
 }
 
+/* Stores the handles of the devices with these minor numbers. */
 static void find_devices(struct pl_gpu_meter *m, const unsigned *minors, size_t n)
 {
     int (*count)(unsigned *ret) = NULL;

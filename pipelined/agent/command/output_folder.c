@@ -1,4 +1,5 @@
-/* Compares path and descriptor by device and inode: both exist at the same time, so an inode number cannot have been given anew. */
+/* Compares the path with the held descriptor by device and inode. Both exist at the same time, so the inode
+ * number cannot have been reused. */
 #include "pipelined/agent/command/output_folder.h"
 
 #include "storage/system/io.h"
@@ -22,7 +23,7 @@ void pl_out_folder_close(struct pl_out_folder *f)
     pl_closep(&f->fd);
 }
 
-/* Opens the folder at the path, which the command may have closed to its owner. */
+/* Opens the folder at the path, also if the command has removed its owner's permissions. */
 static int open_there(const char *path)
 {
     _cleanup_close_ int path_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -55,6 +56,7 @@ int pl_out_folder_follow(struct pl_out_folder *f, struct pl_err *err)
     return 0;
 }
 
+/* Replaces what is at the path by an empty folder. */
 static int make_anew(struct pl_out_folder *f, struct pl_err *err)
 {
     int r = pl_io_remove_tree(f->path, err);
@@ -72,6 +74,8 @@ int pl_out_folder_restore(struct pl_out_folder *f, struct pl_err *err)
     if (r < 0 && make_anew(f, &why) < 0)
         return pl_err_set(err, PL_EUNAVAILABLE, "the output folder cannot be made again: %s", why.msg);
     if (fstat(f->fd, &st) == 0 && (st.st_mode & 07777) != f->mode)
-        (void)fchmod(f->fd, f->mode); /* a pod's agent may not, when the command changed the owner: moving the output says so */
+        /* In a pod this fails if the command changed the folder's owner; moving the output then reports
+         * it. */
+        (void)fchmod(f->fd, f->mode);
     return r;
 }

@@ -1,3 +1,5 @@
+/* Speaks the frames of runner_protocol.h over a socket pair (in a pod: a unix socket) and reads the command's
+ * output from a pipe. Everything happens in poll loops on the caller's thread; an eventfd wakes them. */
 #include "pipelined/agent/command/runner_client.h"
 
 #include "pipelined/agent/command/unix_socket.h"
@@ -19,28 +21,29 @@
 #include <sys/wait.h>
 
 #define SECCOMP_FD_IN_CHILD 10
-#define USERNS_FD_IN_CHILD  12 /* PL_RUNNER_HELD_FD is between */
+#define USERNS_FD_IN_CHILD  12 /* PL_RUNNER_HELD_FD is the number between them */
 #define START_MS            10000
-#define START_TRIES         3 /* of a sandbox that is killed while it comes up */
+#define START_TRIES         3 /* attempts to start a sandbox that is killed while it starts */
 #define STOP_MS             2000
-#define SHARE_MS            600000 /* a command may have left very many files */
+#define SHARE_MS            600000 /* time to make the files accessible, of which there may be very many */
 #define OUTPUT_READ_BYTES   65536
 #define OUTPUT_PIPE_BYTES   (256 << 10)
 
 struct pl_runner_client {
     const struct pl_sandbox_config *config;
-    pid_t pid;      /* bwrap or the runner itself; 0 = down, or the runner of a pod */
-    int control_fd; /* our end of the socket; -1 = down */
-    int output_fd;  /* our end of the pipe, not blocking */
+    pid_t pid;      /* process of bwrap or the runner; 0 = down, or the runner of a pod */
+    int control_fd; /* this side of the control socket; -1 = down */
+    int output_fd;  /* this side of the output pipe, non-blocking */
     int wake_fd;
+    /* received bytes that have not been processed */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
     size_t in_len;
-    bool has_exit; /* an EXIT that came before another answer */
+    bool has_exit; /* `exit` holds an EXIT frame that arrived before another answer */
     uint8_t exit[PL_RUNNER_EXIT_BYTES];
-    int64_t next_tick_ms;           /* 0 = to be set */
-    int64_t began_us;               /* the command that runs */
-    struct pl_cgroup_memory memory; /* of the sandbox's group, when that began */
-    bool used_up;                   /* down, because that group was out of memory */
+    int64_t next_tick_ms;           /* monotonic time of the next on_tick; 0 = not set */
+    int64_t began_us;               /* monotonic time when the running command began */
+    struct pl_cgroup_memory memory; /* state of the sandbox's cgroup at that time */
+    bool used_up;                   /* down because the cgroup ran out of memory */
     uint8_t output[OUTPUT_READ_BYTES];
 };
 
@@ -66,7 +69,8 @@ bool pl_runner_client_up(const struct pl_runner_client *c)
     return c->control_fd >= 0;
 }
 
-/* posix_spawn and not fork: the agent has other threads. The child is its own session, so no terminal signals it. */
+/* Starts bwrap or the runner. Uses posix_spawn, because the agent has other threads. The child gets its own
+ * session, so that signals of a terminal do not reach it. */
 static int spawn(const struct pl_sandbox_argv *argv, int control, int output, int seccomp, int userns, int held, pid_t *ret_pid,
                  struct pl_err *err)
 {
@@ -88,7 +92,7 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
         r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
     if (r == 0 && userns >= 0)
         r = posix_spawn_file_actions_adddup2(&files, userns, USERNS_FD_IN_CHILD);
-    if (r == 0 && held > 0) /* last: the others may have its number */
+    if (r == 0 && held > 0) /* last, because the other descriptors may have the number PL_RUNNER_HELD_FD */
         r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
@@ -108,7 +112,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Waits for `fd` until `deadline_ms` on the monotonic clock; true when it has something. */
+/* Waits until `fd` is readable or `deadline_ms` (monotonic) has passed. True if it is readable. */
 static bool wait_readable(int fd, int64_t deadline_ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -121,7 +125,7 @@ static bool wait_readable(int fd, int64_t deadline_ms)
     return r > 0;
 }
 
-/* Is the first frame whole? PL_EIO: it is none of ours. */
+/* Returns 1 if the first frame is complete, 0 if not. PL_EIO: the frame is longer than any valid one. */
 static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
 {
     size_t want;
@@ -134,6 +138,7 @@ static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
     return c->in_len >= PL_RUNNER_HEAD_BYTES + want;
 }
 
+/* Removes the first frame from the receive buffer. */
 static void drop_frame(struct pl_runner_client *c)
 {
     const size_t n = PL_RUNNER_HEAD_BYTES + pl_runner_get32(c->in);
@@ -142,7 +147,8 @@ static void drop_frame(struct pl_runner_client *c)
     c->in_len -= n;
 }
 
-/* Reads what there is of the next frame. 1: it is whole. 0: not yet. PL_EIO: the runner has gone. */
+/* Reads available bytes of the next frame. 1: the frame is complete. 0: not yet. PL_EIO: the runner has
+ * disconnected. */
 static int read_frame(struct pl_runner_client *c, struct pl_err *err)
 {
     int r = has_frame(c, err);
@@ -159,14 +165,15 @@ static int read_frame(struct pl_runner_client *c, struct pl_err *err)
     return has_frame(c, err);
 }
 
-/* Collects bwrap, or the runner; kills it when it does not end by itself. With the sandbox's process 1 all in it die. */
+/* Waits at most `wait_ms` for bwrap or the runner to end, then kills it. Returns its wait status. All
+ * processes in the sandbox end with the sandbox's process 1. */
 static int collect(struct pl_runner_client *c, int wait_ms)
 {
     int status = 0;
     _cleanup_close_ int pid_fd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
 
     if (c->pid == 0)
-        return 0; /* of a pod: its container's end is seen by others */
+        return 0; /* in a pod the runner's end is observed by the daemon */
     if (pid_fd < 0 || !wait_readable(pid_fd, pl_clock_mono_ms() + wait_ms))
         kill(c->pid, SIGKILL);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
@@ -177,7 +184,7 @@ static int collect(struct pl_runner_client *c, int wait_ms)
 
 void pl_runner_client_stop(struct pl_runner_client *c)
 {
-    close_fd(&c->control_fd); /* an idle runner ends at that */
+    close_fd(&c->control_fd); /* an idle runner ends when the socket is closed */
     if (c->pid > 0)
         collect(c, STOP_MS);
     close_fd(&c->output_fd);
@@ -195,7 +202,8 @@ struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
     return NULL;
 }
 
-/* What bwrap or the runner wrote before it gave up, in one line. PL_ERETRY: nothing, it was killed while it came up. */
+/* Explains a failed start by the first line that bwrap or the runner printed. PL_ERETRY: nothing was printed,
+ * because it was killed during the start. */
 static int explain_start(struct pl_runner_client *c, const struct pl_err *why, struct pl_err *err)
 {
     char said[512];
@@ -217,6 +225,7 @@ static int explain_start(struct pl_runner_client *c, const struct pl_err *why, s
     return pl_err_set(err, PL_ERETRY, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
 }
 
+/* Waits for the HELLO frame and checks its version. */
 static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
 {
     int64_t deadline_ms = pl_clock_mono_ms() + START_MS;
@@ -236,8 +245,10 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
     return 0;
 }
 
-/* bwrap's child asks the kernel to end with it (PR_SET_PDEATHSIG) a moment after it was made: when bwrap is killed before that, the runner
- * comes up, with nobody who sees to the end of its sandbox. HELLO comes after that moment: who lives then is tied to it. */
+/* Checks that bwrap still runs after HELLO. bwrap's child asks the kernel to be killed when bwrap ends
+ * (PR_SET_PDEATHSIG), but only a moment after it was created. If bwrap is killed before that, the runner
+ * starts although nothing will end its sandbox. HELLO is sent after that moment: if bwrap lives then, the
+ * runner ends with it. */
 static int check_alive(struct pl_runner_client *c, struct pl_err *err)
 {
     siginfo_t ended = {0};
@@ -247,7 +258,7 @@ static int check_alive(struct pl_runner_client *c, struct pl_err *err)
     return pl_err_set(err, PL_EIO, "the sandbox has gone");
 }
 
-/* PL_ERETRY as explain_start. */
+/* Makes one attempt to start sandbox and runner. PL_ERETRY as in explain_start. */
 static int start_once(struct pl_runner_client *c, struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
@@ -276,22 +287,23 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
     c->output_fd = pipe_fds[0];
     output = pipe_fds[1];
     fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
-    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES); /* a wish: the default of 64 KiB does as well */
+    /* only an optimisation: the default size of 64 KiB works too */
+    (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES);
     r = spawn(&argv, theirs, output, seccomp, userns, c->config->held_fd, &c->pid, err);
     if (r < 0) {
         pl_runner_client_stop(c);
         return r;
     }
-    close_fd(&theirs); /* so that we see the end of file when the runner goes */
+    close_fd(&theirs); /* so that the socket reports end of file when the runner ends */
     close_fd(&output);
     r = wait_hello(c, &why);
     r = r < 0 ? r : check_alive(c, &why);
     return r < 0 ? explain_start(c, &why, err) : 0;
 }
 
-/* ---- the runner of a pod ---- */
+/* ---- the runner in a pod ---- */
 
-/* The descriptor of the commands' output goes to the runner. */
+/* Sends the descriptor of the output pipe to the runner. */
 static int send_output(int control_fd, int output, struct pl_err *err)
 {
     char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
@@ -306,7 +318,8 @@ static int send_output(int control_fd, int output, struct pl_err *err)
     return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : pl_err_set(err, PL_EIO, "the runner has gone");
 }
 
-/* The runner's connection. PL_ECANCELED: woken. */
+/* Waits for the runner's connection and returns its descriptor. PL_ECANCELED: pl_runner_client_wake was
+ * called. */
 static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct pl_err *err)
 {
     struct pollfd fds[2] = {{.fd = listen_fd, .events = POLLIN}, {.fd = c->wake_fd, .events = POLLIN}};
@@ -321,7 +334,8 @@ static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct
     return fd < 0 ? pl_err_errno(err, errno, "runner's socket") : fd;
 }
 
-/* It comes once: nobody else shall take its place. */
+/* Waits for the runner of the pod. The socket accepts one connection only, so that no other process can take
+ * the runner's place. */
 static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
 {
     _cleanup_close_ int listen_fd = -1, output = -1;
@@ -353,7 +367,8 @@ static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
-/* What the kernel killed in the sandbox's group since the command began, or the sandbox started. True: because of the group's own limit. */
+/* Sets `ooms` and `memory_limit` of `ret`: what the kernel killed in the sandbox's cgroup since the command
+ * or the sandbox began. True if the cgroup's own limit was the cause. */
 static bool count_ooms(const struct pl_runner_client *c, struct pl_command_result *ret)
 {
     struct pl_cgroup_memory now;
@@ -392,6 +407,7 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
+/* Appends the words with their NULs. */
 static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)
 {
     uint32_t n = 0;
@@ -403,6 +419,7 @@ static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n
     return r;
 }
 
+/* Sends a RUN frame. */
 static int send_run(struct pl_runner_client *c, const struct pl_runner_command *command, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX};
@@ -440,10 +457,12 @@ static void send_kill(struct pl_runner_client *c)
 {
     const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_KILL};
 
-    (void)!send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL); /* a lost runner shows at the next read */
+    /* if the runner is lost, the next read reports it */
+    (void)!send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL);
 }
 
-/* Hands over what the pipe holds now; false when it is closed. */
+/* Passes the bytes in the pipe to on_output: one read, or (`all`) until the pipe is empty. False if the pipe
+ * is closed. */
 static bool pump_output(struct pl_runner_client *c, const struct pl_runner_command *command, bool all)
 {
     ssize_t n;
@@ -456,6 +475,7 @@ static bool pump_output(struct pl_runner_client *c, const struct pl_runner_comma
     return n != 0;
 }
 
+/* Decodes the payload of an EXIT frame. */
 static void take_result(const uint8_t *p, struct pl_command_result *ret)
 {
     uint64_t *const numbers[PL_RUNNER_EXIT_NUMBERS] = {
@@ -476,7 +496,8 @@ static void take_result(const uint8_t *p, struct pl_command_result *ret)
         *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
 }
 
-/* The runner does not answer any more: it is collected, and the client is down. */
+/* Handles a runner that no longer answers: waits for its process; the client is then down. Returns `code` or
+ * PL_EIO. */
 static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
 {
     int status = collect(c, 0);
@@ -487,7 +508,7 @@ static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
     return code;
 }
 
-/* The whole frame is the end of the command. */
+/* Stores the complete frame, which must be an EXIT frame. PL_EIO otherwise. */
 static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
 {
     if (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES)
@@ -498,7 +519,8 @@ static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
     return 0;
 }
 
-/* One turn while the command runs: 1 when EXIT has come. `*ret_fd`: `fd` has something. */
+/* Waits once and handles events while the command runs. Returns 1 if an EXIT frame is complete. `*ret_fd`:
+ * `fd` is readable. */
 static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms, bool *ret_fd,
                 struct pl_err *err)
 {
@@ -555,6 +577,8 @@ int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_co
     return r;
 }
 
+/* Loops over turn(). Reports a sandbox that was killed for lack of memory as the end of the command by
+ * SIGKILL. */
 int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
                           enum pl_runner_event *ret_event, struct pl_command_result *ret, struct pl_err *err)
 {
@@ -569,7 +593,7 @@ int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_com
         }
     }
     if (c->output_fd >= 0)
-        (void)pump_output(c, command, true); /* all of it was written before EXIT */
+        (void)pump_output(c, command, true); /* the command wrote all of it before EXIT was sent */
     if (r > 0 && !c->has_exit)
         r = keep_exit(c, err);
     if (r < 0) {
@@ -597,7 +621,7 @@ void pl_runner_client_kill(struct pl_runner_client *c)
         send_kill(c);
 }
 
-/* The command may end before it is answered. */
+/* Waits for the SHARED frame. The command may end first, so that an EXIT frame arrives before it. */
 static int wait_shared(struct pl_runner_client *c, struct pl_err *err)
 {
     int r = 0;
@@ -643,7 +667,8 @@ void pl_runner_client_wake(struct pl_runner_client *c)
 {
     const uint64_t one = 1;
 
-    (void)!write(c->wake_fd, &one, sizeof(one)); /* fails only when it is set already */
+    /* fails only if the counter is at its maximum, and then poll returns anyway */
+    (void)!write(c->wake_fd, &one, sizeof(one));
 }
 
 int pl_runner_client_probe(const char *runner, const char *extra_ro, const char *tmp, struct pl_err *err)

@@ -1,3 +1,5 @@
+/* Reads secret files and registers their values for masking. The modification time of a secret's folder shows
+ * whether a value has changed. */
 #include "pipelined/agent/command/stage_secrets.h"
 
 #include "pipelined/policy/project_secret.h"
@@ -6,6 +8,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
+/* age in seconds up to which a folder's modification time cannot exclude another change */
 #define FRESH_S 2
 
 static int missing(const struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_secret *use, struct pl_err *err)
@@ -36,6 +39,7 @@ static void forget(struct pl_buf *b)
     pl_buf_finish(b);
 }
 
+/* Reads a secret that becomes a variable and registers its value for masking in all rounds. */
 static int take_variable(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
                          const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
@@ -56,7 +60,8 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     return 0;
 }
 
-/* Is it to be read? Each change of a file is one of its folder: it is put there by its name, or by that of the folder behind. */
+/* True if the secret's folder must be read again. Every change of a file changes its folder, because files
+ * are replaced by rename, or in Kubernetes by a link to another folder. */
 static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_secret *use, size_t i, bool again)
 {
     struct pl_secret_seen *seen = &s->seen[i];
@@ -73,7 +78,7 @@ static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_sec
     return changed;
 }
 
-/* The files are shown as they are; what is in them is masked. */
+/* Registers all values of a secret that is mounted as files. The files themselves are not changed. */
 static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
                           const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
@@ -98,7 +103,8 @@ static int look_at_folder(struct pl_secrets *s, const char *folder, const struct
     return r;
 }
 
-/* All folders, for what is in none of them any more makes room. A failure: that of the last which could not be read; the others were. */
+/* Reads all folders in one round, so that values that are in none of them any more can be dropped. Continues
+ * after an error; returns the last error. */
 static int read_folders(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, struct pl_err *err)
 {
     int failed = 0;
@@ -146,7 +152,8 @@ int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *s
     }
     for (size_t i = 0; r == 0 && i < stage->n_secrets; i++)
         r = stage->secrets[i].env ? take_variable(s, folder, stage, &stage->secrets[i], err) : 0;
-    (void)any_changed(s, stage, now_ms); /* from here on: what changes meanwhile is read twice */
+    /* note the times before reading: a change during the reading is then read again */
+    (void)any_changed(s, stage, now_ms);
     r = r < 0 ? r : read_folders(s, stage, err);
     if (r < 0) {
         pl_secrets_destroy(s);

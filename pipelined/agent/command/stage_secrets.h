@@ -1,6 +1,7 @@
-/* secrets: what the stage's command is given of its project's secrets: FOLDER/NAME/KEY, as files or as variables. They are read when the
- * worker is set up; what the command prints of them is masked. Files change under a worker that runs, and under a command (another value was
- * set): so before a piece of output goes on they are looked at, a stat each, and what has changed is read. One thread. */
+/* stage_secrets: the project's secrets that the stage's command receives, from FOLDER/NAME/KEY, as files or
+ * as variables. They are read when the worker is set up, and their values are masked in the command's output.
+ * A secret may get a new value while the worker or even a command runs. Therefore, before a piece of output
+ * is sent, the folders are checked with one stat each, and changed ones are read again. One thread. */
 #pragma once
 
 #include "pipelined/agent/command/secret_redaction.h"
@@ -8,25 +9,34 @@
 
 #include <time.h>
 
-#define PL_SECRETS_AGAIN_MS 1000 /* what changed just now is read again so often */
+#define PL_SECRETS_AGAIN_MS 1000 /* interval of re-reading a folder that changed just before it was read */
 
 struct pl_secrets {
     char **env; /* "NAME=value" */
     size_t n_env;
+    /* values to mask in output */
     struct pl_secret_redaction mask;
-    const char *folder; /* the caller's */
+    const char *folder; /* borrowed */
     struct pl_secret_seen {
-        struct timespec changed; /* the folder, when it was read last */
-        bool fresh;              /* so short before that another change may have got the same time */
-    } * seen;                    /* by place in the stage's list */
+        struct timespec changed; /* modification time of the folder when it was last read */
+        /* the folder changed so recently that another change may have got the same time */
+        bool fresh;
+    } * seen; /* one per entry of the stage's list of secrets */
+    /* monotonic time of the last reading */
     int64_t read_ms;
+    /* the log already says that there are too many texts to mask */
     bool said_full;
 };
 
-/* Of `stage`; `folder` outlives. PL_ENOTFOUND: there is no such secret or key, with how to make it; PL_EINVAL: a value with a NUL cannot be a variable. */
+/* Reads the secrets of `stage`. `folder` is borrowed and must outlive the object. `now_ms`: monotonic time.
+ * PL_ENOTFOUND: there is no such secret or key; the hint says how to create it. PL_EINVAL: a value with a NUL
+ * byte cannot become a variable. PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *stage, int64_t now_ms, struct pl_secrets **ret,
                     struct pl_err *err);
-/* What has changed is masked from now on, as what was there before is still. What cannot be read stays as it was. `now_ms`: monotonic. */
+/* Reads the secrets that have changed. Their new values are masked from now on; the old values are masked
+ * too. A secret that cannot be read keeps its known values, and the reason is logged. `now_ms`: monotonic
+ * time. */
 void pl_secrets_look(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, int64_t now_ms);
+/* Overwrites the values and frees. */
 struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s);

@@ -1,3 +1,4 @@
+/* Binds to /proc/self/fd/N/NAME, which is short enough for a socket address whatever the folder's path. */
 #include "pipelined/agent/command/unix_socket.h"
 
 #include "storage/system/io.h"
