@@ -1,9 +1,9 @@
 /* batch_server: the unix socket on which the command of a batch stage asks for its next datum. The clients
  * are pl-next and pl.py. One request per connection, in lines:
  *
- *   request:  next\n                          the current datum is done; the first "next" completes no datum
- *             fail MESSAGE\n                  the current datum failed
- *   answer:   ok\n  |  end\n  |  error TEXT\n the next datum is in place | no more datums | the request is refused
+ *   request:  next\n                       the current datum is done; the first "next" completes no datum
+ *             fail MESSAGE\n               the current datum failed
+ *   answer:   ok\n | end\n | error TEXT\n   next datum is in place | no more datums | request refused
  *
  * The answer is sent when there is one, seconds or hours later. One thread. */
 #pragma once

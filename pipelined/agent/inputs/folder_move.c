@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* A folder can be moved by who may write to it; a command may have forbidden that for its own. */
+/* Renames one entry. If the command has removed write permission from its own folder, restores the permission
+ * and tries again. */
 static int move(int from_fd, const char *name, int to_fd)
 {
     if (renameat(from_fd, name, to_fd, name) == 0)
@@ -17,6 +18,7 @@ static int move(int from_fd, const char *name, int to_fd)
     return renameat(from_fd, name, to_fd, name);
 }
 
+/* Moves all entries. Returns 1 if there was any. */
 static int move_all(DIR *dir, int from_fd, const char *shown, int to_fd, struct pl_err *err)
 {
     const struct dirent *e;
@@ -37,7 +39,7 @@ static int move_all(DIR *dir, int from_fd, const char *shown, int to_fd, struct 
     }
 }
 
-/* Another description of the folder, opened up when the command closed it. */
+/* Opens the folder again, for reading its entries; restores its permissions if the command removed them. */
 static DIR *open_again(int from_fd)
 {
     int fd = openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

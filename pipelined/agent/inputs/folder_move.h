@@ -1,10 +1,11 @@
-/* folder_move: moves all that lies in one folder to another, by renames of what lies at its top: for folders that are mount points and cannot be
- * renamed themselves. */
+/* folder_move: moves everything in one folder to another by renaming its top-level entries. For folders that
+ * are mount points and therefore cannot be renamed themselves. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* Moves all of the folder `from_fd` ("shown" in messages) to the folder `to`, which is there and empty, on the same file system. 1: something
- * lay there. 0: nothing did. PL_EIO: some of it may have been moved. */
+/* Moves everything in the folder `from_fd` (called `shown` in messages) to `to`, an existing empty folder on
+ * the same file system. Returns 1 if there was anything to move, 0 if the folder was empty. PL_EIO and other
+ * codes of errno: a part may have been moved. */
 PL_MUST_CHECK
 int pl_folder_move(int from_fd, const char *shown, const char *to, struct pl_err *err);

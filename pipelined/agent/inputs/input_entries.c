@@ -1,3 +1,4 @@
+/* A tree cursor, a batch of entries read from it, and a small cache of nodes that is searched linearly. */
 #include "pipelined/agent/inputs/input_entries.h"
 
 #include "storage/pack/pack_format.h"
@@ -5,7 +6,7 @@
 struct pl_node_cache_slot {
     struct pl_hash id;
     struct pl_buf bytes;
-    uint64_t used; /* 0 = empty */
+    uint64_t used; /* value of the cache's clock at the last use; 0 = empty */
 };
 
 int pl_node_cache_init(struct pl_node_cache *c, const struct pl_chunk_reader *reader, size_t n, struct pl_err *err)
@@ -101,7 +102,7 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
     if (!ids)
         return;
     if (cache && pl_daemon_client_reads_files(user->link))
-        cache = NULL; /* asking costs less than looking */
+        cache = NULL; /* announcing to a store on this machine is cheaper than looking up the cache */
     for (size_t i = 0; i < n; i++)
         if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
             !(cache && pl_file_cache_has(cache, &entries[i])))
@@ -121,6 +122,7 @@ static int grow(struct pl_input_entries *s, struct pl_err *err)
     return 0;
 }
 
+/* Reads the next batch and announces its chunks. */
 static int read_ahead(struct pl_input_entries *s, struct pl_err *err)
 {
     struct pl_tree_item item;

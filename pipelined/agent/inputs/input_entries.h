@@ -1,5 +1,6 @@
-/* tree_source: the entries of one folder that an input matches, in order, read ahead in batches so that the daemon can be asked about all their
- * chunks at once; and the tree nodes read for that, kept for the next match. One thread. */
+/* input_entries: lists the entries of one folder that an input matches, in order. It reads ahead in batches,
+ * so that the daemon can be asked for the chunks of a whole batch at once. It also has a cache of tree nodes,
+ * which the next match uses again. One thread. */
 #pragma once
 
 #include "pipelined/agent/connection/daemon_client.h"
@@ -7,42 +8,53 @@
 #include "pipelined/text/glob.h"
 #include "storage/dataset/checkout/checkout.h"
 
+/* entries in a batch */
 #define PL_INPUT_ENTRIES_AHEAD 4096u
 
-/* Nodes by hash; the one unused for longest goes. */
+/* A cache of tree nodes by hash. When it is full, the least recently used node is replaced. */
 struct pl_node_cache {
     struct pl_chunk_reader reader;
     struct pl_node_cache_slot *slots;
     size_t n;
+    /* counts uses, for finding the least recently used node */
     uint64_t clock;
 };
 
+/* Creates a cache of `n` nodes that reads missing ones with `reader` (copied). PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_cache_init(struct pl_node_cache *c, const struct pl_chunk_reader *reader, size_t n, struct pl_err *err);
 void pl_node_cache_finish(struct pl_node_cache *c);
+/* Makes a node source that reads through the cache, which must outlive it. */
 struct pl_node_source pl_node_cache_source(struct pl_node_cache *c);
 
+/* The listing of one match. */
 struct pl_input_entries {
-    const struct pl_uplink_user *user; /* NULL: chunks are not asked for ahead */
-    struct pl_file_cache *cache;       /* what is here is not asked for; NULL = none */
+    const struct pl_uplink_user *user; /* NULL = do not announce chunks to the daemon's store */
+    struct pl_file_cache *cache;       /* files in this cache are not announced; NULL = no cache */
     struct pl_tree_cursor *cursor;
-    struct pl_glob_set *files; /* NULL = all */
-    size_t strip;              /* bytes of the path before what `files` is matched against */
-    struct pl_buf paths;       /* read ahead: NUL-terminated, one after another */
+    struct pl_glob_set *files; /* globs of the wanted files; NULL = all files */
+    size_t strip;              /* length of the path prefix that is cut off before matching `files` */
+    struct pl_buf paths;       /* paths of the batch, NUL-terminated, one after another */
+    /* the batch: `n` entries, of which `next` were returned; path_at is the offset in `paths` of the next
+     * one */
     struct pl_entry *entries;
     size_t n, cap, next, path_at;
 };
 
-/* Lets the daemon's store fetch what is needed for these, which are read next, in this order. `cache`: as above. */
+/* Announces to the daemon's store that these entries will be read next, in this order, so that it fetches
+ * their chunks in the background. Skips entries in `cache` (may be NULL). Does nothing if `user` is NULL. */
 void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
                             size_t n);
-/* What `in`, which matches a folder, takes of it. Paths are whole (from the tree's root). */
+/* Begins listing the entries of `in`, which matches a folder. Paths are returned from the tree's root.
+ * PL_EPATH, PL_ENOMEM, and errors of reading the tree. */
 PL_MUST_CHECK
 int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,
                           const struct pl_agent_protocol_input *in, struct pl_input_entries *ret, struct pl_err *err);
 void pl_input_entries_finish(struct pl_input_entries *s);
-/* 1 and an entry (borrowed until the next call), 0 at the end; PL_ECANCELED as pl_uplink_check. */
+/* Returns 1 and an entry, whose path is valid until the next call; 0 at the end. PL_ECANCELED as for
+ * pl_uplink_check; errors of reading the tree. */
 PL_MUST_CHECK
 int pl_input_entries_next(struct pl_input_entries *s, const char **ret_path, size_t *ret_len, struct pl_entry *ret,
                           struct pl_err *err);
+/* Makes an entry source of the listing, which must outlive it. */
 struct pl_entry_source pl_input_entries_entries(struct pl_input_entries *s);

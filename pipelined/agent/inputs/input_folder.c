@@ -1,3 +1,5 @@
+/* A few files are written by the calling thread; more are passed to checkout, which has threads of its
+ * own. */
 #include "pipelined/agent/inputs/input_folder.h"
 
 #include "storage/system/io.h"
@@ -105,10 +107,11 @@ int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, int at, 
     return r;
 }
 
+/* Writes the entries one after another; keeps the current parent folder open. */
 static int write_few(struct pl_input_folder *f, const struct pl_entry_source *entries, const char *dest, struct pl_err *err)
 {
     _cleanup_close_ int dest_fd = open(dest, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), at = -1;
-    char last[PL_PATH_MAX_BYTES + 1] = ""; /* `at` is the folder of this path */
+    char last[PL_PATH_MAX_BYTES + 1] = ""; /* path of the folder that `at` is open on */
     size_t last_len = 0, len;
     struct pl_entry e;
     const char *p;
@@ -135,9 +138,9 @@ static int write_few(struct pl_input_folder *f, const struct pl_entry_source *en
     return r;
 }
 
-/* --- a whole match --- */
+/* ---- a whole match ---- */
 
-/* The folder that matched, which is there even when all of it is left out. */
+/* Creates the matched folder, so that it exists even if the globs leave out all its files. */
 static int make_match(const char *dest, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
     char inside[PL_PATH_MAX_BYTES + 3];

@@ -1,3 +1,4 @@
+/* Lists a folder's entries and filters them by path; looks up a single file directly. */
 #include "pipelined/agent/inputs/input_references.h"
 
 int pl_input_references_init(struct pl_input_references *refs, const struct pl_chunk_reader *reader, struct pl_err *err)

@@ -1,3 +1,4 @@
+/* The name of a stored checkout holds everything that is known about it. */
 #include "pipelined/agent/inputs/input_reuse.h"
 
 #include "storage/base/buf.h"
@@ -10,7 +11,7 @@
 #define BOOT_HEX   16
 #define NAME_BYTES (PL_INPUT_REUSE_KEY + BOOT_HEX + 1 + PL_HASH_HEX + 1 + 16 + 1)
 #define PATH_BYTES 4600
-#define SEEN_MAX   256u /* in one look: what is more is looked after the next time */
+#define SEEN_MAX   256u /* checkouts that one sweep looks at; the next sweep handles the rest */
 
 struct kept {
     char name[NAME_BYTES];
@@ -46,12 +47,13 @@ static void boot_text(char out[BOOT_HEX + 1])
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 256};
     struct pl_hash h;
 
-    (void)!pl_io_read_file("/proc/sys/kernel/random/boot_id", &b, NULL); /* unknown: all boots are one */
+    /* if it cannot be read, all boots look the same */
+    (void)!pl_io_read_file("/proc/sys/kernel/random/boot_id", &b, NULL);
     pl_hash_sha256(b.data, b.len, &h);
     hash_text(&h, out, BOOT_HEX);
 }
 
-/* Is it one of ours, of this boot? */
+/* Parses a name. True if it is a stored checkout of the present boot. */
 static bool read_name(const char *name, const char *boot, struct kept *ret, struct pl_hash *ret_root)
 {
     const size_t key = PL_INPUT_REUSE_KEY - 1, root = key + 1 + BOOT_HEX + 1;
@@ -67,7 +69,7 @@ static bool read_name(const char *name, const char *boot, struct kept *ret, stru
     return *end == 0 && pl_hash_parse(hex, ret_root, NULL) == 0;
 }
 
-/* Renamed first: whoever would take it does not find it half removed. */
+/* Removes a checkout. Renames it first, so that no other worker takes it half removed. */
 static void drop(const char *cache, const char *name)
 {
     char from[PATH_BYTES], to[PATH_BYTES];
@@ -85,7 +87,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Removes what is too old or too many, with room for one more. */
+/* Removes checkouts that are too old or too many, and leaves space for one more. */
 static void sweep(const char *cache, const char *boot, int64_t now_ms)
 {
     char path[PATH_BYTES];
@@ -125,7 +127,8 @@ void pl_input_reuse_put(const char *cache, const char *key, const char *folder, 
         return;
     sweep(cache, boot, now_ms);
     snprintf(path, sizeof(path), "%s/kept/%s-%s-%s-%016" PRIx64, cache, key, boot, pl_hash_hex(root, hex), (uint64_t)now_ms);
-    (void)!rename(folder, path); /* another file system, or there by a hair: not kept */
+    /* fails on another file system, or if the name exists; the checkout is then not stored */
+    (void)!rename(folder, path);
 }
 
 bool pl_input_reuse_take(const char *cache, const char *key, const char *folder, struct pl_hash *ret_root)

@@ -1,3 +1,4 @@
+/* Two passes over the difference of the trees: the first removes, the second writes in batches. */
 #include "pipelined/agent/inputs/input_update.h"
 
 #include "storage/system/io.h"
@@ -9,12 +10,12 @@ struct change {
     struct pl_input_folder *folder;
     const char *dest;
     int dest_fd;
-    size_t strip;              /* bytes of a path before what `files` is matched against */
-    struct pl_glob_set *files; /* NULL = all */
-    struct pl_buf paths;       /* what is to be written: NUL-terminated, one after another … */
+    size_t strip;              /* length of the path prefix that is cut off before matching `files` */
+    struct pl_glob_set *files; /* globs of the wanted files; NULL = all files */
+    struct pl_buf paths;       /* the batch to be written: paths, NUL-terminated, one after another … */
     struct pl_entry *entries;
     size_t n, cap;
-    size_t next, path_at; /* … and handed out */
+    size_t next, path_at; /* … and the position up to which the batch was passed to the writer */
 };
 
 static bool takes(const struct change *c, const struct pl_tree_change *change, const struct pl_entry *e)
@@ -24,8 +25,8 @@ static bool takes(const struct change *c, const struct pl_tree_change *change, c
     return e->kind != PL_KIND_DIR && pl_glob_set_takes(c->files, change->path + c->strip, change->path_len - c->strip);
 }
 
-/* Removes an entry below the checkout, reached through no link, and the folders above it that have nothing in them any more, up to the one
- * that matched. */
+/* Removes an entry of the checkout without following links, then its parent folders that became empty, up to
+ * the matched folder. */
 static int remove_one(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     const struct change *c = self;
@@ -65,7 +66,7 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     return 1;
 }
 
-/* Their chunks are fetched meanwhile. */
+/* Announces the chunks of the batch, writes the batch and empties it. */
 static int write_gathered(struct change *c, struct pl_err *err)
 {
     const struct pl_entry_source entries = {.self = c, .next = next_entry};
@@ -81,6 +82,7 @@ static int write_gathered(struct change *c, struct pl_err *err)
     return r;
 }
 
+/* Adds a new or changed entry to the batch; writes the batch when it is full. */
 static int gather_one(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     struct change *c = self;
@@ -116,7 +118,7 @@ int pl_input_change(struct pl_input_folder *f, const struct pl_hash *old_root, c
     if (r == 0 && wi->files)
         r = pl_glob_set_compile(wi->files, wi->n_files, &c.files, err);
     r = r < 0 ? r : pl_input_sums_get(f, wi, ret, err);
-    if (r == 0) /* first all that goes: a file may come where a folder was */
+    if (r == 0) /* removes first, because a file may take the place of a folder */
         r = pl_tree_diff(&nodes, old_root, &wi->root, prefix, c.strip, remove_one, &c, err);
     if (r == 0)
         r = pl_tree_diff(&nodes, old_root, &wi->root, prefix, c.strip, gather_one, &c, err);

@@ -1,3 +1,5 @@
+/* Each input name has a slot with notes of what is in WORK/pfs/<name> (front), in WORK/next/<name> (back) and
+ * in WORK/next/.ahead/<name> (ahead). Staging fills `back`, applying exchanges it with `front`. */
 #include "pipelined/agent/inputs/inputs.h"
 
 #include "pipelined/agent/inputs/folder_move.h"
@@ -12,43 +14,46 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* No input has such a name. */
+/* no input has such a name, because input names do not begin with a dot */
 #define CHECKPOINT "next/.checkpoint"
 #define AHEAD      "next/.ahead"
-#define GONE       "next/.gone" /* a fetch that was given up, until pl_inputs_trim */
+#define GONE       "next/.gone" /* an abandoned fetch, until pl_inputs_trim removes it */
 
-/* What lies in a folder. */
+/* Note of what a folder contains. */
 struct copy {
     bool filled;
     bool writable;
     struct pl_hash root;
     bool file;
     char *path;
-    char *files; /* the globs, one after another; NULL = all */
+    char *files; /* the globs, each with its NUL; may be empty */
     size_t files_len;
     struct pl_input_sums sums;
 };
 
-/* How apply makes `back` the input. */
+/* What apply must do to make `back` the input. */
 enum staged {
-    NOTHING, /* nothing was staged */
-    SAME,    /* it is there already */
-    AWAY,    /* the datum has no such input */
-    FILE_IN, /* WORK/next/<name> is a file, which takes the place of the last datum's in the same folder */
+    NOTHING, /* no change: nothing was staged */
+    SAME,    /* no change: the input is already in place */
+    AWAY,    /* remove the input: the datum does not have it */
+    FILE_IN, /* WORK/next/<name> is a file that replaces the previous datum's file in the same folder */
     FOLDER,  /* WORK/next/<name> is the input */
-    REFILL,  /* … and a writable one, whose folder is a mount: it is emptied and filled from there */
+    /* WORK/next/<name> is a writable input, whose folder is a mount point: empty that folder and move the
+     * files there */
+    REFILL,
 };
 
 struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
-    struct copy front, back; /* WORK/pfs/<name>, WORK/next/<name> */
-    bool littered;           /* something lies in WORK/next/<name> */
-    struct copy
-        latest; /* what was staged last, wherever that is by now: no bytes of its own. Of the thread that stages, as `ahead` is */
-    struct copy ahead; /* AHEAD/<name>, a folder also for a file */
+    struct copy front, back; /* notes of WORK/pfs/<name> and WORK/next/<name> */
+    bool littered;           /* WORK/next/<name> exists */
+    /* note of what was staged last, wherever it is now; only the staging thread uses it and `ahead` */
+    struct copy latest;
+    struct copy ahead; /* note of WORK/next/.ahead/<name>, a folder even if the match is a file */
+    /* WORK/next/.ahead/<name> exists */
     bool ahead_littered;
     enum staged staged;
-    struct pl_tree_cursor *cursor; /* over `cursor_root`, for matches that are files */
+    struct pl_tree_cursor *cursor; /* finds matches that are files, in the tree `cursor_root` */
     struct pl_hash cursor_root;
 };
 
@@ -57,12 +62,12 @@ struct pl_inputs {
     struct pl_file_cache *cache;
     struct pl_node_cache nodes;
     struct pl_input_folder folder;
-    bool saved; /* what an attempt before kept lies in WORK/next/CHECKPOINT */
+    bool saved; /* WORK/next/.checkpoint holds what an earlier attempt saved */
     struct slot slots[PL_AGENT_PROTOCOL_INPUTS_MAX];
     size_t n_slots;
 };
 
-/* A worker does without one: it only saves fetching. */
+/* Opens the cache of whole files. A failure is only logged: without the cache more is fetched. */
 static int open_cache(struct pl_inputs *in, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -140,7 +145,7 @@ static struct slot *slot_of(struct pl_inputs *in, const char *name)
     return s;
 }
 
-/* The globs of an input as one run of bytes. */
+/* Joins the globs of an input, each with its NUL. */
 static int files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *ret, struct pl_err *err)
 {
     int r = 0;
@@ -150,13 +155,14 @@ static int files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *re
     return r;
 }
 
-/* The same match, of whatever commit. */
+/* True if the folder holds the same match, of whatever commit. */
 static bool copy_is_of(const struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files)
 {
     return c->filled && c->file == wi->file && pl_streq(c->path, wi->path) && c->files_len == files->len &&
            (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
 }
 
+/* Notes that the folder now holds the match `wi`. */
 static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      const struct pl_input_sums *sums, struct pl_err *err)
 {
@@ -176,7 +182,8 @@ static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, c
     return 0;
 }
 
-/* The entry that the match `wi`, a file, is. The cursor stays for the next one, which is near. */
+/* Finds the entry of the match `wi`, which is a file. The cursor is kept, because the next match is usually
+ * near. */
 static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_entry *ret,
                      struct pl_err *err)
 {
@@ -194,7 +201,7 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent
     if (r == 0)
         r = pl_tree_cursor_get(s->cursor, wi->path, strlen(wi->path), &item, err);
     if (r < 0) {
-        s->cursor = pl_tree_cursor_destroy(s->cursor); /* where it stands after a failure is not said */
+        s->cursor = pl_tree_cursor_destroy(s->cursor); /* after a failure its position is undefined */
         return r;
     }
     if (r == 0)
@@ -224,9 +231,9 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task
         pl_daemon_client_locate(in->config.user->link, ids, n);
 }
 
-/* --- aside --- */
+/* ---- building in WORK/next ---- */
 
-/* WORK/<folder>/<name of the slot> */
+/* Makes the path WORK/<folder>/<name of the slot>. */
 static int place(const struct pl_inputs *in, const char *folder, const struct slot *s, char out[PL_INPUTS_PATH_MAX],
                  struct pl_err *err)
 {
@@ -236,7 +243,7 @@ static int place(const struct pl_inputs *in, const char *folder, const struct sl
     return r < 0 ? r : pl_input_path(out, parent, s->name, err);
 }
 
-/* What `copy` tells of in `folder` goes. */
+/* Removes the slot's folder in `folder`, and its note. */
 static int clear(const struct pl_inputs *in, const struct slot *s, const char *folder, struct copy *copy, bool *littered,
                  struct pl_err *err)
 {
@@ -252,8 +259,8 @@ static int clear(const struct pl_inputs *in, const struct slot *s, const char *f
     return r;
 }
 
-/* Moves `folder`/<name>, of a fetch that was given up, aside: removing it may take long, and the worker's next task waits. Does nothing when
- * something lies aside already. */
+/* Moves an abandoned fetch to WORK/next/.gone, because removing it may take long and the worker's next task
+ * waits. Does nothing if there is already one. */
 static void set_aside(const struct pl_inputs *in, const struct slot *s, const char *folder)
 {
     char path[PL_INPUTS_PATH_MAX], gone[PL_INPUTS_PATH_MAX];
@@ -272,7 +279,8 @@ static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err
     return clear(in, s, AHEAD, &s->ahead, &s->ahead_littered, err);
 }
 
-/* The last datum's file and this one's lie in one folder, where no command could write: the file alone is replaced. */
+/* True if the previous datum's file and this one are in the same folder of the tree, where no command could
+ * write: then only the file is replaced. */
 static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_agent_protocol_input *wi)
 {
     const struct copy *c = &s->front;
@@ -284,7 +292,7 @@ static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const
     return memcmp(c->path, wi->path, len) == 0;
 }
 
-/* The file alone, as `next`. */
+/* Writes the matched file as `next`. */
 static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                       struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -303,7 +311,7 @@ static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_agen
     return r;
 }
 
-/* The folder that the input is, as `next`. */
+/* Writes the input's folder as `next`. */
 static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                         struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -333,7 +341,7 @@ static int make_writable_by_group(const char *path, const struct stat *st, int t
     return more ? chmod(path, (st->st_mode & 07777) | more) : 0;
 }
 
-/* What the command may change. */
+/* Makes the files of a folder writable for the command. */
 static int open_to_command(const struct pl_inputs *in, const char *folder, struct pl_err *err)
 {
     if (nftw(folder, in->config.by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
@@ -341,7 +349,7 @@ static int open_to_command(const struct pl_inputs *in, const char *folder, struc
     return 0;
 }
 
-/* Copies, with no links to the cache. */
+/* Writes the input's folder as copies, without hard links to the cache. */
 static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                           struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -353,14 +361,15 @@ static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_
     return r < 0 ? r : open_to_command(in, next, err);
 }
 
-/* Does the checkout `c`, of another commit, become this one by what differs? Then it need not be made anew. */
+/* True if the checkout `c`, of another commit, can be changed into this one instead of writing it again. */
 static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_agent_protocol_input *wi,
                        const struct pl_buf *files)
 {
     return in->cache && !wi->writable && !wi->file && c->sums.files >= PL_INPUTS_CHANGE_FILES && copy_is_of(c, wi, files);
 }
 
-/* The older checkout aside, or, when no command runs, the one in place. 1: done. 0: it must be built. */
+/* Changes an older checkout into this one: that in WORK/next or, if no command runs, the one in place.
+ * Returns 1 if it was done, 0 if the input must be built. */
 static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                   bool alone, struct pl_err *err)
 {
@@ -391,6 +400,7 @@ static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_pr
     return aside ? 0 : pl_io_remove_tree(path, err);
 }
 
+/* Makes the key under which a checkout is stored for the next worker. */
 static void key_of(const struct pl_inputs *in, const struct slot *s, const char *path, const char *files, size_t files_len,
                    char out[PL_INPUT_REUSE_KEY])
 {
@@ -399,7 +409,8 @@ static void key_of(const struct pl_inputs *in, const struct slot *s, const char 
     pl_input_reuse_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
 }
 
-/* The checkout that another worker of the stage left becomes the one aside. */
+/* If another worker of the stage has stored a checkout of this match, moves it to WORK/next/<name>, where
+ * change() finds it. */
 static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      struct pl_err *err)
 {
@@ -439,7 +450,8 @@ void pl_inputs_keep(struct pl_inputs *in)
     }
 }
 
-/* What the row before has in the same way may be there already, or become this one by what differs. */
+/* Fetches one input ahead. Skips an input that the staged row has too, because it will be in place already or
+ * can be changed into this one. */
 static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf files = {0};
@@ -463,7 +475,7 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
 void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
-        struct slot *s = known_slot(in, row->inputs[i].name); /* a new one would come under the eyes of apply */
+        struct slot *s = known_slot(in, row->inputs[i].name); /* adding a slot here would race with apply */
 
         int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
 
@@ -474,7 +486,9 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum 
     }
 }
 
-/* What was fetched ahead becomes `next`, which is not there: of a match that is a file that alone (`file`), else the folder. 0: it is something else. */
+/* Moves what was fetched ahead to `next`, which does not exist: only the matched file (`file`), or the
+ * folder. Returns 1, or 0 if something else was fetched ahead. In any case nothing remains in
+ * WORK/next/.ahead/<name>. */
 static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                       bool file, const char *next, struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -494,6 +508,8 @@ static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agen
     return r < 0 ? r : same;
 }
 
+/* Stages one input: leaves it in place, changes an older checkout, takes what was fetched ahead, or builds
+ * it. */
 static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      bool alone, struct pl_err *err)
 {
@@ -536,13 +552,14 @@ void pl_inputs_trim(struct pl_inputs *in)
     char gone[PL_INPUTS_PATH_MAX];
 
     if (pl_input_path(gone, in->config.work, GONE, NULL) == 0)
-        (void)!pl_io_remove_tree(gone, NULL); /* most often there is none */
+        (void)!pl_io_remove_tree(gone, NULL); /* usually there is none */
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
 
         (void)!clear_ahead(in, s, NULL);
         if (!in->cache || !s->back.filled || s->back.file || s->back.sums.files < PL_INPUTS_CHANGE_FILES)
-            (void)!clear_next(in, s, NULL); /* else before the next one is staged */
+            /* an older checkout that may still be used is removed when the next input is staged */
+            (void)!clear_next(in, s, NULL);
     }
 }
 
@@ -554,10 +571,12 @@ static bool row_has(const struct pl_agent_protocol_datum *row, const char *name)
     return false;
 }
 
+/* Writes a whole tree as files that the command may modify. */
 static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {
     const struct pl_agent_protocol_input all = {.name = "code", .path = "", .root = *root};
-    const struct pl_checkout_options options = {.replace = true}; /* copies: the command may write to them */
+    /* no hard links, because the command may write to the files */
+    const struct pl_checkout_options options = {.replace = true};
     struct pl_input_entries source = {0};
     int r = pl_input_entries_open(&in->nodes, in->config.user, NULL, &all, &source, err);
 
@@ -569,6 +588,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     return r < 0 ? r : open_to_command(in, dest, err);
 }
 
+/* Writes what an earlier attempt at the row saved to WORK/next/.checkpoint. */
 static int stage_checkpoint(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX];
@@ -616,7 +636,7 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *
     return r;
 }
 
-/* --- in place --- */
+/* ---- putting in place ---- */
 
 static void exchange_notes(struct slot *s)
 {
@@ -627,7 +647,8 @@ static void exchange_notes(struct slot *s)
     s->littered = s->back.filled;
 }
 
-/* `next` becomes `at`. 1: what was there is `next` now; 0: nothing was, or a file system that cannot exchange has lost it. */
+/* Puts `next` at `at`. Returns 1 if the previous content of `at` is now at `next`; 0 if there was none, or if
+ * the file system cannot exchange two names, in which case it was removed. */
 static int put_in(const char *next, const char *at, struct pl_err *err)
 {
     if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
@@ -639,7 +660,7 @@ static int put_in(const char *next, const char *at, struct pl_err *err)
     return rename(next, at) < 0 ? pl_err_errno(err, errno, "%s", at) : 0;
 }
 
-/* What was there lies aside. */
+/* Puts a folder in place; the previous one is then in WORK/next. */
 static int folder_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
     const int r = put_in(next, pfs, err);
@@ -653,7 +674,8 @@ static int folder_in(struct slot *s, const char *next, const char *pfs, struct p
     return 0;
 }
 
-/* The last datum's file lies aside then: to remove it takes the longer the larger it is, and the command waits. */
+/* Replaces a single file in place. The old file is moved to WORK/next: removing a large file takes time, and
+ * the command waits. */
 static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
     char old[PL_INPUTS_PATH_MAX], new[PL_INPUTS_PATH_MAX];
@@ -671,7 +693,7 @@ static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_
     return 0;
 }
 
-/* Empties `to`, which stays, and moves all of `from` there. */
+/* Empties the folder `to`, which may be a mount point, and moves everything in `from` there. */
 static int refill(const char *from, const char *to, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -693,10 +715,11 @@ static int refill_in(struct slot *s, const char *next, const char *pfs, struct p
         return r;
     copy_forget(&s->front);
     exchange_notes(s);
-    s->littered = true; /* an empty folder */
+    s->littered = true; /* an empty folder remains */
     return 0;
 }
 
+/* Removes the input from WORK/pfs. */
 static int away(struct slot *s, const char *next, const char *pfs, struct pl_err *err)
 {
     if (s->front.writable) {
@@ -721,14 +744,14 @@ static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *
             : s->staged == FILE_IN ? file_in(s, next, pfs, err)
             : s->staged == REFILL  ? refill_in(s, next, pfs, err)
                                    : away(s, next, pfs, err);
-    if (r < 0) { /* not the last datum's files for the next one */
+    if (r < 0) { /* after an error the next datum must not see the previous datum's files */
         (void)!(s->front.writable || s->staged == REFILL ? pl_sandbox_clear(pfs, NULL) : pl_io_remove_tree(pfs, NULL));
         copy_forget(&s->front);
     }
     return r;
 }
 
-/* The last datum's is gone in any case. */
+/* Puts the saved checkpoint in place; removes the previous datum's checkpoint in any case. */
 static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
 {
     char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX];
@@ -757,7 +780,7 @@ int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err)
     return in->config.checkpoint ? apply_checkpoint(in, err) : 0;
 }
 
-/* --- the stage's code --- */
+/* ---- the stage's code ---- */
 
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err)
 {

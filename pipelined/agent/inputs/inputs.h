@@ -16,63 +16,80 @@
  *   input_reuse       checkouts kept for the next worker of the stage
  *   input_update      turns the checkout of one commit into another */
 
-/* inputs: /pfs/<input> of a datum. They are built aside, in WORK/next/<input>, while the datum before computes, and put in place by renames
- * alone: a folder behind the sandbox's read-only mount changes at once and whole. An input that the last datum had in the same way
- * stays as it is; of one that is a folder of many files the checkout before lies aside, and becomes that of the next commit by what differs.
+/* inputs: /pfs/<input> of a datum. Inputs are built in WORK/next/<input> while the previous datum computes,
+ * and put in place by renames only: a folder behind the sandbox's read-only mount changes at once and as a
+ * whole. An input that the previous datum had too stays in place. Of an input that is a folder of many files,
+ * the previous checkout is kept in WORK/next and changed into that of the next commit by the difference of
+ * the trees.
  *
- *   stage (aside) ──▶ apply (no command runs) ──▶ stage (aside, while the command runs) ──▶ apply ──▶ …
- *                                                 └─ not wanted after all: stage again
+ *   stage (in WORK/next) ──▶ apply (no command runs) ──▶ stage (while the command runs) ──▶ apply ──▶ …
+ *                                                        └─ the row is given back: stage again
  *
- * What was staged waits for apply, which may be long: the bytes of the row behind come meanwhile (`ahead`, in WORK/next too), and
- * staging that one is renaming then.
+ * Staged inputs wait for apply, which may take long. Meanwhile pl_inputs_ahead fetches the inputs of the row
+ * after that, also into WORK/next; staging them is then only a rename.
  *
- * Entries are looked up in the commit's tree, whose nodes are kept (PL_INPUTS_NODES): a datum costs no question to the daemon when
- * its neighbours have asked already. One thread stages and one applies, in turn. */
+ * Entries are looked up in the commit's tree, whose nodes are cached (PL_INPUTS_NODES): a datum needs no
+ * request to the daemon if its neighbours have already fetched the nodes. One thread stages and one applies,
+ * in turn. */
 #pragma once
 
 #include "pipelined/agent/connection/daemon_client.h"
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 
-#define PL_INPUTS_NODES        64u           /* decoded nodes kept, of ≤ 256 KiB */
-#define PL_INPUTS_CHANGE_FILES 64u           /* a folder of so many files is kept, to be turned into that of another commit */
-#define PL_INPUTS_CACHE_BYTES  (20ull << 30) /* of the cache of whole files */
+#define PL_INPUTS_NODES 64u /* decoded tree nodes in the cache, of at most 256 KiB each */
+/* the checkout of a folder with at least this many files is kept for the next commit */
+#define PL_INPUTS_CHANGE_FILES 64u
+#define PL_INPUTS_CACHE_BYTES  (20ull << 30) /* size limit of the cache of whole files */
 
 struct pl_inputs;
 
 struct pl_inputs_config {
     struct pl_chunk_reader reader;
-    const struct pl_uplink_user
-        *user;         /* asked where chunks are, many in one question; until it is not wanted: PL_ECANCELED. NULL = not asked */
+    /* connection for announcing chunks, many per request; its `wanted` cancels the work (PL_ECANCELED). NULL
+     * = no announcing */
+    const struct pl_uplink_user *user;
     const char *work;  /* the work folder (sandbox.h) */
-    const char *cache; /* folder of the cache; NULL = none */
-    const char *project, *stage; /* whose checkouts are kept for the next worker; stage NULL = they are not */
-    bool read_only;              /* the command cannot write to inputs: links and reuse are safe */
-    bool by_group;               /* the command is another user of the folders' group: what it may change is open to that */
-    bool checkpoint;             /* WORK/checkpoint holds what the row's attempt before kept, and nothing else */
+    const char *cache; /* folder of the cache of whole files; NULL = none */
+    /* names in the key under which checkouts are stored for the next worker; stage NULL = do not store */
+    const char *project, *stage;
+    bool read_only; /* the command cannot write to inputs, so hard links and reuse are safe */
+    /* the command runs as another user of the folders' group: files that it may change are made writable for
+     * the group */
+    bool by_group;
+    /* WORK/checkpoint must hold what the row's previous attempt saved, and nothing else */
+    bool checkpoint;
 };
 
+/* Creates the object and opens the cache; without a usable cache it works too. The strings of `config` are
+ * borrowed. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_inputs_create(const struct pl_inputs_config *config, struct pl_inputs **ret, struct pl_err *err);
 struct pl_inputs *pl_inputs_destroy(struct pl_inputs *in);
 
-/* Asks in one question where the files of all these rows are. Failures are left to the fetch. */
+/* Asks the daemon in one request where the files of all these rows are. Ignores failures: fetching reports
+ * them. */
 void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task *task);
-/* Fetches what `row` needs and the row staged last does not have, while that one waits; apply may run meanwhile. Failures are left to stage. */
+/* Fetches the inputs of `row` that the row staged last does not have, while the latter waits for apply. apply
+ * may run at the same time. Ignores failures: pl_inputs_stage reports them. */
 void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row);
-/* Builds the inputs of `row` aside; `alone`: no command runs, and none will before apply. `*ret_bytes`: size of their files. PL_ENOTFOUND (the match is not in the tree), PL_ENOSPC,
- * PL_ECORRUPT, PL_EIO: with the input's name; what is in place stays. */
+/* Builds the inputs of `row` in WORK/next. `alone`: no command runs, and none will before apply, so that
+ * folders in place may be changed. `*ret_bytes`: total size of the input files. PL_ENOTFOUND (the match is
+ * not in the tree), PL_ENOSPC, PL_ECORRUPT, PL_EIO; the message names the input. On failure the inputs in
+ * place are unchanged. */
 PL_MUST_CHECK
 int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, bool alone, uint64_t *ret_bytes,
                     struct pl_err *err);
-/* Makes what was staged last the inputs in WORK/pfs. PL_EIO: with the input's name; that input is not there then. */
+/* Puts the inputs that were staged last into WORK/pfs. PL_EIO, with the input's name; that input is then
+ * missing. */
 PL_MUST_CHECK
 int pl_inputs_apply(struct pl_inputs *in, struct pl_err *err);
-/* After apply: removes what lies aside and is of no use for the next datums. By the thread that stages. */
+/* Removes from WORK/next what the next datums cannot use. Call it after apply, on the thread that stages. */
 void pl_inputs_trim(struct pl_inputs *in);
 
-/* Leaves large checkouts to the next worker of the stage; nothing runs, and nothing is staged or applied any more. */
+/* Stores large checkouts for the next worker of the stage. Call it at the end: no command runs, and nothing
+ * is staged or applied any more. */
 void pl_inputs_keep(struct pl_inputs *in);
 
-/* The checkout of a whole tree into `dest`, writable for its owner: the stage's code. */
+/* Writes a whole tree, the stage's code, to `dest`, writable for the command. */
 PL_MUST_CHECK
 int pl_inputs_code(struct pl_inputs *in, const struct pl_hash *root, const char *dest, struct pl_err *err);
