@@ -1,3 +1,4 @@
+/* Builds the argument list of bwrap step by step, and creates the folders of the work folder. */
 #include "pipelined/agent/sandbox/sandbox.h"
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
@@ -11,11 +12,11 @@
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* On merged-/usr systems these are links, elsewhere folders. */
+/* Folders of the root that are links on systems with a merged /usr, and folders on others. */
 static const char *const system_folders[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
 
-/* What programs need to resolve names, users, zones, libraries, certificates; nothing that is a secret or a service's
- * configuration. */
+/* Entries of /etc that are shown: those for resolving names, users, time zones, libraries and certificates.
+ * No secrets and no configuration of services. */
 static const char *const etc_shown[] = {
     "alternatives",
     "ca-certificates",
@@ -63,11 +64,12 @@ static const char *const etc_shown[] = {
     "debian_version",
 };
 
-/* Keys of the host's services within what is shown: readable for a daemon of root. Empty folders are put over them. */
+/* Private keys of host services inside the shown folders. A daemon that runs as root could read them, so
+ * empty folders are mounted over them. */
 static const char *const etc_private[] = {"/etc/ssl/private", "/etc/pki/tls/private"};
 
-/* Enough to own files of several users inside (tar, apt's unpacking), to become another user and to kill what did; nothing that
- * reaches out. */
+/* Capabilities of a root command: enough to own files of several users (tar, unpacking by apt), to switch the
+ * user, and to kill such processes. None of them has an effect outside the sandbox. */
 static const char *const root_caps[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
                                         "CAP_SETUID", "CAP_SETGID",       "CAP_KILL"};
 
@@ -107,6 +109,7 @@ void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv)
     *argv = (struct pl_sandbox_argv){0};
 }
 
+/* Shows the system's folders and the listed entries of /etc. */
 static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char path[300], target[300];
@@ -131,15 +134,16 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
     return r;
 }
 
-/* Proc, devices and the private folders. /sys tells libraries about cores and memory; about PCI devices only when there are GPUs.
- */
+/* Adds /proc, devices and private folders. /sys tells libraries about cores and memory; with GPUs also about
+ * PCI devices. */
 static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     const char *sys = config->n_gpus ? "/sys" : "/sys/devices/system";
     char text[64];
     int r = ADD(a, err, "--proc", "/proc", "--dev", "/dev", "--ro-bind-try", sys, sys);
 
-    /* Kernel settings belong to user 0, capabilities or not, and bubblewrap 0.8 leaves them writable when it runs as root. */
+    /* Kernel settings may be written by user 0 even without capabilities, and bubblewrap 0.8 leaves them
+     * writable when it runs as root. */
     if (r == 0 && geteuid() == 0)
         r = ADD(a, err, "--ro-bind", "/proc/sys", "/proc/sys", "--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger");
     if (r == 0 && config->shm_bytes) {
@@ -159,7 +163,7 @@ static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox
     return r;
 }
 
-/* True when `path` is `folder` or below it. */
+/* True if `path` is `folder` or below it. */
 static bool below(const char *path, const char *folder, size_t folder_len)
 {
     while (folder_len > 1 && folder[folder_len - 1] == '/')
@@ -167,6 +171,7 @@ static bool below(const char *path, const char *folder, size_t folder_len)
     return strncmp(path, folder, folder_len) == 0 && (folder_len == 1 || path[folder_len] == '/' || path[folder_len] == 0);
 }
 
+/* Shows the folders of PIPELINED_SANDBOX_RO. */
 static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     const char *p = config->extra_ro ? config->extra_ro : "";
@@ -191,7 +196,7 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
     return r;
 }
 
-/* Mounts within /pfs, which is read-only itself. */
+/* Mounts the writable inputs inside the read-only /pfs. */
 static int add_writable(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char from[4200], to[128];
@@ -207,7 +212,7 @@ static int add_writable(const struct pl_sandbox_config *config, struct pl_sandbo
     return r;
 }
 
-/* Secrets as folders: as they lie, so that a value that is changed is seen. */
+/* Mounts secrets as folders, not as copies, so that the command sees a changed value. */
 static int add_secrets(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char from[4400];
@@ -222,6 +227,7 @@ static int add_secrets(const struct pl_sandbox_config *config, struct pl_sandbox
     return r;
 }
 
+/* Mounts the parts of the work folder and the agent's programs. */
 static int add_ours(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     char pfs[4096], out[4096], code[4096], script[4096], python[4096], sock[4096], input[4096];
@@ -280,7 +286,8 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
     if (config->cgroup) {
         snprintf(procs, sizeof(procs), "%s/cgroup.procs", config->cgroup);
         r = ADD(&a, err, config->runner, PL_ENTER_CGROUP, procs);
-        if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : USUAL_PATH) < 0) /* where bwrap is */
+        /* bwrap is found through it */
+        if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : USUAL_PATH) < 0)
             r = (a.env[0] = NULL, pl_err_nomem(err));
     }
     if (config->mode == PL_SANDBOX_NONE) {
@@ -367,7 +374,7 @@ int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_
     return r;
 }
 
-/* Without a sandbox commands find pl-next by links in WORK/bin. */
+/* Without a sandbox, commands find pl-next through links in WORK/bin. */
 static int link_programs(const struct pl_sandbox_config *config, struct pl_err *err)
 {
     static const char *const names[] = {"pl-next", "pachctl"};
@@ -384,7 +391,7 @@ static int link_programs(const struct pl_sandbox_config *config, struct pl_err *
 static const char *const folders[] = {"pfs/out", "next",     "done/0", "done/1", "done/2",    "done/3",
                                       "code",    "tmp/home", "bin/py", "sock",   "checkpoint"};
 
-/* The folders of a work folder, one after another, ending with PL_ENOTFOUND. */
+/* Makes the path of the work folder's i-th folder; PL_ENOTFOUND after the last. */
 static int folder_at(const struct pl_sandbox_config *config, size_t i, char out[4200])
 {
     const char *input =
@@ -439,7 +446,7 @@ int pl_sandbox_install(const struct pl_sandbox_config *config, struct pl_err *er
 
     for (size_t i = 0; r == 0 && folder_at(config, i, path) == 0; i++)
         r = pl_io_mkdirs(path, 0775, err);
-    snprintf(path, sizeof(path), "%s/tmp", config->work); /* of any user, as /tmp is */
+    snprintf(path, sizeof(path), "%s/tmp", config->work); /* writable for every user, like /tmp */
     if (r == 0 && chmod(path, 01777) < 0)
         r = pl_err_errno(err, errno, "%s", path);
     snprintf(path, sizeof(path), "%s/tmp/home", config->work);

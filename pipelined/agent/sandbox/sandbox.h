@@ -1,4 +1,5 @@
-/* agent/sandbox: What a command may see and do on this machine: folders, devices, system calls, user namespace.
+/* agent/sandbox: What a command may see and do on this machine: folders, devices, system calls, user
+ * namespace.
  *
  * In:      The sandbox's configuration.
  * Out:     A prepared work folder and the arguments that start the sandbox.
@@ -9,26 +10,37 @@
  *   seccomp         system-call filter
  *   user_namespace  user namespace of the sandboxes of a root agent */
 
-/* sandbox: what a stage's command may see and do on this machine. One sandbox holds one runner for the
- * worker's whole life; a datum is a fork and exec inside it.
+/* sandbox: what a stage's command may see and do on this machine. One sandbox holds one runner (pl-runner)
+ * for the worker's whole life; running a datum is a fork and exec inside it.
  *
- * With bubblewrap: read-only /usr /bin /sbin /lib* and the harmless part of /etc, private /tmp /home /root /run, own pid, ipc and
- * mount namespaces, a minimal /dev with exactly the GPU nodes of the worker, cleared environment, a seccomp filter, no privilege
- * to gain. The work folder appears as /pfs (read-only; /pfs/out writable), /code and /pl; nothing else of the host's files does,
- * least of all the daemon's folder. ptrace stays allowed: in a pid namespace of its own nobody else can be seen.
+ * With bubblewrap: read-only /usr /bin /sbin /lib* and the harmless part of /etc; private /tmp /home /root
+ * /run; its own pid, ipc and mount namespaces; a minimal /dev with only the worker's GPU devices; a cleared
+ * environment; a seccomp filter; no way to gain privileges. The work folder appears as /pfs (read-only, with
+ * /pfs/out writable), /code and /pl. No other files of the host are visible, in particular not the daemon's
+ * folder. ptrace stays allowed, because in its own pid namespace a command sees no foreign process.
  *
- * Mode none: the same folders at their real place below the work folder, found through $PL_INPUT_* and $PL_OUT; no namespaces.
+ * Mode none: no namespaces. The command uses the same folders at their real paths in the work folder, and
+ * finds them through $PL_INPUT_* and $PL_OUT.
  *
- * Mode pod: the command's container is the sandbox. The work folder is a volume of the pod; parts of it are mounted there as bubblewrap
- * would: pfs at /pfs (read-only), pfs/out at /pfs/out, each writable input at its place, code at /code, tmp at /tmp, and, below /pl,
- * bin and sock (read-only) and checkpoint. So these folders must be there before that container and are never replaced: the pod's first container
- * makes them (pl_sandbox_install). All are of one group that agent and command have, which may write to them.
+ * Mode pod: the command's container is the sandbox. The work folder is a volume of the pod. Parts of it are
+ * mounted in the container as bubblewrap would: pfs at /pfs (read-only), pfs/out at /pfs/out, each writable
+ * input at its place, code at /code, tmp at /tmp, and below /pl: bin and sock (read-only) and checkpoint. So
+ * these folders must exist before that container starts and are never replaced: the pod's first container
+ * creates them (pl_sandbox_install). They belong to a group that has agent and command as members and may
+ * write.
  *
  * Layout of the work folder, made by pl_sandbox_make_folders:
- *   pfs/<input>   the datum's inputs     pfs/out   its output             next/    inputs of the next one
- *   done/<n>      outputs on their way   code/     the stage's code       tmp/     mode none's /tmp
- *   script        the stage's, if any    stdin     what it reads          bin/     what commands may call; in a pod these two as well
- *   checkpoint/   what the command keeps for its next attempt             sock/    a batch stage's socket */
+ *   pfs/<input>   the datum's inputs
+ *   pfs/out       the datum's output
+ *   next/         inputs of the next datum
+ *   done/<n>      outputs that wait for their upload
+ *   code/         the stage's code
+ *   tmp/          /tmp of mode none and pod
+ *   script        the stage's script, if any (in a pod: bin/script)
+ *   stdin         standard input of the command, if any (in a pod: bin/stdin)
+ *   bin/          programs that commands may call
+ *   sock/         socket of a batch stage
+ *   checkpoint/   what the command saves for its next attempt */
 #pragma once
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
@@ -39,49 +51,54 @@
 #define PL_GPU_UUID_BYTES 96
 
 enum pl_sandbox_mode { PL_SANDBOX_BWRAP, PL_SANDBOX_NONE, PL_SANDBOX_POD };
-/* "bubblewrap", "no sandbox", "a pod". */
+/* Returns "bubblewrap", "no sandbox" or "a pod". */
 const char *pl_sandbox_mode_name(enum pl_sandbox_mode mode);
 
 struct pl_sandbox_config {
     enum pl_sandbox_mode mode;
-    const char *work;     /* absolute */
-    const char *runner;   /* absolute path of pl-runner */
-    const char *next;     /* absolute path of pl-next; NULL: not shown */
-    const char *extra_ro; /* absolute folders to show read-only, ':' between them; NULL or "" for none (PIPELINED_SANDBOX_RO) */
-    bool batch;           /* the command reaches the agent through a socket in /pl/sock */
-    bool has_code;        /* /code is there */
-    bool has_script;      /* /pl/script is there */
-    bool has_stdin;       /* /pl/stdin is there */
-    bool has_checkpoint;  /* /pl/checkpoint is there */
-    const json_t
-        *writable; /* names of inputs that the command may change, NULL = none: folders made with the others, never replaced */
-    const char *secrets; /* folder of the project's secrets: */
+    const char *work;   /* absolute path of the work folder */
+    const char *runner; /* absolute path of pl-runner */
+    const char *next;   /* absolute path of pl-next; NULL = the command has no pl-next */
+    /* absolute folders to show read-only, separated by ':'; NULL or "" = none (PIPELINED_SANDBOX_RO) */
+    const char *extra_ro;
+    bool batch;          /* the command reaches the agent through a socket in /pl/sock */
+    bool has_code;       /* /code exists */
+    bool has_script;     /* /pl/script exists */
+    bool has_stdin;      /* /pl/stdin exists */
+    bool has_checkpoint; /* /pl/checkpoint exists */
+    /* names of inputs that the command may modify, NULL = none; their folders are made once and never
+     * replaced */
+    const json_t *writable;
+    const char *secrets; /* folder of the project's secrets, and the secrets that the command receives */
     const struct pl_agent_protocol_secret *secret_uses;
     size_t n_secrets;
-    bool no_network;                           /* an empty network namespace */
-    uint64_t shm_bytes;                        /* size of /dev/shm, 0 = the kernel's default */
-    const char *cgroup;                        /* folder of the group (cgroup.h) that all of it lives in; NULL = none */
-    int held_fd;                               /* the runner keeps it open until no process is left; 0 = none */
-    size_t n_gpus;                             /* 0: no GPU device at all */
-    unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX]; /* N of /dev/nvidiaN */
-    char gpu_uuids[PL_AGENT_PROTOCOL_GPUS_MAX][PL_GPU_UUID_BYTES]; /* as CUDA knows them; "" = not known */
+    bool no_network;    /* give the command an empty network namespace */
+    uint64_t shm_bytes; /* size of /dev/shm in bytes; 0 = the kernel's default */
+    /* cgroup folder (cgroup.h) of all processes of the sandbox; NULL = none */
+    const char *cgroup;
+    /* descriptor that the runner keeps open until no process of the sandbox is left; 0 = none */
+    int held_fd;
+    size_t n_gpus;                             /* 0 = no GPU device */
+    unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX]; /* numbers N of /dev/nvidiaN */
+    /* UUIDs of the GPUs as CUDA names them; "" = unknown */
+    char gpu_uuids[PL_AGENT_PROTOCOL_GPUS_MAX][PL_GPU_UUID_BYTES];
 };
 
-/* Where the command finds things: pointers into static text or the config's strings copied here. */
+/* Paths as the command sees them. */
 struct pl_sandbox_paths {
     char pfs[4096];        /* "/pfs" or WORK/pfs */
-    char code[4096];       /* "/code" or WORK/code; the working directory when there is code */
-    char tmp[4096];        /* "/tmp" or WORK/tmp; the working directory otherwise */
-    char home[4096];       /* a writable home */
-    char script[4096];     /* "/pl/script" or WORK/script; "/pl/bin/script" in a pod */
-    char bin[4096];        /* "/pl/bin" or WORK/bin: pl-next, pachctl; py/pl.py below it */
-    char sock[4096];       /* "/pl/sock" or WORK/sock: the socket `next` of a batch stage */
+    char code[4096];       /* "/code" or WORK/code; the working directory if the stage has code */
+    char tmp[4096];        /* "/tmp" or WORK/tmp; the working directory if the stage has no code */
+    char home[4096];       /* the home folder, writable */
+    char script[4096];     /* "/pl/script" or WORK/script; in a pod "/pl/bin/script" */
+    char bin[4096];        /* "/pl/bin" or WORK/bin, with pl-next, pachctl and py/pl.py */
+    char sock[4096];       /* "/pl/sock" or WORK/sock, with the socket `next` of a batch stage */
     char checkpoint[4096]; /* "/pl/checkpoint" or WORK/checkpoint */
-    char input[4096];      /* "/pl/stdin" or WORK/stdin; "/pl/bin/stdin" in a pod */
-    char runner[4096];     /* of the runner, for its second task (copy_links.h) */
+    char input[4096];      /* "/pl/stdin" or WORK/stdin; in a pod "/pl/bin/stdin" */
+    char runner[4096];     /* pl-runner, which also copies link targets (copy_links.h) */
 };
 
-/* A NULL-terminated argv on the heap, and the environment to start it with. */
+/* A NULL-terminated argv on the heap, and the environment of the program. */
 struct pl_sandbox_argv {
     char **v;
     size_t n;
@@ -89,36 +106,40 @@ struct pl_sandbox_argv {
     char *env[2];
 };
 
-/* The arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or just the runner in mode none; with a group, what enters it stands
- * before them. `seccomp_fd` and `userns_fd` are
- * the numbers that the filter and the user namespace will have in the child, -1 for none. Folders of the host that are not there are left out. PL_ENOMEM, PL_EINVAL
- * (an extra folder that is not absolute, or that shows the work folder). */
+/* Makes the arguments that start the runner: bwrap … -- /pl/bin/pl-runner, or only the runner in mode none.
+ * With a cgroup they begin with the program that enters it. `seccomp_fd` and `userns_fd` are the descriptors
+ * of the filter and of the user namespace in the child, -1 = none. Host folders that do not exist are left
+ * out. PL_ENOMEM; PL_EINVAL: the work folder or an extra folder is not absolute, an extra folder does not
+ * exist or would show the work folder. */
 PL_MUST_CHECK
 int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int userns_fd, struct pl_sandbox_argv *ret,
                     struct pl_err *err);
 void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv);
 
-/* PL_EINVAL when the work folder's name is too long. */
+/* Fills in the paths. PL_EINVAL if the work folder's path is too long. */
 PL_MUST_CHECK
 int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err);
-/* Removes what is in a folder; the folder itself stays (it may be a mount point). PL_ENOTFOUND, PL_EIO. */
+/* Removes the content of a folder. Keeps the folder itself, because it may be a mount point. PL_ENOTFOUND,
+ * PL_EIO. */
 PL_MUST_CHECK
 int pl_sandbox_clear(const char *folder, struct pl_err *err);
-/* Removes the work folder; of one that is a mount point what is in it. Absent is fine. That of a pod is left: it goes with the pod. */
+/* Removes the work folder, or only its content if it is a mount point. 0 if it does not exist. Does nothing
+ * in a pod, where it is removed with the pod. */
 PL_MUST_CHECK
 int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_err *err);
-/* Makes the work folder anew: what an earlier worker left there is removed. In a pod it looks whether all is there. PL_EIO, PL_ENOSPC,
- * PL_EUNAVAILABLE (a pod's folder is not there). */
+/* Creates an empty work folder and removes what an earlier worker left there. In a pod it only checks that
+ * all folders exist. PL_EIO, PL_ENOSPC, PL_EUNAVAILABLE (a folder of the pod is missing). */
 PL_MUST_CHECK
 int pl_sandbox_make_folders(const struct pl_sandbox_config *config, struct pl_err *err);
 
-/* Of a pod, in its first container: makes the folders below config->work (and those of config->writable) and copies config->runner
- * and config->next to its bin. May be repeated. PL_EIO, PL_ENOSPC. */
+/* For a pod's first container: creates the folders below config->work, including those of config->writable,
+ * and copies config->runner and config->next to bin/. May be repeated. PL_EIO, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_sandbox_install(const struct pl_sandbox_config *config, struct pl_err *err);
-/* Where the stage's script ("script") and what it reads ("stdin") are written. */
+/* Makes the path at which the agent writes the stage's script ("script") or its standard input ("stdin"). */
 void pl_sandbox_own_file(const struct pl_sandbox_config *config, const char *name, char out[4200]);
 
-/* $PATH inside: the agent's own folders that an extra read-only folder shows, then the usual ones. In mode none the agent's; in a
- * pod the container's (runner_pod.h).  * malloc'ed, NULL without memory. */
+/* Makes the command's $PATH: folders of the agent's $PATH that an extra read-only folder makes visible, then
+ * the usual ones. In mode none the agent's $PATH; in a pod a prefix of the container's (runner_pod.h).
+ * malloc'ed, NULL without memory. */
 char *pl_sandbox_search_path(const struct pl_sandbox_config *config);

@@ -1,3 +1,5 @@
+/* With libseccomp. Each program is exported as BPF; the "allow" results of the first are rewritten into jumps
+ * to the second. */
 #include "pipelined/agent/sandbox/seccomp.h"
 
 #include <asm/ioctls.h>
@@ -25,7 +27,7 @@ static const int denied[] = {
     SCMP_SYS(fspick),
     SCMP_SYS(setns),
     SCMP_SYS(chroot),
-    /* the kernel's own state */
+    /* state of the kernel and the machine */
     SCMP_SYS(bpf),
     SCMP_SYS(perf_event_open),
     SCMP_SYS(userfaultfd),
@@ -51,7 +53,7 @@ static const int denied[] = {
     SCMP_SYS(vhangup),
     SCMP_SYS(nfsservctl),
     SCMP_SYS(lookup_dcookie),
-    /* what belongs to others */
+    /* keys, and files by handle, of other users */
     SCMP_SYS(keyctl),
     SCMP_SYS(add_key),
     SCMP_SYS(request_key),
@@ -61,8 +63,8 @@ static const int denied[] = {
 
 static const int absent[] = {SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register)};
 
-/* Those that the default profile of container runtimes allows without capabilities, less those above, with younger ones of their kind; those that
- * libseccomp or the machine does not know are left out. */
+/* Calls that the default profile of container runtimes allows without capabilities, except those above, and
+ * newer calls of the same kind. Calls that libseccomp or the machine does not know are left out. */
 static const char allowed[] =
     "_llseek _newselect accept accept4 access alarm arch_prctl arm_fadvise64_64 arm_sync_file_range bind breakpoint brk "
     "cacheflush cachestat "
@@ -126,7 +128,7 @@ static const unsigned long namespaces[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NE
 
 static const unsigned long terminal[] = {TIOCSTI, TIOCLINUX};
 
-/* What is refused, also by its arguments. */
+/* Adds the rules that deny calls, some of them by their arguments. */
 static int add_denied(scmp_filter_ctx ctx)
 {
     int r = 0;
@@ -135,7 +137,7 @@ static int add_denied(scmp_filter_ctx ctx)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), denied[i], 0);
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(absent); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), absent[i], 0);
-    /* clone3's flags lie in memory where a filter cannot look: without it libc falls back to clone. */
+    /* clone3 has its flags in memory, where a filter cannot read them. Without clone3, libc uses clone. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(namespaces); i++) {
@@ -144,11 +146,13 @@ static int add_denied(scmp_filter_ctx ctx)
         if (r == 0)
             r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, makes_namespace);
     }
-    /* Typing into the terminal that a shell of `try` shares with its user. The kernel reads 32 bits of the request. */
+    /* Denies typing into the terminal that the shell of `try` shares with its user. The kernel reads only 32
+     * bits of the request number. */
     for (size_t i = 0; r == 0 && i < PL_ARRAY_SIZE(terminal); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, terminal[i]));
-    /* A network namespace does not hold vsock, which leads to the host of a virtual machine. The family is an int: 32 bits. */
+    /* A network namespace does not isolate vsock, which connects to the host of a virtual machine. The
+     * address family is an int, so 32 bits are compared. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
                              SCMP_A0(SCMP_CMP_MASKED_EQ, UINT32_MAX, AF_VSOCK));
@@ -170,7 +174,7 @@ static int add_allowed(scmp_filter_ctx ctx)
     return r;
 }
 
-/* The architectures that it is for: 32-bit programs run under the same rules. */
+/* Sets the architectures of the filter: on x86-64 also x86, so that 32-bit programs get the same rules. */
 static int choose_arch(scmp_filter_ctx ctx, uint32_t arch)
 {
     int r = 0;
@@ -182,14 +186,15 @@ static int choose_arch(scmp_filter_ctx ctx, uint32_t arch)
     return r == 0 && arch == SCMP_ARCH_X86_64 ? seccomp_arch_add(ctx, SCMP_ARCH_X86) : r;
 }
 
-/* Appends the program of the rules that `add` makes to the file. A negative errno. */
+/* Appends to the file the program with the rules of `add`. 0 or a negative errno. */
 static int add_program(int fd, uint32_t arch, uint32_t action, int (*add)(scmp_filter_ctx ctx))
 {
     scmp_filter_ctx ctx = seccomp_init(action);
     int r = ctx ? choose_arch(ctx, arch) : -ENOMEM;
 
     if (r == 0)
-        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: less for each allowed call */
+        /* compile to a binary tree, which is faster for allowed calls */
+        r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (r == 0)
         r = add(ctx);
     if (r == 0)
@@ -199,7 +204,8 @@ static int add_program(int fd, uint32_t arch, uint32_t action, int (*add)(scmp_f
     return r;
 }
 
-/* Goes on with what follows the first `n` steps where these let a call through. */
+/* Joins two programs: replaces each "allow" in the first `n` steps by a jump to the step after them. 0 or a
+ * negative errno. */
 static int join(int fd, size_t n)
 {
     struct sock_filter step;

@@ -1,14 +1,17 @@
-/* seccomp: the system calls that a stage's command may make: those that containers may make by default, without mounts and namespaces, kernel
- * keys, bpf, perf, kexec, modules, reboot, swap, clocks, raw ports, files by handle. These are denied with EPERM, so that programs can say so;
- * those that programs try first and have a fallback for (clone3, io_uring), and all that nobody listed, with ENOSYS, as on a kernel without them.
- * Two programs in one: the first denies, also by arguments; what it lets through is looked up in the second. */
+/* seccomp: the system calls that a stage's command may make: those that container runtimes allow by default,
+ * except mounts and namespaces, kernel keys, bpf, perf, kexec, modules, reboot, swap, clocks, raw ports, and
+ * files by handle. The excepted calls fail with EPERM, so that programs can report it. Calls that programs
+ * try first and have a fallback for (clone3, io_uring), and all calls that are in no list, fail with ENOSYS,
+ * as on a kernel that lacks them. The filter is two programs joined into one: the first denies calls, also by
+ * their arguments; calls that it lets through are looked up in the second. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* A memory file with the filter as a BPF program, at offset 0, close-on-exec; the caller closes it. PL_EUNAVAILABLE, PL_EIO. */
+/* Makes the filter as a BPF program in a memory file, positioned at offset 0, close-on-exec. The caller
+ * closes it. PL_EUNAVAILABLE, PL_EIO. */
 PL_MUST_CHECK
 int pl_seccomp_filter_fd(int *ret_fd, struct pl_err *err);
-/* The same for programs of another architecture that libseccomp knows, such as SCMP_ARCH_AARCH64. */
+/* Like pl_seccomp_filter_fd, for another architecture that libseccomp knows, such as SCMP_ARCH_AARCH64. */
 PL_MUST_CHECK
 int pl_seccomp_filter_for(uint32_t arch, int *ret_fd, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* A child process in a new user namespace opens it and shares the descriptor; the agent writes the maps and
+ * kills the child. */
 #include "pipelined/agent/sandbox/user_namespace.h"
 
 #include "storage/system/io.h"
@@ -15,7 +17,8 @@
 
 #define ALL_USERS "0 0 4294967295\n"
 #define PROBE_MS  10000
-#define FD_FROM   64 /* not a number that a child has for something else */
+/* lowest number for the descriptor; bwrap's child uses lower numbers for other descriptors */
+#define FD_FROM 64
 
 static int write_map(pid_t pid, const char *name)
 {
@@ -27,8 +30,9 @@ static int write_map(pid_t pid, const char *name)
     return fd >= 0 && write(fd, ALL_USERS, strlen(ALL_USERS)) == (ssize_t)strlen(ALL_USERS) ? 0 : -1;
 }
 
-/* A process makes it and opens it, with our table of descriptors: this process's own is closed to others, its children's too. Only calls that
- * are safe behind a fork: the agent has other threads. */
+/* Makes a namespace and opens it. The child shares the agent's descriptor table and opens its own
+ * /proc/self/ns/user, because other processes cannot read /proc of this process or its children. The child
+ * calls only functions that are safe after fork, because the agent has other threads. */
 static int make(void)
 {
     const pid_t agent = getpid();
@@ -42,7 +46,8 @@ static int make(void)
         int low;
 
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
-            getppid() != agent) /* left behind, it would hold all that the agent had open */
+            /* if the agent ended, the child must end too, because it holds all of the agent's descriptors */
+            getppid() != agent)
             _exit(1);
         low = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
         fd = fcntl(low, F_DUPFD_CLOEXEC, FD_FROM);
@@ -68,7 +73,8 @@ static int make(void)
     return fd;
 }
 
-/* Where /proc is covered in places, as in containers, the kernel lets no user namespace mount one. */
+/* bubblewrap can mount /proc in a user namespace. The kernel forbids it where parts of /proc are covered by
+ * mounts, as in containers. Set by probe(). */
 static bool works;
 
 static void probe(void)

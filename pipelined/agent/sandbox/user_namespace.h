@@ -1,11 +1,12 @@
-/* userns: a user namespace for the sandboxes of an agent that is root: the capabilities that a command has hold in it alone, and nothing that
- * it finds in the kernel is asked for a privilege over the machine. All users are in it as they are outside, so that files may be owned by
- * any of them, as tar and installers want it. */
+/* user_namespace: a user namespace for the sandboxes of an agent that runs as root. A command has
+ * capabilities only in this namespace, so the kernel grants it no privilege over the machine. All user ids
+ * are mapped to themselves, so that files may be owned by any user, as tar and installers require. */
 #pragma once
 
 #include "storage/base/err.h"
 
-/* The namespace, close-on-exec, for bwrap's --userns; the caller closes it. -1: none, for the agent is not root (bubblewrap makes one of its
- * own then), or this machine gives none that bubblewrap can use, which is asked once and logged: then root's capabilities stay cut to those of
+/* Makes a namespace for bwrap's --userns, as a close-on-exec descriptor that the caller closes. -1: none,
+ * either because the agent is not root (then bubblewrap makes its own), or because bubblewrap cannot use one
+ * on this machine. The latter is tested once and logged; root's capabilities are then limited to those for
  * files. Any thread. */
 int pl_userns_open(void);
