@@ -1,3 +1,5 @@
+/* Walks the output folder. Each copy is made under a temporary name in the output folder and then renamed
+ * over the link. */
 #include "pipelined/agent/runner/copy_links.h"
 
 #include "pipelined/agent/runner/link_target.h"
@@ -12,18 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ASIDE ".pl-link" /* what is being made; the output folder's top has no such name when this ends */
+#define ASIDE ".pl-link" /* temporary name of a copy; it is gone when the program ends */
 
 struct copying {
     const char *out, *pfs;
     int out_fd;
-    dev_t out_dev; /* of the output folder */
+    dev_t out_dev; /* device and inode of the output folder */
     ino_t out_ino;
-    unsigned items;      /* so far */
-    char path[PATH_MAX]; /* of the link, below the output folder */
-    char text[PATH_MAX]; /* … and where it leads */
+    unsigned items;      /* files and folders copied so far */
+    char path[PATH_MAX]; /* path of the link below the output folder */
+    char text[PATH_MAX]; /* text of the link */
 };
 
+/* Prints an error about the current link; returns -1. */
 __attribute__((format(printf, 2, 3))) static int fail(const struct copying *c, const char *fmt, ...)
 {
     va_list ap;
@@ -46,7 +49,7 @@ static int copy_bytes(const struct copying *c, int from, int to)
     while ((n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0)) > 0)
         ;
     if (n == 0)
-        return 0; /* of a file in /proc it may say so at once: what it has is read below */
+        return 0; /* for a file in /proc copy_file_range may return 0 at once: read() gets its content */
     while ((n = read(from, buffer, sizeof(buffer))) > 0)
         for (ssize_t at = 0, wrote; at < n; at += wrote) {
             wrote = write(to, buffer + at, (size_t)(n - at));
@@ -74,7 +77,7 @@ static int copy_file(struct copying *c, int from, const struct stat *st, int dir
 
 static int copy_any(struct copying *c, int from, int dir, const char *name, unsigned depth);
 
-/* Links in it are followed to files. */
+/* Copies one entry of a folder; follows a link to a file. */
 static int copy_item(struct copying *c, int from_dir, const char *name, int to_dir, unsigned depth)
 {
     int fd = openat(from_dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), r;
@@ -91,6 +94,7 @@ static int copy_item(struct copying *c, int from_dir, const char *name, int to_d
     return r;
 }
 
+/* Copies a folder and everything in it. */
 static int copy_folder(struct copying *c, int from, int dir, const char *name, unsigned depth)
 {
     int copy = dup(from), to = -1, r = 0;
@@ -133,7 +137,7 @@ static int copy_any(struct copying *c, int from, int dir, const char *name, unsi
 
 /* ---- links ---- */
 
-/* The copy is made aside and takes the link's place. */
+/* Copies the link's target under the temporary name and puts the copy in the link's place. */
 static int replace(struct copying *c, int dir, const char *name)
 {
     int from = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), r;
@@ -161,13 +165,14 @@ static int look_at_link(struct copying *c, int dir, const char *name)
 
 static int look_into(struct copying *c, int dir, size_t len, unsigned depth);
 
+/* Handles one entry of the output: a link, or a folder to walk into. */
 static int look_at(struct copying *c, int dir, const char *name, size_t len, unsigned depth)
 {
     struct stat st;
     int fd, r = 0;
 
     if (snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", name) >= (int)(sizeof(c->path) - len))
-        return 0; /* what reads the output refuses it */
+        return 0; /* the path is too long: reading the output refuses it */
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     if (S_ISLNK(st.st_mode))
@@ -175,7 +180,7 @@ static int look_at(struct copying *c, int dir, const char *name, size_t len, uns
     if (!S_ISDIR(st.st_mode) || depth == PL_COPY_DEPTH_MAX)
         return 0;
     fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) /* else what reads the output opens it up, and refuses a link in it */
+    if (fd >= 0) /* if it cannot be opened, reading the output opens it and refuses links in it */
         r = look_into(c, fd, strlen(c->path), depth + 1);
     if (fd >= 0)
         close(fd);

@@ -1,8 +1,10 @@
+/* Path arithmetic on text; no system calls. */
 #include "pipelined/agent/runner/link_target.h"
 
 #include <stdio.h>
 
-/* Appends the segments of `more` to the absolute path in `at` ("" = "/"), resolving "." and "..". False when it does not fit. */
+/* Appends the segments of `more` to the absolute path `at` ("" = "/"), resolving "." and "..". False if it
+ * does not fit. */
 static bool walk(char *at, size_t size, const char *more)
 {
     size_t len = strlen(at);
@@ -26,7 +28,8 @@ static bool walk(char *at, size_t size, const char *more)
     return true;
 }
 
-/* What follows `folder` in `path` ("" when they are the same), NULL when it is not below. */
+/* Returns the part of `path` after `folder` ("" if they are equal), or NULL if `path` is not below
+ * `folder`. */
 static const char *rest_below(const char *path, const char *folder)
 {
     size_t n = strlen(folder);
@@ -36,7 +39,7 @@ static const char *rest_below(const char *path, const char *folder)
     return path[n] ? path + n + 1 : path + n;
 }
 
-/* The relative text that leads from the folder of `path` (below out) to `target` (below out). */
+/* Makes the relative link text from the folder of `path` to `target`; both are below the output folder. */
 static bool relative_text(const char *path, const char *target, char *out, size_t size)
 {
     size_t len = 0;
@@ -50,7 +53,7 @@ static bool relative_text(const char *path, const char *target, char *out, size_
     return snprintf(out + len, size - len, "%s", *target ? target : ".") < (int)(size - len);
 }
 
-/* Does a relative text, read in the folder of `path`, step out of the output folder, be it only on its way? */
+/* True if the relative link text, starting in the folder of `path`, leaves the output folder at any step. */
 static bool leaves(const char *path, const char *text)
 {
     int depth = 0;

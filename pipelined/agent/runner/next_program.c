@@ -1,5 +1,6 @@
-/* pl-next: ends the current datum of a batch stage and waits for the next one. Static, libc alone, so that it runs in any image. Also
- * what `pachctl next datum` of older stage code means, when it is called by that name. The socket's lines: next_server.h. */
+/* pl-next: ends the current datum of a batch stage and waits for the next one. It is a static program that
+ * uses libc only, so that it runs in any image. Called as "pachctl", it understands `pachctl next datum` of
+ * older stage code. The lines on the socket are described in batch_server.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,8 +12,9 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX 1000
-#define END         3
-#define USAGE       2
+/* exit codes: no more datums; wrong usage */
+#define END   3
+#define USAGE 2
 
 static const char usage[] = "usage: pl-next                 the current datum is done: wait for the next one\n"
                             "       pl-next --fail MESSAGE  the current datum failed: wait for the next one\n"
@@ -24,7 +26,8 @@ static int fail(const char *what)
     return 1;
 }
 
-/* PL_NEXT_SOCKET may be longer than an address holds: reached through its folder. */
+/* Connects to PL_NEXT_SOCKET. Its path may be longer than a socket address, so it is reached through
+ * /proc/self/fd. */
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -77,6 +80,7 @@ static size_t receive_line(int fd, char *line, size_t size)
     return n;
 }
 
+/* Sends the request and waits for the answer; returns the exit code. `message` NULL: the datum is done. */
 static int ask(const char *message)
 {
     const char *path = getenv("PL_NEXT_SOCKET");
@@ -108,7 +112,7 @@ static int ask(const char *message)
     return 1;
 }
 
-/* pachctl next datum [--error MESSAGE]; nothing else of pachctl. */
+/* Handles "pachctl next datum [--error MESSAGE]"; no other command of pachctl is supported. */
 static int as_pachctl(int argc, char **argv)
 {
     if (argc >= 3 && strcmp(argv[1], "next") == 0 && strcmp(argv[2], "datum") == 0) {

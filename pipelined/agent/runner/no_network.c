@@ -1,3 +1,4 @@
+/* A BPF program of PL_NO_NETWORK_STEPS instructions, built from a table of system call numbers. */
 #include "pipelined/agent/runner/no_network.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ _Static_assert(SYS_socket == 198 && SYS_io_uring_setup == 425, "numbers of the t
 #endif
 
 static const struct abi {
-    uint32_t arch, end; /* numbers from `end` on are another's: x32's */
+    uint32_t arch, end; /* system call numbers from `end` on belong to the x32 ABI */
     uint32_t socket, io_uring_setup;
 } abis[] = {{AUDIT_ARCH_X86_64, 0x40000000u, 41, 425}, {AUDIT_ARCH_AARCH64, UINT32_MAX, 198, 425}};
 
@@ -38,7 +39,8 @@ static const struct abi *abi_of(uint32_t arch)
     return NULL;
 }
 
-/* Jumps count from the next line. The family is an int: its low half comes first on both ABIs. */
+/* In the program a jump target counts from the next line. The address family is an int; its lower half comes
+ * first on both ABIs. */
 bool pl_no_network_filter(uint32_t arch, struct sock_filter ret[PL_NO_NETWORK_STEPS])
 {
     const struct abi *abi = abi_of(arch);
@@ -48,11 +50,11 @@ bool pl_no_network_filter(uint32_t arch, struct sock_filter ret[PL_NO_NETWORK_ST
     memcpy(ret,
            (const struct sock_filter[PL_NO_NETWORK_STEPS]){
                LOAD(arch),                               /* 0 */
-               IF(abi->arch, 0, 8),                      /* 1: foreign → 10 */
+               IF(abi->arch, 0, 8),                      /* 1: foreign ABI → 10 */
                LOAD(nr),                                 /* 2 */
-               IF_GE(abi->end, 6, 0),                    /* 3: → 10 */
+               IF_GE(abi->end, 6, 0),                    /* 3: x32 → 10 */
                IF(abi->io_uring_setup, 5, 0),            /* 4: → 10 */
-               IF(abi->socket, 0, 5),                    /* 5: another → 11 */
+               IF(abi->socket, 0, 5),                    /* 5: any other call → 11 */
                LOAD(args[0]),                            /* 6 */
                IF(AF_UNIX, 3, 0),                        /* 7: → 11 */
                IF(AF_NETLINK, 2, 0),                     /* 8: → 11 */

@@ -1,10 +1,12 @@
-/* pl-runner: starts one command after another where the user's files are, and leaves no process of one behind before it reports.
- * Static, libc alone, so that it runs in any image. The frames are described in runner_proto.h.
+/* pl-runner: starts one command after another inside the sandbox or container, and reports the end of a
+ * command only when no process of it is left. Static, libc only, so that it runs in any image. The frames are
+ * described in runner_protocol.h.
  *
  *   idle ──RUN──▶ running ──command ended, killed or timed out──▶ sweeping ──no process left──▶ EXIT ──▶ idle
  *
- * Every process that a command leaves behind becomes the runner's child: it is process 1 of the sandbox, or else a subreaper. So
- * "no child left" (ECHILD) is "no process left", one system call when the command was tidy. */
+ * Every process that a command leaves behind becomes a child of the runner, because the runner is process 1
+ * of the sandbox, or a subreaper. So "no child left" (ECHILD) means "no process left"; if the command left
+ * none, finding that out takes one system call. */
 #include "pipelined/agent/runner/copy_links.h"
 #include "pipelined/agent/runner/no_network.h"
 #include "pipelined/agent/runner/runner_pod.h"
@@ -29,29 +31,33 @@
 #include <time.h>
 #include <unistd.h>
 
+/* descriptors of the runner after set_up */
 #define CONTROL_FD 3
 #define HELD_FD    4
 
 struct runner {
     int signal_fd;
-    bool alone;    /* process 1: kill(-1) reaches all of the command's processes and nobody else */
-    bool orphaned; /* the agent has gone */
-    pid_t command; /* 0 = idle */
+    bool alone;    /* the runner is process 1: kill(-1) reaches all processes of the command and no others */
+    bool orphaned; /* the agent has disconnected */
+    pid_t command; /* process of the command; 0 = idle */
     uint64_t start_us;
-    uint64_t deadline_us; /* 0 = none */
+    uint64_t deadline_us; /* monotonic time in us; 0 = no time limit */
     bool timed_out;
     bool killed;
+    /* processes that the command left running and that were killed */
     uint32_t leftovers;
-    struct rusage usage; /* of all processes of the command so far */
+    struct rusage usage; /* of all ended processes of the command */
     bool pod, no_network;
-    char *const *shared; /* folders of a pod; NULL-terminated */
-    uint64_t ooms;       /* when the last command ended */
+    char *const *shared; /* folders of a pod that are shared with the agent; NULL-terminated */
+    uint64_t ooms;       /* value of pl_pod_ooms when the last command ended */
+    /* received bytes that have not been processed */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX];
     size_t in_len;
     char *words[PL_RUNNER_ARGS_MAX + 2]; /* argv, NULL, env, NULL */
 };
 
-/* What a child that could not start tells its parent; shared until exec because the child is a vfork. */
+/* Written by a child that could not start; the parent reads it. Memory is shared until exec, because the
+ * child is vfork'ed. */
 struct start_failure {
     enum pl_runner_how how;
     int errnum;
@@ -86,7 +92,7 @@ static void send_frame(enum pl_runner_type type, const uint8_t *payload, size_t 
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
-            return; /* the agent has gone: the next read says so */
+            return; /* the agent has disconnected; the next read reports it */
         done += (size_t)r;
     }
 }
@@ -112,13 +118,14 @@ static uint64_t usec_of(const struct timeval *t)
     return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
 }
 
+/* In a pod: makes the shared folders accessible to the agent. */
 static void share(const struct runner *r)
 {
     for (char *const *folder = r->shared; r->pod && *folder; folder++)
         pl_pod_share(*folder);
 }
 
-/* Since the last command ended. */
+/* Returns the number of processes killed for lack of memory since the last command ended. */
 static uint32_t count_ooms(struct runner *r)
 {
     const uint64_t before = r->ooms;
@@ -127,6 +134,7 @@ static uint32_t count_ooms(struct runner *r)
     return r->ooms > before ? (uint32_t)(r->ooms - before) : 0;
 }
 
+/* Sends the EXIT frame. */
 static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
 {
     const struct rusage *u = &r->usage;
@@ -154,8 +162,8 @@ static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
     send_frame(PL_RUNNER_EXIT, p, sizeof(p));
 }
 
-/* Without a pid namespace: kills each process whose parent is the runner. What those leave behind becomes the runner's child in
- * turn, so sweeping until ECHILD reaches all of them. */
+/* Kills each process whose parent is the runner, where there is no pid namespace. Their children then become
+ * the runner's children, so sweep(), which repeats this until ECHILD, reaches all of them. */
 static void kill_children(void)
 {
     DIR *proc = opendir("/proc");
@@ -179,7 +187,7 @@ static void kill_children(void)
         if (n <= 0)
             continue;
         stat[n] = 0;
-        after_name = strrchr(stat, ')'); /* the name may hold anything, also ") R 1" */
+        after_name = strrchr(stat, ')'); /* the name may contain anything, even ") R 1" */
         if (after_name && sscanf(after_name, ") %*c %d", &parent) == 1 && parent == getpid())
             kill(atoi(e->d_name), SIGKILL);
     }
@@ -189,12 +197,12 @@ static void kill_children(void)
 static void kill_all(const struct runner *r)
 {
     if (r->alone)
-        kill(-1, SIGKILL); /* everyone in the pid namespace but process 1 itself */
+        kill(-1, SIGKILL); /* all processes in the pid namespace except process 1 itself */
     else
         kill_children();
 }
 
-/* Until no process of the command is left. */
+/* Kills and reaps until no process of the command is left. */
 static void sweep(struct runner *r)
 {
     struct rusage usage;
@@ -211,7 +219,7 @@ static void sweep(struct runner *r)
         if (pid < 0 && errno == EINTR)
             continue;
         if (pid < 0)
-            return; /* ECHILD */
+            return; /* ECHILD: no process is left */
         r->leftovers += killing;
         add_usage(&r->usage, &usage);
     }
@@ -229,7 +237,7 @@ static void finish_command(struct runner *r, int status)
         _exit(PL_RUNNER_EXIT_ORPHANED);
 }
 
-/* Reaps what has ended; when the command itself is among it, the rest is killed. */
+/* Reaps ended processes. If the command itself has ended, kills and reaps the rest. */
 static void reap(struct runner *r)
 {
     struct rusage usage;
@@ -253,8 +261,8 @@ static const char *env_path(char *const *env)
     return "/usr/local/bin:/usr/bin:/bin";
 }
 
-/* execvpe(3) over the PATH of the command's own environment, and without its guess that a text without #! is a shell script. Runs
- * in the vfork'ed child: no malloc, no locks. Returns errno. */
+/* Like execvpe(3), with the PATH of the command's own environment, and without running files that lack "#!"
+ * as shell scripts. Runs in the vfork'ed child: no malloc, no locks. Returns errno. */
 static int exec_search(char *const *argv, char *const *env)
 {
     char path[4096];
@@ -278,17 +286,18 @@ static int exec_search(char *const *argv, char *const *env)
     return errnum;
 }
 
-/* The file that the command reads. */
+/* Opens the file for the command's standard input. */
 static void open_input(const char *path)
 {
     int fd = open(path, O_RDONLY);
 
     if (fd < 0 || (fd != STDIN_FILENO && dup2(fd, STDIN_FILENO) < 0))
-        return; /* it reads nothing, and says so if it minds */
+        return; /* standard input stays empty */
     if (fd != STDIN_FILENO)
         close(fd);
 }
 
+/* The vfork'ed child: sets up the process and executes the command. */
 __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, char *const *env, const char *input,
                                             volatile struct start_failure *failure)
 {
@@ -297,7 +306,9 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGTERM, SIG_DFL);
-    setpgid(0, 0); /* "kill 0" reaches the command alone; a session of its own costs a scheduling group and gives nothing more */
+    /* lets the command use "kill 0" without reaching the runner; a session of its own would cost a scheduling
+     * group */
+    setpgid(0, 0);
     failure->how = PL_RUNNER_NO_CWD;
     if (chdir(cwd) < 0) {
         failure->errnum = errno;
@@ -320,7 +331,8 @@ static void start_command(struct runner *r, const char *cwd, char *const *argv, 
     memset(&r->usage, 0, sizeof(r->usage));
     r->timed_out = r->killed = false;
     r->leftovers = 0;
-    pid = vfork(); /* the child borrows our memory and we stand still until it has called exec: cheaper than fork by far */
+    /* much cheaper than fork: the child uses the parent's memory, and the parent waits until exec */
+    pid = vfork();
     if (pid == 0)
         child(cwd, argv, env, input, &failure);
     if (pid < 0) {
@@ -336,7 +348,8 @@ static void start_command(struct runner *r, const char *cwd, char *const *argv, 
     r->command = pid;
 }
 
-/* Lays pointers to `n` NUL-terminated words from *p on into `words` and a NULL after them; false when the payload holds fewer. */
+/* Stores pointers to `n` NUL-terminated words, beginning at `*p`, and a final NULL in `words`. False if the
+ * payload holds fewer words. */
 static bool take_words(char **p, const char *end, size_t n, char **words)
 {
     for (size_t i = 0; i < n; i++) {
@@ -350,6 +363,7 @@ static bool take_words(char **p, const char *end, size_t n, char **words)
     return true;
 }
 
+/* Handles a RUN frame. False if it is malformed. */
 static bool handle_run(struct runner *r, uint8_t *payload, size_t n)
 {
     char *p = (char *)payload + PL_RUNNER_RUN_HEAD_BYTES, *end = (char *)payload + n, *cwd[2], *input[2] = {NULL}, **env;
@@ -375,7 +389,8 @@ static bool handle_run(struct runner *r, uint8_t *payload, size_t n)
     return true;
 }
 
-/* Takes whole frames off the input. A malformed one ends the runner: agent and runner are of one build. */
+/* Handles all complete frames that were received. A malformed frame ends the runner: agent and runner are
+ * always of the same build. */
 static void handle_input(struct runner *r)
 {
     size_t at = 0;
@@ -443,6 +458,7 @@ static int poll_timeout_ms(const struct runner *r)
     return (r->deadline_us - now) / 1000 > 3600000 ? 3600000 : (int)((r->deadline_us - now + 999) / 1000);
 }
 
+/* Waits once; handles ended children, frames and the time limit. */
 static void turn(struct runner *r)
 {
     struct pollfd fds[2] = {{.fd = r->signal_fd, .events = POLLIN}, {.fd = r->orphaned ? -1 : CONTROL_FD, .events = POLLIN}};
@@ -460,7 +476,8 @@ static void turn(struct runner *r)
     }
 }
 
-/* Control moves from standard input to CONTROL_FD; commands read /dev/null and inherit nothing but their output. */
+/* Moves the control socket from standard input to CONTROL_FD. Commands read /dev/null and inherit only their
+ * output. */
 static void set_up(struct runner *r)
 {
     const struct rlimit no_core = {0, 0};
@@ -471,7 +488,8 @@ static void set_up(struct runner *r)
         die("standard input");
     if (dup2(PL_RUNNER_HELD_FD, HELD_FD) < 0)
         close(HELD_FD);
-    syscall(SYS_close_range, HELD_FD + 1, ~0U, 0); /* ENOSYS on old kernels: then only what bwrap left open stays */
+    /* ENOSYS on old kernels; then descriptors that bwrap left open stay open */
+    syscall(SYS_close_range, HELD_FD + 1, ~0U, 0);
     fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC);
     fcntl(HELD_FD, F_SETFD, FD_CLOEXEC);
     null_fd = open("/dev/null", O_RDWR);
@@ -483,18 +501,19 @@ static void set_up(struct runner *r)
     sigaddset(&child_ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
     if (r->pod)
-        signal(SIGTERM, SIG_IGN); /* the pod is to end: the agent sees to what runs, and then to us */
+        /* a pod that must end signals all containers; the agent ends the command and then the runner */
+        signal(SIGTERM, SIG_IGN);
     r->signal_fd = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r->signal_fd < 0)
         die("signalfd");
     r->alone = getpid() == 1;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    prctl(PR_SET_DUMPABLE, 0); /* the command runs as the same user: it shall not look into us */
+    prctl(PR_SET_DUMPABLE, 0); /* the command runs as the same user and must not inspect the runner */
     setrlimit(RLIMIT_CORE, &no_core);
     umask(r->pod ? 002 : 022);
 }
 
-/* Becomes the program behind the file's name. */
+/* Enters the cgroup of file argv[0] and becomes the program argv[1]. */
 static int enter_cgroup(char **argv)
 {
     char *const env[] = {NULL};

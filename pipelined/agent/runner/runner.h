@@ -1,8 +1,8 @@
-/* agent/runner: Static programs beside the command: pl-runner starts it, pl-next asks for the next datum. They link libc
- * alone and use headers only.
+/* agent/runner: Static programs that run next to the command: pl-runner starts it, pl-next asks for the next
+ * datum. They link libc only and use only the headers of other rooms.
  *
  * In:      Frames over a Unix socket.
- * Out:     Exit, usage, output.
+ * Out:     Exit status, resource usage, output.
  * Uses:    net/agent_protocol, storage/base
  * Threads: Single-threaded processes.
  *

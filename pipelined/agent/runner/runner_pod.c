@@ -1,3 +1,5 @@
+/* Connecting to the agent, the command's environment, sharing folders, probing, and reading the container's
+ * memory limits. */
 #include "pipelined/agent/runner/runner_pod.h"
 
 #include "pipelined/net/agent_protocol/runner_protocol.h"
@@ -14,14 +16,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LOOK_MS     20           /* for the agent's socket, so often */
-#define NO_LIMIT    (1ULL << 60) /* bytes: version 1 of cgroups has a number that no machine has, for none */
+#define LOOK_MS     20           /* interval of the attempts to connect */
+#define NO_LIMIT    (1ULL << 60) /* bytes; cgroup version 1 reports a huge number when there is no limit */
 #define PATH_PREFIX "PATH="
 #define USUAL_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* ---- connecting ---- */
 
-/* -1 with errno. */
+/* Connects to the socket. Returns -1 with errno on failure. */
 static int connect_once(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), errnum;
@@ -34,12 +36,13 @@ static int connect_once(const struct sockaddr_un *address)
     return -1;
 }
 
+/* True if the agent does not listen yet. */
 static bool not_yet(int errnum)
 {
     return errnum == ENOENT || errnum == ECONNREFUSED || errnum == EINTR;
 }
 
-/* The descriptor that comes with the first byte, -1 for none. */
+/* Receives the descriptor that is sent with the first byte; -1 = none came. */
 static int take_pipe(int fd)
 {
     char byte, control[CMSG_SPACE(sizeof(int))];
@@ -91,7 +94,7 @@ static bool has_name(char *const *env, const char *word)
     return false;
 }
 
-/* The PATH of RUN with the container's behind it. */
+/* Returns the PATH of RUN with the container's PATH appended, if it ends in ':'; other words unchanged. */
 static char *join_path(char *word)
 {
     static char joined[8192];
@@ -140,6 +143,7 @@ static void open_folder(int dir, const char *name, gid_t group, unsigned depth)
     closedir(entries);
 }
 
+/* Makes one file or folder, and everything below it, accessible to the group. */
 static void open_up(int dir, const char *name, gid_t group, unsigned depth)
 {
     struct stat st;
@@ -148,10 +152,12 @@ static void open_up(int dir, const char *name, gid_t group, unsigned depth)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return;
     want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0770 : 0660);
-    if (st.st_gid != group) /* before the mode: it takes set-id bits away */
+    if (st.st_gid != group) /* before chmod, because chown clears the set-id bits */
         (void)!fchownat(dir, name, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW);
     if (want != (st.st_mode & 07777))
-        (void)!fchmodat(dir, name, want, 0); /* no process of the command is left that could put a link in its place */
+        /* Follows a link. That is harmless even if a running command puts one here, because the runner has no
+         * more rights than the command. */
+        (void)!fchmodat(dir, name, want, 0);
     if (S_ISDIR(st.st_mode) && depth < PL_POD_DEPTH_MAX)
         open_folder(dir, name, group, depth);
 }
@@ -187,7 +193,7 @@ int pl_pod_probe(char *const *folders)
 
 /* ---- memory ---- */
 
-/* `name` and a number, in a line of its own. */
+/* Reads the number after `name` at the start of a line. */
 static bool read_number(const char *path, const char *name, uint64_t *ret)
 {
     char text[4096], *at;
@@ -211,8 +217,10 @@ uint64_t pl_pod_ooms(void)
 {
     uint64_t n = 0;
 
-    if (!read_number("/sys/fs/cgroup/memory.events", "oom_kill ", &n))                   /* version 2 */
-        (void)!read_number("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill ", &n); /* version 1 */
+    /* cgroup version 2 */
+    if (!read_number("/sys/fs/cgroup/memory.events", "oom_kill ", &n))
+        /* cgroup version 1 */
+        (void)!read_number("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill ", &n);
     return n;
 }
 
@@ -220,7 +228,7 @@ uint64_t pl_pod_memory_limit(void)
 {
     uint64_t bytes = 0;
 
-    if (!read_number("/sys/fs/cgroup/memory.max", "", &bytes)) /* version 2; "max" is no number: 0 */
+    if (!read_number("/sys/fs/cgroup/memory.max", "", &bytes)) /* cgroup version 2; "max" is read as 0 */
         (void)!read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", &bytes);
     return bytes < NO_LIMIT ? bytes : 0;
 }
