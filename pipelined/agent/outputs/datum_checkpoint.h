@@ -1,10 +1,11 @@
-/* checkpoint: what a command keeps in $PL_CHECKPOINT for its next attempt, uploaded while it runs. A thread takes the folder as a tree
- * every so often and tells the daemon its root; the daemon gives it with the next lease of the same datum key.
+/* datum_checkpoint: uploads what a command saves in $PL_CHECKPOINT for its next attempt, while the command
+ * runs. A thread periodically stores the folder as a tree and reports the tree's root to the daemon. The
+ * daemon passes the root on with the next lease of a datum with the same key.
  *
  *   idle ──begin──▶ following (a tree every `every_ms`) ──end──▶ idle
  *
- * A folder that cannot be taken (a file changes while it is read, or has just gone) is left for the next time. begin and end belong to
- * one thread. */
+ * If the folder cannot be stored, because a file changes or disappears while it is read, the next round tries
+ * again. begin and end must be called on one thread. */
 #pragma once
 
 #include "pipelined/agent/connection/daemon_client.h"
@@ -16,15 +17,17 @@ struct pl_checkpoint_config {
     struct pl_uplink *link;
     const char *worker;
     const char *project;
+    /* the folder that the command sees as $PL_CHECKPOINT */
     const char *folder;
     int64_t every_ms;
 };
 
-/* Strings are borrowed. */
+/* Creates the object and its thread. The strings of `config` are borrowed. PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_checkpoint **ret, struct pl_err *err);
 struct pl_checkpoint *pl_checkpoint_destroy(struct pl_checkpoint *c);
-/* The command of this row starts. */
+/* Call it when the command of this row starts. */
 void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index);
-/* It has ended, no process of it is left. `last`: once more, as it is now. */
+/* Call it when the command has ended and no process of it is left. `last`: store the folder once more, in its
+ * final state. */
 void pl_checkpoint_end(struct pl_checkpoint *c, bool last);

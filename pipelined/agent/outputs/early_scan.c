@@ -1,3 +1,5 @@
+/* Breadth-first: a list of folders still to be read, each opened below the output folder without following
+ * links. */
 #include "pipelined/agent/outputs/early_scan.h"
 
 #include "pipelined/agent/outputs/metrics_file.h"
@@ -13,7 +15,7 @@ struct walk {
     struct pl_early_scan_files *f;
     int out_fd;
     size_t max, n_folders;
-    struct pl_buf folders; /* paths still to read, NUL-terminated, one after another */
+    struct pl_buf folders; /* paths of folders still to be read, NUL-terminated, one after another */
     size_t next_folder;
 };
 
@@ -56,12 +58,13 @@ static int add_file(struct walk *k, const char *path, const struct stat *st, str
     return pl_buf_add(&f->names, path, strlen(path) + 1, err);
 }
 
+/* Handles one entry of a folder: a file to list, or a folder to read later. */
 static int visit(struct walk *k, const char *path, int folder_fd, const char *name, struct pl_err *err)
 {
     struct stat st;
 
     if (pl_path_check(path, strlen(path), NULL) < 0 || fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* said at the end, or gone */
+        return 0; /* a bad name is reported at the end of the command; a missing file was just removed */
     if (S_ISDIR(st.st_mode)) {
         if (k->n_folders++ == k->max)
             return pl_err_set(err, PL_ELIMIT, "more than %zu folders", k->max);
@@ -72,7 +75,7 @@ static int visit(struct walk *k, const char *path, int folder_fd, const char *na
     return add_file(k, path, &st, err);
 }
 
-/* `path` is the caller's copy: the list of folders grows meanwhile. */
+/* Reads one folder. `path` must be the caller's copy, because the list of folders grows meanwhile. */
 static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 {
     char child[PL_PATH_MAX_BYTES + NAME_MAX + 3];
@@ -112,7 +115,8 @@ int pl_early_scan_folder(int out_fd, size_t max, struct pl_early_scan_files *ret
     r = read_folder(&k, path, err);
     while (r == 0 && k.next_folder < k.folders.len) {
         const char *folder = (const char *)k.folders.data + k.next_folder;
-        memcpy(path, folder, strlen(folder) + 1); /* checked: at most PL_PATH_MAX_BYTES */
+        /* fits, because paths in the list have passed pl_path_check */
+        memcpy(path, folder, strlen(folder) + 1);
         k.next_folder += strlen(path) + 1;
         r = read_folder(&k, path, err);
     }

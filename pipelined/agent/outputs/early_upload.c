@@ -1,3 +1,5 @@
+/* A table of the output's large files, renewed by every scan. The upload thread reads files outside the lock;
+ * the compute thread marks files that have changed. */
 #include "pipelined/agent/outputs/early_upload.h"
 
 #include "pipelined/agent/outputs/early_scan.h"
@@ -13,9 +15,9 @@
 
 enum state {
     SEEN,    /* not read yet */
-    READING, /* or read in this look, its chunks not yet durable */
-    READ,    /* `entry` */
-    CHANGED, /* after it was read, or while */
+    READING, /* being read, or read in this scan with its chunks not yet durable */
+    READ,    /* read and durable: `entry` is set */
+    CHANGED, /* changed while or after it was read */
 };
 
 struct item {
@@ -25,17 +27,21 @@ struct item {
 
 struct pl_early {
     struct pl_early_upload_config config;
-    enum { UNTRIED, TELLS, TELLS_NOT } writers;    /* writers.h */
-    pthread_mutex_t lock;                          /* items' states, and … */
-    const struct pl_agent_protocol_datum *running; /* NULL: no command runs, or its output is not wanted early */
-    const struct pl_agent_protocol_datum *of;      /* whose output the table is of */
-    bool unwanted;                                 /* the row of the table failed: reading ends */
+    enum { UNTRIED, TELLS, TELLS_NOT } writers; /* whether the file system supports file_writers.h */
+    /* guards the items' states and the fields `running`, `of` and `unwanted` */
+    pthread_mutex_t lock;
+    /* row whose command runs; NULL = none, or its output is not wanted */
+    const struct pl_agent_protocol_datum *running;
+    const struct pl_agent_protocol_datum *of; /* row that the table describes */
+    bool unwanted;                            /* the table's row failed: reading must end */
     struct pl_early_scan_files files;
-    struct item *items; /* of each of the files */
-    bool enough;        /* a bound is reached: nothing more is read for this row */
+    struct item *items; /* one per file of `files` */
+    bool enough;        /* a bound is reached: no more files are read for this row */
+    /* bytes read, and bytes read in vain */
     uint64_t bytes, wasted;
+    /* time that scans took for this row */
     int64_t took_us;
-    struct pl_buf ids; /* struct pl_hash: all chunks and lists that the entries stand on */
+    struct pl_buf ids; /* array of struct pl_hash: all chunks and lists of the entries */
 };
 
 int pl_early_upload_create(const struct pl_early_upload_config *config, struct pl_early **ret, struct pl_err *err)
@@ -50,7 +56,7 @@ int pl_early_upload_create(const struct pl_early_upload_config *config, struct p
     return 0;
 }
 
-/* The table is of `row` and empty. */
+/* Makes the table empty and assigns it to `row`. With the lock held, or without other threads. */
 static void reset(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     pl_early_scan_files_finish(&e->files);
@@ -78,7 +84,7 @@ static const char *path_of(const struct pl_early_scan_files *f, size_t i)
     return (const char *)f->names.data + f->files[i].path;
 }
 
-/* --- the thread that runs commands --- */
+/* ---- the compute thread ---- */
 
 void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
@@ -89,6 +95,7 @@ void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_da
     pthread_mutex_unlock(&e->lock);
 }
 
+/* True if file `i` has the same attributes as when it was scanned. */
 static bool is_as_seen(const struct pl_early *e, size_t i)
 {
     _cleanup_close_ int fd = pl_io_open_beneath(e->config.out_fd, path_of(&e->files, i), O_PATH);
@@ -115,14 +122,15 @@ void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datu
     pthread_mutex_unlock(&e->lock);
 }
 
-/* --- one look --- */
+/* ---- one scan ---- */
 
+/* Counts the bytes of an early copy that does not count any more. */
 static void waste(struct pl_early *e, const struct item *item)
 {
     e->wasted += item->state == READ ? item->entry.size : 0;
 }
 
-/* What was known of a file that is there still. */
+/* Copies the state of a file that the previous scan found too; marks it if it has changed. */
 static void carry_over(struct pl_early *e, size_t old, const struct pl_early_scan_file *file, struct item *ret)
 {
     *ret = e->items[old];
@@ -132,7 +140,7 @@ static void carry_over(struct pl_early *e, size_t old, const struct pl_early_sca
     ret->state = CHANGED;
 }
 
-/* The table becomes what was found now; both are sorted. Under the lock. */
+/* Replaces the table by the files that were found now; both are sorted. With the lock held. */
 static void merge(struct pl_early *e, struct pl_early_scan_files *found, struct item *items)
 {
     size_t old = 0;
@@ -153,7 +161,7 @@ static void merge(struct pl_early *e, struct pl_early_scan_files *found, struct 
     *found = (struct pl_early_scan_files){0};
 }
 
-/* False: there is nothing to read. */
+/* Scans the folder. False: there is nothing to read. */
 static bool look_around(struct pl_early *e)
 {
     struct pl_early_scan_files found;
@@ -183,6 +191,7 @@ static bool look_around(struct pl_early *e)
     return runs && !e->enough;
 }
 
+/* True if the file has not changed for still_ms. */
 static bool is_still(const struct pl_early *e, const struct pl_early_scan_stamp *stamp)
 {
     const int64_t changed_ms = (int64_t)stamp->ctime.tv_sec * 1000 + stamp->ctime.tv_nsec / 1000000;
@@ -190,7 +199,7 @@ static bool is_still(const struct pl_early *e, const struct pl_early_scan_stamp 
     return pl_clock_wall_us() / 1000 - changed_ms >= e->config.still_ms;
 }
 
-/* From READING; what was found to have changed meanwhile stays so. */
+/* Sets the state of a file that is READING. A file that was found to have changed meanwhile stays CHANGED. */
 static void set_state(struct pl_early *e, size_t i, enum state state)
 {
     pthread_mutex_lock(&e->lock);
@@ -223,7 +232,7 @@ static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
     return pl_io_read(r->fd, out, n, "output", err);
 }
 
-/* Is the open file the one that was seen, and may what is read of it count? */
+/* True if the open file is the one that was scanned, and an early copy of it counts. */
 static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stamp *seen)
 {
     struct pl_early_scan_stamp now;
@@ -239,7 +248,7 @@ static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stam
     return pl_early_scan_stamp_eq(&now, seen);
 }
 
-/* Negative: the session is of no more use. */
+/* Reads one file into the session. Negative: the session cannot be used any more. */
 static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t i, struct pl_err *err)
 {
     const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
@@ -249,7 +258,7 @@ static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t
     int r;
 
     if (fd < 0 || !may_read(e, fd, seen)) {
-        set_state(e, i, SEEN); /* another look, another time */
+        set_state(e, i, SEEN); /* a later scan tries again */
         return 0;
     }
     r = pl_file_write_stream(session, seen->mode & 0100 ? PL_KIND_EXEC : PL_KIND_FILE, read_some, &reader, &entry, err);
@@ -262,7 +271,8 @@ static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t
     return r == PL_ECANCELED || r == PL_EIO ? 0 : r;
 }
 
-/* 1: the file is to be read now. 0: it is not. Negative: none is any more. */
+/* Returns 1 and marks file `i` if it is to be read now; 0 if not; negative if no more files are to be
+ * read. */
 static int claim(struct pl_early *e, size_t i)
 {
     const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
@@ -278,7 +288,7 @@ static int claim(struct pl_early *e, size_t i)
     return r;
 }
 
-/* The sink of the sessions: notes which chunks and lists the entries stand on. */
+/* ---- a pack sink that also records which chunks and lists the entries consist of ---- */
 static int noted_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     struct pl_early *e = self;
@@ -304,7 +314,7 @@ static int noted_flush(void *self, struct pl_err *err)
     return e->config.sink.flush ? e->config.sink.flush(e->config.sink.self, err) : 0;
 }
 
-/* Reads all that is ripe; what was read is durable at the daemon then. */
+/* Reads all files that no longer change; afterwards their bytes are durable at the daemon. */
 static int read_ripe(struct pl_early *e, struct pl_err *err)
 {
     const struct pl_pack_sink sink = {.self = e, .has = noted_has, .put_pack = noted_put, .flush = noted_flush};
@@ -340,9 +350,9 @@ void pl_early_upload_scan(struct pl_early *e)
     e->took_us += pl_clock_mono_us() - start_us;
 }
 
-/* --- what it is good for --- */
+/* ---- using the early copies ---- */
 
-/* Are all chunks there still, and stay? */
+/* True if the daemon still has all chunks and keeps them for the present session. */
 static bool chunks_are_there(struct pl_early *e)
 {
     const struct pl_hash *ids = (const struct pl_hash *)e->ids.data;

@@ -1,19 +1,25 @@
-/* early: output files that the command leaves alone are read and uploaded while it still runs, so that little is left to do at its end.
+/* early_upload: reads and uploads output files that the command no longer changes while the command still
+ * runs, so that little remains to do at its end.
  *
- *   begin ──▶ look, look, … (a file not touched for still_ms ──nobody writes──▶ read, chunks at the daemon) ──▶ end ──▶ take, find ──▶ release
- *             └──────────────── the thread that uploads ─────────────────┘        └ compute ┘
+ *   begin ──▶ scan, scan, … ──▶ end ──▶ take, find ──▶ release
+ *               a scan reads each file that has not changed for still_ms and that no process writes to
  *
- * What was read counts only for a file that cannot have changed since:
- *   - when it was read nobody had it open for writing or mapped so: a read lease was granted (fcntl(2), F_SETLEASE), and given back at once;
- *   - its change time was older than still_ms then, and at the end of the command device, inode, size, modification and change time are
- *     the same. Whoever wrote to it between had to open it anew, and moved the change time before the first byte.
- * Whether that holds on the work folder's file system is tried once: tmpfs lets a mapped file be written and no time moves, on others a mapped
- * file may not count as open. There chunks are uploaded early all the same, and the file is read again at the end.
- * Chunks are asked for again in take: the session that brought them may have ended during a long command.
+ * An early copy of a file counts only if the file cannot have changed since: - When it was read, no process
+ * had it open or mapped for writing. This is checked by taking a read lease (fcntl(2),
+ *    F_SETLEASE), which is released at once.
+ * - Its change time was then older than still_ms, and at the end of the command its device, inode, size,
+ * mode,
+ *    modification and change time are unchanged. A process that wrote to it between had to open it again, and the first
+ *    written byte changed its change time.
+ * Whether this works on the work folder's file system is tested once. On tmpfs, for example, writing through
+ * a mapping changes no time; on other file systems a mapped file may not count as open. On such systems the
+ * chunks are uploaded early too, but the file is read again at the end. take() checks again that the daemon
+ * has all chunks, because the upload session may have ended during a long command.
  *
- * Not metrics.jsonl, which is followed. Bounds: PL_EARLY_UPLOAD_FILES to look at and PL_EARLY_UPLOAD_BYTES to read in one attempt; none after PL_EARLY_UPLOAD_WASTE_MAX
- * bytes were read for nothing; a file that changed after it was read is not read early again.
- * begin and end are called by the thread that runs commands, the others by the one that uploads. */
+ * metrics.jsonl is never read early, because it grows during the whole command. Bounds: PL_EARLY_UPLOAD_FILES
+ * files to look at and PL_EARLY_UPLOAD_BYTES to read per attempt; no more after PL_EARLY_UPLOAD_WASTE_MAX
+ * bytes were read in vain. A file that changed after it was read is not read early again. begin and end must
+ * be called on the compute thread, the other functions on the upload thread. */
 #pragma once
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
@@ -21,6 +27,7 @@
 #include "storage/tree/tree.h"
 #include <stdatomic.h>
 
+/* default of still_ms */
 #define PL_EARLY_UPLOAD_QUIET_MS  5000
 #define PL_EARLY_UPLOAD_FILES     16384u
 #define PL_EARLY_UPLOAD_BYTES     (32ull << 30)
@@ -29,29 +36,34 @@
 struct pl_early;
 
 struct pl_early_upload_config {
-    const char *work; /* absolute; for the trial */
-    int out_fd;       /* WORK/pfs/out; outlives it */
+    const char *work; /* absolute path of the work folder, for testing its file system */
+    int out_fd;       /* descriptor of WORK/pfs/out; must outlive the object */
+    /* time in ms without changes after which a file is read */
     int64_t still_ms;
     struct pl_pack_sink sink;
     const char *project;
-    const atomic_bool *stopping; /* reading ends */
+    const atomic_bool *stopping; /* set when the agent stops; reading then ends */
 };
 
+/* Creates the object. `config` is copied, what it points to is borrowed. PL_ENOMEM. The functions below
+ * accept NULL, except pl_early_upload_scan and pl_early_upload_find. */
 PL_MUST_CHECK
 int pl_early_upload_create(const struct pl_early_upload_config *config, struct pl_early **ret, struct pl_err *err);
 struct pl_early *pl_early_upload_destroy(struct pl_early *e);
 
-/* The command of `row` starts. */
+/* Call it when the command of `row` starts. `row` must stay valid until release. */
 void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_datum *row);
-/* It stands still or is dead, and its output has not been moved. `kept`: the output is wanted. */
+/* Call it when the command has ended (or, in a batch stage, waits), before its output is moved. `kept`: the
+ * output is wanted. */
 void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datum *row, bool kept);
 
-/* One look at the output of the command that runs: reads what has been still. Failures are left to the upload at the end. */
+/* Scans the output of the running command once and reads files that no longer change. Failures are not
+ * reported: the file is read again at the end. */
 void pl_early_upload_scan(struct pl_early *e);
 
-/* After end: whether anything was read of the row's output that counts. */
+/* Call it after end: true if files of the row's output were read early and their copies count. */
 bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_datum *row);
-/* The file's entry, until release; NULL: read it. */
+/* Returns the file's entry, valid until release; NULL = the file must be read. */
 const struct pl_entry *pl_early_upload_find(const struct pl_early *e, const char *path);
-/* The row is through; the time that looks took for it, in ms. */
+/* Ends the use of the row's data; returns the time in ms that scans took for it. */
 int64_t pl_early_upload_release(struct pl_early *e, const struct pl_agent_protocol_datum *row);

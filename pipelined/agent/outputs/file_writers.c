@@ -1,3 +1,5 @@
+/* Read leases tell whether a file is open for writing (storage/system/file_users). The test maps a small file
+ * and watches its change time. */
 #include "pipelined/agent/outputs/file_writers.h"
 
 #include "storage/base/base.h"
@@ -9,14 +11,14 @@
 #include <time.h>
 
 #define TRIAL_BYTES 4096
-#define TICKS_MAX   100 /* of 1 ms, until the clock of the kernel's times has moved */
+#define TICKS_MAX   100 /* pauses of 1 ms until the clock for file times has advanced */
 
 bool pl_file_writers_is_none(int fd)
 {
     return pl_holders_writing(fd) == 0;
 }
 
-/* A mapping outlives its descriptor. */
+/* Maps a file for writing and closes it: a mapping stays when its descriptor is closed. */
 static void *map_for_writing(const char *path, int flags)
 {
     _cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
@@ -28,7 +30,8 @@ static void *map_for_writing(const char *path, int flags)
     return map == MAP_FAILED ? NULL : map;
 }
 
-/* Times are those of the last tick. */
+/* Waits until the clock of file times has passed `after`. The kernel takes file times from its last timer
+ * tick. */
 static void wait_for_tick(const struct timespec *after)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -42,6 +45,7 @@ static void wait_for_tick(const struct timespec *after)
     }
 }
 
+/* True if a write through a mapping changes the file's change time. */
 static bool mapped_write_moves_time(const char *path, int fd)
 {
     struct stat before, after;
@@ -54,7 +58,8 @@ static bool mapped_write_moves_time(const char *path, int fd)
     map = map_for_writing(path, 0);
     if (!map)
         return false;
-    map[0] = (char)(map[0] + 1); /* read first: some map the page for writing at once then, and no time moves */
+    /* reads first: some file systems then map the page for writing at once, and the write changes no time */
+    map[0] = (char)(map[0] + 1);
     moved = fstat(fd, &after) == 0 &&
             (after.st_ctim.tv_sec != before.st_ctim.tv_sec || after.st_ctim.tv_nsec != before.st_ctim.tv_nsec);
     munmap((void *)map, TRIAL_BYTES);
@@ -73,7 +78,7 @@ bool pl_file_writers_are_supported(const char *work)
     if (!map)
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    tell = fd >= 0 && !pl_file_writers_is_none(fd); /* mapped */
+    tell = fd >= 0 && !pl_file_writers_is_none(fd); /* it is mapped, so it must count as open for writing */
     munmap(map, TRIAL_BYTES);
     tell = tell && pl_file_writers_is_none(fd) && mapped_write_moves_time(path, fd);
     (void)unlink(path);

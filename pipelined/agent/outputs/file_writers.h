@@ -1,12 +1,15 @@
-/* writers: does anyone write to this file, and would it show if someone did? What early (early.h) stands on. Any thread. */
+/* file_writers: tells whether any process can write to a file without being noticed. early_upload.h depends
+ * on it. Any thread. */
 #pragma once
 
 #include <stdbool.h>
 
-/* True: at this moment nobody has the file open for writing, or mapped so; from now on who writes to it must open it first. False: someone
- * has, or it cannot be known. `fd` is open for reading alone. Who opens the file meanwhile waits for microseconds. */
+/* True: at this moment no process has the file open or mapped for writing, so a process that writes to it
+ * later must open it first. False: a process has, or it is unknown. `fd` must be open only for reading. A
+ * process that opens the file during the call waits for some microseconds. */
 bool pl_file_writers_is_none(int fd);
 
-/* Tries with a file of the folder `work` whether its file system tells: a mapped file counts as open for writing, and who writes to a file
- * through a mapping made later moves its change time. Takes up to 20 ms. */
+/* Tests with a file in the folder `work` whether its file system supports this: a mapped file must count as
+ * open for writing, and a write through a later mapping must change the file's change time. Takes up to 20
+ * ms. */
 bool pl_file_writers_are_supported(const char *work);

@@ -1,16 +1,18 @@
+/* Each poll opens the file again and continues at the last offset. A token bucket limits the lines. */
 #include "pipelined/agent/outputs/metrics_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #define READ_BYTES 16384
-#define READS_MAX  64 /* in one poll: a file that grows faster than that is caught up with later */
+#define READS_MAX  64 /* reads in one poll; the rest of a faster growing file is read later */
 
 void pl_metrics_start(struct pl_metrics *m, int dirfd, int64_t now_ms)
 {
     *m = (struct pl_metrics){.dirfd = dirfd, .milli_tokens = PL_METRICS_BURST * 1000, .refilled_ms = now_ms};
 }
 
+/* Ends a line: appends it to `out`, unless it is too long or over the rate. */
 static void finish_line(struct pl_metrics *m, struct pl_buf *out)
 {
     size_t n = m->line_len;

@@ -1,6 +1,7 @@
-/* metrics: follows metrics.jsonl in the output folder while the command writes it: whole lines of at most PL_METRICS_LINE_MAX bytes, at most
- * PL_METRICS_RATE a second on average (a burst of PL_METRICS_BURST). What is over that is left out here; the file itself is output
- * like any other and keeps all of it. One thread. */
+/* metrics_file: follows metrics.jsonl in the output folder while the command writes it. Returns complete
+ * lines of at most PL_METRICS_LINE_MAX bytes, at most PL_METRICS_RATE per second on average, with bursts of
+ * PL_METRICS_BURST. Lines beyond that are not returned; the file itself is output like any other and keeps
+ * them all. One thread. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -12,18 +13,22 @@
 #define PL_METRICS_POLL_MS  250
 
 struct pl_metrics {
-    int dirfd;       /* the output folder; the caller's */
-    uint64_t offset; /* of the file, read so far */
-    ino_t inode;     /* of the file read; another one starts anew */
-    size_t line_len; /* bytes of the line not finished yet; more than the maximum = left out */
+    int dirfd;       /* descriptor of the output folder; borrowed */
+    uint64_t offset; /* bytes of the file read so far */
+    /* inode of the file that is followed; a file with another inode is read from its start */
+    ino_t inode;
+    /* bytes of the incomplete last line; if more than PL_METRICS_LINE_MAX, the line is left out */
+    size_t line_len;
     char line[PL_METRICS_LINE_MAX + 1];
-    uint64_t lines;       /* sent so far */
-    int64_t milli_tokens; /* lines that may be sent now, × 1000 */
+    uint64_t lines;       /* number of lines returned so far */
+    int64_t milli_tokens; /* lines that may be returned now, × 1000 */
+    /* monotonic time at which milli_tokens was last increased */
     int64_t refilled_ms;
 };
 
-/* For a new command. */
+/* Begins following the file of a new command. `now_ms`: monotonic time. */
 void pl_metrics_start(struct pl_metrics *m, int dirfd, int64_t now_ms);
-/* Reads what has come since and appends the lines to send, each with its newline, to `out`. `end`: the command is over, so a last
- * line without a newline counts. An absent file, a link or a FIFO in its place: nothing. */
+/* Reads what was written since the last call and appends complete lines, each with its newline, to `out`.
+ * `end`: the command has ended, so a last line without a newline counts too. If the file is missing, or is a
+ * link or FIFO, nothing is appended. */
 void pl_metrics_poll(struct pl_metrics *m, int64_t now_ms, bool end, struct pl_buf *out);

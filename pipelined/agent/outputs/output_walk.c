@@ -1,8 +1,9 @@
-/* out_walk.c: reads an output folder, one folder after the other.
+/* Reads an output folder, one folder after the other.
  *
- * The command may live on (datum.batch) and change the folder while it is read. So nothing is looked up by a path of several names: a folder is
- * opened below the output's descriptor, without following links, and what lies in it is asked for by its name in that folder. Whatever the command
- * swaps meanwhile, only what lies in the output is read or opened up. */
+ * The command may keep running (datum.batch) and change the folder while it is read. So no path of several
+ * names is looked up: a folder is opened below the output's descriptor without following links, and its
+ * entries are accessed by name in that folder. Whatever the command replaces meanwhile, only entries of the
+ * output are read or made readable. */
 #include "pipelined/agent/outputs/output_walk.h"
 
 #include "storage/base/path.h"
@@ -21,13 +22,13 @@ struct walk {
     int root_fd;
     const char *shown;
     size_t max;
-    struct pl_buf folders; /* paths still to read, NUL-terminated, one after another */
+    struct pl_buf folders; /* paths of folders still to be read, NUL-terminated, one after another */
     size_t next_folder;
 };
 
 #define QUOTE_BYTES 400
 
-/* A path in a message: bytes that are not printable as \xNN, the end of a very long one left out. */
+/* Formats a path for a message: unprintable bytes as \xNN, a very long one cut off. */
 static const char *quote(const char *text, char out[QUOTE_BYTES])
 {
     const bool utf8 = pl_utf8_ok(text, strlen(text));
@@ -113,7 +114,7 @@ static const char *kind_name(mode_t mode)
     return "is a device: only files, folders and links can be kept";
 }
 
-/* What is called `name` in the folder; `path` is where that is below the output. */
+/* Handles the entry `name` of the folder; `path` is its path below the output folder. */
 static int visit(struct walk *k, int folder_fd, const char *name, const char *path, struct pl_err *err)
 {
     struct pl_out_item *item;
@@ -142,7 +143,7 @@ static int visit(struct walk *k, int folder_fd, const char *name, const char *pa
     return 0;
 }
 
-/* Opens a folder, up to its owner first if the command closed it. */
+/* Opens a folder; gives its owner access first if the command took that away. */
 static DIR *open_folder(const struct walk *k, const char *path)
 {
     int fd = pl_io_open_beneath(k->root_fd, path, O_RDONLY | O_DIRECTORY);
@@ -159,7 +160,7 @@ static DIR *open_folder(const struct walk *k, const char *path)
     return dir;
 }
 
-/* `path` is the caller's copy: the list of folders grows meanwhile. */
+/* Reads one folder. `path` must be the caller's copy, because the list of folders grows meanwhile. */
 static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 {
     DIR *dir = open_folder(k, *path ? path : ".");
@@ -203,7 +204,8 @@ static int walk_all(struct walk *k, struct pl_err *err)
 
     while (r == 0 && k->next_folder < k->folders.len) {
         const char *folder = (const char *)k->folders.data + k->next_folder;
-        memcpy(path, folder, strlen(folder) + 1); /* checked: at most PL_PATH_MAX_BYTES */
+        /* fits, because paths in the list have passed pl_path_check */
+        memcpy(path, folder, strlen(folder) + 1);
         k->next_folder += strlen(path) + 1;
         r = read_folder(k, path, err);
     }

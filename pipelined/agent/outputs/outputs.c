@@ -1,3 +1,5 @@
+/* The output is listed first (output_walk), then each item becomes an entry; the sorted entries become an ops
+ * stream or a tree. */
 #include "pipelined/agent/outputs/outputs.h"
 
 #include "pipelined/agent/outputs/output_walk.h"
@@ -12,7 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* One entry of the output to be. */
+/* One entry of the output. */
 struct made {
     char *path;
     struct pl_entry entry;
@@ -24,9 +26,10 @@ struct capture {
     struct pl_out_walk walk;
     struct made *made;
     size_t n, cap;
-    const char *link; /* being followed into an input */
+    const char *link; /* path of the link that is being resolved into an input */
 };
 
+/* Returns the pack session; opens it first if necessary. */
 static int session_of(struct pl_outputs_store *store, struct pl_pack_builder **ret, struct pl_err *err)
 {
     int r = store->session ? 0 : pl_pack_builder_open(&store->sink, store->project, &store->session, err);
@@ -65,13 +68,14 @@ static int add_made(struct capture *c, const char *path, const struct pl_entry *
     return c->made[c->n++].path ? 0 : pl_err_nomem(err);
 }
 
-/* --- files --- */
+/* ---- files ---- */
 
 static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
 {
     return pl_io_read(*(const int *)self, out, n, "output", err);
 }
 
+/* Reads one file: its bytes go into the entry or, if there are many, into the pack session. */
 static int add_file(struct capture *c, const struct pl_out_item *item, struct pl_err *err)
 {
     const uint8_t kind = item->mode & 0100 ? PL_KIND_EXEC : PL_KIND_FILE;
@@ -87,7 +91,8 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     fd = item->size == 0 ? -1 : pl_io_open_beneath(c->out_fd, path, O_RDONLY);
     if (item->size > 0 && (fd < 0 || fstat(fd, &st) < 0))
         return pl_err_errno(err, errno, "%s/out/%s", c->request->pfs, path);
-    if (item->size > 0 && !S_ISREG(st.st_mode)) /* it was a file when the folder was read */
+    /* checks again: it was a regular file when the folder was listed */
+    if (item->size > 0 && !S_ISREG(st.st_mode))
         return pl_err_set(err, PL_EINVAL, "%s/out/%s was replaced while it was read", c->request->pfs, path);
     if (item->size <= sizeof(data)) {
         n = fd < 0 ? 0 : pl_io_read(fd, data, sizeof(data), path, err);
@@ -104,20 +109,20 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     return add_made(c, path, &entry, err);
 }
 
-/* What was read while the command ran; NULL: it is to be read. */
+/* Returns the entry of a file that was read while the command ran; NULL = it must be read. */
 static const struct pl_entry *found_early(const struct capture *c, const struct pl_out_item *item)
 {
     return c->request->early && S_ISREG(item->mode) ? pl_early_upload_find(c->request->early, pl_out_path(&c->walk, item)) : NULL;
 }
 
-/* --- many or large files: all cores --- */
+/* ---- many or large files, on all cores ---- */
 
 static int link_cmp(const void *key, const void *item, const struct capture *c)
 {
     return strcmp(key, pl_out_path(&c->walk, item));
 }
 
-/* Links are ours to judge, and some files need not be read. */
+/* Filter of the ingest. Links are left out, because add_link handles them, and files with an early copy. */
 static bool is_to_be_read(void *self, const char *path, bool is_dir)
 {
     const struct capture *c = self;
@@ -166,7 +171,7 @@ static int add_many(struct capture *c, struct pl_err *err)
     return r == 0 ? add_ops(c, &ops, err) : r;
 }
 
-/* --- links --- */
+/* ---- links ---- */
 
 static int add_by_reference(void *self, const char *rest, const struct pl_entry *entry, struct pl_err *err)
 {
@@ -199,6 +204,7 @@ static int add_kept_link(struct capture *c, const char *path, const char *text, 
     return r == 0 ? add_made(c, path, &entry, err) : r;
 }
 
+/* Adds a link within the output, or the entries of an input that the link leads to. Refuses other links. */
 static int add_link(struct capture *c, const struct pl_out_item *item, struct pl_err *err)
 {
     const char *path = pl_out_path(&c->walk, item), *text = (const char *)c->walk.names.data + item->text;
@@ -226,9 +232,9 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
                       c->request->pfs, path, text);
 }
 
-/* --- all of it --- */
+/* ---- the whole output ---- */
 
-/* Are there many files to read, or large ones? */
+/* True if there are many files to read, or large ones. */
 static bool is_much(const struct capture *c)
 {
     size_t files = c->walk.n_files;
@@ -256,7 +262,7 @@ static int gather(struct capture *c, struct pl_err *err)
         else if (early)
             r = add_made(c, pl_out_path(&c->walk, item), early, err);
         else if (many)
-            continue; /* files and empty folders are there already */
+            continue; /* add_many has added files and empty folders */
         else if (S_ISREG(item->mode))
             r = add_file(c, item, err);
         else
@@ -270,7 +276,7 @@ static int made_cmp(const void *a, const void *b)
     return strcmp(((const struct made *)a)->path, ((const struct made *)b)->path);
 }
 
-/* The ops stream when it is small enough to travel in the result: 1; 0: it is not. */
+/* Makes the ops stream if it is small enough to be sent in the result. Returns 1, or 0 if it is too large. */
 static int make_ops(const struct capture *c, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     struct pl_tree_ops_writer writer = {0};

@@ -16,12 +16,14 @@
  *   file_writers      tells whether a process has a file open for writing
  *   output_walk       sorted walk of the output folder */
 
-/* outputs: what a command left in its output folder → entries with their bytes in packs, or the reason why it cannot be kept:
- * a name that no dataset can hold, a link that leads elsewhere (link_target.h), a FIFO, socket or device. A batch command lives on and may change
- * the folder meanwhile: what is kept then is some state of each file, and never anything from outside the folder.
+/* outputs: converts what a command left in its output folder into entries, with their bytes in packs, or
+ * returns the reason why the output cannot be kept: a name that no dataset can hold, a link that leads
+ * elsewhere (link_target.h), a FIFO, socket or device. A batch command keeps running and may change the
+ * folder meanwhile; then some state of each file is kept, but never anything from outside the folder.
  *
- * Small outputs (≤ PL_AGENT_PROTOCOL_INLINE_MAX bytes as an ops stream) travel in the result; of larger ones a tree is made, whose root
- * does. Many or large files are read by all cores; those that were read while the command ran (early.h) are not read again. One thread. */
+ * A small output (an ops stream of at most PL_AGENT_PROTOCOL_INLINE_MAX bytes) is sent in the result. For a
+ * larger one a tree is made, and the result has its root. Many or large files are read on all cores. Files
+ * that were read while the command ran (early_upload.h) are not read again. One thread. */
 #pragma once
 
 #include "pipelined/agent/inputs/input_references.h"
@@ -29,32 +31,35 @@
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/pack/pack_builder.h"
 
-#define PL_OUTPUTS_MAX       (1u << 20) /* files, links and empty folders of one datum */
-#define PL_OUTPUTS_FEW       64u        /* up to so many files … */
-#define PL_OUTPUTS_FEW_BYTES (8u << 20) /* … of so many bytes are read by this thread */
+#define PL_OUTPUTS_MAX (1u << 20) /* files, links and empty folders of one datum */
+#define PL_OUTPUTS_FEW 64u        /* up to this many files … */
+/* … and bytes are read by the calling thread; more by several threads */
+#define PL_OUTPUTS_FEW_BYTES (8u << 20)
 
-/* Where a task's outputs go: one pack session, opened when the first bytes need one. */
+/* Destination of a task's outputs: one pack session, opened when the first bytes need it. */
 struct pl_outputs_store {
     struct pl_pack_sink sink;
     const char *project;
-    struct pl_pack_builder *session; /* NULL: nothing to upload yet */
+    struct pl_pack_builder *session; /* NULL = nothing to upload yet */
 };
 
 struct pl_outputs_request {
-    const char *out; /* where the output lies, as the agent sees it; NULL = there is none */
-    const char *pfs; /* the folder above the output folder, as the command saw it */
+    const char *out; /* path of the output folder for the agent; NULL = there is no output */
+    const char *pfs; /* folder that contains the output folder, as the command saw it */
     struct pl_input_references *refs;
     const struct pl_agent_protocol_datum *row;
     struct pl_outputs_store *store;
-    const struct pl_early *early; /* of this row, taken: these files are not read again; NULL = none */
+    /* early copies of this row's files, after pl_early_upload_take; NULL = none */
+    const struct pl_early *early;
 };
 
-/* Fills ops or root and bytes_out of `outcome`. PL_EINVAL, PL_EPATH, PL_ECOLLISION, PL_ELIMIT, PL_ENOTFOUND: the output cannot be kept,
- * the message names the path as the command knows it. Others: the output could not be read or uploaded. */
+/* Stores the output: sets `ops` or `root`, and `bytes_out`, of `outcome`. PL_EINVAL, PL_EPATH, PL_ECOLLISION,
+ * PL_ELIMIT, PL_ENOTFOUND: the output cannot be kept; the message names the path as the command knows it.
+ * Other errors: the output could not be read or uploaded. */
 PL_MUST_CHECK
 int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_agent_protocol_outcome *outcome, struct pl_err *err);
-/* Everything captured since the last time is durable at the daemon. */
+/* Ends the pack session: everything captured since the last flush is then durable at the daemon. */
 PL_MUST_CHECK
 int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err);
-/* Drops what was not flushed. */
+/* Drops the pack session without uploading what was not flushed. */
 void pl_outputs_drop(struct pl_outputs_store *store);

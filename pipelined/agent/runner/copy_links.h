@@ -2,7 +2,7 @@
  * its output are replaced by copies of their targets. The copying runs as a command in the same sandbox with
  * the same rights: it cannot read anything that the stage's command could not read, and paths mean the same.
  *
- *   pl-runner --copy-links OUT PFS      OUT: the output folder; PFS: the folder of the inputs, which has OUT as "out"
+ *   pl-runner --copy-links OUT PFS      OUT: the output folder; PFS: the folder of the inputs and of OUT
  *
  * Links within the output and links into an input are not replaced (link_target.h). A link to a file becomes
  * a file with the same bytes and executable bit. A link to a folder becomes a folder with everything in it;

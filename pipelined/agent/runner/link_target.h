@@ -5,7 +5,7 @@
  *   within     relative, and stays within the output folder   → kept as it is
  *              absolute, into the output folder               → kept, made relative
  *   input      into an input of the datum                     → stored as the input's entries, by reference
- *   elsewhere  anything else                                  → the datum fails; the message names the link */
+ *   elsewhere  anything else                                  → the datum fails, naming the link */
 #pragma once
 
 #include "storage/base/err.h"

@@ -10,12 +10,12 @@
  *    that ends in ':' is put before the container's PATH;
  * - before each EXIT, and at SHARE, everything in the FOLDERs is made accessible to the FOLDER's group, of
  * which the
- *    agent is a member: files readable and writable, folders also searchable. Files that belong to other users are left
+ *    agent is a member: files readable and writable, folders also searchable. Files of other users are left
  *    as they are;
  * - with --no-network commands have no network (no_network.h); - EXIT reports how many processes the kernel
  * killed for lack of memory.
  *
- *   pl-runner --probe FOLDER…      for pipelinectl doctor: prints its user, and whether that user may write there
+ *   pl-runner --probe FOLDER…      for pipelinectl doctor: prints its user and whether it may write there
  *
  * Uses libc only; one thread. */
 #pragma once
