@@ -5,15 +5,14 @@
  *
  * It waits for the agent at SOCKET, at most PL_POD_WAIT_S, because the agent's container starts separately.
  * It receives the pipe for the commands' output as a descriptor sent with one byte. Then it works like any
- * runner, except that - commands have the container's own environment (of the image and the pod), overridden
- * by the RUN frame; a PATH in RUN
- *    that ends in ':' is put before the container's PATH;
- * - before each EXIT, and at SHARE, everything in the FOLDERs is made accessible to the FOLDER's group, of
- * which the
- *    agent is a member: files readable and writable, folders also searchable. Files of other users are left
- *    as they are;
- * - with --no-network commands have no network (no_network.h); - EXIT reports how many processes the kernel
- * killed for lack of memory.
+ * runner, except that
+ *  - commands have the container's own environment (of the image and the pod), overridden by the RUN
+ *    frame; a PATH in RUN that ends in ':' is put before the container's PATH;
+ *  - before each EXIT, and at SHARE, everything in the FOLDERs is made accessible to the FOLDER's group,
+ *    of which the agent is a member: files readable and writable, folders also searchable. Files of other
+ *    users are left as they are;
+ *  - with --no-network commands have no network (no_network.h);
+ *  - EXIT reports how many processes the kernel killed for lack of memory.
  *
  *   pl-runner --probe FOLDER…      for pipelinectl doctor: prints its user and whether it may write there
  *

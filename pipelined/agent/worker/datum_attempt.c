@@ -1,3 +1,5 @@
+/* The steps of an attempt, and the sentence that explains a failure. A callback follows the command while it
+ * runs: it sends output and metrics, and checks whether the attempt is still wanted. */
 #include "pipelined/agent/worker/datum_attempt.h"
 
 #include "pipelined/agent/runner/copy_links.h"
@@ -15,15 +17,16 @@ struct attempt {
     const struct pl_agent_protocol_task *task;
     const struct pl_agent_protocol_datum *row;
     struct pl_output_log_source source;
-    struct pl_buf held; /* output that may be the beginning of a secret */
+    struct pl_buf held; /* output that may be the beginning of a secret; sent with the next output */
     uint64_t written;   /* bytes of output so far */
     uint8_t tail[PL_AGENT_PROTOCOL_TAIL_MAX];
-    size_t tail_at; /* next byte in the ring */
+    size_t tail_at; /* position of the next byte in the ring buffer `tail` */
     struct pl_metrics metrics;
-    int64_t stop_ms; /* when the agent was seen to be stopping; 0 = it is not */
-    bool given_up;   /* killed because the attempt is not wanted: no verdict */
+    int64_t stop_ms; /* monotonic time when the agent was first seen to be stopping; 0 = it is not */
+    bool given_up;   /* the command was killed because the attempt is not wanted; it gets no verdict */
 };
 
+/* Sets the reason of failure, as valid UTF-8 and cut to fit. */
 static void set_reason(struct pl_agent_protocol_outcome *o, const char *text)
 {
     _cleanup_free_ char *clean = pl_agent_protocol_text((const uint8_t *)text, strlen(text), sizeof(o->reason) - 1);
@@ -31,7 +34,7 @@ static void set_reason(struct pl_agent_protocol_outcome *o, const char *text)
     snprintf(o->reason, sizeof(o->reason), "%s", clean ? clean : "out of memory");
 }
 
-/* --- output --- */
+/* ---- output of the command ---- */
 
 static void keep_tail(struct attempt *a, const uint8_t *data, size_t n)
 {
@@ -61,6 +64,7 @@ static char *take_tail(const struct attempt *a)
     return pl_agent_protocol_text(linear, sizeof(linear), sizeof(linear));
 }
 
+/* Sends output to the log, up to PL_DATUM_LOG_MAX, and keeps its last bytes for the outcome. */
 static void put_output(struct attempt *a, const uint8_t *data, size_t n)
 {
     static const char notice[] = "\n[pipelined: output cut here: more than 64 MiB of one datum]\n";
@@ -83,7 +87,7 @@ static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool e
 {
     _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
 
-    look_at_secrets(a->c); /* what was printed may be newer than the datum */
+    look_at_secrets(a->c); /* a secret may have changed since the command began */
     pl_secret_redaction_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
     if (masked.len)
         put_output(a, masked.data, masked.len);
@@ -99,7 +103,8 @@ static void on_output(void *self, const uint8_t *data, size_t n)
         put_output(a, data, n);
 }
 
-/* The command is over: what was held back was no secret. */
+/* Ends the output of the command: bytes that were held back are not a secret. Returns the last bytes of
+ * output. */
 static char *end_output(struct attempt *a)
 {
     if (a->c->secrets)
@@ -108,9 +113,9 @@ static char *end_output(struct attempt *a)
     return take_tail(a);
 }
 
-/* --- while it runs --- */
+/* ---- while the command runs ---- */
 
-/* What is masked has no line break, so that lines stay lines. */
+/* Masks secrets in lines. Secret texts contain no line break, so the number of lines stays the same. */
 static void mask_lines(const struct pl_datum_context *c, struct pl_buf *lines)
 {
     _cleanup_(pl_buf_finish) struct pl_buf held = {0};
@@ -135,12 +140,14 @@ static void follow_metrics(struct attempt *a, bool end)
     pl_buf_finish(&lines);
 }
 
-/* True: the command is not wanted any more. */
+/* Called while the command runs. True: kill the command, because the attempt is not wanted. */
 static bool on_tick(void *self)
 {
     struct attempt *a = self;
 
-    (void)!pl_out_folder_follow(&a->c->out, NULL); /* between rm and mkdir there is none; the end of the command judges that */
+    /* ignores errors: while a command replaces the folder there is none for a moment; the end of the command
+     * decides */
+    (void)!pl_out_folder_follow(&a->c->out, NULL);
     follow_metrics(a, false);
     pl_gpu_meter_sample(a->c->gpu);
     if (atomic_load(a->c->stopping) && !a->stop_ms)
@@ -150,7 +157,7 @@ static bool on_tick(void *self)
     return a->given_up;
 }
 
-/* --- verdict --- */
+/* ---- verdict ---- */
 
 uint64_t pl_datum_oom_count(void)
 {
@@ -184,7 +191,7 @@ static const char *why_not_started(const struct pl_command_result *run)
     }
 }
 
-/* Of a script it is the interpreter that is not there. */
+/* Explains why the program could not be started. For a script with ENOENT, its interpreter is missing. */
 static void judge_start(const struct pl_datum_context *c, const struct pl_command_result *run, const char *program, char *text,
                         size_t size)
 {
@@ -205,9 +212,10 @@ static void judge_start(const struct pl_datum_context *c, const struct pl_comman
     }
 }
 
+/* Appends what is known about the memory limit to the reason. */
 static void say_oom(const struct pl_datum_context *c, const struct pl_command_result *run, char *text, size_t size)
 {
-    const int64_t asked = c->stage->memory_bytes; /* the kernel's limit is whole pages of it */
+    const int64_t asked = c->stage->memory_bytes; /* the kernel rounds the limit to whole pages */
     char limit[32];
 
     if (c->sandbox->mode != PL_SANDBOX_POD && run->memory_limit == 0)
@@ -238,7 +246,7 @@ static void judge_signal(struct pl_datum_context *c, const struct pl_command_res
     snprintf(text, size, "killed by signal %d%s%s%s%s", run->code, name ? " (SIG" : "", name ? name : "", name ? ")" : "", why);
 }
 
-/* The reason why the command failed, "" when it did not. */
+/* Sets the reason why the command failed, or "" if it succeeded. */
 static void judge(struct pl_datum_context *c, const struct pl_command_result *run, const char *program, uint64_t timeout_ms,
                   struct pl_agent_protocol_outcome *o)
 {
@@ -261,9 +269,10 @@ static void judge(struct pl_datum_context *c, const struct pl_command_result *ru
     set_reason(o, text);
 }
 
-/* --- the steps --- */
+/* ---- the steps ---- */
 
-/* A failure of ours: does the datum carry it, or is it given back for another time? */
+/* Handles a failure of the agent itself: the datum is given back if it can succeed another time, and fails
+ * otherwise. */
 static int carry(struct pl_agent_protocol_outcome *o, const struct pl_datum_context *c, int code, const char *step,
                  const struct pl_err *why)
 {
@@ -285,7 +294,7 @@ static int64_t since_ms(int64_t start_us)
     return (pl_clock_mono_us() - start_us + 500) / 1000;
 }
 
-/* In the command's own words, which are masked as what it prints is. */
+/* Sets the reason to the command's own message, with secrets masked. */
 static void set_said(const struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, const char *text)
 {
     _cleanup_(pl_buf_finish) struct pl_buf said = {0};
@@ -296,7 +305,7 @@ static void set_said(const struct pl_datum_context *c, struct pl_agent_protocol_
     set_reason(o, text ? text : "out of memory");
 }
 
-/* What became of a batch stage's datum; the command itself may live on. */
+/* Decides what happened to a batch stage's datum; the command may keep running. */
 static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result *end, const char *program, uint64_t timeout_ms,
                         struct pl_agent_protocol_outcome *o)
 {
@@ -310,7 +319,8 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
         judge(c, &end->run, program, timeout_ms, o);
 }
 
-/* After the command: its output lies in the folder that is at the path now, and the next datum finds a folder there. Negative: no datum does. */
+/* Uses the output folder that is at the path after the command, and ensures that there is one for the next
+ * datum. Negative: that is impossible. */
 static int look_at_out(struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -321,7 +331,7 @@ static int look_at_out(struct pl_datum_context *c, struct pl_agent_protocol_outc
     return r < 0 && !o->gave_back && !o->reason[0] ? carry(o, c, r, "output", &why) : 0;
 }
 
-/* Runs it, for one datum, and judges it. */
+/* Runs the command for one datum and sets the verdict. */
 static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_agent_protocol_outcome *o,
                          struct pl_err *err)
 {
@@ -335,7 +345,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     else
         r = pl_env_of(c->env, a->task, a->row, &command->env, err);
     if (r == 0 && c->batch && end.end != PL_BATCH_ENDED)
-        r = pl_runner_client_share(c->runner, err); /* the command lives on */
+        /* a batch command keeps running, so its files are not shared by its end */
+        r = pl_runner_client_share(c->runner, err);
     if (r == 0 && !c->batch && !c->stage->script)
         r = pl_env_argv(c->env, a->row, command->argv, &command->argv, err);
     if (r == 0 && !c->batch)
@@ -355,11 +366,12 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     return 0;
 }
 
-/* The command of on_error, where the failed one ran and with its variables. */
+/* Runs the command of on_error in the same place and with the same variables as the failed command. */
 static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_agent_protocol_outcome *o,
                         struct pl_err *err)
 {
-    struct pl_runner_command command = *failed; /* but for what it reads: that was the command's */
+    /* without standard input, which belonged to the failed command */
+    struct pl_runner_command command = *failed;
     struct pl_command_result result = {0};
     int64_t start_us = pl_clock_mono_us();
     int r = pl_env_argv(a->c->env, a->row, (const char *const *)a->c->stage->err_run, &command.argv, err);
@@ -375,8 +387,9 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
     return r == PL_ETOOBIG ? 0 : r;
 }
 
-/* --- links of the output --- */
+/* ---- links in the output ---- */
 
+/* What the copying program printed. */
 struct said {
     struct attempt *attempt;
     char text[PL_AGENT_PROTOCOL_REASON_MAX];
@@ -399,7 +412,8 @@ static bool on_said_tick(void *self)
     return on_tick(s->attempt);
 }
 
-/* What links lead to is copied where the command ran, by who may see no more than it: see copy_links.h. */
+/* Copies what links in the output lead to. A process in the sandbox copies, with no more rights than the
+ * command; see copy_links.h. */
 static int copy_links(struct attempt *a, const struct pl_runner_command *done, struct pl_agent_protocol_outcome *o,
                       struct pl_err *err)
 {
@@ -434,6 +448,7 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
     return 0;
 }
 
+/* Runs the command, or `by_hand`, and then what follows: copying link targets, or the command of on_error. */
 static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
@@ -464,7 +479,7 @@ static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, s
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
-    if (!o->has_gpu) { /* it was over before the first look */
+    if (!o->has_gpu) { /* the command ended before the first sample */
         pl_gpu_meter_sample(c->gpu);
         o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
     }
@@ -473,7 +488,8 @@ static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, s
     return r == 0 && !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : r;
 }
 
-/* True: nothing is to be done for this row any more. */
+/* True if nothing more is to be done for this row. Gives it back if the agent stops or the daemon no longer
+ * wants it. */
 static bool is_decided(struct pl_datum_context *c, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *o)
 {
     if (o->gave_back || o->reason[0])
@@ -509,6 +525,7 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_ta
     return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
 }
 
+/* A decided row only passes through; its inputs are not put in place. */
 int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                      const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
                      struct pl_agent_protocol_outcome *o, struct pl_err *err)

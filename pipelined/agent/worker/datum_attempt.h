@@ -1,10 +1,10 @@
-/* datum: one attempt at one datum, in the steps that the worker's threads do (flow.h), with the seconds and bytes of each and a verdict that
- * a person can read.
+/* datum_attempt: one attempt at one datum, in the steps that the worker's threads perform (datum_flow.h). It
+ * records the time and bytes of each step, and a reason that a user can read if the datum failed.
  *
- *   fetch: inputs aside ──▶ compute: inputs in place, command ──▶ take: output aside ──▶ upload: entries, bytes in packs
+ *   fetch: inputs into WORK/next ──▶ compute: inputs in place, command ──▶ take: output into WORK/done ──▶ upload
  *
- * A step finds the outcome as the one before left it: once there is a reason why the datum failed, or it is given back, nothing more is
- * done for it. Each step belongs to one thread. */
+ * Each step continues with the outcome of the previous step. Once the outcome has a reason for failure, or
+ * the datum is given back, the later steps do nothing for it. Each step belongs to one thread. */
 #pragma once
 
 #include "pipelined/agent/command/batch_command.h"
@@ -21,11 +21,13 @@
 #include "pipelined/agent/outputs/metrics_file.h"
 #include "pipelined/agent/outputs/outputs.h"
 
-#define PL_DATUM_LOG_MAX    (64ull << 20) /* of output per attempt; then it is cut with a notice */
-#define PL_DATUM_GRACE_MS   2000          /* what a command may still run when the agent is told to end */
-#define PL_DATUM_FULL_BYTES (1u << 20)    /* less free than this: the disk of the work folder is full */
+/* bytes of output sent to the log per attempt; the rest is replaced by a notice */
+#define PL_DATUM_LOG_MAX (64ull << 20)
+/* time that a command may continue after the agent was told to stop */
+#define PL_DATUM_GRACE_MS   2000
+#define PL_DATUM_FULL_BYTES (1u << 20) /* if less is free, the disk of the work folder counts as full */
 
-/* What the worker's datums share. */
+/* Objects that all datums of the worker share. */
 struct pl_datum_context {
     const struct pl_agent_protocol_attach *stage;
     const struct pl_sandbox_config *sandbox;
@@ -37,41 +39,50 @@ struct pl_datum_context {
     struct pl_env *env;
     struct pl_lease *lease;
     struct pl_outlog *outlog;
-    struct pl_batch *batch;           /* of a batch stage, else NULL */
-    struct pl_checkpoint *checkpoint; /* NULL: the stage has none */
-    struct pl_early *early;           /* NULL: outputs are read at the end alone */
-    struct pl_gpu_meter *gpu;         /* NULL: not measured */
-    struct pl_secrets *secrets;       /* NULL: the command is given none */
+    struct pl_batch *batch;           /* NULL = not a batch stage */
+    struct pl_checkpoint *checkpoint; /* NULL = the stage has no checkpoints */
+    struct pl_early *early;           /* NULL = outputs are read only at the end */
+    struct pl_gpu_meter *gpu;         /* NULL = GPU use is not measured */
+    struct pl_secrets *secrets;       /* NULL = the command receives no secrets */
+    /* set when the agent stops */
     const atomic_bool *stopping;
-    /* In place of the stage's command, with its environment (NAME=value, NULL-terminated) and working directory; NULL: the command. */
+    /* Runs in place of the stage's command, with the command's environment (NAME=value, NULL-terminated) and
+     * working directory. NULL = run the command. */
     int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_agent_protocol_outcome *o,
                    struct pl_err *err);
+    /* the folder that commands write to */
     struct pl_out_folder out;
-    uint64_t oom_seen; /* the machine's count of processes killed for memory */
+    /* number of processes that this machine's kernel had killed for lack of memory before the command */
+    uint64_t oom_seen;
 };
 
-/* Fetches bytes of the inputs while those of the row before wait (inputs.h). Cannot fail: pl_datum_fetch says what is wrong. */
+/* Fetches the bytes of the row's inputs while the previous row's inputs wait (inputs.h). Does not fail:
+ * pl_datum_fetch reports problems. */
 void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                           const struct pl_agent_protocol_datum *row, struct pl_agent_protocol_outcome *o);
-/* Builds the inputs aside. PL_ENOSPC, of a row that is not `alone`: there may be room once the others are through; try again then.
- * Otherwise 0: the outcome says what became of it. */
+/* Builds the inputs in WORK/next. PL_ENOSPC, only for a row that is not `alone`: call it again when the rows
+ * in progress are done, because there may be space then. Otherwise returns 0, and the outcome says whether it
+ * failed. */
 PL_MUST_CHECK
 int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                    const struct pl_agent_protocol_datum *row, bool alone, struct pl_agent_protocol_outcome *o);
-/* Puts the inputs in place, calls `placed` unless NULL (the next ones may be built; also when this row is not run) and runs the command. 0 also when
- * the datum failed. Negative: the worker cannot go on. */
+/* Puts the inputs in place, calls `placed` (may be NULL), and runs the command. `placed` is called even if
+ * the row is not run; then the next row's inputs may be built. Returns 0 also if the datum failed. Negative:
+ * the worker cannot continue. */
 PL_MUST_CHECK
 int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                      const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
                      struct pl_agent_protocol_outcome *o, struct pl_err *err);
-/* Moves what the command left to the empty folder `to`: 1; 0: it left nothing. PL_EIO: the output folder cannot be emptied; the worker
- * cannot go on. */
+/* Moves what the command left in its output folder to the empty folder `to`. Returns 1, or 0 if it left
+ * nothing. PL_EIO: the output folder cannot be emptied; the worker cannot continue. */
 PL_MUST_CHECK
 int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_agent_protocol_outcome *o);
-/* Makes the output, which lies in `from` (NULL: there is none), entries of the outcome. 0 also when it cannot be kept. Negative: the daemon does not take it, and
- * the same is to be expected of the task's other rows. */
+/* Stores the output in the folder `from` (NULL = no output) as entries of the outcome. Returns 0 also if the
+ * output cannot be kept. Negative: the daemon does not accept it, and would not accept that of the task's
+ * other rows. */
 PL_MUST_CHECK
 int pl_datum_upload(struct pl_datum_context *c, const struct pl_agent_protocol_datum *row, const char *from,
                     struct pl_agent_protocol_outcome *o);
-/* Processes of this machine killed for want of memory since it started; 0 when unknown. */
+/* Returns the number of processes that the kernel of this machine has killed for lack of memory since it
+ * started; 0 = unknown. */
 uint64_t pl_datum_oom_count(void);

@@ -1,3 +1,5 @@
+/* One mutex and one condition per thread. Rows are signalled only when the receiving thread has something to
+ * do. */
 #include "pipelined/agent/worker/datum_flow.h"
 
 #include "pipelined/agent/connection/task_lease.h"
@@ -8,20 +10,23 @@
 STAILQ_HEAD(rows, pl_datum_flow_item);
 
 struct pl_flow {
-    pthread_mutex_t lock;                  /* all below */
-    pthread_cond_t fetch, compute, upload; /* each for one thread */
+    pthread_mutex_t lock;                  /* guards the fields below */
+    pthread_cond_t fetch, compute, upload; /* one condition for each thread */
     LIST_HEAD(, pl_datum_flow_task) tasks;
     unsigned n_tasks;
-    struct pl_datum_flow_item *fetched; /* its inputs wait, or are being put in place */
+    struct pl_datum_flow_item *fetched; /* row whose inputs wait or are being put in place; NULL = none */
+    /* the compute thread has a row */
     bool computing;
-    int64_t computed_us; /* until then the worker's time has been told */
+    int64_t computed_us; /* monotonic time up to which the worker's time was assigned to rows */
+    /* rows that wait for the upload thread */
     struct rows computed;
-    size_t under_way; /* rows fetched and not yet uploaded */
+    size_t under_way; /* rows that were fetched and are not yet uploaded */
     bool folder_used[PL_DATUM_FLOW_BEHIND];
-    bool no_more;   /* rows to compute */
-    bool no_upload; /* … and none to upload */
+    bool no_more;   /* no more rows to compute */
+    bool no_upload; /* no more rows to upload */
+    /* the fetch thread waits until no row is in progress */
     bool waits_alone;
-    int code; /* of the failure */
+    int code; /* code of the failure; 0 = none */
     struct pl_err why;
 };
 
@@ -77,7 +82,7 @@ struct pl_flow *pl_datum_flow_destroy(struct pl_flow *f)
     return NULL;
 }
 
-/* --- fetch --- */
+/* ---- fetch ---- */
 
 bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone)
 {
@@ -128,7 +133,7 @@ bool pl_datum_flow_wait_room(struct pl_flow *f, bool alone)
     while (!f->code && (f->fetched || (alone && f->under_way > 0))) {
         f->waits_alone = alone;
         if (alone)
-            pthread_cond_signal(&f->upload); /* rows without a byte may lie there */
+            pthread_cond_signal(&f->upload); /* rows without output may be waiting for the upload thread */
         pthread_cond_wait(&f->fetch, &f->lock);
     }
     f->waits_alone = false;
@@ -184,7 +189,7 @@ void pl_datum_flow_close_input(struct pl_flow *f)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* --- compute --- */
+/* ---- compute ---- */
 
 struct pl_datum_flow_item *pl_datum_flow_next(struct pl_flow *f)
 {
@@ -260,12 +265,13 @@ void pl_datum_flow_computed(struct pl_flow *f, struct pl_datum_flow_item *row)
     pthread_mutex_lock(&f->lock);
     f->computing = false;
     STAILQ_INSERT_TAIL(&f->computed, row, link);
-    if (row->folder >= 0 || row->last || f->waits_alone) /* rows without a byte are looked at when something else is */
+    /* rows without output are processed together with the next other row */
+    if (row->folder >= 0 || row->last || f->waits_alone)
         pthread_cond_signal(&f->upload);
     pthread_mutex_unlock(&f->lock);
 }
 
-/* --- upload --- */
+/* ---- upload ---- */
 
 struct pl_datum_flow_item *pl_datum_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, bool *ret_over)
 {
@@ -321,7 +327,7 @@ void pl_datum_flow_handed_in(struct pl_flow *f, struct pl_datum_flow_task *task)
     task_free(task);
 }
 
-/* --- rows that others shall run --- */
+/* ---- giving back rows that other workers will run ---- */
 
 static bool is_task(const struct pl_datum_flow_task *t, const struct pl_agent_protocol_lease *lease)
 {
@@ -342,7 +348,7 @@ uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol
         struct pl_datum_flow_item *row = &t->rows[i];
 
         if (!row->begun && !row->given_back)
-            row->given_back = true; /* for good: who runs the row reads it without the lock */
+            row->given_back = true; /* never reset, so the compute thread may read it without the lock */
         if (row->given_back)
             rows[n++] = row->row->index;
     }
@@ -352,7 +358,7 @@ uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol
     return rows;
 }
 
-/* --- the end --- */
+/* ---- the end ---- */
 
 void pl_datum_flow_fail(struct pl_flow *f, int code, const struct pl_err *why)
 {

@@ -1,21 +1,24 @@
-/* flow: rows on their way through the worker's three threads, and what makes one wait for another.
+/* datum_flow: passes rows through the worker's three threads, and makes the threads wait for each other.
  *
- *   fetch ──next──▶ (≤ 1 row whose inputs wait in WORK/next) ──▶ compute ──computed──▶ (output in WORK/done/<n>) ──▶ upload
- *     ▲ may_ask, wait_room                                                                                          │ handed_in
- *     └────────────────────────── tasks: ≤ PL_TASK_LEASE_TASKS_MAX at once ◀─────────────────────────────────────────────┘
+ *   fetch ──▶ (≤ 1 row whose inputs wait in WORK/next) ──▶ compute ──▶ (outputs in WORK/done/<n>) ──▶ upload
+ *     ▲                                                                                                │ handed in
+ *     └────────────────── at most PL_TASK_LEASE_TASKS_MAX tasks at once ◀─────────────────────────────┘
  *
- * All rows of a task pass all three, in order, also those that are given back: each stop looks whether there is anything to do still.
- * Bounds: one row is fetched ahead, and the bytes of the one behind it where the disk has room for two more like the last; the outputs of
- * PL_DATUM_FLOW_BEHIND rows lie there besides the one being written; while the disk of the work folder has less than PL_DATUM_FLOW_FREE_BYTES left,
- * nothing is fetched ahead. The first failure ends all three. */
+ * All rows of a task pass all three threads in order, even rows that are given back: each thread checks
+ * whether there is still something to do. Bounds: the inputs of one row are built ahead. The bytes of the row
+ * after that are fetched too if the disk has space for two more rows of the size of the last one. The outputs
+ * of PL_DATUM_FLOW_BEHIND rows wait besides the one that is being written. While the disk of the work folder
+ * has less than PL_DATUM_FLOW_FREE_BYTES left, nothing is fetched ahead. The first failure ends all three
+ * threads. */
 #pragma once
 
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#define PL_DATUM_FLOW_BEHIND     4u           /* one is uploaded, the others wait */
-#define PL_DATUM_FLOW_FREE_BYTES (512u << 20) /* of the work folder's disk, for the row that computes */
+#define PL_DATUM_FLOW_BEHIND 4u /* output folders: one is uploaded, the others wait */
+/* space on the work folder's disk that is kept for the row that computes */
+#define PL_DATUM_FLOW_FREE_BYTES (512u << 20)
 
 struct pl_flow;
 struct pl_datum_flow_task;
@@ -25,9 +28,10 @@ struct pl_datum_flow_item {
     struct pl_datum_flow_task *task;
     const struct pl_agent_protocol_datum *row;
     struct pl_agent_protocol_outcome *outcome;
-    int folder;             /* its output is in WORK/done/<folder>; -1 = there is none */
-    bool last;              /* of its task */
-    bool begun, given_back; /* never both: pl_datum_flow_next begins it, pl_datum_flow_recall gives it back; the flow's lock */
+    int folder; /* number of the folder WORK/done/<folder> with its output; -1 = no output */
+    bool last;  /* the last row of its task */
+    /* set by pl_datum_flow_next and pl_datum_flow_recall, under the flow's lock; never both */
+    bool begun, given_back;
     STAILQ_ENTRY(pl_datum_flow_item) link;
 };
 
@@ -35,70 +39,80 @@ struct pl_datum_flow_task {
     struct pl_agent_protocol_task task;
     struct pl_agent_protocol_outcome *outcomes;
     struct pl_datum_flow_item *rows;
-    int64_t asked_ms, got_ms; /* monotonic: when it was asked for, when it came */
-    atomic_bool lost;         /* its outputs find no place at the daemon: what has not run is given back */
+    int64_t asked_ms, got_ms; /* monotonic times: when the task was requested, and when it was received */
+    /* its outputs cannot be stored at the daemon; rows that have not run are given back */
+    atomic_bool lost;
     LIST_ENTRY(pl_datum_flow_task) link;
 };
 
+/* Creates an empty flow. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_datum_flow_create(struct pl_flow **ret, struct pl_err *err);
-/* Frees the tasks that were not handed in too. */
+/* Frees the flow and all tasks that were not handed in. */
 struct pl_flow *pl_datum_flow_destroy(struct pl_flow *f);
 
-/* --- the thread that fetches --- */
+/* ---- called by the fetch thread ---- */
 
-/* Waits until a task may be asked for; `alone`: until nothing is under way. False: all is over. */
+/* Waits until another task may be requested; `alone`: until no task is in progress. False: the flow has
+ * failed. */
 bool pl_datum_flow_may_ask(struct pl_flow *f, bool alone);
-/* Takes over `task`, also on failure. PL_ENOMEM. */
+/* Adds a task with all its rows. Takes over `task`, also on failure. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_datum_flow_add(struct pl_flow *f, struct pl_agent_protocol_task *task, struct pl_datum_flow_task **ret,
                       struct pl_err *err);
-/* Waits until the inputs of a row may be built: those of the row before have been put in place. `alone`: also until no row is under way.
- * False: all is over. */
+/* Waits until the next row's inputs may be built, because those of the previous row were put in place.
+ * `alone`: waits also until no row is in progress. False: the flow has failed. */
 bool pl_datum_flow_wait_room(struct pl_flow *f, bool alone);
-/* Does a row wait whose inputs have not been put in place? Then those of the next one cannot be built, but their bytes may come. */
+/* True if the inputs of a row wait to be put in place. Then the next row's inputs cannot be built, but their
+ * bytes can be fetched. */
 bool pl_datum_flow_is_full(struct pl_flow *f);
-/* Was it given back, so that its inputs need not come? */
+/* True if the row was given back, so that its inputs need not be fetched. */
 bool pl_datum_flow_given_back(struct pl_flow *f, const struct pl_datum_flow_item *row);
-/* Is a row under way, so that waiting for it may bring room on the disk? */
+/* True if a row is in progress, so that waiting for it may free space on the disk. */
 bool pl_datum_flow_busy(struct pl_flow *f);
+/* Passes the row, whose inputs are built, to the compute thread. */
 void pl_datum_flow_fetched(struct pl_flow *f, struct pl_datum_flow_item *row);
-/* Nothing more comes. */
+/* Ends the input: no more rows follow. */
 void pl_datum_flow_close_input(struct pl_flow *f);
 
-/* --- the thread that runs commands --- */
+/* ---- called by the compute thread ---- */
 
-/* The next row, as soon as there is one; NULL: all is over. It is begun, or given back and not to be run. */
+/* Waits for the next row and marks it as begun, unless it was given back and must not be run. NULL: no more
+ * rows, or the flow has failed. */
 struct pl_datum_flow_item *pl_datum_flow_next(struct pl_flow *f);
-/* The inputs of the row are in place, or not wanted. */
+/* Says that the row's inputs were put in place, or are not needed. */
 void pl_datum_flow_placed(struct pl_flow *f);
-/* Waits for a folder below WORK/done and gives it to the row: false when all is over. */
+/* Waits for a free folder below WORK/done and assigns it to the row. False: the flow has failed. */
 bool pl_datum_flow_take_folder(struct pl_flow *f, struct pl_datum_flow_item *row);
-/* The row does not need it: it is empty. */
+/* Returns the row's folder, because the row has no output. */
 void pl_datum_flow_return_folder(struct pl_flow *f, struct pl_datum_flow_item *row);
-/* The row's command is over. Returns the time for which the worker has been held for it, in us: since `*ret_from_us`, when the row before it
- * was computed, or since `not_before_us` if that is later. In us, so that after rounding it is never less than the row's time to compute. */
+/* Returns how long the worker was occupied by this row, in us; call it when the row's command has ended. The
+ * time counts from `*ret_from_us`: when the previous row was computed, or `not_before_us` if that is later.
+ * It is in us, so that after rounding it is never less than the row's compute time. */
 int64_t pl_datum_flow_held(struct pl_flow *f, int64_t not_before_us, int64_t *ret_from_us);
+/* Passes the computed row to the upload thread. */
 void pl_datum_flow_computed(struct pl_flow *f, struct pl_datum_flow_item *row);
 
-/* --- the thread that uploads --- */
+/* ---- called by the upload thread ---- */
 
-/* The next row; NULL after `timeout_ms`, or when all is over (`*ret_over`). */
+/* Waits for the next row. NULL after `timeout_ms`, or when all rows are done (`*ret_over`). */
 struct pl_datum_flow_item *pl_datum_flow_to_upload(struct pl_flow *f, int64_t timeout_ms, bool *ret_over);
-/* The row's folder is empty again. */
+/* Says that the row is uploaded and its folder is empty again. */
 void pl_datum_flow_uploaded(struct pl_flow *f, struct pl_datum_flow_item *row);
-/* The time that the worker has been held since the last row was computed, in us, when no other row computes or waits; else 0: it is that
- * row's. Not counted again. */
+/* Returns how long the worker was occupied since the last row was computed, in us, if no other row computes
+ * or waits; otherwise 0, because the time then counts for the other row. The same time is not returned
+ * again. */
 int64_t pl_datum_flow_held_more(struct pl_flow *f);
-/* Frees the task. */
+/* Removes and frees the task. */
 void pl_datum_flow_handed_in(struct pl_flow *f, struct pl_datum_flow_task *task);
 
-/* --- any thread --- */
+/* ---- called by any thread ---- */
 
-/* Gives back the rows of a task that have not been begun: their numbers in the job, also of those given back before, to be freed; none:
- * *ret_n is 0. `*ret_whole`: these are all rows of the task. NULL: the task is not here, or there is no memory. */
+/* Gives back the rows of a task that have not begun. Returns the row numbers in the job of all rows given
+ * back so far, `*ret_n` of them (may be 0); the caller frees the array. `*ret_whole`: these are all rows of
+ * the task. NULL: the task is not in the flow, or out of memory. */
 uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol_lease *lease, size_t *ret_n, bool *ret_whole);
-/* All threads end; the first failure counts. */
+/* Ends all threads. The first failure is kept. */
 void pl_datum_flow_fail(struct pl_flow *f, int code, const struct pl_err *why);
-/* 0, or the failure. */
+/* Returns 0, or the code and message of the failure. */
 int pl_datum_flow_result(struct pl_flow *f, struct pl_err *err);

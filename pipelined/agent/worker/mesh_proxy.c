@@ -3,6 +3,7 @@
 #include "pipelined/net/http_client/http_client.h"
 #include "storage/system/log_line.h"
 
+/* Asks one proxy to stop. */
 static void quit(const char *url, const char *path)
 {
     _cleanup_(pl_http_client_destroyp) struct pl_http_client *client = NULL;
@@ -13,7 +14,7 @@ static void quit(const char *url, const char *path)
     r = r < 0 ? r : pl_http_client_call(client, &call, NULL, &err);
     if (r == 0)
         pl_log_info("worker", "the proxy at %s was told to end", url);
-    else if (r != PL_ENET) /* nobody is there */
+    else if (r != PL_ENET) /* PL_ENET: there is no such proxy */
         pl_log_warn("worker", "the proxy at %s does not end: %s", url, err.msg);
 }
 

@@ -1,8 +1,10 @@
-/* mesh: the proxy of a service mesh that was put into a worker's pod. One that is no init container outlives agent and command, and its pod is not
- * over before somebody ends it: the agent does, last of all. */
+/* mesh_proxy: the proxy of a service mesh that was added to a worker's pod. A proxy that is not an init
+ * container keeps running after agent and command, and then the pod does not end. So the agent stops the
+ * proxy as its last action. */
 #pragma once
 
-/* Asks each proxy that is known to end: Istio's at 127.0.0.1:15020 (POST /quitquitquit), Linkerd's at 127.0.0.1:4191 (POST /shutdown). Waits for
- * their answers, PL_MESH_PROXY_WAIT_MS at most for each; one that is not there is nothing. */
+/* Asks each known proxy to stop: Istio's at 127.0.0.1:15020 (POST /quitquitquit) and Linkerd's at
+ * 127.0.0.1:4191 (POST /shutdown). Waits for each answer, at most PL_MESH_PROXY_WAIT_MS. A missing proxy is
+ * not an error. */
 #define PL_MESH_PROXY_WAIT_MS 2000
 void pl_mesh_proxy_quit(void);

@@ -1,3 +1,5 @@
+/* Reads the request, runs the datum with a worker of its own, writes the output into the folder, and writes
+ * the answer. */
 #include "pipelined/agent/worker/try_datum.h"
 
 #include "pipelined/agent/inputs/input_entries.h"
@@ -9,7 +11,8 @@
 #include <stdio.h>
 
 #define REQUEST_MAX (64u << 20)
-#define NODES_KEPT  8u
+/* tree nodes in the cache */
+#define NODES_KEPT 8u
 
 struct
 try {
@@ -26,7 +29,7 @@ static const char *text_of(const struct try *t, const char *key)
     return json_string_value(json_object_get(t->request, key));
 }
 
-/* --- the output: entries with the prefix before their paths --- */
+/* ---- the output: entries with the prefix before their paths ---- */
 
 struct output {
     struct pl_entry_source all;
@@ -37,6 +40,7 @@ struct output {
     json_int_t files;
 };
 
+/* Returns the next entry of the output, with the prefix, and records it for the answer. */
 static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
     struct output *o = self;
@@ -62,7 +66,8 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     return 1;
 }
 
-/* Into the folder, or only through: what cannot be kept is seen either way. */
+/* Writes the entries into the folder. Without a folder it only reads them, so that names that cannot be kept
+ * are still found. */
 static int write_entries(struct try *t, struct output *o, struct pl_err *err)
 {
     const struct pl_chunk_reader reader = pl_worker_reader(t->worker);
@@ -114,7 +119,7 @@ static int write_output(struct try *t, struct output *o, struct pl_err *err)
     return write_entries(t, o, err);
 }
 
-/* --- request and answer --- */
+/* ---- request and answer ---- */
 
 static void try_finish(struct try *t)
 {
@@ -191,7 +196,7 @@ static int write_answer(const struct try *t, const struct output *o, struct pl_e
     return write_json(t, answer, err);
 }
 
-/* --- the datum --- */
+/* ---- the datum ---- */
 
 static int make_worker(struct try *t, const struct pl_try_config *config, struct pl_err *err)
 {
@@ -234,7 +239,8 @@ static int run_datum(struct try *t, const struct pl_try_config *config, struct p
     return r;
 }
 
-/* What the command wrote but a dataset could not hold is the datum's failure, not ours. */
+/* Writes the output of a successful datum. A name that a dataset cannot hold makes the datum fail, not the
+ * request. */
 static int keep_output(struct try *t, struct output *o, struct pl_err *err)
 {
     struct pl_err why = {0};

@@ -1,3 +1,4 @@
+/* Replaces the runner in the sandbox's argument list by a shell. */
 #include "pipelined/agent/worker/try_shell.h"
 
 #include "pipelined/agent/sandbox/seccomp.h"
@@ -11,8 +12,8 @@
 #include <sys/wait.h>
 
 #define SECCOMP_FD_IN_CHILD 10
-#define USERNS_FD_IN_CHILD  12  /* PL_RUNNER_HELD_FD is between */
-#define OWN_WORDS           10u /* of the argv, beside sandbox and environment */
+#define USERNS_FD_IN_CHILD  12  /* PL_RUNNER_HELD_FD is the number between them */
+#define OWN_WORDS           10u /* words of argv besides the sandbox's arguments and the environment */
 
 struct shell {
     struct pl_sandbox_argv sandbox;
@@ -26,7 +27,8 @@ static void shell_finish(struct shell *s)
     free(s->argv);
 }
 
-/* The sandbox's own arguments up to the runner, then `env -i -C CWD NAME=value … bash`. */
+/* Makes the argument list: the sandbox's arguments without the runner, then `env -i -C CWD NAME=value …
+ * bash`. */
 static int make_argv(struct shell *s, const struct pl_datum_context *c, const char *const *env, const char *cwd, int seccomp,
                      int userns, struct pl_err *err)
 {
@@ -58,7 +60,8 @@ static int make_argv(struct shell *s, const struct pl_datum_context *c, const ch
     return 0;
 }
 
-/* With a terminal in a session of its own, whose terminal that is; else in this process's. */
+/* Starts the shell. `terminal`: path of its terminal, in a session of its own; NULL = in this process's
+ * session. */
 static int start(const struct shell *s, int seccomp, int userns, const char *terminal, pid_t *ret, struct pl_err *err)
 {
     const short session = terminal ? POSIX_SPAWN_SETSID : 0;
@@ -99,7 +102,7 @@ static void note_end(pid_t pid, struct pl_agent_protocol_outcome *o)
     o->run.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What it reads and writes is no person's terminal: it has what this process has. */
+/* Runs the shell without a terminal, on this process's standard input and output. */
 static int run_plain(const struct shell *s, int seccomp, int userns, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
@@ -116,6 +119,7 @@ static int run_plain(const struct shell *s, int seccomp, int userns, struct pl_a
     return 0;
 }
 
+/* Runs the shell on a pseudo-terminal. If a signal ends the agent, the shell is killed first. */
 static int run_on_terminal(const struct shell *s, int seccomp, int userns, struct pl_agent_protocol_outcome *o,
                            struct pl_err *err)
 {
@@ -130,13 +134,14 @@ static int run_on_terminal(const struct shell *s, int seccomp, int userns, struc
     pl_terminal_close(&terminal);
     if (r < 0)
         return r;
-    if (ends) { /* bubblewrap takes all that is in the sandbox along; without it the terminal's end is told to the shell's session */
+    /* with bubblewrap all processes in the sandbox end too; without it SIGHUP tells the shell's session */
+    if (ends) {
         kill(-pid, SIGHUP);
         kill(pid, SIGKILL);
     }
     note_end(pid, o);
     if (ends)
-        raise(ends); /* as it comes to us without a shell */
+        raise(ends); /* the signal then has the effect that it has without a shell */
     return ends ? pl_err_set(err, PL_ECANCELED, "the shell was ended: %s", strsignal(ends)) : 0;
 }
 

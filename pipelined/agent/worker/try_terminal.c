@@ -1,3 +1,5 @@
+/* Signal handlers write the signal's number to a pipe; one poll loop reads the pipe, the terminal and the
+ * master. */
 #include "pipelined/agent/worker/try_terminal.h"
 
 #include "storage/system/io.h"
@@ -9,14 +11,14 @@
 #include <sys/wait.h>
 
 static const int signals[PL_TERMINAL_SIGNALS] = {SIGWINCH, SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
-static int wake_fds[2] = {-1, -1}; /* what the handler writes, and the loop reads: the signal's number */
+static int wake_fds[2] = {-1, -1}; /* pipe with the numbers of received signals */
 
 static void on_signal(int number)
 {
     const int before = errno;
     const char byte = (char)number;
 
-    (void)!write(wake_fds[1], &byte, 1); /* full: enough is there to wake it */
+    (void)!write(wake_fds[1], &byte, 1); /* if the pipe is full, it already wakes the loop */
     errno = before;
 }
 
@@ -47,7 +49,8 @@ int pl_terminal_open(struct pl_terminal *ret, struct pl_err *err)
     return 0;
 }
 
-/* 0, or the signal that ends us. SIGINT and SIGQUIT, which a raw terminal does not send, are for the shell alone. */
+/* Handles received signals. Returns 0, or the signal that ends this process. SIGINT and SIGQUIT are ignored:
+ * a raw terminal does not send them, and they concern only the shell. */
 static int take_signals(const struct pl_terminal *t)
 {
     char number;
@@ -69,7 +72,7 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 || ended.si_pid != 0;
 }
 
-/* What the shell has written. False: there is no more, for now or for good. */
+/* Copies output of the shell to the terminal. False: there is none at the moment, or no more. */
 static bool show(const struct pl_terminal *t)
 {
     char bytes[4096];
@@ -78,6 +81,7 @@ static bool show(const struct pl_terminal *t)
     return n > 0 && pl_io_write(STDOUT_FILENO, bytes, (size_t)n, "terminal", NULL) == 0;
 }
 
+/* The loop: waits for typed bytes, for output and for signals until the shell has ended. */
 int pl_terminal_pass(struct pl_terminal *t, pid_t pid)
 {
     struct termios raw = t->before;
@@ -98,7 +102,8 @@ int pl_terminal_pass(struct pl_terminal *t, pid_t pid)
         ends = take_signals(t);
         if (polled[1].revents & POLLIN)
             (void)show(t);
-        else if (polled[1].revents & POLLHUP) /* nobody has the slave: the shell has ended, or is about to */
+        /* no process has the slave open: the shell has ended or will soon */
+        else if (polled[1].revents & POLLHUP)
             (void)poll(&polled[0], 1, 1000);
         if (polled[1].revents & POLLOUT && (n = write(t->master, typed + at, len - at)) > 0)
             at += (size_t)n;
@@ -106,7 +111,7 @@ int pl_terminal_pass(struct pl_terminal *t, pid_t pid)
             n = read(STDIN_FILENO, typed, sizeof typed);
             at = 0;
             len = n > 0 ? (size_t)n : 0;
-            if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) /* the person's terminal is gone */
+            if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) /* the user's terminal was closed */
                 ends = SIGHUP;
         }
     }
@@ -119,7 +124,7 @@ void pl_terminal_close(struct pl_terminal *t)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, output;
 
-    if (t->raw) { /* also when another program has the terminal by now */
+    if (t->raw) { /* restores the settings even if another program controls the terminal by now */
         sigaction(SIGTTOU, &ignore, &output);
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t->before);
         sigaction(SIGTTOU, &output, NULL);

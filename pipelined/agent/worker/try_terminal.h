@@ -1,10 +1,11 @@
-/* terminal: a pseudo-terminal between a person's terminal and a shell in a sandbox, so that the shell has a terminal of its own: what it sets
- * there, or types into it, is its own affair.
+/* try_terminal: a pseudo-terminal between the user's terminal and a shell in a sandbox, so that the shell
+ * cannot change the settings of the user's terminal or insert input into it.
  *
- *   person's terminal (raw) ◀──▶ pl_terminal_pass ◀──▶ master ┊ slave ◀──▶ shell, whose session the slave is
+ *   user's terminal (raw) ◀──▶ pl_terminal_pass ◀──▶ master ┊ slave ◀──▶ shell, with the slave as its terminal
  *
- * The person's terminal is as it was before when pl_terminal_close returns. One thread; the process's handlers of SIGWINCH, SIGCHLD, SIGTERM,
- * SIGHUP, SIGINT and SIGQUIT are this module's from open to close, so there is one at a time. */
+ * pl_terminal_close restores the user's terminal. One thread. From open to close this module handles
+ * SIGWINCH, SIGCHLD, SIGTERM, SIGHUP, SIGINT and SIGQUIT of the process, so only one terminal can exist at a
+ * time. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -15,17 +16,22 @@
 #define PL_TERMINAL_SIGNALS 6
 
 struct pl_terminal {
-    int master;     /* not blocking; -1: closed */
-    char slave[64]; /* its path: to be opened by a session's leader, whose terminal it then is */
+    int master;     /* descriptor of the master side, non-blocking; -1 = closed */
+    char slave[64]; /* path of the slave side; a session leader that opens it gets it as its terminal */
+    /* the user's terminal is in raw mode */
     bool raw;
-    struct termios before; /* of the person's terminal */
+    struct termios before; /* settings of the user's terminal before */
+    /* signal actions before */
     struct sigaction actions[PL_TERMINAL_SIGNALS];
 };
 
-/* Standard input is a person's terminal: its settings and size are the new one's. PL_EUNAVAILABLE. */
+/* Opens a pseudo-terminal with the settings and size of the user's terminal, which must be standard input.
+ * PL_EUNAVAILABLE. */
 PL_MUST_CHECK
 int pl_terminal_open(struct pl_terminal *ret, struct pl_err *err);
-/* Makes the person's terminal raw and passes bytes both ways and changes of its size until the child `pid` has ended; it is not waited for. 0, or
- * the signal that ends this process instead (SIGTERM, SIGHUP): the child still runs. */
+/* Makes the user's terminal raw, and passes bytes in both directions and size changes until the child `pid`
+ * has ended. The caller must still wait for the child. Returns 0, or the signal (SIGTERM, SIGHUP) that ends
+ * this process while the child still runs. */
 int pl_terminal_pass(struct pl_terminal *t, pid_t pid);
+/* Restores terminal and signal actions and closes the pseudo-terminal. */
 void pl_terminal_close(struct pl_terminal *t);

@@ -1,3 +1,5 @@
+/* Sets up the objects of a worker and runs the three loops: fetch and upload on threads of their own, compute
+ * on the caller's thread. */
 #include "pipelined/agent/worker/worker.h"
 
 #include "pipelined/agent/worker/datum_attempt.h"
@@ -11,8 +13,10 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-#define DRAIN_MS       5000
-#define DRAIN_END_MS   1000
+/* how long to wait until command output was sent: before a result is handed in, and at the end */
+#define DRAIN_MS     5000
+#define DRAIN_END_MS 1000
+/* interval in ms at which the upload thread looks for something to do */
 #define UPLOAD_LOOK_MS 5000
 
 struct pl_worker {
@@ -27,21 +31,26 @@ struct pl_worker {
     struct pl_outputs_store store;
     struct pl_datum_context context;
     struct pl_flow *flow;
-    struct pl_uplink_user fetcher, uploader;         /* the threads, for what follows */
-    const struct pl_datum_flow_item *fetching;       /* NULL: what is fetched is of no lease */
-    const struct pl_agent_protocol_lease *uploading; /* the same */
-    bool sandbox_lost;                               /* the worker's end says so */
-    uint64_t fetched_bytes;                          /* of the inputs of the row fetched last */
-    bool fetched;                                    /* they came; else it is given back */
-    char checkpoint[4200];                           /* WORK/checkpoint */
+    /* users of the connection for the fetch and upload threads; their callbacks use the next two fields */
+    struct pl_uplink_user fetcher, uploader;
+    /* row being fetched; NULL = the fetch belongs to no lease */
+    const struct pl_datum_flow_item *fetching;
+    /* task being uploaded; NULL = the upload belongs to no lease */
+    const struct pl_agent_protocol_lease *uploading;
+    bool sandbox_lost;      /* something outside ended the sandbox */
+    uint64_t fetched_bytes; /* bytes of the inputs of the row fetched last */
+    /* the inputs of that row were fetched; false = the row is given back */
+    bool fetched;
+    char checkpoint[4200]; /* path of WORK/checkpoint */
 };
 
+/* Called when the daemon took something back: interrupts whatever is waiting, so that it notices. */
 static void on_lease_change(void *self)
 {
     struct pl_worker *w = self;
 
     if (pl_task_lease_stops(w->lease))
-        pl_worker_stop(w); /* the question for the next task is given up */
+        pl_worker_stop(w); /* also ends the request for the next task */
     else
         pl_runner_client_wake(w->context.runner);
     pl_uplink_interrupt(w->uplink);
@@ -55,7 +64,7 @@ static bool is_fetch_wanted(void *self)
     return !row || pl_task_lease_wants(w->lease, &row->task->task.lease, row->row->index) == PL_TASK_LEASE_GO_ON;
 }
 
-/* Of a worker that was told to end what has been computed is uploaded still. */
+/* True if the upload is still wanted. A worker that was told to stop still uploads what was computed. */
 static bool is_upload_wanted(void *self)
 {
     const struct pl_worker *w = self;
@@ -139,11 +148,12 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     if (!w)
         return NULL;
     if (w->context.runner)
-        pl_runner_client_stop(w->context.runner); /* first of all: no process is left */
+        pl_runner_client_stop(w->context.runner); /* first, so that no process is left */
     w->context.batch = pl_batch_destroy(w->context.batch);
     pl_output_log_destroy(w->outlog);
     pl_checkpoint_destroy(w->context.checkpoint);
-    pl_task_lease_destroy(w->lease); /* its thread wakes the runner's client */
+    /* before the runner client is freed, because the lease's thread wakes the client */
+    pl_task_lease_destroy(w->lease);
     w->context.runner = pl_runner_client_destroy(w->context.runner);
     w->flow = pl_datum_flow_destroy(w->flow);
     pl_outputs_drop(&w->store);
@@ -191,6 +201,7 @@ static void configure_sandbox(struct pl_worker *w)
     pl_gpu_uuids(w->sandbox.gpus, w->sandbox.n_gpus, w->sandbox.gpu_uuids);
 }
 
+/* Writes the stage's code, script and standard input, and pl.py, into the work folder. */
 static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
 {
     char path[4200];
@@ -215,7 +226,7 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
     return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);
 }
 
-/* Of a worker alone: what its own store lacks is the daemon's. */
+/* Reader of a worker without lease: reads from its own store first, then from the daemon. */
 static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_worker *w = self;
@@ -266,6 +277,7 @@ static int read_secrets(struct pl_worker *w, struct pl_err *err)
     return pl_secrets_read(w->config.secrets, &w->stage, pl_clock_mono_ms(), &w->context.secrets, err);
 }
 
+/* Prepares the work folder and starts the sandbox after attaching. */
 static int set_up(struct pl_worker *w, struct pl_err *err)
 {
     const struct pl_chunk_reader linked = w->config.alone ? pl_worker_reader(w) : pl_daemon_client_reader(&w->uploader);
@@ -278,7 +290,8 @@ static int set_up(struct pl_worker *w, struct pl_err *err)
                                       .read_only = w->config.sandbox != PL_SANDBOX_NONE,
                                       .by_group = w->config.sandbox == PL_SANDBOX_POD,
                                       .checkpoint = w->stage.checkpoint_ms > 0 && !w->config.alone};
-    const bool in_pod = w->config.sandbox == PL_SANDBOX_POD; /* its containers get them from the cluster */
+    /* in a pod the cluster gives the secrets to the container */
+    const bool in_pod = w->config.sandbox == PL_SANDBOX_POD;
     int r;
 
     configure_sandbox(w);
@@ -334,9 +347,9 @@ static void fail(struct pl_worker *w, int code, const struct pl_err *why)
     pl_worker_stop(w);
 }
 
-/* --- fetch --- */
+/* ---- fetch ---- */
 
-/* 1: a task. 0: there are no more. */
+/* Asks for the next task. Returns 1 if there is one, 0 if there are no more. */
 static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
     enum pl_agent_protocol_next_kind kind = PL_WIRE_IDLE;
@@ -362,7 +375,7 @@ static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_e
     return 1;
 }
 
-/* Bytes that the disk of the work folder has left; all there are where it does not say. */
+/* Returns the free bytes on the work folder's disk; UINT64_MAX if unknown. */
 static uint64_t disk_left(const struct pl_worker *w)
 {
     struct statvfs fs;
@@ -375,7 +388,8 @@ static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *
     return atomic_load(&row->task->lost) || pl_datum_flow_given_back(w->flow, row);
 }
 
-/* False: all is over. */
+/* Fetches the inputs of one row and passes the row on. When the disk is nearly full, waits until no other row
+ * is in progress. False: the flow has failed. */
 static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
 {
     const struct pl_agent_protocol_task *task = &row->task->task;
@@ -402,6 +416,7 @@ static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
     return true;
 }
 
+/* The fetch thread: asks for tasks and fetches their rows. */
 static void *fetch_loop(void *arg)
 {
     struct pl_worker *w = arg;
@@ -414,14 +429,16 @@ static void *fetch_loop(void *arg)
 
         r = ask(w, &t, &err);
         if (r > 0) {
-            n = t->task.n_rows; /* once its last row is fetched the task may be handed in, and gone, at any time */
+            /* copied, because the task may be handed in and freed once its last row is fetched */
+            n = t->task.n_rows;
             w->fetching = t->rows;
             pl_inputs_prepare(w->context.inputs, &t->task);
         }
         for (size_t i = 0; r > 0 && i < n; i++)
             if (!fetch_row(w, &t->rows[i]))
                 r = 0;
-        if (r > 0 && pl_datum_flow_wait_room(w->flow, false) && w->fetched) /* they are in place: what they replaced lies aside */
+        /* the inputs are in place, so what they replaced can be removed */
+        if (r > 0 && pl_datum_flow_wait_room(w->flow, false) && w->fetched)
             pl_inputs_trim(w->context.inputs);
     }
     if (r < 0)
@@ -430,7 +447,7 @@ static void *fetch_loop(void *arg)
     return NULL;
 }
 
-/* --- compute --- */
+/* ---- compute ---- */
 
 static void on_placed(void *self)
 {
@@ -439,9 +456,10 @@ static void on_placed(void *self)
     pl_datum_flow_placed(w->flow);
 }
 
-/* The runner was lost under a command: something outside killed its sandbox, for the command cannot. That is no try of the datum: what is computed is
- * handed in still, the rest given back, and the worker ends. The daemon leases the row again, later with each time and at most
- * PL_SCHED_LOSSES_MAX times. A worker alone has nobody who would. */
+/* Handles a runner that was lost while a command ran: something outside killed the sandbox, because the
+ * command cannot. This does not count as an attempt at the datum. The worker hands in what was computed,
+ * gives the rest back and ends. The daemon leases the row again, after a longer delay each time and at most
+ * PL_SCHED_LOSSES_MAX times. A worker without a daemon starts the sandbox again. */
 static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
     if (!w->config.alone) {
@@ -463,14 +481,14 @@ static void folder_path(const struct pl_worker *w, int folder, char out[4200])
     snprintf(out, 4200, "%s/done/%d", w->config.work, folder);
 }
 
-/* What the command left goes to a folder of its own, as soon as one is free. */
+/* Moves what the command left to a folder of its own; waits until one is free. */
 static int take_output(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     char to[4200];
     int r;
 
     if (!pl_datum_flow_take_folder(w->flow, row))
-        return 0; /* all is over */
+        return 0; /* the flow has failed */
     folder_path(w, row->folder, to);
     r = pl_datum_take(&w->context, to, row->outcome);
     if (r > 0)
@@ -479,7 +497,7 @@ static int take_output(struct pl_worker *w, struct pl_datum_flow_item *row, stru
     return r < 0 ? pl_err_set(err, PL_EIO, "the output folder cannot be emptied") : 0;
 }
 
-/* The time that passed since the last row was computed, or since the worker had nothing to do, is this row's. */
+/* Assigns the time since the previous row was computed, or since the worker became idle, to this row. */
 static void account(struct pl_worker *w, struct pl_datum_flow_item *row, int64_t began_ms)
 {
     const struct pl_datum_flow_task *t = row->task;
@@ -491,6 +509,7 @@ static void account(struct pl_worker *w, struct pl_datum_flow_item *row, int64_t
         row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_us / 1000, 0);
 }
 
+/* Computes one row, and moves its output to WORK/done. */
 static int compute_row(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     const int64_t began_ms = pl_clock_mono_ms();
@@ -526,7 +545,7 @@ static void compute_loop(struct pl_worker *w)
         fail(w, r, &err);
 }
 
-/* --- upload --- */
+/* ---- upload ---- */
 
 static int upload_row(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
@@ -544,7 +563,8 @@ static int upload_row(struct pl_worker *w, struct pl_datum_flow_item *row, struc
     return r;
 }
 
-/* Outputs that could not be uploaded are none: their rows are given back, or carry the reason when trying again is of no use. */
+/* Marks the outputs of a failed upload as not stored: their rows are given back, or fail with the reason if
+ * trying again would not help. */
 static void upload_failed(struct pl_agent_protocol_outcome *outcomes, size_t n, int code, const struct pl_err *why)
 {
     for (size_t i = 0; i < n; i++) {
@@ -566,7 +586,8 @@ static bool all_lost(const struct pl_datum_flow_task *t)
     return true;
 }
 
-/* All rows are through: their bytes are made durable, what they printed is sent, and the task is handed in. */
+/* Finishes a task whose rows have all passed: makes their bytes durable, sends the remaining command output,
+ * and hands the task in. */
 static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct pl_err *err)
 {
     struct pl_agent_protocol_outcome *last = &t->outcomes[t->task.n_rows - 1];
@@ -580,11 +601,12 @@ static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct
     if (r < 0 && pl_task_lease_holds(w->lease, &t->task.lease))
         upload_failed(t->outcomes, t->task.n_rows, r, &why);
     last->upload_ms += pl_clock_mono_ms() - start_ms;
-    if (pl_task_lease_holds(w->lease, &t->task.lease)) /* else the daemon takes no more of its log */
+    /* otherwise the daemon accepts no more output of the task */
+    if (pl_task_lease_holds(w->lease, &t->task.lease))
         pl_output_log_drain(w->outlog, DRAIN_MS, true);
     last->held_ms += (pl_datum_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
-        r = 0; /* the daemon takes it back when the pod has ended */
+        r = 0; /* the daemon takes the task back when the pod has ended */
     else
         r = pl_task_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
     if (r == 0)
@@ -592,6 +614,7 @@ static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct
     return r;
 }
 
+/* The upload thread: uploads computed rows, hands in tasks, and in between scans for early uploads. */
 static void *upload_loop(void *arg)
 {
     struct pl_worker *w = arg;
@@ -616,7 +639,7 @@ static void *upload_loop(void *arg)
     return NULL;
 }
 
-/* --- all of it --- */
+/* ---- the whole worker ---- */
 
 static int work(struct pl_worker *w, struct pl_err *err)
 {
@@ -654,7 +677,7 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     pl_output_log_drain(w->outlog, DRAIN_END_MS, false);
-    if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* a pod's status tells */
+    if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* in a pod the pod's status reports it */
         return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was ended from outside");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;
 }
@@ -664,7 +687,7 @@ bool pl_worker_sandbox_lost(const struct pl_worker *w)
     return w->sandbox_lost;
 }
 
-/* One row after another, each step of it, on this thread. */
+/* Runs each step of each row on this thread, one row after another. */
 static int run_alone(struct pl_worker *w, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *outcomes,
                      struct pl_err *err)
 {

@@ -15,14 +15,20 @@
  *   try_terminal   a pseudo-terminal for the shell of try
  *   worker_main    main function of the agent */
 
-/* worker: one worker's life: attach, sandbox and runner up, then task after task until the daemon says end, the agent is told to end,
- * or the daemon has been away for too long. Whatever the end, no process, mount or folder of it is left.
+/* worker: the life of one worker: it attaches, starts sandbox and runner, and processes tasks until the
+ * daemon has no more, the agent is told to stop, or the daemon has been away for too long. However it ends,
+ * no process, mount or folder of it remains.
  *
- *   attach ──▶ set up ──▶ ask ──task──▶ fetch ─┐ row by row   ┌─▶ compute ─┐ row by row   ┌─▶ upload ──last row──▶ outputs durable,
- *                          ▲ │end              └──────────────┘            └──────────────┘                      output sent, handed in
- *                          └─┘ three threads (flow.h): the next row is fetched and the last one uploaded while one computes
+ *   attach ──▶ set up ──▶ ask ──task──▶ fetch ──row──▶ compute ──row──▶ upload ──last row──▶ hand in
+ *                          ▲ │end
+ *                          └─┘
  *
- * Told to end, or the lease lost: what was fetched ahead is given back, what computes is killed (datum.h), what is uploaded is finished. */
+ * The three threads (datum_flow.h) work on different rows: while one row computes, the next is fetched and
+ * the previous one is uploaded. A task is handed in when its outputs are durable and its command output was
+ * sent.
+ *
+ * When the agent is told to stop or a lease is lost, rows that were fetched ahead are given back, the command
+ * is killed (datum_attempt.h), and running uploads are finished. */
 #pragma once
 
 #include "pipelined/agent/sandbox/sandbox.h"
@@ -32,24 +38,30 @@
 
 struct pl_worker_config {
     const char *url, *url_file, *token, *name;
-    const char *store_dir;   /* the daemon's store when it is a folder that can be read here; NULL = by HTTP */
-    const char *ca;          /* certificates (PEM) by which daemon and bucket must be vouched for; NULL = the machine's */
-    const char *incarnation; /* which start of this worker it is */
-    const char *work;        /* absolute, without links; made and removed */
-    const char *cache;       /* of whole files; NULL = none */
+    /* folder of the daemon's store, if this machine can read it directly; NULL = read over HTTP */
+    const char *store_dir;
+    /* PEM file of the CA certificates for daemon and bucket; NULL = the system's certificates */
+    const char *ca;
+    const char *incarnation; /* identifies this start of the worker */
+    const char *work;        /* absolute path without links of the work folder; created and removed */
+    const char *cache;       /* folder of the cache of whole files; NULL = none */
     const char *runner;      /* absolute path of pl-runner */
     const char *next;        /* absolute path of pl-next */
     const char *extra_ro;
-    const char *secrets; /* folder of the project's secrets; NULL = there are none here */
-    const char *cgroup;  /* folder of the group that its sandbox lives in, with the stage's limits; NULL = none */
+    const char *secrets; /* folder of the project's secrets; NULL = none on this machine */
+    const char *cgroup;  /* cgroup folder of the sandbox, with the stage's limits; NULL = none */
     enum pl_sandbox_mode sandbox;
-    bool one_by_one;  /* nothing is fetched or uploaded while a command runs: for measurements */
-    int64_t early_ms; /* output files left alone for so long are uploaded while the command runs (early.h); 0 = none */
-    int held_fd;      /* a pipe's end that is open until no process of this worker is left; 0 = none */
+    bool one_by_one; /* for measurements: fetch and upload nothing while a command runs */
+    /* upload output files that have not changed for this time while the command still runs (early_upload.h),
+     * in ms; 0 = no */
+    int64_t early_ms;
+    int held_fd; /* descriptor that stays open until no process of this worker is left; 0 = none */
+    /* GPU devices, if the daemon does not assign any */
     size_t n_gpus;
     unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
-    /* A worker alone (try.h): no lease, the output of commands on standard output; it reads here first, then at `url` unless NULL,
-     * and writes here only. NULL = a daemon's worker. */
+    /* For a worker without a daemon's lease (try_datum.h): prints command output on standard output, reads
+     * from this store first and then from the daemon at `url` (if not NULL), and writes only to this store.
+     * NULL = a daemon's worker. */
     struct pl_store *alone;
 };
 
@@ -60,22 +72,29 @@ struct pl_agent_protocol_attach;
 struct pl_agent_protocol_outcome;
 struct pl_agent_protocol_task;
 
+/* Creates a worker; does not contact the daemon. `config` is copied; what it points to is borrowed.
+ * PL_EINVAL, PL_ENOMEM, PL_EIO, PL_EUNAVAILABLE. */
 PL_MUST_CHECK
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err);
-/* 0: ended as wanted. PL_EUNAVAILABLE: the sandbox does not start. PL_ENET and others of the daemon: it is away or refuses us. */
+/* Runs the worker to its end. 0: it ended as planned. PL_EUNAVAILABLE: the sandbox cannot be started or was
+ * ended from outside. PL_ENET and other errors of the daemon: it is away or refuses this worker. */
 PL_MUST_CHECK
 int pl_worker_run(struct pl_worker *w, struct pl_err *err);
-/* Of a worker alone: sets up for `stage` (taken over, also on failure) and runs the task; `outcomes` has room for its rows, each to be
- * finished. `by_hand` as in datum.h. As pl_worker_run. */
+/* For a worker with config->alone: sets up for `stage` (taken over, also on failure) and runs the task.
+ * `outcomes` has space for its rows; the caller finishes each. `by_hand` as in datum_attempt.h. Errors as for
+ * pl_worker_run. */
 PL_MUST_CHECK
 int pl_worker_run_alone(struct pl_worker *w, struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_task *task,
                         int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,
                                        struct pl_agent_protocol_outcome *o, struct pl_err *err),
                         struct pl_agent_protocol_outcome *outcomes, struct pl_err *err);
-/* What the worker reads; as long as it lives. */
+/* Returns the reader that the worker uses; valid as long as the worker. */
 struct pl_chunk_reader pl_worker_reader(struct pl_worker *w);
-/* Of one that has run: something outside ended its sandbox. The program's exit code is PL_WORKER_EXIT_SANDBOX then. */
+/* After pl_worker_run: true if something outside ended the sandbox. The program then exits with
+ * PL_WORKER_EXIT_SANDBOX. */
 bool pl_worker_sandbox_lost(const struct pl_worker *w);
-/* End soon: what cannot be finished in PL_DATUM_GRACE_MS is given back. Also in a signal handler. */
+/* Makes the worker end soon: gives back what cannot be finished within PL_DATUM_GRACE_MS. May be called in a
+ * signal handler. */
 void pl_worker_stop(struct pl_worker *w);
+/* Stops the runner, frees everything and removes the work folder. */
 struct pl_worker *pl_worker_destroy(struct pl_worker *w);

@@ -1,7 +1,8 @@
-/* pipelined-worker: the agent. agent.h is the map. Started by an executor, one process a worker; logs to standard error.
+/* pipelined-worker: the agent's program. An executor starts one process per worker. It logs to standard
+ * error.
  *
- * Exit codes: 0 ended as wanted; 1 it cannot work here (options, sandbox); 75 the daemon is away for too long, or refuses this
- * worker. */
+ * Exit codes: 0 ended as planned; 1 cannot work on this machine (options, sandbox); PL_WORKER_EXIT_SANDBOX:
+ * something outside ended the sandbox; 75 the daemon has been away for too long, or refuses this worker. */
 #include "pipelined/agent/command/runner_client.h"
 #include "pipelined/agent/outputs/early_upload.h"
 #include "pipelined/agent/worker/mesh_proxy.h"
@@ -21,6 +22,7 @@
 
 #define EXIT_AWAY 75
 
+/* copy of pl_worker_sandbox_lost, for the exit code */
 static bool sandbox_lost;
 #define TOKEN_ENV "PIPELINED_WORKER_TOKEN"
 #define CA_ENV    "PIPELINED_CA"
@@ -57,8 +59,8 @@ static const char usage[] =
 struct options {
     struct pl_worker_config worker;
     const char *token_file;
-    const char *request; /* of --try */
-    const char *install; /* DIR */
+    const char *request; /* argument of --try */
+    const char *install; /* argument of --install */
     json_t *writable;
     bool probe, probe_daemon, mesh;
 };
@@ -152,6 +154,7 @@ static int add_writable(struct options *o, const char *name, struct pl_err *err)
     return json_array_append_new(o->writable, json_string(name)) < 0 ? pl_err_nomem(err) : 0;
 }
 
+/* Stores one option. */
 static int take_option(struct options *o, int option, const char *value, struct pl_err *err)
 {
     switch (option) {
@@ -239,7 +242,8 @@ static int parse_options(int argc, char **argv, struct options *o, struct pl_err
     return r;
 }
 
-/* The token leaves the environment: a command of the same user could read it there (mode none). */
+/* Reads the token. Removes it from the environment, where a command of the same user could read it (sandbox
+ * mode none). */
 static int take_token(const struct options *o, struct pl_buf *ret, struct pl_err *err)
 {
     char *from_env = getenv(TOKEN_ENV);
@@ -262,7 +266,7 @@ static int take_token(const struct options *o, struct pl_buf *ret, struct pl_err
     return r;
 }
 
-/* The work folder with its links resolved: commands see that path in links they make. */
+/* Creates the work folder and resolves links in its path, because commands put this path into links. */
 static int resolve_work(const char *work, char out[PATH_MAX], struct pl_err *err)
 {
     int r = pl_io_mkdirs(work, 0755, err);
@@ -272,7 +276,7 @@ static int resolve_work(const char *work, char out[PATH_MAX], struct pl_err *err
     return r;
 }
 
-/* True when `path` is `folder` or lies in it; links followed as far as `path` is there. */
+/* True if `path` is `folder` or inside it; follows links if `path` exists. */
 static bool lies_in(const char *path, const char *folder)
 {
     char real[PATH_MAX];
@@ -283,7 +287,7 @@ static bool lies_in(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == 0);
 }
 
-/* A program that lies beside this one. */
+/* Makes the path of a program in the same folder as this one. */
 static int find_beside(const char *name, char out[PATH_MAX], struct pl_err *err)
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 16);
@@ -314,19 +318,21 @@ static void set_signals(void)
     sigaction(SIGHUP, &ignore, NULL);
 }
 
+/* Tests whether bubblewrap works; returns the exit code. */
 static int probe(const char *runner)
 {
     struct pl_err err = {0};
     const char *tmp = getenv("TMPDIR");
 
-    pl_log_init("pipelined-worker", PL_LOG_WARN, true); /* the reason alone is read */
+    pl_log_init("pipelined-worker", PL_LOG_WARN, true); /* the caller reads only the reason */
     if (pl_runner_client_probe(runner, getenv("PIPELINED_SANDBOX_RO"), tmp ? tmp : "/tmp", &err) == 0)
         return 0;
     fprintf(stderr, "%s\n", err.msg);
     return 1;
 }
 
-/* The name is found, the certificate is trusted, and who answers is the daemon. */
+/* Tests whether the daemon's name resolves, its certificate is trusted, and the daemon answers; returns the
+ * exit code. */
 static int probe_daemon(const struct options *o)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = 4096};
@@ -360,7 +366,8 @@ static int install(struct options *o)
     return 1;
 }
 
-/* Which start it is, and what nobody else knows: by that the token is exchanged. */
+/* Makes the incarnation: the number of the start, and random digits that only this process knows. The daemon
+ * exchanges the token only for this incarnation. */
 static void name_incarnation(struct options *o, char out[64])
 {
     uint8_t random[16];
@@ -372,6 +379,7 @@ static void name_incarnation(struct options *o, char out[64])
     o->worker.incarnation = out;
 }
 
+/* Runs the worker. */
 static int work(struct options *o, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
@@ -396,7 +404,7 @@ static int work(struct options *o, struct pl_err *err)
     sandbox_lost = pl_worker_sandbox_lost(the_worker);
     {
         struct pl_worker *w = the_worker;
-        the_worker = NULL; /* signals from here on do nothing */
+        the_worker = NULL; /* signals do nothing from here on */
         pl_worker_destroy(w);
     }
     return r;
@@ -407,7 +415,7 @@ static void on_try_worker(struct pl_worker *w)
     the_worker = w;
 }
 
-/* Ends with pipelinectl, however that ends. */
+/* Runs one datum for pipelinectl, and ends when pipelinectl ends. */
 static int try_datum(const struct options *o)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {.max = 4096};
@@ -420,7 +428,7 @@ static int try_datum(const struct options *o)
     struct pl_err err = {0};
     int r = getenv(TOKEN_ENV) ? take_token(o, &token, &err) : 0;
 
-    pl_log_init("pipelinectl try", PL_LOG_WARN, false); /* for a person */
+    pl_log_init("pipelinectl try", PL_LOG_WARN, false); /* the log is shown to the user */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     set_signals();
     config.token = token.data ? (const char *)token.data : "";
@@ -440,7 +448,7 @@ int main(int argc, char **argv)
     int r;
 
     pl_process_close();
-    umask(022); /* modes of inputs are given with the call that makes them */
+    umask(022); /* files of inputs get their modes from the call that creates them */
     pl_log_init("pipelined-worker", PL_LOG_INFO, true);
     r = parse_options(argc, argv, &options, &err);
     if (r == 0)
@@ -462,7 +470,7 @@ int main(int argc, char **argv)
     if (options.request)
         return try_datum(&options);
     if (options.worker.sandbox == PL_SANDBOX_POD)
-        umask(002); /* the command is another user of the same group */
+        umask(002); /* the command runs as another user of the same group */
     r = work(&options, &err);
     if (options.mesh)
         pl_mesh_proxy_quit();
