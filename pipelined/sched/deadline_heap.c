@@ -1,3 +1,5 @@
+/* deadline_heap: a binary min-heap of pointers. Each timer knows its index, so it can be moved or removed in
+ * O(log n). */
 #include "pipelined/sched/deadline_heap.h"
 
 void pl_timers_finish(struct pl_timers *h)

@@ -1,3 +1,6 @@
+/* sched: creation, the clock, and the step. A step takes one event, then does queued work one transition at a
+ * time, until nothing is left or the step's budget is used up. At the end it admits workers, renews wait
+ * reasons, and asks for the next TICK. */
 #include "pipelined/sched/sched_internal.h"
 
 static int64_t config_ms(int64_t given, int64_t usual)
@@ -165,7 +168,7 @@ void pl_sched_timer(struct pl_sched *s, struct pl_timer *t, int64_t at)
         s->oom = true;
 }
 
-/* Time counts while the daemon is seen to be up. */
+/* Adds the time since the last event to `s->now`, at most PL_SCHED_GAP_MS. */
 static void clock_advance(struct pl_sched *s, int64_t mono)
 {
     if (s->mono != INT64_MIN && mono > s->mono)
@@ -187,7 +190,7 @@ static bool timers_fire(struct pl_sched *s)
     return true;
 }
 
-/* One transition; false when there is nothing to do. */
+/* Does one transition from the first queue that has work; false if there is nothing to do. */
 static bool work_once(struct pl_sched *s)
 {
     struct job *job;
@@ -212,7 +215,8 @@ static bool work_once(struct pl_sched *s)
         pl_sched_stage_advance(s, stage);
         return true;
     }
-    if (timers_fire(s)) /* after the rest: who asks a moment before its time is up is served */
+    /* last, so that a worker whose request arrives just before its deadline is still served */
+    if (timers_fire(s))
         return true;
     return pl_sched_run_expand(s);
 }
@@ -241,7 +245,8 @@ static void ask_timer(struct pl_sched *s)
     const struct pl_timer *t = pl_timers_first(&s->timers);
     int64_t at = t ? s->mono + PL_MIN(PL_MAX(t->at - s->now, 0), PL_SCHED_BEAT_MS) : PL_TIMER_NEVER;
 
-    if (at == s->asked || (t && s->asked > s->mono && s->asked < at)) /* what was asked for comes soon enough */
+    /* the TICK asked for before comes early enough */
+    if (at == s->asked || (t && s->asked > s->mono && s->asked < at))
         return;
     s->asked = at;
     pl_sched_action_new(s, PL_SCHED_TIMER)->at_ms = at;

@@ -23,9 +23,10 @@
  *   sched_wait_reason    why a job or stage waits, as a sentence
  *   sched_worker         life of a worker */
 
-/* sched: decides what runs, where and when. Pure: every call is one event and gives back the actions that follow from it;
- * no I/O, no clock, no randomness, no threads inside. The daemon's engine feeds events and carries the actions out; a virtual
- * world does the same in tests/unit/sched/test_sched_simulation.c.
+/* sched: decides what runs, where and when. The scheduler is pure: each call takes one event and returns the
+ * actions that follow from it. It does no I/O, reads no clock, uses no random numbers and starts no threads.
+ * The daemon's engine feeds events and carries out the actions; tests/unit/sched/test_sched_simulation.c does
+ * the same in a simulated world.
  *
  * A job is one stage in one run:
  *
@@ -33,95 +34,125 @@
  *   created ───────────────────────▶ starting ─────────▶ running ─────────────────────▶ finishing ──▶ success
  *      │      (PLAN)                    │  └─ nothing to run ──────────────────────────▶  (COMMIT)
  *      │                                │                    │                             │
- *      ├─▶ unrunnable (an input failed) └────────┬───────────┴──▶ failure (a datum, the    └──▶ failure (COMMIT_FAILED)
- *      └─▶ killed (stopped, superseded) ◀────────┘                plan, the worker's start)
+ *      ├─▶ unrunnable (an input failed) └────────┬───────────┴──▶ failure (a datum, the    └──▶ failure
+ *      └─▶ killed (stopped, superseded) ◀────────┘                plan, the worker's start)   (COMMIT_FAILED)
  *
- * A worker belongs to one version of one stage and keeps its devices until it is reported gone:
+ * A worker belongs to one version of one stage and keeps its devices until the engine reports that it is
+ * gone:
  *
  *   starting ──ATTACHED, NEXT──▶ idle ──LEASE──▶ busy          any ──STOP_WORKER──▶ stopping ──EXITED──▶ (gone)
  *                                  ▲───NEXT───────┘
  *
- * Rows. A job's datums that must run are numbered 0 … to_run − 1 in spec order ("rows"; the engine's plan maps them to
- * datums). Each row is at any time in exactly one place: waiting (in a bin of equal history), in one leased task, or ended.
- * Sets of rows are ranges, so a job of 2^24 datums costs what its fragments cost.
+ * Rows. The datums of a job that must run are numbered 0 … to_run − 1 in spec order. These numbers are called
+ * rows; the engine's plan maps rows to datums. Each row is always in exactly one place: waiting (in a bin of
+ * rows with the same history), in one leased task, or ended. Sets of rows are stored as ranges, so the cost
+ * of a job depends on the number of ranges, even with 2^24 datums.
  *
  * Rules
- *  - Order is `order`: rising, unique per run, taken from the log, never from the id. Jobs of one stage go one at a
- *    time in that order.
- *  - An input is read at the newest commit of its branch by a run whose order is ≤ the job's. A job waits for the job
- *    of the same run that writes an input (and does not run when that fails), else for the newest unfinished one
- *    before it (and then reads what is there).
- *  - on_new newest: a job whose inputs are all there kills the earlier ones of its stage that have leased nothing, back to the first that does
- *    not give way: one that is being planned (it runs sooner), or of the run that its pipeline carries. What waited for a killed one in its run
- *    goes with it. The first run to begin is carried, until the pipeline's jobs in it have ended: so stages that join others commit under any
- *    rate of pushes, too. restart: also those that run, carried or not; what they finished is the engine's to reuse.
- *  - What a run aside writes is on no branch that others read: nobody downstream has a job in it, no other run waits for it, and
- *    neither do its jobs wait for other runs' inputs. They take their turn, but supersede none and are superseded by none.
- *  - A lease lasts lease_ms of the time that the daemon is seen to be up: between two events at most PL_SCHED_GAP_MS
- *    count.
- *  - A try is an end of the user's command. Rows lost with a worker come back uncounted: back-off 10 s … 10 min, at
- *    most PL_SCHED_LOSSES_MAX times, in ever smaller tasks, so that the row at fault is soon alone. A failed row does
- *    not stop the others; once it used up its tries the job fails after them, or (skip_failed) commits without it; at once when
- *    more than max_failed have failed. A recovered row is left out and fails nothing.
- *  - Another node after two on one: where workers of a job were lost twice, PL_SCHED_BACKOFF_MIN_MS or more apart (together is once), its new pods
- *    do not go, and the workers that it has there get no rows that were lost before. After an hour without a loss that node will do
- *    again; all will when no other one took a pod for PL_SCHED_ELSEWHERE_MS. A restart forgets it.
- *  - Tasks are 1 row at first, then aim at PL_SCHED_AIM_MS of compute by the job's mean, growing at most fourfold on
- *    what was measured; ≤ PL_SCHED_TASK_ROWS_MAX, ≥ ⌈waiting / 32,768⌉, and never more than ⌈waiting / live workers⌉.
- *    A worker gets a task while another computes, so that it need not wait for its files: when no other worker lacks work, none of the
- *    rows failed before, and rows take at most PL_SCHED_AIM_MS or, before any was measured, many wait.
- *  - While a worker of the stage has nothing and no row is ready, one that holds several rows is asked to give back those that it has
- *    not begun (RECALL), the one whose task was leased first; as many at once as are idle. It gets nothing ahead until it has finished one.
- *  - Workers: at most min(stage's workers, waiting rows) as capacity admits; the stage with the most priority goes first, of
- *    equal ones the pipeline with the fewest workers, and who is first is not overtaken by smaller wishes of its kind. An idle
- *    worker lingers (for keep_warm_ms, if that is longer), then ends; at once when another stage lacks its place.
- *  - GPUs are exclusive slots. required: waits for them. Not required: takes them when enough are on offer and come
- *    within wait_ms; if not, and if no worker of the stage has a GPU then, goes to the CPU; at once when not enough
- *    are on offer. A stage without gpu never gets one. One that takes only some of them waits for these, and only those who
- *    want one of these, too, wait behind it.
- *  - On a cluster a worker is a pod of a shape: what all pods rendered alike ask for. Nobody here counts nodes: a shape says whether any node
- *    could take it, and how many pods of it may wait for a node at once. Shapes do not wait for each other; within one the pipeline with the
- *    fewest workers goes first. A pod may wait as long as it likes, unless its GPU is not required: then wait_ms, and the CPU's shape.
- *  - A pod that waits for a node goes, without blame, when the shape that its stage has by now needs something else of a node and is offered: another is
- *    made in its place. So does one without a GPU where the cluster comes to offer the GPU that its stage would rather have.
- *  - Every job that has not ended carries a sentence that says what it waits for or does; JOB_STATE is given whenever
- *    it changes.
+ *  - Order: each run has a number, `order`, which is unique and rises from run to run. It comes from the log,
+ *    never from the run's id. The jobs of one stage run one at a time, in this order.
+ *  - Inputs: a job reads each input at the newest commit of its branch that was made by a run whose order is
+ *    at most the job's own. If a stage of the same run writes the input, the job waits for that stage's job,
+ *    and does not run if that job fails. Otherwise it waits for the newest unfinished earlier job that writes
+ *    the input, and then reads the branch as it is.
+ *  - on_new = newest: a job with complete inputs kills earlier jobs of its stage that have leased nothing,
+ *    starting with the one directly before it. It stops at the first job that must be kept: one that is being
+ *    planned (it will run sooner), or one of the run that its pipeline carries through. Jobs that wait for a
+ *    killed job of the same run are killed too. A pipeline carries through the first run that begins, until
+ *    all the pipeline's jobs in that run have ended. This way a stage that joins the outputs of other stages
+ *    still commits, however fast new pushes come. on_new = restart: also kills running jobs, and jobs of the
+ *    carried run; the engine reuses the datums that they finished.
+ *  - Runs with a separate branch (`aside`) write to a branch that other stages do not read. Such a run has no
+ *    jobs of downstream stages, no other run waits for it, and its jobs do not wait for inputs from other
+ *    runs. Its jobs take their turn, but supersede no job and are superseded by none.
+ *  - Leases: a lease lasts lease_ms, measured in time during which the daemon was seen to run: at most
+ *    PL_SCHED_GAP_MS count between two events.
+ *  - Tries and losses: a try is used up when the user's command ends. Rows that are lost with their worker do
+ *    not use up a try. They wait again after a back-off of 10 s … 10 min, at most PL_SCHED_LOSSES_MAX times,
+ *    and in smaller tasks each time, so that a row that crashes its worker is soon alone in its task. A
+ *    failed row does not stop the other rows. If a row has used up its tries, the job fails after the other
+ *    rows have ended, or commits without that row (skip_failed). If more than max_failed rows have failed,
+ *    the job fails at once. A recovered row is left out of the output and does not fail the job.
+ *  - Nodes: if workers of a job were lost on one node twice, at least PL_SCHED_BACKOFF_MIN_MS apart (losses
+ *    at the same time count once), the job's new pods avoid that node, and its workers already there get no
+ *    rows that were lost before. The node is used again after an hour without a loss. All nodes are used
+ *    again if no other node has taken a pod for PL_SCHED_ELSEWHERE_MS. A restart of the daemon forgets these
+ *    losses.
+ *  - Task size: a task has 1 row at first. Later tasks aim at PL_SCHED_AIM_MS of compute time, by the mean of
+ *    the job's measured rows, and have at most four times as many rows as were measured so far. A task has at
+ *    most PL_SCHED_TASK_ROWS_MAX and at least ⌈waiting / 32,768⌉ rows, but never more than ⌈waiting / live
+ *    workers⌉. A worker may get a further task while one computes, so that input files are fetched ahead.
+ *    This needs: no other worker lacks work, none of the task's rows failed or was lost before, and rows take
+ *    at most PL_SCHED_AIM_MS on average, or many rows wait if none was measured.
+ *  - Recall: if a worker of the stage is idle and no row is ready, a worker that holds several rows is asked
+ *    to give back those that it has not begun (RECALL). Workers are asked in the order in which their tasks
+ *    were leased, as many at a time as there are idle workers. A recalled worker gets no task ahead until it
+ *    has finished a row.
+ *  - Workers: a stage has at most min(stage's workers, waiting rows), as far as capacity allows. The stage
+ *    with the highest priority is served first; at equal priority, the pipeline with the fewest workers. A
+ *    smaller request of the same kind does not overtake the first one in the queue. An idle worker is kept
+ *    for linger_ms, or keep_warm_ms if that is longer; it is stopped at once if another stage needs its
+ *    place.
+ *  - GPUs are exclusive slots. A stage with a required GPU waits for it. A stage whose GPU is not required
+ *    takes a GPU if the executor offers enough and they become free within wait_ms. Otherwise, if no worker
+ *    of the stage has a GPU then, it runs on the CPU; it does so at once if the executor offers too few. A
+ *    stage without `gpu` never gets a GPU. A stage that accepts only certain slots waits for these; only
+ *    stages that want one of the same slots wait behind it.
+ *  - Pods: on a cluster a worker is a pod, and pods that ask for the same things have the same shape. The
+ *    scheduler does not count nodes. A shape says whether any node could take such a pod, and how many of its
+ *    pods may wait for a node at the same time. Shapes do not wait for each other; within a shape, the
+ *    pipeline with the fewest workers goes first. A pod may wait for a node without limit, unless its GPU is
+ *    not required: then it waits wait_ms, and is replaced by a pod of the CPU shape.
+ *  - Replaced pods: a pod that still waits for a node is replaced, and not counted as a failure, if its
+ *    stage's shape now needs something else of a node and is offered. A pod without a GPU that still waits is
+ *    also replaced if the cluster comes to offer the GPU that its stage prefers.
+ *  - Wait reasons: every unfinished job has a sentence that says what it does or waits for. JOB_STATE reports
+ *    each change.
  *
- * After a start the scheduler is restoring: STAGE_SET (all versions that unfinished jobs or workers have, ascending),
- * CAPACITY, RESTORE_… in the order RUN, JOB, WORKER, TASK, then RESTORE_DONE. Until then no actions are given and only these
- * events are taken. An empty store does the same without anything to restore.
+ * After a start of the daemon the scheduler restores its state from events: STAGE_SET (all versions that
+ * unfinished jobs or workers use, in ascending order), CAPACITY, then RESTORE_… in the order RUN, JOB,
+ * WORKER, TASK, and at the end RESTORE_DONE. Until then it accepts only these events (and SHAPE) and returns
+ * no actions. With an empty store the same sequence has nothing to restore.
  *
- * Not thread-safe: the loop owns it. */
+ * Not thread-safe: the event loop owns it. */
 #pragma once
 
 #include "storage/base/err.h"
 
-#define PL_SCHED_TRANSITIONS_MAX 1000       /* a call; the rest waits for the next one (CONTINUE) */
-#define PL_SCHED_ROWS_MAX        (1u << 24) /* datums of a job */
+/* transitions per call; the rest follows in the next call (CONTINUE) */
+#define PL_SCHED_TRANSITIONS_MAX 1000
+#define PL_SCHED_ROWS_MAX        (1u << 24) /* datums that one job runs */
 #define PL_SCHED_TASK_ROWS_MAX   10000u
-#define PL_SCHED_TASK_CUTS       32768u /* tasks that a job's waiting rows make at most, beside the small first and last ones */
-#define PL_SCHED_AIM_MS          10000  /* compute of one task */
-#define PL_SCHED_WORKER_LEASES   3      /* one is uploaded, one computes, one is fetched */
-#define PL_SCHED_AHEAD_MS        1000   /* compute of what a worker holds, up to which it gets a third task */
-#define PL_SCHED_AHEAD_ROWS      16     /* so many that wait for each worker: rows are leased ahead before one was measured */
-#define PL_SCHED_LOSSES_MAX      20     /* times a row, or in a row the workers of a stage, may be lost */
-#define PL_SCHED_BACKOFF_MIN_MS  10000
-#define PL_SCHED_BACKOFF_MAX_MS  600000
-#define PL_SCHED_NODE_LOSSES     2       /* of a job's workers on one node: then others are to have its rows */
-#define PL_SCHED_NODES_AVOIDED   8       /* by one job, those of the last losses */
-#define PL_SCHED_NODE_FORGET_MS  3600000 /* after the last loss there */
-#define PL_SCHED_ELSEWHERE_MS    600000  /* so long a pod waits for other nodes */
-#define PL_SCHED_GAP_MS          10000 /* time between two events counts up to this: a daemon that stood still expires nothing */
-#define PL_SCHED_BEAT_MS         5000  /* a TICK is asked for at least so often while anything is timed */
-#define PL_SCHED_GPUS_MAX        1024  /* slots of the executor */
-#define PL_SCHED_WORKER_GPUS_MAX 64    /* slots of one worker */
+/* tasks that a job's waiting rows are cut into at most, not counting small first and last tasks */
+#define PL_SCHED_TASK_CUTS 32768u
+#define PL_SCHED_AIM_MS    10000 /* target for the compute time of one task */
+/* tasks of one worker: one is uploaded, one computes, one is fetched */
+#define PL_SCHED_WORKER_LEASES 3
+/* a worker gets a third task while its rows hold at most this much compute time */
+#define PL_SCHED_AHEAD_MS 1000
+/* ready rows per worker from which tasks are leased ahead before any row was measured */
+#define PL_SCHED_AHEAD_ROWS 16
+/* losses after which a row, or workers of a stage that fail to start in a row, are given up */
+#define PL_SCHED_LOSSES_MAX     20
+#define PL_SCHED_BACKOFF_MIN_MS 10000
+#define PL_SCHED_BACKOFF_MAX_MS 600000
+/* losses of one job's workers on a node after which the job avoids the node */
+#define PL_SCHED_NODE_LOSSES    2
+#define PL_SCHED_NODES_AVOIDED  8       /* nodes that one job remembers: those with the latest losses */
+#define PL_SCHED_NODE_FORGET_MS 3600000 /* time after the last loss on a node until it is used again */
+#define PL_SCHED_ELSEWHERE_MS   600000  /* time that a pod waits for a node that is not avoided */
+/* longest time between two events that counts: no lease expires because the daemon stood still */
+#define PL_SCHED_GAP_MS          10000
+#define PL_SCHED_BEAT_MS         5000 /* longest time until the next TICK while any deadline is set */
+#define PL_SCHED_GPUS_MAX        1024 /* GPU slots of the executor */
+#define PL_SCHED_WORKER_GPUS_MAX 64   /* GPU slots of one worker */
 #define PL_SCHED_STAGES_MAX      (1u << 20)
 #define PL_SCHED_SHAPES_MAX      (1u << 16)
-#define PL_SCHED_JOBS_MAX        (1u << 22) /* kept at once */
-#define PL_SCHED_STOP_GRACE_MS   30000      /* between STOP_WORKER and the next, harder one */
-#define PL_SCHED_MESSAGE_MAX     512        /* bytes kept of a message from outside */
+#define PL_SCHED_JOBS_MAX        (1u << 22) /* jobs in memory */
+#define PL_SCHED_STOP_GRACE_MS   30000      /* time between a STOP_WORKER and the next one, which kills */
+#define PL_SCHED_MESSAGE_MAX     512        /* bytes kept of a message from a worker or the cluster */
 
-/* The reason of a job whose stage went. */
+/* Reason of a job that was killed because its stage was removed. */
 #define PL_SCHED_REMOVED "its pipeline was deleted or has no such stage any more"
 
 enum pl_sched_state {
@@ -129,7 +160,7 @@ enum pl_sched_state {
     PL_SCHED_STARTING,
     PL_SCHED_RUNNING,
     PL_SCHED_FINISHING,
-    PL_SCHED_SUCCESS, /* this and all that follow are final */
+    PL_SCHED_SUCCESS, /* this state and all that follow are final */
     PL_SCHED_FAILURE,
     PL_SCHED_KILLED,
     PL_SCHED_UNRUNNABLE,
@@ -140,22 +171,24 @@ static inline bool pl_sched_state_final(enum pl_sched_state state)
 {
     return state >= PL_SCHED_SUCCESS;
 }
-/* "created" …; NULL for no state. */
+/* Returns "created" …; NULL if `state` is not a state. */
 const char *pl_sched_state_name(enum pl_sched_state state);
 
 enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE, PL_SCHED_RESTART };
 
 struct pl_sched_config {
-    uint64_t first_id; /* ids (jobs, tasks, workers) and fences given out are larger: e.g. the log's epoch << 32 */
-    int64_t linger_ms; /* an idle worker is kept so long; 0 = 2,000; negative: not at all */
-    int64_t lease_ms;  /* 0 = 30,000 */
-    int64_t
-        start_wait_ms; /* a worker that has not attached by then is killed; 0 = 120,000; negative: no limit. Of a pod: since all its
-                            * containers run */
-    unsigned transitions; /* a call at most; 0 = PL_SCHED_TRANSITIONS_MAX. Tests give less */
+    /* ids (jobs, tasks, workers) and fences that the scheduler assigns are larger: e.g. the log's epoch <<
+     * 32 */
+    uint64_t first_id;
+    int64_t linger_ms; /* time that an idle worker is kept; 0 = 2,000; negative: it is stopped at once */
+    int64_t lease_ms;  /* duration of a lease; 0 = 30,000 */
+    /* time within which a new worker must attach, else it is killed; 0 = 120,000; negative: no limit. For a
+     * pod it counts from the time when all its containers run */
+    int64_t start_wait_ms;
+    unsigned transitions; /* transitions per call; 0 = PL_SCHED_TRANSITIONS_MAX. Tests set less */
 };
 
-/* A branch of a repo, by the engine's numbers. */
+/* A branch of a repo, by numbers that the engine assigns. */
 struct pl_sched_head {
     uint64_t repo;
     uint64_t branch;
@@ -167,37 +200,46 @@ struct pl_sched_range {
     uint32_t hi;
 };
 
-/* One version of a stage. Copied. */
+/* One version of a stage. The scheduler copies it, with all arrays and texts. */
 struct pl_sched_stage {
-    uint64_t stage; /* the same for all its versions */
+    uint64_t stage; /* number of the stage, the same for all its versions */
     uint64_t version;
-    uint64_t since;    /* order of what set this version: runs before it (restored ones) make no job of it; 0 = all do */
-    uint64_t pipeline; /* for fair share */
-    int32_t priority;  /* of two that wish for the same kind of place the one with more goes first */
-    const char *name;  /* for sentences */
+    /* order of the change that set this version: earlier (restored) runs get no job of it; 0 = all runs do */
+    uint64_t since;
+    uint64_t pipeline; /* number of the pipeline, for fair share */
+    /* of two stages that request the same kind of place, the higher priority is served first */
+    int32_t priority;
+    const char *name; /* used in wait reasons */
     const struct pl_sched_head *inputs;
     size_t n_inputs;
-    struct pl_sched_head output; /* no other stage may have it */
-    uint32_t workers;            /* ≥ 1 */
-    uint32_t tries;              /* ≥ 1 */
-    uint32_t gpu_count;          /* per worker; 0 = a CPU stage */
+    struct pl_sched_head output; /* branch of the output; no other stage may write it */
+    uint32_t workers;            /* most workers of the stage; ≥ 1 */
+    uint32_t tries;              /* tries per row; ≥ 1 */
+    uint32_t gpu_count;          /* GPUs per worker; 0 = a CPU stage */
     bool gpu_required;
-    int64_t gpu_wait_ms;       /* when not required: how long a GPU is waited for; < 0 = 10 min */
-    bool gpu_chosen;           /* not any slot will do, but: */
-    const uint16_t *gpu_slots; /* … these, the one that is liked best first */
+    int64_t gpu_wait_ms;       /* if the GPU is not required: how long to wait for one; < 0 = 10 min */
+    bool gpu_chosen;           /* only the slots in gpu_slots will do */
+    const uint16_t *gpu_slots; /* acceptable slots, the preferred one first; used if gpu_chosen */
     size_t n_gpu_slots;
-    const char
-        *gpu_text; /* what it wants of them and what there is, for the sentence of a stage that finds too few; may be NULL */
-    int64_t keep_warm_ms;   /* an idle worker of it is kept so long, if that is more than linger_ms */
-    uint32_t cpu_milli;     /* 0 = 1,000, or none beside a GPU; more than there is takes all there is */
-    uint64_t memory_bytes;  /* 0 = not counted */
-    uint64_t shape;         /* of its pods; 0 = it runs on this machine. Until its SHAPE was given no pod starts */
-    uint64_t cpu_shape;     /* of its pods without a GPU, when gpu_count > 0 and the GPU is not required; else 0 */
-    int64_t job_timeout_ms; /* 0 = none; time with a leased task */
+    /* for wait reasons, if too few slots are acceptable: which GPUs the stage wants, and which the machine
+     * has. May be NULL */
+    const char *gpu_text;
+    int64_t keep_warm_ms; /* time that an idle worker is kept, if longer than linger_ms */
+    /* CPU per worker; 0 = 1,000 for a CPU worker, none for a GPU worker. A request above the capacity takes
+     * all of it */
+    uint32_t cpu_milli;
+    uint64_t memory_bytes; /* memory per worker; 0 = not counted */
+    /* shape of its pods; 0 = workers are processes on this machine. No pod starts before the shape's SHAPE
+     * event */
+    uint64_t shape;
+    /* shape of its pods without a GPU, if gpu_count > 0 and the GPU is not required; else 0 */
+    uint64_t cpu_shape;
+    int64_t job_timeout_ms; /* limit on the time with a leased task; 0 = no limit */
     enum pl_sched_on_new on_new;
-    bool skip_failed;      /* rows that failed do not fail the job */
-    bool max_failed_given; /* more failed rows than this fail it at once: */
-    bool max_failed_share; /* … not so many, but so many millionths of its datums */
+    bool skip_failed; /* failed rows do not fail the job */
+    /* the job fails at once if more rows fail than max_failed or max_failed_ppm allows */
+    bool max_failed_given;
+    bool max_failed_share; /* the limit is max_failed_ppm (millionths of the job's datums), not max_failed */
     uint32_t max_failed;
     uint32_t max_failed_ppm;
 };
@@ -206,16 +248,17 @@ struct pl_sched_capacity {
     uint64_t cpu_milli;
     uint64_t memory_bytes; /* 0 = not counted */
     uint32_t gpu_slots;    /* slots 0 … gpu_slots − 1 exist now */
-    uint32_t gpu_offered;  /* could exist (≥ gpu_slots where nodes come and go) */
+    uint32_t gpu_offered;  /* slots that could exist; ≥ gpu_slots where nodes come and go */
 };
 
-/* A kind of pod. */
+/* A shape: what pods of one kind ask of a node. */
 struct pl_sched_shape {
     uint64_t id;          /* not 0 */
-    bool offered;         /* some node could take it, now or when the cluster grows */
-    uint32_t pending_max; /* so many of it may wait for a node at once */
-    uint64_t needs;       /* a number of what a node must have for its pods (executor.h); 0 = not known */
-    const char *text;     /* of one that is not offered: why, e.g. "no node offers nvidia.com/gpux; known: nvidia.com/gpu" */
+    bool offered;         /* some node could take such a pod, now or after the cluster grows */
+    uint32_t pending_max; /* limit on pods of this shape that wait for a node at the same time */
+    uint64_t needs;       /* hash of what a node must have for such a pod; 0 = unknown */
+    /* if not offered, the reason: "no node offers nvidia.com/gpux; known: nvidia.com/gpu" */
+    const char *text;
 };
 
 struct pl_sched_lease {
@@ -223,101 +266,119 @@ struct pl_sched_lease {
     uint64_t fence;
 };
 
-/* What rows lo … hi − 1 went through before. */
+/* History of rows lo … hi − 1 before a restart. */
 struct pl_sched_tried {
     struct pl_sched_range rows;
-    uint32_t failures; /* tries that they used */
-    uint32_t losses;   /* times that they were lost with a worker */
+    uint32_t failures; /* tries used */
+    uint32_t losses;   /* times lost with a worker */
 };
 
-/* The end of one row's command, or (gave_back) its return unstarted. */
+/* Result of one row: its command ended, or (gave_back) the worker returned it without starting it. */
 struct pl_sched_row {
     uint32_t index;
     bool failed;
-    bool recovered; /* failed, but it is to be left out without failing the job */
+    bool recovered; /* failed, but is left out of the output without failing the job */
     bool gave_back;
-    const char *label;   /* of a failed one: the datum as a user knows it, e.g. "/train/b1.csv" */
-    const char *message; /* of a failed one: "exit code 1: ValueError: …" */
+    const char *label;   /* if failed: the datum as a user knows it, e.g. "/train/b1.csv" */
+    const char *message; /* if failed: "exit code 1: ValueError: …" */
 };
 
-/* Which fields of pl_sched_event count, and what may be refused. The agent's `next` with results in it is RESULT, then NEXT. */
+/* Kinds of events. Each says which fields of pl_sched_event it uses, and with which errors it may be refused.
+ * An agent's `next` that carries results becomes RESULT, then NEXT. */
 enum pl_sched_event_kind {
-    /* Time passed: the answer to TIMER and CONTINUE. */
+    /* Time passed. The answer to TIMER and CONTINUE. */
     PL_SCHED_EV_TICK,
 
-    /* .stage: a new stage, or a higher version of one: jobs of the older version go on, or are superseded by a run that follows, as
-     * on_new says. PL_EINVAL: a cycle, an output of another stage, a bad value; PL_EEXISTS: not a higher version; PL_ELIMIT. */
+    /* .stage: adds a stage, or a higher version of one. Jobs of the older version go on, or are superseded by
+     * a later run as on_new says. PL_EINVAL: a cycle, an output that another stage writes, a bad value;
+     * PL_EEXISTS: the version is not higher; PL_ELIMIT. */
     PL_SCHED_EV_STAGE_SET,
-    /* .stage: stage, version, shape, cpu_shape alone: what its pods are like from now on. Those that there are stay of what they were. PL_ENOTFOUND:
-     * no such version; PL_EINVAL, PL_ELIMIT. */
+    /* .stage, only stage, version, shape and cpu_shape: new shapes for pods of this version. Existing pods
+     * keep theirs. PL_ENOTFOUND: no such version; PL_EINVAL, PL_ELIMIT. */
     PL_SCHED_EV_STAGE_SHAPES,
-    /* .id = stage: its jobs are killed, its workers stopped. A job that commits ends with its answer: COMMIT_FAILED kills it.
-     * PL_ENOTFOUND. */
+    /* .id = stage: removes the stage, kills its jobs and stops its workers. A job that is committing ends
+     * with its answer: COMMIT_FAILED kills it. PL_ENOTFOUND. */
     PL_SCHED_EV_STAGE_REMOVED,
-    /* .run: heads moved, or stages are to run over the heads as they are: a job for each of them and for everything downstream.
-     * PL_EEXISTS: known; PL_EINVAL: not after all others; PL_EBUSY: PL_SCHED_JOBS_MAX. */
+    /* .run: a new run, because branch heads moved or because stages are to run over the heads as they are.
+     * Creates a job for each of these stages and for every stage downstream. PL_EEXISTS: the run is known;
+     * PL_EINVAL: its order is not above all earlier ones; PL_EBUSY: PL_SCHED_JOBS_MAX is reached. */
     PL_SCHED_EV_RUN,
-    /* .id = job, .plan. PL_ELIMIT: too many datums (give PLAN_FAILED then). */
+    /* .id = job, .plan: the plan is made. PL_ELIMIT: too many datums; send PLAN_FAILED then. */
     PL_SCHED_EV_JOB_PLANNED,
-    /* .id = job, .text. */
+    /* .id = job, .text = the reason: the job cannot be planned. */
     PL_SCHED_EV_PLAN_FAILED,
-    /* .id = job: whether its output changed or not, what is downstream runs (and reuses). */
+    /* .id = job: the output is committed. Downstream jobs run whether it changed or not, and reuse what they
+     * can. */
     PL_SCHED_EV_JOB_COMMITTED,
-    /* .id = job, .text; .on: refused because the stage is gone, which STAGE_REMOVED has told or will: killed, no failure. */
+    /* .id = job, .text = the reason. .on: the commit was refused because the stage is gone (STAGE_REMOVED was
+     * or will be sent); the job is killed and has not failed. */
     PL_SCHED_EV_COMMIT_FAILED,
-    /* .id = job, .text = why ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while it commits. */
+    /* .id = job, .text = the reason ("stopped by a user"). PL_ENOTFOUND; PL_EBUSY while the job commits. */
     PL_SCHED_EV_STOP_JOB,
-    /* .run.id, .text: every job of it but those that commit. PL_ENOTFOUND. */
+    /* .run.id, .text = the reason: stops all jobs of the run except those that are committing.
+     * PL_ENOTFOUND. */
     PL_SCHED_EV_STOP_RUN,
 
-    /* .id = worker, .text: it never ran and holds nothing. */
+    /* .id = worker, .text = the reason: the worker never ran and holds nothing. */
     PL_SCHED_EV_START_FAILED,
-    /* .id = worker, .leases: what it says it holds. The rest of what it had is leased anew at once. */
+    /* .id = worker, .leases = the leases that the worker says it holds. Its other leases end, and their rows
+     * are leased again at once. */
     PL_SCHED_EV_WORKER_ATTACHED,
-    /* .id = worker: asks for a task; stands until a LEASE or STOP_WORKER answers it. Repeating it is harmless, and a sign of life. */
+    /* .id = worker: the worker asks for a task. The request stands until a LEASE or STOP_WORKER answers it.
+     * Repeating it is harmless, and shows that the worker is alive. */
     PL_SCHED_EV_WORKER_NEXT,
-    /* .id = worker, .leases. */
+    /* .id = worker, .leases: the worker renews these leases. */
     PL_SCHED_EV_RENEW,
-    /* .id = worker, .result: some or all rows of one task; what they made is durable already. */
+    /* .id = worker, .result: results of some or all rows of one task. Their outputs are durable already. */
     PL_SCHED_EV_RESULT,
-    /* .id = worker, .text: it is gone for certain and holds no device. Also the answer to STOP_WORKER. .on: another one would fare no
-     * better (its image is not there): the job that it was for fails, with .text as the reason. .counts: what ended it is the command's
-     * doing (its container ran out of memory): the row that it was at used a try, when that is known, for the worker held only that. */
+    /* .id = worker, .text = the reason: the worker is certainly gone and holds no device. Also the answer to
+     * STOP_WORKER. .on: another worker would fail in the same way (the image does not exist), so the job that
+     * it was started for fails with .text. .counts: the user's command ended the worker (its container ran
+     * out of memory); if the worker held exactly one row, that row has used a try. */
     PL_SCHED_EV_WORKER_EXITED,
-    /* .id = worker: a node has taken its pod, .text says which (NULL, "" = not known); it waits no longer. .on: all its containers run: it attaches within start_wait_ms from
-     * now, or is killed. */
+    /* .id = worker, .text = the node that has taken its pod (NULL or "" = unknown): the pod waits for a node
+     * no more. .on: all its containers run; the worker must attach within start_wait_ms from now, or is
+     * killed. */
     PL_SCHED_EV_WORKER_PLACED,
-    /* .id = worker, .text: why its pod is not up yet, or is and its agent has not come, in the cluster's words; NULL: nothing is known. */
+    /* .id = worker, .text: the cluster's reason why the pod is not up yet, or why its agent has not attached;
+     * NULL: unknown. */
     PL_SCHED_EV_WORKER_WAITS,
-    /* .id = worker, .shape.needs: of one that was restored and waits for a node: what that must have, as its pod was made. */
+    /* .id = worker, .shape.needs: what the pod of a restored worker, which waits for a node, needs of a node,
+     * as recorded when the pod was made. */
     PL_SCHED_EV_WORKER_NEEDS,
-    /* .id = worker: it gets no task any more, and what it has not begun comes back (RECALL). It is stopped once it holds nothing, at once if it
-     * holds nothing now; one that has not attached is killed. */
+    /* .id = worker: the worker gets no more tasks and is asked to give back rows that it has not begun
+     * (RECALL). It is stopped once it holds nothing, at once if it holds nothing now. A worker that has not
+     * attached is killed. */
     PL_SCHED_EV_WORKER_RETIRE,
-    /* .capacity. */
+    /* .capacity: the executor's capacity changed. */
     PL_SCHED_EV_CAPACITY,
-    /* .shape: new, or changed. One that no stage or worker has is forgotten, and this then changes nothing: it is given (again) after a stage has
-     * taken it. While restoring it comes before them, and is known until RESTORE_DONE. PL_EINVAL: id 0; PL_ELIMIT: PL_SCHED_SHAPES_MAX. */
+    /* .shape: a new or changed shape. A shape that no stage and no worker uses is not kept, and the event
+     * then changes nothing: send it again after a stage uses the shape. While restoring, send it before the
+     * stages and workers; it is kept until RESTORE_DONE. PL_EINVAL: id 0; PL_ELIMIT: PL_SCHED_SHAPES_MAX. */
     PL_SCHED_EV_SHAPE,
-    /* Nothing new is planned, leased or started, idle workers end; for the rest of this life. */
+    /* From now on nothing new is planned, leased or started, and idle workers are stopped. Cannot be
+     * undone. */
     PL_SCHED_EV_DRAIN,
 
-    /* .run: as RUN. Jobs that RESTORE_JOB does not give are made anew, as far as they follow from heads and stages. */
+    /* .run: as RUN, for a run of an earlier start. Jobs that RESTORE_JOB does not give are created again, as
+     * far as they follow from the run's heads and stages. */
     PL_SCHED_EV_RESTORE_RUN,
-    /* .job: of a run restored before; ended ones too, until the run has ended. PL_ENOTFOUND: its stage is gone. */
+    /* .job: a job of a restored run, also an ended one while the run has not ended. PL_ENOTFOUND: its stage
+     * is gone. */
     PL_SCHED_EV_RESTORE_JOB,
-    /* .worker: may still run; it is waited for once for lease_ms. PL_ENOTFOUND: its stage is gone; see to its end before
-     * RESTORE_DONE. */
+    /* .worker: a worker that may still run. The scheduler waits lease_ms for it. PL_ENOTFOUND: its stage is
+     * gone; the caller must end the worker before RESTORE_DONE. */
     PL_SCHED_EV_RESTORE_WORKER,
-    /* .task: leased and not RETURNED; its lease is extended once. One that is not restored is lost: its rows run again, its fence is
-     * refused. PL_ENOTFOUND: no such worker or job; PL_EINVAL: rows not waiting, or not of that history. */
+    /* .task: a leased task that was not RETURNED; its lease is extended once. A task that is not restored is
+     * lost: its rows run again, and its fence is refused. PL_ENOTFOUND: no such worker or job; PL_EINVAL: its
+     * rows are not waiting, or have another history. */
     PL_SCHED_EV_RESTORE_TASK,
     PL_SCHED_EV_RESTORE_DONE,
 };
 
 struct pl_sched_event {
     enum pl_sched_event_kind kind;
-    int64_t now_ms; /* monotonic; going back counts as standing still */
+    int64_t now_ms; /* monotonic; a step backwards counts as no time */
     uint64_t id;
     const char *text; /* may be NULL */
     bool on, counts;
@@ -326,16 +387,17 @@ struct pl_sched_event {
     struct pl_sched_shape shape;
     struct {
         const char *id; /* 32 hex digits */
-        uint64_t order; /* above every run's before */
+        uint64_t order; /* above that of every earlier run */
         const struct pl_sched_head *heads;
         size_t n_heads;
         const uint64_t *stages;
         size_t n_stages;
-        bool aside; /* jobs of `stages` alone, and what they write is read by themselves alone */
+        /* the run writes to a separate branch: jobs of `stages` only; no other run reads their outputs */
+        bool aside;
     } run;
     struct {
-        uint64_t datums; /* all of the job */
-        uint32_t to_run; /* rows; the others are reused */
+        uint64_t datums; /* all datums of the job */
+        uint32_t to_run; /* rows: datums that must run; the results of the others are reused */
     } plan;
     struct {
         const struct pl_sched_lease *items;
@@ -345,37 +407,40 @@ struct pl_sched_event {
         uint64_t task, fence;
         const struct pl_sched_row *rows;
         size_t n;
-        uint64_t compute_us; /* of the rows together */
+        uint64_t compute_us; /* sum over the rows */
     } result;
     struct {
         uint64_t id;
         uint64_t stage, version;
         const char *run;
-        enum pl_sched_state state; /* final, or not: then what is below decides where it goes on */
-        const char *text;          /* of a final one: its reason */
-        const char *superseded_by; /* as it was given, or NULL */
-        bool planned;              /* the engine still has the plan that rows and tasks refer to; else it is planned anew */
-        bool leased;               /* some task was ever leased: it is not superseded */
+        /* if final, the job has ended; else the fields below decide where it continues */
+        enum pl_sched_state state;
+        const char *text;          /* reason of a final state */
+        const char *superseded_by; /* id of the superseding run as reported before, or NULL */
+        /* the engine still has the plan to which rows and tasks refer; else the job is planned anew */
+        bool planned;
+        bool leased; /* some task was ever leased */
         uint64_t datums;
         uint32_t to_run;
-        const struct pl_sched_range *ended; /* rows that ended, well or not; ascending, disjoint */
+        const struct pl_sched_range *ended; /* rows that ended in any way; ascending, disjoint */
         size_t n_ended;
-        const struct pl_sched_tried
-            *tried; /* of the others; ascending, disjoint; those that are not in it went through nothing */
+        /* histories of rows that have not ended; ascending, disjoint; rows not listed have no failures or
+         * losses */
+        const struct pl_sched_tried *tried;
         size_t n_tried;
-        uint32_t failed;                  /* of those that ended */
-        uint32_t recovered;               /* of them, beside the failed ones */
-        struct pl_sched_row first_failed; /* when failed > 0 */
-        int64_t busy_ms;                  /* it had a leased task for so long, as pl_sched_job_info said */
+        uint32_t failed;                  /* failed rows among `ended` */
+        uint32_t recovered;               /* recovered rows among `ended`, not counted in `failed` */
+        struct pl_sched_row first_failed; /* the lowest failed row; used if failed > 0 */
+        int64_t busy_ms;                  /* time with a leased task so far, from pl_sched_job_info */
     } job;
     struct {
         uint64_t id;
         uint64_t stage, version;
         const uint16_t *gpus;
         size_t n_gpus;
-        uint64_t shape;   /* of its pod: one of its version's; 0 = a process of this machine */
-        bool starting;    /* it never attached: its pod may wait still, if no node is known */
-        const char *node; /* that has its pod; NULL, "" = not known */
+        uint64_t shape;   /* shape of its pod, one of its version's shapes; 0 = a process on this machine */
+        bool starting;    /* the worker never attached; if no node is known, its pod may still wait for one */
+        const char *node; /* node that has its pod; NULL or "" = unknown */
     } worker;
     struct {
         uint64_t task, fence, job, worker;
@@ -386,50 +451,57 @@ struct pl_sched_event {
 };
 
 enum pl_sched_action_kind {
-    /* .run: at its start (running) and at its end (a final state). */
+    /* .run: when the run starts (running) and when it ends (a final state). */
     PL_SCHED_RUN_STATE,
-    /* .job: state or sentence changed; the first one is its creation. */
+    /* .job: the state or the wait reason changed. The first one creates the job. */
     PL_SCHED_JOB_STATE,
-    /* .job: answer JOB_PLANNED or PLAN_FAILED. Answers after the job's end are ignored. */
+    /* .job: make the job's plan. Answer with JOB_PLANNED or PLAN_FAILED. Answers after the job's end are
+     * ignored. */
     PL_SCHED_PLAN,
-    /* .job: all rows ended well: answer JOB_COMMITTED or COMMIT_FAILED. May come again after a start. */
+    /* .job: all rows have ended and the job did not fail: commit its output. Answer with JOB_COMMITTED or
+     * COMMIT_FAILED. May be repeated after a restart. */
     PL_SCHED_COMMIT,
-    /* .worker: id new. Answer ATTACHED (through the agent), START_FAILED or WORKER_EXITED. */
+    /* .worker: start a worker with this new id. Answer with ATTACHED (through the agent), START_FAILED or
+     * WORKER_EXITED. */
     PL_SCHED_START_WORKER,
-    /* .worker: kill false: answer its NEXT with `end`; true: kill it. Answered by WORKER_EXITED, also when it is not known. Comes
-     * again, with kill, after PL_SCHED_STOP_GRACE_MS. */
+    /* .worker: if kill is false, answer the worker's NEXT with `end`; if true, kill it. Answer with
+     * WORKER_EXITED, also if the worker is unknown. Repeated with kill after PL_SCHED_STOP_GRACE_MS. */
     PL_SCHED_STOP_WORKER,
-    /* .lease: the answer to the worker's NEXT; kept for its next one when none is open now. */
+    /* .lease: the answer to the worker's NEXT. If no NEXT is open, keep it for the next one. */
     PL_SCHED_LEASE,
-    /* .lease worker, task, fence: a result is refused with PL_ELEASE, a renewal told `lost`. */
+    /* .lease worker, task, fence: the lease is lost. Refuse a result with PL_ELEASE; answer a renewal with
+     * `lost`. */
     PL_SCHED_LEASE_LOST,
-    /* .lease worker, task, fence, job: the job ended; the worker should stop at it, its results will be refused. */
+    /* .lease worker, task, fence, job: the job has ended. The worker should stop the task; its results will
+     * be refused. */
     PL_SCHED_CANCEL,
-    /* .lease worker, task, fence, job: the lease is over, its rows wait again or are given up. When they were lost, or ended their worker, rows,
-     * failures and losses say which and what they went through now. */
+    /* .lease worker, task, fence, job: the lease is over; its rows wait again or are given up. If they were
+     * lost, or ended their worker, then rows, failures and losses say which rows and what their new history
+     * is. */
     PL_SCHED_RETURNED,
-    /* .lease worker, task, fence, job: others are idle; the rows of the task that it has not begun should come back, as a RESULT with
-     * gave_back (without rows when it has begun them all). To be told with every renewal until a RESULT of the task comes. */
+    /* .lease worker, task, fence, job: other workers are idle. Ask the worker to give back rows of the task
+     * that it has not begun: a RESULT with gave_back, without rows if it has begun all. Repeat this with each
+     * renewal until a RESULT of the task arrives. */
     PL_SCHED_RECALL,
-    /* .lease job, rows, failures, losses: lost too often with their workers, or the cause of the end of one too often, they count as
-     * failed; .lease.message: the reason. */
+    /* .lease job, rows, failures, losses: these rows count as failed, because they were lost with their
+     * workers, or ended their worker, too often. .lease.message is the reason. */
     PL_SCHED_GIVE_UP,
-    /* .result: what became of the rows of a RESULT that was taken, in its order. */
+    /* .result: verdicts on the rows of an accepted RESULT, in its order. */
     PL_SCHED_RESULT,
-    /* .at_ms: give a TICK then, instead of at the time asked for before; INT64_MAX: no need. */
+    /* .at_ms: send a TICK at this time instead of the time requested before; INT64_MAX: no TICK is needed. */
     PL_SCHED_TIMER,
-    /* Give a TICK soon: there is more to do now. */
+    /* Send a TICK soon: there is more to do now. */
     PL_SCHED_CONTINUE,
-    /* Draining, and no plan, task or commit is under way. */
+    /* The scheduler is draining, and no plan, task or commit is in progress. */
     PL_SCHED_DRAINED,
 };
 
 enum pl_sched_verdict {
-    PL_SCHED_ROW_IGNORED, /* not (or no longer) of this task: keep nothing of it */
+    PL_SCHED_ROW_IGNORED, /* the row does not, or no longer, belong to the task: keep nothing of it */
     PL_SCHED_ROW_DONE,
     PL_SCHED_ROW_RETRY, /* the command failed and is tried again */
     PL_SCHED_ROW_FAILED,
-    PL_SCHED_ROW_RECOVERED, /* it failed for good, and fails nothing */
+    PL_SCHED_ROW_RECOVERED, /* failed for good, but does not fail the job */
     PL_SCHED_ROW_WAITING,   /* given back */
 };
 
@@ -439,45 +511,46 @@ struct pl_sched_action {
         struct {
             const char *id;
             uint64_t order;
-            enum pl_sched_state state;      /* running, success, failure (a job failed or was unrunnable), killed */
-            uint32_t jobs[PL_SCHED_STATES]; /* how many jobs are in which state */
+            /* running, success, failure (a job failed or was unrunnable) or killed */
+            enum pl_sched_state state;
+            uint32_t jobs[PL_SCHED_STATES]; /* number of jobs in each state */
         } run;
         struct {
             uint64_t id;
             uint64_t stage, version;
             const char *run;
-            uint64_t order; /* the run's: inputs are read as of it */
+            uint64_t order; /* of the run: the job reads its inputs as of this order */
             enum pl_sched_state state;
             const char *reason;
-            const char *superseded_by; /* id of the run, or NULL */
+            const char *superseded_by; /* id of the superseding run, or NULL */
         } job;
         struct {
             uint64_t id;
             uint64_t stage, version;
-            uint64_t job; /* START_WORKER: for which it was started */
+            uint64_t job; /* START_WORKER: the job that it is started for */
             bool kill;
-            uint64_t shape;  /* of its pod; 0 = a process of this machine, with what is below */
+            uint64_t shape;  /* shape of its pod; 0 = a process on this machine, with the resources below */
             bool gpu;        /* of a pod: it has the stage's GPUs */
-            uint32_t n_gpus; /* 0 = CPU */
+            uint32_t n_gpus; /* 0 = a CPU worker */
             uint16_t gpus[PL_SCHED_WORKER_GPUS_MAX];
             uint32_t cpu_milli;
             uint64_t memory_bytes;
-            const char *const *avoid; /* START_WORKER of a pod: nodes that it should not go to while there are others */
+            const char *const *avoid; /* START_WORKER of a pod: nodes to avoid while there are other nodes */
             size_t n_avoid;
-            const char *reason; /* STOP_WORKER */
+            const char *reason; /* STOP_WORKER: why */
         } worker;
         struct {
             uint64_t worker, task, fence, job;
             const struct pl_sched_range *rows;
             size_t n_rows;
-            uint32_t count;    /* of single rows */
-            uint32_t failures; /* tries already used: the attempt's number − 1 */
+            uint32_t count;    /* number of rows in `rows` */
+            uint32_t failures; /* tries used before; this attempt's number − 1 */
             uint32_t losses;
-            const char *message; /* GIVE_UP */
+            const char *message; /* GIVE_UP: the reason */
         } lease;
         struct {
             uint64_t worker, task, fence, job;
-            bool task_done; /* no row of the task is open any more */
+            bool task_done; /* all rows of the task have ended */
             const enum pl_sched_verdict *verdicts;
             size_t n;
         } result;
@@ -485,7 +558,8 @@ struct pl_sched_action {
     };
 };
 
-/* Filled by a step; what it points to is the scheduler's and holds until the next step. Start with {0}. Carry out in order. */
+/* Filled by a step. The arrays and texts belong to the scheduler and are valid until the next step.
+ * Initialise with {0}; carry out the actions in order. */
 struct pl_sched_actions {
     const struct pl_sched_action *items;
     size_t n;
@@ -493,7 +567,7 @@ struct pl_sched_actions {
 
 struct pl_sched;
 
-/* PL_ENOMEM. */
+/* Creates a scheduler, in the restoring state. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_sched_create(const struct pl_sched_config *config, struct pl_sched **ret, struct pl_err *err);
 struct pl_sched *pl_sched_destroy(struct pl_sched *s);
@@ -502,43 +576,46 @@ static inline void pl_sched_destroyp(struct pl_sched **s)
     *s = pl_sched_destroy(*s);
 }
 
-/* Takes one event. An event that is refused (PL_EINVAL, PL_ENOTFOUND, PL_EBUSY, PL_EEXISTS, PL_ELIMIT as said above) changes
- * nothing and gives no actions. Late answers about jobs and workers that have ended are no errors. After PL_ENOMEM the scheduler
- * refuses everything: start anew from what is durable. */
+/* Handles one event and fills `out` with the actions that follow. A refused event (PL_EINVAL, PL_ENOTFOUND,
+ * PL_EBUSY, PL_EEXISTS, PL_ELIMIT as said above) changes nothing and yields no actions. Late answers about
+ * jobs and workers that have ended are not errors. After PL_ENOMEM the scheduler refuses every call: create a
+ * new one and restore it from durable state. */
 PL_MUST_CHECK
 int pl_sched_step(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_sched_actions *out, struct pl_err *err);
 
-/* What the API shows beside the stored rows. */
+/* Live figures of a job, which the API shows beside the stored rows. */
 struct pl_sched_job_info {
     enum pl_sched_state state;
     bool planned;
     uint64_t datums;
     uint32_t to_run;
-    uint32_t waiting, leased, done, failed; /* rows; their sum is to_run */
-    uint32_t workers;                       /* with a leased task of it */
+    uint32_t waiting, leased, done, failed; /* rows; their sum, with the recovered rows, is to_run */
+    uint32_t workers;                       /* workers with a leased task of the job */
     int64_t busy_ms;                        /* time with a leased task */
 };
-/* PL_ENOTFOUND once its run has ended. */
+/* Fills `ret` with the job's live figures. PL_ENOTFOUND once its run has ended. */
 PL_MUST_CHECK
 int pl_sched_job_info(const struct pl_sched *s, uint64_t job, struct pl_sched_job_info *ret, struct pl_err *err);
 
-/* What its commands run on now, "gpu" or "cpu"; NULL while none runs. */
+/* Returns the device that the job's commands run on now, "gpu" or "cpu"; NULL while none runs. */
 const char *pl_sched_job_device(const struct pl_sched *s, uint64_t job);
-/* Why a worker of the job has no GPU although its stage wants one if it can: "no GPU came within 10m", "no GPU is on offer: …", "no GPU was on offer"; ""
- * where it does not, or there is no such job. */
+/* Says why a worker of the job has no GPU although its stage prefers one: "no GPU came within 10m", "no GPU
+ * is on offer: …", "no GPU was on offer". Writes "" if the stage does not prefer a GPU, or there is no such
+ * job. */
 void pl_sched_without_gpu(const struct pl_sched *s, uint64_t job, char out[PL_SCHED_MESSAGE_MAX]);
 
-/* Whether the worker holds the task under that fence, and has the row still before it. */
+/* Returns true if the worker holds the task under this fence and the row has not ended. */
 bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_sched_lease *lease, uint32_t row);
 
-/* Is anything of that shape? */
+/* Returns true if a stage or a worker uses the shape. */
 bool pl_sched_has_shape(const struct pl_sched *s, uint64_t shape);
 
 struct pl_sched_counts {
-    uint32_t stages, runs, jobs, tasks; /* jobs: also those ended whose run has not */
+    uint32_t stages, runs, jobs, tasks; /* jobs: including ended jobs of unfinished runs */
     uint32_t workers_starting, workers_idle, workers_busy, workers_stopping;
     uint32_t gpus, gpus_used;
 };
 void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret);
-/* The worker that holds a GPU slot, 0 when it is free or does not exist; and the worker's stage and job (0 while it has none). */
+/* Returns the worker that holds a GPU slot; 0 if the slot is free or does not exist. Sets the worker's stage
+ * and job (0 = none) if there is a worker. */
 uint64_t pl_sched_gpu_holder(const struct pl_sched *s, uint32_t slot, uint64_t *ret_stage, uint64_t *ret_job);

@@ -1,6 +1,8 @@
+/* sched_admit: decides which workers to start. Accounts for the CPU, memory and GPU slots of this machine,
+ * keeps each stage's request for a worker in a line, and serves the lines in order while there is room. */
 #include "pipelined/sched/sched_internal.h"
 
-/* --- what there is */
+/* ---- capacity ---- */
 
 uint32_t pl_sched_gpus_free(const struct pl_sched *s)
 {
@@ -19,7 +21,7 @@ static uint64_t left(uint64_t have, uint64_t used)
     return have > used ? have - used : 0;
 }
 
-/* Is there room for one more worker when `back_…` is what leaving workers still hold? */
+/* True if one more worker fits, counting `back` as free: what leaving workers still hold. */
 static bool fits_cpu(const struct pl_sched *s, const struct version *v, enum device device, uint64_t back)
 {
     return pl_sched_cpu_need(s, v, device) <= left(s->capacity.cpu_milli + back, s->cpu_used);
@@ -79,7 +81,7 @@ bool pl_sched_admit_missing_resource(const struct pl_sched *s, const struct vers
     return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
 }
 
-/* Not known to be missing. */
+/* True if the shape is offered, or it is not known yet. */
 static bool may_be_offered(const struct shape *shape)
 {
     return shape && (!shape->told || shape->offered);
@@ -116,7 +118,7 @@ int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *
     return 0;
 }
 
-/* --- what workers hold, until they are gone for certain */
+/* ---- what workers hold, until they are certainly gone ---- */
 
 void pl_sched_admit_take(struct pl_sched *s, struct worker *w)
 {
@@ -170,7 +172,7 @@ static void slots_choose(const struct pl_sched *s, const struct version *v, stru
     }
 }
 
-/* --- who wishes for what */
+/* ---- requests for workers ---- */
 
 void pl_sched_admit_withdraw(struct pl_sched *s, struct version *v)
 {
@@ -194,7 +196,7 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
         pl_sched_fair_share_add(s, v, shape ? &shape->line : &s->lines[d], d);
 }
 
-/* Where the next worker of the job should run: not required GPUs are waited for once per job, and only while nothing of it is on one. */
+/* A GPU that is not required is waited for once per job, and only while no worker of the stage has one. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -205,7 +207,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return GPU;
     if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
         return CPU;
-    if (v->shape && !v->shape->told) /* whether there is anything to wait for */
+    if (v->shape && !v->shape->told) /* it is not known yet whether there is a GPU to wait for */
         return GPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
@@ -220,7 +222,7 @@ void pl_sched_admit_request(struct pl_sched *s, struct version *v)
     uint32_t live = v->starting + v->idle + v->busy;
 
     if (job && job->version == v && job->in_line && !job->rows && v->wish && !s->draining)
-        return; /* it is planned in place of one that was in line */
+        return; /* the job is being planned and keeps the place in line of the job that it superseded */
     if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
         s->draining || v->retry_at > s->now || live >= v->def.workers ||
         pl_sched_datums_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
@@ -229,8 +231,10 @@ void pl_sched_admit_request(struct pl_sched *s, struct version *v)
         wish(s, v, pl_sched_admit_device(s, job));
 }
 
-/* --- starting and making room */
+/* ---- starting workers and making room ---- */
 
+/* Starts a worker of the version: reserves its devices, or a place among its shape's waiting pods, and
+ * appends START_WORKER. */
 static void start(struct pl_sched *s, struct version *v, enum device device)
 {
     struct worker *w = pl_sched_worker_make(s, v, ++s->last_id, WORKER_STARTING);
@@ -279,7 +283,7 @@ static bool helps(const struct pl_sched *s, const struct version *v, enum device
            (device == GPU && !fits_gpus(s, v, true) && holds_one_for(v, w));
 }
 
-/* Idle workers, and starting ones whose job is gone, give up their place to the one that is first in line. */
+/* Stops idle workers, and starting workers whose job is gone, to make room for the first request in line. */
 static void make_room(struct pl_sched *s, const struct version *v, enum device device)
 {
     struct worker *w, *next;
@@ -296,14 +300,16 @@ static void make_room(struct pl_sched *s, const struct version *v, enum device d
     }
 }
 
-/* It gave up waiting for a GPU, and before it got a CPU there is one. Workers of one job are of one kind. */
+/* True if a job that gave up waiting for a GPU, and has no worker yet, can have a GPU after all. All workers
+ * of a job run on the same device. */
 static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
 {
     return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_fair_share_first(&s->lines[GPU]) &&
            fits(s, v, GPU);
 }
 
-/* The first in line, if it still wishes for that: things may have moved since. `*ret_again`: the line has changed, look again. */
+/* Returns the first request in the line after bringing it up to date. `*ret_again`: the line has changed;
+ * look again. */
 static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
 {
     struct version *v = pl_sched_fair_share_first(line);
@@ -319,11 +325,11 @@ static struct version *first_in(struct pl_sched *s, const struct line *line, boo
 static void start_first(struct pl_sched *s, struct version *v, enum device device)
 {
     start(s, v, device);
-    pl_sched_admit_withdraw(s, v); /* to the end of its pipeline's line */
+    pl_sched_admit_withdraw(s, v); /* to the end of its pipeline's queue */
     pl_sched_admit_request(s, v);
 }
 
-/* Those who want none of the slots that others before them wait for need not wait with them. */
+/* Starts workers of requests behind `first` that want none of the slots for which earlier requests wait. */
 static void admit_beside(struct pl_sched *s, const struct version *first)
 {
     bool kept[PL_SCHED_GPUS_MAX] = {false};
@@ -343,11 +349,12 @@ static void admit_beside(struct pl_sched *s, const struct version *first)
         if (v->wish && v->wish_device == GPU)
             start_first(s, v, GPU);
         if (next && !next->wish)
-            return; /* what comes next is looked at in the next turn */
+            return; /* the next one has left the line; it is looked at in the next turn */
     }
 }
 
-/* Serves the wishes of one kind in their order. Stops at the first one that does not fit, so that it is not overtaken; returns it. */
+/* Serves the requests for one device in order. Stops at the first that does not fit, so that no later one
+ * overtakes it, and returns it. */
 static const struct version *admit_device(struct pl_sched *s, enum device wished)
 {
     const struct line *line = &s->lines[wished];
@@ -376,7 +383,7 @@ static const struct version *admit_device(struct pl_sched *s, enum device wished
     return NULL;
 }
 
-/* False: the budget is spent, there is more. */
+/* Serves the requests of one shape. False: the budget is used up and requests are left. */
 static bool admit_shape(struct pl_sched *s, const struct shape *shape)
 {
     struct version *v;
@@ -400,8 +407,9 @@ static void admit_shapes(struct pl_sched *s)
     struct shape *shape, *last = TAILQ_LAST(&s->ready, shape_list);
     bool is_last = false;
 
-    while (!is_last && !s->oom &&
-           (shape = TAILQ_FIRST(&s->ready))) { /* what becomes ready meanwhile is of those that were served */
+    /* shapes that become ready meanwhile belong to stages that were just served: they wait for the next
+     * call */
+    while (!is_last && !s->oom && (shape = TAILQ_FIRST(&s->ready))) {
         is_last = shape == last;
         TAILQ_REMOVE(&s->ready, shape, ready_link);
         shape->ready = false;
@@ -419,7 +427,8 @@ void pl_sched_admit(struct pl_sched *s)
 
     s->admit_more = false;
     first = admit_device(s, GPU);
-    if (!first || !fits_gpus(s, first, false)) /* else it lacks only what CPU stages would take: kept for it */
+    /* if the first GPU request lacks only CPU or memory, what is free is kept for it */
+    if (!first || !fits_gpus(s, first, false))
         (void)admit_device(s, CPU);
     admit_shapes(s);
 }

@@ -1,6 +1,8 @@
+/* sched_event: checks that an event is allowed in the current phase, and dispatches it to the file that
+ * handles it. */
 #include "pipelined/sched/sched_internal.h"
 
-/* The job if it has not ended and the answer is one that it waits for. */
+/* Returns the job if it has not ended and waits for this answer; else NULL. */
 static struct job *job_answered(struct pl_sched *s, uint64_t id, enum pl_sched_state state)
 {
     struct job *job = pl_sched_get(&s->jobs, id);
@@ -43,7 +45,8 @@ static int take_commit(struct pl_sched *s, const struct pl_sched_event *ev)
     return 0;
 }
 
-/* A worker that is not known is one of before a loss of memory: it has nothing of ours and should go. */
+/* Handles an event of an unknown worker, e.g. one from before the engine ran out of memory: its leases are
+ * lost and it is told to stop. */
 static int take_stray(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     for (size_t i = 0; i < ev->leases.n; i++)
@@ -60,6 +63,7 @@ static int take_stray(struct pl_sched *s, const struct pl_sched_event *ev)
     return 0;
 }
 
+/* Dispatches an event about a worker. */
 static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     struct worker *w = pl_sched_get(&s->workers, ev->id);
@@ -67,7 +71,7 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
     if (!w)
         return take_stray(s, ev);
     if (ev->kind != PL_SCHED_EV_WORKER_PLACED && ev->kind != PL_SCHED_EV_WORKER_WAITS && ev->kind != PL_SCHED_EV_WORKER_NEEDS &&
-        ev->kind != PL_SCHED_EV_WORKER_RETIRE) /* said by others */
+        ev->kind != PL_SCHED_EV_WORKER_RETIRE) /* these events do not come from the worker itself */
         w->seen = s->now;
     switch (ev->kind) {
     case PL_SCHED_EV_START_FAILED:
@@ -81,7 +85,8 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
             pl_sched_worker_up(s, w);
         break;
     case PL_SCHED_EV_WORKER_WAITS:
-        if (!w->up || w->state == WORKER_STARTING) /* it may have attached meanwhile */
+        /* a late report, after the worker has attached, is ignored */
+        if (!w->up || w->state == WORKER_STARTING)
             pl_sched_shape_waits(s, w, ev->text);
         break;
     case PL_SCHED_EV_WORKER_NEEDS:
@@ -124,7 +129,7 @@ static int take_stop_run(struct pl_sched *s, const struct pl_sched_event *ev, st
     if (!run)
         return pl_err_set(err, PL_ENOTFOUND, "no run %s is under way", ev->run.id ? ev->run.id : "");
     pl_sched_run_settle(s);
-    run = pl_sched_run_find(s, ev->run.id); /* one without jobs has ended by that */
+    run = pl_sched_run_find(s, ev->run.id); /* a run without jobs has ended and is gone */
     for (size_t i = 0; run && i < run->n_jobs; i++)
         if (run->jobs[i]->state < PL_SCHED_FINISHING)
             pl_sched_job_end(s, run->jobs[i], PL_SCHED_KILLED, ev->text, NULL);

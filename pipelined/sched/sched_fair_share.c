@@ -1,3 +1,6 @@
+/* sched_fair_share: lines of requests for workers. A line has one rank per priority; a rank has its pipelines
+ * in buckets by their number of workers; a pipeline has its requesting versions in order. The next request is
+ * the first in the lowest bucket of the highest rank. */
 #include "pipelined/sched/sched_internal.h"
 
 void pl_sched_fair_share_init(struct line *line)
@@ -65,7 +68,7 @@ void pl_sched_fair_share_moved(struct pipeline *p)
         bucket_enter(w);
 }
 
-/* A pipeline's stages are of few kinds. */
+/* Finds or creates the pipeline's entry in the rank. A pipeline has few entries, so a list is enough. */
 static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct rank *rank)
 {
     struct wisher *w;
@@ -84,6 +87,7 @@ static struct wisher *wisher_of(struct pl_sched *s, struct pipeline *p, struct r
     return w;
 }
 
+/* Moves the version's request to the end of its pipeline's queue in the line. */
 void pl_sched_fair_share_add(struct pl_sched *s, struct version *v, struct line *line, enum device device)
 {
     struct wisher *w = v->wish;
@@ -107,7 +111,7 @@ void pl_sched_fair_share_add(struct pl_sched *s, struct version *v, struct line 
     bucket_enter(w);
 }
 
-/* From that bucket of that rank on. */
+/* Returns the first request from this bucket of this rank on. */
 static struct version *first_from(const struct rank *rank, int bucket)
 {
     for (; rank; rank = TAILQ_NEXT(rank, link), bucket = 0)

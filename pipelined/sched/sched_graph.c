@@ -1,3 +1,6 @@
+/* sched_graph: pipelines, stages and their versions, and the graph of branches that connects them: for each
+ * branch, the stage that writes it and the stages that read it. A new stage that would close a cycle is
+ * refused. */
 #include "pipelined/sched/sched_internal.h"
 
 struct head *pl_sched_head_find(const struct pl_sched *s, struct pl_sched_head key)
@@ -52,7 +55,7 @@ static void head_remove_reader(struct pl_sched *s, struct pl_sched_head key, con
     }
 }
 
-/* Takes the stage's current version out of the graph or puts it in. */
+/* Remove the stage's current version from the graph, and add it. */
 static void graph_unlink(struct pl_sched *s, struct stage *stage)
 {
     const struct pl_sched_stage *def = &stage->current->def;
@@ -78,7 +81,7 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
 
         if (!in)
             return;
-        /* a stage may read one branch twice (a cross with itself): then it was put last a moment ago */
+        /* a stage that reads a branch twice (a cross with itself) was appended a moment ago */
         if (in->n_readers > 0 && in->readers[in->n_readers - 1] == stage)
             continue;
         if (pl_sched_grow(s, &in->readers, in->n_readers, &in->cap_readers, sizeof(*in->readers)))
@@ -86,13 +89,13 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
     }
 }
 
-/* Stages reached from a set of branches, depth first, with a stack of our own: graphs are deep. */
+/* A depth-first search over stages. It uses a stack in memory, because graphs can be deep. */
 struct search {
     struct stage **stack;
     size_t n, cap;
-    uint64_t mark, other; /* of this search, and of the one that comes towards it */
-    struct stage *met;    /* where they meet */
-    uint64_t own;         /* the stage that is set: its older version does not count */
+    uint64_t mark, other; /* mark of this search, and of the search in the opposite direction */
+    struct stage *met;    /* stage at which the two searches met */
+    uint64_t own;         /* id of the stage that is being set; its older version is ignored */
 };
 
 static void search_push(struct pl_sched *s, struct search *q, struct stage *at)
@@ -106,7 +109,7 @@ static void search_push(struct pl_sched *s, struct search *q, struct stage *at)
         q->stack[q->n++] = at;
 }
 
-/* Those that read the branch; those that write what the stage reads. */
+/* Push the stages that read the branch, and the stages that write the inputs of `def`. */
 static void search_push_readers(struct pl_sched *s, struct search *q, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -137,7 +140,7 @@ static bool reads(const struct pl_sched_stage *def, struct pl_sched_head key)
     return false;
 }
 
-/* Whether the stage reads and writes what it did before: then it makes no cycle that was not there. */
+/* True if the stage has the same inputs and output as before; then it closes no new cycle. */
 static bool same_edges(const struct pl_sched_stage *a, const struct pl_sched_stage *b)
 {
     bool same = a->n_inputs == b->n_inputs && same_head(a->output, b->output);
@@ -147,8 +150,9 @@ static bool same_edges(const struct pl_sched_stage *a, const struct pl_sched_sta
     return same;
 }
 
-/* Would `def` read what it writes, by way of others? Its own older version does not count. Goes down from the output and up from the inputs
- * by turns: when either way is at its end there is no cycle, and in a graph that grows stage by stage one of them is short. */
+/* True if `def` would read its own output through other stages; its older version is ignored. Searches
+ * downstream from the output and upstream from the inputs by turns. If either search ends, there is no cycle;
+ * in a graph that grows stage by stage, one of them is short. */
 static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, const char **ret_through)
 {
     const struct stage *own = pl_sched_get(&s->stages, def->stage);
@@ -193,6 +197,7 @@ static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *d
     return 0;
 }
 
+/* Checks a stage definition: limits, its version, its output, and cycles. */
 static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
 {
     const struct head *out = pl_sched_head_find(s, def->output);
@@ -258,7 +263,7 @@ static struct stage *stage_make(struct pl_sched *s, uint64_t id)
     return stage;
 }
 
-/* Never NULL but without memory. */
+/* Returns NULL only without memory. */
 static uint16_t *slots_copy(struct pl_sched *s, const struct pl_sched_stage *def)
 {
     uint16_t *slots = pl_sched_calloc(s, def->n_gpu_slots, sizeof(*slots));
@@ -268,6 +273,7 @@ static uint16_t *slots_copy(struct pl_sched *s, const struct pl_sched_stage *def
     return slots;
 }
 
+/* Makes a version with its own copies of texts and arrays, and one reference. */
 static struct version *version_make(struct pl_sched *s, struct stage *stage, const struct pl_sched_stage *def)
 {
     struct pipeline *pipeline = pipeline_make(s, def->pipeline);
@@ -311,7 +317,7 @@ static void stage_free(struct pl_sched *s, struct stage *stage)
     free(stage);
 }
 
-/* It wishes for none of that shape. */
+/* Releases the version's reference to the shape, after its request for it was withdrawn. */
 static void leave_shape(struct pl_sched *s, const struct version *v, struct shape *shape)
 {
     if (shape)
@@ -359,7 +365,7 @@ struct version *pl_sched_version_find(const struct pl_sched *s, uint64_t stage_i
     return NULL;
 }
 
-/* An older version goes when no job and no worker is of it. */
+/* Removes the current version from the graph. It is freed when no job and no worker uses it. */
 static void version_retire(struct pl_sched *s, struct stage *stage)
 {
     struct version *old = stage->current;
@@ -428,7 +434,8 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     return 0;
 }
 
-/* What commits is past recall: its answer says whether the output landed or the removal came first. */
+/* Kills the stage's unfinished jobs. A job that is committing cannot be stopped: its answer says whether the
+ * output was committed before the removal. */
 static void lane_kill(struct pl_sched *s, struct stage *stage)
 {
     struct job *job, *next;

@@ -1,9 +1,11 @@
+/* sched_job: the life of a job. It looks at its inputs, waits for its turn, is planned, leases its rows, and
+ * commits or fails. Here is also decided which jobs a newer job supersedes. */
 #include <stdio.h>
 
 #include "pipelined/sched/sched_internal.h"
 #include "storage/base/clock.h"
 
-/* --- inputs */
+/* ---- inputs ---- */
 
 static void depend(struct pl_sched *s, struct job *up, const struct job *job)
 {
@@ -13,8 +15,9 @@ static void depend(struct pl_sched *s, struct job *up, const struct job *job)
         up->dependents[up->n_dependents++] = job->id;
 }
 
-/* The job that must end before this input can be read, or ended and decides: of the same run, else the newest unfinished one before; of runs
- * aside each for itself. */
+/* Returns the job that writes this input and must end first, or whose end decides: the writer's job in the
+ * same run, else its newest unfinished earlier job. Runs with a separate branch are only matched within the
+ * run. */
 static struct job *input_job(const struct pl_sched *s, const struct job *job, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -31,7 +34,7 @@ static struct job *input_job(const struct pl_sched *s, const struct job *job, st
     return up;
 }
 
-/* The end of an input in its own run decides over the job as well. */
+/* An input job of the same run ended without success: this job ends, too. */
 static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
 {
     if (up->superseded_by[0])
@@ -40,7 +43,7 @@ static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
         pl_sched_job_end(s, job, PL_SCHED_UNRUNNABLE, up->cause, NULL);
 }
 
-/* --- who gives way to whom */
+/* ---- superseding ---- */
 
 static bool has_leased(const struct run *run)
 {
@@ -52,8 +55,9 @@ static bool has_begun(const struct run *run)
     return run->planning > 0 || has_leased(run);
 }
 
-/* A stage that joins others commits only what all of them have of one run: without this each would go on with another run. So the first run to
- * begin, of which no job is lost yet, is carried through, by every pipeline that carries none. */
+/* Makes every pipeline of the run that carries no run carry this one, if none of its jobs is lost yet. A
+ * stage that joins outputs of other stages commits only if all come from one run. If each stage went on with
+ * its own newest run, such a stage might never commit; so the first run to begin is carried through. */
 static void carry(struct run *run)
 {
     const uint32_t lost = run->states[PL_SCHED_FAILURE] + run->states[PL_SCHED_KILLED] + run->states[PL_SCHED_UNRUNNABLE];
@@ -84,7 +88,8 @@ static void carried_ended(const struct job *job)
     p->carried = NULL;
 }
 
-/* Not one whose plan is under way: who comes would have to be planned first. */
+/* True if `old` may be superseded. A job that is being planned may not: the newer job would have to be
+ * planned first. */
 static bool gives_way(const struct job *old, enum pl_sched_on_new way)
 {
     return !old->run->aside && !old->planning && old->state < PL_SCHED_FINISHING && (way == PL_SCHED_RESTART || !old->leased);
@@ -98,8 +103,8 @@ static bool is_waited_for(const struct pl_sched *s, const struct job *job, const
     return false;
 }
 
-/* Can `job` run as soon as `old` could, and is that one's run none that is carried? Of one that waits still: all that it waits for is waited for by
- * that one too, and nothing of that one's run has leased. */
+/* True if `job` can run as soon as `old` could, and the run of `old` is not carried. If `job` still waits,
+ * `old` must wait for the same jobs, and no job of the run of `old` may have leased a task. */
 static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const struct job *old)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -115,7 +120,7 @@ static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const 
     return !has_leased(old->run);
 }
 
-/* Those before it that the job need not wait for end. */
+/* Ends the earlier jobs of the stage that the job supersedes. */
 static void supersede(struct pl_sched *s, struct job *job)
 {
     const enum pl_sched_on_new way = job->version->def.on_new;
@@ -137,18 +142,21 @@ static bool is_ready(const struct job *job)
     return job->linked && job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued;
 }
 
-/* The job is planned, and the next one became ready meanwhile: true when it has given way. */
+/* Called for a planned job: lets the next job supersede it, if that became ready meanwhile. Returns true if
+ * the job has ended. */
 static bool is_superseded(struct pl_sched *s, struct job *job)
 {
     struct job *next = TAILQ_NEXT(job, lane_link);
 
-    if (!next || !is_ready(next) ||
-        (next->version->def.on_new != PL_SCHED_RESTART && !TAILQ_EMPTY(&job->version->asking))) /* it is about to lease */
+    /* a worker is about to get a task of it */
+    if (!next || !is_ready(next) || (next->version->def.on_new != PL_SCHED_RESTART && !TAILQ_EMPTY(&job->version->asking)))
         return false;
     supersede(s, next);
     return pl_sched_state_final(job->state);
 }
 
+/* Determines what the job waits for. If an input job of the same run failed, the job ends; if nothing is
+ * missing, it supersedes earlier jobs. */
 void pl_sched_job_look(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -169,7 +177,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job)
         }
         if (job->blocked_on == 0)
             job->blocked_on = up->id;
-        if (first || up->run != job->run) /* of its own run it is known there since the first look */
+        if (first || up->run != job->run) /* jobs of the same run know this one since its first look */
             depend(s, up, job);
     }
     supersede(s, job);
@@ -207,7 +215,7 @@ void pl_sched_job_link(struct pl_sched *s, struct job *job)
         pl_sched_stage_dirty(s, job->stage);
 }
 
-/* --- its end */
+/* ---- end of a job ---- */
 
 void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason)
 {
@@ -217,7 +225,7 @@ void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason)
     if (!reason)
         reason = "";
     if (job->state == PL_SCHED_UNRUNNABLE)
-        snprintf(text, sizeof(text), "%s", reason); /* the first cause, not a chain of them */
+        snprintf(text, sizeof(text), "%s", reason); /* pass on the first cause, not a chain of causes */
     else
         snprintf(text, sizeof(text), "stage %s %s: %.*s", job->version->def.name, verb, PL_SCHED_MESSAGE_MAX / 2, reason);
     job->cause = pl_sched_strdup(s, text);
@@ -250,7 +258,7 @@ static void leave_lane(struct pl_sched *s, struct job *job)
     pl_sched_stage_dirty(s, job->stage);
 }
 
-/* "10 datums: 4 run, 6 reused; 1 failed and is left out" */
+/* Writes "10 datums: 4 run, 6 reused; 1 failed and is left out". */
 static void success_text(const struct rows *rows, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, "%llu datum%s: %u run, %llu reused", (unsigned long long)rows->datums,
@@ -269,6 +277,7 @@ static void planned(struct pl_sched *s, struct job *job)
     job->planning = false;
 }
 
+/* Ends the job: cancels its tasks, leaves all queues, and queues the job so that its dependents are told. */
 void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -298,7 +307,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
     TAILQ_INSERT_TAIL(&s->ended, job, queue_link);
 }
 
-/* --- from its turn to the commit */
+/* ---- from the job's turn to its commit ---- */
 
 void pl_sched_job_state(struct job *job, enum pl_sched_state state)
 {
@@ -350,7 +359,7 @@ static void fail_rows(struct pl_sched *s, struct job *job)
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
-/* More rows failed than the stage allows. */
+/* True if more rows failed than the stage allows. */
 static bool too_many_failed(const struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -368,7 +377,7 @@ static bool fail_start(struct pl_sched *s, struct job *job)
         return false;
     snprintf(text, sizeof(text), "%u workers in a row did not come up: %s", v->start_failures,
              v->last_failure ? v->last_failure : "");
-    job->version->start_failures = 0; /* the next job tries afresh */
+    job->version->start_failures = 0; /* the next job starts counting from 0 */
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
     return true;
 }
@@ -389,7 +398,7 @@ void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
         job->busy_ms += s->now - job->busy_since;
 }
 
-/* In line for one, or by pods that wait for a node. */
+/* True if the job waits for a GPU: in line, or through pods that wait for a node. */
 static bool waits_for_gpu(const struct version *v, const struct job *job)
 {
     return v->cpu_shape ? job->gpu_since >= 0 && !job->on_cpu && v->with_gpu == 0 : v->wish && v->wish_device == GPU;
@@ -410,7 +419,8 @@ static void set_timer(struct pl_sched *s, struct job *job)
     pl_sched_timer(s, &job->timer, at);
 }
 
-/* Idle workers first; those that compute may fetch ahead while all others have work. */
+/* Leases rows to the workers that ask: idle ones first; busy ones may fetch ahead while no worker lacks
+ * work. */
 static void serve(struct pl_sched *s, struct job *job)
 {
     struct version *v = job->version;
@@ -418,7 +428,8 @@ static void serve(struct pl_sched *s, struct job *job)
 
     for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
         next = TAILQ_NEXT(w, asking_link);
-        if (w->n_tasks == 0 && !w->on_gpu && pl_sched_admit_device(s, job) == GPU) { /* left over from a job that got none */
+        /* an idle CPU worker of an earlier job that got no GPU */
+        if (w->n_tasks == 0 && !w->on_gpu && pl_sched_admit_device(s, job) == GPU) {
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
         }
@@ -435,7 +446,7 @@ static void serve(struct pl_sched *s, struct job *job)
         pl_sched_task_recall(s, job);
 }
 
-/* Pods that wait for a node do so for what the job is to have: its GPUs, or none. */
+/* Stops waiting pods that are for the other device than the job is to run on. */
 static void keep_to_device(struct pl_sched *s, struct job *job)
 {
     struct version *v = job->version;
@@ -444,10 +455,11 @@ static void keep_to_device(struct pl_sched *s, struct job *job)
         return;
     if (pl_sched_admit_device(s, job) == CPU)
         pl_sched_shape_give_up(s, v, GPU);
-    else if (v->shape->told && v->shape->offered) /* not only until it is known what its GPUs would take */
+    else if (v->shape->told && v->shape->offered)
         pl_sched_shape_give_up(s, v, CPU);
 }
 
+/* The next step of a planned job: times out, fails, commits, or leases rows and requests workers. */
 static void run_rows(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -477,6 +489,7 @@ static void run_rows(struct pl_sched *s, struct job *job)
     set_timer(s, job);
 }
 
+/* Only the first job of the lane is planned or run. */
 void pl_sched_stage_advance(struct pl_sched *s, struct stage *stage)
 {
     struct job *job = TAILQ_FIRST(&stage->lane);

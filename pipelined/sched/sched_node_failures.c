@@ -1,6 +1,8 @@
+/* sched_node_failures: remembers, per job, the nodes on which its workers were lost. After repeated losses
+ * the job's new pods avoid the node for an hour. */
 #include "pipelined/sched/sched_internal.h"
 
-/* --- where a job's workers were lost */
+/* ---- losses of a job's workers ---- */
 
 void pl_sched_nodes_forget(struct rows *rows)
 {
@@ -22,7 +24,7 @@ static struct lost_on *find(const struct rows *rows, const char *node)
     return NULL;
 }
 
-/* A place for one more: a free one, else that of the node where nothing was lost for longest. */
+/* Returns a place for one more node: a free one, else that of the node with the oldest loss. */
 static struct lost_on *place(struct rows *rows)
 {
     struct lost_on *oldest = &rows->lost_on[0];
@@ -45,7 +47,7 @@ static struct job *job_of(const struct worker *w)
     return first && first->version == w->version ? first : NULL;
 }
 
-/* Those that go together, with their node, are once. */
+/* Losses within PL_SCHED_BACKOFF_MIN_MS count once: workers that are lost together with their node. */
 void pl_sched_node_lost(struct pl_sched *s, const struct worker *w)
 {
     struct job *job = job_of(w);
@@ -67,7 +69,7 @@ void pl_sched_node_lost(struct pl_sched *s, const struct worker *w)
     }
 }
 
-/* --- and where they are wanted no more */
+/* ---- which nodes are avoided ---- */
 
 void pl_sched_node_placed(struct pl_sched *s, struct worker *w, const char *node)
 {

@@ -1,3 +1,5 @@
+/* sched_pod_shape: shapes of pods with their reference counts, the number of pods of each shape that wait for
+ * a node, and the replacement of such pods when their stage's shape or device changes. */
 #include "pipelined/sched/sched_internal.h"
 
 #include "storage/base/clock.h"
@@ -88,7 +90,7 @@ bool pl_sched_shape_fits(const struct shape *shape)
     return shape->told && shape->offered && shape->pending < shape->pending_max;
 }
 
-/* Whether the stages that wish for it may is another question now. */
+/* Looks at all stages again: it may have changed which shapes they can use. */
 static void offer_changed(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;
@@ -99,6 +101,7 @@ static void offer_changed(struct pl_sched *s)
     }
 }
 
+/* Handles event SHAPE: stores what the shape offers, and looks at the stages again if that changed. */
 int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err)
 {
     struct shape *shape;
@@ -107,7 +110,7 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
     if (def->id == 0)
         return pl_err_set(err, PL_EINVAL, "a shape has a number other than 0");
     shape = pl_sched_get(&s->shapes, def->id);
-    if (!shape && !s->restoring) /* nothing is of it any more, or yet: who takes it is told anew */
+    if (!shape && !s->restoring) /* nothing uses the shape; the event is sent again after a stage uses it */
         return 0;
     if (!shape && s->shapes.len >= PL_SCHED_SHAPES_MAX)
         return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
@@ -115,7 +118,7 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
     text = pl_sched_strdup(s, def->text);
     if (!shape || !text) {
         free(text);
-        return 0; /* out of memory: seen at the end of the step */
+        return 0; /* out of memory: the end of the step reports it */
     }
     if (!shape->told || shape->offered != def->offered || shape->needs != def->needs ||
         (!def->offered && !pl_streq(text, shape->text)))
@@ -175,7 +178,7 @@ void pl_sched_shape_waits(struct pl_sched *s, struct worker *w, const char *text
     pl_sched_wait_reason_queue_head(s, &w->shape->line);
 }
 
-/* It has no node, and nobody waits for it in particular. */
+/* True if the worker's pod has no node yet, so that another pod can take its place. */
 static bool may_be_replaced(const struct worker *w)
 {
     return w->pending && w->state == WORKER_STARTING;

@@ -1,6 +1,8 @@
+/* sched_restore: rebuilds runs, jobs, workers and tasks from RESTORE_… events after a start. Each event is
+ * checked before it changes the state. */
 #include "pipelined/sched/sched_internal.h"
 
-/* Within the job's rows, in order, and not among those that ended. */
+/* Checks that tried rows are ascending, within the job's rows, and not among the ended rows. */
 static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
 {
     size_t e = 0;
@@ -17,6 +19,8 @@ static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
     return 0;
 }
 
+/* Checks RESTORE_JOB: its run and stage exist, the job does not, and its numbers and ended rows are
+ * consistent. */
 static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, struct run **ret_run, struct version **ret_v,
                      struct pl_err *err)
 {
@@ -47,7 +51,8 @@ static void wait_tried(struct pl_sched *s, struct rows *rows, const struct pl_sc
     pl_sched_datums_wait(s, rows, &which, tried->failures, tried->losses, 0);
 }
 
-/* What has not ended waits again, with what it went through; tasks take their part out. */
+/* Makes the job's rows: all rows that have not ended wait, each with its history. Restored tasks take their
+ * rows out later. */
 static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     struct rows *rows = pl_sched_datums_make(s, ev->job.datums, 0);
@@ -84,6 +89,7 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
     return rows;
 }
 
+/* Handles RESTORE_JOB: makes the job in its restored state, with its rows if its plan still exists. */
 static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v;
@@ -111,6 +117,7 @@ static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, stru
     return 0;
 }
 
+/* Handles RESTORE_WORKER: checks that its devices are free and its shape is known, and makes the worker. */
 static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v = pl_sched_version_find(s, ev->worker.stage, ev->worker.version);
@@ -132,11 +139,14 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
         return pl_err_set(err, PL_EINVAL, "worker %llu is a pod of a shape that its stage has not",
                           (unsigned long long)ev->worker.id);
     w = pl_sched_worker_make(s, v, ev->worker.id,
-                             starting ? WORKER_STARTING : WORKER_BUSY); /* until it asks it may be doing anything */
+                             /* a restored worker that has attached may be computing, until it asks for a
+                              * task */
+                             starting ? WORKER_STARTING : WORKER_BUSY);
     if (!w)
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
-    w->productive = !starting; /* it came up in an earlier life: that it is gone says nothing about starting one */
+    /* it came up in an earlier life, so its exit is not counted as a failed start */
+    w->productive = !starting;
     if (shape) {
         pl_sched_shape_take(s, w, shape, starting && !placed);
         pl_sched_node_placed(s, w, ev->worker.node);
@@ -151,7 +161,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     return 0;
 }
 
-/* Rows of that history that wait; NULL. */
+/* Returns the bin of waiting rows with this history; NULL if there is none. */
 static struct bin *bin_of(const struct rows *rows, uint32_t failures, uint32_t losses)
 {
     for (size_t i = 0; i < rows->n_bins; i++)
@@ -160,6 +170,7 @@ static struct bin *bin_of(const struct rows *rows, uint32_t failures, uint32_t l
     return NULL;
 }
 
+/* Checks RESTORE_TASK: its job and worker exist, and all its rows wait with its history. */
 static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev, struct job **ret_job, struct worker **ret_w,
                       struct bin **ret_bin, struct pl_err *err)
 {
@@ -185,6 +196,7 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
     return 0;
 }
 
+/* Handles RESTORE_TASK: moves the task's rows from waiting to leased. */
 static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct worker *w;
@@ -216,7 +228,8 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     return 0;
 }
 
-/* A pod that was made without the GPU that its stage would rather have, though there are some: the job's wait for one was over. */
+/* A restored pod without the GPU that its stage prefers, while GPUs are offered, shows that the job had given
+ * up waiting for a GPU. */
 static void restore_device(const struct worker *w)
 {
     const struct version *v = w->version;
@@ -226,7 +239,7 @@ static void restore_device(const struct worker *w)
         job->on_cpu = true;
 }
 
-/* Everything is looked at once; leases and workers have the usual time from now on. */
+/* Handles RESTORE_DONE: leases and workers get their full time from now on, and all stages are looked at. */
 static void restore_done(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;

@@ -1,3 +1,6 @@
+/* sched_run: runs. A new run is expanded step by step: one job for each stage that it names and each reader
+ * of a head that moved, then for each reader of an output of these jobs. After that the jobs are linked to
+ * the jobs for which they wait. */
 #include "pipelined/sched/sched_internal.h"
 
 struct run *pl_sched_run_find(const struct pl_sched *s, const char *id)
@@ -5,7 +8,7 @@ struct run *pl_sched_run_find(const struct pl_sched *s, const char *id)
     return id ? pl_map_get(&s->runs, id, strlen(id)) : NULL;
 }
 
-/* Jobs are found by (stage, run): one of each at most. */
+/* Key of a job: a stage has at most one job in a run. */
 struct job_key {
     uint64_t stage;
     uint64_t order;
@@ -60,7 +63,8 @@ int pl_sched_run_add(struct pl_sched *s, const struct pl_sched_event *ev, struct
     return 0;
 }
 
-/* Jobs of a stage stand in the order of their runs; all but restored ones come at the end. */
+/* Inserts the job into the stage's lane, which is in the order of runs. Only restored jobs are inserted
+ * before the end. */
 static void lane_insert(struct stage *stage, struct job *job)
 {
     struct job *before = TAILQ_LAST(&stage->lane, job_list);
@@ -73,6 +77,7 @@ static void lane_insert(struct stage *stage, struct job *job)
         TAILQ_INSERT_HEAD(&stage->lane, job, lane_link);
 }
 
+/* Makes a job in the given state. An unfinished job enters its stage's lane. */
 struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct version *v, uint64_t id, enum pl_sched_state state)
 {
     struct job_key key = {v->stage->id, run->order};
@@ -109,7 +114,7 @@ static void run_include(struct pl_sched *s, struct run *run, struct stage *stage
         (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
 }
 
-/* The next reader of a branch gets its job; false after the last one. */
+/* Makes the job of the next reader of the branch; false after the last one. */
 static bool run_include_reader(struct pl_sched *s, struct run *run, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -122,7 +127,8 @@ static bool run_include_reader(struct pl_sched *s, struct run *run, struct pl_sc
     return true;
 }
 
-/* The next job that follows from what the run names, and then from the jobs that it has. */
+/* Makes the next job: first from the stages and heads that the run names, then from the outputs of the run's
+ * jobs. False when all are made. */
 static bool run_make_next(struct pl_sched *s, struct run *run)
 {
     if (!run->implied)
@@ -152,7 +158,7 @@ bool pl_sched_run_expand(struct pl_sched *s)
         return false;
     if (run_make_next(s, run))
         return true;
-    if (run->at_linked < run->n_jobs) { /* only now, for the job of the same run that writes an input exists */
+    if (run->at_linked < run->n_jobs) { /* only now do the jobs of the same run exist that write the inputs */
         pl_sched_job_link(s, run->jobs[run->at_linked++]);
         return true;
     }

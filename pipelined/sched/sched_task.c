@@ -1,9 +1,12 @@
+/* sched_task: the rows of jobs. It keeps waiting rows in bins of equal history, cuts tasks from them, leases
+ * tasks to workers, takes their results, and returns the rows of lost tasks. */
 #include <stdio.h>
 
 #include "pipelined/sched/sched_internal.h"
 
-/* --- rows that wait */
+/* ---- waiting rows ---- */
 
+/* Adds rows to a bin with the same history, or to an empty or new bin. */
 void pl_sched_datums_wait(struct pl_sched *s, struct rows *rows, const struct pl_datum_ranges *which, uint32_t failures,
                           uint32_t losses, int64_t not_before)
 {
@@ -81,7 +84,7 @@ int64_t pl_sched_datums_next(const struct pl_sched *s, const struct rows *rows)
     return next;
 }
 
-/* For that worker; NULL = for any. */
+/* Returns a bin with ready rows that the worker may have; NULL as `w`: any worker. */
 static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
 {
     const bool barred = w && pl_sched_node_is_avoided(s, rows, w);
@@ -92,7 +95,7 @@ static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows, 
     return NULL;
 }
 
-/* --- leases */
+/* ---- leases ---- */
 
 static uint32_t share(uint32_t rows, uint32_t among)
 {
@@ -104,7 +107,7 @@ static uint64_t mean_us(const struct rows *rows)
     return PL_MAX(rows->compute_us / rows->measured, 1);
 }
 
-/* How many rows of the bin one task gets; sched.h has the rule. */
+/* Returns the number of rows that the next task from the bin gets; sched.h states the rule. */
 static uint32_t task_size(const struct rows *rows, const struct version *v, const struct bin *bin)
 {
     uint32_t live = v->starting + v->idle + v->busy;
@@ -127,7 +130,9 @@ static uint64_t held_rows(const struct worker *w)
     return n;
 }
 
-/* Not what failed or was lost before: it shall not stand behind another row that may take long, while a worker is on its way. */
+/* True if rows of the bin may be leased to a busy worker ahead of time. Rows that failed or were lost before
+ * may not: they should not wait behind another row that may take long, while a worker is about to become
+ * free. */
 static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
 {
     const struct version *v = w->version;
@@ -195,6 +200,7 @@ struct task *pl_sched_task_make(struct pl_sched *s, struct job *job, struct work
     return task;
 }
 
+/* Appends LEASE, and JOB_STATE if this is the job's first lease. */
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
 {
     struct rows *rows = job->rows;
@@ -214,14 +220,15 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     job->leased = true;
     if (job->state == PL_SCHED_STARTING) {
         pl_sched_job_state(job, PL_SCHED_RUNNING);
-        pl_sched_wait_reason_state(s, job); /* before the lease: who follows the job sees it run first */
+        /* before the lease, so that an observer sees the job running first */
+        pl_sched_wait_reason_state(s, job);
     }
     pl_sched_worker_leased(s, w);
     say_rows(s, task, PL_SCHED_LEASE);
     return true;
 }
 
-/* --- rows behind one that takes long */
+/* ---- recall of rows behind a row that takes long ---- */
 
 static uint32_t idle_workers(const struct version *v)
 {
@@ -250,8 +257,9 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
 
     if (v->recalls >= idle || bin_ready(s, job->rows, NULL))
         return;
+    /* a worker with one row only computes it, and has none to give back */
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
-        if (!task->worker->recall && held_rows(task->worker) > 1) /* besides the one that computes */
+        if (!task->worker->recall && held_rows(task->worker) > 1)
             pl_sched_worker_ask_back(s, task->worker);
 }
 
@@ -280,7 +288,7 @@ int64_t pl_sched_backoff(uint32_t times)
     return PL_MIN(PL_SCHED_BACKOFF_MAX_MS, (int64_t)PL_SCHED_BACKOFF_MIN_MS << PL_MIN(PL_MAX(times, 1u) - 1, 10u));
 }
 
-/* The lowest failed row is the one that the job names. */
+/* Counts a failed row. The job's reason names the lowest failed row. */
 static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, const char *label, const char *message)
 {
     char number[32];
@@ -299,7 +307,8 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
     rows->first_message = pl_sched_strdup(s, message);
 }
 
-/* The action is still to say what they went through. */
+/* Marks all open rows of the task as failed. The caller then adds the last failure or loss to the returned
+ * action. */
 static struct pl_sched_action *give_up(struct pl_sched *s, struct task *task, const char *text)
 {
     struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
@@ -326,6 +335,7 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
     pl_sched_task_free(s, task);
 }
 
+/* A loss adds a back-off; too many losses give the rows up. */
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
 {
     struct rows *rows = task->job->rows;
@@ -363,7 +373,7 @@ void pl_sched_task_lost(struct pl_sched *s, uint64_t worker, struct pl_sched_lea
     a->lease.fence = lease.fence;
 }
 
-/* --- results */
+/* ---- results ---- */
 
 static void row_wait(struct pl_sched *s, const struct task *task, uint32_t index, uint32_t failures, int64_t not_before)
 {
@@ -373,6 +383,7 @@ static void row_wait(struct pl_sched *s, const struct task *task, uint32_t index
     pl_sched_datums_wait(s, task->job->rows, &which, failures, task->losses, not_before);
 }
 
+/* Takes the result of one row: updates the counts, or lets the row wait again. */
 static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, const struct pl_sched_row *row)
 {
     struct rows *rows = task->job->rows;
@@ -382,7 +393,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     if (!pl_datum_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
-    if (row->gave_back) { /* of its own: a moment later, lest it goes round and round */
+    /* a row that the worker gave back unasked waits a moment, so that it does not come and go without end */
+    if (row->gave_back) {
         row_wait(s, task, row->index, task->failures, s->now + (task->recalled ? 0 : 1000));
         return PL_SCHED_ROW_WAITING;
     }
@@ -405,7 +417,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     return PL_SCHED_ROW_FAILED;
 }
 
-/* One that finished a row may get something ahead again; one that was asked back and finished none has answered. */
+/* After a result: a worker that finished a row may fetch ahead again. A recalled worker that only gave rows
+ * back has answered the recall. */
 static void note_recall(struct worker *w, const struct pl_sched_event *ev)
 {
     for (size_t i = 0; i < ev->result.n; i++)
@@ -417,6 +430,7 @@ static void note_recall(struct worker *w, const struct pl_sched_event *ev)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
+/* Takes a RESULT: a verdict for each row, in an action RESULT. Ends the task when no row is open. */
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     struct pl_sched_lease lease = {ev->result.task, ev->result.fence};
@@ -424,7 +438,7 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     enum pl_sched_verdict *verdicts;
     struct pl_sched_action *a;
 
-    if (!task) { /* also one that has ended, whose result comes again */
+    if (!task) { /* also a repeated result of a task that has ended */
         pl_sched_task_lost(s, w->id, lease);
         return;
     }

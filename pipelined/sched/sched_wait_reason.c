@@ -1,3 +1,5 @@
+/* sched_wait_reason: reports the states of runs and jobs, and says in a sentence what a job waits for or
+ * does. Sentences are computed once at the end of a step, and reported only if they changed. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -27,6 +29,7 @@ struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job
     return a;
 }
 
+/* A hash of state and sentence detects whether either changed. */
 void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, ...)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -81,9 +84,9 @@ void pl_sched_wait_reason_created(struct pl_sched *s, struct job *job)
         pl_sched_wait_reason(s, job, "about to be planned");
 }
 
-/* --- what it lacks */
+/* ---- which resource a job lacks ---- */
 
-#define USERS_LOOKED_AT 64 /* workers, to name some of who uses what a job waits for */
+#define USERS_LOOKED_AT 64 /* workers examined to name the stages that use the resource a job waits for */
 
 struct users {
     char text[PL_SCHED_MESSAGE_MAX / 2];
@@ -99,6 +102,7 @@ static void users_text(struct users *u, const char *before, const char *stage, c
     u->len = PL_MIN(u->len + (size_t)PL_MAX(n, 0), sizeof(u->text) - 1);
 }
 
+/* Appends the worker's stage to the list of users, once, and at most three stages. */
 static void users_add(struct users *u, const struct worker *w)
 {
     const struct job *job = w->n_tasks > 0 ? w->tasks[0]->job : TAILQ_FIRST(&w->version->stage->lane);
@@ -119,6 +123,7 @@ static void users_add(struct users *u, const struct worker *w)
         users_text(u, before, w->version->def.name, " of run ", job->run->id);
 }
 
+/* Waits for GPU slots of this machine: names the number of free slots and the stages that use the others. */
 static void say_gpu(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -144,6 +149,7 @@ static void say_gpu(struct pl_sched *s, struct job *job)
                          available, slots, users.text, tail);
 }
 
+/* Waits for CPU of this machine: names the free amount and some of the stages that use the rest. */
 static void say_cpu(struct pl_sched *s, struct job *job)
 {
     uint64_t need = pl_sched_cpu_need(s, job->version, CPU);
@@ -169,7 +175,7 @@ static void say_cpu(struct pl_sched *s, struct job *job)
                          (double)available / 1000, (double)have / 1000, users.text);
 }
 
-/* Pods wait for a node, and by that this stage too. */
+/* Waits for a pod shape: the limit of pods that wait for a node is reached. */
 static void say_pod(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -182,7 +188,8 @@ static void say_pod(struct pl_sched *s, struct job *job)
                              shape->why ? ": " : " for a node", shape->why ? shape->why : "");
 }
 
-/* What the cluster says of the first of its pods that is not up; NULL. */
+/* Returns the cluster's reason for the first of the version's workers that is not up; NULL if there is
+ * none. */
 static const char *why_not_up(const struct version *v, bool starting)
 {
     const char *why = NULL;
@@ -220,7 +227,7 @@ static void say_impossible(struct pl_sched *s, struct job *job)
                              (unsigned long long)(def->memory_bytes >> 20), (unsigned long long)(s->capacity.memory_bytes >> 20));
 }
 
-/* A planned job of which nothing is leased. */
+/* Says why a planned job with no leased task waits. */
 static void say_waiting(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -244,7 +251,7 @@ static void say_waiting(struct pl_sched *s, struct job *job)
         say_gpu(s, job);
     else if (v->wish)
         say_cpu(s, job);
-    else if (why_not_up(v, false)) /* the agent has come before the command's container */
+    else if (why_not_up(v, false)) /* the agent has attached, but the command's container does not run yet */
         pl_sched_wait_reason(s, job, "waiting for its worker: %s", why_not_up(v, false));
     else
         pl_sched_wait_reason(s, job, "waiting until its worker asks for work");

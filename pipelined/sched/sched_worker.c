@@ -1,3 +1,5 @@
+/* sched_worker: the life of a worker from START_WORKER to its exit. Each state has a deadline; a worker that
+ * misses it is stopped, and its tasks are returned. */
 #include <stdio.h>
 
 #include "pipelined/sched/sched_internal.h"
@@ -75,21 +77,22 @@ static void set_state(struct pl_sched *s, struct worker *w, enum worker_state st
     pl_sched_stage_dirty(s, w->version->stage);
 }
 
-/* --- deadlines */
+/* ---- deadlines ---- */
 
-/* A pod may wait for a node, or for its image: the executor knows when it is of no use. */
+/* True if the worker must attach in time. A pod that is not up has no such limit: it may wait for a node or
+ * its image, and the executor reports if it cannot start. */
 static bool has_limit(const struct pl_sched *s, const struct worker *w)
 {
     return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
 }
 
-/* Attached, and it asks for nothing: the container of its command is not there yet. */
+/* True if the worker has attached but does not ask for tasks: its command's container does not run yet. */
 static bool is_unready(const struct worker *w)
 {
     return w->state == WORKER_BUSY && w->n_tasks == 0 && !w->asking;
 }
 
-/* When one goes that was started for what is done or given up by now. */
+/* Returns the time at which a worker that was started for finished work is stopped. */
 static int64_t unused_until(const struct pl_sched *s, const struct worker *w)
 {
     return w->version->unfinished > 0 ? PL_TIMER_NEVER : PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms;
@@ -162,7 +165,8 @@ void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const
     pl_sched_worker_timer(s, w);
 }
 
-/* Its stage tries again later, and later every time in a row. Those that were started together and go together, with their node, are once. */
+/* Counts a failed start: the stage starts its next worker after a back-off that grows with each failure in a
+ * row. Workers that were started together and fail together, with their node, count once. */
 static void count_failure(struct pl_sched *s, struct version *v, const char *text)
 {
     if (v->retry_at <= s->now) {
@@ -180,7 +184,8 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
     if (s->now >= w->seen + 2 * s->config.lease_ms) {
         pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, "it fell silent");
-    } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) { /* about to have work */
+    } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) {
+        /* it will soon get work: keep it */
         pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
     } else {
         pl_sched_worker_stop(s, w, false, "nothing is left to do");
@@ -207,7 +212,8 @@ static void busy_expired(struct pl_sched *s, struct worker *w)
     pl_sched_worker_settle(s, w);
 }
 
-/* Better where workers were lost than nowhere. */
+/* A pod that avoids nodes got no other node in time: uses the avoided nodes rather than none, and stops the
+ * pod so that a new one is made. */
 static void nowhere_else(struct pl_sched *s, struct worker *w)
 {
     struct job *job = TAILQ_FIRST(&w->version->stage->lane);
@@ -239,7 +245,7 @@ static void starting_expired(struct pl_sched *s, struct worker *w)
 
 void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
 {
-    if (worker_until(s, w) > s->now) { /* the deadline has moved since */
+    if (worker_until(s, w) > s->now) { /* the deadline has moved */
         pl_sched_worker_timer(s, w);
         return;
     }
@@ -281,11 +287,11 @@ void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
         return;
     }
     stop_asking(w);
-    if (!w->recall && !s->draining) /* else nobody would get them */
+    if (!w->recall && !s->draining) /* with a draining daemon nobody would get the rows */
         pl_sched_worker_ask_back(s, w);
 }
 
-/* --- what it says */
+/* ---- what the worker reports ---- */
 
 static void start_asking(struct worker *w)
 {
@@ -294,7 +300,7 @@ static void start_asking(struct worker *w)
     if (w->asking)
         TAILQ_REMOVE(asking, w, asking_link);
     w->asking = true;
-    if (w->n_tasks == 0) /* the one that was busy last is the warmest */
+    if (w->n_tasks == 0) /* the worker that was busy last is served first: its caches are warm */
         TAILQ_INSERT_HEAD(asking, w, asking_link);
     else
         TAILQ_INSERT_TAIL(asking, w, asking_link);
@@ -360,6 +366,7 @@ void pl_sched_worker_up(struct pl_sched *s, struct worker *w)
     pl_sched_worker_timer(s, w);
 }
 
+/* Returns the tasks that the worker does not hold, and makes it busy until it asks for a task. */
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     renew(s, w, ev);
@@ -373,7 +380,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
         else
             pl_sched_task_return(s, w->tasks[i], NULL);
     }
-    stop_asking(w); /* what it asked before it came (back) is answered by nobody */
+    stop_asking(w); /* a request from before it attached has no reader any more */
     if (w->up)
         pl_sched_shape_waits(s, w, NULL);
     pl_sched_shape_placed(s, w);
@@ -381,6 +388,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
     pl_sched_worker_timer(s, w);
 }
 
+/* Stops the worker if it is no longer needed; else notes that it asks for a task. */
 void pl_sched_worker_next(struct pl_sched *s, struct worker *w)
 {
     const struct version *v = w->version;
@@ -414,7 +422,7 @@ void pl_sched_worker_renew(struct pl_sched *s, struct worker *w, const struct pl
         pl_sched_worker_timer(s, w);
 }
 
-/* --- its end */
+/* ---- end of a worker ---- */
 
 void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
 {
@@ -437,7 +445,8 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     pl_sched_version_unref(s, v);
 }
 
-/* Nothing of the version is up or comes up, and none would. */
+/* Fails the stage's first job if no worker of the version is up or starting: another one would fail in the
+ * same way. */
 static void fail_first(struct pl_sched *s, const struct version *v, const char *text)
 {
     struct job *job = TAILQ_FIRST(&v->stage->lane);
@@ -446,6 +455,7 @@ static void fail_first(struct pl_sched *s, const struct version *v, const char *
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
+/* Returns the worker's tasks, counts a failed start, frees the worker. */
 void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     const char *text = ev->text ? ev->text : "no reason known";
@@ -455,7 +465,7 @@ void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_
     if (!ev->counts && w->state != WORKER_STOPPING)
         pl_sched_node_lost(s, w);
     if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
-        w->productive = true; /* it came up, and ran something */
+        w->productive = true; /* it came up and ran something */
         pl_sched_task_failed(s, w->tasks[0], text);
     }
     snprintf(loss, sizeof(loss), "its worker ended: %s", text);
