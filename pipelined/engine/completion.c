@@ -1,6 +1,9 @@
-/* Ends of jobs and runs: written whatever happens, in their order; on a full disk again and again. What builds on them stands in the
- * same line. Ends of jobs may be on their way many at a time; that of a run, and what builds on them, waits until those before it are there:
- * one that could not be written does not come after what it is part of. */
+/* completion: writes the ends of jobs and runs to the database, in order. A write that fails, e.g. on a full
+ * disk, is retried with a growing pause until it succeeds.
+ *
+ * Ends of several jobs may be in the database's queue at the same time. The end of a run waits until all
+ * earlier ends are written, so that it never precedes the end of one of its jobs. Callbacks of
+ * pl_engine_after_completion wait in the same queue. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/system/log_line.h"
@@ -13,9 +16,12 @@
 struct pl_ending {
     struct pl_ending *next;
     struct pl_engine *engine;
-    uint64_t number;                                          /* in the order in which they were given */
-    struct pl_ejob *job;                                      /* NULL: the end of a run, or … */
-    void (*then)(void *arg, int r, const struct pl_err *err); /* … nothing to write, but this to call in its turn */
+    /* position in the order in which ends were given */
+    uint64_t number;
+    /* job that ends; NULL: the end of a run, or a callback */
+    struct pl_ejob *job;
+    /* a callback, with nothing to write; NULL: none */
+    void (*then)(void *arg, int r, const struct pl_err *err);
     void *arg;
     struct pl_job_args args;
     struct pl_run_args run;
@@ -34,7 +40,7 @@ static void ending_free(struct pl_ending *end)
     free(end);
 }
 
-/* In its place: it may have been tried before what waits. */
+/* Inserts the end into the waiting list by its number: a retried end goes before later ones. */
 static void ending_wait(struct pl_ending *end)
 {
     struct pl_ending **link = &end->engine->endings;
@@ -55,6 +61,8 @@ void pl_engine_retry(struct pl_engine *e)
 
 static void submit_all(struct pl_engine *e);
 
+/* Back on the loop: frees an end that is written or cannot be written any more; queues any other one for a
+ * retry. */
 static void ending_over(void *arg)
 {
     struct pl_ending *end = arg;
@@ -100,13 +108,14 @@ static void ending_submit(struct pl_ending *end)
 {
     int r;
 
-    if (end->engine->endings || (!end->job && end->engine->jobs_ending)) { /* after those before it */
+    /* earlier ends go first */
+    if (end->engine->endings || (!end->job && end->engine->jobs_ending)) {
         ending_wait(end);
         return;
     }
     end->engine->jobs_ending += end->job != NULL;
     r = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
-    if (r < 0) /* else the writer has it */
+    if (r < 0) /* otherwise the writer thread calls it */
         ending_done(end, r, &end->err);
 }
 

@@ -1,7 +1,8 @@
-/* Checkpoints: what a command left for the next attempt at its datum, by datum key. Told by workers, given with leases, gone with success. */
+/* datum_checkpoints: the tree that a command left for the next attempt at its datum, stored by datum key.
+ * Workers report checkpoints; leases carry them to the next attempt; the datum's success deletes them. */
 #include "pipelined/engine/engine_internal.h"
 
-#define CHECKPOINTS_MAX 1000 /* kept of a stage: the newest */
+#define CHECKPOINTS_MAX 1000 /* most checkpoints kept per stage: the newest ones */
 
 struct told {
     struct pl_engine *engine;
@@ -17,7 +18,7 @@ static int keep_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     const char *project = t->job->stage->project, *stage = t->job->stage->def->name;
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "INSERT OR REPLACE INTO checkpoint(project, stage, key, root, at_us) SELECT ?, ?, ?, ?, ?"
-                        " WHERE EXISTS (SELECT 1 FROM stage WHERE id = ?)", /* its worker may outlive a stage */
+                        " WHERE EXISTS (SELECT 1 FROM stage WHERE id = ?)", /* the stage may be gone */
                         "ssbbii", project, stage, t->key.b, (size_t)PL_HASH_BYTES, t->root.b, (size_t)PL_HASH_BYTES,
                         pl_tx_now_us(tx), (int64_t)t->job->stage->version);
 

@@ -1,8 +1,8 @@
+/* engine: creation and shutdown, the feed of events to the scheduler and its actions, posts to the loop, and
+ * the API's calls, which run on the loop. */
 #include "pipelined/engine/engine_internal.h"
-
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
-
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -49,20 +49,20 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
     return pl_map_get(&e->by_key, key, (size_t)n);
 }
 
-/* What a user should know of every job of the stage on this executor. */
+/* Makes the list of warnings that every job of the stage gets on this executor. */
 static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *stage)
 {
     json_t *list = json_array();
     char text[PL_EXECUTOR_NOT_HELD];
 
     if (!e->executor || e->executor->ops->shape)
-        return list; /* pods are of the image, and held to their limits */
+        return list; /* pods run the image and are held to their limits */
     if (stage->def->image) {
         snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
-    /* of a share of CPU it is enough to tell who makes the pipeline */
+    /* a job warns of an unenforced memory limit only; of a CPU limit the pipeline's author is warned */
     if (stage->def->resources.memory_bytes && e->executor->ops->not_held &&
         e->executor->ops->not_held(e->executor, stage->def, text))
         json_array_append_new(list, json_string(text));
@@ -110,8 +110,6 @@ void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
     pl_engine_job_unref(j);
 }
 
-/* ---- actions ---- */
-
 static void set_reason(struct pl_ejob *j, const char *reason)
 {
     char *copy = strdup(reason ? reason : "");
@@ -138,6 +136,7 @@ void pl_engine_job_ended(struct pl_ejob *j)
         pl_engine_pool(j->engine, seal_log, pl_engine_job_ref(j));
 }
 
+/* Takes over the job's state and reason: makes a new job, writes its row, or ends and forgets it. */
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->job.id);
@@ -159,13 +158,13 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_job_changed(j);
         return;
     }
-    if (j->over) { /* a success was written with its commit */
+    if (j->over) { /* a success was written together with its commit */
         pl_engine_job_ended(j);
     } else {
         j->over = true;
         pl_engine_end_job(j);
     }
-    pl_engine_forget_job(e, j); /* its plan and results are large, and its run may last */
+    pl_engine_forget_job(e, j); /* its plan and results are large, and its run may go on for long */
 }
 
 static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
@@ -188,7 +187,8 @@ static void set_timer(struct pl_engine *e, int64_t at_ms)
         pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
 }
 
-/* No action feeds the next event directly (it would overwrite the actions that follow it): what answers at once is posted. */
+/* Carries out one action. It must not feed an event directly, which would overwrite the actions that follow:
+ * answers that are known at once are posted. */
 static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     switch (a->kind) {
@@ -288,12 +288,10 @@ static void tick(void *arg)
         pl_log_error("engine", "tick: %s", err.msg);
 }
 
-/* ---- loop and pool ---- */
-
-/* A post with memory of its own: not bounded by the loop's queue, for completions are bounded by the objects that await them, and
- * what is posted within an action must not run within it. */
+/* A post that has its own memory, so the bound of the loop's queue does not apply; the jobs and requests that
+ * wait for posts bound their number. */
 struct posted {
-    struct pl_loop_work work; /* first: freed as a whole */
+    struct pl_loop_work work; /* first member: free(work) frees it all */
     pl_loop_fn fn;
     void *arg;
 };
@@ -319,7 +317,7 @@ void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void 
 
 /* ---- what the API asks ---- */
 
-/* A call from a pool thread that runs on the loop and is waited for. */
+/* A call from a pool thread that runs on the loop; the caller waits for it. */
 struct call {
     struct pl_engine *engine;
     void (*fn)(struct call *c);
@@ -350,7 +348,7 @@ static void call_run(void *arg)
 
 static int call(struct call *c, struct pl_err *err)
 {
-    if (c->engine->hung_up) /* the loop may not turn again */
+    if (c->engine->hung_up) /* the loop may have stopped */
         return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->cond, NULL);
@@ -411,12 +409,12 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)
         json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
-    if (*check->not_held) /* its jobs run: not even with `strict` a reason to refuse it */
+    if (*check->not_held) /* its jobs can run, so this is no reason to refuse it, even with `strict` */
         json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
     return 0;
 }
 
-/* `*away`: the cluster did not answer for an earlier stage, or does not for this one. */
+/* `*away` is set once the cluster did not answer for a stage; later stages then do not ask it. */
 static int check_stage(struct pl_engine *e, const char *project, const struct pl_stage *def, bool strict, bool *away,
                        json_t *warnings, struct pl_err *err)
 {
@@ -452,9 +450,10 @@ static void ops_network_changed(void *self, const char *project)
 {
     struct call c = {.engine = self, .fn = do_network_changed, .project = project};
 
-    (void)call(&c, NULL); /* one that stops: the next start looks */
+    (void)call(&c, NULL); /* if the daemon is stopping, the next start compares the settings */
 }
 
+/* Asks the executor for the logs of all workers of the stage. */
 static void do_container_log(struct call *c)
 {
     struct pl_executor *x = c->engine->executor;
@@ -506,7 +505,7 @@ static json_t *workers_json(struct pl_engine *e)
     return list;
 }
 
-/* The row of the slot's product; made when it is the first of them. */
+/* Returns the row for the GPU's product; makes it if there is none. */
 static json_t *product_row(json_t *rows, const json_t *out, const json_t *gpu)
 {
     json_t *row;
@@ -528,7 +527,8 @@ static void add_to(json_t *o, const char *key, json_int_t n)
     json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + n));
 }
 
-/* What it has of each product and who has how many: for one machine as a cluster's executor says it of nodes. */
+/* Adds, per product, how many GPUs this machine has and which stages hold them, in the form in which a
+ * cluster's executor reports its nodes. */
 static void add_nodes(json_t *out)
 {
     json_t *rows = json_array(), *gpu, *row, *holder = NULL, *by;
@@ -557,6 +557,7 @@ static void add_nodes(json_t *out)
     json_object_set_new(out, "nodes", rows);
 }
 
+/* The executor's GPUs with the holder of each. */
 static json_t *gpus_json(struct pl_engine *e)
 {
     json_t *out = e->executor->ops->gpus(e->executor), *gpu;
@@ -634,7 +635,7 @@ static void do_new_runs(void *arg)
 
 static void ops_run_created(void *self, const char *run)
 {
-    (void)run; /* what is new is read from the database, in its order */
+    (void)run; /* the new runs are read from the database, in their order */
     pl_engine_post(self, "engine.new_runs", do_new_runs, self);
 }
 
@@ -675,7 +676,8 @@ static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, 
 {
     struct pl_executor *x = ((struct pl_engine *)self)->executor;
 
-    if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name))) /* there are none */
+    /* nothing to list or delete */
+    if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name)))
         return 0;
     return x->ops->secrets ? x->ops->secrets(x, op, ret, err)
                            : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s keeps no secrets", x->ops->name);
@@ -702,8 +704,6 @@ const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n)
     *ret_n = e->n_routes;
     return e->routes;
 }
-
-/* ---- life ---- */
 
 int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err)
 {

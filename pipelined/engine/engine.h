@@ -24,17 +24,18 @@
  *   worker_tokens      worker tokens and their principals
  *   workers            starts and stops workers, answers their `next` */
 
-/* engine: carries out what the scheduler decides. It feeds events (runs from the database, results from workers, exits from the
- * executor) to core/sched and turns its actions into plans, leases, commits and rows.
+/* engine: carries out what the scheduler decides. It feeds the scheduler (room sched) with events: runs from
+ * the database, results from workers, exits from the executor. It turns the scheduler's actions into plans,
+ * leases, commits and database rows.
  *
  *   database ──runs──▶┌────────┐──PLAN──▶ pool: enumerate, look up ──────▶ JOB_PLANNED
  *   workers ─results─▶│ engine │──LEASE─▶ database: lease ──▶ answer to the worker's `next`
  *   executor ─exits──▶│ (loop) │──COMMIT▶ pool: merge, trees, packs ──▶ database: commit + job ──▶ JOB_COMMITTED
  *                     └────────┘──START/STOP_WORKER──▶ executor
  *
- * All state lives on the loop's thread; pool work gets what it needs by reference to things that do not change (plans, stages). What
- * a restart must know is in the database before it is acted on: plans' inputs before leases, leases before the worker hears of them,
- * results before they are acknowledged. */
+ * All state lives on the event loop's thread. Work on the pool gets references to objects that do not change
+ * (plans, stages). Whatever a restart must know is in the database before the engine acts on it: the inputs
+ * of a plan before any lease, a lease before its worker hears of it, results before they are acknowledged. */
 #pragma once
 
 #include "pipelined/db/stage_log/stage_log.h"
@@ -50,35 +51,43 @@
 struct pl_engine;
 struct pl_spec;
 
-/* What the API asks the running engine. `self` is the engine. */
+/* Calls of the API into the running engine. `self` is the engine. */
 struct pl_engine_ops {
-    /* A transaction has made a run (push, pipeline): schedule it. Any thread, never blocks. */
+    /* A transaction has created a run (by a push or a pipeline): schedules it. Any thread, never blocks. */
     void (*run_created)(void *self, const char *run);
-    /* A pipeline was created, updated or deleted: read its stages anew; then, when `run` is not "", schedule that run. Blocks:
-     * on the pool, holding no reader. */
+    /* A pipeline was created, updated or deleted: reads its stages again, and then schedules `run` if it is
+     * not "". Blocks: call it on the pool, without holding a database reader. */
     void (*pipelines_changed)(void *self, const char *run);
-    /* The network of the project may have been switched on or off (db/names.h): workers that were started otherwise get nothing more from here on.
-     * Blocks: on the pool, holding no reader. */
+    /* The network of the project may have been switched on or off: workers that were started with the other
+     * setting get no more tasks. Blocks: call it on the pool, without holding a database reader. */
     void (*network_changed)(void *self, const char *project);
-    /* Stops a run, or one job of it (`stage` not NULL). Blocks: on the pool, holding no reader. PL_ENOTFOUND, PL_EBUSY. */
+    /* Stops a run, or only the job of one stage (`stage` not NULL). PL_ENOTFOUND, PL_EBUSY. Blocks: call it
+     * on the pool, without holding a database reader. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
-    /* Would the executor take the workers of the spec's stages? What speaks against it, but may change, is appended to `warnings` (a list); with
-     * `strict` that is PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN, PL_EUNAVAILABLE otherwise: one can have none; with the field's path.
-     * Blocks, some seconds where the cluster is not reached, however many stages there are: on the pool, holding no reader. */
+    /* Checks whether the executor could run workers of the spec's stages. Obstacles that may go away are
+     * appended to the list `warnings`; with `strict` they are PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN,
+     * PL_EUNAVAILABLE: a stage can never have a worker; the message names the field's path. Blocks, for some
+     * seconds in all if the cluster does not answer: call it on the pool, without holding a database
+     * reader. */
     int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
-    /* Live figures: {"workers": […], "gpus": {…}, "queue": {…}}; new reference. Blocks: on the pool, holding no reader. */
+    /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
+     * the pool, without holding a database reader. */
     json_t *(*live)(void *self);
-    /* Live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers", "device"?}; NULL when it is not live. Blocks:
-     * on the pool, holding no reader. */
+    /* Returns the live progress of an unfinished job: {"waiting", "leased", "done", "failed", "workers",
+     * "device"?}; NULL if the scheduler does not have the job. Blocks: call it on the pool, without holding a
+     * database reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Keeps, lists and removes secrets (core/secret.h); `ret` may be NULL where nothing comes of it. Blocks: on the pool, holding no reader. */
+    /* Stores, lists and removes secrets (policy/project_secret.h). `ret` may be NULL if the operation has no
+     * result. Blocks: call it on the pool, without holding a database reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-    /* What a container of the stage's pods prints: as `container_log` of an executor. Blocks: on the pool, holding no reader. PL_EUNAVAILABLE:
-     * workers are no containers. */
+    /* Opens a stream of what a container of the stage's pods prints, like `container_log` of an executor.
+     * PL_EUNAVAILABLE: workers are not containers. Blocks: call it on the pool, without holding a database
+     * reader. */
     int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
-    /* Whose worker token this is: a reference for the caller. PL_EAUTH: nobody's; PL_EBUSY: it is not known yet which workers
-     * there are. Of one that is gone: a principal without project. Any thread, never blocks. */
+    /* Finds the worker to which the token belongs; `ret` is a new reference. A worker that is gone gets a
+     * principal without a project. PL_EAUTH: not a worker's token; PL_EBUSY: after a start, the workers are
+     * not restored yet. Any thread, never blocks. */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 };
 
@@ -88,36 +97,43 @@ struct pl_engine_config {
     struct pl_stage_logs *logs;
     struct pl_loop *loop;
     struct pl_pool *pool;
-    const uint8_t *master_key; /* 32 bytes: workers' tokens are made from it */
-    uint64_t epoch;            /* of this start of the daemon: ids given out are above epoch << 32 */
-    int64_t linger_ms;         /* 0 = the scheduler's default */
-    /* A request of a worker is refused as not its own (PL_EFORBIDDEN): for the audit. Loop; does not block. */
+    const uint8_t *master_key; /* 32 bytes, from which workers' tokens are derived */
+    uint64_t epoch;            /* number of this start of the daemon: new ids are above epoch << 32 */
+    int64_t linger_ms;         /* time that an idle worker is kept; 0 = the scheduler's default */
+    /* Called when a request is refused because it names another worker than its token (PL_EFORBIDDEN), for
+     * the audit log. On the loop; must not block. */
     void (*refused)(void *arg, const struct pl_http_request *req);
     void *refused_arg;
-    /* It cannot go on: the daemon must end. Loop; once. */
+    /* Called once if the engine cannot continue: the daemon must end. On the loop. */
     void (*failed)(void *arg, const char *what);
     void *failed_arg;
 };
 
+/* Creates the engine with its routes. Nothing is scheduled before pl_engine_start. */
 PL_MUST_CHECK
 int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err);
-/* By whom it starts workers; outlives the engine. Before the API runs, whose requests ask it, too. */
+/* Sets the executor that starts workers; it must outlive the engine. Before the API runs, because requests
+ * use it. */
 void pl_engine_take_executor(struct pl_engine *e, struct pl_executor *executor);
-/* Restores what the last life left, and begins. On the loop's thread or before it runs. */
+/* Restores what an earlier start of the daemon left, and begins to schedule. On the loop's thread, or before
+ * the loop runs. */
 PL_MUST_CHECK
 int pl_engine_start(struct pl_engine *e, struct pl_err *err);
-/* The executor's reports go here. */
+/* Returns the callbacks through which the executor reports to the engine. */
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e);
-/* What the API asks (self = the engine). */
+/* Returns the API's calls into the engine (self = the engine). */
 const struct pl_engine_ops *pl_engine_api_ops(void);
-/* Routes of the workers' protocol; args are the engine. */
+/* Returns the routes of the agent protocol; their args are the engine. They live as long as the engine. */
 const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n);
-/* Nothing new is planned, leased or started; `drained(arg)` on the loop when no plan, task or commit is under way. */
+/* From now on nothing new is planned, leased or started. Calls `drained(arg)` on the loop when no plan, task
+ * or commit is in progress. */
 void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg);
-/* Answers every worker that waits for a task: nothing now; from now on what the API asks is answered PL_ESTOPPING, or nothing. Before
- * the API stops, so that it need not wait for them. */
+/* Answers all open requests of workers with "nothing now". From now on calls of the API return PL_ESTOPPING
+ * or nothing. Called before the API stops, so that it need not wait for these requests. */
 void pl_engine_hang_up(struct pl_engine *e);
-/* It decides nothing any more and lets go of the database, which is about to close. NULL is fine. */
+/* The engine makes no more decisions and releases its database reader. Called before the database closes.
+ * NULL is allowed. */
 void pl_engine_detach(struct pl_engine *e);
-/* After the API stopped and nothing is posted any more, before the loop is destroyed. */
+/* Frees the engine. Called after the API has stopped and nothing is posted any more, before the loop is
+ * destroyed. NULL is allowed. */
 struct pl_engine *pl_engine_destroy(struct pl_engine *e);

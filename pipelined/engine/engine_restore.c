@@ -1,11 +1,12 @@
-/* After a start: what the last life left, given back to the scheduler; later: runs that transactions have made, in their order. */
+/* engine_restore: after a start, gives the scheduler the runs, jobs, workers and leases that the database
+ * has. Later: gives it the runs that transactions have created, in their order. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
 
-/* The heads that a run moved (input repos only) and the stages it names, as the scheduler wants them. */
+/* A run as the scheduler takes it: heads that it moved (of input repos only) and stages that it names. */
 struct run_input {
     char id[PL_ID_HEX + 1];
     uint64_t order;
@@ -42,6 +43,7 @@ static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *er
     return r;
 }
 
+/* Reads the current stages that the run names; a stage that is gone is skipped. */
 static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *in, struct pl_err *err)
 {
     const json_t *pair;
@@ -65,7 +67,7 @@ static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *
     return 0;
 }
 
-/* The next open run after `order`: 1, or 0. */
+/* Reads the next unfinished run after `order`: 1, or 0 if there is none. */
 static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, struct pl_err *err)
 {
     const struct pl_db_reading rd = {NULL, e->conn};
@@ -94,7 +96,8 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     return 1;
 }
 
-/* The stages that were there before the run must be known before it: the transaction that made them may be told of later. */
+/* Brings the scheduler's stages up to date before it gets a run: the event that reports a stage may arrive
+ * after the run that uses it. */
 static int know_stages(struct pl_engine *e, struct pl_err *err)
 {
     int64_t made = 0;
@@ -121,7 +124,8 @@ static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const st
     return pl_engine_feed(e, &ev, err);
 }
 
-/* Stages that were made and are not known yet are being read on the pool, not here: pipelines_changed comes next, and looks at the runs again. */
+/* Stops if there are stages that the scheduler does not know. They are being loaded on the pool;
+ * pipelines_changed follows and calls this again. */
 int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 {
     int64_t made = 0;
@@ -144,7 +148,7 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 
 /* ---- restoring ---- */
 
-/* Row ids given by a query with one integer column. */
+/* Reads the row ids that a query with one integer column returns. */
 static int read_ids(struct pl_engine *e, const char *sql, const char *text, int64_t **ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_db_reading rd = {NULL, e->conn};
@@ -181,7 +185,7 @@ static int restore_stages(struct pl_engine *e, struct pl_err *err)
     return r < 0 ? r : pl_engine_set_versions(e, (const uint64_t *)versions, n, err);
 }
 
-/* A row of `job` as it was left. */
+/* A row of table `job`. */
 struct job_row {
     int64_t id, version, created_us, started_us, live, busy_ms;
     bool final, planned;
@@ -198,6 +202,7 @@ static void job_row_finish(struct job_row *row)
     json_decref(row->counts);
 }
 
+/* Reads a row of table `job`. */
 static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -228,7 +233,8 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     return ret->reason && ret->inputs && ret->counts ? 0 : pl_err_nomem(err);
 }
 
-/* Rows are numbered by the plan: leases mean something only in the very same one. */
+/* Checks that the new plan is the same as the old one: leases name rows by numbers that only this plan
+ * defines. */
 static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct pl_err *err)
 {
     json_int_t total = json_integer_value(json_object_get(row->counts, "total")),
@@ -240,10 +246,10 @@ static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct
                       (long long)reused, j->plan->n_total, j->plan->n_total - j->n_rows);
 }
 
-/* What of the job's rows has ended, well or not, as the event has it. */
+/* Storage of the event's arrays and texts about rows that have ended. */
 struct ended {
     struct pl_sched_range *ranges;
-    struct pl_arena *arena; /* of the event's texts */
+    struct pl_arena *arena; /* memory of the event's texts */
 };
 
 static void ended_finish(struct ended *ended)
@@ -252,6 +258,7 @@ static void ended_finish(struct ended *ended)
     pl_arena_destroy(ended->arena);
 }
 
+/* Loads the results and attempts of the job's rows, and fills the event with the rows that have ended. */
 static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *ended, struct pl_sched_event *ev,
                          struct pl_err *err)
 {
@@ -284,8 +291,8 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
     return 0;
 }
 
-/* An unfinished job whose plan was made: the same plan again, over the same commits, with the results that are kept. When that
- * cannot be, it is planned anew over them. */
+/* Restores the plan of an unfinished job that was planned: makes the same plan again, over the same commits,
+ * and loads the stored results. If that fails, the job is planned anew over the same commits. */
 static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct ended *ended,
                         struct pl_sched_event *ev, struct pl_err *err)
 {
@@ -304,12 +311,13 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
         pl_job_unplan(j);
         ev->job.tried = NULL;
         ev->job.n_tried = ev->job.failed = 0;
-        (void)!pl_job_attempts_forget(j, NULL); /* when it fails, the database does: the next write says so */
+        /* if it fails, the database fails: the next write reports it */
+        (void)!pl_job_attempts_forget(j, NULL);
     }
     return r;
 }
 
-/* Numbers that go on where they stood. */
+/* Continues the job's counters from what the database has. */
 static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_err *err)
 {
     int64_t metrics = 0, results = 0, good = 0, failed = 0;
@@ -327,7 +335,8 @@ static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_er
     return r;
 }
 
-/* A job's row becomes a job in the maps, with its plan if it had one. `ev` is filled but for the row's own texts. */
+/* Makes a job from its row, with its plan if it had one, and adds it to the maps. Fills `ev` except for the
+ * texts of the row. */
 static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t order, struct pl_sched_event *ev,
                     struct ended *ended, struct pl_ejob **ret, struct pl_err *err)
 {
@@ -335,9 +344,10 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     struct pl_ejob *j;
     int r = pl_engine_stage(e, (uint64_t)row->version, &stage, err);
 
+    /* a job from a recovered log has no scheduler id (live): its row id is used, which is below all new ids */
     r = r < 0 ? r : pl_engine_add_job(e, row->live ? (uint64_t)row->live : (uint64_t)row->id, order, row->run, stage, &j, err);
     if (r < 0)
-        return r; /* without a number, from a recovered log: its row's is below those that the scheduler gives */
+        return r;
     j->row = row->id;
     j->created_us = row->created_us;
     j->started_us = row->started_us;
@@ -360,6 +370,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     return r;
 }
 
+/* Gives one job to the scheduler. A job that the scheduler refuses is logged and dropped. */
 static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct pl_err *err)
 {
     static const char superseded[] = "superseded by run ";
@@ -376,7 +387,7 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
         return r;
     r = take_job(e, &row, order, &ev, &ended, &j, err);
     if (r == PL_ENOTFOUND)
-        return 0; /* its pipeline was deleted a moment ago: the next start ends it */
+        return 0; /* its pipeline was deleted a moment ago; the next start ends the job */
     if (r < 0)
         return r;
     ev.job.run = row.run;
@@ -425,6 +436,7 @@ struct worker_row {
     char incarnation[64], host[128];
 };
 
+/* Reads a row of table `worker`. */
 static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, struct pl_err *err)
 {
     const struct pl_db_reading rd = {NULL, e->conn};
@@ -453,13 +465,14 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
     return 0;
 }
 
-/* A worker whose stage is no more, or that the scheduler does not take. */
+/* Stops a worker whose stage is gone, or that the scheduler refused. */
 static void send_away(struct pl_engine *e, const struct pl_worker_spec *spec, const struct worker_row *row)
 {
     e->executor->ops->adopt(e->executor, spec, row->pid, row->pid_start);
     e->executor->ops->stop(e->executor, spec->id, true);
 }
 
+/* Gives one worker to the scheduler, and lets the executor adopt its process or pod. */
 static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
 {
     struct pl_engine_worker_texts texts;
@@ -505,8 +518,8 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     return 0;
 }
 
-/* Rows of the task that have not ended: what a partial result has taken, or what went through more since, is not leased any more, and may be a
- * newer task's. */
+/* Writes the task's rows that are still leased to `out`. Rows that a partial result has ended, or that have a
+ * newer history, are left out: a newer task may hold them. */
 static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_event *task, const struct pl_sched_range *in, size_t n,
                         struct pl_sched_range *out)
 {
@@ -531,6 +544,7 @@ static void settle_rows(struct pl_ejob *j, const struct pl_sched_range *ranges, 
         memset(j->settled + ranges[i].lo, 1, ranges[i].hi - ranges[i].lo);
 }
 
+/* Gives one lease to the scheduler. A lease whose job or worker was not restored is dropped. */
 static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
 {
     _cleanup_free_ struct pl_sched_range *ranges = NULL, *open = NULL;
@@ -579,13 +593,13 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     r = ev.task.n_rows ? pl_engine_feed(e, &ev, err) : PL_ENOTFOUND;
     if (r < 0) {
         free(t);
-        return 0; /* not taken back: its rows run again */
+        return 0; /* the lease is not restored; its rows run again */
     }
     settle_rows(j, open, ev.task.n_rows);
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_engine_job_ref(j)};
     t->failures = ev.task.failures;
     t->losses = ev.task.losses;
-    t->told = true; /* perhaps */
+    t->told = true; /* it may not have been, which does no harm */
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
@@ -601,8 +615,10 @@ static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct 
     return r;
 }
 
-/* ---- jobs that nothing will end: the pipeline went, or the daemon did, between the end of their run and their own ---- */
+/* ---- jobs that nothing else will end ----
+ * Their pipeline was deleted, or the daemon died between the end of their run and their own. */
 
+/* Reads the job's row, to write it again as killed. */
 static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, struct pl_rows *rows, struct pl_err *err)
 {
     struct pl_conn *c = pl_tx_conn(tx);
@@ -654,7 +670,7 @@ static int end_stray(struct pl_engine *e, int64_t id, struct pl_err *err)
     return pl_db_run(e->config.db, PL_TX_LOGGED, end_stray_tx, &id, err);
 }
 
-/* What only the restoring needed. */
+/* Frees what is needed only while restoring. */
 static void forget_settled(struct pl_engine *e)
 {
     const struct pl_map_slot *slot;
@@ -679,14 +695,15 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : restore_stages(e, err);
     r = r < 0 ? r : restore_runs(e, err);
     r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
-    /* the newest first: the rows of one that was returned may have been leased anew */
+    /* newest first: rows of a returned lease may have been leased again */
     r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task DESC", restore_task, err);
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
     if (r >= 0)
-        pl_engine_network_changed(e, NULL); /* the life before may have ended between that and this */
+        pl_engine_network_changed(e, NULL); /* the setting may have changed just before the daemon ended */
     if (r >= 0 && e->executor->ops->sweep)
         e->executor->ops->sweep(e->executor);
-    return r < 0 ? r : pl_engine_sync_stages(e, err); /* versions were given that only old jobs and workers have */
+    /* above, the scheduler also got versions that only old jobs and workers use */
+    return r < 0 ? r : pl_engine_sync_stages(e, err);
 }

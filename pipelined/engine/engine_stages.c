@@ -1,4 +1,5 @@
-/* Stages: from rows of the database to what plans, workers and the scheduler use. */
+/* engine_stages: loads stage versions from the database, and keeps the scheduler's stages and pod shapes up
+ * to date. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/db/writer/name_lookup.h"
@@ -8,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define RESHAPED_AT_ONCE 32 /* stages whose pods are rendered in one turn of the loop */
+#define RESHAPED_AT_ONCE 32 /* stages whose shapes are computed in one turn of the loop */
 
 struct pl_estage *pl_engine_stage_ref(struct pl_estage *s)
 {
@@ -28,14 +29,16 @@ void pl_engine_stage_unref(struct pl_estage *s)
     free(s);
 }
 
-/* By name, not by row: a repo that is deleted and made again is read by the same stages. */
+/* A branch is identified by hashes of its names, not by row id: a repo that is deleted and made again is read
+ * by the same stages. */
 struct pl_sched_head pl_engine_head(const char *project, const char *repo, const char *branch)
 {
     return (struct pl_sched_head){pl_xxh64(repo, strlen(repo), pl_xxh64(project, strlen(project), 0)),
                                   pl_xxh64(branch, strlen(branch), 0)};
 }
 
-/* The stage alone as a spec: its JSON has every default filled in and reads as itself. Inputs from other stages are repos then. */
+/* Parses the stage's stored JSON as a spec of one stage. The JSON has all defaults filled in; inputs from
+ * other stages appear as repos. */
 static int parse(struct pl_estage *s, struct pl_err *err)
 {
     json_t *stage = json_loads(s->effective, JSON_REJECT_DUPLICATES, NULL);
@@ -53,7 +56,8 @@ static int parse(struct pl_estage *s, struct pl_err *err)
     return 0;
 }
 
-/* Order of the first run that reaches the stage: that of the pipeline version which brought it, or the next one. */
+/* Reads the order of the first run that gets a job of the stage: the run of the pipeline version that
+ * introduced the stage, or the run after that version. */
 static int read_since(struct pl_conn *c, uint64_t version, int64_t *ret, struct pl_err *err)
 {
     int r = pl_sql_int(c, err, ret,
@@ -178,7 +182,7 @@ int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, ui
     return e->executor->ops->shape(e->executor, s->project, s->def, s->version, gpu, ret, err);
 }
 
-/* Of its pods, where workers are pods. */
+/* Finds the shapes of the stage's pods, if workers are pods. */
 static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl_sched_stage *ret, struct pl_err *err)
 {
     const bool gpu = s->def->gpu.count > 0;
@@ -199,7 +203,7 @@ static void reshape(struct pl_engine *e, const struct pl_estage *s)
     int r = find_shapes(e, s, &ev.stage, &err);
 
     r = r < 0 ? r : pl_engine_feed(e, &ev, &err);
-    if (r < 0 && r != PL_ENOTFOUND) /* one that nothing is of any more */
+    if (r < 0 && r != PL_ENOTFOUND) /* PL_ENOTFOUND: nothing uses the version any more */
         pl_log_warn("engine", "shape of stage %s: %s", s->def->name, err.msg);
 }
 
@@ -254,6 +258,7 @@ bool pl_engine_network_off(struct pl_engine *e, const char *project)
     return off;
 }
 
+/* Ids are collected first, because retiring a worker may change the map. */
 void pl_engine_network_changed(struct pl_engine *e, const char *project)
 {
     _cleanup_free_ uint64_t *ids = malloc(PL_MAX(e->workers.len, (size_t)1) * sizeof *ids);
@@ -278,7 +283,7 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project)
         pl_engine_reshape(e);
 }
 
-/* Of this machine's, for a stage that says what its GPUs are to be like. */
+/* GPU slots of this machine that suit a stage which asks for certain GPUs. */
 struct slots {
     uint16_t items[PL_EXEC_GPUS_MAX];
     char why[PL_SCHED_MESSAGE_MAX];
@@ -296,6 +301,7 @@ static void choose_slots(struct pl_engine *e, const struct pl_stage *d, struct s
     ret->gpu_text = slots->why;
 }
 
+/* Translates the stage's definition for the scheduler, with its branches, GPU slots and shapes. */
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
 {
     const struct pl_stage *d = s->def;
@@ -342,7 +348,8 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     return pl_map_put(&e->current, &s->stage, sizeof s->stage, s, NULL, err);
 }
 
-/* What the database has as current: versions by row id, ascending, and the stages that they are of. */
+/* The current stages in the database: row ids of their versions, ascending, and the set of their stage
+ * ids. */
 struct current {
     uint64_t *versions;
     size_t n;
@@ -355,6 +362,7 @@ static void current_finish(struct current *c)
     pl_map_finish(&c->stages, NULL);
 }
 
+/* Reads the current versions and their stages. */
 static int read_current(struct pl_engine *e, struct current *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -380,7 +388,7 @@ static int read_current(struct pl_engine *e, struct current *ret, struct pl_err 
     return r;
 }
 
-/* Up to 64 keys of a map for which `wanted` says so. */
+/* Collects up to 64 keys of the map whose values satisfy `wanted`. */
 static size_t some_keys(const struct pl_map *m, bool (*wanted)(const void *value, const void *arg), const void *arg,
                         uint64_t keys[64])
 {
@@ -409,8 +417,9 @@ static void sync_again(void *arg)
         pl_log_error("engine", "stages: %s", err.msg);
 }
 
-/* Stages whose pipeline was deleted or no longer has them (one with a newer version stays: it is set anew). Each may end jobs: 64 in a
- * turn of the loop, unless new ones may want their places. */
+/* Removes stages that are gone: their pipeline was deleted or no longer has them. Each removal may end jobs,
+ * so only 64 are removed per turn of the loop; with `all`, every one at once, because new stages may need
+ * their places. */
 static int remove_gone(struct pl_engine *e, const struct current *current, bool all, struct pl_err *err)
 {
     uint64_t gone[64];
@@ -439,7 +448,7 @@ static bool is_unused(const void *value, const void *engine)
     return s->refs == 1 && pl_map_get(&((const struct pl_engine *)engine)->current, &s->stage, sizeof s->stage) != s;
 }
 
-/* Versions that nothing runs any more; one that is asked for again is loaded again. */
+/* Frees versions that nothing uses; a version that is needed again is loaded again. */
 static void forget_unused(struct pl_engine *e)
 {
     uint64_t unused[64];
@@ -450,7 +459,8 @@ static void forget_unused(struct pl_engine *e)
             pl_engine_stage_unref(pl_map_remove(&e->stages, &unused[i], sizeof unused[i]));
 }
 
-/* One round over what is not set yet: 1 when something was. A version goes after those before it of its stage. */
+/* Sets each version that is not set yet; 1 if any was set. A version waits for refused earlier versions of
+ * its stage. */
 static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bool *done, bool last, struct pl_err *err)
 {
     struct pl_map refused = {0};
@@ -461,7 +471,8 @@ static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bo
         if (done[i])
             continue;
         r = pl_engine_stage(e, versions[i], &s, err);
-        if (r == PL_ENOTFOUND) { /* its pipeline was deleted a moment ago: that is told next */
+        /* its pipeline was deleted a moment ago; the next event reports it */
+        if (r == PL_ENOTFOUND) {
             done[i] = true;
             r = 0;
             continue;
@@ -475,7 +486,7 @@ static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bo
             some = 1;
         } else if (r == PL_ENOMEM) {
             break;
-        } else if (last) { /* it alone does not run */
+        } else if (last) { /* only this stage does not run */
             pl_log_error("engine", "%s", err->msg);
             r = 0;
         } else {
@@ -491,7 +502,7 @@ int pl_engine_set_versions(struct pl_engine *e, const uint64_t *versions, size_t
     _cleanup_free_ bool *done = calloc(n + 1, sizeof *done);
     int r = done ? 1 : pl_err_nomem(err);
 
-    while (r > 0) /* an update that turns an edge round is a cycle until its other end has been set */
+    while (r > 0) /* an update that reverses an edge forms a cycle until its other end has been set */
         r = set_round(e, versions, n, done, false, err);
     r = r < 0 ? r : set_round(e, versions, n, done, true, err);
     return PL_MIN(r, 0);
@@ -501,7 +512,8 @@ int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err)
 {
     _cleanup_(current_finish) struct current current = {0};
     int64_t made = 0;
-    int r = pl_engine_stages_made(e, &made, err); /* first: what is made meanwhile is looked at once more */
+    /* first: stages that are made meanwhile lead to another pass */
+    int r = pl_engine_stages_made(e, &made, err);
 
     r = r < 0 ? r : read_current(e, &current, err);
     r = r < 0 || e->restoring ? r : remove_gone(e, &current, made != e->stages_made, err);

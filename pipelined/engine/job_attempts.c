@@ -1,5 +1,5 @@
-/* What the rows of an unfinished job went through: tries that failed, losses with their workers, ends without a result. It is written down
- * with each change, newest last, so that a restart goes on where it stood. */
+/* job_attempts: the history of an unfinished job's rows: failed tries, losses with their workers, and ends
+ * without a result. Each change is written as a record, so that a restart continues with the same history. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* One row, while its job is restored. */
+/* History of one row, while its job is restored. */
 struct pl_erow_tried {
     uint32_t failures, losses;
     enum pl_tried_state state;
@@ -64,11 +64,11 @@ int pl_ranges_parse(const json_t *list, struct pl_sched_range **ret, size_t *ret
     return 0;
 }
 
-/* ---- as they happen ---- */
+/* ---- writing changes ---- */
 
-/* One change on its way to the database. */
+/* A change that is being written. */
 struct change {
-    int64_t job, task; /* whose lease is over; 0 = that was told already */
+    int64_t job, task; /* task: its lease has ended; 0 = the lease was deleted already */
     struct pl_etried tried;
 };
 
@@ -82,7 +82,8 @@ static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* Where it fails a restart finds the lease as it was: it prefers a newer one of the same rows. */
+/* After a failed write, a restart finds the old lease; a newer lease of the same rows takes precedence over
+ * it. */
 static void change_done(void *arg, int r, const struct pl_err *err)
 {
     struct change *g = arg;
@@ -100,7 +101,7 @@ static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t
 
     if (!g)
         return;
-    g->job = j ? j->row : 0; /* one that has ended takes its rows with it */
+    g->job = j ? j->row : 0; /* the end of a job deletes its records */
     g->task = task;
     g->tried = (struct pl_etried){.failures = a->lease.failures, .losses = a->lease.losses, .state = state};
     if (j && a->lease.n_rows)
@@ -127,7 +128,7 @@ void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a)
 
 /* ---- after a restart ---- */
 
-/* The failed attempts of the job count in its totals as they did. */
+/* Adds the job's failed attempts to its totals. */
 static int count_attempts(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -144,7 +145,8 @@ static int count_attempts(struct pl_ejob *j, struct pl_conn *c, struct pl_err *e
     return r;
 }
 
-/* A record: its rows are as it says, whatever was said before. The reason is that of its first row. */
+/* Applies a record to its rows, replacing earlier ones. Keeps the reason of the record with the lowest failed
+ * row. */
 static int take_record(struct pl_ejob *j, const struct pl_rows *record, uint32_t *first_failed, char **reason, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = pl_col_json(record, 0);
@@ -183,7 +185,8 @@ static int load(struct pl_ejob *j, struct pl_conn *c, uint32_t *first_failed, ch
     return r;
 }
 
-/* Rows that ended without a result are settled; how many of them failed, and the first. */
+/* Settles rows that ended without a result. Counts the failed ones, and describes the first of them in the
+ * event. */
 static int settle(struct pl_ejob *j, uint32_t first_failed, const char *reason, struct pl_arena *arena, struct pl_sched_event *ev,
                   struct pl_err *err)
 {
@@ -208,7 +211,7 @@ static int settle(struct pl_ejob *j, uint32_t first_failed, const char *reason, 
     return 0;
 }
 
-/* Rows that wait, with what they went through, as ranges. */
+/* Lists the waiting rows that have failures or losses, as ranges of equal history. */
 static int waiting(const struct pl_ejob *j, struct pl_arena *arena, struct pl_sched_event *ev, struct pl_err *err)
 {
     struct pl_sched_tried *list = NULL;

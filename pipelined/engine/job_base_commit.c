@@ -1,5 +1,5 @@
-/* From what a job may be planned: the commit before it on its branch, when the job that made it is known, and the same trees would have
- * given it the same datums. */
+/* job_base_commit: decides whether a job can be planned from the commit before it on its branch. It can if
+ * the job that made this commit is known, and would have planned the same datums over the same trees. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/system/log_line.h"
@@ -14,7 +14,8 @@ static bool same_expect(const struct pl_output *a, const struct pl_output *b)
     return same;
 }
 
-/* Did the same stage make it, as far as its datums go? A version that is gone says no. */
+/* Checks whether the base was made by an equal stage, as far as datums are concerned. If the version is gone,
+ * it was not. */
 static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, bool *ret, struct pl_err *err)
 {
     struct pl_estage *base = NULL;
@@ -33,7 +34,7 @@ static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, b
     return r;
 }
 
-/* The roots that it was planned over, from its job's row. */
+/* Reads the input roots over which the base was planned, from its job's row. */
 static bool read_roots(struct pl_ejob *j, const json_t *inputs)
 {
     size_t n = j->stage->def->n_leaves;
@@ -64,7 +65,7 @@ static int check_job(struct pl_ejob *j, struct pl_conn *c, const struct pl_commi
     return !read_roots(j, inputs) ? 0 : check_stage(j, c, (uint64_t)pl_col_int(&rows, 0), ret, err);
 }
 
-/* In full, then: no error but a lack of memory. */
+/* Falls back to a full plan. Only a lack of memory is an error. */
 static int unusable(struct pl_ejob *j, int r, const struct pl_err *why, struct pl_err *err)
 {
     j->from.usable = false;

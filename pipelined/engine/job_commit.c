@@ -1,4 +1,5 @@
-/* Committing a job: outputs of all datums → one tree, its owners, the datum table, the commit, and the job's end, in one transaction. */
+/* job_commit: commits a job. On the pool it builds one tree from the outputs of all datums, the owner table
+ * and the datum table. One transaction then writes the commit and the job's end. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/merge/merge.h"
@@ -16,7 +17,8 @@ struct committing {
     struct pl_hash parent_object;
     bool has_parent;
     json_t *provenance;
-    struct pl_store_hold hold; /* from the first look-up until it is committed */
+    /* protects what was looked up from garbage collection, until the commit is written */
+    struct pl_store_hold hold;
     int result;
     struct pl_err err;
 };
@@ -46,7 +48,8 @@ static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const s
 {
     if (!res) {
         *row = (struct pl_datum_row){.state = PL_ROW_FAILED, .key = *key};
-        (void)!pl_hex_decode(j->run, row->run, sizeof row->run); /* as it was checked when the run was made */
+        /* the id was checked when the run was made */
+        (void)!pl_hex_decode(j->run, row->run, sizeof row->run);
         return;
     }
     *row = (struct pl_datum_row){.state = PL_ROW_SUCCESS, .key = *key, .outputs = res->outputs, .root = res->root};
@@ -55,6 +58,7 @@ static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const s
     memcpy(row->run, res->run, sizeof row->run);
 }
 
+/* Builds the datum table: a row for each datum, by its enumeration key. */
 static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const struct pl_node_sink *sink, struct pl_hash *ret,
                        struct pl_err *err)
 {
@@ -84,7 +88,7 @@ static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const
     return pl_datum_table_build(sink, rows, n, ret, err);
 }
 
-/* All outputs put together anew. */
+/* Builds all trees from all outputs. */
 static int build_whole(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
                        struct pl_tree_stats *stats, struct pl_err *err)
 {
@@ -100,7 +104,7 @@ static int build_whole(struct committing *c, const struct pl_node_source *source
     return r < 0 ? r : build_table(c->job, &whole, sink, &c->commit.table, err);
 }
 
-/* The base's trees with what changed. */
+/* Builds the trees by applying the changed datums to the base's trees. */
 static int build_carried(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
                          struct pl_tree_stats *stats, struct pl_err *err)
 {
@@ -157,7 +161,8 @@ static int compare_source(const void *a, const void *b)
     return 0;
 }
 
-/* What another stage of a run aside wrote is on its branch. */
+/* Returns the branch of an input. In a run with a separate branch, outputs of its own stages are on that
+ * branch. */
 static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
 {
     bool aside = *j->aside.branch && pl_streq(json_string_value(json_object_get(in, "commit")), j->run);
@@ -165,7 +170,8 @@ static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
     return aside ? json_string(j->aside.branch) : json_incref(json_object_get(in, "branch"));
 }
 
-/* The commits read, each once, in order: part of the commit object. Inputs that had no commit are not in it. */
+/* Returns the list of commits that the job read, each once, sorted, for the commit object. Inputs without a
+ * commit are left out. */
 static json_t *provenance_of(const struct pl_ejob *j)
 {
     size_t n = json_array_size(j->inputs), m = 0;
@@ -190,6 +196,7 @@ static json_t *provenance_of(const struct pl_ejob *j)
     return out;
 }
 
+/* Builds the trees and the commit object, and writes them to the store in packs. */
 static int build(struct committing *c, bool whole, struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
@@ -222,7 +229,7 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* Every datum has a result but those that failed and are left out. */
+/* Checks that only failed datums, which are left out, have no result. */
 static int check_results(const struct pl_ejob *j, struct pl_err *err)
 {
     uint64_t missing = 0;
@@ -234,7 +241,8 @@ static int check_results(const struct pl_ejob *j, struct pl_err *err)
     return 0;
 }
 
-/* From the base; when that cannot be, a collision for one, anew: there it is said in full what is wrong. */
+/* Builds from the base. If that fails, e.g. because two outputs collide, builds everything: the error of the
+ * full build is complete. */
 static int build_either(struct committing *c, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -256,12 +264,14 @@ static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     const struct pl_ejob *j = c->job;
     int r = pl_tx_job_may_commit(tx, &c->end, err);
 
-    if (r == 0 && *j->aside.branch) /* it may have been taken since the run began */
+    /* the branch may have been taken since the run began */
+    if (r == 0 && *j->aside.branch)
         r = pl_rerun_branch_check(pl_tx_conn(tx), j->stage->project, j->stage->def->name, j->aside.branch, err);
     r = r < 0 ? r : pl_tx_commit(tx, &c->commit, err);
     return r < 0 ? r : pl_tx_job_end(tx, &c->end, err);
 }
 
+/* On the loop: reports the commit, or its failure, to the scheduler. */
 static void committed(void *arg)
 {
     struct committing *c = arg;
@@ -272,7 +282,7 @@ static void committed(void *arg)
     if (c->result < 0) {
         ev.kind = PL_SCHED_EV_COMMIT_FAILED;
         ev.text = c->err.msg;
-        ev.on = c->result == PL_ECANCELED; /* pl_tx_job_may_commit */
+        ev.on = c->result == PL_ECANCELED; /* pl_tx_job_may_commit returned it: the stage is gone */
     } else {
         j->over = true;
     }
@@ -307,7 +317,8 @@ static void commit_on_pool(void *arg)
         pl_engine_submit(c->job->engine, PL_TX_LOGGED, commit_tx, commit_done, c);
 }
 
-/* "1 of 3 datums failed and is left out": the reason that a success carries, NULL when all its datums are there. */
+/* Returns the reason of a successful job, "1 of 3 datums failed and is left out"; NULL if no datum is left
+ * out. */
 static char *left_out(const struct pl_etotals *t)
 {
     char text[160];
@@ -320,6 +331,7 @@ static char *left_out(const struct pl_etotals *t)
     return strdup(text);
 }
 
+/* The loop prepares all arguments; the pool builds; the writer thread commits; the loop reports. */
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
 {
     struct committing *c = calloc(1, sizeof *c);
@@ -341,7 +353,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
                                         .provenance = c->provenance};
     pl_engine_job_args(j, &c->end);
     c->end.state = "success";
-    free((char *)c->end.reason); /* it says that the job commits */
+    free((char *)c->end.reason); /* it says that the job is committing */
     c->end.reason = left_out(&j->totals);
     c->end.output = j->run;
     pl_engine_pool(e, commit_on_pool, c);

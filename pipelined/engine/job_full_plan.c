@@ -1,4 +1,5 @@
-/* A job that was planned from a base, in full after all: for the oracle's word on what its datums come to. */
+/* job_full_plan: makes the complete plan of a job that was planned from a base, with the results of all
+ * datums. A full build of the output needs it. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/tree/tree_walk.h"
@@ -11,7 +12,7 @@ void pl_job_full_plan_finish(struct pl_ewhole *w)
     pl_arena_destroy(w->arena);
 }
 
-/* Enumeration key → number of the datum in the job's plan, plus 1. */
+/* Makes a map from enumeration key to datum number in the job's plan, plus 1. */
 static int index_planned(const struct pl_ejob *j, struct pl_map *ret, struct pl_err *err)
 {
     uint8_t key[PL_ENUM_KEY_MAX];
@@ -25,7 +26,7 @@ static int index_planned(const struct pl_ejob *j, struct pl_map *ret, struct pl_
     return r;
 }
 
-/* As it was in the base. */
+/* Takes the result from the base's datum table. */
 static int take_row(struct pl_ewhole *w, size_t d, const struct pl_datum_row *row, struct pl_err *err)
 {
     struct pl_eresult *res = &w->own_results[d];
@@ -43,6 +44,7 @@ static int take_row(struct pl_ewhole *w, size_t d, const struct pl_datum_row *ro
     return 0;
 }
 
+/* Fills in each datum's result, from the job's plan or else from the base's datum table. */
 static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_map *planned, struct pl_tree_cursor *table,
                 struct pl_err *err)
 {
@@ -55,7 +57,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
         size_t len = pl_plan_enum_key(w->own_plan, d, key), at = (size_t)pl_map_get(planned, key, len);
 
         if (at) {
-            w->own_results[d] = j->results[at - 1]; /* borrowed */
+            w->own_results[d] = j->results[at - 1]; /* the job still owns it */
             w->own_has_result[d] = j->has_result[at - 1];
             continue;
         }

@@ -1,4 +1,5 @@
-/* Planning a job: which commits it reads, which datums that gives, which of them have been done before. */
+/* job_plan: plans a job: which commits it reads, which datums these give, and which datums have a result to
+ * reuse. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/db/pipelines/manual_run.h"
@@ -14,7 +15,7 @@ const char *pl_job_branch(const struct pl_ejob *j)
     return *j->aside.branch ? j->aside.branch : j->stage->def->output.branch;
 }
 
-/* 1, or 0 when there is nothing yet. */
+/* Finds the commit at which input `i` is read: 1, or 0 if there is none yet. */
 static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_commit_row *ret, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
@@ -27,7 +28,7 @@ static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl
     return r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, ret, err);
 }
 
-/* `params` are read of no commit. */
+/* Finds the commit and root of input `i`; a `params` input has none. */
 static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
@@ -44,6 +45,7 @@ static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_
     return r < 0 ? pl_err_wrap(err, r, "input %s", leaf->name) : 0;
 }
 
+/* Finds the commit of each input, and makes the job's list of inputs. */
 static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     json_t *inputs = json_array();
@@ -69,7 +71,7 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
     return 0;
 }
 
-/* Planned before: the very commits it was planned over. */
+/* Restores roots and commits from the inputs of an earlier plan of the job. */
 static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 {
     if (json_array_size(j->inputs) != j->stage->def->n_leaves)
@@ -94,11 +96,12 @@ static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 struct bases {
     struct pl_store *store;
     struct pl_node_source source;
-    struct pl_hash roots[PL_BASES_MAX]; /* of the tables, while rows are read; then these are opened */
+    /* roots of datum tables: found first, while a database reader is held; opened later */
+    struct pl_hash roots[PL_BASES_MAX];
     size_t n_roots;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
-    bool none; /* nothing is reused: the stage has no cache, or the run is to run all again */
+    bool none; /* nothing is reused: the stage has no cache, or the run runs everything again */
 };
 
 static void bases_finish(struct bases *b)
@@ -116,7 +119,7 @@ static int open_tables(struct bases *b, struct pl_err *err)
     return r;
 }
 
-/* A commit's table, and those of the commits before it. */
+/* Collects the roots of the datum tables of a commit and of the commits before it. */
 static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b)
 {
     struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
@@ -132,8 +135,10 @@ static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_co
     }
 }
 
-/* The output branch's newest commit, or the job's own base when it is planned `again`, and those before it. Every output commit is a
- * success. A branch aside that has none yet goes on from what the stage's own has: not as a base, for what was read then is another tree. */
+/* Finds the commits whose results may be reused: the head of the output branch, or the job's own base if it
+ * is planned `again`, and the commits before it. Every commit of an output branch was made by a successful
+ * job. A separate branch without commits reuses results of the stage's own branch; but their commit is not a
+ * base, because its inputs were other trees. */
 static int find_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
@@ -175,6 +180,7 @@ static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_eresult 
     return 0;
 }
 
+/* Looks for the datum's result in the tables, newest first. */
 static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_err *err)
 {
     uint8_t key[PL_ENUM_KEY_MAX];
@@ -192,14 +198,14 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
         memcpy(found.run, row.run, sizeof found.run);
         found.outputs = row.outputs;
         found.root = row.root;
-        found.ops = (uint8_t *)(uintptr_t)row.ops; /* copied */
+        found.ops = (uint8_t *)(uintptr_t)row.ops; /* keep_reused copies it */
         found.ops_len = row.ops_len;
         return keep_reused(j, datum, &found, err);
     }
     return 0;
 }
 
-/* The datums without a result, in their order. */
+/* Lists the datums without a result, in order: these are the job's rows. */
 static void list_rows(struct pl_ejob *j)
 {
     j->n_rows = 0;
@@ -215,7 +221,8 @@ static int by_key(const void *a, const void *b, void *keys)
     return memcmp(k[*(const uint32_t *)a].b, k[*(const uint32_t *)b].b, PL_HASH_BYTES);
 }
 
-/* What jobs that failed or were killed had done, of what no table has; nothing of it for a stage without a cache. */
+/* Reuses results of failed or killed jobs for datums that no table has. A stage without a cache reuses none,
+ * but still finds out which results to delete. */
 static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     int64_t any = 0;
@@ -282,7 +289,7 @@ void pl_job_planned(struct pl_ejob *j)
     j->totals.reused = j->plan->n_total - j->n_rows;
 }
 
-/* ---- the whole ---- */
+/* ---- the plan ---- */
 
 int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struct pl_plan **ret, struct pl_err *err)
 {
@@ -319,7 +326,7 @@ int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struc
     return pl_plan_create(&request, ret, err);
 }
 
-/* What differs from the base, where there is one; else, and when that cannot be had, everything. */
+/* Enumerates the datums that differ from the base. Without a base, or if that fails, enumerates all. */
 static int enumerate(struct pl_ejob *j, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -347,11 +354,12 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
     b->none = j->forced || !j->stage->def->cache.enabled;
     r = r < 0 ? r : find_bases(j, c, again, b, err);
-    j->from.usable = j->from.usable && !b->none; /* what did not change is run again as well */
+    j->from.usable = j->from.usable && !b->none; /* unchanged datums are run again, too */
     return r;
 }
 
-/* Rows first, then the store: it may be a bucket, and others wait for the reader. */
+/* Reads the database first and the store afterwards: the store may be a slow bucket, and other threads wait
+ * for the reader. */
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
@@ -378,7 +386,7 @@ int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
     return r < 0 ? r : reuse(j, conn, &b, err);
 }
 
-/* ---- the action PLAN: pool, then the row, then the event ---- */
+/* ---- action PLAN: planned on the pool, then the row is written, then the event is fed ---- */
 
 struct planning {
     struct pl_ejob *job;
@@ -425,7 +433,8 @@ static int row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : pl_kept_drop_stale(p->job, pl_tx_conn(tx), err);
 }
 
-/* The row with inputs and base is durable before anything is leased: a restart makes the same plan. */
+/* Writes the job's row with inputs and base before anything is leased, so that a restart makes the same
+ * plan. */
 static void write_plan(void *arg)
 {
     struct planning *p = arg;
@@ -463,7 +472,8 @@ static void start_planning(void *arg, int r, const struct pl_err *err)
     planning_over(p);
 }
 
-/* What the stage's last job did before it failed is used again: its end says that it is kept. */
+/* Waits until all earlier ends are written: the end of the stage's last job says that its results are kept,
+ * and they are reused. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
 {
     struct planning *p = calloc(1, sizeof *p);

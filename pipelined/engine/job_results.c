@@ -1,4 +1,5 @@
-/* Results: what workers report, fed to the scheduler, kept in memory for the commit and in the database for a restart. */
+/* job_results: results that workers report. They are fed to the scheduler, and kept in memory for the commit
+ * and in the database for a restart. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/db/gc/result_codec.h"
@@ -16,7 +17,7 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-/* {"ops": base64 of an ops stream} | {"root": hex} | nothing. */
+/* Parses {"ops": base64 of an ops stream} or {"root": hex}; neither: no output. */
 static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
 {
     const char *ops = pl_json_str(output, "ops"), *root = pl_json_str(output, "root");
@@ -51,8 +52,9 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     return 0;
 }
 
-/* Without "gpu" nothing was measured, which is not the same as nothing used. What an agent measures is of the command's time, what was told
- * from outside ("whole") of all the time that the worker was held for the row. */
+/* Adds the GPU use of a row. Without "gpu" nothing was measured, which differs from a use of 0. An agent
+ * measures only while the command runs; the cluster's figure ("whole") is for all the time that the worker
+ * was held for the row. */
 static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
 {
     const json_t *gpu = json_object_get(row, "gpu");
@@ -90,14 +92,14 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
     add_gpu(t, row, ms);
 }
 
-/* ---- one RESULT: feed, keep, persist ---- */
+/* ---- one RESULT: feed, keep, write ---- */
 
-/* What is written of it; holds the job. */
+/* What is written for one RESULT. Holds a reference to the job. */
 struct kept {
     struct pl_ejob *job;
-    json_t *rows;                                   /* accepted good ones: [[number, row, key]…] */
-    json_t *attempts;                               /* rows for `attempt` */
-    struct pl_etried tried[PL_TRIED_RECOVERED + 1]; /* by what became of the rows that have no result */
+    json_t *rows;                                   /* accepted rows with a result: [[number, row, key]…] */
+    json_t *attempts;                               /* rows for table `attempt` */
+    struct pl_etried tried[PL_TRIED_RECOVERED + 1]; /* by state: the rows that have no result */
     struct pl_sched_range *tried_rows[PL_TRIED_RECOVERED + 1];
     size_t n_tried[PL_TRIED_RECOVERED + 1];
     uint64_t task;
@@ -106,24 +108,25 @@ struct kept {
     uint32_t id, attempt;
 };
 
-/* All results of one `next`, and what to do after. */
+/* All results of one `next` request, and what to call afterwards. */
 struct reporting {
     struct pl_engine *engine;
     json_t *results;
-    const json_t *row_list; /* of the result that is fed now */
-    uint32_t attempt;       /* number of its tries */
-    uint32_t losses;        /* of its rows */
+    const json_t *row_list; /* rows of the result that is being fed */
+    uint32_t attempt;       /* number of this attempt at its rows */
+    uint32_t losses;        /* losses of its rows */
     struct pl_eworker *worker;
-    json_t *gpu; /* how its GPUs were used meanwhile, as was told from outside; NULL = it was not */
+    json_t *gpu; /* GPU use as measured from outside the worker; NULL = not measured */
     unsigned writes;
     void (*done)(void *arg);
     void *arg;
 };
 
-/* The step that is under way: its RESULT action comes back while feeding. Loop. */
+/* The reporting that is being fed, to which its RESULT action belongs. Loop only. */
 static struct reporting *feeding;
 
-/* Of a pod: which image its command ran in. Where the cluster has not said that yet the attempt is known by its worker until it does. */
+/* Records in which image a pod's command ran. If the cluster has not reported the image yet, the attempt
+ * keeps its worker's id until it does. */
 static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *attempt)
 {
     if (w->pod == PL_NO_POD)
@@ -154,7 +157,8 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
     json_array_append_new(k->attempts, attempt);
 }
 
-/* Rows come in their order, and so does the reason of the first. */
+/* Adds a row without a result to the ranges of its state. Rows come in ascending order, so the first one's
+ * reason is kept. */
 static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state state, struct kept *k)
 {
     uint32_t index = (uint32_t)num(row, "index");
@@ -179,6 +183,7 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
     }
 }
 
+/* Keeps an accepted row: adds it to the totals, to the attempts, and to the results or the failed rows. */
 static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
     struct pl_eworker *w = p->worker;
@@ -191,8 +196,9 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
         return;
     json_object_set_new(row, "node", json_string(w->host));
     json_object_set_new(row, "gpus", json_integer(w->pod == PL_POD_WITH_GPU ? w->stage->def->gpu.count : w->n_gpus));
+    /* copied, since other threads read the rows */
     if (p->gpu && !json_object_get(row, "gpu"))
-        json_object_set_new(row, "gpu", json_deep_copy(p->gpu)); /* rows go to other threads */
+        json_object_set_new(row, "gpu", json_deep_copy(p->gpu));
     pl_totals_add(&j->totals, row);
     j->stage->datum_bytes = PL_MAX(j->stage->datum_bytes, (uint64_t)num(json_object_get(row, "bytes"), "in"));
     keep_attempt(j, w, row, datum, k);
@@ -208,7 +214,8 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     }
     j->totals.done++;
     pl_engine_result_finish(&j->results[datum]);
-    if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) { /* checked before it was fed: it is the memory */
+    /* it parsed before it was fed, so memory is short */
+    if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) {
         pl_engine_fail(j->engine, err.msg);
         return;
     }
@@ -231,7 +238,8 @@ static void finish_tried(const struct reporting *p, struct kept *k)
 
 static void persist(struct reporting *p, struct kept *k);
 
-/* Submitted before what else follows from the step: who sees the end of a job finds its attempts. */
+/* The write is submitted before the step's other consequences, so that whoever sees the job's end also finds
+ * its attempts. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->result.job);
@@ -259,8 +267,8 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
     pl_engine_job_changed(j);
 }
 
-/* "exit code 1: ValueError: …": the reason, and the last line that the command printed, which most often says why. A reason that is
- * not the command's own end says enough. */
+/* Makes "exit code 1: ValueError: …": the reason, and the last line that the command printed, which usually
+ * explains it. A reason other than the command's exit code is returned alone. */
 const char *pl_result_message(const json_t *row, struct pl_arena *arena)
 {
     const char *reason = pl_json_str(row, "reason"), *tail = pl_json_str(row, "tail"), *end = tail + strlen(tail), *line;
@@ -280,7 +288,8 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena)
     return text ? text : reason;
 }
 
-/* Rows as the scheduler sees them. Texts are the JSON's and the arena's. PL_EPROTO when they are malformed. */
+/* Converts rows for the scheduler. Texts belong to the JSON and the arena. PL_EPROTO if a row is
+ * malformed. */
 static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret,
                       uint64_t *ret_compute_us, struct pl_err *err)
 {
@@ -321,7 +330,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
     return 0;
 }
 
-/* "gave_back": [index…] becomes rows of that state. */
+/* Turns "gave_back": [index…] into rows of that state. */
 static json_t *rows_of_result(const json_t *result)
 {
     json_t *rows = json_copy(json_object_get(result, "rows"));
@@ -335,6 +344,7 @@ static json_t *rows_of_result(const json_t *result)
     return rows;
 }
 
+/* Checks that the worker holds the task, and feeds the result to the scheduler. */
 static int feed_result(struct reporting *p, const json_t *result, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
@@ -368,13 +378,14 @@ static int feed_result(struct reporting *p, const json_t *result, struct pl_err 
     return r;
 }
 
-/* ---- persisting ---- */
+/* ---- writing to the database ---- */
 
 struct write {
     struct reporting *reporting;
     struct kept *kept;
 };
 
+/* Writes one row of table `attempt`. */
 static int write_attempt(struct pl_conn *c, int64_t job, const json_t *a, int64_t now, struct pl_err *err)
 {
     const json_t *row = json_object_get(a, "row");
@@ -419,6 +430,7 @@ static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *er
                        packed, n);
 }
 
+/* Writes attempts, and for an unfinished job also results and history; drops the lease of a finished task. */
 static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct kept *k = ((struct write *)arg)->kept;
@@ -503,7 +515,7 @@ static void persist(struct reporting *p, struct kept *k)
     pl_engine_submit(p->engine, PL_TX_UNLOGGED, write_tx, write_done, w);
 }
 
-/* Since the results before: those rows had the GPUs. */
+/* Returns the GPU use since the previous results, which counts for these rows; NULL if it is not measured. */
 static json_t *gpu_told(struct pl_engine *e, const struct pl_eworker *w)
 {
     const struct pl_executor_ops *ops = e->executor->ops;
@@ -541,6 +553,7 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
 
 /* ---- after a restart ---- */
 
+/* Takes over one stored result, if the plan still has this row with this key. */
 static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
 {
     json_int_t index = json_integer_value(json_array_get(pair, 0));
@@ -590,9 +603,9 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err
     return r;
 }
 
-/* ---- of jobs that failed or were killed ---- */
+/* ---- results of jobs that failed or were killed ---- */
 
-/* The first of the listed rows whose datum has this key, or the number of rows. */
+/* Returns the first listed row whose datum has this key or a greater one; n_rows if there is none. */
 static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
 {
     uint32_t lo = 0, hi = j->n_rows;
@@ -608,7 +621,8 @@ static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
     return lo;
 }
 
-/* Newer ones come first, and stay. 1: a datum of the plan has it now. */
+/* Uses a kept result for each datum of its key that has none yet; newer results come first. 1 if any datum
+ * uses it. */
 static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, struct pl_err *err)
 {
     const char *text = json_string_value(json_array_get(item, 2));
@@ -630,10 +644,12 @@ static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, stru
     return used;
 }
 
+/* Notes rows of `result` that no datum uses as stale. */
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    int64_t first = INT64_MIN; /* of the last jobs, whose results stay */
+    /* lowest row id among the stage's last kept jobs, whose results are never deleted */
+    int64_t first = INT64_MIN;
     int r = pl_sql_int(c, err, &first,
                        "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",
                        j->stage->project, j->stage->def->name, (int64_t)PL_KEPT_JOBS_ALL - 1);

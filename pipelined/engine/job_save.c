@@ -1,4 +1,5 @@
-/* Rows of unfinished jobs: written when something changed, one write of a job at a time, the newest state last. */
+/* job_save: writes the rows of unfinished jobs when they change. A job has one write in progress at a time,
+ * and the newest state is written last. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/system/log_line.h"
@@ -39,7 +40,8 @@ void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret)
                                 .reason = strdup(j->reason),
                                 .base = j->planned ? j->base : "",
                                 .code = j->stage->code_identity,
-                                .inputs = j->planned ? json_incref(j->inputs) : NULL, /* else the pool may be at it */
+                                /* a thread of the pool may still be changing them */
+                                .inputs = j->planned ? json_incref(j->inputs) : NULL,
                                 .warnings = json_incref(j->warnings),
                                 .counts = counts_json(&j->totals),
                                 .ms = ms_json(&j->totals),
@@ -61,7 +63,7 @@ void pl_engine_job_args_done(struct pl_job_args *a)
     json_decref(a->bytes);
 }
 
-/* One write of an unfinished job's row. Holds the job. */
+/* One write of an unfinished job's row. Holds a reference to the job. */
 struct job_write {
     struct pl_ejob *job;
     struct pl_job_args args;
@@ -140,7 +142,7 @@ void pl_engine_job_changed(struct pl_ejob *j)
         write_job(j);
 }
 
-/* ---- what its user should know ---- */
+/* ---- warnings for the user ---- */
 
 #define WITHOUT_GPU "it runs on the CPU: gpu.required is false and "
 
@@ -157,7 +159,7 @@ static bool is_warned(const struct pl_ejob *j, const char *start)
     return false;
 }
 
-/* What is written now keeps its own list. */
+/* Adds a warning. Makes a new list, because a write in progress uses the old one. */
 static void warn(struct pl_ejob *j, const char *text)
 {
     json_t *list = json_copy(j->warnings);
@@ -187,7 +189,7 @@ void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w)
 
 /* ---- busy time ---- */
 
-/* How long jobs have had a leased task; what else stands in their rows did not change. */
+/* A write of how long jobs have had a leased task, without the rest of their rows. */
 struct busy {
     size_t n;
     struct {
@@ -221,7 +223,7 @@ void pl_engine_write_busy(struct pl_engine *e)
     struct pl_err err = {0};
 
     if (!b)
-        return; /* the next time */
+        return; /* the next call saves it */
     b->n = 0;
     for (size_t i = 0; (slot = pl_map_next(&e->jobs, &i));) {
         const struct pl_ejob *j = slot->value;

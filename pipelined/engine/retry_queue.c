@@ -1,5 +1,6 @@
-/* What has no room now and is tried again in a moment: work for the pool, transactions for the database. Neither is done in the place
- * of who gives it: the loop must not compute, and a full queue is no failure. Bounded by the jobs and requests that it is for. */
+/* retry_queue: work for the pool and transactions for the database that were refused because a queue was
+ * full, or memory short. They are retried after a pause. The caller does not wait, because the loop must not
+ * block, and it gets no error. The jobs and requests that the work is for bound the list. */
 #include "pipelined/engine/engine_internal.h"
 
 #include <pthread.h>
@@ -10,9 +11,9 @@ struct pl_later {
     struct pl_later *next;
     struct pl_engine *engine;
     void (*retry)(struct pl_later *l);
-    pl_pool_fn work; /* for the pool, or … */
+    pl_pool_fn work; /* work for the pool; NULL: a transaction */
     enum pl_tx_class class;
-    pl_tx_fn tx; /* … for the database */
+    pl_tx_fn tx; /* the transaction, with class and done */
     pl_tx_done done;
     void *arg;
 };
@@ -54,7 +55,7 @@ static void retry_all(void *arg)
     pthread_mutex_lock(&e->later_mutex);
     list = TAKE_PTR(e->later);
     pthread_mutex_unlock(&e->later_mutex);
-    for (; list; list = next) { /* those that still have no room are put off in their order */
+    for (; list; list = next) { /* work that is refused again is put off again, in its order */
         next = list->next;
         list->retry(list);
         free(list);
@@ -108,7 +109,7 @@ void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, 
         done(arg, r, &err);
 }
 
-/* ---- life ---- */
+/* ---- creation and shutdown ---- */
 
 int pl_engine_retry_queue_init(struct pl_engine *e, struct pl_err *err)
 {

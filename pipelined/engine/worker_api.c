@@ -1,4 +1,5 @@
-/* The workers' side of the API: agent protocol 1 (docs/protocol.md). Requests of a worker name it; the token must be that worker's. */
+/* worker_api: the daemon's side of the agent protocol, version 1 (docs/protocol.md). Each request names its
+ * worker, and must carry that worker's token. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/plan/plan_json.h"
@@ -15,11 +16,14 @@
 #define RESULTS_BODY_MAX (64u << 20)
 #define LOG_BODY_MAX     (4u << 20)
 #define METRIC_LINE_MAX  1024
-#define METRICS_MAX      ((int64_t)1 << 40) /* lines of one attempt */
+#define METRICS_MAX      ((int64_t)1 << 40) /* metric lines of one attempt */
 #define LEASE_MS         30000
-#define RENEW_MS         2000 /* an older agent, whose renewals are not held, goes on for so long with what was taken back */
+/* interval of renewals; an older agent, whose renewals are not held open, works on an ended lease for so
+ * long */
+#define RENEW_MS 2000
 
-/* The worker's id from "worker" (a number as text), held against the token that the request came with. */
+/* Finds the worker that "worker" (its id as text) names, and checks that the request came with this worker's
+ * token. */
 static int worker_of(struct pl_engine *e, struct pl_http_request *req, const char *text, struct pl_eworker **ret,
                      struct pl_err *err)
 {
@@ -76,7 +80,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
                      (json_int_t)(w->pod == PL_POD_WITH_GPU ? s->def->gpu.count : w->n_gpus), "token", *token ? token : NULL);
 }
 
-/* A worker's first token is one that others may have seen; "" where it was not asked for another. */
+/* Exchanges the worker's first token, which other processes may have seen, for a new one. `token` is "" if
+ * the request does not ask for that. */
 static int exchange(struct pl_engine *e, struct pl_http_request *req, const json_t *body, uint64_t id,
                     char token[PL_WORKER_TOKEN_BYTES], struct pl_err *err)
 {
@@ -101,15 +106,16 @@ static int exchange(struct pl_engine *e, struct pl_http_request *req, const json
     return r;
 }
 
-/* One of them: who it is by, then its row, then the scheduler and the answer. A daemon that comes back finds the token exchanged
- * of which it has told. */
+/* One attach request: checks and exchanges the token, writes the worker's row, feeds the scheduler, answers.
+ * The row is written before the answer, so that a restarted daemon knows of every exchange that was
+ * reported. */
 struct attach {
     struct pl_engine *engine;
     struct pl_http_request *req;
     json_t *body;
     uint64_t worker;
     char token[PL_WORKER_TOKEN_BYTES];
-    int result; /* of the row */
+    int result; /* result of the write */
     struct pl_err err;
 };
 
@@ -137,7 +143,8 @@ static int attach_begin(struct attach *a, struct pl_eworker **ret, struct pl_err
     r = exchange(a->engine, a->req, a->body, w->id, a->token, err);
     if (r < 0)
         return r;
-    if (a->token[0] || !pl_engine_incarnation_ok(w->incarnation)) /* what a token was exchanged by stays */
+    /* the incarnation that exchanged a token stays */
+    if (a->token[0] || !pl_engine_incarnation_ok(w->incarnation))
         snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(a->body, "incarnation"));
     a->worker = w->id;
     *ret = w;
@@ -151,10 +158,11 @@ static int attach_feed(struct attach *a, struct pl_eworker *w, struct pl_err *er
 
     if (!held)
         return pl_err_nomem(err);
-    if (!w->pod && *pl_json_str(a->body, "host")) /* a pod's is no node */
+    /* a pod's host name is not its node */
+    if (!w->pod && *pl_json_str(a->body, "host"))
         snprintf(w->host, sizeof w->host, "%s", pl_json_str(a->body, "host"));
     w->attached = true;
-    if (!w->stopping) /* what it does not hold is leased anew */
+    if (!w->stopping) /* tasks that it does not hold are leased again */
         pl_engine_worker_drop_ready(w);
     ev.leases.items = held;
     return pl_engine_feed(a->engine, &ev, err);
@@ -217,7 +225,7 @@ static void next_free(struct next *n)
     free(n);
 }
 
-/* The results are durable: the worker stands in line, or gets what is ready. */
+/* Once the results are durable: answers the worker, or keeps its request open until there is a task. */
 static void next_wait(void *arg)
 {
     struct next *n = arg;
@@ -238,7 +246,7 @@ static void next_wait(void *arg)
         pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
         pl_engine_worker_drop_ready(w);
     } else {
-        if (w->waiting) /* it asked anew: the old question's connection is gone */
+        if (w->waiting) /* a new request: the old one's connection is gone */
             pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
         w->waiting = n->req;
         pl_timer_start(w->poll, (uint64_t)PL_MIN(wait_ms, PL_LONG_POLL_MS));
@@ -261,11 +269,11 @@ static void next_on_loop(void *arg)
         return;
     }
     n->worker = w->id;
-    w->attached = true; /* also one that a restart found again: it does not attach anew */
+    w->attached = true; /* a worker that was restored after a restart does not attach again */
     pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
 }
 
-/* Pool: a task of 10,000 rows reports megabytes. */
+/* On the pool, because the results of a task of 10,000 rows are megabytes of JSON. */
 static void on_next(struct pl_http_request *req, void *arg)
 {
     struct next *n = calloc(1, sizeof *n);
@@ -282,22 +290,22 @@ static void on_next(struct pl_http_request *req, void *arg)
     pl_engine_post(n->engine, "worker.next", next_on_loop, n);
 }
 
-/* ---- renew: answered at once when there is something to tell, else when the next one is due ---- */
+/* ---- renew: answered at once if there is something to report, else when the next one is due ---- */
 
 struct telling {
-    struct pl_lease_pin_args args; /* first: what the transaction takes is what is freed */
+    struct pl_lease_pin_args args; /* first member: freeing it frees the whole */
     struct pl_lease_pin leases[PL_LEASE_PINS_MAX];
     char project[PL_NAME_MAX_BYTES + 1];
 };
 
 static void told(void *arg, int r, const struct pl_err *err)
 {
-    if (r < 0) /* said again with a later renewal */
+    if (r < 0) /* a later renewal tries again */
         pl_log_warn("engine", "leases that last: %s", err->msg);
     free(arg);
 }
 
-/* [{task, fence, session?}] of what is its own. */
+/* Reads [{task, fence, session?}], for the tasks that the worker holds. */
 static void read_told(struct pl_engine *e, const struct pl_eworker *w, const json_t *tasks, struct telling *t)
 {
     const json_t *one;
@@ -319,7 +327,7 @@ static void read_told(struct pl_engine *e, const struct pl_eworker *w, const jso
     }
 }
 
-/* Every PL_ENGINE_TOLD_US those of a renewal that have a session go on (session_tx.h). */
+/* Extends the sessions that a renewal names, every PL_ENGINE_TOLD_US (db/tx/upload_session_tx.h). */
 static void leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks)
 {
     int64_t now_us = pl_clock_wall_us();
@@ -346,7 +354,8 @@ static json_t *lease_json(const struct pl_sched_lease *lease)
     return json_pack("{s:I, s:I}", "task", (json_int_t)lease->task, "fence", (json_int_t)lease->fence);
 }
 
-/* `lost` and `recall` (both taken over) are of the tasks that the request names; leases taken back meanwhile are added. */
+/* Answers a renewal. `lost` and `recall` (ownership passes here) concern the tasks that the request names;
+ * leases that ended since the last answer are added. */
 static void answer_renewal(struct pl_eworker *w, struct pl_http_request *req, json_t *lost, json_t *recall)
 {
     for (size_t i = 0; i < w->n_lost; i++)
@@ -376,6 +385,7 @@ static bool is_told(const struct pl_eworker *w, const struct pl_sched_lease *lea
     return false;
 }
 
+/* Renews the leases, then answers, or keeps the request open until there is something to report. */
 static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -409,14 +419,15 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err
             json_array_append_new(recall, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
         }
     }
-    wait_ms = json_integer_value(json_object_get(body, "wait_ms")); /* an older agent's has none: it is answered at once */
+    /* an older agent sends none and is answered at once */
+    wait_ms = json_integer_value(json_object_get(body, "wait_ms"));
     if (wait_ms <= 0 || e->hung_up || w->stopping || w->n_lost > 0 || json_array_size(lost) > 0 || json_array_size(recall) > 0) {
         answer_renewal(w, req, lost, recall);
         return 0;
     }
     json_decref(lost);
     json_decref(recall);
-    pl_eworker_tell(w, 0); /* it asked anew: the connection of the renewal before is gone */
+    pl_eworker_tell(w, 0); /* a new request: the connection of the previous renewal is gone */
     w->renewing = req;
     pl_timer_start(w->renewal, (uint64_t)PL_MIN(wait_ms, RENEW_MS));
     return 0;
@@ -430,7 +441,7 @@ static void on_renew(struct pl_http_request *req, void *arg)
         pl_http_reply_error(req, &err);
 }
 
-/* ---- logs and metrics: which job is asked on the loop, the writing is done on the pool ---- */
+/* ---- logs and metrics: the loop finds the job, the pool writes ---- */
 
 struct piece {
     struct pl_engine *engine;
@@ -442,7 +453,7 @@ struct piece {
     json_t *body;
     int64_t job_row;
     uint32_t first_metric;
-    int64_t fence, first_line; /* of the lines; −1: they have no numbers */
+    int64_t fence, first_line; /* number of the first line; −1 = the lines have no numbers */
     struct pl_err err;
 };
 
@@ -470,13 +481,13 @@ static void append_log(void *arg)
     int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
                                  p->offset, body->data, body->len, &p->err);
 
-    if (r == 0 && p->job->over) /* the job's log was perhaps sealed just before */
+    if (r == 0 && p->job->over) /* the log may have been sealed just before */
         r = pl_stage_logs_seal(p->engine->config.logs, project, p->job_row, &p->err);
     piece_answer(p, r);
 }
 
-/* The task of a log or metric; a late piece of a task that has ended is dropped without a fuss (PL_ENOTFOUND), and one of a task that
- * another worker holds is refused (PL_ELEASE). */
+/* Finds the job of a task that a log or metric names. PL_ENOTFOUND: the task has ended and the late piece is
+ * dropped; PL_ELEASE: another worker holds the task. */
 static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t task, struct piece *p, struct pl_err *err)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
@@ -536,7 +547,8 @@ static void on_log(struct pl_http_request *req, void *arg)
         pl_engine_pool(arg, append_log, p);
 }
 
-/* One that is there already came before a kill, or an answer that was lost: nothing happens. */
+/* Adds a metric line. A line that is there already was sent again after a kill or a lost answer; it is
+ * ignored. */
 static int add_metric(struct pl_tx *tx, const struct piece *p, size_t i, const char *text, json_t *value, struct pl_err *err)
 {
     const char *sql = p->fence < 0 ? "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)"
@@ -566,7 +578,8 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         bool good = json_is_object(value) && i < PL_AGENT_PROTOCOL_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
-        int r = good ? add_metric(tx, p, i, text, value, err) : 0; /* else the stage's own matter: the file is kept anyhow */
+        /* an invalid line is the stage's affair: it is skipped, and the file is kept anyway */
+        int r = good ? add_metric(tx, p, i, text, value, err) : 0;
 
         json_decref(value);
         if (r < 0)
@@ -583,7 +596,7 @@ static void metric_done(void *arg, int r, const struct pl_err *err)
     piece_answer(p, r);
 }
 
-/* Numbers of lines, which agents of the minor before this one do not send. */
+/* Reads the line numbers, which agents of the previous minor version do not send. */
 static int read_numbers(struct piece *p, struct pl_err *err)
 {
     const json_t *fence = json_object_get(p->body, "fence"), *first = json_object_get(p->body, "first");
@@ -632,6 +645,7 @@ static void on_metrics(struct pl_http_request *req, void *arg)
 
 /* ---- checkpoints ---- */
 
+/* Checks that the worker still has the row of the task to do, and stores its checkpoint. */
 static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;

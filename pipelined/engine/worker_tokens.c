@@ -1,3 +1,5 @@
+/* worker_tokens: a map from worker to its two principals, under one lock: one for the token that the worker
+ * was started with, and one for the token that it gets in exchange. */
 #include "pipelined/engine/worker_tokens.h"
 
 #include "storage/base/map.h"
@@ -7,15 +9,17 @@
 #include <stdio.h>
 
 struct door {
-    struct pl_principal *first;             /* who comes with the token that the worker was started with */
-    struct pl_principal *own;               /* who comes with the other one */
-    char incarnation[PL_INCARNATION_BYTES]; /* by which the first token was exchanged, "" = it was not */
-    bool entered;                           /* with the other token: nobody needs the first any more */
+    struct pl_principal *first; /* principal of the token with which the worker was started */
+    struct pl_principal *own;   /* principal of the token that it got in exchange */
+    /* incarnation that exchanged the first token; "" = not exchanged */
+    char incarnation[PL_INCARNATION_BYTES];
+    /* the exchanged token was used: the first one is no longer accepted */
+    bool entered;
 };
 
 struct pl_worker_doors {
     pthread_mutex_t lock;
-    struct pl_map workers; /* id → door */
+    struct pl_map workers; /* id → struct door */
     bool settled;
 };
 
@@ -91,7 +95,8 @@ void pl_worker_tokens_remove(struct pl_worker_doors *d, uint64_t worker)
     drop(door);
 }
 
-/* Under the lock: is it the start of the worker that has exchanged the token, or the first to do so? */
+/* Marks the first token as exchanged by this incarnation, unless another one did so before. True if it is
+ * this incarnation's. With the lock held. */
 static bool is_its(struct door *door, const char *incarnation)
 {
     if (!door->incarnation[0])
@@ -114,7 +119,8 @@ int pl_worker_tokens_exchange(struct pl_worker_doors *d, uint64_t worker, const 
                            worker);
 }
 
-/* Under the lock. NULL: nobody who comes with that token. */
+/* Returns the principal for a token of this incarnation; NULL if the token is not accepted. With the lock
+ * held. */
 static struct pl_principal *opens(struct door *door, const char *incarnation)
 {
     if (!incarnation)

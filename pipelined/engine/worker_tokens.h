@@ -1,5 +1,6 @@
-/* worker_doors: which workers there are, for the threads that look at tokens: each with its principal (api/principal.h). A worker has one
- * from its start, or from its being found again after the daemon's, until it is gone. Thread-safe; nothing blocks. */
+/* worker_tokens: the known workers, for the threads that check tokens; each with its principals
+ * (policy/principal.h). A worker is known from its start, or from its restoration after a start of the
+ * daemon, until it is gone. Thread-safe; no call blocks. */
 #pragma once
 
 #include "pipelined/policy/principal.h"
@@ -9,20 +10,25 @@ struct pl_worker_doors;
 PL_MUST_CHECK
 int pl_worker_tokens_create(struct pl_worker_doors **ret, struct pl_err *err);
 struct pl_worker_doors *pl_worker_tokens_destroy(struct pl_worker_doors *d);
-/* All workers that a start found again have theirs: whoever has none now is gone. */
+/* All workers that still run have been added after a start: from now on an unknown worker is a worker that is
+ * gone. */
 void pl_worker_tokens_settle(struct pl_worker_doors *d);
+/* Adds a worker that was started or restored, with its stage. */
 PL_MUST_CHECK
 int pl_worker_tokens_add(struct pl_worker_doors *d, uint64_t worker, uint64_t version, const char *project, const char *stage,
                          struct pl_err *err);
-/* Its principal is revoked. */
+/* Removes the worker and revokes its principals. */
 void pl_worker_tokens_remove(struct pl_worker_doors *d, uint64_t worker);
 #define PL_INCARNATION_BYTES 64
-/* The worker's first token is exchanged by that start of it; by the same start again as often as it likes. PL_EFORBIDDEN: another start has done so. */
+/* Exchanges the worker's first token for one of this incarnation (start of the worker). The same incarnation
+ * may repeat it any number of times. PL_EFORBIDDEN: another incarnation has exchanged it. */
 PL_MUST_CHECK
 int pl_worker_tokens_exchange(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_err *err);
-/* Its principal, a reference for the caller; of one that is gone, one without project. `incarnation`: of the token that it came with; NULL = the first
- * one, whose principal is another: once it was exchanged it may only ask for that again (an answer is lost now and then, and a daemon restarted),
- * and when the other was used nothing at all. PL_EAUTH: the token is good no more; PL_EBUSY before they are settled. */
+/* Finds the principal of a token; `ret` is a new reference. A worker that is gone gets a principal without a
+ * project. `incarnation`: that of the token; NULL = the first token, which has its own principal. After an
+ * exchange, the first token can only repeat the exchange, since an answer may be lost and the daemon
+ * restarted; once the new token was used, it is refused. PL_EAUTH: the token is no longer valid; PL_EBUSY:
+ * pl_worker_tokens_settle was not called yet. */
 PL_MUST_CHECK
 int pl_worker_tokens_find(struct pl_worker_doors *d, uint64_t worker, const char *incarnation, struct pl_principal **ret,
                           struct pl_err *err);

@@ -1,4 +1,5 @@
-/* Workers: started and stopped for the scheduler, their tokens, the answers to their `next`. */
+/* workers: starts and stops workers for the scheduler, makes and checks their tokens, leases tasks to them,
+ * and answers their `next` requests. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/plan/plan_json.h"
@@ -18,8 +19,10 @@ struct pl_eworker *pl_engine_worker(struct pl_engine *e, uint64_t id)
 }
 
 /* ---- tokens ----
- * The first, which the worker is started with and anybody can read who may see how it was: "plw_<id>_<MAC>", MAC = 64 hex of HMAC-SHA-256(master key,
- * "worker" id). The one that it gets for it when it attaches: "plw_<id>_<incarnation>_<MAC>", of (master key, "session" id incarnation). */
+ * A worker is started with its first token, which is readable for anyone who can see how it was started:
+ * "plw_<id>_<MAC>", MAC = 64 hex digits of HMAC-SHA-256(master key, "worker" id). When it attaches it
+ * exchanges this token for "plw_<id>_<incarnation>_<MAC>", with the MAC of (master key, "session" id
+ * incarnation). */
 
 static void token_mac(const struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_HASH_HEX + 1])
 {
@@ -37,7 +40,7 @@ static void token_mac(const struct pl_engine *e, uint64_t id, const char *incarn
     pl_hex_encode(mac, sizeof mac, out);
 }
 
-/* `incarnation` NULL: the first one. */
+/* Writes the token of this incarnation; NULL: the first token. */
 static void token_text(const struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES])
 {
     char mac[PL_HASH_HEX + 1];
@@ -131,7 +134,7 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     return 0;
 }
 
-/* Reports that would feed the scheduler within an action: posted. */
+/* A report that is posted, because it would otherwise feed the scheduler within an action. */
 struct report {
     struct pl_engine *engine;
     uint64_t id;
@@ -153,7 +156,7 @@ static void deliver(void *arg)
     free(p);
 }
 
-/* `what`: kind, on, counts and needs. */
+/* Posts a report with the kind, on, counts and needs of `what`. */
 static void report_as(struct pl_engine *e, uint64_t id, struct report what, const char *text)
 {
     struct report *p = malloc(sizeof *p);
@@ -172,11 +175,11 @@ static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind ki
     report_as(e, id, (struct report){.kind = kind}, text);
 }
 
-/* ---- rows of `worker` ---- */
+/* ---- rows of table `worker` ---- */
 
 struct worker_row {
     int64_t id, stage, pid, pid_start;
-    int pod; /* of the row */
+    int pod; /* enum pl_pod_kind, as in the row */
     bool network_off;
     char gpus[8 * PL_SCHED_WORKER_GPUS_MAX], host[128], incarnation[64];
     enum { ROW_STARTED, ROW_ATTACHED, ROW_PLACED, ROW_GONE } what;
@@ -184,6 +187,7 @@ struct worker_row {
     void *arg;
 };
 
+/* Writes the change to the worker's row, and an event about it. */
 static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct worker_row *w = arg;
@@ -289,7 +293,7 @@ static void on_placed(void *self, uint64_t id, const char *node, bool up)
     report_as(e, id, (struct report){.kind = PL_SCHED_EV_WORKER_PLACED, .on = up}, node);
 }
 
-/* ---- which image it runs in ---- */
+/* ---- image of a pod ---- */
 
 struct naming {
     int64_t since, worker;
@@ -314,7 +318,8 @@ static void name_done(void *arg, int r, const struct pl_err *err)
     free(arg);
 }
 
-/* Attempts that were kept before it was known: a command may be quicker than its node. */
+/* Adds the image to attempts that were stored before it was known: a command may end before the node reports
+ * its image. */
 static void name_kept(struct pl_engine *e, const struct pl_eworker *w)
 {
     const size_t size = strlen(w->image) + 1;
@@ -403,7 +408,7 @@ static void on_shape(void *self, const struct pl_sched_shape *shape)
     *p = (struct shape_report){.engine = e, .shape = *shape};
     snprintf(p->text, sizeof p->text, "%s", shape->text ? shape->text : "");
     if (e->restoring)
-        deliver_shape(p); /* workers that are restored have one */
+        deliver_shape(p); /* workers that are restored next need it */
     else
         pl_engine_post(e, "engine.shape", deliver_shape, p);
 }
@@ -528,7 +533,7 @@ void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task)
         free(answer);
         return;
     }
-    pl_engine_worker_drop_ready(w); /* it asks again and gets it then */
+    pl_engine_worker_drop_ready(w); /* the worker asks again and gets it then */
     w->ready = answer;
     w->ready_task = task;
 }
@@ -569,12 +574,13 @@ void pl_etask_free(void *task)
     free(t);
 }
 
-/* No task of that worker any more; NULL: it was none. */
+/* Removes the task from the map and returns it; NULL if the worker does not hold it under this fence. */
 static struct pl_etask *take_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
 
-    if (!t || t->worker != worker || t->fence != fence) /* a worker may name what is another's */
+    /* a worker may name another worker's task */
+    if (!t || t->worker != worker || t->fence != fence)
         return NULL;
     return pl_map_remove(&e->tasks, &task, sizeof task);
 }
@@ -596,7 +602,7 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
         pl_eworker_tell(w, 0);
     } else if (w && w->ready_task == task) {
         pl_engine_worker_drop_ready(w);
-    } else if (w) { /* the answer with it does not come: it has to ask anew */
+    } else if (w) { /* the answer with the task will not be sent: let the worker ask again */
         pl_timer_stop(w->poll);
         poll_over(w);
     }
@@ -623,8 +629,8 @@ struct leasing {
     struct pl_sched_range *ranges;
     size_t n_ranges;
     uint32_t failures, losses;
-    int64_t since_us; /* a checkpoint that is older is not for it */
-    char *rows;       /* JSON for the row */
+    int64_t since_us; /* older checkpoints must not be used */
+    char *rows;       /* JSON for the database row */
     char *answer;
 };
 
@@ -666,7 +672,8 @@ static void leased(void *arg)
     free(l);
 }
 
-/* The lease is durable: tell the worker. Large tasks make large answers: built here, off the loop. */
+/* Makes the answer for the worker, once the lease is durable. Runs on the pool, because a large task has a
+ * large answer. */
 static void make_answer(void *arg)
 {
     struct leasing *l = arg;
@@ -682,7 +689,7 @@ static void make_answer(void *arg)
                        l->job->stage->pipeline, "rows", rows);
     l->answer = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
-    if (!l->answer) /* the lease expires and its rows come back */
+    if (!l->answer) /* the lease expires, and its rows are leased again */
         pl_log_error("engine", "lease %" PRIu64 ": no memory for its rows", l->task);
     pl_engine_post(l->engine, "engine.leased", leased, l);
 }
@@ -705,7 +712,7 @@ static void lease_written(void *arg, int r, const struct pl_err *err)
     struct leasing *l = arg;
 
     if (r < 0) {
-        /* not told to the worker: the lease expires and its rows come back */
+        /* the worker is not told: the lease expires, and its rows are leased again */
         pl_log_error("engine", "lease %" PRIu64 ": %s", l->task, err->msg);
         pl_engine_post(l->engine, "engine.leased", leased, l);
         return;
@@ -734,7 +741,7 @@ static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob
     return t;
 }
 
-/* Where it fails, the worker is told nothing: the lease expires and its rows come back. */
+/* If any step fails, the worker is told nothing: the lease expires, and its rows are leased again. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->lease.job);
@@ -750,7 +757,8 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     *l = (struct leasing){.engine = e, .job = pl_engine_job_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
     l->failures = t->failures;
     l->losses = a->lease.losses;
-    l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us(); /* its own attempts only */
+    /* only checkpoints of this job's own attempts */
+    l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us();
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
     l->rows = pl_ranges_text(a->lease.rows, a->lease.n_rows);
