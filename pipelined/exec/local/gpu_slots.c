@@ -1,3 +1,5 @@
+/* gpu_slots.c: reads the GPUs once through NVML, then matches a stage's request against that table. Without
+ * NVML, or beyond the GPUs that it knows, a slot has only a number. */
 #include "pipelined/exec/local/gpu_slots.h"
 
 #include "pipelined/exec/local/nvml.h"
@@ -8,15 +10,15 @@
 #include <stdio.h>
 
 struct slot {
-    bool known; /* NVML told of it */
+    bool known; /* NVML described the GPU */
     char product[96];
     unsigned minor;
     int64_t memory_mib;
-    unsigned compute; /* 100 × major + minor; 0 = not told */
+    unsigned compute; /* compute capability: 100 × major + minor; 0 = unknown */
 };
 
 struct pl_gpu_slots {
-    struct pl_nvml *nvml; /* NULL: there is none */
+    struct pl_nvml *nvml; /* NULL: this machine has no NVML */
     unsigned n;
     struct slot slots[PL_EXEC_GPUS_MAX];
 };
@@ -42,7 +44,7 @@ int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *er
         if (!g->nvml || i >= pl_nvml_count(g->nvml) || pl_nvml_read(g->nvml, i, &gpu, NULL) < 0)
             continue;
         s->known = true;
-        s->minor = gpu.minor; /* NVML counts in the order of the bus, device nodes need not */
+        s->minor = gpu.minor; /* NVML counts in bus order, which may differ from the numbers of the device nodes */
         s->memory_mib = (int64_t)(gpu.memory_bytes >> 20);
         s->compute = gpu.compute;
         snprintf(s->product, sizeof s->product, "%s", gpu.product);
@@ -70,9 +72,9 @@ unsigned pl_gpu_slots_device(const struct pl_gpu_slots *g, unsigned slot)
     return g->slots[PL_MIN(slot, PL_EXEC_GPUS_MAX - 1u)].minor;
 }
 
-/* ---- which meet what a stage asks for ---- */
+/* ---- GPUs that meet a stage's request ---- */
 
-/* As NVML spells it, or as a node's label does: there blanks are dashes. */
+/* Compares with the product as NVML spells it and as a Kubernetes node label does, with dashes for blanks. */
 static bool product_matches(const char *glob, const char *product)
 {
     char label[96];
@@ -109,7 +111,7 @@ static bool are_alike(const struct slot *a, const struct slot *b)
     return a->known == b->known && a->memory_mib == b->memory_mib && a->compute == b->compute && pl_streq(a->product, b->product);
 }
 
-/* Each kind once, with how many there are. */
+/* Lists the machine's GPUs: each kind once, with its count. */
 static void say_there(const struct pl_gpu_slots *g, struct pl_buf *out)
 {
     bool some = false;
@@ -160,7 +162,7 @@ int pl_gpu_slots_choose(const struct pl_gpu_slots *g, const struct pl_gpu *want,
     return n;
 }
 
-/* ---- figures ---- */
+/* ---- GPU report ---- */
 
 static json_t *slot_json(const struct pl_gpu_slots *g, unsigned i)
 {

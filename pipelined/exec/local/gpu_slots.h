@@ -1,6 +1,7 @@
-/* gpu_slots: the GPUs of this machine as slots 0 … n − 1: what NVML says of each, and which of them meet what a stage asks for. Slots that
- * --gpus declares beyond what NVML knows are there without a name: no stage that asks for a product, a size or a capability gets one.
- * One thread; what is read of a device that stays the same is read once. */
+/* gpu_slots: the GPUs of this machine as slots 0 … n − 1, described by NVML, and which of them meet a stage's
+ * request. Slots that --gpus declares beyond the GPUs that NVML knows have no description: a stage that
+ * requests a product, a memory size or a compute capability never gets one. Single-threaded. The unchanging
+ * properties of a device are read once. */
 #pragma once
 
 #include "pipelined/exec/exec.h"
@@ -10,19 +11,22 @@
 
 struct pl_gpu_slots;
 
-/* `wanted`: so many; −1: as NVML says, none without it. PL_EINVAL: more than PL_EXEC_GPUS_MAX. */
+/* Creates the table. `wanted`: number of slots; −1: as many as NVML reports, none without NVML. PL_EINVAL:
+ * more than PL_EXEC_GPUS_MAX. */
 PL_MUST_CHECK
 int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *err);
 struct pl_gpu_slots *pl_gpu_slots_destroy(struct pl_gpu_slots *g);
 unsigned pl_gpu_slots_count(const struct pl_gpu_slots *g);
-/* N of /dev/nvidiaN behind a slot. */
+/* Returns N of /dev/nvidiaN for a slot. */
 unsigned pl_gpu_slots_device(const struct pl_gpu_slots *g, unsigned slot);
 
-/* The slots that meet `product`, `memory` and `compute`: those of the first product glob that one matches first, else by their number. Their
- * count, and −1 when nothing is asked for and any will do. `why`: what is asked for, and what there is: "with product *H100*: this
- * machine has 2 × NVIDIA A100-SXM4-40GB (40960 MiB, compute 8.0)". */
+/* Finds the slots that meet `product`, `memory` and `compute` of a request, ordered by the product glob that
+ * they match and then by number. Returns their count, or −1 if the request names no property, so that any
+ * slot will do. `why`: the request and the machine's GPUs: "with product *H100*: this machine has 2 × NVIDIA
+ * A100-SXM4-40GB (40960 MiB, compute 8.0)". */
 int pl_gpu_slots_choose(const struct pl_gpu_slots *g, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
                         size_t why_size);
-/* {"node": host, "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "compute", "utilisation", "used_mib"}]}; of a slot without
- * a device only "slot" and "product". New reference, NULL without memory. */
+/* Returns {"node": host, "driver", "gpus": [{"slot", "product", "memory_mib", "uuid", "compute",
+ * "utilisation", "used_mib"}]} as a new reference; for a slot without a known device only "slot" and
+ * "product". NULL without memory. */
 json_t *pl_gpu_slots_json(const struct pl_gpu_slots *g, const char *host);

@@ -1,7 +1,9 @@
-/* local: workers as child processes of this machine. An agent is its own session, so that a ^C at the daemon's terminal is the daemon's
- * matter; one that outlived the daemon is watched through its pidfd. Agent and runner hold the writing end of the pipe
- * DIR/work/<id>.held, which a daemon's next life finds again: once nobody does, no process of the worker is left.
- * Where cgroups are delegated to the daemon, the sandbox of each worker has one, with the limits of its stage; daemon and agents are in none of these. */
+/* local.c: workers as child processes of this machine. Each agent is the leader of its own session, so that a
+ * ^C at the daemon's terminal reaches only the daemon. An agent that outlived its daemon is watched through
+ * its pidfd. The agent and its runner hold the writing end of the named pipe DIR/work/<id>.held, which the
+ * next daemon opens again: when reading it gives end of file, no process of the worker is left. If cgroups
+ * are delegated to the daemon, the sandbox of each worker has its own cgroup with the limits of its stage;
+ * the daemon and the agents are outside these cgroups. */
 #include "pipelined/exec/local/local.h"
 
 #include "pipelined/exec/local/gpu_slots.h"
@@ -30,17 +32,17 @@ struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* secrets: DIR/secrets */
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* `secrets` is the folder DIR/secrets */
     struct pl_gpu_slots *gpus;
     struct pl_worker_limits *limits;
-    struct pl_map workers; /* id → struct worker */
+    struct pl_map workers; /* worker id → struct worker */
     char host[128];
     struct pl_timer *grace, *log_timer;
     struct pl_leftovers *left;
     bool closing;
-    unsigned sweeping;       /* work folders that are being removed */
-    size_t strays;           /* of the workers */
-    void (*done)(void *arg); /* of shutdown, until it was called */
+    unsigned sweeping;       /* number of work folders being removed */
+    size_t strays;           /* number of workers with `stray` set */
+    void (*done)(void *arg); /* callback of shutdown; NULL after it was called */
     void *done_arg;
 };
 
@@ -48,17 +50,18 @@ struct worker {
     struct local *local;
     uint64_t id;
     pid_t pid;
-    struct pl_child *child; /* started by this life, or … */
-    uv_poll_t *watch;       /* … adopted: its pidfd */
+    struct pl_child *child; /* the agent's process if this daemon started it; else NULL */
+    uv_poll_t *watch;       /* watch on `pidfd` of an adopted agent; else NULL */
     int pidfd;
-    int held;                 /* reading end of its pipe; −1 = none */
-    uv_poll_t *held_watch;    /* the agent has gone, a process of its command has not */
-    char end[64];             /* how the agent went */
-    bool stray;               /* nobody knows it: it is waited for, and not reported */
-    struct pl_loop_work gone; /* for what must be reported later */
+    int held;                 /* reading end of the pipe <id>.held; −1 = none */
+    uv_poll_t *held_watch;    /* set after the agent has ended while processes of its command still hold the pipe */
+    char end[64];             /* how the agent ended */
+    bool stray;               /* no worker on record has this id: its end is awaited but not reported */
+    struct pl_loop_work gone; /* posts a report to a later loop turn */
 };
 
-/* Start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 when it is not there. */
+/* Returns the start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 if it does not
+ * exist. */
 static int64_t process_start(pid_t pid)
 {
     char path[64], text[1024], *p;
@@ -71,7 +74,7 @@ static int64_t process_start(pid_t pid)
         return 0;
     p = fgets(text, sizeof text, f);
     fclose(f);
-    p = p ? strrchr(text, ')') : NULL; /* the name may hold anything */
+    p = p ? strrchr(text, ')') : NULL; /* field 2, the name, may contain blanks and parentheses */
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
     if (p)
@@ -84,7 +87,7 @@ static void closed(uv_handle_t *h)
     free(h);
 }
 
-/* A worker's cgroup, and what a killed agent left of its work folder, removed off the loop. */
+/* Removes a worker's cgroup and the rest of its work folder, on the thread pool. */
 struct sweep {
     uv_work_t work;
     struct local *local;
@@ -102,7 +105,7 @@ static void sweep(uv_work_t *work)
         pl_log_warn("exec", "%s", err.msg);
 }
 
-/* Nobody is left, and nothing of them. */
+/* Calls shutdown's `done` when all workers are gone and their folders removed. */
 static void all_gone(struct local *l)
 {
     void (*done)(void *arg) = l->done;
@@ -157,7 +160,7 @@ static void unwatch(uv_poll_t *watch)
     uv_close((uv_handle_t *)watch, closed);
 }
 
-/* Takes it out of the map and frees it. */
+/* Removes the worker from the map and frees it. */
 static void drop(struct worker *w)
 {
     struct local *l = w->local;
@@ -191,7 +194,8 @@ static bool nobody_holds(int fd)
 {
     char byte;
 
-    return fd < 0 || read(fd, &byte, 1) == 0; /* EAGAIN: somebody does, and never writes */
+    /* end of file: no process holds the writing end; EAGAIN: one does, and it never writes */
+    return fd < 0 || read(fd, &byte, 1) == 0;
 }
 
 static void on_held(uv_poll_t *handle, int status, int events)
@@ -203,7 +207,7 @@ static void on_held(uv_poll_t *handle, int status, int events)
         forget(w);
 }
 
-/* The next worker whose agent has gone, and whose pipe somebody holds. */
+/* Returns the pipe of the next worker whose agent has ended while a process still holds the pipe. */
 static int next_left(void *self, size_t *at, uint64_t *ret_id)
 {
     struct local *l = self;
@@ -225,7 +229,9 @@ static void none_looked_for(void *self)
     all_gone(self);
 }
 
-/* The agent has gone. Its sandbox dies with it and its runner kills what it runs, but that takes a moment. In a cgroup nothing escapes. */
+/* Handles the end of an agent. The sandbox dies with its agent, and the runner kills its command, but that
+ * takes a moment: the worker is reported as gone when no process holds its pipe. With a cgroup all its
+ * processes are killed at once. */
 static void agent_gone(struct worker *w, const char *text)
 {
     char cgroup[PL_CGROUP_PATH];
@@ -266,7 +272,7 @@ static void on_child_exit(void *arg, int status, int signum)
     agent_gone(w, text);
 }
 
-/* ---- start ---- */
+/* ---- starting a worker ---- */
 
 struct command {
     const char *argv[32];
@@ -283,7 +289,7 @@ static void add(struct command *c, const char *option, const char *value)
         c->argv[c->n++] = value;
 }
 
-/* The daemon's environment without what is the daemon's alone, and the token. */
+/* Makes the agent's environment: the listed variables of the daemon's own, and the worker's token. */
 static void make_env(struct command *c)
 {
     static const char *const kept[] = {"PATH",
@@ -315,6 +321,7 @@ static unsigned local_device(struct pl_executor *x, uint32_t slot)
     return pl_gpu_slots_device(((struct local *)x)->gpus, slot);
 }
 
+/* Makes the agent's command line and environment; `c` owns the texts. */
 static void make_command(struct local *l, const struct pl_worker_spec *spec, const char *url, struct command *c)
 {
     size_t used = 0;
@@ -351,7 +358,7 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     make_env(c);
 }
 
-/* Now and every minute. */
+/* Keeps workers.log within its bound; runs now and every PL_WORKERS_LOG_EVERY_MS. */
 static void bound_log(void *arg)
 {
     struct local *l = arg;
@@ -377,7 +384,8 @@ static int read_url(struct local *l, char out[256], struct pl_err *err)
     return 0;
 }
 
-/* The pipe of a new worker: the reading end is kept, the other one is the caller's. */
+/* Creates the pipe of a new worker. Keeps the reading end in `w->held` and returns the writing end, which the
+ * caller owns. */
 static int make_held(struct local *l, struct worker *w, struct pl_err *err)
 {
     char path[4200];
@@ -423,7 +431,8 @@ static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *er
     return w;
 }
 
-/* It is taken away by the sandbox. */
+/* Refuses a worker without network access if there is no sandbox, because only the sandbox removes the
+ * network. */
 static int check_network(const struct local *l, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
@@ -434,6 +443,7 @@ static int check_network(const struct local *l, const struct pl_worker_spec *spe
                       spec->network_off ? "" : " (\"network\": false)");
 }
 
+/* Starts an agent, after checking that its secrets exist and that its network can be restricted. */
 static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     struct local *l = (struct local *)x;
@@ -464,17 +474,17 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
     return 0;
 }
 
-/* ---- stop ---- */
+/* ---- stopping a worker ---- */
 
 static void send_signal(const struct worker *w, int signum)
 {
-    if (w->pidfd >= 0) /* nobody waits for an adopted one: its number may be another's by now */
+    if (w->pidfd >= 0) /* an adopted agent is not our child, so another process may have its pid by now */
         syscall(SYS_pidfd_send_signal, w->pidfd, signum, NULL, 0);
-    else if (w->pid > 0) /* else it has gone, and its runner sees to the rest */
+    else if (w->pid > 0) /* 0: the agent has ended, and its runner kills the rest */
         kill(w->pid, signum);
 }
 
-/* Not within the caller's call: it is in the middle of carrying out a step. */
+/* Runs in a later loop turn, because the caller of stop or adopt is still carrying out a step. */
 static void report_gone(void *arg)
 {
     agent_gone(arg, "it was gone already");
@@ -499,7 +509,7 @@ static void local_stop(struct pl_executor *x, uint64_t id, bool kill_it)
     send_signal(w, kill_it ? SIGKILL : SIGTERM);
 }
 
-/* ---- adopt ---- */
+/* ---- adopting a worker ---- */
 
 static void on_pidfd(uv_poll_t *handle, int status, int events)
 {
@@ -513,6 +523,8 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
     agent_gone(w, "it ended after its daemon");
 }
 
+/* Watches an agent of an earlier daemon through a pidfd. If the process with its pid has another start time,
+ * the agent is gone. */
 static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
 {
     struct local *l = (struct local *)x;
@@ -525,7 +537,8 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
     held_path(l, id, path);
     w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
-    if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start) /* looked at while it is held: the number is another's */
+    /* compare after opening the pidfd: from then on the pid cannot be reused unnoticed */
+    if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start)
         w->pidfd = (close(w->pidfd), -1);
     w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
     if (!w->watch || uv_poll_init(pl_loop_uv(l->loop), w->watch, w->pidfd) != 0) {
@@ -539,9 +552,10 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
         report_later(l, w);
 }
 
-/* ---- what nobody wrote down ---- */
+/* ---- workers without a record ---- */
 
-/* An agent that nobody knows is refused when it next asks, and ends; then its pipe is held by nobody. */
+/* Waits for the end of a worker that is not on record. The daemon refuses such an agent's next request, so
+ * that it ends and releases its pipe. */
 static void sweep_stray(struct local *l, uint64_t id)
 {
     struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
@@ -557,7 +571,8 @@ static void sweep_stray(struct local *l, uint64_t id)
     agent_gone(w, "nobody knew it");
 }
 
-/* "<id>" and "<id>.held" in a folder, behind a prefix. */
+/* Finds entries "<prefix><id>" and "<prefix><id>.held" of a folder and sweeps those whose id is not a known
+ * worker. */
 static void sweep_folder(struct local *l, const char *path, const char *prefix)
 {
     const struct dirent *e;
@@ -585,7 +600,7 @@ static void local_sweep(struct pl_executor *x)
     sweep_folder(l, pl_worker_limits_folder(l->limits), PL_CGROUP_WORKER);
 }
 
-/* ---- figures ---- */
+/* ---- secrets, capacity and GPUs ---- */
 
 static int local_secrets(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
@@ -623,6 +638,7 @@ static json_t *local_limits(struct pl_executor *x)
     return pl_worker_limits_json(((struct local *)x)->limits);
 }
 
+/* Compares the stage's GPUs and memory with those of this machine; the answer is complete at once. */
 static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                        struct pl_executor_check *ret, struct pl_err *err)
 {
@@ -652,7 +668,7 @@ static json_t *local_gpus(struct pl_executor *x)
     return pl_gpu_slots_json(l->gpus, l->host);
 }
 
-/* ---- life ---- */
+/* ---- shutdown and creation ---- */
 
 static void signal_all(struct local *l, int signum)
 {
@@ -662,7 +678,7 @@ static void signal_all(struct local *l, int signum)
         send_signal(slot->value, signum);
 }
 
-/* The next life finds them again. */
+/* Forgets workers without a record; the next daemon finds them again. */
 static void drop_strays(struct local *l)
 {
     const struct pl_map_slot *slot;
@@ -673,7 +689,7 @@ static void drop_strays(struct local *l)
         if (!w->stray)
             continue;
         drop(w);
-        i = 0; /* what is taken out moves others */
+        i = 0; /* removing an entry moves others: start over */
     }
 }
 
@@ -731,7 +747,7 @@ static const struct pl_executor_ops local_ops = {.name = "local",
                                                  .shutdown = local_shutdown,
                                                  .destroy = local_destroy};
 
-/* pipelined-worker beside this program. */
+/* Returns the path of pipelined-worker in the folder of this program; NULL on failure. */
 static char *program_beside(void)
 {
     char path[4096], *slash, *out = NULL;
@@ -746,6 +762,8 @@ static char *program_beside(void)
     return out;
 }
 
+/* Copies the configuration, checks the agent's program and the sandbox, and opens GPUs, cgroups and
+ * workers.log. */
 int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_executor **ret, struct pl_err *err)
 {
     struct local *l = calloc(1, sizeof *l);

@@ -1,9 +1,11 @@
+/* nvml.c: loads libnvidia-ml.so.1 with dlopen and resolves the functions that it needs;
+ * nvmlDeviceGetCudaComputeCapability is optional. */
 #include "pipelined/exec/local/nvml.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* The parts of NVML's interface that are used (nvml.h of the CUDA toolkit, stable since version 2 of each). */
+/* Types of NVML (nvml.h of the CUDA toolkit). The functions with a version suffix keep their signatures. */
 typedef struct nvml_device *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
@@ -24,7 +26,7 @@ struct pl_nvml {
     int (*minor)(nvml_device, unsigned *);
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*utilization)(nvml_device, struct nvml_utilization *);
-    int (*compute)(nvml_device, int *major, int *minor); /* NULL: not there */
+    int (*compute)(nvml_device, int *major, int *minor); /* NULL: the library lacks it */
     unsigned n;
     char driver_text[96];
 };
@@ -119,7 +121,7 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
     code = code ? code : n->memory(device, &memory);
     if (code)
         return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
-    gpu.measured = n->utilization(device, &use) == 0; /* not there in MIG mode */
+    gpu.measured = n->utilization(device, &use) == 0; /* not available in MIG mode */
     gpu.utilisation = gpu.measured ? use.gpu : 0;
     if (n->compute && n->compute(device, &major, &minor) == 0 && major >= 0 && minor >= 0)
         gpu.compute = 100 * (unsigned)major + (unsigned)minor;

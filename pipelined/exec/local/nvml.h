@@ -1,4 +1,5 @@
-/* nvml: the GPUs of this machine, through NVIDIA's management library when it is there (dlopen: the product does not depend on it). */
+/* nvml: reads the GPUs of this machine through NVIDIA's management library, if it is installed. The library
+ * is loaded with dlopen, so the program does not depend on it. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -8,19 +9,19 @@ struct pl_nvml;
 struct pl_nvml_gpu {
     char product[96];
     char uuid[96];
-    unsigned minor; /* /dev/nvidia<minor> */
+    unsigned minor; /* N of /dev/nvidiaN */
     uint64_t memory_bytes, used_bytes;
-    unsigned compute;     /* 100 × major + minor of its capability; 0 = the library does not say */
-    bool measured;        /* utilisation is: not so of a device that is cut into parts */
-    unsigned utilisation; /* per cent of the last sample period */
+    unsigned compute;     /* compute capability: 100 × major + minor; 0 = unknown */
+    bool measured;        /* `utilisation` is valid; false for a device in MIG mode */
+    unsigned utilisation; /* per cent, over the driver's last sample period */
 };
 
-/* PL_EUNAVAILABLE with one sentence why there is none. */
+/* Loads and starts the library. PL_EUNAVAILABLE: one sentence says why it cannot be used. */
 PL_MUST_CHECK
 int pl_nvml_open(struct pl_nvml **ret, struct pl_err *err);
 struct pl_nvml *pl_nvml_close(struct pl_nvml *n);
 unsigned pl_nvml_count(const struct pl_nvml *n);
-/* "550.90.07" */
+/* Returns the driver's version, "550.90.07"; "" if unknown. */
 const char *pl_nvml_driver(const struct pl_nvml *n);
 PL_MUST_CHECK
 int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, struct pl_err *err);

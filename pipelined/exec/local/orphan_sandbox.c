@@ -1,3 +1,5 @@
+/* orphan_sandbox.c: a timer starts passes; each pass duplicates the open pipes of up to AT_ONCE workers on
+ * the loop and searches all processes for their holders on the thread pool. */
 #include "pipelined/exec/local/orphan_sandbox.h"
 
 #include "storage/system/file_users.h"
@@ -7,15 +9,16 @@
 #include <inttypes.h>
 #include <uv.h>
 
-#define AT_ONCE 256u /* pipes that one pass looks for; the others have the next */
+#define AT_ONCE 256u /* pipes per pass; the next pass continues after them */
 
 struct pl_leftovers {
     struct pl_orphan_sandbox_config config;
     struct pl_timer *timer;
     unsigned pause_ms;
-    bool soon, busy; /* soon: the timer comes within PL_ORPHAN_SANDBOX_MS */
-    size_t at;       /* of config.next: where the next pass begins */
-    /* Of the pass. Copies of the pipes: while these are open no other file has their numbers. */
+    bool soon, busy; /* soon: the timer fires within PL_ORPHAN_SANDBOX_MS */
+    size_t at;       /* position for config.next at which the next pass begins */
+    /* State of the pass that runs. `pipes` are duplicates: while they are open the kernel gives their inode
+     * numbers to no other file. */
     uv_work_t work;
     size_t n, killed[AT_ONCE];
     uint64_t ids[AT_ONCE];

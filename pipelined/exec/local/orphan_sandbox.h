@@ -1,37 +1,42 @@
-/* leftovers: sandboxes (bwrap) that outlive their agents. bwrap waits, before it ties itself to the life of its parent, for a word of it that a
- * killed parent does not give any more: for ever, with its worker's pipe in its hands.
+/* orphan_sandbox: kills sandboxes (bwrap) that outlive their agents. Before bwrap binds its life to its
+ * parent's, it waits for a message from the parent. If the parent is killed before sending it, bwrap waits
+ * for ever and keeps the worker's pipe open.
  *
- *   idle ──look──▶ soon (PL_ORPHAN_SANDBOX_MS) ──▶ looking, on a thread of libuv's pool: one pass over all processes, for all workers
- *     ▲                 ▲                        │
- *     │                 └── pipes are held yet: after a pause that doubles up to PL_ORPHAN_SANDBOX_MAX_MS, until `look` ──┤
- *     └──────────────────────────────── none is ─────────────────────────────────────────────────────────────────────┘
+ *   idle ──look──▶ soon (PL_ORPHAN_SANDBOX_MS) ──▶ looking: one pass over all processes, for all workers
+ *    ▲                 ▲                              │
+ *    │                 └── pipes are still held ──────┤
+ *    └────────────────── no pipe is held ─────────────┘
  *
- * All functions are the loop's. */
+ * While pipes are held, the pause between passes doubles up to PL_ORPHAN_SANDBOX_MAX_MS; a call of
+ * pl_orphan_sandbox_look resets it. A pass runs on libuv's thread pool. All functions are called on the
+ * loop's thread. */
 #pragma once
 
 #include "pipelined/net/loop/loop.h"
 
-#define PL_ORPHAN_SANDBOX_MS     1000 /* that a sandbox has to end after its agent */
+#define PL_ORPHAN_SANDBOX_MS     1000 /* time that a sandbox has to end after its agent */
 #define PL_ORPHAN_SANDBOX_MAX_MS 60000
 
 struct pl_leftovers;
 
 struct pl_orphan_sandbox_config {
     struct pl_loop *loop;
-    /* A pipe that a process of a worker holds whose agent has gone, from `*at` on (0: the first): its descriptor, which is not kept, and its
-     * worker's number; −1: there is none more. */
+    /* Returns the pipe of the next worker, from position `*at` on (0 = the first), whose agent has ended
+     * while a process still holds the pipe: its descriptor, which the caller must not keep, and the worker's
+     * id. −1: no more. */
     int (*next)(void *self, size_t *at, uint64_t *ret_id);
-    /* None is looked for at this moment: it may be destroyed. */
+    /* Called when a pass has ended: the object may be destroyed. */
     void (*rests)(void *self);
     void *self;
 };
 
-/* PL_ENOMEM. */
+/* Creates an idle object. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_orphan_sandbox_create(const struct pl_orphan_sandbox_config *config, struct pl_leftovers **ret, struct pl_err *err);
-/* One more agent has gone whose pipe is held: soon, whatever the pause was. */
+/* Announces another worker whose agent has ended while its pipe is held: a pass follows within
+ * PL_ORPHAN_SANDBOX_MS, whatever the pause was. */
 void pl_orphan_sandbox_look(struct pl_leftovers *l);
-/* Whether they are being looked for; then `rests` comes. */
+/* True while a pass runs; `rests` is called at its end. */
 bool pl_orphan_sandbox_busy(const struct pl_leftovers *l);
-/* Not while it is busy. Takes NULL, returns NULL. */
+/* Frees the object; not while a pass runs. NULL is allowed; returns NULL. */
 struct pl_leftovers *pl_orphan_sandbox_destroy(struct pl_leftovers *l);

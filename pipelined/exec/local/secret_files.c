@@ -1,3 +1,5 @@
+/* secret_files.c: a new secret is written to a folder ".new.NAME" and renamed into place; each key of an
+ * existing secret is replaced atomically by pl_io_write_file. */
 #include "pipelined/exec/local/secret_files.h"
 
 #include "storage/base/hash.h"
@@ -25,7 +27,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* As pl_io_write_file names what it writes before it is whole: "KEY.<hex>.tmp". */
+/* True for the name of a temporary file of pl_io_write_file: "KEY.<hex>.tmp". */
 static bool is_unfinished(const char *name)
 {
     size_t n = strlen(name), hex = 0;
@@ -37,7 +39,8 @@ static bool is_unfinished(const char *name)
     return hex >= 8 && hex < n - 4 && name[n - 5 - hex] == '.';
 }
 
-/* Names in a folder, sorted, those that are written just now left out; the caller's. An absent folder has none. */
+/* Returns the names of secrets (`folders`) or of keys in a folder, sorted, without temporary files. The
+ * caller frees them with names_free. A folder that does not exist has none. */
 static int names_in(const char *path, bool folders, char ***ret, size_t *ret_n, struct pl_err *err)
 {
     DIR *dir = opendir(path);
@@ -134,7 +137,7 @@ static int write_values(const char *path, const json_t *values, struct pl_err *e
     return 0;
 }
 
-/* Beside its place, under a name that none has. */
+/* Writes the secret to a temporary folder that no secret's name can have, then renames it. */
 static int create(const char *folder, const struct pl_secret_op *op, struct pl_err *err)
 {
     char path[PATH_BYTES], own[PATH_BYTES], beside[PATH_BYTES + 16];
@@ -181,6 +184,8 @@ static int update(const char *path, const struct pl_secret_op *op, struct pl_err
     return r < 0 ? r : write_values(path, op->values, err);
 }
 
+/* Fails if an earlier project of the same name left secrets, so that a new project does not inherit them
+ * unnoticed. */
 static int none(const char *path, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf shown = {0};

@@ -1,14 +1,18 @@
-/* secret_files: secrets of projects as files of this machine: FOLDER/PROJECT/NAME/KEY, folders 0700, files 0600. A new secret is there with
- * all its keys or not at all, a key with its value of before or the new one. Any thread; blocks. */
+/* secret_files: secrets of projects as files of this machine: FOLDER/PROJECT/NAME/KEY; folders have mode
+ * 0700, files 0600. A new secret appears with all its keys or not at all; an updated key has its old or its
+ * new value, never part of it. Any thread; blocks. */
 #pragma once
 
 #include "pipelined/policy/project_secret.h"
 #include "pipelined/spec/spec.h"
 
-/* `ret` as of core/secret.h; none stay. `op` was checked (pl_secret_op_check), and its project is a name. PL_EEXISTS (CREATE), PL_ENOTFOUND
- * (UPDATE, DELETE of one), PL_ELIMIT, PL_EINUSE (NONE). */
+/* Carries out an operation on the secrets in `folder`. `ret` is set as project_secret.h says, for
+ * PL_SECRET_LIST only: no secrets stay when a project's are deleted. `op` must have passed
+ * pl_secret_op_check, and its project must be a valid name. PL_EEXISTS (CREATE), PL_ENOTFOUND (UPDATE, DELETE
+ * of one), PL_ELIMIT, PL_EINUSE (NONE). */
 PL_MUST_CHECK
 int pl_secret_files(const char *folder, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-/* Whether all that the stage wants is there. PL_ENOTFOUND with how to make it. */
+/* Checks that all secrets and keys that the stage uses exist. PL_ENOTFOUND: the error names the missing one
+ * and the command that creates it. */
 PL_MUST_CHECK
 int pl_secret_files_have(const char *folder, const char *project, const struct pl_stage *stage, struct pl_err *err);

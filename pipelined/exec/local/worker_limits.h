@@ -1,4 +1,5 @@
-/* worker_limits: what this machine's workers may take: a cgroup for the sandbox of each (cgroup.h), where these are delegated to the daemon. */
+/* worker_limits: resource limits of this machine's workers: a cgroup (cgroup.h) for the sandbox of each
+ * worker, if cgroups are delegated to the daemon. */
 #pragma once
 
 #include "pipelined/exec/exec.h"
@@ -6,18 +7,22 @@
 
 struct pl_worker_limits;
 
-/* For the daemon of that folder, before it starts other processes: it moves to a leaf of its cgroup. Says in the log what holds. PL_ENOMEM. */
+/* Opens the cgroups of the daemon with that data folder; logs which limits are enforced. Must be called
+ * before the daemon starts other processes, because it moves the daemon to a leaf of its cgroup.
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_worker_limits_open(const char *data_dir, struct pl_worker_limits **ret, struct pl_err *err);
-/* Takes NULL, returns NULL. Groups of workers that go on stay. */
+/* Frees the object and leaves the groups of running workers in place. NULL is allowed; returns NULL. */
 struct pl_worker_limits *pl_worker_limits_close(struct pl_worker_limits *l);
-/* Where groups are made, PL_CGROUP_WORKER and the worker's number; "" where none are. */
+/* Returns the folder that holds the workers' groups, named PL_CGROUP_WORKER and the worker's id; "" if no
+ * groups are made. */
 const char *pl_worker_limits_folder(const struct pl_worker_limits *l);
-/* The folder of the worker's group, whether or not it is there; "" where none are made. Returns `out`. */
+/* Returns `out`: the folder of the worker's group, whether or not it exists; "" if no groups are made. */
 const char *pl_worker_limits_cgroup(const struct pl_worker_limits *l, uint64_t id, char out[PL_CGROUP_PATH]);
-/* Makes it, with what the stage says in `resources`. Where none are made nothing. As pl_cgroup_make. */
+/* Makes the worker's group with the limits that the stage's `resources` set. Does nothing if no groups are
+ * made. Errors as for pl_cgroup_make. */
 PL_MUST_CHECK
 int pl_worker_limits_make(const struct pl_worker_limits *l, const struct pl_worker_spec *spec, struct pl_err *err);
-/* As `not_held` and `limits` of an executor. */
+/* The executor's operations `not_held` and `limits` (exec.h). */
 bool pl_worker_limits_not_held(const struct pl_worker_limits *l, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD]);
 json_t *pl_worker_limits_json(const struct pl_worker_limits *l);

@@ -1,4 +1,5 @@
-/* workers_log.c: opening and turning over. The loop waits for the copy, which is at most PL_WORKERS_LOG_BYTES. */
+/* workers_log.c: opens and bounds the log. The loop waits for the copy, which is at most
+ * PL_WORKERS_LOG_BYTES. */
 #include "pipelined/exec/local/workers_log.h"
 
 #include "storage/system/io.h"
@@ -20,7 +21,7 @@ int pl_workers_log_open(const char *data_dir)
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Everything in `from` replaces what `path` has. */
+/* Replaces the content of the file `path` by everything in `from` after its current position. */
 static int copy(int from, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -53,8 +54,7 @@ int pl_workers_log_bound(const char *data_dir, struct pl_err *err)
         return pl_err_errno(err, errno, "%s", path);
     if (st.st_size < PL_WORKERS_LOG_BYTES)
         return 0;
-    if (lseek(fd, st.st_size - PL_WORKERS_LOG_BYTES, SEEK_SET) >=
-        0) /* the last of it: an earlier version let it grow without bound */
+    if (lseek(fd, st.st_size - PL_WORKERS_LOG_BYTES, SEEK_SET) >= 0) /* the log may be larger: keep its end */
         (void)!copy(fd, old, NULL);
     return ftruncate(fd, 0) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
 }

@@ -1,17 +1,19 @@
-/* workers_log: DIR/logs/workers.log, the lines that all agents of this machine write for the operator. Each agent has it open and appends; agents
- * outlive their daemon, so the file is never renamed: when it is full its last bytes are copied to workers.log.1, whose older ones go, and it is emptied
- * in place. A line that is written between these two steps is lost. One thread. */
+/* workers_log: DIR/logs/workers.log, to which all agents of this machine write for the operator. Each agent
+ * has it open and appends. Agents outlive their daemon, so the file is never renamed: when it is full, its
+ * end replaces the content of workers.log.1 and the file is truncated. A line written between these two steps
+ * is lost. Single-threaded. */
 #pragma once
 
 #include "storage/base/err.h"
 
-#define PL_WORKERS_LOG_BYTES    (4u << 20) /* from here on it is full; workers.log.1 has no more */
-#define PL_WORKERS_LOG_EVERY_MS 60000      /* it is looked at so often: what agents write in that time comes on top */
+#define PL_WORKERS_LOG_BYTES    (4u << 20) /* size at which the log is full; also the most that workers.log.1 holds */
+#define PL_WORKERS_LOG_EVERY_MS 60000      /* interval of the size checks; agents may exceed the size between them */
 
-/* Opens it for appending, and makes it. The descriptor is the caller's; -1 with errno: the agent goes without. */
+/* Opens the log for appending and creates it if necessary. The caller owns the descriptor. -1 with errno: the
+ * agent runs without a log. */
 PL_MUST_CHECK
 int pl_workers_log_open(const char *data_dir);
-/* Turns it over if it is full; a file that cannot be copied is emptied all the same, for a full disk is why it could not. PL_EIO: it could not even be
- * emptied. */
+/* Truncates the log if it is full, after copying its end to workers.log.1. If the copy fails the log is
+ * truncated anyway, because the usual cause is a full disk. PL_EIO: the log could not be truncated. */
 PL_MUST_CHECK
 int pl_workers_log_bound(const char *data_dir, struct pl_err *err);
