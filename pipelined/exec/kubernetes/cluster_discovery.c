@@ -1,5 +1,6 @@
-/* What must be known of the cluster before pods are made: asked at the start, and where the API server is away then, on a thread of its own
- * again and again until it answers. Meanwhile the daemon does everything else. */
+/* cluster_discovery.c: learns what the executor must know about the cluster before it can make pods. The
+ * first attempt runs when the daemon starts; if the API server is unreachable, a thread repeats it until the
+ * server answers, and the daemon does everything else meanwhile. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -8,31 +9,31 @@
 
 #include <stdio.h>
 
-#define KNOCK_MS      5000 /* that a server has to answer at all */
-#define AGAIN_MS      1000 /* doubles up to */
+#define KNOCK_MS      5000 /* time within which a reachable server answers */
+#define AGAIN_MS      1000 /* first pause between attempts; doubles up to AGAIN_MOST_MS */
 #define AGAIN_MOST_MS 10000
 
 struct kube_learning {
-    struct kube *kube; /* NULL: nobody wants to know any more */
+    struct kube *kube; /* NULL: the executor was destroyed, or no longer wants the result */
     struct pl_loop *loop;
     struct pl_kube_client *client;
     struct pl_cluster *cluster;
     struct pl_project_secrets *secrets;
     char owner_uid[64];
-    struct pl_err err; /* what came of it */
+    struct pl_err err; /* result of the attempt; code 0 = success */
     pthread_t thread;
     pthread_mutex_t lock;
-    struct pl_kube_call *knock; /* lock; under way */
+    struct pl_kube_call *knock; /* under `lock`: the request to /version in progress; NULL = none */
     struct pl_loop_work work;
 };
 
-/* Does it say that nobody is there, rather than that we are not welcome? */
+/* True if the error means that the server is unreachable, not that it refuses the daemon. */
 static bool is_away(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY;
 }
 
-/* ---- asking: on any thread; of `kube` only what never changes ---- */
+/* ---- an attempt: on any thread; reads only the members of `kube` that never change ---- */
 
 static void set_knock(struct kube_learning *l, struct pl_kube_call *call)
 {
@@ -41,7 +42,8 @@ static void set_knock(struct kube_learning *l, struct pl_kube_call *call)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Is a server there that knows us? Whatever else it says of that path will do. */
+/* Tests whether a server answers and accepts our credentials. Any other answer for this path is good
+ * enough. */
 static int knock(struct kube_learning *l)
 {
     struct pl_kube_call call = {.method = "GET", .path = "/version", .once = true, .deadline_ms = KNOCK_MS};
@@ -56,7 +58,7 @@ static int knock(struct kube_learning *l)
     return r;
 }
 
-/* The ConfigMap that pods belong to. */
+/* Finds the uid of the ConfigMap that owns the pods (setting kubernetes.owner). */
 static int find_owner(struct kube_learning *l)
 {
     _cleanup_(json_decrefp) json_t *object = NULL;
@@ -100,7 +102,7 @@ static int ask(struct kube_learning *l)
     return r;
 }
 
-/* ---- around it: on the loop ---- */
+/* ---- starting and ending attempts: on the loop ---- */
 
 static void let_go(struct kube_learning *l)
 {
@@ -118,6 +120,7 @@ static struct kube_learning *finish(struct kube_learning *l)
     return NULL;
 }
 
+/* Creates the state of an attempt; destroy with finish(). */
 static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
 {
     char seen[4096];
@@ -148,7 +151,7 @@ static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
     return r;
 }
 
-/* All is known: from now on the cluster tells what changes. */
+/* Hands the results to the executor after a successful attempt, and begins to watch the cluster. */
 static int take(struct kube *k, struct kube_learning *l, struct pl_err *err)
 {
     int r;
@@ -167,7 +170,8 @@ static int take(struct kube *k, struct kube_learning *l, struct pl_err *err)
     return 0;
 }
 
-/* Said once, and again when it is another reason. */
+/* Records that the server is unreachable and when to try again. Logs and returns true only if the reason is a
+ * new one. */
 static bool note_away(struct kube *k, const struct pl_err *err)
 {
     const char *name = pl_kube_client_name(k->client);
@@ -224,7 +228,7 @@ static void *run(void *arg)
 {
     struct kube_learning *l = arg;
 
-    (void)ask(l); /* its error is kept */
+    (void)ask(l); /* the error stays in l->err */
     pl_loop_post_work(l->loop, &l->work, "kube.learned", on_learned, l);
     return NULL;
 }
@@ -236,7 +240,7 @@ void pl_cluster_discovery_tick(struct kube *k)
     if (k->cluster || k->learning || pl_clock_mono_ms() < k->learn_ms || make(k, &l, NULL) < 0)
         return;
     if (pthread_create(&l->thread, NULL, run, l) != 0)
-        finish(l); /* at the next look */
+        finish(l); /* the next tick tries again */
     else
         k->learning = l;
 }
@@ -254,5 +258,5 @@ void pl_cluster_discovery_stop(struct kube *k)
     pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
     let_go(l);
-    l->kube = NULL; /* the loop frees it */
+    l->kube = NULL; /* on_learned frees the object in a later loop turn */
 }

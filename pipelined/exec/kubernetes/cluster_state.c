@@ -1,3 +1,6 @@
+/* cluster_state.c: asks the API server for permissions, pod security level, API groups, limits, runtime
+ * classes and nodes, then feeds the watched nodes and pods to node_capacity (free resources), gpu_report (GPU
+ * holders) and gpu_usage. */
 #include "pipelined/exec/kubernetes/cluster_state.h"
 
 #include "pipelined/exec/kubernetes/gpu_usage.h"
@@ -12,7 +15,7 @@
 #include <stdio.h>
 
 #define NODE_KEEP  "metadata{labels} spec{unschedulable taints} status{allocatable conditions addresses}"
-#define NODES_PAGE 250 /* asked for at once */
+#define NODES_PAGE 250 /* nodes per page of the first listing */
 #define POD_KEEP                                                                                                                 \
     "metadata{deletionTimestamp " PL_CLUSTER_POD_KEEP "} spec{nodeName containers{resources ports} " PL_CLUSTER_HOLDS_KEEP       \
     "} status{phase}"
@@ -26,15 +29,16 @@ struct pl_cluster {
     void *self;
     struct pl_kube_access access;
     struct pl_pod_cluster facts;
-    bool stale;              /* of nodes they say what was */
-    json_t *runtime_classes; /* list of names, which facts points into */
+    bool stale;              /* the facts about nodes are outdated */
+    json_t *runtime_classes; /* JSON list of names; `facts` points into it */
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_node_capacity *offer;
     char *seen_path;
-    struct pl_seen_nodes *seen; /* NULL: nothing is kept */
+    struct pl_seen_nodes *seen; /* NULL: no history is kept */
     struct pl_timer *seen_timer;
-    json_t *listed; /* names of the nodes that were asked for; NULL once they are followed */
+    /* names of the nodes listed by pl_cluster_ask, as {NAME: true}; NULL once the watch has taken it over */
+    json_t *listed;
     struct pl_gpu_report *gpus;
     struct pl_gpu_use *use;
     struct pl_kube_feed *nodes, *pods;
@@ -42,9 +46,9 @@ struct pl_cluster {
     struct pl_timer *timer;
 };
 
-/* ---- what is asked once ---- */
+/* ---- facts that are read once ---- */
 
-/* NULL: not to be had; said in the log unless it is not there at all. */
+/* Gets an object. NULL on failure, which is logged unless the object does not exist. */
 static json_t *ask(struct pl_cluster *c, const char *path)
 {
     struct pl_err err = {0};
@@ -98,7 +102,8 @@ static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
     return 0;
 }
 
-/* One page of nodes; `more` is where the next begins, "" after the last. */
+/* Reads one page of nodes. `more` of `n` bytes is the continue token: in, of this page; out, of the next, ""
+ * after the last. */
 static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -123,13 +128,14 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
     }
     next = pl_json_str(json_object_get(list, "metadata"), "continue");
     if (strlen(next) >= n)
-        next = ""; /* what follows it is seen by the watch */
+        next = ""; /* the token does not fit: the watch brings the remaining nodes */
     snprintf(more, n, "%s", next);
     return 0;
 }
 
-/* Pods are rendered by what nodes have: so that is known before the first of them. What goes wrong here the watch makes good. Where nodes are not
- * to be seen nothing is known of earlier ones either: it would be all there is, for a month. */
+/* Lists the nodes before the first pod is rendered, because pods are rendered for the nodes' properties.
+ * Failures are only logged; the watch makes up for them. If the daemon may not list nodes, their history is
+ * not used either: with nothing to correct it, it would be the only source for 30 days. */
 static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
 {
     char more[4096] = "";
@@ -155,6 +161,8 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
     return r < 0 ? r : pl_node_capacity_describe(c->offer, &c->facts, err);
 }
 
+/* Asks which features the daemon's account may use and logs each missing permission. Fails if it may not make
+ * pods. */
 static int ask_access(struct pl_cluster *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
@@ -175,7 +183,7 @@ static int ask_access(struct pl_cluster *c, struct pl_err *err)
     return 0;
 }
 
-/* ---- what is followed ---- */
+/* ---- collections that are watched ---- */
 
 static void tell(void *arg)
 {
@@ -190,7 +198,7 @@ void pl_cluster_tell_soon(struct pl_cluster *c)
         pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
 }
 
-/* GPUs that nodes have, and pods hold. */
+/* Updates the GPU report: GPUs of nodes, and the pods that hold them. */
 static void report_node(struct pl_cluster *c, enum pl_kube_event e, const json_t *node)
 {
     struct pl_err err = {0};
@@ -211,7 +219,7 @@ static void report_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t 
         pl_log_warn("cluster", "%s", err.msg);
 }
 
-/* What of nodes is free. */
+/* Updates the free capacity of nodes. */
 static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
 {
     struct pl_err err = {0};
@@ -243,7 +251,7 @@ static void keep_seen(void *arg)
     struct pl_cluster *c = arg;
 
     pl_node_history_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
-    c->stale = true; /* what has not been seen for long is offered no more */
+    c->stale = true; /* nodes that have not been seen for long are no longer offered */
     pl_timer_start(c->seen_timer, PL_NODE_HISTORY_EVERY_MS);
 }
 
@@ -272,6 +280,8 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     count_pod(c, e, object);
 }
 
+/* Watches limits, nodes and the pods of others, as far as the account may. Without a watch on all pods, free
+ * capacity is unknown. */
 int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
     struct pl_loop_informer_config nodes = {
@@ -410,7 +420,7 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     return NULL;
 }
 
-/* What nodes have may have changed many times since somebody wanted to know. */
+/* Recomputed only on demand, because nodes may change many times between two calls. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
 {
     struct pl_err err = {0};

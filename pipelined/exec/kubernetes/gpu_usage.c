@@ -1,3 +1,5 @@
+/* gpu_usage.c: keeps a table of dcgm-exporter pods, each with the time of its next reading. A timer starts
+ * the reading that is due; only one is in progress at a time. */
 #include "pipelined/exec/kubernetes/gpu_usage.h"
 
 #include "pipelined/text/json_text.h"
@@ -8,36 +10,36 @@
 #include <stdio.h>
 
 struct exporter {
-    char key[320]; /* namespace/pod */
+    char key[320]; /* "namespace/pod" */
     char path[640], node[256];
-    int64_t due_ms; /* monotonic */
-    bool told;      /* something of its node is known */
+    int64_t due_ms; /* time of the next reading, monotonic */
+    bool told;      /* a measurement of its node has been reported */
     char problem[600];
 };
 
-/* One request; outlives the object while its callback is on its way. */
+/* One request. Lives on after the object is destroyed, until its callback has run. */
 struct reading {
-    struct pl_gpu_use *use; /* NULL: the object is no more */
+    struct pl_gpu_use *use; /* NULL: the object was destroyed */
     struct pl_loop *loop;
     struct pl_kube_client *client;
     struct pl_kube_call call;
     struct pl_loop_work work;
     struct pl_buf text;
     char key[320], path[640];
-    struct pl_dcgm_gpu *gpus; /* what the text says */
+    struct pl_dcgm_gpu *gpus; /* parsed measurements */
     size_t n;
     struct pl_err err;
 };
 
 struct pl_gpu_use {
     struct pl_gpu_usage_config config;
-    struct pl_map exporters; /* key → exporter */
+    struct pl_map exporters; /* key → struct exporter */
     struct pl_timer *timer;
-    struct reading *reading; /* under way */
+    struct reading *reading; /* the reading in progress; NULL = none */
     char problem[600];
 };
 
-/* ---- reading one ---- */
+/* ---- one reading ---- */
 
 static void tick_in(struct pl_gpu_use *u, int64_t ms)
 {
@@ -49,7 +51,7 @@ static int64_t pace_of(const struct pl_gpu_use *u)
     return u->config.pace_ms ? u->config.pace_ms : PL_GPU_USAGE_PACE_MS;
 }
 
-/* In units of the pace, so that tests need not wait. */
+/* Returns now + `ms`, scaled by the configured pace, so that tests need not wait. */
 static int64_t later(const struct pl_gpu_use *u, int64_t ms)
 {
     return pl_clock_mono_ms() + ms / PL_GPU_USAGE_PACE_MS * pace_of(u);
@@ -62,7 +64,7 @@ static void forget_node(struct pl_gpu_use *u, struct exporter *x)
     x->told = false;
 }
 
-/* The first that has one says it for all. */
+/* Sets the object's problem to that of the first exporter that has one. */
 static void find_problem(struct pl_gpu_use *u)
 {
     const struct pl_map_slot *slot;
@@ -134,7 +136,8 @@ static void on_done(struct pl_kube_call *call)
     pl_loop_post_work(r->loop, &r->work, "gpus.read", on_read, r);
 }
 
-/* As a stream: it takes nothing of the rate that pods are made with. */
+/* Starts a reading. It is a stream request because streams do not count against the client's rate limit,
+ * which pods need. */
 static void begin(struct pl_gpu_use *u, const struct exporter *x)
 {
     struct reading *r = calloc(1, sizeof *r);
@@ -164,7 +167,7 @@ static void begin(struct pl_gpu_use *u, const struct exporter *x)
     pl_kube_client_start(r->client, &r->call);
 }
 
-/* The one that waits longest. */
+/* Starts the reading that is most overdue, or waits until one is due. */
 static void tick(void *arg)
 {
     struct pl_gpu_use *u = arg;
@@ -183,7 +186,7 @@ static void tick(void *arg)
         tick_in(u, PL_MIN(first->due_ms - now_ms, (int64_t)PL_GPU_USAGE_MS));
 }
 
-/* ---- which there are ---- */
+/* ---- the table of exporters ---- */
 
 static bool is_exporter(const json_t *labels)
 {
@@ -195,7 +198,7 @@ static bool is_exporter(const json_t *labels)
     return false;
 }
 
-/* The port that is called metrics, else the only one. */
+/* Returns the port named "metrics", else the first port, else PL_GPU_USAGE_PORT. */
 static unsigned port_of(const json_t *pod)
 {
     const json_t *container, *port;
@@ -246,6 +249,7 @@ static void know(struct pl_gpu_use *u, const char *key, const json_t *pod)
         tick_in(u, 0);
 }
 
+/* A pod is an exporter while it is running on a node and has a known label. */
 void pl_gpu_usage_pod(struct pl_gpu_use *u, enum pl_kube_event e, const json_t *pod)
 {
     const json_t *metadata = json_object_get(pod, "metadata");
@@ -267,7 +271,7 @@ const char *pl_gpu_usage_problem(const struct pl_gpu_use *u)
     return u->problem;
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 int pl_gpu_usage_create(const struct pl_gpu_usage_config *config, struct pl_gpu_use **ret, struct pl_err *err)
 {
@@ -292,7 +296,7 @@ struct pl_gpu_use *pl_gpu_usage_destroy(struct pl_gpu_use *u)
     if (!u)
         return NULL;
     if (u->reading)
-        u->reading->use = NULL; /* its callback frees it, at the client's end at the latest */
+        u->reading->use = NULL; /* its callback frees it, at the latest when the client is destroyed */
     pl_timer_destroy(u->timer);
     pl_map_finish(&u->exporters, free);
     free(u);

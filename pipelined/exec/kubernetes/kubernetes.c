@@ -1,5 +1,6 @@
-/* The executor `kubernetes`: workers as pods. What a pod's state means is pod_state's to say, how pods look pod_render's; here is what
- * binds them to workers. Everything but the client's callbacks is on the loop. */
+/* kubernetes.c: the executor `kubernetes`: implements the operations of exec.h on top of worker_pod.h, and
+ * dispatches the watched pods and events to the workers. pod_state decides what a pod's state means,
+ * pod_render what a pod looks like. Everything except the client's callbacks runs on the loop. */
 #include "pipelined/exec/kubernetes/kubernetes.h"
 
 #include "pipelined/exec/kubernetes/worker_pod.h"
@@ -50,7 +51,7 @@ struct gone {
     uint64_t id;
 };
 
-/* Not within the caller's call: it is in the middle of carrying out a step. */
+/* Runs in a later loop turn, because the caller of stop is still carrying out a step. */
 static void report_gone(void *arg)
 {
     struct gone *g = arg;
@@ -75,7 +76,7 @@ static void kube_stop(struct pl_executor *x, uint64_t id, bool kill)
         return;
     *g = (struct gone){k, id};
     if (pl_loop_post(k->loop, "kube.gone", report_gone, g, NULL) < 0)
-        free(g); /* it is asked again */
+        free(g); /* the engine repeats the stop */
 }
 
 static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
@@ -90,17 +91,17 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
     p->step = KPOD_THERE;
     p->adopted = true;
     if (!spec->def)
-        return; /* found by its worker's number */
+        return; /* without a name: find() matches the pod by its worker's id */
     pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
                 p->name);
     p->memory_bytes = spec->def->resources.memory_bytes;
     pl_pod_shape_take(p, pl_pod_shape_of(k, spec->project, spec->def, spec->version, spec->gpu));
 }
 
-/* ---- what the cluster says ---- */
+/* ---- pods and events from the cluster ---- */
 
-/* Is its name as of the worker that it says it is of ("…-<10 hex>-<index>-<incarnation>")? Who copies a pod, or makes one by hand, takes our labels along,
- * but cannot have the name. */
+/* True if the pod's name ends as the pod of its annotated worker must ("…-<10 hex>-<index>-<incarnation>"). A
+ * pod that was copied or made by hand may have our labels, but not the name. */
 static bool is_named_for_worker(const json_t *metadata)
 {
     const char *name = pl_json_str(metadata, "name"),
@@ -114,7 +115,8 @@ static bool is_named_for_worker(const json_t *metadata)
            strspn(name + n - len - 10, "0123456789abcdef") == 10;
 }
 
-/* A pod of this store that no worker knows: of a daemon that died before it wrote it down. */
+/* Deletes a pod of this store without a worker: the daemon that made it died before it recorded the
+ * worker. */
 static void remove_stray(struct kube *k, json_t *object)
 {
     struct kpod *p = pl_worker_pod_new(k, 0);
@@ -126,6 +128,7 @@ static void remove_stray(struct kube *k, json_t *object)
     pl_worker_pod_seen(p, object);
 }
 
+/* Finds the worker of a pod: by its uid, else by its annotation and name. */
 static struct kpod *find(const struct kube *k, const json_t *object)
 {
     const json_t *metadata = json_object_get(object, "metadata");
@@ -141,13 +144,13 @@ static struct kpod *find(const struct kube *k, const json_t *object)
     return p && pl_streq(p->name, pl_json_str(metadata, "name")) ? p : NULL;
 }
 
-/* All pods that there are have been seen: who is not among them is gone. */
+/* The first listing of pods is complete: an adopted worker whose pod was not in it is gone. */
 static void synced(struct kube *k)
 {
     const struct pl_map_slot *slot;
     bool again = true;
 
-    while (again) { /* an end changes the map */
+    while (again) { /* pl_worker_pod_gone changes the map: start over */
         again = false;
         for (size_t i = 0; !again && (slot = pl_map_next(&k->pods, &i));) {
             struct kpod *p = slot->value;
@@ -160,6 +163,7 @@ static void synced(struct kube *k)
     }
 }
 
+/* Dispatches a pod's change to its worker, and removes pods of this store that have none. */
 static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 {
     struct kube *k = self;
@@ -175,7 +179,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     if (e == PL_KUBE_DELETED) {
         if (!p || (p->uid[0] && !pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
             return;
-        if (!p->stop) /* somebody else did that: with whom it belonged to, perhaps */
+        if (!p->stop) /* deleted by another party, possibly together with the owner object */
             pl_owner_object_recheck(k);
         pl_worker_pod_gone(p, "its pod was deleted");
     } else if (p) {
@@ -213,7 +217,7 @@ void pl_kube_on_changed(void *self)
         pl_pod_shape_look(k, slot->value);
 }
 
-/* Secrets come and go many at a time. */
+/* Schedules one report for many changes, because secrets often change in groups. */
 void pl_kube_on_secrets(void *self)
 {
     const struct kube *k = self;
@@ -227,7 +231,7 @@ void pl_kube_on_room(void *self)
     pl_worker_pods_try_room(self);
 }
 
-/* The server is away: who is to be made waits for that. */
+/* Reports an unreachable API server as the reason why pods that are being made wait. */
 static void tell_problem(struct kube *k)
 {
     const struct pl_map_slot *slot;
@@ -247,8 +251,8 @@ static void tell_problem(struct kube *k)
     }
 }
 
-/* Time has passed: for ramps, for pods that wait for an image, and for those that are to be made again. Of many pods a part in a turn: results
- * and leases wait for the loop, too. */
+/* Regular timer: retries discovery and blocked pods, and re-examines pods that wait, for example for an
+ * image. Examines only PL_POD_LOOK_TURN pods per loop turn, so that results and leases need not wait. */
 static void look(void *arg)
 {
     struct kube *k = arg;
@@ -278,7 +282,7 @@ static void look(void *arg)
     pl_timer_start(k->timer, slot ? 1 : PL_POD_LOOK_MS);
 }
 
-/* ---- the rest of the interface ---- */
+/* ---- the other operations ---- */
 
 static int kube_shape(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                       uint64_t *ret, struct pl_err *err)
@@ -321,7 +325,7 @@ static int kube_container_log(struct pl_executor *x, const uint64_t *workers, si
     return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
 }
 
-/* Pods are of shapes: nothing of one machine is counted. */
+/* Zero: pods are limited by their shapes, not by one machine's capacity. */
 static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
     (void)x;
@@ -357,7 +361,7 @@ static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisa
     return true;
 }
 
-/* Pods outlive the daemon; who waits for what one prints waits no more. */
+/* Leaves the pods running, since they outlive the daemon, and ends the log streams. */
 static void kube_shutdown(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg)
 {
     (void)kill;
@@ -373,7 +377,7 @@ static void free_pods(struct pl_map *pods)
         struct kpod *p = slot->value;
 
         p->shape = NULL;
-        pl_worker_pod_free(p); /* leaves both maps */
+        pl_worker_pod_free(p); /* removes the pod from both maps */
     }
 }
 
@@ -390,10 +394,11 @@ static void kube_destroy(struct pl_executor *x)
     k->events_feed = pl_loop_informer_destroy(k->events_feed);
     pl_timer_destroy(k->timer);
     free_pods(&k->pods);
-    free_pods(&k->by_uid); /* of nobody */
+    free_pods(&k->by_uid); /* pods without a worker */
     k->secrets = pl_project_secrets_destroy(k->secrets);
     k->cluster = pl_cluster_destroy(k->cluster);
-    k->client = pl_kube_client_destroy(k->client); /* ends what is under way: the loop frees those pods */
+    /* ends all requests in progress; the loop then frees their pods */
+    k->client = pl_kube_client_destroy(k->client);
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
     pl_map_finish(&k->shapes, pl_pod_shape_free);
@@ -420,7 +425,7 @@ static const struct pl_executor_ops ops = {
     .destroy = kube_destroy,
 };
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
 static int create_client(struct kube *k, const struct pl_exec_kubernetes_config *config, struct pl_err *err)
 {
@@ -434,6 +439,7 @@ static int create_client(struct kube *k, const struct pl_exec_kubernetes_config 
     return r;
 }
 
+/* Starts the watches on the pods of this store and, if permitted, on events. */
 int pl_kube_begin(struct kube *k, struct pl_err *err)
 {
     char labels[200], path[300];

@@ -17,12 +17,10 @@
  *   pod_attach_timeout  pods that run but whose agent does not attach
  *   pod_dry_run         asks the API server whether it would accept a stage's pods
  *   pod_logs            reads container logs for clients
- *   pod_poll            picks the pods to inspect next
+ *   pod_poll            asks the API server about one pod after the other
  *   pod_shapes          pods of one shape: rendered once, checked, limited
  *   project_secrets     project secrets in the namespace of the pods
  *   worker_pod          one worker's pod: create, watch, judge, delete; shared state of the executor */
-
-/* kubernetes: workers as pods. */
 #pragma once
 
 #include "pipelined/exec/exec.h"
@@ -31,18 +29,26 @@ struct pl_pod_settings;
 
 struct pl_exec_kubernetes_config {
     struct pl_loop *loop;
-    const char *kubeconfig, *context; /* files as in KUBECONFIG, and which context; "" = as kubectl, or the pod's own account */
+    /* kubeconfig files (as in KUBECONFIG) and context; "" = kubectl's defaults, or the pod's service
+     * account */
+    const char *kubeconfig, *context;
     struct pl_pod_settings
-        *settings; /* pod_render.h; what it points to outlives the executor. namespace NULL: the context's, filled in */
-    const json_t *gpu_shapes;   /* offer.h; NULL = none; outlives the executor */
-    const char *data_dir;       /* DIR: nodes.json (seen_nodes.h) is below; NULL = none is kept; outlives */
-    const char *const *trusted; /* projects whose specs may ask for everything; outlives */
+        /* pod settings (pod_render.h), which must outlive the executor; if `namespace` is NULL, the context's
+         * namespace is filled in */
+        *settings;
+    const json_t *gpu_shapes; /* node shapes (node_capacity.h); NULL = none; must outlive the executor */
+    /* folder for nodes.json (node_history.h); NULL = no history; must outlive the executor */
+    const char *data_dir;
+    /* names of projects whose specs may request everything; must outlive the executor */
+    const char *const *trusted;
     size_t n_trusted;
     struct pl_executor_events events;
 };
 
-/* Workers are pods. They outlive the daemon: shutdown leaves them, the next start adopts them, and those that nobody adopts are removed. Asks
- * the cluster what it must know, and waits for that; while the API server is away no shape is offered, and it is asked again until it answers.
- * PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ETLS, PL_EPROTO (no API server), PL_EFORBIDDEN (pods may not be made), PL_EINVAL. */
+/* Creates the executor: asks the cluster for what it must know and waits for the answers. If the API server
+ * is unreachable the executor is created anyway: no shape is offered until the server answers. Pods outlive
+ * the daemon: shutdown leaves them running, the next daemon adopts them and removes those without a worker.
+ * PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ETLS, PL_EPROTO (no API server), PL_EFORBIDDEN (the account may
+ * not make pods), PL_EINVAL. */
 PL_MUST_CHECK
 int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, struct pl_executor **ret, struct pl_err *err);

@@ -1,12 +1,13 @@
-/* Pods that a queue of Kueue holds back: why, is in the Workload that Kueue made for them. It is asked for now and then, where that may be read;
- * where it may not, the pod's gate is all that is told. */
+/* kueue_pending.c: finds out why a Kueue queue holds a pod back. The reason is in the Workload object that
+ * Kueue made for the pod; it is read now and then if the account may read Workloads. Otherwise only the pod's
+ * scheduling gate is reported. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/pod_state/kueue_workload.h"
 #include "storage/base/clock.h"
 
-#define AGAIN_MS  15000  /* of one pod */
-#define DENIED_MS 600000 /* until it is asked again whether it may be read */
+#define AGAIN_MS  15000  /* interval between two reads for one pod */
+#define DENIED_MS 600000 /* pause after Workloads could not be read for lack of permission or of Kueue */
 
 _Static_assert(PL_KUEUE_WORKLOAD_PATH_MAX <= PL_POD_POLL_PATH_MAX, "paths of Workloads fit");
 
@@ -15,7 +16,7 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     char words[PL_POD_QUEUE_REASON_BYTES];
     json_t *list;
 
-    if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE) /* GONE: no Kueue */
+    if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE) /* GONE: Kueue is not installed */
         k->queue_ms = pl_clock_mono_ms() + DENIED_MS;
     if (!p || call->err.code < 0)
         return;

@@ -1,3 +1,5 @@
+/* loop_informer.c: the I/O thread queues each event as JSON text; a loop callback parses and delivers
+ * them. */
 #include "pipelined/exec/kubernetes/loop_informer.h"
 
 #include "pipelined/text/json_text.h"
@@ -9,7 +11,7 @@
 struct item {
     STAILQ_ENTRY(item) link;
     enum pl_kube_event event;
-    size_t len; /* 0 = no object */
+    size_t len; /* bytes of `text`; 0 = the event has no object */
     char text[];
 };
 STAILQ_HEAD(item_list, item);
@@ -18,10 +20,10 @@ struct pl_kube_feed {
     struct pl_loop_informer_config config;
     struct pl_kube_informer *informer;
     struct pl_loop_work work;
-    json_t *known; /* config.known less what has come; NULL once all has */
+    json_t *known; /* objects of config.known that have not appeared; NULL after the first SYNCED */
     pthread_mutex_t lock;
-    struct item_list items; /* lock */
-    size_t n;               /* lock */
+    struct item_list items; /* events that wait for the loop; under `lock` */
+    size_t n;               /* length of `items`; under `lock` */
     bool ending;
 };
 
@@ -35,7 +37,7 @@ static void drop(struct item_list *list)
     }
 }
 
-/* What is delivered now; true when more is left. */
+/* Moves the next PL_LOOP_INFORMER_TURN events to `items`; returns true if more are left. */
 static bool take_some(struct pl_kube_feed *f, struct item_list *items)
 {
     struct item *i;
@@ -52,7 +54,7 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     return more;
 }
 
-/* Who was known before the watch began, and went before it did. */
+/* Reports as deleted the known objects that the first listing did not have. */
 static void tell_gone(struct pl_kube_feed *f)
 {
     _cleanup_(json_decrefp) json_t *gone = TAKE_PTR(f->known);
@@ -86,7 +88,7 @@ static void feed_free(struct pl_kube_feed *f)
     free(f);
 }
 
-/* One without memory is left out; the object's next change tells it. */
+/* Delivers one event. Without memory the event is dropped; the object's next change is delivered. */
 static void deliver_one(struct pl_kube_feed *f, const struct item *i)
 {
     json_t *object = i->len ? json_loadb(i->text, i->len, 0, NULL) : NULL;
@@ -96,7 +98,7 @@ static void deliver_one(struct pl_kube_feed *f, const struct item *i)
     json_decref(object);
 }
 
-/* Some of what has come: others want the loop, too. One of these events may lead to the feed's end. */
+/* Delivers a limited number of events, so that the loop stays responsive. A callback may destroy the feed. */
 static void deliver(void *arg)
 {
     struct pl_kube_feed *f = arg;
@@ -119,7 +121,7 @@ static void deliver(void *arg)
         pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
 }
 
-/* What waits is text: a tenth of the memory that its objects take, and one piece of it. */
+/* Events wait as text, which takes a tenth of the memory of JSON objects, in a single allocation. */
 static struct item *item_create(enum pl_kube_event e, const json_t *object)
 {
     const size_t len = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
@@ -135,7 +137,7 @@ static struct item *item_create(enum pl_kube_event e, const json_t *object)
     return i;
 }
 
-/* On the I/O thread. */
+/* Queues an event. On the I/O thread. */
 static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
     struct pl_kube_feed *f = self;
@@ -194,7 +196,8 @@ struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f)
         return NULL;
     f->informer = pl_kube_informer_destroy(f->informer);
     f->ending = true;
-    pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f); /* behind what is posted; frees it */
+    /* runs after all posted deliveries and frees the feed */
+    pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
     return NULL;
 }
 

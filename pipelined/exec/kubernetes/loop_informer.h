@@ -1,32 +1,34 @@
-/* kube_feed: a collection of the cluster (kube_informer.h) whose events arrive on the loop, in their order. Between the two threads lie at
- * most PL_LOOP_INFORMER_MAX events: when the loop does not keep up, the request is cut and made again later. Functions are the loop's. */
+/* loop_informer: watches a collection of the cluster (kube_informer.h) and delivers its events on the loop,
+ * in order. At most PL_LOOP_INFORMER_MAX events wait for the loop; if the loop does not keep up, the watch is
+ * cut and restarted later. All functions are called on the loop's thread. */
 #pragma once
 
 #include "pipelined/kube/watch/kube_informer.h"
 #include "pipelined/net/loop/loop.h"
 
 #define PL_LOOP_INFORMER_MAX  65536u
-#define PL_LOOP_INFORMER_TURN 256u /* events in one turn of the loop */
+#define PL_LOOP_INFORMER_TURN 256u /* events delivered per loop turn */
 
 struct pl_kube_feed;
 
 struct pl_loop_informer_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
-    const char *path, *labels, *fields, *keep; /* as of kube_watch.h; copied */
-    bool metadata_only;                        /* as there */
-    json_t *known; /* {NAME: …} of what was asked for before; NULL = nothing. The caller's reference is taken, whatever
-                                                  comes of it. Who is not there when all that is there has come was told of by nobody: its DELETED
-                                                  comes before the first SYNCED, with metadata {name} */
-    /* `object` is borrowed, NULL with SYNCED. */
+    const char *path, *labels, *fields, *keep; /* see kube_watch.h; copied */
+    bool metadata_only;                        /* see kube_watch.h */
+    /* objects listed earlier, as {NAME: …}; NULL = none. The feed takes the reference, also on failure. For
+     * each of them that the first listing does not have, DELETED with metadata {name} is delivered before the
+     * first SYNCED */
+    json_t *known;
+    /* Receives an event. `object` is borrowed; NULL with SYNCED. */
     void (*event)(void *self, enum pl_kube_event e, json_t *object);
     void *self;
 };
 
-/* Begins at once. PL_EINVAL, PL_ENOMEM. */
+/* Starts watching. PL_EINVAL, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_loop_informer_create(const struct pl_loop_informer_config *config, struct pl_kube_feed **ret, struct pl_err *err);
-/* No event comes after it was called. Takes NULL, returns NULL. */
+/* Stops watching: no event is delivered after this call. NULL is allowed; returns NULL. */
 struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f);
-/* The server's words when it fails, "" else; `out` of at least 1,024 bytes. */
+/* Writes the server's error text if the watch fails, else "". `out` has at least 1,024 bytes. */
 void pl_loop_informer_problem(struct pl_kube_feed *f, char *out, size_t n);

@@ -1,3 +1,5 @@
+/* namespace_limits.c: lists quotas and limit ranges once, then watches them. Where a watch is not permitted,
+ * they are listed again after a refusal. */
 #include "pipelined/exec/kubernetes/namespace_limits.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,23 +9,23 @@
 #include <stdio.h>
 
 #define KEEP "metadata{name} spec status"
-#define MOST "?limit=500" /* of one kind that are asked for; the watch brings all */
+#define MOST "?limit=500" /* most objects of one kind that are listed; a watch brings all */
 
 enum { QUOTAS, RANGES, KINDS };
 static const char *const collections[KINDS] = {"resourcequotas", "limitranges"};
 
-/* One collection. */
+/* One of the two collections. */
 struct side {
     struct pl_limits *limits;
-    json_t *objects; /* by name */
+    json_t *objects; /* name → object */
     struct pl_kube_feed *feed;
 };
 
-/* They are asked for while the loop runs. Its own memory: answers may come after the limits are no more. */
+/* A listing in progress. Has its own memory because answers may come after the limits were destroyed. */
 struct look {
-    struct pl_limits *limits; /* NULL: nobody wants to know any more */
+    struct pl_limits *limits; /* NULL: the limits were destroyed */
     struct pl_loop *loop;
-    unsigned left; /* the I/O thread's */
+    unsigned left; /* number of unanswered calls; only the I/O thread uses it */
     struct pl_kube_call calls[KINDS];
     char paths[KINDS][300];
     struct pl_loop_work work;
@@ -33,8 +35,8 @@ struct pl_limits {
     struct pl_namespace_limits_config config;
     char *space;
     struct side sides[KINDS];
-    struct look *look; /* under way */
-    int64_t looked_ms; /* monotonic; 0 = never */
+    struct look *look; /* the listing in progress; NULL = none */
+    int64_t looked_ms; /* time of the last listing, monotonic; 0 = never */
 };
 
 static const char *name_of(const json_t *object)
@@ -58,7 +60,7 @@ static void path_of(const struct pl_limits *l, unsigned kind, const char *query,
     snprintf(ret, 300, "/api/v1/namespaces/%.200s/%s%s", l->space, collections[kind], query);
 }
 
-/* ---- asked for again ---- */
+/* ---- listing again after a refusal ---- */
 
 static void look_free(struct look *look)
 {
@@ -67,7 +69,7 @@ static void look_free(struct look *look)
     free(look);
 }
 
-/* True when there are others now. */
+/* Replaces the objects by the listed ones; returns true if they differ. */
 static bool take_list(struct side *s, const struct pl_kube_call *call)
 {
     _cleanup_(json_decrefp) json_t *list =
@@ -109,6 +111,7 @@ static void on_list(struct pl_kube_call *call)
         pl_loop_post_work(look->loop, &look->work, "kube.limits", on_looked, look);
 }
 
+/* Lists both collections if permitted, not watched, and not listed recently. */
 void pl_namespace_limits_refresh(struct pl_limits *l)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -117,7 +120,7 @@ void pl_namespace_limits_refresh(struct pl_limits *l)
         return;
     l->look = calloc(1, sizeof *l->look);
     if (!l->look)
-        return; /* with the next refusal */
+        return; /* the next refusal tries again */
     l->looked_ms = now_ms;
     l->look->limits = l;
     l->look->loop = l->config.loop;
@@ -134,7 +137,7 @@ void pl_namespace_limits_refresh(struct pl_limits *l)
         pl_kube_client_start(l->config.client, &l->look->calls[i]);
 }
 
-/* ---- from the start ---- */
+/* ---- first listing and watches ---- */
 
 static int ask(struct pl_limits *l, unsigned kind, struct pl_err *err)
 {
@@ -179,7 +182,8 @@ int pl_namespace_limits_follow(struct pl_limits *l, struct pl_err *err)
     for (unsigned kind = 0; kind < KINDS && r == 0 && l->config.ask && l->config.follow; kind++) {
         path_of(l, kind, "", path);
         feed.self = &l->sides[kind];
-        feed.known = json_copy(l->sides[kind].objects); /* without memory: who went meanwhile is seen when it is refused */
+        /* NULL without memory: then objects deleted since the listing stay known until the daemon restarts */
+        feed.known = json_copy(l->sides[kind].objects);
         r = pl_loop_informer_create(&feed, &l->sides[kind].feed, err);
     }
     return r;
@@ -220,7 +224,7 @@ struct pl_limits *pl_namespace_limits_destroy(struct pl_limits *l)
     return NULL;
 }
 
-/* Does a range give containers that limit when they have none? */
+/* True if a limit range gives containers a default limit of the resource. */
 static bool has_default(const struct pl_limits *l, const char *resource)
 {
     const json_t *limit;

@@ -1,3 +1,4 @@
+/* node_history.c: reads the file once; writes it on a thread of its own whenever the text has changed. */
 #include "pipelined/exec/kubernetes/node_history.h"
 
 #include "pipelined/text/json_text.h"
@@ -12,13 +13,13 @@
 
 struct pl_seen_nodes {
     char *path, *server;
-    struct pl_pool *pool; /* of one thread: disks take their time */
-    uint64_t written;     /* number of the file's text; 0 = unknown */
-    atomic_bool busy;     /* the three below are the writer's: */
-    char *text;           /* that it writes, or wrote last */
+    struct pl_pool *pool; /* one thread, because disks may be slow */
+    uint64_t written;     /* hash of the file's text; 0 = unknown */
+    atomic_bool busy;     /* a write is in progress: the writer thread owns `text`, `number` and `err` */
+    char *text;           /* text being written, or written last and not yet settled; else NULL */
     uint64_t number;
-    struct pl_err err; /* what came of it */
-    int told;          /* code of the failure that stands in the log */
+    struct pl_err err; /* result of the last write */
+    int told;          /* code of the last failure that was logged */
 };
 
 static uint64_t number_of(const void *text, size_t n)
@@ -28,7 +29,7 @@ static uint64_t number_of(const void *text, size_t n)
     return number ? number : 1;
 }
 
-/* ---- reading ---- */
+/* ---- reading the file ---- */
 
 static int take_shape(struct pl_node_capacity *offer, json_t *shape, int64_t now_ms, struct pl_err *err)
 {
@@ -37,12 +38,12 @@ static int take_shape(struct pl_node_capacity *offer, json_t *shape, int64_t now
     if (!json_is_integer(seen))
         return pl_err_set(err, PL_EINVAL, "a shape without \"seen_ms\"");
     if (json_integer_value(seen) > now_ms &&
-        json_object_set_new(shape, "seen_ms", json_integer(now_ms)) < 0) /* a clock that went back */
+        json_object_set_new(shape, "seen_ms", json_integer(now_ms)) < 0) /* the clock was set back since */
         return pl_err_nomem(err);
     return pl_node_capacity_shape(offer, shape, err);
 }
 
-/* Of a file that is only partly good the good shapes are taken. */
+/* Passes the file's valid shapes to `offer`; returns the first error of the others. */
 static int take(const json_t *file, const char *server, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     const json_t *shapes = json_object_get(file, "shapes");
@@ -68,7 +69,7 @@ static int take(const json_t *file, const char *server, struct pl_node_capacity 
     return r;
 }
 
-/* PL_ENOTFOUND: there is none yet. */
+/* Reads the file. PL_ENOTFOUND: it does not exist. */
 static int read_file(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_NODE_HISTORY_MAX_BYTES};
@@ -116,9 +117,9 @@ int pl_node_history_create(const char *path, const char *server, struct pl_node_
     return 0;
 }
 
-/* ---- writing ---- */
+/* ---- writing the file ---- */
 
-/* NULL without memory. */
+/* Makes the file's text, with times rounded down to the hour. NULL without memory. */
 static char *text_of(const struct pl_seen_nodes *s, const struct pl_node_capacity *offer, int64_t now_ms)
 {
     json_t *shapes = pl_node_capacity_shapes(offer, now_ms), *shape, *file;
@@ -146,7 +147,7 @@ static void write_it(void *arg)
     atomic_store(&s->busy, false);
 }
 
-/* What came of the last write; false: it is under way. */
+/* Handles the result of the last write. Returns false while it is in progress. */
 static bool settle(struct pl_seen_nodes *s)
 {
     if (atomic_load(&s->busy))

@@ -1,5 +1,6 @@
-/* The ConfigMap that pods belong to (kubernetes.owner). When its namespace was deleted and made anew it is another one of that name: a pod that is
- * made as the old one's is removed by the cluster at once. So whenever one may have gone it is looked at again. */
+/* owner_object.c: the ConfigMap that owns the pods (setting kubernetes.owner). If its namespace was deleted
+ * and created again, the ConfigMap has a new uid, and the cluster would at once delete pods that name the old
+ * one as their owner. So the ConfigMap is read again whenever it may have been deleted. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,10 +8,10 @@
 
 #include <stdio.h>
 
-#define LOOK_MS 10000 /* that the answer may take */
+#define LOOK_MS 10000 /* time limit of the request */
 
 struct kube_owner_look {
-    struct kube *kube; /* NULL: nobody wants to know any more */
+    struct kube *kube; /* NULL: the executor was destroyed */
     struct pl_loop *loop;
     struct pl_kube_call call;
     char path[600];
@@ -22,7 +23,7 @@ void pl_owner_object_path(const struct kube *k, char ret[600])
     snprintf(ret, 600, "/api/v1/namespaces/%.200s/configmaps/%.253s", k->space, k->settings->owner_name);
 }
 
-/* "" = there is none. */
+/* Takes the owner's uid; "" = the ConfigMap does not exist. */
 static void know(struct kube *k, const char *uid)
 {
     if (pl_streq(uid, k->owner_uid))

@@ -1,5 +1,6 @@
-/* Pods whose containers run, and whose agent has not come: what it printed last says why, and is told as what the pod waits for. Those that have
- * come cost nothing. */
+/* pod_attach_timeout.c: pods whose containers run but whose agent has not attached. The last lines that the
+ * agent printed usually say why; they are reported as the reason why the worker waits. Pods that have
+ * attached cause no work. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -7,7 +8,7 @@
 
 #include <stdio.h>
 
-#define LINE_BYTES 320u /* of what it printed */
+#define LINE_BYTES 320u /* bytes of the agent's output that are reported */
 
 void pl_worker_pod_is_up(struct kpod *p, const char *node)
 {
@@ -18,6 +19,7 @@ void pl_worker_pod_is_up(struct kpod *p, const char *node)
         p->node = strdup(node);
 }
 
+/* True if the agent has attached; then frees what was kept for the reports. */
 static bool has_come(struct kpod *p)
 {
     p->came = p->came || p->kube->events.has_come(p->kube->events.self, p->id);

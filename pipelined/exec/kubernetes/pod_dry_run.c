@@ -1,4 +1,5 @@
-/* Would the cluster take a stage's pods? Rendered on the loop, asked as a dry run off it: each body once, for PL_POD_DRY_RUN_FRESH_MS. */
+/* pod_dry_run.c: asks the cluster whether it would accept a stage's pods. The pod is rendered on the loop and
+ * sent as a dry run from another thread, each distinct body once per PL_POD_DRY_RUN_FRESH_MS. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "storage/base/clock.h"
@@ -7,7 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What admission looks at: all but whose pod it is. */
+/* Returns a hash of what admission examines: everything except the pod's name, project and stage; 0 without
+ * memory. */
 static uint64_t number_of(const json_t *pod)
 {
     static const char *const names[] = {PL_POD_LABEL "project", PL_POD_LABEL "stage"};
@@ -22,6 +24,7 @@ static uint64_t number_of(const json_t *pod)
     return text ? pl_xxh64(text, strlen(text), 2) : 0;
 }
 
+/* Renders the pod and compares it with the nodes; leaves the body for pl_pod_dry_run_ask. */
 int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                          struct pl_err *err)
 {
@@ -41,7 +44,7 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
         return 0;
     }
     r = pl_kube_render(k, &spec, NULL, &pod, err);
-    if (r == PL_EUNAVAILABLE) { /* until the cluster has it */
+    if (r == PL_EUNAVAILABLE) { /* unavailable for now: not an error of the spec */
         snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
         return 0;
     }
@@ -49,7 +52,7 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
         return r;
     pl_node_capacity_request(pod.pod, &request);
     request.elsewhere = pod.elsewhere;
-    if (!pl_kube_queue_of(pod.pod)) /* else that is for its queue to say */
+    if (!pl_kube_queue_of(pod.pod)) /* with a queue, Kueue decides whether there is capacity */
         (void)pl_node_capacity_has(pl_cluster_offer(k->cluster), &request, ret->not_offered);
     snprintf(ret->name, sizeof ret->name, "%s", pod.name);
     ret->number = number_of(pod.pod);
@@ -58,6 +61,8 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
     return ret->body ? 0 : pl_err_nomem(err);
 }
 
+/* True if the cluster accepted a body with this hash recently. Drops all hashes when they are too old or too
+ * many. */
 static bool is_known(struct kube *k, uint64_t number)
 {
     bool known;
@@ -76,11 +81,12 @@ static void know(struct kube *k, uint64_t number)
 {
     pthread_mutex_lock(&k->admitted_lock);
     if (number)
-        (void)!pl_map_put(&k->admitted, &number, sizeof number, k, NULL, NULL); /* without memory it is asked again */
+        /* without memory it is simply asked again */
+        (void)!pl_map_put(&k->admitted, &number, sizeof number, k, NULL, NULL);
     pthread_mutex_unlock(&k->admitted_lock);
 }
 
-/* A webhook that was registered before it had to say what a dry run does to it: 400, whatever is asked. */
+/* A webhook without `sideEffects` declared makes the API server answer any dry run with 400. */
 static bool refuses_dry_runs(const struct pl_kube_status *s)
 {
     return strstr(s->message, "does not support dry run") != NULL;
@@ -103,7 +109,7 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
         r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
-    check->away = op.verdict == PL_KUBE_AGAIN; /* tried until the time was over */
+    check->away = op.verdict == PL_KUBE_AGAIN; /* retried until the deadline */
     pl_kube_object_create_finish(&op);
     return r;
 }

@@ -1,6 +1,8 @@
-/* What containers of pods print, read by whoever asked for it: kube_log brings it on the client's I/O thread, it lies here until it is pulled.
+/* pod_logs.c: streams of container output for clients. kube_log receives the lines on the client's I/O
+ * thread; they are buffered here until the reader pulls them.
  *
- *   opened (loop) ──▶ read ──▶ over (I/O thread) and closed (its reader's thread), in any order ──▶ freed (loop) */
+ *   opened (loop) ──▶ read ──▶ over (I/O thread) and closed (reader's thread), in any order ──▶ freed
+ * (loop) */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/client/kube_log.h"
@@ -10,10 +12,10 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define HELD_MAX    (8u << 20) /* bytes that wait to be pulled */
+#define HELD_MAX    (8u << 20) /* most bytes that wait to be pulled */
 #define PIECE_BYTES (64u << 10)
 #define NAMES_SHOWN 8u
-#define END_MS      5000 /* that a connection has to end after its container: of a node that is lost it does not */
+#define END_MS      5000 /* time for a connection to end after its container has; if the node is lost it never does */
 #define MAY_NOT     "the daemon's account may not read what containers of namespace %.200s print (pods/log: get)"
 
 static const struct {
@@ -22,26 +24,28 @@ static const struct {
 
 struct pod_log {
     LIST_ENTRY(pod_log) link;
-    struct kube *kube; /* the loop's; NULL: the executor is no more */
-    int64_t cut_ms;    /* the loop's, monotonic: when its connection is given up; 0 = its container has not ended */
+    struct kube *kube; /* owned by the loop; NULL: the executor was destroyed, or the stream removed */
+    /* owned by the loop: monotonic time at which to cut the connection; 0 = its container has not ended */
+    int64_t cut_ms;
     struct pl_loop *loop;
-    const struct pl_kube_client *client; /* while `log` is there */
+    const struct pl_kube_client *client; /* valid while `log` is set */
     char uid[64], space[256];
     unsigned container;
     struct pl_container_log_request ask;
     pthread_mutex_t lock;
-    struct pl_kube_log *log; /* lock; NULL once it is over and gone */
-    struct pl_buf text;      /* lock; of it this was pulled: */
-    size_t pulled;           /* lock */
-    bool begun;              /* lock: some of it came, or the server followed what printed nothing */
-    bool over, closed;       /* lock */
-    struct pl_err err;       /* lock; code 0: it ended well */
+    struct pl_kube_log *log; /* under `lock`; NULL once destroyed */
+    struct pl_buf text;      /* under `lock`: received text */
+    size_t pulled;           /* under `lock`: bytes of `text` already pulled */
+    /* under `lock`: text was pulled, or the server accepted the request although nothing was printed */
+    bool begun;
+    bool over, closed; /* under `lock`: the log has ended; the reader has closed the stream */
+    struct pl_err err; /* under `lock`: result when `over`; code 0 = the log ended normally */
     struct pl_loop_work work;
 };
 
-/* ---- its end ---- */
+/* ---- the end of a stream ---- */
 
-/* On the loop. */
+/* Removes the stream from the executor and destroys its log. On the loop. */
 static void take_away(struct pod_log *l)
 {
     struct pl_kube_log *log;
@@ -55,7 +59,7 @@ static void take_away(struct pod_log *l)
     pl_kube_log_destroy(log);
 }
 
-/* On the loop, once: whoever posts it is out of the lock when `take_away` has it. */
+/* Frees the stream; runs once on the loop, after unlock_and_settle has released the lock. */
 static void settle(void *arg)
 {
     struct pod_log *l = arg;
@@ -66,7 +70,8 @@ static void settle(void *arg)
     free(l);
 }
 
-/* Under the lock, which is given up. Who is the second to say that it is over or closed leaves `l` to the loop. */
+/* Releases the lock. The call that makes the stream both over and closed hands it to the loop, which frees
+ * it. */
 static void unlock_and_settle(struct pod_log *l)
 {
     if (l->over && l->closed)
@@ -80,12 +85,12 @@ void pl_kube_logs_stop(struct kube *k)
 
     k->logs_stopped = true;
     while ((l = LIST_FIRST(&k->logs)))
-        take_away(l); /* who reads it closes it, and the loop frees it */
+        take_away(l); /* the reader still closes the stream; then the loop frees it */
 }
 
-/* ---- what comes: on the I/O thread ---- */
+/* ---- receiving: on the I/O thread ---- */
 
-/* Moves no more bytes than were pulled since it last did. */
+/* Drops pulled text once it is half of the buffer, so that each byte is moved at most once on average. */
 static void forget_pulled(struct pod_log *l)
 {
     if (l->pulled <= l->text.len / 2)
@@ -126,7 +131,8 @@ static void on_stands(void *self, bool started)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What the API server refuses it refuses to the daemon: who asked has every right. */
+/* Changes an error so that it blames the daemon's account: a refusal by the API server concerns the daemon,
+ * not the client, who has every right. */
 static void blame_daemon(const struct pod_log *l, struct pl_err *err)
 {
     const struct pl_err says = *err;
@@ -150,7 +156,7 @@ static void on_over(void *self, const struct pl_err *err)
     unlock_and_settle(l);
 }
 
-/* ---- who reads: on any thread ---- */
+/* ---- reading: on any thread ---- */
 
 static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
@@ -166,7 +172,7 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
         l->begun = true;
         r = r < 0 ? r : PL_PULL_MORE;
     } else if (l->over && (l->err.code == 0 || (l->err.code == PL_ENOTFOUND && l->begun))) {
-        r = PL_PULL_END; /* its pod is removed when it is over */
+        r = PL_PULL_END; /* the pod is deleted when it has ended, so ENOTFOUND after some text is a normal end */
     } else if (l->over) {
         r = l->err.code;
         if (err)
@@ -187,7 +193,7 @@ static void closed(void *self)
     unlock_and_settle(l);
 }
 
-/* ---- which ---- */
+/* ---- opening a stream ---- */
 
 static void add_name(char *names, size_t size, unsigned i, const char *name)
 {
@@ -197,6 +203,7 @@ static void add_name(char *names, size_t size, unsigned i, const char *name)
         snprintf(names + len, size - len, "%s%s", i > 0 ? ", " : "", i < NAMES_SHOWN ? name : "…");
 }
 
+/* Finds the pod of the given workers: the only one, or the one with that name. */
 static int find(const struct kube *k, const uint64_t *workers, size_t n, const char *name, struct kpod **ret, struct pl_err *err)
 {
     char names[NAMES_SHOWN * (PL_POD_NAME_BYTES + 2) + 8] = "";
@@ -297,7 +304,8 @@ static int open_log(struct pod_log *l, const struct kube *k, const struct kpod *
     return r;
 }
 
-/* Who reads has a connection to the API server, whatever comes over it. */
+/* Refuses a stream if reading is not possible or too many are open: each holds a connection to the API
+ * server. */
 static int may_open(const struct kube *k, struct pl_err *err)
 {
     const struct pod_log *l;

@@ -1,9 +1,11 @@
+/* pod_poll.c: a queue of pods about which the API server must be asked a question: one request at a time, at
+ * most PL_POD_TURNS between two regular looks. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 struct kturn_ask {
-    struct kturns *turns; /* NULL: nobody wants to know any more */
+    struct kturns *turns; /* NULL: the executor was destroyed */
     struct pl_loop *loop;
-    uint64_t id; /* the pod's worker */
+    uint64_t id; /* id of the pod's worker */
     struct pl_kube_call call;
     char path[PL_POD_POLL_PATH_MAX];
     struct pl_loop_work work;
@@ -39,7 +41,7 @@ static void ask_about(struct kturns *t, struct kpod *p)
     struct kturn_ask *ask = calloc(1, sizeof *ask);
 
     if (!ask)
-        return; /* at the next look */
+        return; /* the next look tries again */
     *ask = (struct kturn_ask){.turns = t, .loop = t->kube->loop, .id = p->id};
     t->kind->path(p, ask->path);
     ask->call = (struct pl_kube_call){

@@ -1,3 +1,5 @@
+/* pod_shapes.c: renders pods and groups them into shapes: pods that look alike to the cluster's scheduler. A
+ * shape's id is a hash of the relevant parts of its pods. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -19,10 +21,12 @@ bool pl_kube_network_off(const struct kube *k, const char *project)
     return k->events.network_off && k->events.network_off(k->events.self, project);
 }
 
+/* Collects what pl_pod_render needs: trust, secrets, disk space and the cluster's facts. */
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,
                    struct pl_err *err)
 {
-    const bool trusted = is_trusted(k, spec->project) && !spec->network_off; /* who may ask for all could have the network back */
+    /* trusted specs may request everything, including the network */
+    const bool trusted = is_trusted(k, spec->project) && !spec->network_off;
     _cleanup_free_ const char **secrets = NULL;
     size_t n_secrets = 0;
     struct pl_pod_worker worker = {.stage = spec->def,
@@ -58,7 +62,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
 }
 
-/* Of the shape of a stage that can be no pod. */
+/* Returns the id of the shape of a stage from which no pod can be made. */
 static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 {
     uint64_t n = pl_xxh64(spec->project, strlen(spec->project), spec->version * 2 + spec->gpu);
@@ -67,7 +71,7 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
     return n ? n : 1;
 }
 
-/* Of the cluster, and of which secrets there are. */
+/* Returns a hash of the cluster's facts, combined with a number for the secrets. */
 static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
@@ -98,7 +102,7 @@ uint64_t pl_kube_facts_of(struct kube *k, const char *project)
 {
     size_t n_names = 0;
     _cleanup_free_ const char **names = pl_project_secrets_names(k->secrets, project, &n_names);
-    uint64_t n = names == NULL; /* without memory: another one than usual */
+    uint64_t n = names == NULL; /* without memory: a value that no names give */
 
     for (size_t i = 0; i < n_names; i++)
         n = pl_xxh64(names[i], strlen(names[i]), n);
@@ -127,7 +131,7 @@ const char *pl_kube_queue_of(const json_t *pod)
         json_object_get(json_object_get(json_object_get(pod, "metadata"), "labels"), "kueue.x-k8s.io/queue-name"));
 }
 
-/* What the cluster's scheduler looks at. */
+/* Returns the id of a pod's shape: a hash of the fields that the cluster's scheduler examines. */
 static uint64_t number_of(const struct pl_pod *pod)
 {
     static const char *const keys[] = {"nodeSelector",      "affinity",         "tolerations",    "schedulerName",
@@ -150,7 +154,8 @@ static uint64_t number_of(const struct pl_pod *pod)
     return n ? n : 1;
 }
 
-/* Those expressions of a list that ask for something; what they only keep away from is no need. */
+/* Returns the expressions of a list that require a property. Expressions that only exclude nodes are not
+ * requirements. */
 static json_t *asked_of(const json_t *expressions)
 {
     json_t *asked = json_array();
@@ -167,7 +172,9 @@ static json_t *asked_of(const json_t *expressions)
     return asked;
 }
 
-/* What a node must have, for the request and the rest of what its pod says: it waits for ever where that is to be had by another name by now. */
+/* Returns a hash of what a node must have for the pod: its extended resources, node selector and required
+ * affinity. A pod that waits for a property which the cluster now offers under another name would wait for
+ * ever; the hash tells. */
 static uint64_t needs_of(const json_t *pod, const struct pl_node_capacity_request *request)
 {
     const json_t *spec = json_object_get(pod, "spec"), *node = json_object_get(json_object_get(spec, "affinity"), "nodeAffinity"),
@@ -208,7 +215,7 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
     return s;
 }
 
-/* Of a stage that can be no pod: one of its own. */
+/* Returns the shape of a stage from which no pod can be made. */
 static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_err *why)
 {
     struct kshape *s = shape_at(k, id);
@@ -220,7 +227,8 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
     return s;
 }
 
-/* `why`: there is no pod. */
+/* Finds or makes the shape of a rendered pod and reports it: always with `tell`, else if it is new. `why`
+ * set: no pod could be made. */
 static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
                                  const struct pl_err *why, bool tell)
 {

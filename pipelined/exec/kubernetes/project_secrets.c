@@ -1,3 +1,6 @@
+/* project_secrets.c: keeps a table of the labelled secrets of the namespace, without their values, and
+ * carries out operations on them with blocking requests. Memory that held values is overwritten before it is
+ * freed. */
 #include "pipelined/exec/kubernetes/project_secrets.h"
 
 #include "pipelined/exec/kubernetes/loop_informer.h"
@@ -10,8 +13,10 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define KEEP           "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
-#define SEEN_PAGE      50 /* metadata may hold the values once more, in what kubectl apply notes there: 256 KiB each */
+#define KEEP "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
+/* secrets per page of metadata, which may contain the values too (kubectl apply's annotation): 256 KiB
+ * each */
+#define SEEN_PAGE      50
 #define ASK_MS         30000
 #define PATH_BYTES     700
 #define SELECTOR_BYTES 200
@@ -27,9 +32,9 @@ struct pl_project_secrets {
     void *self;
     struct pl_kube_feed *feed;
     pthread_mutex_t lock;
-    json_t *known;   /* lock; label → {name: null} */
-    size_t n;        /* lock */
-    uint64_t number; /* lock */
+    json_t *known;   /* under `lock`: project label → {secret name: null} */
+    size_t n;        /* under `lock`: number of secrets in `known` */
+    uint64_t number; /* under `lock`: rises with every change of `known` */
 };
 
 static const char *name_of(const json_t *object)
@@ -37,9 +42,10 @@ static const char *name_of(const json_t *object)
     return pl_json_str(json_object_get(object, "metadata"), "name");
 }
 
-/* ---- which there are ---- */
+/* ---- the table of known secrets ---- */
 
-/* Under the lock. Its label may be another than it was. */
+/* Removes a secret from all labels except `but` (NULL = none), because its label may have changed. Under the
+ * lock. */
 static bool forget(struct pl_project_secrets *s, const char *name, const char *but)
 {
     const char *label;
@@ -73,7 +79,7 @@ static bool remember(struct pl_project_secrets *s, const char *name, const char 
     return true;
 }
 
-/* Of which project a secret is from now on; "" = of none. */
+/* Sets the project label of a secret; "" = it belongs to no project. Returns true if the table changed. */
 static bool note(struct pl_project_secrets *s, const char *name, const char *label)
 {
     bool changed;
@@ -94,7 +100,8 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
         s->changed(s->self);
 }
 
-/* An answer that may hold values: nothing of it stays in memory, also where it did not fit. */
+/* An answer that may contain values: every buffer is overwritten before it is freed, also one that was
+ * outgrown. */
 struct answer {
     char *text;
     size_t n, cap;
@@ -134,7 +141,8 @@ static void answer_restart(void *self)
     ((struct answer *)self)->n = 0;
 }
 
-/* One GET, of which `accept` tells how much; it has names of keys, and no value. */
+/* Gets a JSON object or list. `accept` selects how much of it: NULL = all. Values are blanked; their keys
+ * stay. */
 static int get_json(struct pl_project_secrets *s, const char *path, const char *accept, json_t **ret, struct pl_err *err)
 {
     struct answer answer = {0};
@@ -157,7 +165,8 @@ static int get_json(struct pl_project_secrets *s, const char *path, const char *
     return r;
 }
 
-/* One page of what there is; `more` of `n` bytes continues it, "" when there is no other. */
+/* Gets one page of secrets. `more` of `n` bytes is the continue token: in, of this page; out, of the next, ""
+ * after the last. */
 static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned limit, const char *accept, char *more, size_t n,
                     json_t **ret, struct pl_err *err)
 {
@@ -175,7 +184,7 @@ static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned
     return r;
 }
 
-/* Metadata of all that there are, one after the other; `do_one` may end it by a negative result. */
+/* Calls `do_one` for the metadata of each selected secret; a negative result ends the loop. */
 static int each(struct pl_project_secrets *s, const char *selector,
                 int (*do_one)(void *self, const json_t *object, struct pl_err *err), void *self, struct pl_err *err)
 {
@@ -195,7 +204,7 @@ static int each(struct pl_project_secrets *s, const char *selector,
 
 struct learning {
     struct pl_project_secrets *secrets;
-    json_t *names; /* {name: null} of all that there are */
+    json_t *names; /* {name: null} of all listed secrets */
 };
 
 static int learn(void *self, const json_t *object, struct pl_err *err)
@@ -206,6 +215,8 @@ static int learn(void *self, const json_t *object, struct pl_err *err)
     return json_object_set_new(l->names, name_of(object), json_null()) < 0 ? pl_err_nomem(err) : 0;
 }
 
+/* Lists the labelled secrets once, then watches them. A failed listing is only logged: the watch makes up for
+ * it. */
 static int follow(struct pl_project_secrets *s, struct pl_err *err)
 {
     struct learning all = {.secrets = s, .names = json_object()};
@@ -270,7 +281,7 @@ struct pl_project_secrets *pl_project_secrets_destroy(struct pl_project_secrets 
     return NULL;
 }
 
-/* The list, and behind it its texts. */
+/* Returns the names as one allocation: the list, followed by its texts. */
 static const char **copy_names(const json_t *names, size_t *ret_n)
 {
     size_t n = json_object_size(names), bytes = 0, i = 0;
@@ -350,7 +361,7 @@ uint64_t pl_project_secrets_number(struct pl_project_secrets *s)
     return number;
 }
 
-/* ---- what is asked of them ---- */
+/* ---- operations ---- */
 
 static void path_of(const struct pl_project_secrets *s, const char *name, char ret[PATH_BYTES])
 {
@@ -376,7 +387,7 @@ static int no_secret(const struct pl_project_secrets *s, const struct pl_secret_
     return pl_err_hint(err, PL_ENOTFOUND, "pipelinectl list secret --project %s", op->project);
 }
 
-/* One that somebody else labelled for the project. */
+/* Refuses to change a secret that was labelled for the project by hand. */
 static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *op, int code, struct pl_err *err)
 {
     pl_err_set(err, code, "secret \"%s\" of namespace %s was labelled for project \"%s\" by hand, and is changed and removed so",
@@ -387,7 +398,7 @@ static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *o
                        s->space, op->name, s->space, op->name, s->store);
 }
 
-/* The secret with that name, of which `accept` tells, and whose it is. */
+/* Gets the named secret, as much of it as `accept` selects, and whose it is. */
 static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
                    enum pl_secret_whose *ret_whose, struct pl_err *err)
 {
@@ -400,7 +411,7 @@ static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, 
     return r;
 }
 
-/* One that is to be changed or removed. */
+/* Gets a secret that is to be changed or deleted; fails unless the daemon keeps it for the project. */
 static int get_own(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
                    struct pl_err *err)
 {
@@ -419,7 +430,7 @@ static void forget_text(char *text)
     free(text);
 }
 
-/* What has the name already. */
+/* Makes the error for a name that is in use: it depends on whose secret has it. */
 static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *there = NULL;
@@ -437,7 +448,8 @@ static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, st
     return pl_err_hint(err, PL_EEXISTS, "Projects of one namespace share its names: take another.");
 }
 
-/* By which a second attempt knows what the first has made; says nothing of the values. */
+/* Adds a random annotation by which a repeated create recognises the object that the first attempt made. It
+ * reveals nothing about the values. */
 static void add_mark(json_t *object, char mark[33])
 {
     uint8_t bytes[16];
@@ -447,6 +459,7 @@ static void add_mark(json_t *object, char mark[33])
     (void)json_object_set_new(json_object_get(object, "metadata"), "annotations", json_pack("{s:s}", PL_KUBE_HASH, mark));
 }
 
+/* Creates the secret's object; the text that holds its values is overwritten afterwards. */
 static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space, s->store);
@@ -487,7 +500,7 @@ static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op,
     char path[PATH_BYTES], *text;
     int r;
 
-    /* Only the one that was looked at. */
+    /* the uid makes the patch fail if the secret was replaced meanwhile */
     json_object_set_new(patch, "metadata", json_pack("{s:s}", "uid", pl_json_str(json_object_get(there, "metadata"), "uid")));
     text = json_dumps(patch, JSON_COMPACT);
     if (!text)
@@ -552,7 +565,7 @@ static void selector_of(const char *project, char *ret, size_t n)
     snprintf(ret, n, PL_SECRET_LABEL "=%s", label);
 }
 
-/* Of those that are gone through, the ones that stay where they are. */
+/* Collects the names of the project's secrets that are not deleted, by who keeps them. */
 struct staying {
     struct pl_project_secrets *secrets;
     const char *project;
@@ -600,7 +613,8 @@ static int remove_or_leave(void *self, const json_t *object, struct pl_err *err)
                                                                                                    : leave(self, object, err);
 }
 
-/* How those are removed that pipelinectl has no way to. */
+/* Writes the command that deletes the secrets which this daemon kept, or that removes the project's label
+ * from those labelled by hand. */
 static void own_command(const struct pl_project_secrets *s, const char *project, char *ret, size_t n)
 {
     char label[PL_SECRET_LABEL_BYTES];
@@ -618,7 +632,7 @@ static void lent_command(const struct pl_project_secrets *s, const char *project
              label);
 }
 
-/* What is to be said of those that a project leaves. */
+/* Returns sentences about the secrets that stay after their project was deleted. */
 static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay)
 {
     static const char again[] = "A project of its name is not made again over them";
@@ -642,7 +656,7 @@ static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay
     return says;
 }
 
-/* Of a project that goes. */
+/* Deletes all secrets of a project that is being deleted. */
 static int delete_all(struct pl_project_secrets *s, const struct pl_secret_op *op, json_t **ret, struct pl_err *err)
 {
     struct staying stay = {.secrets = s, .project = op->project};
@@ -681,7 +695,8 @@ static int say_there(const struct pl_project_secrets *s, struct staying *stay, s
                        stay->project);
 }
 
-/* What is not seen is given to no stage. */
+/* Fails if there are secrets for the project that is to be created. Secrets that the daemon cannot see are
+ * never given to a stage, so they need no check. */
 static int none(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     struct staying stay = {.secrets = s, .project = op->project};
@@ -712,7 +727,7 @@ static int list(struct pl_project_secrets *s, const struct pl_secret_op *op, jso
             r = pl_err_nomem(err);
     } while (r == 0 && *more);
     if (r == 0)
-        *ret = json_incref(all); /* pages come by name */
+        *ret = json_incref(all); /* pages come sorted by name */
     return r;
 }
 
@@ -734,7 +749,7 @@ int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_s
         pl_secret_label(op->project, label);
         r = create(s, op, err);
         if (r == 0)
-            note(s, op->name, label); /* what comes next may want it */
+            note(s, op->name, label); /* a stage that is started next may use it, before the watch reports it */
         return r;
     case PL_SECRET_UPDATE:
         return update(s, op, err);

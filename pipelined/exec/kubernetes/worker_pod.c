@@ -1,3 +1,6 @@
+/* worker_pod.c: the steps of one worker's pod (worker_pod.h has the drawing): sends the pod and its claim
+ * template, parks and retries it, deletes it, and reports what its state means. At most one request per pod
+ * is in progress; its callback runs on the loop. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -25,7 +28,7 @@ struct kpod *pl_worker_pod_new(struct kube *k, uint64_t id)
     return p;
 }
 
-/* It is parked no more. */
+/* Takes the pod out of the parked list. */
 static void unpark(struct kpod *p)
 {
     if (p->step != KPOD_PARKED)
@@ -81,7 +84,7 @@ static void destroy(struct kpod *p)
     free(p);
 }
 
-/* Is a request of it under way, or its answer on its way here? */
+/* True while a callback of the pod is still to come. */
 static bool is_busy(const struct kpod *p)
 {
     return p->making || p->removal || p->leaving;
@@ -92,7 +95,7 @@ void pl_worker_pod_free(struct kpod *p)
     leave_maps(p);
     pl_pod_shape_take(p, NULL);
     if (is_busy(p))
-        p->kube = NULL; /* its callback frees it */
+        p->kube = NULL; /* the pending callback frees it */
     else
         destroy(p);
 }
@@ -102,7 +105,8 @@ static void know_uid(struct kpod *p, const char *uid)
     if (p->uid[0] || !*uid)
         return;
     snprintf(p->uid, sizeof p->uid, "%s", uid);
-    (void)!pl_map_put(&p->kube->by_uid, p->uid, strlen(p->uid), p, NULL, NULL); /* without memory it gets no events */
+    /* without memory the pod gets no events */
+    (void)!pl_map_put(&p->kube->by_uid, p->uid, strlen(p->uid), p, NULL, NULL);
 }
 
 static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
@@ -116,7 +120,7 @@ static void report(struct kpod *p, const char *text, bool hopeless, bool counts)
     k->events.exited(k->events.self, p->id, &(struct pl_executor_end){.text = text, .hopeless = hopeless, .counts = counts});
 }
 
-/* ---- making ---- */
+/* ---- making a pod ---- */
 
 static void on_made(void *arg);
 
@@ -127,7 +131,7 @@ static void made(struct pl_kube_object_create *op)
     pl_loop_post_work(p->loop, &p->work, "kube.made", on_made, p);
 }
 
-/* By what an object that is there already is known as the one that is to be made. */
+/* Adds the annotation by which an existing object is recognised as the one to be made. */
 static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
 {
     _cleanup_free_ char *spec = NULL;
@@ -135,16 +139,17 @@ static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
 
     if (!annotations && json_object_set_new(metadata, "annotations", json_object()) == 0)
         annotations = json_object_get(metadata, "annotations");
-    if (p->step == KPOD_MAKING_CLAIM) { /* one for all pods that ask for the same */
+    if (p->step == KPOD_MAKING_CLAIM) { /* pods with the same claim share one template */
         spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
     } else {
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
-        if (p->shape && p->shape->needs) /* for the daemon's next life */
+        if (p->shape && p->shape->needs) /* read by the next daemon */
             json_object_set_new(annotations, PL_POD_NEEDS, json_sprintf("%016" PRIx64, p->shape->needs));
     }
 }
 
+/* Starts the request that creates the object. Takes `path`. PL_ENOMEM. */
 static int send(struct kpod *p, char *path, const json_t *object)
 {
     json_t *metadata = json_object_get(object, "metadata");
@@ -172,7 +177,9 @@ static int send(struct kpod *p, char *path, const json_t *object)
         making_free(p);
         return PL_ENOMEM;
     }
-    if (p->step == KPOD_MAKING) /* its text is kept: of thousands that wait, the objects are ten times as much */
+    /* the text suffices from here on; the objects of thousands of waiting pods would take ten times the
+     * memory */
+    if (p->step == KPOD_MAKING)
         p->body = (json_decref(p->body), NULL);
     pl_kube_object_create_start(p->kube->client, &m->op);
     return 0;
@@ -200,14 +207,14 @@ int pl_worker_pod_order(struct kpod *p, const struct pl_worker_spec *spec, struc
     return 0;
 }
 
-/* Would it be rendered otherwise by now, perhaps? */
+/* True if the pod might be rendered differently now. */
 static bool is_outdated(struct kpod *p)
 {
     return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
-/* The shape of one that is to avoid nodes, or has inputs to make room for, is that of those that have not; where there is no other node it avoids none.
- * NULL: it is as they are. */
+/* Returns the shape of the stage's pods without nodes to avoid and without input space; NULL if the pod has
+ * neither and so is of its own shape. Clears the nodes to avoid if no other node can take the pod. */
 static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
 {
     const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
@@ -219,6 +226,7 @@ static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
     return s;
 }
 
+/* Renders the pod and its claim template by the current facts, and assigns its shape. */
 static int render(struct kpod *p, struct pl_err *err)
 {
     struct kube *k = p->kube;
@@ -266,7 +274,7 @@ static void failed_to_make(struct kpod *p, const struct pl_err *err, bool hopele
     pl_worker_pod_free(p);
 }
 
-/* The claim is there: now the pod. */
+/* The claim template exists: make the pod. */
 static void on_claim(struct kpod *p)
 {
     struct pl_err err = {0};
@@ -279,22 +287,23 @@ static void on_claim(struct kpod *p)
     failed_to_make(p, &err, false);
 }
 
-/* ---- what cannot be made now ---- */
+/* ---- pods that cannot be made now ---- */
 
-/* Does that refusal pass? */
+/* True if the refusal may pass, so that it is worth trying again. */
 static bool passes(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
            v == PL_KUBE_DENIED ||
-           v == PL_KUBE_CONFLICT; /* a name that is taken is EXISTS: this is two who counted a quota at once */
+           v == PL_KUBE_CONFLICT; /* two requests changed a quota at once; a taken name is EXISTS instead */
 }
 
-/* The namespace is not there, or goes. */
+/* True if the namespace does not exist or is being deleted. */
 static bool is_of_namespace(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_GONE || v == PL_KUBE_ENDING;
 }
 
+/* Parks the pod until a retry, and reports why it waits. The pause doubles with each refusal in a row. */
 static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_err *err)
 {
     struct kube *k = p->kube;
@@ -308,7 +317,7 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     if (is_of_namespace(verdict))
         pl_owner_object_recheck(k);
     if (verdict == PL_KUBE_PARK)
-        pl_cluster_look_at_limits(k->cluster); /* what is demanded may be another */
+        pl_cluster_look_at_limits(k->cluster); /* the limits that refused it may have changed */
     snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
     if (pl_streq(why, p->why))
         return;
@@ -316,7 +325,8 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-/* As it is to be by now; what can be no pod any more ends, without blame. */
+/* Makes a parked pod again, rendered by the current facts. If no pod can be made of it any more, the worker
+ * ends without blame. */
 static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
 {
     struct pl_err err = {0};
@@ -330,6 +340,8 @@ static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
         failed_to_make(p, &err, false);
 }
 
+/* Retries parked pods whose pause is over; `room`: also one pod that a quota refused; `others`: also all pods
+ * refused for other reasons. Pods that this call parks again are not retried. */
 static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
 {
     const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
@@ -343,7 +355,7 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
             (p->retry_ms > now_ms && !(by_room ? room : others)))
             continue;
         make_again(p, p->parked_by);
-        room = room && !by_room; /* one: when there was room for it, the next one is tried */
+        room = room && !by_room; /* only one: if it finds room, the next is tried then */
     }
 }
 
@@ -362,7 +374,7 @@ void pl_worker_pods_try_all(struct kube *k)
     make_all_again(k, INT64_MIN, false, true);
 }
 
-/* What held it up holds up others no more. */
+/* After a parked pod was made: the reason is gone for other pods too, so they are retried. */
 static void tell_parked(struct kpod *p)
 {
     if (p->parked == 0)
@@ -374,6 +386,7 @@ static void tell_parked(struct kpod *p)
         pl_worker_pods_try_all(p->kube);
 }
 
+/* Ends a parked worker that was told to stop. If its pod exists after all, it is deleted. */
 static void on_left(void *arg)
 {
     struct kpod *p = arg;
@@ -388,14 +401,15 @@ static void on_left(void *arg)
         pl_worker_pod_free(p);
         return;
     }
-    unpark(p); /* it was made all the same, and seen meanwhile */
+    unpark(p); /* the request succeeded although it was reported as failed, and the watch has seen the pod */
     p->step = KPOD_GOING;
     pl_worker_pod_delete(p, p->kill);
 }
 
-/* ---- its making ends ---- */
+/* ---- the end of making a pod ---- */
 
-/* What it was rendered by changed while it was being made: would it be made now? Its project may have lost a secret that it has. */
+/* Checks whether the pod would still be made, if the facts have changed meanwhile: its project may have lost
+ * a secret that the pod uses. */
 static bool may_stay(struct kpod *p, struct pl_err *err)
 {
     struct pl_pod pod = {0};
@@ -405,6 +419,7 @@ static bool may_stay(struct kpod *p, struct pl_err *err)
     return r == 0 || r == PL_ENOMEM;
 }
 
+/* The pod exists: keep it, or delete it if it would no longer be made. */
 static void is_there(struct kpod *p)
 {
     struct pl_err err = {0};
@@ -433,19 +448,20 @@ static void on_made(void *arg)
     making_free(p);
     if (!p->kube)
         destroy(p);
-    else if (p->step == KPOD_MAKING && (err.code == 0 || p->seen)) /* seen: its answer was lost, or no answer of the server's */
+    /* seen: the pod exists although the answer was lost */
+    else if (p->step == KPOD_MAKING && (err.code == 0 || p->seen))
         is_there(p);
     else if (err.code == 0)
         on_claim(p);
     else if (passes(verdict) && !p->stop)
         park(p, verdict, &err);
     else if (verdict == PL_KUBE_REFUSED && !p->stop && is_outdated(p))
-        make_again(p, verdict); /* what was refused is no longer what is asked for */
+        make_again(p, verdict); /* the refused object is outdated: make the current one */
     else
         failed_to_make(p, &err, verdict == PL_KUBE_REFUSED);
 }
 
-/* ---- removing ---- */
+/* ---- deleting a pod ---- */
 
 static void on_deleted(void *arg)
 {
@@ -458,11 +474,11 @@ static void on_deleted(void *arg)
         destroy(p);
     } else if (err.code < 0) {
         pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
-        p->asked = KPOD_ASKED_NOTHING; /* again at the next look */
+        p->asked = KPOD_ASKED_NOTHING; /* the next look deletes it again */
     } else if (was_gone) {
         pl_worker_pod_gone(p, "its pod was gone already");
     } else if (p->kill) {
-        pl_worker_pod_delete(p, true); /* it may have been asked mildly */
+        pl_worker_pod_delete(p, true); /* the request may have been a graceful one */
     }
 }
 
@@ -473,6 +489,7 @@ static void deleted(struct pl_kube_object_delete *op)
     pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
 }
 
+/* Sends the deletion unless a request is in progress, the pod is unknown, or it was already sent. */
 void pl_worker_pod_delete(struct kpod *p, bool kill)
 {
     struct kpod_removal *m;
@@ -480,14 +497,14 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
     p->stop = true;
     p->kill = p->kill || kill;
     if (p->step == KPOD_PARKED && !p->leaving) {
-        p->leaving = true; /* not within the caller's call */
+        p->leaving = true; /* reported in a later loop turn, not within the caller's call */
         pl_loop_post_work(p->loop, &p->work, "kube.left", on_left, p);
     }
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
-        return; /* later, or already */
+        return; /* repeated by a callback or the next look, or already done */
     m = calloc(1, sizeof *m);
     if (!m)
-        return; /* at the next look */
+        return; /* the next look tries again */
     snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
     m->op =
         (struct pl_kube_object_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
@@ -503,9 +520,9 @@ void pl_worker_pod_gone(struct kpod *p, const char *text)
     pl_worker_pod_free(p);
 }
 
-/* ---- what is seen of it ---- */
+/* ---- states of a pod ---- */
 
-/* Some nodes say that a container runs before they say what of. */
+/* Reports the image once. Some nodes report a container as running before they know its image. */
 static void tell_image(struct kpod *p, const struct pl_pod_state *st)
 {
     if (!st->image || p->image_told || !p->id || !p->kube->events.image)
@@ -519,13 +536,14 @@ static void end(struct kpod *p, const struct pl_pod_state *st)
     const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
 
     tell_image(p, st);
-    if (st->deleted && !p->stop) /* somebody else did that: with whom it belonged to, perhaps */
+    if (st->deleted && !p->stop) /* deleted by another party, possibly together with the owner object */
         pl_owner_object_recheck(p->kube);
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
     pl_worker_pod_delete(p, false);
 }
 
+/* Reports the node, and that the containers run, when either is new. */
 static void tell_place(struct kpod *p, const struct pl_pod_state *st)
 {
     struct kube *k = p->kube;
@@ -544,7 +562,8 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
 }
 
-/* Of one of an earlier life that has no node; once. One that was made by a daemon that did not write it down stays. */
+/* Reports once what a node must have for an adopted pod that has no node. A pod without the annotation was
+ * made by a daemon that did not write it, and stays as it is. */
 static void tell_needs(struct kpod *p)
 {
     struct kube *k = p->kube;
@@ -561,6 +580,7 @@ static void tell_needs(struct kpod *p)
         k->events.needs(k->events.self, p->id, needs);
 }
 
+/* Reports why the pod waits, if the reason is new. */
 static void tell_why(struct kpod *p, const struct pl_pod_state *st)
 {
     struct kube *k = p->kube;
@@ -575,7 +595,7 @@ static void tell_why(struct kpod *p, const struct pl_pod_state *st)
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-/* For one thing: another reason begins to count anew. */
+/* Restarts the waiting time when the container is not waiting for a particular reason. */
 static void note_reason(struct kpod *p)
 {
     const json_t *status = json_object_get(p->object, "status"), *main = NULL, *one;
@@ -589,6 +609,7 @@ static void note_reason(struct kpod *p)
         p->waits_ms = pl_clock_mono_ms();
 }
 
+/* Judges the pod's current state and acts on it. */
 void pl_worker_pod_tick(struct kpod *p)
 {
     struct pl_pod_asked asked;
@@ -600,7 +621,8 @@ void pl_worker_pod_tick(struct kpod *p)
         return;
     if (!p->object) {
         if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
-            pl_worker_pod_delete(p, true); /* answers that it is gone, or lets it be seen going */
+            /* the deletion answers that the pod is gone, or the watch reports its end */
+            pl_worker_pod_delete(p, true);
         return;
     }
     note_reason(p);
@@ -617,7 +639,7 @@ void pl_worker_pod_tick(struct kpod *p)
     tell_why(p, &st);
     if (st.queued)
         pl_kueue_pending_check(p);
-    if (p->up) { /* what comes next is another object, or an event that changes nothing */
+    if (p->up) { /* from here on only a new object, or no event, changes anything */
         p->object = (json_decref(p->object), NULL);
         p->events = (json_decref(p->events), NULL);
     }
@@ -628,7 +650,7 @@ void pl_worker_pod_seen(struct kpod *p, json_t *object)
     const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
 
     if (p->uid[0] && !pl_streq(p->uid, uid))
-        return; /* another one of that name */
+        return; /* another pod with the same name */
     know_uid(p, uid ? uid : "");
     p->seen = true;
     pl_worker_pod_note_ended(p, object);
