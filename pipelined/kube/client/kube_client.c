@@ -1,3 +1,6 @@
+/* kube_client.c: the state of a call between its attempts. A call waits in `queue` for a free place and a
+ * token of the rate limit, in `for_auth` for credentials, or in its own timer for the next attempt.
+ * Everything after pl_kube_client_start runs on the I/O thread. */
 #include "pipelined/kube/client/kube_client.h"
 
 #include "pipelined/kube/client/kube_rate_limit.h"
@@ -10,7 +13,7 @@
 
 #define BUFFER_BYTES (64L << 10)
 
-/* Calls in order. */
+/* A queue of calls, first in, first out. */
 struct list {
     struct pl_kube_call *first, **end;
     size_t n;
@@ -22,23 +25,23 @@ struct pl_kube_client {
     char name[512];
     unsigned calls;
     int64_t pause_ms;
-    atomic_bool closing, waking; /* waking: `wake` is armed */
-    _Atomic int64_t order;       /* of what is started */
+    atomic_bool closing, waking; /* waking: the timer `wake` is set */
+    _Atomic int64_t order;       /* number of the next call, which keeps calls in the order of their start */
     struct pl_http_timer wake, pump_again;
     _Atomic uint64_t requests, retries, throttled;
     atomic_size_t waiting, in_flight;
     _Atomic double rate_now;
-    /* The I/O thread's own. */
+    /* The members below are used on the I/O thread only. */
     struct pl_kube_rate rate;
-    struct list queue[2], for_auth;     /* queue, running: by pl_kube_call.later */
-    unsigned running[2], streams, logs; /* streams: with the logs */
+    struct list queue[2], for_auth;     /* queue[] and running[] are indexed by pl_kube_call.later */
+    unsigned running[2], streams, logs; /* streams: number of running streams, including logs */
     bool pump_armed;
     uint64_t random;
 };
 
 static void pump(struct pl_kube_client *c);
 
-/* --- lists --- */
+/* ---- lists ---- */
 
 static void append(struct list *l, struct pl_kube_call *call)
 {
@@ -59,7 +62,7 @@ static struct pl_kube_call *take_first(struct list *l)
     return call;
 }
 
-/* All of `first` in front of `l`. */
+/* Moves all of `first` to the front of `l`. */
 static void put_before(struct list *l, const struct list *first)
 {
     if (first->first == NULL)
@@ -70,7 +73,7 @@ static void put_before(struct list *l, const struct list *first)
     l->n += first->n;
 }
 
-/* --- the end of a call --- */
+/* ---- the end of a call ---- */
 
 static void release_auth(struct pl_kube_call *call)
 {
@@ -100,7 +103,7 @@ static bool is_cancelled(const struct pl_kube_call *call)
     return atomic_load(&call->cancel_);
 }
 
-/* --- one attempt --- */
+/* ---- one attempt ---- */
 
 static void on_answer(struct pl_http_exchange *x);
 
@@ -166,7 +169,8 @@ static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64
     pl_http_io_submit(c->io, x);
 }
 
-/* Sends it, or sets it aside until it is known who we are, or ends it. */
+/* Sends the call, or ends it, or moves it to `for_auth` if the credentials are not available at the
+ * moment. */
 static void begin(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -205,13 +209,14 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
-/* What was given up needs no place to end. */
+/* True if the first call of the queue was cancelled: ending it needs neither a free place nor a token. */
 static bool ends_at_once(const struct pl_kube_client *c, const struct list *queue)
 {
     return queue->first != NULL && (atomic_load(&c->closing) || is_cancelled(queue->first));
 }
 
-/* Whose turn it is; NULL: nobody's. What may be later leaves half of the places free, and where both wait each has half. */
+/* Returns the queue whose first call may begin; NULL: none. Calls with `later` use at most half of the
+ * places. If both queues have calls, each gets half. */
 static struct list *next_queue(struct pl_kube_client *c)
 {
     const unsigned half = PL_MAX(1u, c->calls / 2);
@@ -236,7 +241,7 @@ static void arm_pump(struct pl_kube_client *c, int64_t due_ms)
     pl_http_io_at(c->io, &c->pump_again);
 }
 
-/* Begins what may run now. */
+/* Begins all calls that may run now. */
 static void pump(struct pl_kube_client *c)
 {
     struct list *queue;
@@ -263,8 +268,9 @@ static void enter(struct pl_kube_client *c, struct pl_kube_call *call)
     pump(c);
 }
 
-/* Somebody says who we are, or why not, or one that waits for that is given up. Calls have their places to wait for anew: so many may have come
- * meanwhile as there are not. */
+/* Runs after the credentials changed or failed, or a waiting call was cancelled: returns the calls in
+ * `for_auth` to the front of their queues. They need a place again, because other calls may have taken all
+ * places meanwhile. */
 static void on_wake(struct pl_http_timer *t)
 {
     struct pl_kube_client *c = PL_CONTAINER_OF(t, struct pl_kube_client, wake);
@@ -293,7 +299,7 @@ static void on_changed(void *arg)
     pl_http_io_at(c->io, &c->wake);
 }
 
-/* --- what an answer means --- */
+/* ---- the meaning of an answer ---- */
 
 static void on_due(struct pl_http_timer *t);
 
@@ -319,7 +325,8 @@ static bool changes_something(const struct pl_kube_call *call)
     return !pl_streq(call->method, "GET");
 }
 
-/* Half of it for certain, half by chance; what the server asks for comes first. */
+/* Returns the pause before the next attempt: the server's Retry-After plus an exponential back-off, half of
+ * it random. */
 static int64_t pause_of(struct pl_kube_client *c, const struct pl_kube_call *call)
 {
     const int64_t whole = PL_MIN((int64_t)PL_KUBE_PAUSE_MOST, c->pause_ms << PL_MIN(call->attempts - 1, 16u));
@@ -328,7 +335,8 @@ static int64_t pause_of(struct pl_kube_client *c, const struct pl_kube_call *cal
     return 1000 * (int64_t)call->status.retry_after_s + some;
 }
 
-/* What libcurl says of an attempt without an answer, as the outcome. True when trying again may help. */
+/* Sets the outcome of an attempt without an HTTP answer from libcurl's error. True if another attempt may
+ * help. */
 static bool no_answer(struct pl_kube_call *call)
 {
     const int code = call->err.code;
@@ -369,7 +377,7 @@ static void again_later(struct pl_kube_client *c, struct pl_kube_call *call, int
     wait_until(call, now_ms);
 }
 
-/* The outcome of an attempt: `again` = another may help. */
+/* Sets the outcome of an attempt. True if another attempt may help. */
 static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     struct pl_http_exchange *x = &call->x_;
@@ -419,7 +427,7 @@ static void on_answer(struct pl_http_exchange *x)
     pump(c);
 }
 
-/* --- the face --- */
+/* ---- public functions ---- */
 
 int pl_kube_client_create(struct pl_kube_client_config *config, struct pl_kube_client **ret, struct pl_err *err)
 {
@@ -452,7 +460,7 @@ int pl_kube_client_create(struct pl_kube_client_config *config, struct pl_kube_c
 void pl_kube_client_close(struct pl_kube_client *c)
 {
     atomic_store(&c->closing, true);
-    on_changed(c); /* who waits to know who we are waits no more */
+    on_changed(c); /* lets calls end that wait for credentials */
     pl_http_io_wake(c->io);
 }
 
@@ -465,7 +473,7 @@ struct pl_kube_client *pl_kube_client_destroy(struct pl_kube_client *c)
     atomic_store(&c->closing, true);
     if (c->io != NULL)
         pl_http_io_stop(c->io);
-    pl_kube_identity_destroy(c->identity); /* a plugin's end comes here, on its own thread */
+    pl_kube_identity_destroy(c->identity); /* a running plugin ends here, on its own thread */
     while ((call = take_first(&c->for_auth)) != NULL)
         give_up(call, PL_ECANCELED, "it was given up");
     pl_http_io_destroy(c->io);
@@ -498,7 +506,7 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
         give_up(call, PL_EBUSY, "too many requests wait for the API server");
         return;
     }
-    /* long overdue, and in the order of starting */
+    /* due long ago, in the order of starting: runs as soon as possible */
     call->timer_ = (struct pl_http_timer){.fn = on_start, .due_ms = INT64_MIN / 2 + atomic_fetch_add(&c->order, 1)};
     pl_http_io_at(c->io, &call->timer_);
 }
@@ -506,7 +514,7 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
 void pl_kube_client_cancel(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     atomic_store(&call->cancel_, true);
-    on_changed(c); /* it may wait to know who we are */
+    on_changed(c); /* the call may be waiting for credentials */
     pl_http_io_wake(c->io);
 }
 

@@ -1,3 +1,5 @@
+/* kube_exec_plugin.c: runs the plugin in a process group of its own, reads its output and errors until both
+ * are closed, and kills the group when time is over or the run is cancelled. */
 #include "pipelined/kube/client/kube_exec_plugin.h"
 
 #include "storage/base/clock.h"
@@ -16,7 +18,7 @@
 
 #define STDERR_MAX 4096u
 #define ENV_MAX    4096u
-#define REAP_MS    10 /* a child that closed its output ends soon */
+#define REAP_MS    10 /* interval of the checks whether a plugin that closed its output has ended */
 
 extern char **environ;
 
@@ -32,9 +34,10 @@ void pl_kube_credential_finish(struct pl_kube_credential *c)
     }
 }
 
-/* --- what it is told, what it says --- */
+/* ---- input and output of a plugin ---- */
 
-/* The CA that a plugin is given, in base64; NULL = none or unreadable. */
+/* Returns the cluster's CA certificates in base64, for the plugin's input; NULL = none, or the file is
+ * unreadable. */
 static json_t *ca_text(const struct pl_kubeconfig *c)
 {
     _cleanup_(pl_buf_finish) struct pl_buf file = {.max = PL_KUBECONFIG_MAX};
@@ -67,7 +70,7 @@ char *pl_kube_exec_info(const struct pl_kubeconfig *config)
     return text;
 }
 
-/* "+02:00", "-0330", "Z" → minutes east. */
+/* Parses the zone of a timestamp, "+02:00" or "Z", as minutes east of UTC. */
 static bool offset_of(const char *text, int *ret)
 {
     unsigned h = 0, m = 0;
@@ -163,12 +166,12 @@ int pl_kube_credential_parse(const char *command, const char *api_version, const
     return r;
 }
 
-/* --- running it --- */
+/* ---- running a plugin ---- */
 
 struct run {
     const struct pl_kube_plugin *plugin;
     pid_t pid;
-    int out, errors; /* to read from; -1 = ended */
+    int out, errors; /* pipes to read from; -1 = closed */
     struct pl_buf said, complained;
 };
 
@@ -195,7 +198,8 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
     posix_spawn_file_actions_adddup2(&actions, errors[1], 2);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setpgroup(&attr, 0); /* what it starts goes with it */
+    /* a process group of its own, so that its children can be killed with it */
+    posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     failed = posix_spawnp(&run->pid, p->command, &actions, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
@@ -211,7 +215,7 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
     return p->install_hint != NULL ? pl_err_hint(err, PL_EAUTH, "%s", p->install_hint) : PL_EAUTH;
 }
 
-/* What came; the rest of too much is thrown away. False at the end. */
+/* Reads a part of the output; bytes beyond the buffer's limit are dropped. False at the end. */
 static bool take_some(int *fd, struct pl_buf *out)
 {
     char part[4096];
@@ -219,7 +223,7 @@ static bool take_some(int *fd, struct pl_buf *out)
 
     if (n > 0) {
         if (pl_buf_add(out, part, PL_MIN((size_t)n, out->max - out->len), NULL) < 0)
-            out->max = out->len; /* a text with a hole would be worse than a short one */
+            out->max = out->len; /* without memory: keep the beginning only, not a text with a gap */
         return true;
     }
     if (n < 0 && errno == EINTR)
@@ -229,7 +233,7 @@ static bool take_some(int *fd, struct pl_buf *out)
     return false;
 }
 
-/* Reads until both ends are closed. */
+/* Reads output and errors until both are closed, the time is over, or `stop_fd` is readable. */
 static int listen_to(struct run *run, int64_t until_ms, int stop_fd, struct pl_err *err)
 {
     const char *command = run->plugin->command;
@@ -299,7 +303,7 @@ static int talk(struct run *run, int64_t timeout_ms, int stop_fd, struct pl_kube
     return no_credential(p->command, pl_utf8_clean(why), err);
 }
 
-/* Ours replaces one of the same name. */
+/* Adds "NAME=value" to the environment; replaces a variable of the same name. */
 static size_t put_env(char **env, size_t n, char *line)
 {
     const size_t len = strcspn(line, "=") + 1;
@@ -314,6 +318,7 @@ static size_t put_env(char **env, size_t n, char *line)
     return n;
 }
 
+/* The environment is the daemon's own, with the kubeconfig's variables and KUBERNETES_EXEC_INFO. */
 int pl_kube_exec_run(const struct pl_kubeconfig *config, int64_t timeout_ms, int stop_fd, struct pl_kube_credential *ret,
                      struct pl_err *err)
 {

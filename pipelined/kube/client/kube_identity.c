@@ -1,3 +1,6 @@
+/* kube_identity.c: builds the headers, certificates and route of requests from the kubeconfig, and replaces
+ * them when a token file or a plugin's credential changes. Requests in progress keep their reference to the
+ * old ones. */
 #include "pipelined/kube/client/kube_identity.h"
 
 #include "pipelined/kube/client/kube_exec_plugin.h"
@@ -15,28 +18,28 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#define FAILED_MS 5000 /* a plugin that failed is not run again before */
+#define FAILED_MS 5000 /* pause before a failed plugin is run again */
 
 struct pl_kube_identity {
     struct pl_kubeconfig config;
     void (*changed)(void *arg);
     void *arg;
     char *base;
-    struct pl_kube_auth *auth; /* in force; NULL = none yet */
-    int64_t read_ms;           /* when the token file was read last */
-    /* The plugin. */
+    struct pl_kube_auth *auth; /* current credentials; NULL = none so far */
+    int64_t read_ms;           /* time at which the token file was read last, monotonic */
+    /* State of the plugin. */
     pthread_t thread;
-    bool threaded; /* to be joined */
+    bool threaded; /* `thread` must be joined */
     int stop_fd;
     pthread_mutex_t lock;
-    bool running, fresh; /* lock; fresh: `credential` or `failure` is news */
+    bool running, fresh; /* under `lock`; fresh: `credential` or `failure` is a new result that was not used */
     struct pl_kube_credential credential;
-    int64_t until_s; /* of what is in force */
+    int64_t until_s; /* expiry of the current credential, seconds since 1970 */
     struct pl_err failure;
     int64_t failed_ms;
 };
 
-/* --- what a request needs --- */
+/* ---- credentials of a request ---- */
 
 void pl_kube_auth_unref(struct pl_kube_auth *a)
 {
@@ -53,7 +56,7 @@ void pl_kube_auth_unref(struct pl_kube_auth *a)
     free(a);
 }
 
-/* A text as a file that only this process can name. */
+/* Writes a text to a memory file and returns its path, which only this process can open. */
 static int memory_file(const char *text, int *ret_fd, char **ret_path, struct pl_err *err)
 {
     _cleanup_close_ int fd = memfd_create("pem", MFD_CLOEXEC);
@@ -88,7 +91,7 @@ static int set_pem(struct pl_kube_auth *a, size_t i, const char *data, const cha
     return *ret != NULL ? 0 : pl_err_nomem(err);
 }
 
-/* Where the host stands in "https://host:port/…", with its port. */
+/* Returns the start of "host:port" in "https://host:port/…", and its length. */
 static const char *authority_of(const char *server, size_t *ret_len)
 {
     const char *host = strstr(server, "://") + 3;
@@ -97,7 +100,7 @@ static const char *authority_of(const char *server, size_t *ret_len)
     return host;
 }
 
-/* The port of an authority, or the scheme's. */
+/* Returns the port of "host:port", or the default port of the URL's scheme, and the host's length. */
 static const char *port_of(const char *server, const char *host, size_t len, size_t *ret_host_len)
 {
     const char *colon = memrchr(host, ':', len), *bracket = memrchr(host, ']', len);
@@ -110,7 +113,8 @@ static const char *port_of(const char *server, const char *host, size_t len, siz
     return colon + 1;
 }
 
-/* tls-server-name: the URL names who must vouch for itself, the connection goes to the server. */
+/* Implements tls-server-name: the URL has the name that the certificate must have, and the connection goes to
+ * the kubeconfig's server. */
 static int set_other_name(const struct pl_kubeconfig *c, struct pl_kube_auth *a, struct pl_err *err)
 {
     size_t len, host_len, port_len;
@@ -129,6 +133,7 @@ static int set_other_name(const struct pl_kubeconfig *c, struct pl_kube_auth *a,
     return 0;
 }
 
+/* True if the server is on this machine, so that no proxy is used. */
 static bool is_here(const char *server)
 {
     static const char *const hosts[] = {"localhost", "127.", "[::1]"};
@@ -140,6 +145,7 @@ static bool is_here(const char *server)
     return false;
 }
 
+/* Sets certificates, key, server name and proxy. A plugin's certificate replaces the kubeconfig's. */
 static int set_route(const struct pl_kubeconfig *c, const struct pl_kube_credential *given, struct pl_kube_auth *a,
                      struct pl_err *err)
 {
@@ -170,7 +176,7 @@ static int set_authorization(const struct pl_kubeconfig *c, const char *token, s
     _cleanup_free_ char *pair = NULL, *base64 = NULL;
 
     for (const char *at = token != NULL ? token : ""; *at != '\0'; at++)
-        if (*at <= ' ' || *at == 0x7f) /* would end up as another header */
+        if (*at <= ' ' || *at == 0x7f) /* a line break would start another header */
             return pl_err_set(err, PL_EAUTH, "the token for %s holds bytes that no token has", c->server);
     if (token != NULL) {
         if (asprintf(&a->authorization, "Authorization: Bearer %s", token) >= 0)
@@ -189,7 +195,7 @@ static int set_authorization(const struct pl_kubeconfig *c, const char *token, s
     return 0;
 }
 
-/* Replaces what is in force. */
+/* Replaces the current credentials. */
 static int make_auth(struct pl_kube_identity *id, const char *token, const struct pl_kube_credential *given, struct pl_err *err)
 {
     struct pl_kube_auth *a = calloc(1, sizeof(*a));
@@ -212,9 +218,9 @@ static int make_auth(struct pl_kube_identity *id, const char *token, const struc
     return 0;
 }
 
-/* --- tokens in files --- */
+/* ---- tokens in files ---- */
 
-/* One line without blanks: no byte of it may end up as another header. */
+/* Reads a token: one line without blanks, because a line break would start another header. */
 static int read_token(const char *path, struct pl_buf *out, struct pl_err *err)
 {
     int r;
@@ -240,7 +246,7 @@ static bool is_in_force(const struct pl_kube_identity *id, const char *token)
     return now != NULL && pl_streq(strrchr(now, ' ') + 1, token);
 }
 
-/* A file that cannot be read just now leaves what is in force. */
+/* Reads the token file again. If that fails, the current credentials stay. */
 static int reread_token(struct pl_kube_identity *id, int64_t now_ms, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf token = {0};
@@ -259,7 +265,7 @@ static int reread_token(struct pl_kube_identity *id, int64_t now_ms, struct pl_e
     return r;
 }
 
-/* --- plugins --- */
+/* ---- plugins ---- */
 
 static void *run_plugin(void *arg)
 {
@@ -287,7 +293,8 @@ static void join_plugin(struct pl_kube_identity *id)
     id->threaded = false;
 }
 
-/* PL_EBUSY: it runs. */
+/* Starts the plugin on a thread of its own. Returns PL_EBUSY if that succeeded: the credentials are not
+ * available for now. */
 static int start_plugin(struct pl_kube_identity *id, struct pl_err *err)
 {
     sigset_t all, old;
@@ -310,7 +317,7 @@ static int start_plugin(struct pl_kube_identity *id, struct pl_err *err)
     return pl_err_errno(err, failed, "start a thread for the plugin %s", id->config.plugin->command);
 }
 
-/* News of the plugin, if there are any. PL_EBUSY while it runs. */
+/* Uses the plugin's new result, if there is one. PL_EBUSY while it runs. */
 static int take_news(struct pl_kube_identity *id, int64_t now_ms, struct pl_err *err)
 {
     int r = 0;
@@ -346,7 +353,7 @@ static int get_from_plugin(struct pl_kube_identity *id, int64_t now_ms, struct p
     return start_plugin(id, err);
 }
 
-/* --- the face --- */
+/* ---- public functions ---- */
 
 static int make_base(struct pl_kube_identity *id, struct pl_err *err)
 {
@@ -428,7 +435,7 @@ int pl_kube_identity_get(struct pl_kube_identity *id, int64_t now_ms, struct pl_
 
 bool pl_kube_identity_refused(struct pl_kube_identity *id, const struct pl_kube_auth *refused, int64_t now_ms)
 {
-    if (id->auth != refused) /* somebody was faster */
+    if (id->auth != refused) /* the credentials were replaced meanwhile */
         return true;
     if (id->config.plugin != NULL) {
         id->until_s = INT64_MIN / 2;

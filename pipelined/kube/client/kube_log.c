@@ -1,3 +1,5 @@
+/* kube_log.c: splits the log into lines, recognises those already delivered, and follows the log over one
+ * connection after the other until the container has ended and was read to the end. */
 #include "pipelined/kube/client/kube_log.h"
 
 #include "pipelined/kube/client/kube_exec_plugin.h"
@@ -12,7 +14,7 @@
 
 #define PAUSE_MS 1000
 
-/* --- lines --- */
+/* ---- lines ---- */
 
 void pl_kube_lines_restart(struct pl_kube_lines *l)
 {
@@ -32,7 +34,8 @@ const char *pl_kube_lines_since(const struct pl_kube_lines *l, char out[32])
     return l->any ? pl_clock_text(l->last_ns / 1000, out) : out;
 }
 
-/* The timestamp at the begin of a line, in the node's zone, to the nanosecond. False: there is none. */
+/* Splits the timestamp off a line: RFC 3339 in the node's time zone, with nanoseconds. False: the line has
+ * none. */
 static bool split(const char *line, size_t n, int64_t *ret_ns, size_t *ret_len)
 {
     const char *blank = memchr(line, ' ', PL_MIN(n, (size_t)40)), *digits;
@@ -54,8 +57,8 @@ static bool split(const char *line, size_t n, int64_t *ret_ns, size_t *ret_len)
     return true;
 }
 
-/* Whether a line with this timestamp was handed on before. One that is older than what came is new only within a connection: a clock that
- * was set back. */
+/* True if a line with this timestamp was delivered before. An older timestamp counts as new only after the
+ * overlap with the last connection: the node's clock may have been set back. */
 static bool is_known(struct pl_kube_lines *l, int64_t ns)
 {
     if (l->any && ns < l->last_ns)
@@ -73,7 +76,7 @@ static bool is_known(struct pl_kube_lines *l, int64_t ns)
     return false;
 }
 
-/* A line, or the part of one that is here. */
+/* Delivers a line, or the part of it that has arrived. */
 static int hand_on(struct pl_kube_lines *l, const char *data, size_t n, bool whole, struct pl_err *err)
 {
     const bool first = !l->in_line;
@@ -88,6 +91,7 @@ static int hand_on(struct pl_kube_lines *l, const char *data, size_t n, bool who
     return l->line(l->self, ns / 1000, data + skip, n - skip, whole, err);
 }
 
+/* Collects bytes in `rest` until a line is complete or PL_KUBE_LINE_MAX long. */
 int pl_kube_lines_feed(struct pl_kube_lines *l, const void *data, size_t n, struct pl_err *err)
 {
     const char *at = data;
@@ -119,7 +123,7 @@ int pl_kube_lines_end(struct pl_kube_lines *l, bool over, struct pl_err *err)
     return r;
 }
 
-/* --- following --- */
+/* ---- following a log ---- */
 
 struct pl_kube_log {
     struct pl_kube_client *client;
@@ -130,11 +134,13 @@ struct pl_kube_log {
     struct pl_kube_call call;
     struct pl_http_timer timer;
     int64_t due_ms;
-    unsigned failures; /* since a line came */
+    unsigned failures; /* failed attempts since the last line */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending, ended, under_way, idle; /* lock; idle: it is over */
-    bool last;                           /* lock, to write it; this connection was asked after the container had ended */
+    bool ending, ended, under_way, idle; /* under `lock`; ended: the container has ended; idle: `over` was called */
+    /* this connection was made after the container had ended, so it reads the rest; `lock` is held to write
+     * it */
+    bool last;
 };
 
 static void step(struct pl_kube_log *l);
@@ -148,7 +154,7 @@ static void finish(struct pl_kube_log *l, const struct pl_err *err)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* True when it was stopped: then it is over, and the caller leaves it alone. */
+/* Ends the log and returns true if it was stopped; the caller must not use it any more. */
 static bool is_ending(struct pl_kube_log *l)
 {
     struct pl_err err = {0};
@@ -193,7 +199,8 @@ static int on_bytes(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_kube_lines_feed(&l->lines, data, n, err);
 }
 
-/* "container … is waiting to start" and the like: it will. */
+/* True if the server refused because the container has not started yet, as in "container … is waiting to
+ * start". */
 static bool is_early(const struct pl_kube_call *call)
 {
     return call->status.code == 400 &&
@@ -201,7 +208,8 @@ static bool is_early(const struct pl_kube_call *call)
             strstr(call->status.message, "not have a host assigned") != NULL);
 }
 
-/* An answer that begins again and again and brings nothing more is none. */
+/* Delivers a line. Only a line resets the failure count: connections that succeed but bring nothing count as
+ * failures. */
 static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err)
 {
     struct pl_kube_log *l = self;
@@ -218,12 +226,12 @@ static void on_begins(void *self)
         l->config.stands(l->config.self, true);
 }
 
-/* Whether it is asked for once more. */
+/* True if another connection is needed. */
 static bool goes_on(struct pl_kube_log *l, const struct pl_kube_call *call)
 {
     if (call->err.code == 0)
         return !l->last;
-    if (call->err.code == PL_ETOOBIG) /* nobody takes it */
+    if (call->err.code == PL_ETOOBIG) /* the reader does not keep up */
         return false;
     if (is_early(call))
         return !l->last;
@@ -250,6 +258,7 @@ static void on_done(struct pl_kube_call *call)
     wait_some(l, pl_clock_mono_ms());
 }
 
+/* Makes the path of the next request: after the first lines it asks for those since the last timestamp. */
 static int make_path(struct pl_kube_log *l, struct pl_err *err)
 {
     char since[32];
@@ -284,7 +293,8 @@ static void step(struct pl_kube_log *l)
                                     .path = (const char *)l->path.data,
                                     .stream = true,
                                     .log = true,
-                                    /* who is followed may print nothing for days; TCP asks whether the server is there */
+                                    /* a followed container may print nothing for days; TCP keepalive detects
+                                     * a dead server */
                                     .stall_ms = l->last ? 0 : INT64_MAX / 2,
                                     .write = on_bytes,
                                     .begins = on_begins,
@@ -292,7 +302,7 @@ static void step(struct pl_kube_log *l)
                                     .done = on_done,
                                     .arg = l,
                                     .url_ = l->call.url_};
-    pl_kube_client_start(l->client, &l->call); /* its end comes only after this callback */
+    pl_kube_client_start(l->client, &l->call); /* its `done` can only run after this callback */
     pthread_mutex_lock(&l->lock);
     l->under_way = true;
     if (l->ending)

@@ -1,68 +1,77 @@
-/* kube_log: what a container prints, line by line, and once, through whatever ends the connection.
+/* kube_log: reads a container's log line by line, each line once, across broken connections.
  *
- * The server is asked for timestamps and, after the first time, for what was printed since the last one that came. It answers from the
- * begin of that second on: what was seen already is left out by its timestamp, and by its place among lines of the same one. */
+ * The server is asked for timestamps and, after the first connection, for lines since the last timestamp
+ * received. It answers from the beginning of that second on, so lines received before are recognised by their
+ * timestamp, and by their position among lines with the same timestamp. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
 
-#define PL_KUBE_LINE_MAX  (64u << 10) /* bytes of a line; a longer one comes in parts */
+#define PL_KUBE_LINE_MAX  (64u << 10) /* bytes of a line; a longer one is delivered in parts */
 #define PL_KUBE_LOG_TRIES 3u
 
-/* --- lines: pure --- */
+/* ---- lines: pure ---- */
 
 struct pl_kube_lines {
-    /* `line` without timestamp and newline, borrowed; `time_us` since 1970, 0 = it had none (the server's own words). `whole` false: the rest
-     * of the line follows. Negative ends the feed. */
+    /* Receives a line without timestamp and newline, borrowed. `time_us` since 1970; 0 = the line has no
+     * timestamp (a message of the server itself). `whole` false: the rest of the line follows. A negative
+     * result ends the feed. */
     int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err);
     void *self;
-    struct pl_buf rest; /* of the line that is not whole yet */
-    bool in_line;       /* its begin was handed on, or left out */
+    struct pl_buf rest; /* the incomplete line */
+    bool in_line;       /* the beginning of the line was delivered or skipped */
     bool left_out;
-    bool any;         /* a timestamp was seen */
-    int64_t last_ns;  /* the latest, since 1970 */
-    uint64_t at_last; /* lines with it that were handed on */
-    uint64_t skip;    /* of this connection: lines with it still to be left out */
+    bool any;         /* a timestamp was received */
+    int64_t last_ns;  /* latest timestamp, ns since 1970 */
+    uint64_t at_last; /* number of lines with that timestamp that were delivered */
+    uint64_t skip;    /* number of lines with it still to skip on this connection */
 };
-/* A new connection, asked with pl_kube_lines_since. */
+/* Begins a new connection, which was requested with pl_kube_lines_since. */
 void pl_kube_lines_restart(struct pl_kube_lines *l);
-/* Of the line's: PL_ENOMEM. */
+/* Feeds received bytes. PL_ENOMEM; errors of `line`. */
 PL_MUST_CHECK
 int pl_kube_lines_feed(struct pl_kube_lines *l, const void *data, size_t n, struct pl_err *err);
-/* The connection ended: what is left is a line only if `over` (nothing will be asked again). */
+/* Ends a connection. `over`: it was the last, so an incomplete line is delivered; otherwise it is dropped and
+ * read again. */
 PL_MUST_CHECK
 int pl_kube_lines_end(struct pl_kube_lines *l, bool over, struct pl_err *err);
-/* "2026-01-02T03:04:05Z" for sinceTime; "" = from the begin. */
+/* Returns `out`: the value for sinceTime, "2026-01-02T03:04:05Z"; "" = from the beginning. */
 const char *pl_kube_lines_since(const struct pl_kube_lines *l, char out[32]);
 void pl_kube_lines_finish(struct pl_kube_lines *l);
 
-/* --- following --- */
+/* ---- following a log ---- */
 
 struct pl_kube_log;
 
 struct pl_kube_log_config {
-    const char *space, *pod, *container; /* copied */
-    bool once;        /* what is there, and no more; a server of which nothing comes is asked PL_KUBE_LOG_TRIES times */
-    uint64_t tail;    /* of what is there, the last so many lines; 0 = all */
-    int64_t pause_ms; /* between connections; 0 = 1000 */
-    int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err); /* on the I/O thread */
-    /* NULL, or: nothing is wrong, and there may be nothing for long: the server follows it, or (`started` false) the container has not started. On
-     * the I/O thread. */
+    const char *space, *pod, *container; /* namespace, pod and container; copied */
+    /* read what exists and do not follow; then a server that sends nothing is tried PL_KUBE_LOG_TRIES
+     * times */
+    bool once;
+    uint64_t tail;    /* number of existing lines to read, from the end; 0 = all */
+    int64_t pause_ms; /* pause between connections; 0 = 1000 */
+    /* receives lines, as in struct pl_kube_lines; on the I/O thread */
+    int (*line)(void *self, int64_t time_us, const char *line, size_t n, bool whole, struct pl_err *err);
+    /* Called when all is well although no line may come for long: the server follows the log, or (`started`
+     * false) the container has not started. On the I/O thread. NULL = not called. */
     void (*stands)(void *self, bool started);
-    /* It is over: code 0 = all was read, PL_ENOTFOUND = the pod is gone, PL_ECANCELED = it was stopped, or why the server refuses. On the I/O
-     * thread, once; nothing comes after it. */
+    /* Called once, as the last callback: code 0 = the log was read completely, PL_ENOTFOUND = the pod is
+     * gone, PL_ECANCELED = stopped, else why the server refuses. On the I/O thread. */
     void (*over)(void *self, const struct pl_err *err);
     void *self;
 };
-/* Follows at once; a container that has not started is waited for. PL_EINVAL, PL_ENOMEM. The client outlives it. */
+/* Starts reading; waits for a container that has not started. The client must outlive the log. PL_EINVAL,
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config *config, struct pl_kube_log **ret,
                        struct pl_err *err);
-/* The container has ended (its status says so): what is left is read, then it is over. Any thread. */
+/* Call when the container has ended according to its status: the rest is read, then the log is over. Any
+ * thread. */
 void pl_kube_log_container_ended(struct pl_kube_log *l);
-/* A connection that follows still, though the container has ended, comes to nothing any more: what is left is asked for anew. Any thread. */
+/* Cuts a connection that still follows although the container has ended, since it will bring nothing; the
+ * rest is read over a new one. Any thread. */
 void pl_kube_log_cut(struct pl_kube_log *l);
-/* It is over soon. Any thread. */
+/* Stops reading; `over` is called soon. Any thread. */
 void pl_kube_log_stop(struct pl_kube_log *l);
-/* Stops it, and waits until it is over. Not on the I/O thread. Takes NULL, returns NULL. */
+/* Stops reading, waits for the end, and frees. Not on the I/O thread. NULL is allowed; returns NULL. */
 struct pl_kube_log *pl_kube_log_destroy(struct pl_kube_log *l);

@@ -1,10 +1,12 @@
+/* kube_object.c: a creation is a POST, followed by a GET if the name is in use; a deletion is a DELETE with
+ * the uid as precondition. */
 #include "pipelined/kube/client/kube_object.h"
 
 #include "pipelined/kube/client/kube_wait.h"
 
 #include <stdio.h>
 
-/* --- paths --- */
+/* ---- paths ---- */
 
 static int add_segment(struct pl_buf *out, const char *what, const char *text, struct pl_err *err)
 {
@@ -37,7 +39,8 @@ int pl_kube_path(struct pl_buf *out, const char *api, const char *space, const c
     return r;
 }
 
-/* What an answer may hold of an object that is nobody's to keep. */
+/* Frees the answer; `wipe`: overwrites it first, because it may contain an object that must not stay in
+ * memory. */
 static void forget_reply(struct pl_kube_call *call, bool wipe)
 {
     if (wipe && call->reply.data != NULL)
@@ -45,7 +48,7 @@ static void forget_reply(struct pl_kube_call *call, bool wipe)
     pl_kube_call_finish(call);
 }
 
-/* --- making --- */
+/* ---- creating ---- */
 
 static void create_ended(struct pl_kube_object_create *op)
 {
@@ -59,7 +62,7 @@ static void take_uid(struct pl_kube_object_create *op, const json_t *object)
     (void)snprintf(op->uid, sizeof(op->uid), "%s", uid != NULL ? uid : "");
 }
 
-/* Whose is it that has the name? */
+/* The name is in use: it is our object if it has our hash. */
 static void on_looked(struct pl_kube_object_create *op)
 {
     const struct pl_kube_call *call = &op->call_;
@@ -82,6 +85,7 @@ static void on_looked(struct pl_kube_object_create *op)
 
 static void post(struct pl_kube_object_create *op);
 
+/* Handles the answer to the POST, or to the GET of the object that has the name. */
 static void on_call(struct pl_kube_call *call)
 {
     struct pl_kube_object_create *op = call->arg;
@@ -93,7 +97,7 @@ static void on_call(struct pl_kube_call *call)
         on_looked(op);
         return;
     }
-    if (op->looking_ && call->verdict == PL_KUBE_GONE) { /* it went meanwhile: the name is free */
+    if (op->looking_ && call->verdict == PL_KUBE_GONE) { /* deleted meanwhile: the name is free again */
         op->looking_ = false;
         post(op);
         return;
@@ -180,7 +184,7 @@ void pl_kube_object_create_finish(struct pl_kube_object_create *op)
     pl_buf_finish(&op->path_);
 }
 
-/* --- removing --- */
+/* ---- deleting ---- */
 
 static void on_deleted(struct pl_kube_call *call)
 {
@@ -188,7 +192,7 @@ static void on_deleted(struct pl_kube_call *call)
 
     op->err = call->err;
     op->was_gone = call->verdict == PL_KUBE_GONE || call->verdict == PL_KUBE_CONFLICT;
-    if (op->was_gone) /* the name may be another's by now: that one is not meant */
+    if (op->was_gone) /* CONFLICT: the uid differs, so the name belongs to a newer object, which must stay */
         op->err = (struct pl_err){0};
     op->done(op);
 }

@@ -1,35 +1,37 @@
-/* kube_write: objects made exactly once and removed exactly as they were seen. Names are given by us, so that making one twice is seen:
- * a 409 is looked into, and what is there is ours when it carries our hash. */
+/* kube_object: creates objects exactly once and deletes exactly the object that was seen. The caller chooses
+ * the names, so that a repeated creation is noticed: after a 409 answer the existing object is read, and it
+ * counts as ours if it has our hash. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
 
 #define PL_KUBE_HASH                                                                                                             \
-    "pipelined.io/hash" /* the annotation by which an object is known as what we would make; webhooks may change the rest */
+    "pipelined.io/hash" /* annotation that identifies an object as the one we would create; webhooks may change the rest */
 
-/* "/api/v1/namespaces/n/pods[/name[/sub]]": `api` "v1" or "group/version"; `space` NULL = of the cluster; appended with a NUL that is not
- * counted. PL_ENOMEM, PL_EINVAL (a name that is no name of Kubernetes: lower case letters, digits, "-", "."; ≤ 253). */
+/* Appends "/api/v1/namespaces/n/pods[/name[/sub]]" to `out`, with a NUL that is not counted. `api`: "v1" or
+ * "group/version"; `space` NULL = a cluster-wide object. PL_ENOMEM, PL_EINVAL (not a Kubernetes name: lower
+ * case letters, digits, "-", "."; at most 253 bytes). */
 PL_MUST_CHECK
 int pl_kube_path(struct pl_buf *out, const char *api, const char *space, const char *resource, const char *name, const char *sub,
                  struct pl_err *err);
 
 enum pl_kube_object_made { PL_KUBE_MADE, PL_KUBE_WAS_THERE };
 
-/* One object to be made. The caller's, untouched by it until done. */
+/* A creation. Owned by the caller, who must not change it until `done`. */
 struct pl_kube_object_create {
-    /* Borrowed until done. */
-    const char *collection; /* a path */
-    const char *name;       /* that the body has */
-    const char *hash;       /* that the body has as annotation PL_KUBE_HASH */
-    const char *body;       /* JSON */
+    /* The request. Its memory is borrowed until `done`. */
+    const char *collection; /* path of the collection */
+    const char *name;       /* name of the object, as in the body */
+    const char *hash;       /* hash of the object, as in the body's annotation PL_KUBE_HASH */
+    const char *body;       /* the object as JSON */
     size_t body_len;
-    bool dry_run;                  /* everything but keeping it: admission and all its messages */
-    bool metadata_only;            /* nothing else of what is there comes back, and none of that is left behind */
-    int64_t tries_ms, deadline_ms; /* as of a call */
-    void (*done)(struct pl_kube_object_create *op); /* on the I/O thread, once */
+    bool dry_run;                  /* admission with all its messages, but the object is not stored */
+    bool metadata_only;            /* the server returns only metadata, and the answers are overwritten after use */
+    int64_t tries_ms, deadline_ms; /* see pl_kube_call */
+    void (*done)(struct pl_kube_object_create *op); /* called once, on the I/O thread */
     void *arg;
 
-    /* What came of it: code 0, or PL_EEXISTS when another object has its name, or as the call. */
+    /* The outcome: code 0; PL_EEXISTS if another object has the name; else the call's error. */
     struct pl_err err;
     enum pl_kube_verdict verdict;
     struct pl_kube_status status;
@@ -42,29 +44,29 @@ struct pl_kube_object_create {
     bool looking_;
 };
 void pl_kube_object_create_start(struct pl_kube_client *c, struct pl_kube_object_create *op);
-/* Starts it and waits; returns op->err.code. `done` and `arg` are used. Not on the I/O thread. */
+/* Creates the object and waits; returns op->err.code. Uses `done` and `arg`. Not on the I/O thread. */
 PL_MUST_CHECK
 int pl_kube_object_create_run(struct pl_kube_client *c, struct pl_kube_object_create *op);
 void pl_kube_object_create_finish(struct pl_kube_object_create *op);
 
-/* One object to be removed: exactly the one with this uid. */
+/* A deletion of exactly the object with this uid. */
 struct pl_kube_object_delete {
     const char *path, *uid;
-    int64_t grace_s;       /* -1 = as the object says */
-    const char *propagate; /* "Background", "Foreground", "Orphan"; NULL = Background */
-    bool metadata_only;    /* as above */
+    int64_t grace_s;       /* grace period in seconds; -1 = the object's own */
+    const char *propagate; /* propagation policy: "Background", "Foreground", "Orphan"; NULL = Background */
+    bool metadata_only;    /* as in struct pl_kube_object_create */
     int64_t deadline_ms;
     void (*done)(struct pl_kube_object_delete *op);
     void *arg;
 
-    struct pl_err err; /* code 0: it is going, or was gone, or its name is another's by now */
+    struct pl_err err; /* code 0: the object is being deleted or was gone already, or another object has its name */
     bool was_gone;
 
     struct pl_kube_call call_;
     struct pl_buf body_;
 };
 void pl_kube_object_delete_start(struct pl_kube_client *c, struct pl_kube_object_delete *op);
-/* As pl_kube_object_create_run. */
+/* See pl_kube_object_create_run. */
 PL_MUST_CHECK
 int pl_kube_object_delete_run(struct pl_kube_client *c, struct pl_kube_object_delete *op);
 void pl_kube_object_delete_finish(struct pl_kube_object_delete *op);

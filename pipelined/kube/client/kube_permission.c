@@ -1,3 +1,4 @@
+/* kube_permission.c: the table of permissions, one SelfSubjectAccessReview for each, all sent at once. */
 #include "pipelined/kube/client/kube_permission.h"
 
 #include <pthread.h>
@@ -42,7 +43,7 @@ const struct pl_kube_question *pl_kube_questions(size_t *ret_n)
     return questions;
 }
 
-/* --- what follows --- */
+/* ---- conclusions from the replies ---- */
 
 static int add_question(struct pl_buf *out, const struct pl_kube_question *q, bool first, struct pl_err *err)
 {
@@ -90,7 +91,7 @@ int pl_kube_access_conclude(const enum pl_kube_reply *replies, size_t n, struct 
     return r;
 }
 
-/* --- asking --- */
+/* ---- asking ---- */
 
 struct asking {
     pthread_mutex_t lock;

@@ -1,13 +1,14 @@
-/* kube_access: what the cluster lets us do, asked once at the start, and what is switched off for want of it.
+/* kube_permission: the permissions of the daemon's account in the cluster, asked once at the start, and the
+ * features that are off without them.
  *
- * Each row of the table is one question (SelfSubjectAccessReview). Those that nothing works without are needed; each other belongs to a
- * feature, which is off when one of its questions is answered with no. A question without an answer counts as yes: what is forbidden is
- * seen again when it is done. */
+ * Each row of the table is one question (a SelfSubjectAccessReview) and belongs to a feature. A feature is
+ * off if one of its questions is answered with no; without PODS nothing works. A question without an answer
+ * counts as yes: a missing permission is noticed again when it is used. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
 
-/*  X(NAME, what is off without it) — the first: nothing works */
+/* X(NAME, what is missing without it); without the first, nothing works */
 #define PL_KUBE_FEATURES(X)                                                                                                      \
     X(PODS, "no stage can run as a pod")                                                                                         \
     X(MANIFESTS, "pods have no owner, so that deleting the daemon leaves them")                                                  \
@@ -31,25 +32,27 @@ enum pl_kube_feature {
 
 struct pl_kube_question {
     enum pl_kube_feature feature;
-    const char *verb, *group, *resource, *sub; /* group "" = core; sub NULL = none */
-    bool cluster;                              /* asked of the cluster, not of the namespace */
+    const char *verb, *group, *resource, *sub; /* group "" = core; sub = subresource, NULL = none */
+    bool cluster;                              /* cluster-wide permission, not one for the namespace */
 };
-/* The table; `*ret_n` rows. */
+/* Returns the table and its number of rows. */
 const struct pl_kube_question *pl_kube_questions(size_t *ret_n);
 
 enum pl_kube_reply { PL_KUBE_YES, PL_KUBE_NO, PL_KUBE_UNKNOWN };
 
 struct pl_kube_access {
     bool on[PL_KUBE_FEATURE_COUNT];
-    unsigned unknown; /* questions without an answer */
+    unsigned unknown; /* number of questions without an answer */
 };
 
-/* Pure: what follows from the replies, one a question. For each feature that is off a line is appended to `lines` (may be NULL):
- * "list nodes, watch nodes (cluster): not allowed: what the cluster could offer …". PL_ENOMEM. */
+/* Concludes from the replies, one per question, which features are on. For each feature that is off a line is
+ * appended to `lines` (may be NULL): "list nodes (cluster), watch nodes (cluster): not allowed: …".
+ * PL_ENOMEM. Pure. */
 PL_MUST_CHECK
 int pl_kube_access_conclude(const enum pl_kube_reply *replies, size_t n, struct pl_kube_access *ret, struct pl_buf *lines,
                             struct pl_err *err);
-/* Asks all of them, together; waits. PL_EAUTH, PL_ENET and the like only when not one could be asked. Not on the I/O thread. */
+/* Asks all questions at once and waits. PL_EAUTH, PL_ENET and other errors only if none could be asked. Not
+ * on the I/O thread. */
 PL_MUST_CHECK
 int pl_kube_access_ask(struct pl_kube_client *c, const char *space, struct pl_kube_access *ret, struct pl_buf *lines,
                        struct pl_err *err);

@@ -1,3 +1,4 @@
+/* kube_rate_limit.c: a token bucket with additive increase and multiplicative decrease of its rate. */
 #include "pipelined/kube/client/kube_rate_limit.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ void pl_kube_rate_init(struct pl_kube_rate *r, int64_t now_ms)
     *r = (struct pl_kube_rate){.rate = PL_KUBE_RATE_FIRST, .tokens = PL_KUBE_BURST_MIN, .at_ms = now_ms, .cut_ms = INT64_MIN / 2};
 }
 
-/* A clock that stands back adds nothing. */
+/* Adds the tokens since the last call; none if the clock went back. */
 static void fill(struct pl_kube_rate *r, int64_t now_ms)
 {
     if (now_ms <= r->at_ms)

@@ -1,32 +1,34 @@
-/* kube_rate: how many requests a second an API server gets from us: a bucket of tokens whose rate climbs as long as the server keeps up
- * (PL_KUBE_RATE_GAIN for each answer, so that it doubles three times a second at least), and is halved when it does not: 429, 5xx, or
- * answers that take longer than PL_KUBE_SLOW_MS. After the first halving it climbs by PL_KUBE_RATE_STEP a second. How many requests are
- * under way at once is bounded elsewhere (kube_client.h), and it is that bound that a server which takes its time is protected by: this one
- * is for a server that says no. Pure: times are given. */
+/* kube_rate_limit: limits the requests per second to an API server: a token bucket with an adaptive rate. The
+ * rate rises by PL_KUBE_RATE_GAIN with each answer while the server keeps up, which doubles it at least three
+ * times a second. It is halved when the server does not keep up: status 429 or 5xx, no answer, or answers
+ * slower than PL_KUBE_SLOW_MS. After the first halving it rises by only PL_KUBE_RATE_STEP a second. The
+ * number of concurrent requests is limited by kube_client.h; that limit protects a slow server, this one a
+ * server that refuses. Pure: the caller passes times. */
 #pragma once
 
 #include "storage/base/base.h"
 
-#define PL_KUBE_RATE_FIRST 200.0 /* a second */
+#define PL_KUBE_RATE_FIRST 200.0 /* requests per second */
 #define PL_KUBE_RATE_GAIN  2.0
 #define PL_KUBE_RATE_MOST  4000.0
 #define PL_KUBE_RATE_LEAST 1.0
 #define PL_KUBE_RATE_STEP  10.0
-#define PL_KUBE_BURST_S    0.5 /* the bucket holds what comes in so long, at least PL_KUBE_BURST_MIN */
+#define PL_KUBE_BURST_S    0.5 /* the bucket holds the tokens of this time, at least PL_KUBE_BURST_MIN */
 #define PL_KUBE_BURST_MIN  100.0
 #define PL_KUBE_SLOW_MS    2000
-#define PL_KUBE_CUT_MS     1000 /* answers to what was under way when it was halved do not halve it again */
+/* time after a halving without another one, because answers to earlier requests still come */
+#define PL_KUBE_CUT_MS 1000
 
 struct pl_kube_rate {
     double rate, tokens;
-    int64_t at_ms;      /* tokens are counted up to here */
-    int64_t cut_ms;     /* when it was halved last */
-    int64_t blocked_ms; /* nothing goes before */
-    bool cut;           /* it was ever halved */
+    int64_t at_ms;      /* time up to which tokens were added */
+    int64_t cut_ms;     /* time of the last halving */
+    int64_t blocked_ms; /* no request before this time */
+    bool cut;           /* the rate was halved at least once */
 };
 
 void pl_kube_rate_init(struct pl_kube_rate *r, int64_t now_ms);
-/* Takes a token: 0 = go; else how many ms to wait before asking again. */
+/* Takes a token. Returns 0 = send the request; else the ms to wait before the next call. */
 int64_t pl_kube_rate_take(struct pl_kube_rate *r, int64_t now_ms);
-/* An answer: its status (0 = none came), Retry-After, and how long it took. */
+/* Reports an answer: its status (0 = no answer came), Retry-After, and how long it took. */
 void pl_kube_rate_answer(struct pl_kube_rate *r, int64_t now_ms, unsigned status, uint32_t retry_after_s, int64_t took_ms);

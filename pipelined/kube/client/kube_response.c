@@ -1,3 +1,5 @@
+/* kube_response.c: classifies answers by status code and, where the code is ambiguous, by the Status object's
+ * causes and message. */
 #include "pipelined/kube/client/kube_response.h"
 
 #include "storage/base/path.h"
@@ -16,7 +18,7 @@ const char *pl_kube_verdict_name(enum pl_kube_verdict v)
     return (unsigned)v < PL_ARRAY_SIZE(names) ? names[v] : "?";
 }
 
-/* Cut at the size, between characters. */
+/* Copies a text, cut at the buffer's size without splitting a UTF-8 character. */
 static void copy(char *out, size_t size, const char *text)
 {
     size_t n = strnlen(text, size - 1);
@@ -56,7 +58,8 @@ bool pl_kube_status_take(const json_t *object, struct pl_kube_status *ret)
     return true;
 }
 
-/* What a proxy or an old server says: its first line that has text. */
+/* Takes the first non-empty line of a body that is not a Status object, as proxies and old servers send
+ * it. */
 static void take_text(const char *body, size_t n, struct pl_kube_status *ret)
 {
     size_t from = 0, len;
@@ -94,9 +97,9 @@ static enum pl_kube_verdict forbidden(const struct pl_kube_status *s)
 {
     if (pl_streq(s->cause, "NamespaceTerminating") || says(s, "because it is being terminated"))
         return PL_KUBE_ENDING;
-    if (says(s, "exceeded quota") || says(s, "status unknown for quota") /* a new one, which nobody has counted yet */ ||
-        says(s, "failed quota") /* it demands what the pod does not say: one that came a moment ago */ ||
-        says(s, "error looking up service account")) /* a namespace that came a moment ago has none yet */
+    if (says(s, "exceeded quota") || says(s, "status unknown for quota") /* a new quota that has not been counted yet */ ||
+        says(s, "failed quota") /* a new quota demands limits that the pod does not have */ ||
+        says(s, "error looking up service account")) /* a new namespace does not have its service account yet */
         return PL_KUBE_PARK;
     return says(s, " is forbidden: User ") && says(s, " cannot ") ? PL_KUBE_DENIED : PL_KUBE_REFUSED;
 }

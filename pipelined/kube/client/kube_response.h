@@ -1,21 +1,23 @@
-/* kube_status: what an API server answers when it does not do what it was asked, and what to do then. Pure.
+/* kube_response: classifies the answers of an API server by what to do next. Pure.
  *
- *   OK         it was done
- *   AGAIN      the same may work later: 429, 500 (but "request is too large"), 502, 503, 504, lost connections
- *   LOGIN      401: with fresh credentials, once
- *   PARK       403 of a quota, or for want of a service account: not before something else ends, or comes
- *   EXISTS     409 AlreadyExists          CONFLICT   409 otherwise: it changed, or a precondition does not hold
- *   GONE       404                        EXPIRED    410, or a resourceVersion that is too old
- *   AHEAD      a resourceVersion that the server has not reached: it was set back to an older backup
- *   ENDING     403 since its namespace is being deleted
- *   DENIED     403 of the authorizer: until our account is given that permission
- *   REFUSED    nothing will change it: 400, 403, 405, 413, 422 …; the message is the answer */
+ *   OK         the request succeeded
+ *   AGAIN      the same request may work later: 429, 500 (except "request is too large"), 502, 503, 504, no answer
+ *   LOGIN      401: retry once with fresh credentials
+ *   PARK       403 because of a quota or a missing service account: retry when something ends or changes
+ *   EXISTS     409 AlreadyExists
+ *   CONFLICT   other 409: the object changed, or a precondition does not hold
+ *   GONE       404
+ *   EXPIRED    410, or a resourceVersion that is too old
+ *   AHEAD      a resourceVersion that the server has not reached: it was restored from an older backup
+ *   ENDING     403 because the namespace is being deleted
+ *   DENIED     403 by the authorizer: works only after the account is given the permission
+ *   REFUSED    final: 400, 403, 405, 413, 422 …; the message says why */
 #pragma once
 
 #include "storage/base/err.h"
 #include <jansson.h>
 
-/*  X(NAME, the code of our error) */
+/* X(NAME, error code) */
 #define PL_KUBE_VERDICTS(X)                                                                                                      \
     X(OK, 0)                                                                                                                     \
     X(AGAIN, PL_ENET)                                                                                                            \
@@ -38,18 +40,20 @@ enum pl_kube_verdict {
 const char *pl_kube_verdict_name(enum pl_kube_verdict v);
 
 struct pl_kube_status {
-    unsigned code;          /* HTTP's; 0 = no answer */
-    uint32_t retry_after_s; /* 0 = not said */
-    char reason[64];        /* "AlreadyExists"; "" */
-    char cause[64];         /* reason of the first cause: "ResourceVersionTooLarge"; "" */
-    char field[128];        /* of the first cause: "spec.containers[0].image"; "" */
-    char message[900];      /* verbatim, cut at the size; of what is no Status its first line */
+    unsigned code;          /* HTTP status; 0 = no answer */
+    uint32_t retry_after_s; /* 0 = not given */
+    char reason[64];        /* "AlreadyExists"; "" = not given */
+    char cause[64];         /* reason of the first cause: "ResourceVersionTooLarge"; "" = not given */
+    char field[128];        /* field of the first cause: "spec.containers[0].image"; "" = not given */
+    /* the server's message, cut at the size; the first line of a body that is not a Status object */
+    char message[900];
 };
 
-/* Reads a Status object into `ret`, all of it. False when it is none: then `ret` is empty. */
+/* Reads a Status object into `ret`. False if `object` is not one; `ret` is empty then. */
 bool pl_kube_status_take(const json_t *object, struct pl_kube_status *ret);
-/* The body of an answer with this HTTP status: a Status, or whatever a proxy says. */
+/* Reads the body of an answer with this HTTP status: a Status object, or any text of a proxy. */
 void pl_kube_status_read(unsigned code, const void *body, size_t n, uint32_t retry_after_s, struct pl_kube_status *ret);
 enum pl_kube_verdict pl_kube_status_verdict(const struct pl_kube_status *s);
-/* Our error for it: the server's message as it is; returns its code (0 for OK). 403 is PL_EFORBIDDEN, 413 PL_ETOOBIG. */
+/* Makes the error with the server's message and returns its code (0 for OK): 403 is PL_EFORBIDDEN or
+ * PL_ELIMIT, 413 PL_ETOOBIG, 429 PL_EBUSY. */
 int pl_kube_status_error(const struct pl_kube_status *s, struct pl_err *err);

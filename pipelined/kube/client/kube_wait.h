@@ -1,4 +1,4 @@
-/* kube_wait: private to the client: a thread waits for what the I/O thread does. */
+/* kube_wait: private to the room: lets a thread wait for an asynchronous operation of the I/O thread. */
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ struct kube_wait {
         PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false                                                               \
     }
 
-/* It is done. The I/O thread; the last that it does with it. */
+/* Wakes the waiting thread. On the I/O thread, which must not use `w` afterwards. */
 void pl_kube_wake(struct kube_wait *w);
-/* Blocks until then; the thing can go after that. */
+/* Blocks until pl_kube_wake, and destroys the lock. */
 void pl_kube_await(struct kube_wait *w);

@@ -1,3 +1,4 @@
+/* kube_yaml.c: loads a document with libyaml and converts its nodes to JSON. */
 #include "pipelined/kube/client/kube_yaml.h"
 
 #include <ctype.h>
@@ -16,7 +17,7 @@ static int bad(struct pl_err *err, const yaml_mark_t *at, const char *why)
     return pl_err_set(err, PL_EINVAL, "line %zu, column %zu: %s", at->line + 1, at->column + 1, why);
 }
 
-/* [-+]?[0-9]+ that fits. */
+/* Parses [-+]?[0-9]+ if the number fits. */
 static bool integer_of(const char *text, json_int_t *ret)
 {
     char *end;
@@ -34,6 +35,7 @@ static bool among(const char *text, const char *const *words, size_t n)
     return false;
 }
 
+/* Converts a scalar. Only plain (unquoted) scalars can be null, booleans or integers. */
 static json_t *scalar(const yaml_node_t *node)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
@@ -109,8 +111,8 @@ static int mapping_of(struct reading *y, const yaml_node_t *node, unsigned depth
     return r;
 }
 
-/* An alias is its node again: what is counted is what comes out, so that a few lines cannot stand for a billion values; and a node
- * within itself ends at the depth. */
+/* Converts a node. An alias is converted again at each use, and each conversion counts, so that a few lines
+ * cannot expand to a billion values. A node that contains itself ends at the maximum depth. */
 static int value_of(struct reading *y, int index, unsigned depth, json_t **ret)
 {
     const yaml_node_t *node = yaml_document_get_node(&y->doc, index);
@@ -141,7 +143,7 @@ static int failed(const yaml_parser_t *p, struct pl_err *err)
     return bad(err, &p->problem_mark, p->problem != NULL ? p->problem : "it is no YAML");
 }
 
-/* The first document, and that there is no second. */
+/* Loads the first document and checks that there is no second. */
 static int load(yaml_parser_t *p, struct reading *y, json_t **ret)
 {
     yaml_document_t second;

@@ -1,3 +1,5 @@
+/* kubeconfig.c: parses the files, finds the context with its cluster and user in them, and copies their
+ * fields. Each value remembers its file, for messages and relative paths. */
 #include "pipelined/kube/client/kubeconfig.h"
 
 #include "pipelined/kube/client/kube_yaml.h"
@@ -9,7 +11,7 @@
 
 #define NAME_BYTES "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
-/* Files as they were read; what is taken out of them says from which one. */
+/* A parsed file. */
 struct file {
     const char *path;
     json_t *root;
@@ -20,7 +22,7 @@ struct files {
     size_t n;
 };
 
-/* One entry, and where it stands. */
+/* An entry of a list, and where it is. */
 struct entry {
     const json_t *value;
     const char *path, *kind, *name;
@@ -50,7 +52,7 @@ void pl_kubeconfig_finish(struct pl_kubeconfig *c)
     *c = (struct pl_kubeconfig){0};
 }
 
-/* --- reading --- */
+/* ---- reading files ---- */
 
 static void files_finish(struct files *f)
 {
@@ -81,7 +83,7 @@ static int wrong(const struct entry *e, const char *field, const char *why, stru
     return pl_err_set(err, PL_EINVAL, "%s: %s \"%s\": %s %s", e->path, e->kind, e->name, field, why);
 }
 
-/* The names of a list that exist, for messages. */
+/* Writes the existing names of a list, for messages. */
 static void names_of(const struct files *f, const char *list, char *out, size_t size)
 {
     size_t len = 0;
@@ -101,7 +103,7 @@ static void names_of(const struct files *f, const char *list, char *out, size_t 
     }
 }
 
-/* `list` "contexts", `kind` "context": the first of that name counts. */
+/* Finds the first entry with that name in `list` ("contexts"), under its key `kind` ("context"). */
 static int find(const struct files *f, const char *list, const char *kind, const char *name, struct entry *ret,
                 struct pl_err *err)
 {
@@ -128,7 +130,7 @@ static int find(const struct files *f, const char *list, const char *kind, const
                       known[0] != '\0' ? known : "none");
 }
 
-/* --- taking fields --- */
+/* ---- reading fields ---- */
 
 static int set_text(char **to, const char *text, struct pl_err *err)
 {
@@ -141,7 +143,7 @@ static int set_text(char **to, const char *text, struct pl_err *err)
     return 0;
 }
 
-/* A number is taken as its text: `token: 12345`. */
+/* Copies a string field; a number counts as its text: `token: 12345`. */
 static int take_text(const struct entry *e, const char *field, char **to, struct pl_err *err)
 {
     const json_t *value = json_object_get(e->value, field);
@@ -168,7 +170,7 @@ static int take_bool(const struct entry *e, const char *field, bool *to, struct 
     return 0;
 }
 
-/* A path, meant from the folder of the file that it stands in. */
+/* Makes a path absolute: relative to the folder of the file that contains it. */
 static int absolute(const char *file, const char *path, char **ret, struct pl_err *err)
 {
     const char *slash = strrchr(file, '/');
@@ -194,7 +196,7 @@ static int take_path(const struct entry *e, const char *field, char **to, struct
     return r < 0 || path == NULL ? r : absolute(e->path, path, to, err);
 }
 
-/* `field`-data in base64 as text into `data`, else `field` as a path into `file`. */
+/* Reads `field`-data (base64) as text into `data`, else `field` as a path into `file`. */
 static int take_pem(const struct entry *e, const char *field, char **data, char **file, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf pem = {.max = PL_KUBECONFIG_MAX};
@@ -206,7 +208,7 @@ static int take_pem(const struct entry *e, const char *field, char **data, char 
     r = take_text(e, name, &base64, err);
     if (r < 0 || base64 == NULL)
         return r < 0 ? r : take_path(e, field, file, err);
-    for (size_t from = 0, to = 0;; from++) /* folded scalars have blanks */
+    for (size_t from = 0, to = 0;; from++) /* folded YAML scalars contain blanks */
         if (strchr(" \t\r\n", base64[from]) == NULL || base64[from] == '\0') {
             base64[to++] = base64[from];
             if (base64[from] == '\0')
@@ -218,9 +220,9 @@ static int take_pem(const struct entry *e, const char *field, char **data, char 
     return *data != NULL ? 0 : pl_err_nomem(err);
 }
 
-/* --- the three parts --- */
+/* ---- context, cluster and user ---- */
 
-/* "http(s)://HOST…" without a query, an account or bytes that have no place in an address. */
+/* True for "http(s)://HOST…" without query, account, or characters that an address cannot contain. */
 static bool is_address(const char *url)
 {
     const char *host = strncasecmp(url, "http://", 7) == 0 ? url + 7 : strncasecmp(url, "https://", 8) == 0 ? url + 8 : "";
@@ -231,6 +233,7 @@ static bool is_address(const char *url)
     return *host != '\0' && strchr("/:", *host) == NULL;
 }
 
+/* Reads and checks the cluster's fields. */
 static int take_cluster(const struct entry *e, struct pl_kubeconfig *c, struct pl_err *err)
 {
     int r = take_text(e, "server", &c->server, err);
@@ -283,7 +286,7 @@ static int take_list(const struct entry *e, const json_t *list, bool pairs, char
     return 0;
 }
 
-/* "./get-token" is meant from the file's folder; "aws" from PATH. */
+/* Reads the plugin's command: "./get-token" is relative to the file's folder, "aws" is searched in PATH. */
 static int take_command(const struct entry *user, const struct entry *e, struct pl_kube_plugin *p, struct pl_err *err)
 {
     _cleanup_free_ char *command = NULL;
@@ -296,6 +299,7 @@ static int take_command(const struct entry *user, const struct entry *e, struct 
     return strchr(command, '/') != NULL ? absolute(e->path, command, &p->command, err) : set_text(&p->command, command, err);
 }
 
+/* Reads and checks the user's exec plugin, if there is one. */
 static int take_exec(const struct entry *user, struct pl_kubeconfig *c, struct pl_err *err)
 {
     struct entry e = *user;
@@ -332,6 +336,7 @@ static int take_exec(const struct entry *user, struct pl_kubeconfig *c, struct p
     return 0;
 }
 
+/* Reads and checks the user's fields. */
 static int take_user(const struct entry *e, struct pl_kubeconfig *c, struct pl_err *err)
 {
     int r = take_pem(e, "client-certificate", &c->cert_data, &c->cert_file, err);
@@ -357,7 +362,7 @@ static int take_user(const struct entry *e, struct pl_kubeconfig *c, struct pl_e
     return 0;
 }
 
-/* --- all of it --- */
+/* ---- resolving the configuration ---- */
 
 static int choose_context(const struct files *f, const char *context, struct entry *ret, struct pl_err *err)
 {
@@ -376,6 +381,7 @@ static int choose_context(const struct files *f, const char *context, struct ent
     return find(f, "contexts", "context", context, ret, err);
 }
 
+/* Reads the context and the cluster and user that it names. */
 static int resolve(const struct files *f, const char *name, struct pl_kubeconfig *c, struct pl_err *err)
 {
     struct entry context, cluster, user;
@@ -397,7 +403,7 @@ static int resolve(const struct files *f, const char *name, struct pl_kubeconfig
         r = find(f, "clusters", "cluster", c->cluster, &cluster, err);
     if (r == 0)
         r = take_cluster(&cluster, c, err);
-    if (r < 0 || c->user == NULL) /* without a user: as anybody */
+    if (r < 0 || c->user == NULL) /* a context without a user: anonymous requests */
         return r;
     r = find(f, "users", "user", c->user, &user, err);
     return r < 0 ? r : take_user(&user, c, err);
@@ -420,7 +426,7 @@ int pl_kubeconfig_resolve(const struct pl_kubeconfig_text *texts, size_t n, cons
     return r;
 }
 
-/* --- where it lies --- */
+/* ---- finding the files ---- */
 
 struct texts {
     struct pl_kubeconfig_text t[PL_KUBECONFIG_FILES];
@@ -437,7 +443,7 @@ static void texts_finish(struct texts *t)
     }
 }
 
-/* One that is not there is passed over. */
+/* Reads a file of the list; a file that does not exist is skipped. */
 static int add_file(struct texts *t, const char *path, size_t len, struct pl_err *err)
 {
     struct pl_buf *buf = &t->bufs[t->n];
@@ -477,7 +483,7 @@ static int read_files(const char *list, struct texts *t, struct pl_err *err)
     return r;
 }
 
-/* "a:b" of the configuration, else of the environment, else the home's; malloc'ed. */
+/* Returns the list of files "a:b": the configured one, else $KUBECONFIG, else ~/.kube/config. To be freed. */
 static char *which_files(const char *given)
 {
     const char *env = getenv("KUBECONFIG"), *home = getenv("HOME");
