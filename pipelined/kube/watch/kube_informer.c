@@ -1,3 +1,5 @@
+/* kube_informer.c: sends the requests that kube_watch asks for, one after the other, as streams of the
+ * client, and feeds their bytes to it. Everything except create, destroy and look runs on the I/O thread. */
 #include "pipelined/kube/watch/kube_informer.h"
 
 #include "storage/base/clock.h"
@@ -8,19 +10,19 @@
 
 struct pl_kube_informer {
     struct pl_kube_client *client;
-    struct pl_kube_watch *watch; /* the I/O thread's own */
+    struct pl_kube_watch *watch; /* used on the I/O thread only */
     bool metadata_only;
     struct pl_kube_call call;
     struct pl_http_timer timer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending, under_way, over;      /* lock */
-    struct pl_kube_informer_view view; /* lock */
+    bool ending, under_way, over;      /* under `lock`; over: no callback will run any more */
+    struct pl_kube_informer_view view; /* under `lock` */
 };
 
 static void step(struct pl_kube_informer *i);
 
-/* A copy for others. */
+/* Copies the watch's state to `view`, for other threads. */
 static void show(struct pl_kube_informer *i)
 {
     struct pl_kube_watch_view v;
@@ -37,6 +39,8 @@ static void show(struct pl_kube_informer *i)
     pthread_mutex_unlock(&i->lock);
 }
 
+/* Notes that no request is in progress. Returns true if the informer is being destroyed; it must not be used
+ * then. */
 static bool is_ending(struct pl_kube_informer *i)
 {
     bool ending;
@@ -78,7 +82,7 @@ static void on_done(struct pl_kube_call *call)
         step(i);
 }
 
-/* The next request, or a pause. A pause is cut into parts that see the end coming. */
+/* Starts the next request, or waits. Long pauses are split, so that each part notices the destruction. */
 static void step(struct pl_kube_informer *i)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -105,7 +109,7 @@ static void step(struct pl_kube_informer *i)
                                     .done = on_done,
                                     .arg = i,
                                     .url_ = i->call.url_};
-    pl_kube_client_start(i->client, &i->call); /* a stream's end comes only after this callback */
+    pl_kube_client_start(i->client, &i->call); /* its `done` can only run after this callback */
     pthread_mutex_lock(&i->lock);
     i->under_way = true;
     if (i->ending)

@@ -1,5 +1,6 @@
-/* kube_informer: kube_watch over a client: a collection that is kept up to date for as long as it lives. `event` is called on the I/O
- * thread, one at a time; what it gets is borrowed. */
+/* kube_informer: runs kube_watch over a client: keeps a collection up to date until it is destroyed. The
+ * `event` callback of the configuration is called on the I/O thread, never concurrently; its object is
+ * borrowed. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
@@ -7,19 +8,22 @@
 
 struct pl_kube_informer;
 
-/* Begins at once. `config` as for kube_watch (seed 0 = by chance). PL_EINVAL, PL_ENOMEM. The client outlives it. */
+/* Starts at once. `config`: see kube_watch.h; seed 0 = random. The client must outlive the informer.
+ * PL_EINVAL, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_kube_informer_create(struct pl_kube_client *c, const struct pl_kube_watch_config *config, struct pl_kube_informer **ret,
                             struct pl_err *err);
-/* No event comes after it returned. Not on the I/O thread. Takes NULL, returns NULL. */
+/* Stops and frees; no event is delivered after it returns. Not on the I/O thread. NULL is allowed; returns
+ * NULL. */
 struct pl_kube_informer *pl_kube_informer_destroy(struct pl_kube_informer *i);
 
-/* A copy of how it stands. Any thread. */
+/* A copy of the watch's state (see struct pl_kube_watch_view). */
 struct pl_kube_informer_view {
     size_t objects;
     uint64_t lists, watches, events;
     bool synced;
     unsigned failures;
-    char problem[1024]; /* the server's words; "" */
+    char problem[1024]; /* error text of the last failure; "" = none */
 };
+/* Copies the current state. Any thread. */
 void pl_kube_informer_look(struct pl_kube_informer *i, struct pl_kube_informer_view *ret);

@@ -1,9 +1,11 @@
-/* A pushdown automaton over bytes. Each open object or array is a level that says whether it is copied and which members are. */
+/* kube_stream.c: a pushdown automaton over bytes. Each open object or array is a level, which says whether it
+ * is copied to the output and which of its members are. A completed frame or item is parsed with jansson and
+ * passed on. */
 #include "pipelined/kube/watch/kube_stream.h"
 
 #include <ctype.h>
 
-/* --- what is kept --- */
+/* ---- the selection of members to keep ---- */
 
 struct node {
     const char *name;
@@ -12,7 +14,7 @@ struct node {
 
 struct pl_kube_keep {
     struct node root;
-    char *text; /* the names, each ended in place */
+    char *text; /* copy of the selection; names point into it and are NUL-terminated in place */
     size_t n;
     struct node nodes[PL_KUBE_KEEP_MAX];
 };
@@ -27,7 +29,7 @@ static int bad_keep(const char *text, size_t at, const char *why, struct pl_err 
     return pl_err_set(err, PL_EINVAL, "what is kept of an object, \"%.200s\", at byte %zu: %s", text, at, why);
 }
 
-/* Iterative: a stack of the lists that are open. */
+/* Parses the selection without recursion: `open` is a stack of the names whose braces are open. */
 static int keep_parse(struct pl_kube_keep *k, const char *text, struct pl_err *err)
 {
     struct node *open[PL_KUBE_DEPTH_MAX] = {&k->root}, *last = NULL;
@@ -84,24 +86,25 @@ struct pl_kube_keep *pl_kube_keep_destroy(struct pl_kube_keep *k)
     return NULL;
 }
 
-/* --- the automaton --- */
+/* ---- the automaton ---- */
 
 enum state {
-    ST_BETWEEN,     /* documents */
-    ST_VALUE,       /* must come */
-    ST_FIRST_VALUE, /* of an array, or its end */
-    ST_FIRST_KEY,   /* of an object, or its end */
-    ST_KEY,         /* must come */
+    ST_BETWEEN,     /* between two documents */
+    ST_VALUE,       /* a value must follow */
+    ST_FIRST_VALUE, /* first element of an array, or its end */
+    ST_FIRST_KEY,   /* first member of an object, or its end */
+    ST_KEY,         /* a member's name must follow */
     ST_IN_KEY,
     ST_COLON,
     ST_IN_STRING,
     ST_IN_SCALAR,
-    ST_AFTER, /* a value: comma or end */
+    ST_AFTER, /* after a value: a comma or the end of the level */
 };
 
 enum role { ROLE_OTHER, ROLE_TOP, ROLE_ITEMS, ROLE_OBJECT, ROLE_METADATA };
 
-/* `keep` NULL = all of it. */
+/* An open object or array. `keep`: the selection that applies; NULL = everything. `quiet`: it is not
+ * copied. */
 struct level {
     const struct node *keep;
     bool array, quiet, any;
@@ -114,17 +117,17 @@ struct pl_kube_scan {
     struct pl_kube_scan_sink sink;
     enum state state;
     bool escaped;
-    int failed; /* the error that it ended with */
+    int failed; /* error code of the failure; 0 = none */
     struct pl_err err;
     unsigned depth;
     struct level levels[PL_KUBE_DEPTH_MAX];
-    struct level next; /* of the value that comes */
-    struct pl_buf key; /* as written, without quotes */
+    struct level next; /* the level that the next value would open */
+    struct pl_buf key; /* current member's name as written, without quotes */
     struct pl_buf doc, item, *out;
-    unsigned item_depth; /* of the levels around the item that is open; 0 = none */
-    bool in_type;        /* the string that is read is the frame's type */
-    size_t type_at;      /* where it begins in doc */
-    bool whole_frame;    /* ERROR, BOOKMARK, or not known yet */
+    unsigned item_depth; /* depth around the open list item; 0 = none is open */
+    bool in_type;        /* the current string is the frame's "type" */
+    size_t type_at;      /* position in `doc` at which it begins */
+    bool whole_frame;    /* keep the frame whole: its type is ERROR, BOOKMARK, or not yet known */
     size_t docs;
 };
 
@@ -180,7 +183,7 @@ static int put(struct pl_kube_scan *s, bool quiet, const void *data, size_t n)
     return r;
 }
 
-/* --- members --- */
+/* ---- members ---- */
 
 static bool key_is(const struct pl_kube_scan *s, const char *name)
 {
@@ -195,7 +198,7 @@ static bool key_among(const struct pl_kube_scan *s, const char *const *names, si
     return false;
 }
 
-/* Names of a member that is always kept, whole. */
+/* True for members that are kept whatever the selection says. */
 static bool is_always_kept(const struct pl_kube_scan *s, enum role role)
 {
     static const char *const of_object[] = {"kind", "apiVersion"};
@@ -205,7 +208,7 @@ static bool is_always_kept(const struct pl_kube_scan *s, enum role role)
            (role == ROLE_METADATA && key_among(s, of_metadata, PL_ARRAY_SIZE(of_metadata)));
 }
 
-/* What the list of what is kept says of the member: NULL = not kept. */
+/* Returns the selection's entry for the current member; NULL = not kept. */
 static const struct node *find_kept(const struct pl_kube_scan *s, const struct level *l)
 {
     for (const struct node *n = l->keep->children; n != NULL; n = n->next)
@@ -219,7 +222,7 @@ static const struct node *keep_of_object(const struct pl_kube_scan *s, bool whol
     return whole || s->keep == NULL ? NULL : &s->keep->root;
 }
 
-/* The key is read: what its value will be. */
+/* Decides, after a member's name was read, how its value is treated. */
 static void choose_member(struct pl_kube_scan *s)
 {
     const struct level *l = top(s);
@@ -261,8 +264,9 @@ static int begin_member(struct pl_kube_scan *s)
     return r < 0 ? r : put(s, false, "\":", 2);
 }
 
-/* --- values --- */
+/* ---- values ---- */
 
+/* Parses a completed text, passes the value on, and clears the text. */
 static int hand_on(struct pl_kube_scan *s, struct pl_buf *from, int (*to)(void *self, json_t *value, struct pl_err *err))
 {
     json_error_t e;
@@ -292,7 +296,7 @@ static int end_value(struct pl_kube_scan *s)
     return hand_on(s, &s->doc, s->sink.doc);
 }
 
-/* What an array's next element is; ST_FIRST_VALUE and after a comma. */
+/* Prepares for an array's next element: the first one, or one after a comma. */
 static int begin_element(struct pl_kube_scan *s, char c)
 {
     struct level *l = top(s);
@@ -366,7 +370,7 @@ static int close_level(struct pl_kube_scan *s, char c)
     return end_value(s);
 }
 
-/* The frame's type is known: what is kept of its object. */
+/* The frame's type was read: decide whether the frame is kept whole. */
 static void take_type(struct pl_kube_scan *s)
 {
     const char *type = (const char *)s->doc.data + s->type_at;
@@ -375,7 +379,7 @@ static void take_type(struct pl_kube_scan *s)
     s->whole_frame = (n == 5 && memcmp(type, "ERROR", 5) == 0) || (n == 8 && memcmp(type, "BOOKMARK", 8) == 0);
 }
 
-/* Bytes of a string or key up to its closing quote: returns how many, or a negative error. */
+/* Reads bytes of a string or name up to its closing quote. Returns their number, or a negative error. */
 static ssize_t in_string(struct pl_kube_scan *s, const char *data, size_t n)
 {
     const bool key = s->state == ST_IN_KEY;
@@ -429,7 +433,7 @@ static ssize_t in_scalar(struct pl_kube_scan *s, const char *data, size_t n)
     return r < 0 ? r : (ssize_t)i;
 }
 
-/* --- bytes --- */
+/* ---- bytes ---- */
 
 static int begin_document(struct pl_kube_scan *s, char c)
 {
@@ -465,7 +469,7 @@ static int after_value(struct pl_kube_scan *s, char c)
     return 0;
 }
 
-/* A byte outside of strings and numbers, no white space. */
+/* Handles one byte that is outside of strings and numbers and is not white space. */
 static int step(struct pl_kube_scan *s, char c)
 {
     switch (s->state) {

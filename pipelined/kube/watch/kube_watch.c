@@ -1,3 +1,5 @@
+/* kube_watch.c: a table of the known objects, by which list items and watch frames become events, and the
+ * state machine that chooses the next request. */
 #include "pipelined/kube/watch/kube_watch.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,12 +9,12 @@
 
 #include <stdio.h>
 
-#define VERSION_MAX 256u /* bytes of a resourceVersion: opaque, in truth a number */
+#define VERSION_MAX 256u /* bytes of a resourceVersion, which is opaque (in practice a number) */
 
-/* What is known of an object. */
+/* A known object. */
 struct known {
     uint64_t version; /* hash of its resourceVersion */
-    uint32_t round;   /* of lists, in which it was seen last */
+    uint32_t round;   /* number of the list in which it was last seen */
     char uid[];
 };
 
@@ -22,21 +24,21 @@ struct pl_kube_watch {
     struct pl_kube_watch_config config;
     char *path, *labels, *fields;
     struct pl_kube_keep *keep;
-    struct pl_kube_scan *scan; /* of the request under way */
+    struct pl_kube_scan *scan; /* parser of the request in progress */
     struct pl_map objects;     /* "namespace/name" → struct known */
     struct pl_buf request;
     enum phase phase;
     uint32_t round;
     char version[VERSION_MAX];
-    char *rest; /* continue token; NULL = the first page is next */
+    char *rest; /* continue token; NULL = the next request is a first page */
     bool under_way, page_done;
     uint32_t timeout_s;
     int64_t began_ms, not_before_ms;
-    uint64_t random, frames; /* of this request */
+    uint64_t random, frames; /* frames received by this request */
     unsigned failures, empties;
     uint64_t lists, watches, events;
     bool synced;
-    struct pl_kube_status in_band; /* code 0 = none */
+    struct pl_kube_status in_band; /* a Status that came instead of a list, or in an ERROR frame; code 0 = none */
     char problem[1024];
 };
 
@@ -87,7 +89,7 @@ struct pl_kube_watch *pl_kube_watch_destroy(struct pl_kube_watch *w)
     return NULL;
 }
 
-/* --- objects --- */
+/* ---- objects ---- */
 
 static int say(struct pl_kube_watch *w, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
@@ -95,6 +97,7 @@ static int say(struct pl_kube_watch *w, enum pl_kube_event e, json_t *object, st
     return w->config.event(w->config.self, e, object, err);
 }
 
+/* Reports the deletion of an object that was not seen, with metadata only. */
 static int say_deleted(struct pl_kube_watch *w, const char *key, size_t key_len, const char *uid, struct pl_err *err)
 {
     const char *slash = memchr(key, '/', key_len);
@@ -136,7 +139,8 @@ static void forget(struct pl_kube_watch *w, const struct pl_buf *key)
     free(pl_map_remove(&w->objects, key->data, key->len));
 }
 
-/* An object as it is now. What its owner does not take is told again. */
+/* Reports an object that exists. If the callback fails, the change is not recorded and is reported again
+ * later. */
 static int take_present(struct pl_kube_watch *w, const struct pl_buf *key, json_t *object, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(object, "metadata");
@@ -195,7 +199,7 @@ static int take_object(struct pl_kube_watch *w, json_t *object, bool gone, struc
     return gone ? take_gone(w, &key, object, err) : take_present(w, &key, object, err);
 }
 
-/* After a whole list: what it did not name is gone. */
+/* Reports the objects that a complete list did not contain as deleted. */
 static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
@@ -208,7 +212,7 @@ static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 
         if (k->round == w->round)
             continue;
-        r = pl_buf_add(&key, slot->key, slot->key_len, err); /* the slot's goes with it */
+        r = pl_buf_add(&key, slot->key, slot->key_len, err); /* a copy, because the slot's key is freed with it */
         if (r < 0)
             return r;
         r = say_deleted(w, (const char *)key.data, key.len, k->uid, err);
@@ -218,9 +222,9 @@ static int sweep(struct pl_kube_watch *w, struct pl_err *err)
     return r;
 }
 
-/* --- what came --- */
+/* ---- answers ---- */
 
-/* A Status in the place of what was asked for. */
+/* Handles a Status that the server sent in place of the data. */
 static int take_status(struct pl_kube_watch *w, const json_t *object, struct pl_err *err)
 {
     if (!pl_kube_status_take(object, &w->in_band))
@@ -245,6 +249,7 @@ static int on_item(void *self, json_t *object, struct pl_err *err)
     return take_object(self, object, false, err);
 }
 
+/* Handles the end of a page: there is another one, or the list is complete. */
 static int on_page(void *self, json_t *doc, struct pl_err *err)
 {
     struct pl_kube_watch *w = self;
@@ -296,7 +301,7 @@ int pl_kube_watch_bytes(struct pl_kube_watch *w, const void *data, size_t n, str
     return pl_kube_scan_feed(w->scan, data, n, err);
 }
 
-/* --- what is sent --- */
+/* ---- requests ---- */
 
 static int add_param(struct pl_kube_watch *w, const char *name, const char *value, struct pl_err *err)
 {
@@ -314,7 +319,7 @@ static int add_number(struct pl_kube_watch *w, const char *name, unsigned value,
     return add_param(w, name, text, err);
 }
 
-/* A list is consistent: it asks for no version. */
+/* Makes the request's path. A list has no resourceVersion, so that it is consistent and current. */
 static int make_path(struct pl_kube_watch *w, struct pl_err *err)
 {
     int r;
@@ -346,6 +351,8 @@ static int begin_scan(struct pl_kube_watch *w, struct pl_err *err)
     return pl_kube_scan_create(w->phase == LISTING ? PL_KUBE_SCAN_LIST : PL_KUBE_SCAN_WATCH, w->keep, &sink, &w->scan, err);
 }
 
+/* The time limits exceed the watch's own timeout by PL_KUBE_PATIENCE_MS; beyond that the connection is
+ * dead. */
 int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_kube_watch_request *ret, struct pl_err *err)
 {
     int r;
@@ -379,7 +386,7 @@ int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_ku
     return 0;
 }
 
-/* --- how it ended --- */
+/* ---- the end of a request ---- */
 
 static void wait_some(struct pl_kube_watch *w, int64_t now_ms, uint32_t asked_s)
 {
@@ -406,7 +413,7 @@ static void fail(struct pl_kube_watch *w, int64_t now_ms, const char *why, uint3
     wait_some(w, now_ms, asked_s);
 }
 
-/* The server refused: `s` is its word. */
+/* Handles a refusal by the server: `s` is its Status. */
 static void refused(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kube_status *s)
 {
     const enum pl_kube_verdict v = pl_kube_status_verdict(s);
@@ -419,7 +426,8 @@ static void refused(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kub
         const bool first = w->failures == 1;
 
         list_again(w);
-        w->not_before_ms = first ? now_ms : w->not_before_ms; /* the first is part of life, a storm is not */
+        /* one expiry is normal and is answered at once; repeated ones wait */
+        w->not_before_ms = first ? now_ms : w->not_before_ms;
     }
 }
 
@@ -437,7 +445,7 @@ static void watch_ended_well(struct pl_kube_watch *w, int64_t now_ms)
     else if (w->failures > 0)
         wait_some(w, now_ms, 0);
     else
-        w->failures = 1; /* the next one that is as short waits */
+        w->failures = 1; /* a second watch that is as short will wait */
 }
 
 void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kube_status *status, const struct pl_err *err)
@@ -451,18 +459,18 @@ void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct p
         refused(w, now_ms, &w->in_band);
     } else if (!well && status->code != 0) {
         refused(w, now_ms, status);
-    } else if (w->page_done) { /* whatever came of the connection afterwards */
+    } else if (w->page_done) { /* complete, whatever happened to the connection afterwards */
         w->failures = 0;
         w->problem[0] = '\0';
     } else if (err->code == 0 && watched && pl_kube_scan_is_whole(w->scan)) {
         watch_ended_well(w, now_ms);
     } else if (watched && w->frames > 0 && err->code != PL_EPROTO && err->code != PL_ETOOBIG && now_ms - w->began_ms >= 1000) {
-        w->failures = 0; /* a connection that broke after it was of use: on from the last version, at once */
+        w->failures = 0; /* the connection broke after useful data: continue from the last version at once */
         w->problem[0] = '\0';
     } else {
         fail(w, now_ms, err->code != 0 ? err->msg : "the answer ended too early", 0);
         if (err->code == PL_EPROTO && watched)
-            list_again(w); /* what it was cannot be known */
+            list_again(w); /* the unreadable frame's change is unknown */
     }
     w->scan = pl_kube_scan_destroy(w->scan);
 }
