@@ -1,3 +1,4 @@
+/* kueue_workload.c: takes the message of the most telling condition of a Workload. */
 #include "pipelined/kube/pod_state/kueue_workload.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -13,7 +14,7 @@ void pl_kueue_workload_path(const char *space, const char *pod_uid, char ret[PL_
         space, pod_uid);
 }
 
-/* The message of a condition that stands so; "". */
+/* Returns the message of the condition with this type and status; "" = none. */
 static const char *message_of(const json_t *conditions, const char *type, const char *status)
 {
     const json_t *one;
@@ -29,7 +30,7 @@ static const char *message_of(const json_t *conditions, const char *type, const 
 
 void pl_kueue_workload_reason(const json_t *list, char *out, size_t size)
 {
-    /* What decides comes first: there is no quota; there is, and a check is awaited; somebody more important took it. */
+    /* most telling first: no quota reserved; reserved, but an admission check is pending; preempted */
     static const char *const telling[][2] = {{"QuotaReserved", "False"}, {"Admitted", "False"}, {"Evicted", "True"}};
     const json_t *workload = json_array_get(json_object_get(list, "items"), 0),
                  *conditions = json_object_get(json_object_get(workload, "status"), "conditions");

@@ -1,4 +1,5 @@
-/* workload: what Kueue says of a pod that it holds back: the Workload that it makes for it (kueue.x-k8s.io/v1beta1). Pure but for the path. */
+/* kueue_workload: reads why Kueue holds a pod back, from the Workload object that Kueue makes for the pod
+ * (kueue.x-k8s.io/v1beta1). Pure. */
 #pragma once
 
 #include "storage/base/base.h"
@@ -7,7 +8,8 @@
 
 #define PL_KUEUE_WORKLOAD_PATH_MAX 700
 
-/* The path and query of the Workloads of the pod with that uid in a namespace, one at most. */
+/* Makes the path, with query, that lists at most one Workload of the pod with that uid. */
 void pl_kueue_workload_path(const char *space, const char *pod_uid, char ret[PL_KUEUE_WORKLOAD_PATH_MAX]);
-/* Of such a list: why the pod is not admitted, in Kueue's words; "" when it says nothing. Cut at a whole character. */
+/* Writes why the pod is not admitted, in Kueue's words, from such a list; "" if it does not say. Cut at a
+ * whole character. */
 void pl_kueue_workload_reason(const json_t *list, char *out, size_t size);

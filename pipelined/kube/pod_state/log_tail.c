@@ -1,3 +1,5 @@
+/* log_tail.c: finds the last line with text and copies it as clean UTF-8, or the message of a JSON log
+ * record. */
 #include "pipelined/kube/pod_state/log_tail.h"
 
 #include "pipelined/text/json_text.h"
@@ -10,20 +12,21 @@ static bool is_blank(char c)
     return (unsigned char)c <= ' ' || c == 0x7F;
 }
 
-/* Control characters become blanks. */
+/* Copies a line, cut at the buffer's size; control characters become blanks. */
 static void take(const char *line, size_t n, char *out, size_t size)
 {
     const bool fits = n < size;
 
     n = PL_MIN(n, size - 1);
     while (!fits && n > 0 && ((unsigned char)line[n] & 0xC0) == 0x80)
-        n--; /* within a character of UTF-8 */
+        n--; /* not within a UTF-8 character */
     for (size_t i = 0; i < n; i++)
         out[i] = is_blank(line[i]) ? ' ' : line[i];
     out[n] = '\0';
     (void)pl_utf8_clean(out);
 }
 
+/* Copies a line whose beginning may be missing, from its second word on, after "…". */
 static void take_rest(const char *line, size_t n, char *out, size_t size)
 {
     static const char missing[] = "\xe2\x80\xa6";

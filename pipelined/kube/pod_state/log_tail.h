@@ -1,11 +1,13 @@
-/* last_words: the end of what a container printed, as part of a sentence. Pure. */
+/* log_tail: extracts the end of a container's output for use in a sentence. Pure. */
 #pragma once
 
 #include "storage/base/base.h"
 
-#define PL_LOG_TAIL_BYTES 2048u /* of what a container printed, its last so many are in the status of one that failed (kubelet) */
+#define PL_LOG_TAIL_BYTES 2048u /* bytes of a failed container's output that the kubelet copies to the pod's status */
 
-/* The last line of `text` (`n` bytes, foreign) that says something, less what does not belong into a sentence; of our own programs' lines, which
- * are JSON (storage/system/log_line.h), the message. "" when there is none. It is UTF-8: a byte that is none becomes "?". What does not fit into `out` is cut
- * at a whole character. `cut`: something may be missing before `text`: of what may be no whole line the words are taken from the second on, behind "…". */
+/* Writes the last line with text of `text` (`n` bytes of any content) to `out`, without control characters.
+ * If the line is a JSON record of our own programs (storage/system/log_line.h), only its message is used. ""
+ * if there is no such line. The result is UTF-8: invalid bytes become "?". It is cut to `size` at a whole
+ * character. `cut`: the beginning of `text` may be missing; then a first line is used only from its second
+ * word on, after "…". */
 void pl_log_tail(const char *text, size_t n, bool cut, char *out, size_t size);

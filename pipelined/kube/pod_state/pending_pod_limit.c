@@ -1,3 +1,4 @@
+/* pending_pod_limit.c: counts the bindings of the last second in a ring of tenths of a second. */
 #include "pipelined/kube/pod_state/pending_pod_limit.h"
 
 void pl_pending_pod_limit_init(struct pl_pending_pod_limit *r)
@@ -5,7 +6,7 @@ void pl_pending_pod_limit_init(struct pl_pending_pod_limit *r)
     *r = (struct pl_pending_pod_limit){.pending_max = 1};
 }
 
-/* Tenths of a second that have passed are empty again. */
+/* Clears the ring's counters for the time since the last call. */
 static void ramp_advance(struct pl_pending_pod_limit *r, int64_t now_ms)
 {
     int64_t part = now_ms / (1000 / PL_PENDING_POD_LIMIT_PARTS);

@@ -1,3 +1,5 @@
+/* pod_state.c: judges a pod by its phase, its conditions, its containers' states and its events. Tables map
+ * the cluster's reasons to verdicts. */
 #include "pipelined/kube/pod_state/pod_state.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -7,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define RUNNER_LEFT_ALONE 75 /* its exit code when the agent is gone (agent/runner_proto.h) */
+#define RUNNER_LEFT_ALONE 75 /* exit code of a runner whose agent is gone (net/agent_protocol/runner_protocol.h) */
 
 struct look {
     const json_t *pod, *spec, *status, *events;
@@ -26,13 +28,13 @@ static void say(struct look *l, enum pl_pod_verdict verdict, const char *fmt, ..
     va_end(ap);
 }
 
-/* The cluster's own sentence, or `fallback`. */
+/* Returns the cluster's message, or `fallback` if it is empty. */
 static const char *words(const char *message, const char *fallback)
 {
     return message[0] != '\0' ? message : fallback;
 }
 
-/* --- events */
+/* ---- events ---- */
 
 static const char *when(const json_t *event)
 {
@@ -44,19 +46,21 @@ static const char *when(const json_t *event)
     return series;
 }
 
-/* v1 has `message`, events.k8s.io/v1 `note`. */
+/* Returns an event's text: `message` in v1, `note` in events.k8s.io/v1. */
 static const char *event_words(const json_t *event)
 {
     return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
 }
 
-/* Beside "Failed to pull image …" kubelets say "Error: ErrImagePull": the reason of its container once more. */
+/* True for the kubelet's "Error: ErrImagePull": it only repeats the container's reason, next to "Failed to
+ * pull image …". */
 static bool says_nothing(const json_t *event)
 {
     return strncmp(event_words(event), "Error: ", 7) == 0;
 }
 
-/* The newest event with one of the reasons that says something; NULL. RFC 3339 in UTC: order of bytes up to the second. */
+/* Returns the newest event that has one of the reasons and says something; NULL = none. The first 19 bytes of
+ * RFC 3339 times in UTC sort by time. */
 static const json_t *newest_event(const struct look *l, const char *const *reasons, size_t n)
 {
     const json_t *event, *best = NULL;
@@ -74,7 +78,7 @@ static const json_t *newest_event(const struct look *l, const char *const *reaso
     return best;
 }
 
-/* --- conditions and containers */
+/* ---- conditions and containers ---- */
 
 static const json_t *condition(const struct look *l, const char *type)
 {
@@ -112,9 +116,9 @@ static const json_t *terminated(const struct look *l, const char *container)
     return state_of(l, "containerStatuses", container, "terminated");
 }
 
-/* --- why it waits */
+/* ---- why the pod waits ---- */
 
-/* Somebody else lets it be scheduled: its queue, which then takes away the gate. */
+/* True if the pod has scheduling gates: another party must remove them first, such as its Kueue queue. */
 static bool waits_for_gate(struct look *l, const char *message)
 {
     const json_t *gates = json_object_get(l->spec, "schedulingGates"), *one;
@@ -139,6 +143,7 @@ static bool waits_for_gate(struct look *l, const char *message)
     return true;
 }
 
+/* Explains why the pod has no node: gates, or the scheduler's and the autoscaler's newest messages. */
 static void wait_for_node(struct look *l)
 {
     static const char *const scheduling[] = {"FailedScheduling"}, *const refused[] = {"NotTriggerScaleUp"},
@@ -167,7 +172,7 @@ static void wait_for_node(struct look *l)
 
 static const struct {
     const char *reason;
-    int64_t patience_ms; /* then it is given up; -1 = it is waited for */
+    int64_t patience_ms; /* time until the pod is given up; -1 = never */
     const char *remedy;
 } waiting_reasons[] = {
     {"ErrImagePull", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
@@ -187,7 +192,7 @@ static const struct {
     {"PodInitializing", -1, ""},
 };
 
-/* A node's troubles before the containers are there stand in events only. */
+/* Explains what the node is doing before there are containers: only events tell. */
 static void wait_for_containers(struct look *l)
 {
     static const char *const troubles[] = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox",
@@ -202,7 +207,7 @@ static void wait_for_containers(struct look *l)
         say(l, PL_POD_WAITS, "node %s makes its containers", words(l->to->node != NULL ? l->to->node : "", "?"));
 }
 
-/* True when the container waits for something that has a name. */
+/* True if the container waits for a known reason; then sets the verdict. */
 static bool container_waits(struct look *l, const char *list, const json_t *status)
 {
     static const char *const pulls[] = {"Failed", "FailedToPullImage", "BackOff"};
@@ -214,7 +219,8 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
         if (!pl_streq(waiting_reasons[i].reason, reason) || waiting_reasons[i].patience_ms < 0)
             continue;
         event =
-            pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, 2) : NULL; /* its own message only says that it waits */
+            /* the message of ImagePullBackOff only says that it waits */
+            pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, 2) : NULL;
         message = words(event_words(event), message);
         if (l->asked->waited_ms < waiting_reasons[i].patience_ms)
             say(l, PL_POD_WAITS, "%s of %s: %.500s", reason, name, words(message, image));
@@ -241,9 +247,10 @@ static void wait_on_node(struct look *l)
     wait_for_containers(l);
 }
 
-/* --- how it ended */
+/* ---- how the pod ended ---- */
 
-/* The whole pod, by the node or the scheduler. `prefix`: "OutOfcpu", "OutOfnvidia.com/gpu", … */
+/* Reasons by which the node or the scheduler ends a whole pod. `prefix`: "OutOfcpu", "OutOfnvidia.com/gpu",
+ * … */
 static const struct {
     const char *reason;
     bool prefix;
@@ -282,7 +289,8 @@ static bool ended_by_reason(struct look *l)
     return false;
 }
 
-/* PreemptionByScheduler, DeletionByTaintManager, EvictionByEvictionAPI, TerminationByKubelet. */
+/* Handles the condition DisruptionTarget, with reasons such as PreemptionByScheduler, DeletionByTaintManager,
+ * EvictionByEvictionAPI, TerminationByKubelet. */
 static bool ended_by_disruption(struct look *l)
 {
     const json_t *disrupted = condition(l, "DisruptionTarget");
@@ -294,7 +302,7 @@ static bool ended_by_disruption(struct look *l)
     return true;
 }
 
-/* Whose limit it was. */
+/* Explains whose memory limit the command exceeded. */
 static void ran_out_of_memory(struct look *l)
 {
     const json_t *main = named(json_object_get(l->spec, "containers"), "main");
@@ -318,7 +326,8 @@ static void ran_out_of_memory(struct look *l)
             limit);
 }
 
-/* The container could not even start: nobody else's image would do, or this node has a trouble. */
+/* The container could not be started: either its image is wrong, and no other node would help, or the node
+ * has a problem. */
 static void did_not_start(struct look *l, const char *container, const json_t *end)
 {
     static const char *const stubborn[] = {"no such file or directory", "permission denied", "executable file not found",
@@ -340,12 +349,12 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
         words(message, "the cluster says no more"));
 }
 
-/* One container's end; true when it decides about the pod. */
+/* Judges the end of one container; true if it decides about the pod. */
 static bool container_ended(struct look *l, const char *container, const json_t *end)
 {
     const char *reason = pl_json_str(end, "reason");
     int code = (int)json_integer_value(json_object_get(end, "exitCode"));
-    const char *printed = pl_json_str(end, "message"); /* of a container that failed: the end of it */
+    const char *printed = pl_json_str(end, "message"); /* end of a failed container's output */
     char message[512];
 
     pl_log_tail(printed, strlen(printed), strlen(printed) >= PL_LOG_TAIL_BYTES, message, sizeof message);
@@ -368,8 +377,8 @@ static bool container_ended(struct look *l, const char *container, const json_t 
     return true;
 }
 
-/* One with restartPolicy Always (a mesh's proxy) runs beside the others: it is started again when it fails, and what it says when it is told to end
- * is of no account. */
+/* True for an init container with restartPolicy Always (a sidecar, such as a mesh's proxy): it is restarted
+ * when it fails, and its exit code at the pod's end means nothing. */
 static bool runs_beside(const struct look *l, const char *init)
 {
     return pl_streq(pl_json_str(named(json_object_get(l->spec, "initContainers"), init), "restartPolicy"), "Always");
@@ -390,19 +399,21 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     return NULL;
 }
 
-/* Of the agent: nothing comes of the command any more, which its runner ends in a while. */
+/* True if the container failed. When the agent has, the command's results are lost, and its runner ends the
+ * command soon. */
 static bool failed(const json_t *end)
 {
     return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
-/* The runner ends because the agent has: then what became of that is what there is to say. */
+/* True if the runner ended only because the agent had: the agent's end is the reason then. */
 static bool left_by_agent(const json_t *main, const json_t *agent)
 {
     return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 
-/* Both containers are gone, or the phase says so. What the cluster did comes before what that did to the containers. */
+/* Both containers have ended, or the pod's phase says so. The cluster's actions on the pod are examined
+ * first, because they explain the containers' ends. */
 static void ended(struct look *l)
 {
     const json_t *main = terminated(l, "main"), *agent = terminated(l, "agent"), *init;
@@ -425,13 +436,15 @@ static void ended(struct look *l)
             words(pl_json_str(l->status, "message"), "the cluster says no more"));
 }
 
-/* Before its containers ran: none is started any more, and where its node is lost nobody ever takes the pod away. */
+/* The pod was deleted before its containers ran: none will be started, and on a lost node the pod may stay
+ * for ever. */
 static void leaves(struct look *l)
 {
     if (!ended_by_disruption(l))
         say(l, PL_POD_ELSEWHERE, "its pod was deleted");
 }
 
+/* The containers decide, not the phase, which may change late. */
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
 {
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
@@ -459,7 +472,7 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
     else
         wait_for_node(&l);
     if (ret->verdict == PL_POD_RUNS && main == NULL && agent == NULL && ended_by_disruption(&l))
-        ret->verdict = PL_POD_RUNS; /* it is told to end, and why */
+        ret->verdict = PL_POD_RUNS; /* still running, but told to end: keep the reason only */
 }
 
 const char *pl_pod_verdict_name(enum pl_pod_verdict verdict)
