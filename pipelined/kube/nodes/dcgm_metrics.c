@@ -1,10 +1,12 @@
+/* dcgm_metrics.c: a line parser for Prometheus' text format; values of known metrics are merged into a list
+ * of devices. */
 #include "pipelined/kube/nodes/dcgm_metrics.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 
-/* One line: NAME{label="value",…} VALUE [TIMESTAMP]. */
+/* The line being parsed: NAME{label="value",…} VALUE [TIMESTAMP]. */
 struct line {
     const char *at, *end;
     char name[64];
@@ -26,7 +28,7 @@ static void blanks(struct line *l)
         l->at++;
 }
 
-/* A name; what does not fit is cut off: nothing that is known is so long. */
+/* Reads a name. A name that does not fit is cut; no known name is that long. */
 static bool take_name(struct line *l, char *out, size_t size)
 {
     size_t n = 0;
@@ -38,7 +40,7 @@ static bool take_name(struct line *l, char *out, size_t size)
     return n > 0 && !isdigit((unsigned char)out[0]);
 }
 
-/* A value in quotes, with \\ \" \n in it. */
+/* Reads a quoted value with the escapes \\ \" \n. */
 static bool take_text(struct line *l, char *out, size_t size)
 {
     size_t n = 0;
@@ -60,6 +62,7 @@ static bool take_text(struct line *l, char *out, size_t size)
     return take(l, '"');
 }
 
+/* Reads one label. Values of labels that are not needed are dropped. */
 static bool take_label(struct line *l)
 {
     const struct {
@@ -71,7 +74,7 @@ static bool take_label(struct line *l)
         {"GPU_I_ID", l->gpu.instance, sizeof l->gpu.instance},
         {"modelName", l->gpu.model, sizeof l->gpu.model},
         {"namespace", l->gpu.ns, sizeof l->gpu.ns},
-        {"pod_namespace", l->gpu.ns, sizeof l->gpu.ns}, /* of exporters before 2.0 */
+        {"pod_namespace", l->gpu.ns, sizeof l->gpu.ns}, /* name in exporters before 2.0 */
         {"pod", l->gpu.pod, sizeof l->gpu.pod},
         {"pod_name", l->gpu.pod, sizeof l->gpu.pod},
         {"container", l->gpu.container, sizeof l->gpu.container},
@@ -106,7 +109,7 @@ static bool take_labels(struct line *l)
     return true;
 }
 
-/* "37", "0.42", "1e3", "NaN", "+Inf", and behind it perhaps a time. */
+/* Reads "37", "0.42", "1e3", "NaN" or "+Inf", and skips a timestamp after it. */
 static bool take_value(struct line *l)
 {
     char text[64], *end;
@@ -137,11 +140,12 @@ static bool same(const struct pl_dcgm_gpu *a, const struct pl_dcgm_gpu *b)
            pl_streq(a->pod, b->pod) && pl_streq(a->container, b->container);
 }
 
+/* Finds the device with the same labels, or adds it. */
 static int find(struct list *list, const struct pl_dcgm_gpu *gpu, struct pl_dcgm_gpu **ret, struct pl_err *err)
 {
     struct pl_dcgm_gpu *grown;
 
-    for (size_t i = list->n; i-- > 0;) /* a metric's lines follow one another, and so do those of the next */
+    for (size_t i = list->n; i-- > 0;) /* from the end: the lines of one metric are adjacent */
         if (same(&list->items[i], gpu)) {
             *ret = &list->items[i];
             return 0;
@@ -171,7 +175,8 @@ static int keep(struct list *list, const struct line *l, struct pl_err *err)
     if (!util && !active && !used && !spare)
         return 0;
     r = find(list, &l->gpu, &gpu, err);
-    if (r < 0 || !isfinite(l->value) || l->value < 0) /* what cannot be measured is NaN, or a huge "blank" that is not FB's */
+    /* not measured: NaN, or a huge "blank" value (never for FB metrics) */
+    if (r < 0 || !isfinite(l->value) || l->value < 0)
         return r;
     if (util)
         gpu->utilisation = PL_MIN(l->value, 100.0);

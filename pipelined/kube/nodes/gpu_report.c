@@ -1,3 +1,5 @@
+/* gpu_report.c: keeps what matters of nodes and pods with GPUs, and joins it with the exporters' measurements
+ * when the report is made. */
 #include "pipelined/kube/nodes/gpu_report.h"
 
 #include "pipelined/text/json_text.h"
@@ -11,13 +13,17 @@
 
 #define KEY_BYTES (63 + 253 + 2)
 
-/* Of nodes and pods, of which a cluster has tens of thousands, text is kept: a tenth of the memory that the objects take. */
+/* Nodes and pods are kept as JSON text, because a cluster has tens of thousands of them and JSON objects take
+ * ten times the memory. */
 struct pl_gpu_report {
-    struct pl_map nodes; /* name → {"address", "product"?, "resources": {NAME: COUNT}} */
-    /* uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX: UNITS}, "pending"} */
+    struct pl_map nodes; /* node name → {"address", "product"?, "resources": {NAME: COUNT}} */
+    /* pod uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX:
+     * UNITS}, "pending"} */
     struct pl_map pods;
-    json_t *use;   /* node → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
-    json_t *taken; /* of stages' pods, "namespace/pod" → {"sum", "times", "peak_mib"}: since pl_gpu_report_take */
+    json_t *use; /* node name → {"namespace/pod": {"utilisation", "used_mib", "devices"}}, measured last */
+    /* pods of stages: "namespace/pod" → {"sum", "times", "peak_mib"}, measured since the last
+     * pl_gpu_report_take */
+    json_t *taken;
 };
 
 static const char *key_of(const char *ns, const char *pod, char out[KEY_BYTES])
@@ -61,7 +67,7 @@ struct pl_gpu_report *pl_gpu_report_destroy(struct pl_gpu_report *g)
     return NULL;
 }
 
-/* ---- what counts as a GPU ---- */
+/* ---- GPU resources ---- */
 
 static bool is_gpu(const char *resource)
 {
@@ -74,7 +80,7 @@ static bool is_gpu(const char *resource)
     return false;
 }
 
-static int put(struct pl_map *all, size_t max, const char *what, const char *key, json_t *value /* taken over */,
+static int put(struct pl_map *all, size_t max, const char *what, const char *key, json_t *value /* reference taken */,
                struct pl_err *err)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
@@ -151,7 +157,8 @@ void pl_gpu_report_node_gone(struct pl_gpu_report *g, const char *name)
 
 /* ---- pods ---- */
 
-/* {container: {index: units}} of newer schedulers, else one index for all of it. */
+/* Reads the devices that the gpushare scheduler gave to a pod: newer schedulers annotate {container: {index:
+ * units}}, older ones a single index for all units. */
 static void read_devices(const json_t *annotations, int64_t units, json_t *pod)
 {
     json_t *devices = json_object(),
@@ -188,6 +195,7 @@ static json_t *holds_of(const json_t *pod)
     return holds;
 }
 
+/* Keeps the pod while it is on a node, has not ended, and holds GPUs. */
 int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(pod, "metadata"), *labels = json_object_get(metadata, "labels");
@@ -226,8 +234,9 @@ void pl_gpu_report_pod_gone(struct pl_gpu_report *g, const char *uid)
         (void)json_object_del(g->taken, key_of(pl_json_str(pod, "namespace"), pl_json_str(pod, "pod"), key));
 }
 
-/* ---- how they are used ---- */
+/* ---- measurements ---- */
 
+/* Adds a device's measurements to those of its pod. */
 static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *err)
 {
     char key[KEY_BYTES];
@@ -242,7 +251,7 @@ static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *er
         if (!one || json_object_set_new(all, key, one) < 0)
             return pl_err_nomem(err);
     }
-    if (gpu->utilisation >= 0) { /* the mean of those that are told of */
+    if (gpu->utilisation >= 0) { /* mean over the devices that have a value */
         double n = json_number_value(json_object_get(one, "devices")),
                sum = json_number_value(json_object_get(one, "utilisation")) * n;
 
@@ -255,7 +264,7 @@ static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *er
     return 0;
 }
 
-/* A reading more of each pod of a stage. */
+/* Adds one measurement to each pod of a stage, for pl_gpu_report_take. */
 static void gather(struct pl_gpu_report *g, const json_t *all)
 {
     const char *key;
@@ -306,7 +315,7 @@ int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl
 
 /* ---- the report ---- */
 
-/* node → [pod…] */
+/* Returns {node: [pod…]}. */
 static json_t *pods_by_node(const struct pl_gpu_report *g)
 {
     json_t *all = json_object(), *list;
@@ -344,7 +353,7 @@ static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
     return o;
 }
 
-/* What each device has of it, and gave away. */
+/* Adds to a row of shared memory what each device has and how much of it is allocated. */
 static void add_devices(json_t *row, const json_t *node, const json_t *pods)
 {
     const int64_t n = PL_MIN(count_at(json_object_get(node, "resources"), PL_GPUSHARE_COUNT), (int64_t)PL_GPUSHARE_GPUS_MAX),
@@ -374,6 +383,7 @@ static void add_devices(json_t *row, const json_t *node, const json_t *pods)
     (void)json_object_set_new(row, "pending", json_integer(pending));
 }
 
+/* Makes the report's row for one resource of one node. */
 static json_t *row_json(const char *name, const json_t *node, const char *resource, int64_t capacity, const json_t *pods,
                         const json_t *use)
 {
@@ -415,7 +425,7 @@ static int compare_pods(const void *a, const void *b)
     return compare_by(*(json_t *const *)a, *(json_t *const *)b, "namespace", "pod");
 }
 
-/* A new list; NULL of NULL. */
+/* Returns a sorted copy of a list; NULL for NULL. */
 static json_t *sorted(const json_t *list, int (*compare)(const void *a, const void *b))
 {
     const size_t n = json_array_size(list);

@@ -1,5 +1,6 @@
-/* The tables of kubectl-inspect-gpushare: columns are as wide as their widest cell and two blanks. Where some nodes count GiB and others MiB all
- * of it is told in MiB, for there is one total. */
+/* gpushare_table.c: the tables of kubectl-inspect-gpushare. A column is as wide as its widest cell plus two
+ * blanks. If some nodes count GiB and others MiB, the whole table is in MiB, because it has a single
+ * total. */
 #include "pipelined/kube/nodes/gpu_report.h"
 #include "pipelined/kube/pod/gpushare.h"
 
@@ -13,8 +14,8 @@
 
 struct table {
     size_t widths[COLUMNS_MAX];
-    size_t n, at;       /* columns; of the row that is being filled */
-    struct pl_buf text; /* its cells, each with a NUL, row by row */
+    size_t n, at;       /* number of columns; column of the next cell */
+    struct pl_buf text; /* the cells row by row, each NUL-terminated */
 };
 
 static long long int_at(const json_t *o, const char *key)
@@ -36,7 +37,7 @@ static void cell(struct table *t, int *r, const char *fmt, ...)
     *r = *r < 0 ? *r : pl_buf_add(&t->text, text, strlen(text) + 1, NULL);
 }
 
-/* Lays the rows out. */
+/* Writes the rows, padded to the columns' widths. */
 static int flush(struct table *t, struct pl_buf *out, size_t *ret_width, struct pl_err *err)
 {
     const char *at = (const char *)t->text.data;
@@ -61,11 +62,11 @@ static bool is_shared(const json_t *row)
     return pl_streq(pl_json_str(row, "resource"), PL_GPUSHARE_MEM);
 }
 
-/* What the whole table is about. */
+/* Properties of the whole table. */
 struct scope {
-    size_t gpus;  /* most of a node */
-    bool pending; /* somewhere */
-    bool mib;     /* else all nodes count GiB */
+    size_t gpus;  /* most devices of any node */
+    bool pending; /* some node has pending units */
+    bool mib;     /* the table is in MiB; false: in GiB */
     long long allocated, total;
 };
 
@@ -76,7 +77,7 @@ static bool counts_mib(const json_t *row)
     return pl_gpushare_unit(pl_gpushare_device(int_at(row, "capacity"), (int64_t)gpus)) == PL_UNIT_MIB;
 }
 
-/* What a number of the row is to be multiplied by to be in the table's unit. */
+/* Returns the factor that converts a row's numbers to the table's unit. */
 static long long scale_of(const struct scope *s, const json_t *row)
 {
     return s->mib && !counts_mib(row) ? 1024 : 1;
@@ -120,6 +121,7 @@ static int end_table(const struct scope *s, size_t width, struct pl_buf *out, st
                                per_cent(s->allocated, s->total));
 }
 
+/* Writes the table with one line per node. */
 static int summary(const json_t *rows, const struct scope *s, struct pl_buf *out, struct pl_err *err)
 {
     struct table t = {.n = 2 + s->gpus + s->pending + 1};
@@ -174,6 +176,7 @@ static void pod_row(struct table *t, int *r, const json_t *pod, size_t gpus, boo
         cell(t, r, "%lld", PL_MAX(int_at(pod, "count") - placed, 0LL) * scale);
 }
 
+/* Writes one node's table of pods. */
 static int node_details(const json_t *row, long long scale, struct pl_buf *out, size_t *ret_width, struct pl_err *err)
 {
     const size_t gpus = json_array_size(json_object_get(row, "gpus"));

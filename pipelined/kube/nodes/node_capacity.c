@@ -1,3 +1,5 @@
+/* node_capacity.c: keeps the shapes of nodes and the extended resources that pods hold. Names are interned,
+ * so that the key of a shape can be compared as bytes. */
 #include "pipelined/kube/nodes/node_capacity_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -65,12 +67,12 @@ static int name_of(struct pl_node_capacity *o, const char *text, uint32_t *ret, 
     return 0;
 }
 
-/* As many as pl_quantity_bytes reads: a few of them are summed without care. */
+/* The largest amount, as in pl_quantity_bytes: a few of them can be added without overflow. */
 #define MOST ((int64_t)1 << 60)
-/* What one pod holds at most: as many pods as a cluster has are summed. */
+/* The largest amount held by one pod: those of all pods of a cluster can be added without overflow. */
 #define HELD_MOST ((int64_t)1 << 44)
 
-/* "0" and what is no quantity are nothing. */
+/* Returns an amount as bytes or count; 0 for anything that is not a quantity. */
 static int64_t bytes_of(const json_t *value)
 {
     int64_t n = 0;
@@ -89,14 +91,15 @@ static int64_t milli_of(const json_t *value)
     return json_is_string(value) && pl_quantity_cpu(json_string_value(value), &n, NULL) == 0 ? n : 0;
 }
 
-/* A name with a domain that is not Kubernetes' own. */
+/* True for a resource name with a domain other than Kubernetes' own. */
 static bool is_extended(const char *name)
 {
     return strchr(name, '/') != NULL && strncmp(name, "kubernetes.io/", 14) != 0 && strncmp(name, "hugepages-", 10) != 0;
 }
 
-/* --- shapes */
+/* ---- shapes ---- */
 
+/* Adds the extended resources to the key, sorted by name. */
 static int add_amounts(struct pl_node_capacity *o, const json_t *resources, struct shape_key *key, struct pl_err *err)
 {
     const char *name;
@@ -122,6 +125,7 @@ static int add_amounts(struct pl_node_capacity *o, const json_t *resources, stru
     return 0;
 }
 
+/* Adds the labels that describe GPUs to the key. */
 static int add_labels(struct pl_node_capacity *o, const json_t *labels, struct shape_key *key, struct pl_err *err)
 {
     const char *strategy = pl_json_str(labels, PL_GPU_STRATEGY);
@@ -158,7 +162,8 @@ static int key_of(struct pl_node_capacity *o, const json_t *resources, const jso
     return r < 0 ? r : add_labels(o, labels, key, err);
 }
 
-/* The shape, or a free place for it: one never taken, or the longest unseen. */
+/* Returns the shape with that key, or a place for it: an unused one, or that of the shape without nodes that
+ * was not seen for longest. NULL: all places are in use. */
 static struct shape *place_of(struct pl_node_capacity *o, const struct shape_key *key)
 {
     struct shape *oldest = NULL;
@@ -190,9 +195,9 @@ static int shape_of(struct pl_node_capacity *o, const struct shape_key *key, str
     return 0;
 }
 
-/* --- nodes */
+/* ---- nodes ---- */
 
-/* What the node's pods hold goes to or from its shape. */
+/* Adds what the node's pods hold to the shape's total, or subtracts it. */
 static void count_used(struct shape *shape, const struct amount *amounts, uint32_t n, bool add)
 {
     for (uint32_t i = 0; shape != NULL && i < shape->key.n; i++)
@@ -228,14 +233,15 @@ static int node_named(struct pl_node_capacity *o, const char *name, struct node 
     return 0;
 }
 
-/* Neither it nor anybody who holds what it has is there any more. */
+/* Frees a node that no longer exists and on which no pod holds anything. */
 static void drop_unused(struct pl_node_capacity *o, const struct node *node)
 {
     if (node->shape == NULL && node->pods == 0)
         free(pl_map_remove(&o->nodes, node->name, strlen(node->name)));
 }
 
-/* Goes over to the shape with that key, or stays where it is. Where there is no place for one more it has that of its own shape, if it is alone there. */
+/* Moves the node to the shape with that key; on failure it stays in its own. If there is no place for another
+ * shape and the node is the only one of its own, that place is reused. */
 static int change_shape(struct pl_node_capacity *o, struct node *node, const struct shape_key *key, int64_t now_ms,
                         struct pl_err *err)
 {
@@ -256,6 +262,7 @@ static int change_shape(struct pl_node_capacity *o, struct node *node, const str
     return 0;
 }
 
+/* Finds the node's shape by its allocatable resources and labels. */
 int pl_node_capacity_node(struct pl_node_capacity *o, const json_t *node, int64_t now_ms, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(node, "metadata"),
@@ -293,7 +300,7 @@ void pl_node_capacity_node_gone(struct pl_node_capacity *o, const char *name, in
     drop_unused(o, node);
 }
 
-/* --- pods */
+/* ---- pods ---- */
 
 static int64_t more_of(int64_t before, int64_t more, bool sum)
 {
@@ -323,7 +330,8 @@ static void add_requests(struct pl_node_capacity_request *to, const struct pl_no
         add_request(to, more->extended[i].name, more->extended[i].count, sum);
 }
 
-/* Extended resources stand in the limits, which requests equal. */
+/* Reads a container's requests. Extended resources are read from its limits, because their requests must be
+ * equal. */
 static void request_of(const json_t *container, struct pl_node_capacity_request *ret)
 {
     const json_t *resources = json_object_get(container, "resources"), *limits = json_object_get(resources, "limits"),
@@ -342,6 +350,8 @@ static void request_of(const json_t *container, struct pl_node_capacity_request 
     }
 }
 
+/* Follows the scheduler: sidecars run during all later containers; other init containers run one at a
+ * time. */
 void pl_node_capacity_request(const json_t *pod, struct pl_node_capacity_request *ret)
 {
     const json_t *spec = json_object_get(pod, "spec"), *container;
@@ -352,7 +362,7 @@ void pl_node_capacity_request(const json_t *pod, struct pl_node_capacity_request
     json_array_foreach(json_object_get(spec, "initContainers"), i, container)
     {
         request_of(container, &one);
-        if (pl_streq(pl_json_str(container, "restartPolicy"), "Always")) { /* it stays */
+        if (pl_streq(pl_json_str(container, "restartPolicy"), "Always")) { /* a sidecar: it keeps running */
             add_requests(ret, &one, true);
             one = *ret;
         } else {
@@ -407,7 +417,7 @@ static bool holds(const json_t *pod)
     return phase == NULL || (!pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed"));
 }
 
-/* What a pod on that node holds; not counted yet. */
+/* Makes the record of what a pod on that node holds, without counting it. */
 static int held_of(struct pl_node_capacity *o, const char *node, const struct pl_node_capacity_request *request,
                    struct held **ret, struct pl_err *err)
 {
@@ -428,6 +438,7 @@ static int held_of(struct pl_node_capacity *o, const char *node, const struct pl
     return 0;
 }
 
+/* Counts the pod's new record before it drops the old one, so that nothing changes on failure. */
 int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct pl_err *err)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid")),
@@ -458,8 +469,9 @@ int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct p
     return 0;
 }
 
-/* --- shapes from elsewhere */
+/* ---- shapes from the configuration and the history ---- */
 
+/* Checks the shape and adds it, or updates the same one. */
 int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, struct pl_err *err)
 {
     const json_t *seen = json_object_get(shape, "seen_ms"), *products = json_object_get(shape, "products");
@@ -489,7 +501,7 @@ int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, stru
     return 0;
 }
 
-/* What add_labels makes the same of. */
+/* Returns labels from which add_labels makes the same key. */
 static json_t *labels_json(const struct pl_node_capacity *o, const struct shape_key *key)
 {
     json_t *labels = json_object();

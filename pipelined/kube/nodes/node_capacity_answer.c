@@ -1,4 +1,5 @@
-/* What of a pod could be had: the answers of offer.h, and what of nodes pods are rendered by. */
+/* node_capacity_answer.c: answers whether a pod could be placed, with the reason if not, and describes the
+ * nodes for the rendering of pods. */
 #include "pipelined/kube/nodes/node_capacity_internal.h"
 #include "pipelined/kube/pod/gpushare.h"
 
@@ -14,7 +15,8 @@ static int64_t amount_of(const struct pl_node_capacity *o, const struct shape *s
     return 0;
 }
 
-/* What one pod can have of it at most: memory that is shared out is a part of one device's. */
+/* Returns the most that one pod can have of a resource. Shared GPU memory is limited to that of a single
+ * device. */
 static int64_t most_of(const struct pl_node_capacity *o, const struct shape *s, const char *name)
 {
     const int64_t all = amount_of(o, s, name);
@@ -56,7 +58,7 @@ static const char *product_of(const struct pl_node_capacity *o, const struct sha
     return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
 }
 
-/* No more than there is a number for. */
+/* Adds count × times, saturating. */
 static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
 {
     uint64_t n;
@@ -64,7 +66,8 @@ static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
     return __builtin_mul_overflow(count, times, &n) || __builtin_add_overflow(to, n, &n) ? UINT64_MAX : n;
 }
 
-/* Of one resource: "NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free". Shapes of one product are told together. */
+/* Appends the products of a resource: " (NVIDIA-A100-SXM4-40GB: 16, 12 free; Tesla-T4: 4, 4 free)". Shapes
+ * with the same product are added up. */
 static void append_products(const struct pl_node_capacity *o, uint32_t name, char *why, size_t *at)
 {
     bool first = true;
@@ -96,6 +99,7 @@ static void append_products(const struct pl_node_capacity *o, uint32_t name, cha
         append(why, at, ")");
 }
 
+/* Appends the extended resources that nodes have, with their products. */
 static void append_known(const struct pl_node_capacity *o, char *why, size_t *at)
 {
     bool first = true;
@@ -115,7 +119,7 @@ static void append_known(const struct pl_node_capacity *o, char *why, size_t *at
         append(why, at, "; no node has such resources");
 }
 
-/* The first of the resources that no node has enough of. */
+/* Explains the first resource of which no node has enough; false if there is none. */
 static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     size_t at = 0;
@@ -140,7 +144,7 @@ static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_cap
     return false;
 }
 
-/* Of the nodes that have the resources, the one with the most memory. */
+/* Explains that CPU and memory do not suffice, with the largest node that has the extended resources. */
 static void lacks_room(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     const struct shape *best = NULL;
@@ -174,6 +178,7 @@ static bool takes(const struct pl_node_capacity *o, const struct shape *s, const
            has_extended(o, s, request);
 }
 
+/* Counts, for each shape that could take the pod, its nodes other than the given ones. */
 bool pl_node_capacity_has_beside(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
                                  const char *const *nodes, size_t n)
 {
@@ -225,9 +230,10 @@ int64_t pl_node_capacity_disk(const struct pl_node_capacity *o, const struct pl_
     return most;
 }
 
-/* --- for the renderer */
+/* ---- description for rendering ---- */
 
-/* By their labels, as in pl_offer_product_labels, and by name: what pods ask for does not depend on which node was seen first. */
+/* Compares by label, in the order of pl_offer_product_labels, then by value, so that pods do not depend on
+ * the order in which nodes were seen. */
 static int compare_products(const void *a, const void *b)
 {
     const struct pl_gpu_product *x = a, *y = b;
@@ -240,6 +246,7 @@ static int compare_products(const void *a, const void *b)
     return i != k ? (i > k) - (i < k) : strcmp(x->value, y->value);
 }
 
+/* Lists the distinct products of all shapes in o->products. */
 static size_t describe_products(struct pl_node_capacity *o)
 {
     size_t n = 0;
@@ -260,14 +267,14 @@ static size_t describe_products(struct pl_node_capacity *o)
     return n;
 }
 
-/* What the plugin that shares devices so offers; a node's other resources are other plugins'. */
+/* True for a resource of NVIDIA's device plugin, the only one that shares devices in this way. */
 static bool is_shared(const struct pl_node_capacity *o, const struct amount *amount)
 {
     return strncmp(o->names[amount->name], "nvidia.com/", 11) == 0;
 }
 
-/* Are there nodes that share their devices so (index of pl_offer_strategies), and have any? Else those that may come count: while a plugin starts again its
- * node has none. */
+/* True if an existing node shares its devices by this strategy (an index of pl_offer_strategies) and has
+ * some. If not, nodes that may come back count, because a node has no devices while its plugin restarts. */
 static bool is_there(const struct pl_node_capacity *o, uint32_t strategy)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++) {
@@ -322,8 +329,9 @@ static bool memory_is_shared(const struct pl_node_capacity *o)
     return false;
 }
 
-/* Of nodes that count in either unit the finer one is taken: so many MiB fit on no device that is counted in GiB, and so few GiB would be next to
- * nothing of one that is counted in MiB. */
+/* Returns the unit in which to request shared memory. If nodes use both units the finer one, MiB, is
+ * returned: an amount in MiB does not fit on a device counted in GiB, whereas an amount in GiB would be
+ * almost nothing on a device counted in MiB. */
 static enum pl_share_unit describe_unit(const struct pl_node_capacity *o)
 {
     const bool there = memory_is_shared(o);
@@ -337,6 +345,7 @@ static enum pl_share_unit describe_unit(const struct pl_node_capacity *o)
     return PL_UNIT_GIB;
 }
 
+/* Fills the lists, which are allocated on the first call. */
 int pl_node_capacity_describe(struct pl_node_capacity *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;

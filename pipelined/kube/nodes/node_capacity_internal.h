@@ -1,40 +1,41 @@
-/* offer_internal (private to offer, offer_answers): what is known of nodes and of who holds what they have. */
+/* node_capacity_internal: private to node_capacity and node_capacity_answer: the state of nodes and of pods
+ * that hold their resources. */
 #pragma once
 
 #include "pipelined/kube/nodes/node_capacity.h"
 #include "storage/base/map.h"
 
-#define PRODUCTS_MAX 4u /* labels of one node that name a product */
+#define PRODUCTS_MAX 4u /* product labels of one node */
 
 struct amount {
-    uint32_t name; /* in o->names */
-    uint32_t zero; /* amounts are compared by their bytes */
+    uint32_t name; /* index in o->names */
+    uint32_t zero; /* always 0: amounts are compared as bytes */
     uint64_t count;
 };
 
-/* What makes nodes alike; zeroed before it is filled, so that bytes compare. */
+/* The properties that make nodes alike. Zeroed before it is filled, so that keys can be compared as bytes. */
 struct shape_key {
-    uint32_t cpus, gib, labels; /* labels: bits of pl_offer_gpu_labels */
-    uint32_t strategy;          /* of pl_offer_strategies */
+    uint32_t cpus, gib, labels; /* labels: a bit for each of pl_offer_gpu_labels */
+    uint32_t strategy;          /* index in pl_offer_strategies */
     uint32_t n, n_products;
-    struct amount amounts[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* by name */
+    struct amount amounts[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* sorted by name */
     struct {
-        uint32_t label, value; /* label: index in pl_offer_product_labels */
+        uint32_t label, value; /* label: index in pl_offer_product_labels; value: index in o->names */
     } products[PRODUCTS_MAX];
 };
 
 struct shape {
     struct shape_key key;
-    int64_t cpu_milli, memory_bytes; /* the most that one of them has */
-    int64_t disk_bytes;              /* the same, of its own disk; 0 = not known */
+    int64_t cpu_milli, memory_bytes; /* maximum over its nodes */
+    int64_t disk_bytes;              /* maximum over its nodes of the disk for pods; 0 = unknown */
     int64_t seen_ms;
-    uint64_t used[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* of key.amounts, on all nodes */
+    uint64_t used[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* held by pods on all its nodes, for each of key.amounts */
     uint32_t nodes;
     bool stays, taken;
 };
 
 struct node {
-    struct shape *shape; /* NULL: only its pods are known */
+    struct shape *shape; /* NULL: the node does not exist, but pods hold resources on it */
     uint32_t pods, n;
     struct amount used[PL_NODE_CAPACITY_AMOUNTS_MAX];
     char name[];
@@ -49,11 +50,11 @@ struct held {
 struct pl_node_capacity {
     char *names[PL_NODE_CAPACITY_NAMES_MAX];
     uint32_t n_names;
-    struct shape *shapes; /* PL_NODE_CAPACITY_SHAPES_MAX */
-    uint32_t n_shapes;    /* places ever taken */
+    struct shape *shapes; /* array of PL_NODE_CAPACITY_SHAPES_MAX places */
+    uint32_t n_shapes;    /* number of places that were ever used */
     struct pl_map nodes, pods;
     bool without_pods;
-    struct pl_gpu_product *products; /* of pl_node_capacity_describe */
+    struct pl_gpu_product *products; /* lists for pl_node_capacity_describe */
     const char **labels, **resources;
     struct pl_gpu_turns *turns;
 };
@@ -61,9 +62,9 @@ struct pl_node_capacity {
 #define PL_NODE_CAPACITY_PRODUCT_LABELS 5u
 #define PL_NODE_CAPACITY_GPU_LABELS     5u
 #define PL_NODE_CAPACITY_STRATEGIES     3u
-/* Labels whose value is a product; the first is of GPU Feature Discovery. */
+/* Labels whose value is a product; the first is that of GPU Feature Discovery. */
 extern const char *const pl_offer_product_labels[PL_NODE_CAPACITY_PRODUCT_LABELS];
-/* Ways to share devices, by PL_GPU_STRATEGY; the first is none. */
+/* Values of PL_GPU_STRATEGY: how devices are shared; the first is "none". */
 extern const char *const pl_offer_strategies[PL_NODE_CAPACITY_STRATEGIES];
-/* Labels that a node without GPUs has not. */
+/* Labels that only nodes with GPUs have. */
 extern const char *const pl_offer_gpu_labels[PL_NODE_CAPACITY_GPU_LABELS];
