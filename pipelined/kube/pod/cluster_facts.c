@@ -1,3 +1,4 @@
+/* cluster_facts.c: reads the pod security level from a Namespace and the served API groups from /apis. */
 #include "pipelined/kube/pod/cluster_facts.h"
 
 #include "pipelined/text/json_text.h"

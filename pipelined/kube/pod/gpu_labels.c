@@ -1,10 +1,11 @@
+/* gpu_labels.c: a table of globs for product names; the first that matches counts. */
 #include "pipelined/kube/pod/gpu_labels.h"
 
 #include "storage/base/base.h"
 
 #include <fnmatch.h>
 
-/* The first that fits; of GKE ("nvidia-tesla-t4"), Karpenter ("t4"), EKS and others. */
+/* Names as GKE ("nvidia-tesla-t4"), Karpenter ("t4"), EKS and others write them. */
 static const struct {
     const char *glob;
     struct pl_device device;

@@ -1,7 +1,8 @@
-/* pod_devices: what is known of GPUs by the names that clouds' labels give them, where GPU Feature Discovery does not say it of each node. Pure.
+/* gpu_labels: memory and compute capability of GPUs by the product names in clouds' node labels, for nodes
+ * that GPU Feature Discovery has not labelled. Pure.
  *
- * Of names that stand for several devices the least is said. Figures: memory as nvidia-smi shows it of the whole device, compute capability as
- * NVIDIA's table of CUDA GPUs has it. */
+ * For a name that stands for several devices the smallest values are given. Memory is what nvidia-smi shows
+ * for the whole device; compute capability is that of NVIDIA's table of CUDA GPUs. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +10,8 @@
 
 struct pl_device {
     int64_t memory_mib;
-    unsigned compute; /* major × 100 + minor */
+    unsigned compute; /* compute capability: 100 × major + minor */
 };
 
-/* False: nothing is known of that name. */
+/* Finds a product's device. False: the name is unknown. */
 bool pl_device_named(const char *product, struct pl_device *ret);

@@ -1,15 +1,17 @@
-/* gpushare: memory of devices as nodes count it that share it out (Aliyun's gpushare plugin, Koordinator). Pure. */
+/* gpushare: arithmetic of shared GPU memory, as nodes with Aliyun's gpushare plugin or Koordinator count it.
+ * Pure. */
 #pragma once
 
 #include "pipelined/spec/spec.h"
 
 #define PL_GPUSHARE_MEM   "aliyun.com/gpu-mem"
 #define PL_GPUSHARE_COUNT "aliyun.com/gpu-count"
-/* Nodes do not say in what the plugin counts (its --memory-unit). A device of so many units counts MiB: none has 1000 GiB, and none that is
- * counted in MiB has less than 1000. */
+/* Nodes do not say which unit the plugin counts (its option --memory-unit). A device with at least this many
+ * units counts MiB: no device has 1000 GiB, and none counted in MiB has less than 1000. */
 #define PL_GPUSHARE_MIB_FROM 1000
 
-/* Of one device, where a node has `memory` of `count` devices; 0 = it does not say of how many, and has one. */
+/* Returns the memory of one device of a node with `memory` in `count` devices; count 0 = not given, one
+ * device. */
 static inline int64_t pl_gpushare_device(int64_t memory, int64_t count)
 {
     return count > 0 ? memory / count : memory;

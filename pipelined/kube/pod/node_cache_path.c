@@ -1,6 +1,8 @@
+/* node_cache_path.c: accepts a plain absolute path of at least two names that is not in a list of system
+ * folders. */
 #include "pipelined/kube/pod/node_cache_path.h"
 
-/* Each with all that is in it: the system's, and those in which what runs nodes keeps its own. */
+/* Forbidden with everything below them: system folders, and folders of the software that runs nodes. */
 static const char *const of_the_system[] = {"/bin",
                                             "/boot",
                                             "/dev",
@@ -19,10 +21,10 @@ static const char *const of_the_system[] = {"/bin",
                                             "/var/lib/containerd",
                                             "/var/lib/docker",
                                             "/var/lib/etcd"};
-/* What is in them is of many. */
+/* Forbidden themselves, because they contain the data of many programs; folders below them are allowed. */
 static const char *const shared[] = {"/var/cache", "/var/lib", "/var/log", "/var/tmp"};
 
-/* The next name of a path, from its '/' on; false: it has none that will do. */
+/* Advances past the next "/NAME" of a path; false if there is no valid name. */
 static bool next_name(const char **path, size_t *ret_len)
 {
     const size_t n = strcspn(*path + 1, "/");
@@ -34,6 +36,7 @@ static bool next_name(const char **path, size_t *ret_len)
     return true;
 }
 
+/* True for a path without ".", ".." and "//"; counts its names. */
 static bool is_plain(const char *folder, unsigned *ret_names)
 {
     size_t n;

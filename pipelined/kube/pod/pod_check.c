@@ -1,4 +1,5 @@
-/* What a spec may not ask for: found on the rendered pod, whatever made it so. The pod itself is here, its containers and volumes beside. */
+/* pod_check.c: refuses what a spec may not request, by examining the rendered pod, whatever part of the spec
+ * caused it. This file checks the pod itself; its containers and volumes have files of their own. */
 #include "pipelined/kube/pod/pod_check_internal.h"
 
 #include "storage/base/buf.h"
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-/* What lies at "containers[0].env[1]" of the spec; NULL: nothing. */
+/* Returns the value at a path of the spec, such as "containers[0].env[1]"; NULL = none. */
 static const json_t *value_at(const json_t *value, const char *path)
 {
     char name[128];
@@ -156,8 +157,9 @@ bool pl_pod_secret_allowed(const struct pod_check *c, const json_t *name)
 
 bool pl_pod_gives_devices(const char *variable)
 {
-    static const char suffix[] = "_VISIBLE_DEVICES"; /* NVIDIA, AMD, HABANA, ASCEND, …: each vendor's runtime has one */
-    /* Read by libraries in the container, which choose among the devices that it has. */
+    /* every vendor's runtime has such a variable: NVIDIA, AMD, HABANA, ASCEND, … */
+    static const char suffix[] = "_VISIBLE_DEVICES";
+    /* these only choose among the devices that the container has; libraries in the container read them */
     static const char *const choosing[] = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
     const size_t n = strlen(variable);
 
@@ -165,9 +167,9 @@ bool pl_pod_gives_devices(const char *variable)
            !pl_pod_one_of(variable, choosing, PL_ARRAY_SIZE(choosing));
 }
 
-/* --- the pod itself */
+/* ---- the pod itself ---- */
 
-/* Where it runs and how long; beyond these there are those that the functions below look at. */
+/* Checks the pod's fields. A field that is neither in `open` nor checked below must not change. */
 static int check_fields(struct pod_check *c)
 {
     static const char *const off[] = {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"};
@@ -175,7 +177,7 @@ static int check_fields(struct pod_check *c)
                                        "preemptionPolicy", "readinessGates", "schedulerName", "schedulingGates", "subdomain",
                                        "terminationGracePeriodSeconds", "tolerations", "runtimeClassName",
                                        "topologySpreadConstraints",
-                                       /* looked at below */
+                                       /* checked below or by other functions */
                                        "hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "resourceClaims", "hostname",
                                        "priority", "priorityClassName", "securityContext", "volumes", "containers",
                                        "initContainers", "imagePullSecrets"};
@@ -194,7 +196,8 @@ static int check_fields(struct pod_check *c)
     return pl_pod_refuse_changed(c, "", c->before, c->after, open, PL_ARRAY_SIZE(open));
 }
 
-/* A pod's own name stands in its /etc/hosts: by the daemon's the agent would call on the command. */
+/* A pod's hostname is in its /etc/hosts: with the daemon's host name, the agent would connect to the command
+ * instead of the daemon. */
 static int check_hostname(struct pod_check *c)
 {
     const char *name = json_string_value(json_object_get(c->after, "hostname")), *url = c->settings->worker_url, *host;
@@ -208,7 +211,7 @@ static int check_hostname(struct pod_check *c)
     return 0;
 }
 
-/* What the stage's placement says stands in `before` already: it is held against the template. */
+/* Checks against the template, because `before` already has the priority class of the stage's placement. */
 static int check_priority(struct pod_check *c)
 {
     const json_t *class = pl_pod_at(c->after, "priorityClassName");
@@ -222,6 +225,7 @@ static int check_priority(struct pod_check *c)
     return 0;
 }
 
+/* Checks the pod's securityContext: profiles, root and the agent's user must stay as they are. */
 static int check_pod_security(struct pod_check *c)
 {
     static const char *const open[] = {"runAsUser",           "runAsGroup",     "runAsNonRoot",
@@ -244,7 +248,7 @@ static int check_pod_security(struct pod_check *c)
     return pl_pod_refuse_changed(c, "securityContext", before, after, open, PL_ARRAY_SIZE(open));
 }
 
-/* Is it one by which schedulers give out parts of GPUs? */
+/* True if a GPU preset uses the annotation, by which its scheduler gives out parts of GPUs. */
 static bool is_of_preset(const json_t *rows, const char *annotation)
 {
     const char *key;
@@ -258,11 +262,12 @@ static bool is_of_preset(const json_t *rows, const char *annotation)
     return false;
 }
 
-/* Container runtimes, webhooks, meshes, networks and clouds take orders by annotations, and new ones come each year: so those are listed that do not.
- * Kubernetes leaves names without a domain to users; CRI-O, runc and systemd take some with dots. */
+/* True for annotations that a spec may set. Container runtimes, webhooks, meshes, networks and clouds obey
+ * annotations, and new ones appear each year, so only harmless ones are listed. Kubernetes leaves names
+ * without a domain to users; CRI-O, runc and systemd obey some names with dots. */
 static bool is_allowed(const struct pod_check *c, const char *annotation)
 {
-    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own go over them */
+    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own overwrite the spec's */
                                            "cluster-autoscaler.kubernetes.io/",
                                            "karpenter.sh/",
                                            "kueue.x-k8s.io/",
@@ -283,6 +288,7 @@ static bool is_allowed(const struct pod_check *c, const char *annotation)
     return false;
 }
 
+/* True if the spec's pairs have the key. */
 static bool says(const struct pl_pairs *pairs, const char *key)
 {
     for (size_t i = 0; i < pairs->n; i++)
@@ -291,14 +297,14 @@ static bool says(const struct pl_pairs *pairs, const char *key)
     return false;
 }
 
-/* Patches do not reach them, but the stage's placement and gpu have some; the daemon's template may bring any, and so may an operator's preset of
- * GPUs to a stage that has them. */
+/* Checks the annotations. Patches cannot change them, but the stage's placement and gpu.share set some. The
+ * daemon's template may set any; an operator's GPU preset may set its own for a stage with GPUs. */
 static int check_annotations(struct pod_check *c, const json_t *metadata)
 {
     const json_t *annotations = json_object_get(metadata, "annotations"),
                  *ours = json_object_get(json_object_get(c->settings->pod_template, "metadata"), "annotations");
     const struct pl_stage *stage = c->worker->stage;
-    _cleanup_(json_decrefp) json_t *rows = NULL; /* read when the first one asks for it: most pods have none that does */
+    _cleanup_(json_decrefp) json_t *rows = NULL; /* loaded only when needed: few pods need it */
     const char *key;
     json_t *value;
     char path[160];
@@ -323,7 +329,8 @@ static int check_annotations(struct pod_check *c, const json_t *metadata)
     return 0;
 }
 
-/* By them Services, those who measure GPUs (exec/gpu_use) and those who give out a cloud's identities find pods. Without a value: any. */
+/* Checks labels by which Services, GPU measurements (exec/kubernetes/gpu_usage.h) and clouds' identity
+ * systems select pods. NULL = any value. */
 static int check_labels(struct pod_check *c, const json_t *metadata)
 {
     static const char *const names[][2] = {{"app", "pipelined"},
@@ -368,7 +375,7 @@ static int check_pull_secrets(struct pod_check *c)
     return 0;
 }
 
-/* The stage's own; those that the daemon's template brings are the operator's. */
+/* Checks the secrets that the stage names; those of the daemon's template belong to the operator. */
 static int check_own_secrets(struct pod_check *c)
 {
     const struct pl_stage *stage = c->worker->stage;

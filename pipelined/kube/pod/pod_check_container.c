@@ -1,12 +1,14 @@
+/* pod_check_container.c: checks the containers of a pod field by field against those before the spec's
+ * patches. */
 #include "pipelined/kube/pod/pod_check_internal.h"
 
 #include <stdio.h>
 
-/* A container under judgement. Those that were there before are not a spec's to change, but for main. */
+/* A container that is checked. Of those that existed before, a spec may change only main. */
 struct judged {
-    const json_t *before; /* NULL: the spec added it */
+    const json_t *before; /* the container before the patches; NULL: the spec added it */
     const json_t *after;
-    const char *path; /* "containers[0]" */
+    const char *path; /* its path in the spec, "containers[0]" */
 };
 
 static int refuse_at(struct pod_check *c, const struct judged *one, const char *field, const char *what)
@@ -17,9 +19,10 @@ static int refuse_at(struct pod_check *c, const struct judged *one, const char *
     return pl_pod_refuse(c, path, what);
 }
 
-/* --- securityContext */
+/* ---- securityContext ---- */
 
-/* What is added must have been there, and what was dropped stays so. */
+/* Returns the bad field if a capability is added that was not added before, or a dropped one is no longer
+ * dropped. */
 static const char *bad_capabilities(const json_t *before, const json_t *after)
 {
     const json_t *add = pl_pod_at(after, "add"), *drop = pl_pod_at(after, "drop"), *all = json_object_get(before, "drop"), *one;
@@ -40,6 +43,7 @@ static const char *bad_capabilities(const json_t *before, const json_t *after)
     return NULL;
 }
 
+/* True if the flag is false or unchanged; `anyway`: an absent flag is fine too. */
 static bool is_allowed(const json_t *before, const json_t *after, const char *flag, bool anyway)
 {
     const json_t *value = pl_pod_at(after, flag);
@@ -47,7 +51,7 @@ static bool is_allowed(const json_t *before, const json_t *after, const char *fl
     return json_is_false(value) || (anyway && value == NULL) || pl_pod_same(pl_pod_at(before, flag), value);
 }
 
-/* The field that asks for too much; NULL. */
+/* Returns the field that requests too much; NULL = none. */
 static const char *bad_security(struct pod_check *c, const json_t *before, const json_t *after)
 {
     static const char *const open[] = {"privileged",     "capabilities",    "allowPrivilegeEscalation", "procMount",
@@ -73,7 +77,7 @@ static const char *bad_security(struct pod_check *c, const json_t *before, const
         return "readOnlyRootFilesystem";
     if (pl_pod_lowered(before, after, "runAsNonRoot"))
         return "runAsNonRoot";
-    if (!pl_pod_ids_are_integers(after)) /* 10002.0 would pass for another than the agent's */
+    if (!pl_pod_ids_are_integers(after)) /* a number such as 10002.0 would not be recognised as the agent's user */
         return "runAsUser";
     if (json_integer_value(uid) == PL_AGENT_UID && !pl_pod_same(uid, pl_pod_at(before, "runAsUser")))
         return "runAsUser";
@@ -93,7 +97,7 @@ static int check_security(struct pod_check *c, const struct judged *one)
     return bad != NULL ? refuse_at(c, one, field, "is asked for") : 0;
 }
 
-/* --- env, envFrom */
+/* ---- env and envFrom ---- */
 
 static size_t count_named(const json_t *list, const char *name)
 {
@@ -109,7 +113,7 @@ static size_t count_named(const json_t *list, const char *name)
     return n;
 }
 
-/* What is wrong with where a new variable is read from; NULL. */
+/* Returns what is wrong with the source of a new variable; NULL = nothing. */
 static const char *bad_source(struct pod_check *c, const json_t *from)
 {
     static const char *const known[] = {"configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef", "fileKeyRef"};
@@ -125,6 +129,7 @@ static const char *bad_source(struct pod_check *c, const json_t *from)
                : NULL;
 }
 
+/* Returns what is wrong with a variable; NULL = nothing. */
 static const char *bad_variable(struct pod_check *c, const struct judged *one, const json_t *variable)
 {
     const json_t *old = json_object_get(one->before, "env");
@@ -133,7 +138,7 @@ static const char *bad_variable(struct pod_check *c, const struct judged *one, c
     const bool nothing = value != NULL && pl_streq(value, "void") && pl_pod_at(variable, "valueFrom") == NULL;
     size_t n = name != NULL ? count_named(json_object_get(one->after, "env"), name) : 0;
 
-    if (n > 1 && n > count_named(old, name)) /* the last would count */
+    if (n > 1 && n > count_named(old, name)) /* duplicates: the last one would count */
         return "is there twice";
     if (pl_pod_has_equal(old, variable))
         return NULL;
@@ -142,7 +147,8 @@ static const char *bad_variable(struct pod_check *c, const struct judged *one, c
     return bad_source(c, pl_pod_at(variable, "valueFrom"));
 }
 
-/* Of a stage with GPUs main has no NVIDIA_VISIBLE_DEVICES of its own, which would go before those that a whole object brings. */
+/* Returns what is wrong with an envFrom entry; NULL = nothing. With GPUs, main has no NVIDIA_VISIBLE_DEVICES
+ * of its own that would take precedence over one from a whole ConfigMap or Secret. */
 static const char *bad_variables(struct pod_check *c, const struct judged *one, const json_t *from)
 {
     static const char *const known[] = {"prefix", "configMapRef", "secretRef"};
@@ -157,6 +163,7 @@ static const char *bad_variables(struct pod_check *c, const struct judged *one, 
     return pl_pod_changed(NULL, from, known, PL_ARRAY_SIZE(known)) != NULL ? "reads what is no configMap or secret" : NULL;
 }
 
+/* Checks all variables, and that none that gives devices was removed. */
 static int check_env(struct pod_check *c, const struct judged *one)
 {
     const json_t *env = json_object_get(one->after, "env"), *variable;
@@ -188,7 +195,7 @@ static int check_env(struct pod_check *c, const struct judged *one)
     return 0;
 }
 
-/* --- ports, probes, hooks */
+/* ---- ports, probes and hooks ---- */
 
 static int check_ports(struct pod_check *c, const struct judged *one)
 {
@@ -205,7 +212,8 @@ static int check_ports(struct pod_check *c, const struct judged *one)
     return 0;
 }
 
-/* A probe, or one of the hooks: kubelets call from the node's network, and run commands beside the runner. */
+/* Checks a probe or hook: the kubelet would connect from the node's network, or run commands outside of the
+ * runner. */
 static int check_handler(struct pod_check *c, const struct judged *one, const char *field, const json_t *handler)
 {
     static const char *const calls[] = {"httpGet", "tcpSocket"};
@@ -231,16 +239,17 @@ static int check_handlers(struct pod_check *c, const struct judged *one)
     for (size_t i = 0; i < PL_ARRAY_SIZE(probes) && r == 0; i++)
         if (!pl_pod_same(pl_pod_at(one->before, probes[i]), pl_pod_at(one->after, probes[i])))
             r = check_handler(c, one, probes[i], pl_pod_at(one->after, probes[i]));
-    for (size_t i = 0; i < PL_ARRAY_SIZE(hooks) && r == 0 && one->before == NULL; i++) { /* of main they stay as they were */
+    /* main's hooks must be unchanged (check_fields) */
+    for (size_t i = 0; i < PL_ARRAY_SIZE(hooks) && r == 0 && one->before == NULL; i++) {
         (void)snprintf(field, sizeof(field), "lifecycle.%s", hooks[i]);
         r = check_handler(c, one, field, pl_pod_at(lifecycle, hooks[i]));
     }
     return r;
 }
 
-/* --- volumeMounts, volumeDevices */
+/* ---- volumeMounts and volumeDevices ---- */
 
-/* The folder that is meant: from / on, without ".", ".." and what is too much of "/". */
+/* Normalises an absolute path: without ".", ".." and repeated "/". */
 static void clean_path(const char *path, char ret[256])
 {
     size_t n = 0;
@@ -270,7 +279,8 @@ static bool is_within(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* What a new mount would hide, or say; NULL. */
+/* Returns what is wrong with the folder of a new mount: it hides a folder of the agent or requests devices;
+ * NULL = nothing. */
 static const char *bad_place(const struct judged *one, const json_t *mount)
 {
     static const char *const devices[] = {"/var/run/nvidia-container-devices", "/run/nvidia-container-devices"};
@@ -280,7 +290,8 @@ static const char *bad_place(const struct judged *one, const json_t *mount)
     size_t i;
 
     if (text == NULL || strlen(text) >= sizeof(path))
-        return "is no folder"; /* nor to the cluster, which takes 1024 bytes at most: it is none of ours in any case */
+        /* too long to compare: Kubernetes allows 1024 bytes, but no folder of ours is that long */
+        return "is no folder";
     clean_path(text, path);
     for (i = 0; i < PL_ARRAY_SIZE(devices); i++)
         if (is_within(path, devices[i]))
@@ -302,6 +313,7 @@ static const char *bad_place(const struct judged *one, const json_t *mount)
     return NULL;
 }
 
+/* Returns what is wrong with a mount; NULL = nothing. */
 static const char *bad_mount(struct pod_check *c, const struct judged *one, const json_t *mount)
 {
     const json_t *propagation = pl_pod_at(mount, "mountPropagation");
@@ -316,6 +328,7 @@ static const char *bad_mount(struct pod_check *c, const struct judged *one, cons
     return bad_place(one, mount);
 }
 
+/* Checks all mounts and block devices, and that no mount of the agent's volume was removed. */
 static int check_mounts(struct pod_check *c, const struct judged *one)
 {
     const json_t *mounts = json_object_get(one->after, "volumeMounts"), *mount;
@@ -347,9 +360,10 @@ static int check_mounts(struct pod_check *c, const struct judged *one)
     return 0;
 }
 
-/* --- resources */
+/* ---- resources ---- */
 
-/* Resources with a domain are devices, whatever their plugins call them; which a stage has is its gpu's to say. */
+/* True if resources with a domain differ: these are devices, whatever their plugins call them, and only the
+ * stage's "gpu" may request devices. */
 static bool devices_changed(const json_t *before, const json_t *after)
 {
     const char *key;
@@ -384,17 +398,18 @@ static int check_resources(struct pod_check *c, const struct judged *one)
                : refuse_at(c, one, "resources.claims", "asks for devices beside the stage's \"gpu\"");
 }
 
-/* --- one, and all of a list */
+/* ---- a container, and all of a list ---- */
 
-/* The command of main is started by the runner: that it goes on being. */
+/* Checks the remaining fields. The runner starts main's command, so a spec cannot change how main is
+ * started. */
 static int check_fields(struct pod_check *c, const struct judged *one)
 {
     static const char *const open[] = {"image", "imagePullPolicy", "workingDir", "terminationMessagePath",
                                        "terminationMessagePolicy", "resizePolicy",
-                                       /* looked at above */
+                                       /* checked by the functions above */
                                        "env", "envFrom", "livenessProbe", "ports", "readinessProbe", "resources",
                                        "securityContext", "startupProbe", "volumeDevices", "volumeMounts",
-                                       /* of those that a spec adds */
+                                       /* allowed only in containers that the spec adds */
                                        "name", "command", "args", "stdin", "stdinOnce", "tty", "lifecycle", "restartPolicy"};
     const size_t n_added = 8;
 
@@ -402,7 +417,7 @@ static int check_fields(struct pod_check *c, const struct judged *one)
                                  PL_ARRAY_SIZE(open) - (one->before != NULL ? n_added : 0));
 }
 
-/* What is no list is looked through by nobody. */
+/* Requires lists where lists are expected, because the checks do not look into anything else. */
 static int check_lists(struct pod_check *c, const struct judged *one)
 {
     static const char *const lists[] = {"env", "envFrom", "ports", "volumeDevices", "volumeMounts"};
@@ -416,6 +431,7 @@ static int check_lists(struct pod_check *c, const struct judged *one)
     return 0;
 }
 
+/* Checks a container that the spec added or changed. */
 static int check_container(struct pod_check *c, const char *list, const json_t *container, size_t i)
 {
     const char *name = json_string_value(json_object_get(container, "name"));
@@ -431,7 +447,7 @@ static int check_container(struct pod_check *c, const char *list, const json_t *
         return 0;
     if (before != NULL && !pl_streq(name, "main"))
         return pl_pod_refuse(c, path, "changes a container that is not the stage's");
-    if (before == NULL && c->worker->network_off) /* no runner keeps it from the network */
+    if (before == NULL && c->worker->network_off) /* such a container has no runner that would remove its network */
         return pl_err_field(
             c->err,
             pl_err_set(c->err, PL_EFORBIDDEN,

@@ -1,8 +1,10 @@
+/* pod_check_volume.c: checks the sources of volumes that a spec adds, and that it changes no volume of
+ * others. */
 #include "pipelined/kube/pod/pod_check_internal.h"
 
 #include <stdio.h>
 
-/* A claim that kubernetes.claims names, for all projects or for this one ("PROJECT/CLAIM"). */
+/* True for a claim that kubernetes.claims lists, for all projects or for this one ("PROJECT/CLAIM"). */
 static bool claim_allowed(const struct pod_check *c, const json_t *name)
 {
     const char *claim = json_string_value(name), *project = c->worker->project;
@@ -18,6 +20,7 @@ static bool claim_allowed(const struct pod_check *c, const json_t *name)
     return false;
 }
 
+/* Checks the sources of a projected volume. */
 static int check_projected(struct pod_check *c, const json_t *projected, const char *path)
 {
     const json_t *source;
@@ -40,8 +43,8 @@ static int check_projected(struct pod_check *c, const json_t *projected, const c
     return 0;
 }
 
-/* An empty disk: of another volume's content, of a snapshot, of a volume by its name it would have what others wrote; annotations can
- * tell provisioners a folder. */
+/* Allows only an empty new disk. A disk made from another volume, a snapshot, or a named volume would have
+ * the data of others; annotations could tell the provisioner a folder. */
 static int check_ephemeral(struct pod_check *c, const json_t *ephemeral, const char *path)
 {
     static const char *const outer[] = {"volumeClaimTemplate"}, *const template[] = {"metadata", "spec"},
@@ -60,7 +63,7 @@ static int check_ephemeral(struct pod_check *c, const json_t *ephemeral, const c
     return r < 0 ? r : pl_pod_refuse_changed(c, at, NULL, json_object_get(claim, "spec"), spec, PL_ARRAY_SIZE(spec));
 }
 
-/* One kind of source: `path` is the volume's, `key` the kind. */
+/* Checks one source of the volume at `path`: its kind is `key`. */
 static int check_source(struct pod_check *c, const char *path, const char *key, const json_t *value)
 {
     static const char *const open[] = {"name", "emptyDir", "configMap", "downwardAPI", "image"};
@@ -101,7 +104,7 @@ static int check_volume(struct pod_check *c, const json_t *volume, size_t i)
     return r;
 }
 
-/* Of those that there were, main's alone: its shared memory and the secrets that it mounts. */
+/* True for the volumes of main that existed before: its shared memory and the secrets that it mounts. */
 static bool is_of_main(const struct pod_check *c, const char *name)
 {
     return pl_pod_named(json_object_get(c->template, "volumes"), name) == NULL &&

@@ -1,12 +1,13 @@
-/* A pod that is built becomes the one that is sent: the operator's template, the stage's patches, what containers that these add do not say,
- * what they may not ask for, and last the token, which no patch has seen. */
+/* pod_finish.c: turns the built pod into the one that is sent: applies the operator's template and the
+ * stage's patches, completes the containers that these add, checks what they may not request, and finally
+ * adds the token, so that no patch ever sees it. */
 #include "pipelined/kube/pod/pod_internal.h"
 
 #include "pipelined/kube/pod/pod_patch.h"
 
 #include "storage/base/buf.h"
 
-/* --- containers that a spec adds */
+/* ---- containers that a spec adds ---- */
 
 static bool is_named(const json_t *list, const json_t *name)
 {
@@ -31,7 +32,8 @@ static void put_missing(struct pod_build *b, json_t *object, const char *key, js
         json_decref(value);
 }
 
-/* The member as what it should be; NULL: it is something else, which is for the API server to refuse. */
+/* Returns the member, created as `empty` if it is absent. NULL: it is neither an object nor a list; the API
+ * server will refuse it. */
 static json_t *member(struct pod_build *b, json_t *object, const char *key, json_t *empty)
 {
     json_t *value;
@@ -41,7 +43,7 @@ static json_t *member(struct pod_build *b, json_t *object, const char *key, json
     return json_is_object(value) || json_is_array(value) ? value : NULL;
 }
 
-/* As security_of_main (pod_render). */
+/* Adds the security settings that security_of_main (pod_render.c) gives to main. */
 static void complete_security(struct pod_build *b, json_t *container)
 {
     const bool restricted = b->cluster->level == PL_LEVEL_RESTRICTED;
@@ -60,7 +62,8 @@ static void complete_security(struct pod_build *b, json_t *container)
         put_missing(b, capabilities, "drop", json_pack("[s]", "ALL"));
 }
 
-/* An image that says "all" sees all GPUs where NVIDIA's runtime is the default, beside a stage's as well. */
+/* Hides the GPUs: where NVIDIA's runtime is the default, an image that asks for "all" would see every GPU,
+ * including those of other pods. */
 static void complete_env(struct pod_build *b, json_t *container)
 {
     json_t *env = member(b, container, "env", json_array()), *name = json_string("NVIDIA_VISIBLE_DEVICES");
@@ -84,7 +87,8 @@ static bool has_devices(const json_t *container)
     return json_array_size(json_object_get(resources, "claims")) > 0;
 }
 
-/* As main has it: no GPU, no more privileges than the level of the namespace gives. */
+/* Completes the containers that the patches added: like main, they get no GPUs, and no more privileges than
+ * the namespace's level allows. */
 static void complete(struct pod_build *b, const json_t *before)
 {
     static const char *const lists[] = {"containers", "initContainers"};
@@ -99,14 +103,16 @@ static void complete(struct pod_build *b, const json_t *before)
                 continue;
             if (!b->worker->trusted)
                 complete_security(b, container);
-            if (!b->worker->trusted || !has_devices(container)) /* what trusted ones ask for they get */
+            /* containers of trusted projects get the devices that they request */
+            if (!b->worker->trusted || !has_devices(container))
                 complete_env(b, container);
         }
     }
 }
 
-/* --- template and patches */
+/* ---- template and patches ---- */
 
+/* Applies one patch to the pod's spec; errors name `field`. */
 static int apply(json_t *pod, const char *text, const char *field, int (*how)(json_t **, const json_t *, struct pl_err *),
                  struct pl_err *err)
 {
@@ -122,6 +128,7 @@ static int apply(json_t *pod, const char *text, const char *field, int (*how)(js
     return r < 0 ? pl_err_field(err, pl_err_set(err, r, "%s: %.700s", field, why.msg), field) : 0;
 }
 
+/* Applies the stage's patches, then completes and checks the result. */
 static int patch_pod(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_placement *placement = &b->stage->placement;
@@ -141,8 +148,9 @@ static int patch_pod(struct pod_build *b, struct pl_err *err)
     return b->lack ? pl_err_nomem(err) : pl_pod_check(b->worker, b->settings, before, b->pod, err);
 }
 
-/* A patch can copy what it finds to where the command reads it, and what is refused is shown. Of a trusted project the agent may be another:
- * then there is nothing to be filled in. */
+/* Fills in the agent's token last, because a patch could copy it to where the command reads it, and refused
+ * values are shown in errors. A trusted project may have replaced the agent; then there is nothing to fill
+ * in. */
 static void give_token(struct pod_build *b)
 {
     const json_t *containers = json_object_get(json_object_get(b->pod, "spec"), "containers"), *container;

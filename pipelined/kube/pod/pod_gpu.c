@@ -1,4 +1,5 @@
-/* How GPUs are asked for: each mode of sharing is a row, and what they all need is beside. */
+/* pod_gpu.c: how a pod requests GPUs: one function per mode of sharing, and common functions that turn
+ * product, memory and compute capability into node affinity. */
 #include "pipelined/kube/pod/gpu_labels.h"
 #include "pipelined/kube/pod/gpushare.h"
 #include "pipelined/kube/pod/pod_internal.h"
@@ -12,7 +13,7 @@
 
 #define DRA_DRIVER       "gpu.nvidia.com"
 #define GPU_MEMORY       "nvidia.com/gpu.memory"   /* labels of GPU Feature Discovery */
-#define GPU_COMPUTE      "nvidia.com/gpu.compute." /* major, minor */
+#define GPU_COMPUTE      "nvidia.com/gpu.compute." /* followed by "major" or "minor" */
 #define KARPENTER_NAME   "karpenter.k8s.aws/instance-gpu-name"
 #define KARPENTER_MEMORY "karpenter.k8s.aws/instance-gpu-memory"
 
@@ -39,26 +40,27 @@ static bool is_nvidia(const struct pod_build *b)
     return pl_streq(resource_of(b), PL_GPU_RESOURCE);
 }
 
+/* Requests devices, and tolerates the taint by which nodes with them are usually reserved. */
 static void limit(struct pod_build *b, const char *resource, uint32_t count)
 {
     pl_pod_put(b, b->limits, resource, json_sprintf("%u", count));
     pl_pod_tolerate(b, resource);
 }
 
-/* --- product, memory, compute: labels of nodes */
+/* ---- product, memory and compute capability: node labels ---- */
 
 static bool product_matches(const char *glob, const char *value)
 {
     return fnmatch(glob, value, FNM_CASEFOLD) == 0;
 }
 
-/* A product that GPU Feature Discovery writes for parts of devices. */
+/* True for a product name that GPU Feature Discovery writes for parts of devices. */
 static bool is_part(const char *value)
 {
     return strstr(value, "-SHARED") != NULL || strstr(value, "-MIG-") != NULL;
 }
 
-/* The values of one label that a glob stands for. */
+/* Returns the known values of a label that match the glob. */
 static json_t *products_of(struct pod_build *b, const char *label, const char *glob, bool parts)
 {
     json_t *values = json_array();
@@ -72,7 +74,7 @@ static json_t *products_of(struct pod_build *b, const char *label, const char *g
     return values;
 }
 
-/* The values of one label that any of the stage's globs stands for, best first. */
+/* Returns the known values of a label that match any of the stage's globs, in the order of the globs. */
 static json_t *wanted_products(struct pod_build *b, const char *label)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -96,6 +98,7 @@ static json_t *wanted_products(struct pod_build *b, const char *label)
     return values;
 }
 
+/* Makes the error for a product that no node has; it lists the known ones. */
 static int no_product(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -112,7 +115,7 @@ static int no_product(const struct pod_build *b, struct pl_err *err)
     return pl_err_field(err, pl_err_set(err, PL_EUNAVAILABLE, "%s", (const char *)text.data), "gpu.product");
 }
 
-/* The first place of a label among the products: each label once. */
+/* True if an earlier product has the same label as product `i`. */
 static bool label_seen_before(const struct pod_build *b, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -121,7 +124,7 @@ static bool label_seen_before(const struct pod_build *b, size_t i)
     return false;
 }
 
-/* The order of globs becomes preference: 100, 90, … */
+/* Turns the order of the globs into preferences: weights 100, 90, … */
 static void prefer_products(struct pod_build *b, const char *label)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -140,8 +143,9 @@ static void prefer_products(struct pod_build *b, const char *label)
     }
 }
 
-/* Where GPU Feature Discovery says what a node has: products (taken over; NULL = any), memory and compute capability. major > M, or major = M and
- * minor ≥ m, are two alternatives. */
+/* Adds the alternatives for nodes labelled by GPU Feature Discovery: products (reference taken; NULL = any),
+ * memory, and compute capability. A capability of at least M.m needs two alternatives: major > M, or major =
+ * M and minor ≥ m. */
 static void want_discovered(struct pod_build *b, json_t *products)
 {
     const unsigned major = b->stage->gpu.compute / 100, minor = b->stage->gpu.compute % 100;
@@ -168,7 +172,8 @@ static void want_discovered(struct pod_build *b, json_t *products)
     pl_pod_add(b, b->alternatives, same);
 }
 
-/* Is a device of that name known to have what the stage asks for? Karpenter has a label for the memory. */
+/* True if a device of that name is known to meet the stage's request. Its memory is not compared for
+ * Karpenter, which has a label for it. */
 static bool will_do(const struct pod_build *b, const char *label, const char *product)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -181,7 +186,8 @@ static bool will_do(const struct pod_build *b, const char *label, const char *pr
            device.compute >= gpu->compute;
 }
 
-/* Where a cloud's label says which product it is, and nothing else does. False: none of these will do. */
+/* Adds the alternative for nodes that have only a cloud's label with the product. False: no product meets the
+ * request. */
 static bool want_named(struct pod_build *b, const char *label, json_t *products)
 {
     const int64_t mib = pl_gpu_memory_mib(&b->stage->gpu);
@@ -200,7 +206,7 @@ static bool want_named(struct pod_build *b, const char *label, json_t *products)
         return false;
     }
     pl_pod_add(b, all, pl_pod_expression(b, label, "In", values));
-    if (mib > 0) { /* a part of one says what it has */
+    if (mib > 0) { /* a node with GPU Feature Discovery's memory label is covered by want_discovered */
         pl_pod_add(b, all, pl_pod_expression(b, GPU_MEMORY, "DoesNotExist", NULL));
         if (pl_streq(label, KARPENTER_NAME))
             pl_pod_add(b, all,
@@ -210,6 +216,7 @@ static bool want_named(struct pod_build *b, const char *label, json_t *products)
     return true;
 }
 
+/* Makes the error for memory or compute capability that no known product has; it lists the known ones. */
 static int no_device(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -241,7 +248,7 @@ static int no_device(const struct pod_build *b, struct pl_err *err)
                         gpu->compute > 0 ? "gpu.compute" : "gpu.memory");
 }
 
-/* The values of one label that the stage may have: of its globs, or all. */
+/* Returns the known values of a label that the stage accepts: those that match its globs, or all. */
 static json_t *named(struct pod_build *b, const char *label)
 {
     if (b->stage->gpu.n_product > 0)
@@ -249,7 +256,8 @@ static json_t *named(struct pod_build *b, const char *label)
     return products_of(b, label, "*", b->stage->gpu.share.mode != PL_SHARE_NONE);
 }
 
-/* Of one label; true: there is a product by it, and `*will` when it is, or may be, such as is asked for. */
+/* Adds the alternative for one label. True: nodes have an acceptable product by this label; `*will` is set if
+ * it meets, or may meet, the request. */
 static bool want_by(struct pod_build *b, const char *label, bool *will)
 {
     const bool globs = b->stage->gpu.n_product > 0, discovered = pl_streq(label, PL_GPU_PRODUCT);
@@ -268,7 +276,7 @@ static bool want_by(struct pod_build *b, const char *label, bool *will)
     return true;
 }
 
-/* One alternative a label: a node has GPU Feature Discovery's, or its cloud's. */
+/* Adds one alternative per label, because a node has either GPU Feature Discovery's label or its cloud's. */
 static int want_device(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -285,13 +293,13 @@ static int want_device(struct pod_build *b, struct pl_err *err)
         return no_product(b, err);
     if (any)
         return no_device(b, err);
-    want_discovered(b, NULL); /* nothing is known of the cluster */
+    want_discovered(b, NULL); /* nothing is known about the cluster's nodes */
     return 0;
 }
 
-/* --- modes */
+/* ---- modes of sharing ---- */
 
-/* Whole devices: never of a node that gives parts under the same name. */
+/* Whole devices: excludes nodes that offer parts of devices under the same resource name. */
 static int share_none(struct pod_build *b, struct pl_err *err)
 {
     json_t *parts = json_array();
@@ -310,8 +318,9 @@ static int share_none(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* Turns are "<resource>.shared" where the plugin renames them, which is said of each node: those of the strategy count, and where none is known, what
- * any node has. Of both names the renamed one. */
+/* Returns the resource for a time-sliced or MPS-shared device. Plugins may rename it to "<resource>.shared".
+ * The nodes that share by this strategy decide; if there are none, any node's resources do. The renamed one
+ * is preferred. */
 static const char *turns_of(const struct pod_build *b, const char *strategy, const char *shared)
 {
     const char *found = NULL;
@@ -364,7 +373,8 @@ static int share_mps(struct pod_build *b, struct pl_err *err)
     return share_turns(b, "mps", err);
 }
 
-/* Strategy `mixed`: a resource a profile. `single`: all of a node are one profile and called GPUs; its product says which. */
+/* A MIG profile. With the plugin's strategy `mixed` each profile is a resource. With `single` all devices of
+ * a node have one profile and are called GPUs, and the node's product names the profile. */
 static int share_mig(struct pod_build *b, struct pl_err *err)
 {
     const char *profile = b->stage->gpu.share.profile, *plus = strchr(profile, '+');
@@ -386,6 +396,7 @@ static int share_mig(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
+/* Memory of a shared device, converted to the unit of the cluster's nodes, rounded up. */
 static int share_gpu_mem(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;
@@ -401,9 +412,9 @@ static int share_gpu_mem(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* --- claims (resource.k8s.io) */
+/* ---- claims (resource.k8s.io) ---- */
 
-/* A glob as a regular expression of CEL, in single quotes. */
+/* Converts a glob to a regular expression in a single-quoted CEL string. */
 static int add_regex(struct pl_buf *out, const char *glob, struct pl_err *err)
 {
     int r = pl_buf_add_str(out, "(?i)^", err);
@@ -440,6 +451,7 @@ static void add_selector(struct pod_build *b, json_t *selectors, json_t *express
     pl_pod_add(b, selectors, json_pack("{s:{s:o}}", "cel", "expression", expression));
 }
 
+/* Adds the CEL selectors for product, memory and compute capability. */
 static int selectors_of(struct pod_build *b, json_t *selectors, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -463,7 +475,8 @@ static int selectors_of(struct pod_build *b, json_t *selectors, struct pl_err *e
     return 0;
 }
 
-/* Up to v1beta1 a request is the device's own; since v1beta2 it is one of several kinds. */
+/* Makes the claim's request. Up to v1beta1 it has the device's fields itself; since v1beta2 they are below
+ * "exactly". */
 static json_t *claim_request(struct pod_build *b, json_t *selectors)
 {
     json_t *exactly =
@@ -479,7 +492,8 @@ static json_t *claim_request(struct pod_build *b, json_t *selectors)
     return exactly;
 }
 
-/* The template's name is of its content: stages that ask alike share one. */
+/* Makes the claim template, named by its content, so that stages with the same request share one. Takes
+ * `spec`. */
 static void name_claim(struct pod_build *b, json_t *spec)
 {
     char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS), name[32], hex[PL_HASH_HEX + 1], api[64];
@@ -504,6 +518,7 @@ static void name_claim(struct pod_build *b, json_t *spec)
     pl_pod_put(b, b->spec, "resourceClaims", json_pack("[{s:s, s:s}]", "name", "gpu", "resourceClaimTemplateName", name));
 }
 
+/* Dynamic resource allocation: requests devices by a claim. */
 static int share_dra(struct pod_build *b, struct pl_err *err)
 {
     json_t *selectors = json_array();
@@ -527,7 +542,7 @@ static int share_dra(struct pod_build *b, struct pl_err *err)
     return 0;
 }
 
-/* --- custom, and presets over it */
+/* ---- custom requests and presets ---- */
 
 static const char *value_of(const struct pod_build *b, const char *name, size_t n, char count[16])
 {
@@ -540,7 +555,8 @@ static const char *value_of(const struct pod_build *b, const char *name, size_t 
     return n == 5 && memcmp(name, "count", 5) == 0 ? count : NULL;
 }
 
-/* Members of a row's object; those with a ${NAME} that has no value are left out. */
+/* Copies the members of a preset's object. Replaces values of the form ${NAME}; a member whose NAME has no
+ * value is left out. */
 static void add_row(struct pod_build *b, const json_t *row, json_t *to)
 {
     const char *key, *text;
@@ -557,7 +573,7 @@ static void add_row(struct pod_build *b, const json_t *row, json_t *to)
     }
 }
 
-/* By which the daemon knows its pods, and meshes which pods to leave alone. */
+/* True for labels by which the daemon finds its pods, or meshes decide whether to inject a proxy. */
 static bool is_ours(const char *label)
 {
     static const char *const known[] = {"app.kubernetes.io/managed-by", "sidecar.istio.io/inject", "linkerd.io/inject"};
@@ -607,6 +623,7 @@ static int no_preset(const struct pod_build *b, const json_t *rows, struct pl_er
                         "gpu.share.preset");
 }
 
+/* Applies the preset that the stage names, with its values. */
 static int use_preset(struct pod_build *b, const json_t *rows, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;
@@ -639,6 +656,7 @@ json_t *pl_pod_presets(const struct pl_pod_settings *settings)
     return rows;
 }
 
+/* A preset, and on top of it the stage's own limits, annotations, labels and scheduler. */
 static int share_custom(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;
@@ -677,7 +695,7 @@ int pl_pod_gpu(struct pod_build *b, struct pl_err *err)
     return modes[b->stage->gpu.share.mode](b, err);
 }
 
-/* Labels that say "this node has GPUs", when none were seen. */
+/* Labels that nodes with GPUs usually have, used if none were seen. */
 static const char *const usual_labels[] = {"nvidia.com/gpu.present", "cloud.google.com/gke-accelerator",
                                            "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name",
                                            "kubernetes.azure.com/accelerator"};
@@ -689,7 +707,7 @@ void pl_pod_cpu(struct pod_build *b)
     json_t *none;
 
     pl_pod_variable(b, b->env, "NVIDIA_VISIBLE_DEVICES",
-                    "void"); /* an image that says "all" sees all where NVIDIA's runtime is the default */
+                    "void"); /* an image with "all" would see every GPU where NVIDIA's runtime is the default */
     if (b->settings->cpu_on_gpu_nodes == PL_CPU_ANYWHERE)
         return;
     none = b->settings->cpu_on_gpu_nodes == PL_CPU_NEVER_ON_GPU ? json_incref(b->require) : json_array();

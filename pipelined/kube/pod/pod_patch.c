@@ -1,11 +1,14 @@
+/* pod_patch.c: recursive merging for the two merge patches, and JSON pointers with six operations for RFC
+ * 6902. */
 #include "pipelined/kube/pod/pod_patch.h"
 
 #include <ctype.h>
 #include <stdio.h>
 
-/* --- merging */
+/* ---- merging ---- */
 
-/* By what the elements of a list are known; NULL: the list is replaced. Kubernetes' own table for PodSpec. */
+/* Returns the member that identifies the elements of a list, from Kubernetes' table for PodSpec; NULL: the
+ * list is replaced as a whole. */
 static const char *merge_key(const char *list)
 {
     static const char *const keys[][2] = {{"containers", "name"},        {"initContainers", "name"},
@@ -23,7 +26,7 @@ static const char *merge_key(const char *list)
 
 static int merge_into(json_t *target, const json_t *patch, bool by_name, unsigned depth, struct pl_err *err);
 
-/* What a patch says to do with the whole: NULL when nothing. PL_EINVAL of another word. */
+/* Reads the patch's "$patch" directive; NULL = none. PL_EINVAL: another directive or value. */
 static int directive(const json_t *patch, const char **ret, struct pl_err *err)
 {
     const json_t *word = json_object_get(patch, "$patch");
@@ -41,7 +44,7 @@ static int directive(const json_t *patch, const char **ret, struct pl_err *err)
     return 0;
 }
 
-/* The patch as a value of its own: nulls and directives in it are left out. */
+/* Makes a new value from a patch, without its nulls and directives. */
 static int fresh(const json_t *patch, bool by_name, unsigned depth, json_t **ret, struct pl_err *err)
 {
     json_t *value = json_is_object(patch) ? json_object() : json_deep_copy(patch);
@@ -76,6 +79,7 @@ static json_t *find_named(const json_t *list, const char *by, const json_t *elem
     return NULL;
 }
 
+/* Merges a list element by element; `by` identifies the elements. */
 static int merge_list(json_t *target, const json_t *patch, const char *by, unsigned depth, struct pl_err *err)
 {
     json_t *element, *old, *value;
@@ -110,6 +114,7 @@ static int merge_list(json_t *target, const json_t *patch, const char *by, unsig
     return 0;
 }
 
+/* Merges one member of a patch into its target. */
 static int merge_member(json_t *target, const char *key, const json_t *member, bool by_name, unsigned depth, struct pl_err *err)
 {
     json_t *old = json_object_get(target, key), *value;
@@ -158,7 +163,7 @@ static int merge_into(json_t *target, const json_t *patch, bool by_name, unsigne
     return 0;
 }
 
-/* Nothing that is too large, too deep or without memory leaves here. */
+/* Checks that a patched document is not too large or too deep. */
 static int patched(const json_t *doc, struct pl_err *err)
 {
     size_t n = json_dumpb(doc, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -183,16 +188,17 @@ int pl_pod_merge(json_t **doc, const json_t *patch, struct pl_err *err)
     return r < 0 ? r : patched(*doc, err);
 }
 
-/* --- RFC 6902 */
+/* ---- RFC 6902 ---- */
 
-/* Where a pointer leads: a member or an element of `parent`. */
+/* The place that a pointer denotes: a member or an element of `parent`. */
 struct place {
     json_t *parent; /* NULL: the document itself */
     char key[256];
-    size_t index; /* of an array; its size for "-" and for the place behind the last */
+    size_t index; /* index in an array; the array's size for "-" and for the place after the last element */
 };
 
-/* One segment of a pointer, ~0 and ~1 undone; NULL when it is no segment. Returns the rest. */
+/* Reads one segment of a pointer, with ~0 and ~1 decoded. Returns the rest; NULL if the pointer is
+ * malformed. */
 static const char *segment(const char *pointer, char out[256])
 {
     size_t n = 0;
@@ -216,7 +222,7 @@ static const char *segment(const char *pointer, char out[256])
     return pointer;
 }
 
-/* "-" and numbers without a zero before. */
+/* Reads an array index: "-", or a number without leading zeros. */
 static bool index_of(const char *text, size_t size, size_t *ret)
 {
     char *end = NULL;
@@ -240,6 +246,7 @@ static json_t *value_at(json_t *doc, const struct place *p)
     return json_is_array(p->parent) ? json_array_get(p->parent, p->index) : json_object_get(p->parent, p->key);
 }
 
+/* Follows a pointer. The place may be empty, but its parent must exist. */
 static int find_place(json_t *doc, const char *pointer, struct place *ret, struct pl_err *err)
 {
     const char *rest = pointer;
@@ -261,7 +268,7 @@ static int find_place(json_t *doc, const char *pointer, struct place *ret, struc
     return 0;
 }
 
-/* Takes over `value`. */
+/* Puts a value at the place; takes the reference. `insert`: before the array element, else in place of it. */
 static int put_at(json_t **doc, const struct place *p, json_t *value, bool insert, struct pl_err *err)
 {
     int r;
@@ -303,7 +310,7 @@ static int remove_at(const struct place *p, const char *pointer, struct pl_err *
     return 0;
 }
 
-/* `move` and `copy`. */
+/* Carries out `move` and `copy`. */
 static int bring(json_t **doc, const json_t *operation, const char *path, bool moves, struct pl_err *err)
 {
     const char *from = json_string_value(json_object_get(operation, "from"));
@@ -330,6 +337,7 @@ static int bring(json_t **doc, const json_t *operation, const char *path, bool m
     return put_at(doc, &at, value, true, err);
 }
 
+/* Carries out one operation. */
 static int operate(json_t **doc, const json_t *operation, struct pl_err *err)
 {
     const char *op = json_string_value(json_object_get(operation, "op")),
@@ -373,7 +381,8 @@ int pl_json_patch(json_t **doc, const json_t *operations, struct pl_err *err)
     {
         int r = operate(doc, operation, &why);
 
-        r = r < 0 ? r : patched(*doc, &why); /* each: copies of copies double */
+        /* checked after each operation, because repeated copies double the size */
+        r = r < 0 ? r : patched(*doc, &why);
         if (r < 0)
             return r == PL_ENOMEM ? pl_err_nomem(err) : pl_err_set(err, r, "[%zu]: %s", i, why.msg);
     }

@@ -1,8 +1,9 @@
 /* pod_patch: three ways to change a JSON document, as pods are patched. Pure; any thread.
  *
- *   pl_json_merge   RFC 7396: objects member by member, null removes, lists are replaced
- *   pl_pod_merge    the same, but lists of named things of a pod (containers and env by `name`, volumeMounts by `mountPath`, …) element by
- *                   element; an element or object with "$patch": "delete" goes, with "$patch": "replace" it is put in place of the old one
+ *   pl_json_merge   RFC 7396: objects are merged member by member, null removes a member, lists are replaced
+ *   pl_pod_merge    the same, but a pod's lists of named elements (containers and env by `name`, volumeMounts by
+ *                   `mountPath`, …) are merged element by element; "$patch": "delete" in an element or object
+ *                   removes it, "$patch": "replace" replaces the old one
  *   pl_json_patch   RFC 6902 */
 #pragma once
 
@@ -13,8 +14,8 @@
 #define PL_PATCHED_MAX     262144u /* bytes of a patched document */
 #define PL_PATCH_DEPTH_MAX 64u
 
-/* Each changes `*doc`, which may become another object; after a failure it is the document half changed. PL_EINVAL names what is wrong
- * with the patch, PL_ETOOBIG, PL_ENOMEM. */
+/* Each changes `*doc`, possibly to another object; after a failure `*doc` is partly changed. PL_EINVAL: the
+ * error says what is wrong with the patch; PL_ETOOBIG, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_json_merge(json_t **doc, const json_t *patch, struct pl_err *err);
 PL_MUST_CHECK

@@ -1,3 +1,5 @@
+/* pod_render.c: builds the pod's JSON from top to bottom: metadata, containers with their volumes and users,
+ * placement. A failed allocation sets b->lack and is reported at the end. */
 #include "pipelined/kube/pod/pod_internal.h"
 
 #include "pipelined/text/quantity.h"
@@ -6,14 +8,14 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define SECRETS_FOLDER "/pl-secrets" /* of the agent */
+#define SECRETS_FOLDER "/pl-secrets" /* folder in the agent's container */
 #define WORKER_PROGRAM "/usr/bin/pipelined-worker"
 #define AGENT_MEMORY   (512LL << 20)
 #define AGENT_CPU      "100m"
 #define CA_FOLDER      "/etc/pipelined/ca"
 #define TRUST_FOLDER   "/etc/pipelined/trust"
 
-/* --- building blocks */
+/* ---- building blocks ---- */
 
 void pl_pod_put(struct pod_build *b, json_t *object, const char *key, json_t *value)
 {
@@ -56,7 +58,7 @@ void pl_pod_tolerate(struct pod_build *b, const char *key)
     pl_pod_add(b, b->tolerations, json_pack("{s:s, s:s}", "key", key, "operator", "Exists"));
 }
 
-/* Takes over `value` unless it is empty. */
+/* Adds a member unless it is empty; takes the reference to `value`. */
 static void put_filled(struct pod_build *b, json_t *object, const char *key, json_t *value)
 {
     bool empty = json_is_array(value) ? json_array_size(value) == 0 : json_object_size(value) == 0;
@@ -74,7 +76,7 @@ static json_t *quantity(int64_t bytes)
     return json_string(pl_quantity_bytes_text(bytes, text));
 }
 
-/* --- names */
+/* ---- names ---- */
 
 void pl_pod_name(const char *store_id, const char *project, const char *stage, uint64_t version, uint32_t index,
                  uint32_t incarnation, char ret[PL_POD_NAME_BYTES])
@@ -99,7 +101,7 @@ void pl_pod_name(const char *store_id, const char *project, const char *stage, u
     (void)snprintf(ret, PL_POD_NAME_BYTES, "%.*s%.40s", room, name, rest);
 }
 
-/* A name as the value of a label: those end with a letter or digit. */
+/* Makes a label value from a name: labels must end with a letter or digit. */
 static json_t *label_value(const char *name)
 {
     size_t n = strlen(name);
@@ -109,13 +111,13 @@ static json_t *label_value(const char *name)
     return json_stringn(name, n);
 }
 
-/* Has its command? */
+/* True if the command has network access. */
 static bool has_network(const struct pod_build *b)
 {
     return b->stage->network && !b->worker->network_off;
 }
 
-/* --- metadata */
+/* ---- metadata ---- */
 
 static void add_pairs(struct pod_build *b, const struct pl_pairs *pairs, json_t *to)
 {
@@ -123,7 +125,7 @@ static void add_pairs(struct pod_build *b, const struct pl_pairs *pairs, json_t 
         pl_pod_put(b, to, pairs->items[i].key, json_string(pairs->items[i].value));
 }
 
-/* The stage's first, so that ours win. */
+/* Adds the stage's labels and annotations first, so that ours override them. */
 static void make_metadata(struct pod_build *b)
 {
     const struct pl_placement *placement = &b->stage->placement;
@@ -158,7 +160,7 @@ static void make_metadata(struct pod_build *b)
     pl_pod_put(b, b->pod, "spec", b->spec);
 }
 
-/* --- volumes */
+/* ---- volumes ---- */
 
 static void mount(struct pod_build *b, json_t *mounts, const char *path, const char *sub, bool read_only)
 {
@@ -169,6 +171,7 @@ static void mount(struct pod_build *b, json_t *mounts, const char *path, const c
     pl_pod_add(b, mounts, m);
 }
 
+/* Mounts the folders of volume `pl` that main needs. */
 static void mount_volume(struct pod_build *b)
 {
     const struct pl_stage *stage = b->stage;
@@ -203,7 +206,8 @@ static json_t *scratch_claim(struct pod_build *b)
     return json_pack("{s:s, s:{s:{s:o}}}", "name", "pl", "ephemeral", "volumeClaimTemplate", "spec", spec);
 }
 
-/* A quarter of the memory, for loaders and NCCL: 64 MB is what a container has else. */
+/* Adds shared memory of a quarter of the memory limit, for data loaders and NCCL; a container has only 64 MB
+ * by default. */
 static void add_shm(struct pod_build *b)
 {
     int64_t bytes = b->stage->resources.shm_bytes;
@@ -217,6 +221,7 @@ static void add_shm(struct pod_build *b)
     pl_pod_add(b, b->mounts, json_pack("{s:s, s:s}", "name", "shm", "mountPath", "/dev/shm"));
 }
 
+/* Adds the stage's secrets to main, as variables or mounts. */
 static void add_secrets(struct pod_build *b)
 {
     char volume[32];
@@ -237,7 +242,8 @@ static void add_secrets(struct pod_build *b)
     }
 }
 
-/* The agent has them whole, to know what to mask in what the command prints. Each is there once. */
+/* Mounts each secret completely, and once, for the agent, which masks their values in the command's
+ * output. */
 static void add_secrets_of_agent(struct pod_build *b, json_t *command, json_t *mounts)
 {
     char volume[32], folder[sizeof SECRETS_FOLDER + 256];
@@ -271,7 +277,7 @@ static void add_config_map(struct pod_build *b, const char *name, const char *ma
     pl_pod_add(b, b->volumes, json_pack("{s:s, s:{s:s}}", "name", name, "configMap", "name", map));
 }
 
-/* Proxies and certificates that commands and agents share. */
+/* Adds the proxies and certificates that commands and agents share. */
 static void add_surroundings(struct pod_build *b, json_t *env, json_t *mounts, bool command)
 {
     static const char *const variables[] = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"};
@@ -285,7 +291,7 @@ static void add_surroundings(struct pod_build *b, json_t *env, json_t *mounts, b
         pl_pod_variable(b, env, variables[i], TRUST_FOLDER "/ca.crt");
 }
 
-/* --- who they run as */
+/* ---- users and privileges ---- */
 
 static json_t *security_of_ours(struct pod_build *b)
 {
@@ -297,6 +303,7 @@ static json_t *security_of_ours(struct pod_build *b)
     return security;
 }
 
+/* Chooses the user of main: the stage's, else one that the namespace's level allows, else the image's. */
 static int security_of_main(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_user *user = &b->stage->user;
@@ -315,7 +322,7 @@ static int security_of_main(struct pod_build *b, struct pl_err *err)
     security = json_pack("{s:b}", "allowPrivilegeEscalation", 0);
     if (given || (restricted && !b->cluster->openshift))
         pl_pod_put(b, security, "runAsUser", json_integer(uid));
-    if (!given && restricted && !b->cluster->openshift) /* no image knows that user: else its home is / */
+    if (!given && restricted && !b->cluster->openshift) /* images do not know that user, whose home would be / */
         pl_pod_variable(b, b->env, "HOME", "/tmp/home");
     if (given && user->gid >= 0)
         pl_pod_put(b, security, "runAsGroup", json_integer(user->gid));
@@ -338,7 +345,7 @@ static void security_of_pod(struct pod_build *b)
     pl_pod_put(b, b->spec, "securityContext", security);
 }
 
-/* --- containers */
+/* ---- containers ---- */
 
 static int add_memory(struct pod_build *b, struct pl_err *err)
 {
@@ -363,7 +370,8 @@ static int64_t whole_mib(int64_t bytes)
     return (bytes + (1 << 20) - 1) & ~((1LL << 20) - 1);
 }
 
-/* Of the node's disk. Room for inputs is asked for as far as some node has it: more would keep the pod from all of them. */
+/* Returns the disk space to request from the node. Space for inputs is requested only up to what some node
+ * has, because a larger request would keep the pod from all nodes. */
 static int64_t disk_of(const struct pod_build *b)
 {
     const int64_t own = b->stage->resources.disk_bytes, most = b->worker->disk_bytes > 0 ? b->worker->disk_bytes : INT64_MAX;
@@ -388,7 +396,7 @@ static int add_resources(struct pod_build *b, struct pl_err *err)
     return add_memory(b, err);
 }
 
-/* The runner, and the folders whose content it opens for the agent. */
+/* Returns main's command: the runner, and the folders that it opens for the agent. */
 static json_t *command_of_main(struct pod_build *b)
 {
     json_t *command = json_pack("[sss]", "/pl/bin/pl-runner", "--pod", "/pl/sock/runner");
@@ -405,6 +413,7 @@ static json_t *command_of_main(struct pod_build *b)
     return command;
 }
 
+/* Makes container main with its resources, variables, mounts and user. */
 static int make_main(struct pod_build *b, struct pl_err *err)
 {
     const char *image = b->stage->image != NULL ? b->stage->image : b->settings->default_image;
@@ -452,6 +461,7 @@ static bool has_node_cache(const struct pod_build *b)
     return b->settings->node_cache != NULL && b->cluster->level == PL_LEVEL_PRIVILEGED;
 }
 
+/* Makes the agent's container with its options, certificates, secrets and cache. */
 static json_t *make_agent(struct pod_build *b)
 {
     const struct pl_pod_settings *s = b->settings;
@@ -472,7 +482,7 @@ static json_t *make_agent(struct pod_build *b)
     pl_pod_add(b, command, json_sprintf("%u", b->worker->incarnation));
     if (s->mesh)
         pl_pod_add(b, command, json_string("--mesh"));
-    pl_pod_variable(b, env, PL_POD_TOKEN, ""); /* given when all patches are through */
+    pl_pod_variable(b, env, PL_POD_TOKEN, ""); /* filled in by give_token after all patches */
     if (s->ca != NULL) {
         pl_pod_variable(b, env, "PIPELINED_CA", CA_FOLDER "/ca.crt");
         add_config_map(b, "ca", s->ca, mounts, CA_FOLDER);
@@ -506,7 +516,8 @@ static json_t *make_install(struct pod_build *b)
                      "securityContext", security_of_ours(b));
 }
 
-/* Kubelets make the folder of a hostPath for root alone: it is given to the agent, who is no root, before that starts. */
+/* Makes the init container that gives the cache folder to the agent: kubelets create a hostPath folder for
+ * root only. */
 static json_t *make_cache_owner(struct pod_build *b)
 {
     char owner[32];
@@ -528,9 +539,9 @@ static json_t *init_containers(struct pod_build *b)
     return list;
 }
 
-/* --- the pod */
+/* ---- the pod ---- */
 
-/* A field of a node is held against one value at a time. */
+/* Excludes nodes by name: a field selector accepts only one value per expression. */
 static void avoid_nodes(struct pod_build *b, json_t *term)
 {
     json_t *fields = b->worker->n_avoid > 0 ? json_array() : NULL;
@@ -542,6 +553,7 @@ static void avoid_nodes(struct pod_build *b, json_t *term)
         pl_pod_put(b, term, "matchFields", fields);
 }
 
+/* Combines `require` with each of `alternatives` into the terms of the node affinity. */
 static void put_affinity(struct pod_build *b)
 {
     json_t *node = json_object(), *terms = json_array(), *term;
@@ -570,7 +582,7 @@ static void put_affinity(struct pod_build *b)
         json_decref(node);
 }
 
-/* Where both the command's image and ours run. */
+/* Requires an architecture for which both the command's image and ours exist. */
 static int want_arch(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_placement *placement = &b->stage->placement;
@@ -616,6 +628,7 @@ static int put_runtime_class(struct pod_build *b, struct pl_err *err)
     return 0;
 }
 
+/* Adds the stage's tolerations to those that were collected. */
 static void put_tolerations(struct pod_build *b)
 {
     const struct pl_placement *placement = &b->stage->placement;
@@ -655,7 +668,7 @@ static void put_placement(struct pod_build *b)
     put_filled(b, b->spec, "imagePullSecrets", pull);
 }
 
-/* Of one that fails the end of what it printed is kept in its status. */
+/* Keeps the end of a failed container's output in the pod's status. */
 static void keep_last_words(struct pod_build *b, json_t *containers)
 {
     json_t *one;
@@ -664,7 +677,7 @@ static void keep_last_words(struct pod_build *b, json_t *containers)
     json_array_foreach(containers, i, one) pl_pod_put(b, one, "terminationMessagePolicy", json_string("FallbackToLogsOnError"));
 }
 
-/* Empty objects and lists of main are not sent. */
+/* Removes empty objects and lists of main. */
 static void tidy_main(struct pod_build *b)
 {
     json_t *resources = json_object_get(b->main, "resources");
@@ -679,6 +692,7 @@ static void tidy_main(struct pod_build *b)
         (void)json_object_del(b->main, "env");
 }
 
+/* Builds the pod without template, patches and token. */
 static int build(struct pod_build *b, struct pl_err *err)
 {
     json_t *containers;

@@ -1,3 +1,5 @@
+/* secret_object.c: makes and reads v1 Secrets, and overwrites values in an answer's text before it is
+ * parsed. */
 #include "pipelined/kube/pod/secret_object.h"
 
 #include "pipelined/text/json_text.h"
@@ -53,9 +55,9 @@ enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *pr
 #define BLANK_DEPTH 64
 
 struct level {
-    bool object, hides; /* hides: all strings below, but for keys */
-    bool value;         /* of an object: what comes is a value */
-    bool next;          /* that value is to be hidden */
+    bool object, hides; /* hides: all strings below, except keys, are hidden */
+    bool value;         /* in an object: a value follows, not a key */
+    bool next;          /* the value that follows is hidden */
 };
 
 static size_t string_end(const char *text, size_t n, size_t at)
@@ -72,7 +74,7 @@ static bool hides_values(const char *key, size_t n)
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         if (n == strlen(keys[i]) && memcmp(key, keys[i], n) == 0)
             return true;
-    return memchr(key, '\\', n) != NULL; /* it may spell one of them */
+    return memchr(key, '\\', n) != NULL; /* the escapes may spell one of them */
 }
 
 static void blank_string(struct level *l, char *text, size_t n)
@@ -83,6 +85,7 @@ static void blank_string(struct level *l, char *text, size_t n)
         memset(text, '*', n);
 }
 
+/* Follows the structure of JSON with a stack of levels; the text need not be valid. */
 void pl_secret_object_blank(char *text, size_t n)
 {
     struct level levels[BLANK_DEPTH] = {{0}}, *l = levels;
@@ -109,7 +112,7 @@ void pl_secret_object_blank(char *text, size_t n)
     }
 }
 
-/* RFC 3339 in UTC, as the API server writes it; 0: it is none. */
+/* Parses an RFC 3339 time in UTC, as the API server writes it; 0 if it is malformed. */
 static json_int_t time_us(const char *text)
 {
     struct tm tm = {0};

@@ -1,6 +1,7 @@
-/* secret_object: secrets of projects (core/secret.h) as a cluster keeps them: v1 Secrets whose label PL_SECRET_LABEL tells the project, and
- * PL_SECRET_STORE whose daemon keeps them: several share a namespace, and each may have a project of that name. Secrets without the project's
- * label are nobody's: stages may not name them, and nothing here lists, changes or removes them. Pure. */
+/* secret_object: secrets of projects (project_secret.h) as Kubernetes Secrets. The label PL_SECRET_LABEL
+ * names the project. PL_SECRET_STORE names the store whose daemon keeps the secret, because several daemons
+ * may share a namespace, each with a project of that name. Secrets without the project's label do not belong
+ * to it: stages may not name them, and nothing here lists, changes or deletes them. Pure. */
 #pragma once
 
 #include "pipelined/kube/pod/pod_render.h"
@@ -10,26 +11,32 @@
 #define PL_SECRET_STORE       PL_POD_LABEL "store"
 
 #define PL_SECRET_LABEL_BYTES 64
-/* The label's value: the project's name; of one that ends with - or _, which labels may not, with ".x" behind it. Another name has another. */
+/* Makes the label's value: the project's name, with ".x" appended if it ends with - or _, which labels may
+ * not. Different names give different values. */
 void pl_secret_label(const char *project, char ret[PL_SECRET_LABEL_BYTES]);
-/* CREATE: the object to POST, kept by the daemon of `store`. New reference, NULL without memory. */
+/* Makes the object for PL_SECRET_CREATE, kept by the daemon of `store`. New reference; NULL without
+ * memory. */
 json_t *pl_secret_object(const struct pl_secret_op *op, const char *space, const char *store);
-/* UPDATE: an RFC 7396 patch (application/merge-patch+json) that sets the keys and leaves the others. New reference, NULL without memory. */
+/* Makes the patch for PL_SECRET_UPDATE (RFC 7396, application/merge-patch+json): it sets the given keys and
+ * leaves others. New reference; NULL without memory. */
 json_t *pl_secret_object_patch(const struct pl_secret_op *op);
 
-/* Whose an object that was read is, for a project of a store's daemon. */
+/* Relation of an object to a project of a store's daemon. */
 enum pl_secret_whose {
-    PL_SECRET_OTHERS, /* another project's, another daemon's, nobody's */
-    PL_SECRET_LENT, /* it has the project's label alone, by somebody's hand: it is given to stages and listed; other daemons may do the same, so
-                         that it is changed and removed by that hand */
-    PL_SECRET_OWN /* it has the store's label as well */
+    PL_SECRET_OTHERS, /* it belongs to another project or daemon, or to none */
+    /* it was labelled for the project by hand: stages may use it and lists show it, but only its maker
+     * changes or deletes it */
+    PL_SECRET_LENT,
+    PL_SECRET_OWN /* it also has the store's label: the daemon keeps it */
 };
 enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *project, const char *store);
-/* Stars in place of the values that an answer's text has, in objects "data", "stringData" and "annotations" (kubectl apply notes them there, too),
- * before anything copies them. Keys stay. What is nested too deeply for the API becomes no JSON. */
+/* Overwrites with asterisks all values in objects "data", "stringData" and "annotations" (where kubectl apply
+ * copies them) of an answer's text, before anything copies them. Keys stay. Text nested deeper than any API
+ * object becomes invalid JSON. */
 void pl_secret_object_blank(char *text, size_t n);
-/* The project's label of one that is not another store's; else "". Lives as long as the object. */
+/* Returns the project label of a secret that is not another store's; else "". Points into the object. */
 const char *pl_secret_object_label(const json_t *object, const char *store);
-/* LIST: [{"name", "keys", "updated_us"}] of the objects that are the project's, lent ones too, by name; without a value. `updated_us` is when it was
- * made. New reference, NULL without memory. */
+/* Makes the result of PL_SECRET_LIST: [{"name", "keys", "updated_us"}] of the project's objects, including
+ * those labelled by hand, by name and without values. `updated_us` is the time of creation. New reference;
+ * NULL without memory. */
 json_t *pl_secret_object_list(const json_t *items, const char *project, const char *store);
