@@ -32,10 +32,9 @@ struct pl_exec_kubernetes_config {
     /* kubeconfig files (as in KUBECONFIG) and context; "" = kubectl's defaults, or the pod's service
      * account */
     const char *kubeconfig, *context;
-    struct pl_pod_settings
-        /* pod settings (pod_render.h), which must outlive the executor; if `namespace` is NULL, the context's
-         * namespace is filled in */
-        *settings;
+    /* pod settings (pod_render.h); what they point to must outlive the executor; if `namespace` is NULL, the
+     * context's namespace is filled in */
+    struct pl_pod_settings *settings;
     const json_t *gpu_shapes; /* node shapes (node_capacity.h); NULL = none; must outlive the executor */
     /* folder for nodes.json (node_history.h); NULL = no history; must outlive the executor */
     const char *data_dir;

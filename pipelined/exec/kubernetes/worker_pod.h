@@ -78,8 +78,8 @@ struct kpod_removal {
 
 /* Copy of the order to start the worker; kept until the pod exists. */
 struct kpod_order {
-    struct pl_worker_spec
-        spec; /* its pointers stay valid until the end is reported; `token` and `avoid` point to the copies below */
+    /* its pointers stay valid until the end is reported; `token` and `avoid` point to the copies below */
+    struct pl_worker_spec spec;
     const char *avoid[PL_SCHED_NODES_AVOIDED];
     char texts[];
 };

@@ -54,10 +54,9 @@ struct pl_kube_call {
     bool log;   /* this stream is a log */
     bool later; /* low priority: uses at most half of the places. For deletions, which no user waits for */
     bool once;  /* no retries, except after LOGIN */
-    int64_t
-        /* time from the first failure (other than 429) during which attempts are begun, so that the caller
-         * can report the failure early; 0 = until the deadline */
-        tries_ms;
+    /* time from the first failure (other than 429) during which attempts are begun, so that the caller can
+     * report the failure early; 0 = until the deadline */
+    int64_t tries_ms;
     int64_t deadline_ms; /* 0 = PL_KUBE_DEADLINE_MS, for a stream none */
     int64_t stall_ms;    /* time without any data after which an attempt fails; 0 = PL_KUBE_STALL_MS */
     /* Receives the body of a 2xx answer; NULL: it is stored in `reply`. A negative result ends the call with
