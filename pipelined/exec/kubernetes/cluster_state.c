@@ -77,6 +77,7 @@ static void ask_groups(struct pl_cluster *c)
     pl_facts_groups(groups, &c->facts, c->dra);
 }
 
+/* Lists the runtime classes, if permitted; otherwise they stay unknown. */
 static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list =

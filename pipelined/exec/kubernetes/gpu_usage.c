@@ -17,7 +17,7 @@ struct exporter {
     char problem[600];
 };
 
-/* One request. Lives on after the object is destroyed, until its callback has run. */
+/* A request. Lives on after the object is destroyed, until its callback has run. */
 struct reading {
     struct pl_gpu_use *use; /* NULL: the object was destroyed */
     struct pl_loop *loop;

@@ -381,6 +381,7 @@ static void free_pods(struct pl_map *pods)
     }
 }
 
+/* Stops requests and watches before it frees what their callbacks use. */
 static void kube_destroy(struct pl_executor *x)
 {
     struct kube *k = (struct kube *)x;

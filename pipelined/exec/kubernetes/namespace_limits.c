@@ -14,7 +14,7 @@
 enum { QUOTAS, RANGES, KINDS };
 static const char *const collections[KINDS] = {"resourcequotas", "limitranges"};
 
-/* One of the two collections. */
+/* A watched collection: the quotas, or the limit ranges. */
 struct side {
     struct pl_limits *limits;
     json_t *objects; /* name → object */
@@ -139,6 +139,7 @@ void pl_namespace_limits_refresh(struct pl_limits *l)
 
 /* ---- first listing and watches ---- */
 
+/* Lists one collection and waits. A failure is only logged. */
 static int ask(struct pl_limits *l, unsigned kind, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = NULL;

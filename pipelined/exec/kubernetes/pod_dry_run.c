@@ -92,6 +92,7 @@ static bool refuses_dry_runs(const struct pl_kube_status *s)
     return strstr(s->message, "does not support dry run") != NULL;
 }
 
+/* Sends the dry run and waits. Only a refusal of the pod itself is an error. */
 static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
     struct pl_kube_object_create op = {.collection = k->pods_path,

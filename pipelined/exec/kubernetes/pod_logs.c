@@ -158,6 +158,7 @@ static void on_over(void *self, const struct pl_err *err)
 
 /* ---- reading: on any thread ---- */
 
+/* Hands the next received text to the reader, or the log's end after all of it. */
 static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct pod_log *l = self;

@@ -493,6 +493,8 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     return r;
 }
 
+/* Sets the operation's keys in the secret `there`; the text that holds the values is overwritten
+ * afterwards. */
 static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op, const json_t *there, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *patch = pl_secret_object_patch(op);

@@ -437,6 +437,7 @@ static void is_there(struct kpod *p)
     pl_worker_pod_tick(p);
 }
 
+/* Handles the end of a creation: the next object, a retry, or the worker's end. */
 static void on_made(void *arg)
 {
     struct kpod *p = arg;

@@ -84,7 +84,7 @@ struct kpod_order {
     char texts[];
 };
 
-/* What the cluster was asked to do to end the pod, and accepted. */
+/* The strongest request to end the pod that the cluster has accepted. */
 enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
 
 /* A queue of requests to the API server about pods, of one kind and one at a time, oldest first

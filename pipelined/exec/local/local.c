@@ -229,9 +229,8 @@ static void none_looked_for(void *self)
     all_gone(self);
 }
 
-/* Handles the end of an agent. The sandbox dies with its agent, and the runner kills its command, but that
- * takes a moment: the worker is reported as gone when no process holds its pipe. With a cgroup all its
- * processes are killed at once. */
+/* Handles the end of an agent. Its sandbox and command die soon after, at once in a cgroup: the worker is
+ * gone when no process holds its pipe. */
 static void agent_gone(struct worker *w, const char *text)
 {
     char cgroup[PL_CGROUP_PATH];
@@ -384,8 +383,7 @@ static int read_url(struct local *l, char out[256], struct pl_err *err)
     return 0;
 }
 
-/* Creates the pipe of a new worker. Keeps the reading end in `w->held` and returns the writing end, which the
- * caller owns. */
+/* Creates a worker's pipe: keeps the reading end and returns the writing end, which the caller owns. */
 static int make_held(struct local *l, struct worker *w, struct pl_err *err)
 {
     char path[4200];
@@ -431,8 +429,7 @@ static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *er
     return w;
 }
 
-/* Refuses a worker without network access if there is no sandbox, because only the sandbox removes the
- * network. */
+/* Fails if the network must be removed but no sandbox can do it. */
 static int check_network(const struct local *l, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
@@ -523,8 +520,7 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
     agent_gone(w, "it ended after its daemon");
 }
 
-/* Watches an agent of an earlier daemon through a pidfd. If the process with its pid has another start time,
- * the agent is gone. */
+/* Watches an agent of an earlier daemon; a process with another start time is not that agent. */
 static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
 {
     struct local *l = (struct local *)x;
@@ -554,8 +550,7 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
 
 /* ---- workers without a record ---- */
 
-/* Waits for the end of a worker that is not on record. The daemon refuses such an agent's next request, so
- * that it ends and releases its pipe. */
+/* Awaits the end of a worker without a record: the daemon refuses the agent's requests, so that it ends. */
 static void sweep_stray(struct local *l, uint64_t id)
 {
     struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
@@ -571,8 +566,7 @@ static void sweep_stray(struct local *l, uint64_t id)
     agent_gone(w, "nobody knew it");
 }
 
-/* Finds entries "<prefix><id>" and "<prefix><id>.held" of a folder and sweeps those whose id is not a known
- * worker. */
+/* Sweeps the unknown workers among a folder's entries "<prefix><id>" and "<prefix><id>.held". */
 static void sweep_folder(struct local *l, const char *path, const char *prefix)
 {
     const struct dirent *e;

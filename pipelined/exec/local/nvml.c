@@ -31,6 +31,7 @@ struct pl_nvml {
     char driver_text[96];
 };
 
+/* Resolves the functions of the loaded library. */
 static int bind(struct pl_nvml *n, struct pl_err *err)
 {
     const struct {

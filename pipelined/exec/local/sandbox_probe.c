@@ -1,3 +1,5 @@
+/* sandbox_probe.c: runs the agent's program with --probe-sandbox and turns its output into an error with a
+ * remedy. */
 #include "pipelined/exec/local/sandbox_probe.h"
 
 #include "storage/system/program_run.h"

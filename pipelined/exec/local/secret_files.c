@@ -115,6 +115,7 @@ static int list_all(const char *path, json_t **ret, struct pl_err *err)
     return list ? 0 : pl_err_nomem(err);
 }
 
+/* Decodes each value and writes it to its file; the decoded bytes are overwritten afterwards. */
 static int write_values(const char *path, const json_t *values, struct pl_err *err)
 {
     const char *key;

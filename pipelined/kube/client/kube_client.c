@@ -107,6 +107,7 @@ static bool is_cancelled(const struct pl_kube_call *call)
 
 static void on_answer(struct pl_http_exchange *x);
 
+/* Makes the URL and headers of an attempt. */
 static int make_request(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     size_t n = 0;
@@ -132,6 +133,7 @@ static int make_request(struct pl_kube_client *c, struct pl_kube_call *call)
     return 0;
 }
 
+/* Submits an attempt to the I/O object and counts it. */
 static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64_t now_ms)
 {
     struct pl_http_exchange *x = &call->x_;
@@ -403,6 +405,7 @@ static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
     return call->verdict == PL_KUBE_AGAIN;
 }
 
+/* Handles the end of an attempt: log in again, retry later, or end the call. */
 static void on_answer(struct pl_http_exchange *x)
 {
     struct pl_kube_call *call = x->arg;

@@ -175,6 +175,7 @@ struct run {
     struct pl_buf said, complained;
 };
 
+/* Starts the plugin with pipes for its output and errors, and no input. */
 static int spawn(struct run *run, char **env, struct pl_err *err)
 {
     const struct pl_kube_plugin *p = run->plugin;

@@ -171,6 +171,7 @@ static int set_route(const struct pl_kubeconfig *c, const struct pl_kube_credent
     return r;
 }
 
+/* Makes the Authorization header from a token, or else from user name and password. */
 static int set_authorization(const struct pl_kubeconfig *c, const char *token, struct pl_kube_auth *a, struct pl_err *err)
 {
     _cleanup_free_ char *pair = NULL, *base64 = NULL;

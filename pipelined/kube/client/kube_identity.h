@@ -16,7 +16,7 @@
 #define PL_KUBE_PLUGIN_MS 60000
 #define PL_KUBE_TOKEN_MAX (64u << 10)
 
-/* What a request needs; reference-counted, immutable. */
+/* Credentials and route of a request; reference-counted, immutable. */
 struct pl_kube_auth {
     _Atomic unsigned refs;
     struct pl_http_io_route route;

@@ -277,6 +277,7 @@ static int make_path(struct pl_kube_log *l, struct pl_err *err)
     return r == 0 && pl_buf_str(&l->path) == NULL ? pl_err_nomem(err) : r;
 }
 
+/* Starts the next connection. */
 static void step(struct pl_kube_log *l)
 {
     struct pl_err err = {0};

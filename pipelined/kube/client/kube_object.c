@@ -129,6 +129,7 @@ static void on_call(struct pl_kube_call *call)
     pl_kube_client_start(op->client_, call);
 }
 
+/* Sends the POST. Strict validation refuses unknown fields. */
 static void post(struct pl_kube_object_create *op)
 {
     forget_reply(&op->call_, op->metadata_only);

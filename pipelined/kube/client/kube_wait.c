@@ -1,3 +1,4 @@
+/* kube_wait.c: a mutex, a condition variable and a flag. */
 #include "pipelined/kube/client/kube_wait.h"
 
 void pl_kube_wake(struct kube_wait *w)

@@ -264,6 +264,7 @@ static int take_cluster(const struct entry *e, struct pl_kubeconfig *c, struct p
     return 0;
 }
 
+/* Copies the plugin's args, or its env (`pairs`) as "NAME=value". */
 static int take_list(const struct entry *e, const json_t *list, bool pairs, char **out, struct pl_err *err)
 {
     const json_t *item;

@@ -57,7 +57,7 @@ PL_MUST_CHECK
 int pl_kubeconfig_resolve(const struct pl_kubeconfig_text *texts, size_t n, const char *context, struct pl_kubeconfig *ret,
                           struct pl_err *err);
 
-/* Where to search. NULL everywhere = as kubectl does for this user on this machine. */
+/* The places to search. NULL everywhere = as kubectl does for this user on this machine. */
 struct pl_kubeconfig_where {
     const char *files; /* list of files "a:b"; NULL = $KUBECONFIG, else ~/.kube/config */
     const char *context;

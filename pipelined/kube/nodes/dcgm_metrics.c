@@ -165,6 +165,7 @@ static int find(struct list *list, const struct pl_dcgm_gpu *gpu, struct pl_dcgm
     return 0;
 }
 
+/* Stores the line's value if its metric is a known one. */
 static int keep(struct list *list, const struct line *l, struct pl_err *err)
 {
     const bool util = pl_streq(l->name, "DCGM_FI_DEV_GPU_UTIL"), active = pl_streq(l->name, "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),

@@ -83,6 +83,7 @@ static long long scale_of(const struct scope *s, const json_t *row)
     return s->mib && !counts_mib(row) ? 1024 : 1;
 }
 
+/* Computes the properties of the whole table. */
 static struct scope look_at(const json_t *rows)
 {
     struct scope s = {0};

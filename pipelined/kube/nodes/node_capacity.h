@@ -48,10 +48,10 @@ json_t *pl_node_capacity_shapes(const struct pl_node_capacity *o, int64_t now_ms
 /* Drops the shapes that no node has had for PL_NODE_CAPACITY_SEEN_MS. */
 void pl_node_capacity_expire(struct pl_node_capacity *o, int64_t now_ms);
 
-/* What a pod requests from its node. The names point into the pod. */
+/* A pod's request to its node. The names point into the pod. */
 struct pl_node_capacity_request {
     int64_t cpu_milli, memory_bytes;
-    /* a resource that no node lists is no reason against a node: a scheduler's extender may manage it */
+    /* a resource that no node lists does not rule a node out: a scheduler's extender may manage it */
     bool elsewhere;
     size_t n;
     struct {

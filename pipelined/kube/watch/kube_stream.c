@@ -334,6 +334,7 @@ static int open_level(struct pl_kube_scan *s, char c)
     return put(s, s->next.quiet, &c, 1);
 }
 
+/* Begins the value whose first byte is `c`. */
 static int begin_value(struct pl_kube_scan *s, char c)
 {
     int r = s->depth > 0 && top(s)->array ? begin_element(s, c) : 0;
