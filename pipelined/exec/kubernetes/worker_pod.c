@@ -326,7 +326,7 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
 }
 
 /* Makes a parked pod again, rendered by the current facts. If no pod can be made of it any more, the worker
- * ends without blame. */
+ * ends, and its job does not fail for it. */
 static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
 {
     struct pl_err err = {0};
@@ -475,7 +475,7 @@ static void on_deleted(void *arg)
         destroy(p);
     } else if (err.code < 0) {
         pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
-        p->asked = KPOD_ASKED_NOTHING; /* the next look deletes it again */
+        p->asked = KPOD_ASKED_NOTHING; /* the next timer tick sends the deletion again */
     } else if (was_gone) {
         pl_worker_pod_gone(p, "its pod was gone already");
     } else if (p->kill) {
@@ -502,10 +502,10 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
         pl_loop_post_work(p->loop, &p->work, "kube.left", on_left, p);
     }
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
-        return; /* repeated by a callback or the next look, or already done */
+        return; /* repeated by a callback or the next timer tick, or already done */
     m = calloc(1, sizeof *m);
     if (!m)
-        return; /* the next look tries again */
+        return; /* the next timer tick tries again */
     snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
     m->op =
         (struct pl_kube_object_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};

@@ -41,7 +41,7 @@
 #define PL_POD_ATTACH_TIMEOUT_MS        30000
 #define PL_POD_ATTACH_TIMEOUT_REPEAT_MS 10000
 #define PL_POD_QUEUED_MS                2000  /* time from the first sight of a queued pod until its Workload is read */
-#define PL_POD_TURNS                    16u   /* requests about pods of one kind between two looks */
+#define PL_POD_TURNS                    16u   /* requests about pods of one kind between two timer ticks */
 #define PL_POD_POLL_MS                  10000 /* time limit of one request */
 #define PL_POD_POLL_PATH_MAX            1024u
 #define PL_POD_QUEUE_REASON_BYTES       480u
@@ -94,7 +94,7 @@ struct kturns {
     const struct kturns_kind *kind;
     TAILQ_HEAD(, kpod) waiting;
     struct kturn_ask *ask; /* the request in progress; NULL = none */
-    unsigned left;         /* requests left until the next look, of PL_POD_TURNS */
+    unsigned left;         /* requests left until the next timer tick, of PL_POD_TURNS */
 };
 
 enum kpod_step { KPOD_MAKING_CLAIM, KPOD_MAKING, KPOD_PARKED, KPOD_THERE, KPOD_GOING };
@@ -162,7 +162,7 @@ struct kube {
     struct pl_kube_feed *pods_feed, *events_feed;
     struct pl_map pods;      /* worker id → struct kpod */
     struct pl_map by_uid;    /* uid → struct kpod */
-    size_t looked;           /* position in `by_uid` of the look in progress; 0 = none */
+    size_t looked;           /* position in `by_uid` of the timer's pass over all pods; 0 = no pass in progress */
     struct pl_map shapes;    /* id → struct kshape */
     struct kpod_list parked; /* oldest first */
     struct pl_timer *timer;
@@ -256,7 +256,7 @@ struct kturns_kind {
     void (*take)(struct kube *k, struct kpod *p, const struct pl_kube_call *answer);
 };
 void pl_pod_poll_init(struct kturns *t, struct kube *k, const struct kturns_kind *kind);
-/* A look begins: allows PL_POD_TURNS more requests. */
+/* Timer tick: allows PL_POD_TURNS more requests. */
 void pl_pod_poll_look(struct kturns *t);
 /* Queues the pod, unless it waits in this queue already. */
 void pl_pod_poll_wait(struct kturns *t, struct kpod *p);
@@ -304,7 +304,7 @@ uint64_t pl_kube_facts_number(struct kube *k);
 uint64_t pl_kube_facts_of(struct kube *k, const char *project);
 /* Returns the Kueue queue of a pod, borrowed from it; NULL = none. */
 const char *pl_kube_queue_of(const json_t *pod);
-/* Asks pl_executor_events.network_off. */
+/* True if the project forbids network access (pl_executor_events.network_off). */
 bool pl_kube_network_off(const struct kube *k, const char *project);
 /* Renders the pod of a worker. `shape`, if known, says how much space for inputs nodes have; else NULL.
  * PL_EUNAVAILABLE (the cluster has not answered, or lacks the owner or a secret); errors of pl_pod_render. */

@@ -24,7 +24,7 @@ int pl_worker_limits_open(const char *data_dir, struct pl_worker_limits **ret, s
 
     if (!l)
         return pl_err_nomem(err);
-    /* derived from the folder, so that the next daemon finds the groups of this one */
+    /* derived from the data folder's path, so that the next daemon finds the groups of this one */
     pl_hash_sha256(folder, strlen(folder), &h);
     snprintf(name, sizeof name, "pipelined-%.12s", pl_hash_hex(&h, hex));
     r = pl_cgroup_open(&config, &l->groups, err);

@@ -1,5 +1,5 @@
 /* kube_rate_limit: limits the requests per second to an API server: a token bucket with an adaptive rate. The
- * rate rises by PL_KUBE_RATE_GAIN with each answer while the server keeps up, which doubles it at least three
+ * rate rises by PL_KUBE_RATE_GAIN with each answer while the server keeps up: at full use it doubles about three
  * times a second. It is halved when the server does not keep up: status 429 or 5xx, no answer, or answers
  * slower than PL_KUBE_SLOW_MS. After the first halving it rises by only PL_KUBE_RATE_STEP a second. The
  * number of concurrent requests is limited by kube_client.h; that limit protects a slow server, this one a

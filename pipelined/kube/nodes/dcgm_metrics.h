@@ -11,8 +11,8 @@
 
 #include "storage/base/err.h"
 
-#define PL_DCGM_GPUS_MAX  4096u      /* devices and instances in one answer */
-#define PL_DCGM_BYTES_MAX (8u << 20) /* bytes of one answer */
+#define PL_DCGM_GPUS_MAX  4096u      /* most devices and instances in one answer */
+#define PL_DCGM_BYTES_MAX (8u << 20) /* most bytes of one answer */
 
 struct pl_dcgm_gpu {
     char uuid[96];

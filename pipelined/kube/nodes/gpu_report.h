@@ -12,7 +12,7 @@
 
 #define PL_GPU_REPORT_NODES_MAX 20000u
 #define PL_GPU_REPORT_PODS_MAX  100000u
-#define PL_GPUSHARE_GPUS_MAX    64u /* devices of one node */
+#define PL_GPUSHARE_GPUS_MAX    64u /* most devices of one node */
 
 struct pl_gpu_report;
 

@@ -267,7 +267,7 @@ static bool is_of_preset(const json_t *rows, const char *annotation)
  * without a domain to users; CRI-O, runc and systemd obey some names with dots. */
 static bool is_allowed(const struct pod_check *c, const char *annotation)
 {
-    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own overwrite the spec's */
+    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own annotations overwrite the spec's */
                                            "cluster-autoscaler.kubernetes.io/",
                                            "karpenter.sh/",
                                            "kueue.x-k8s.io/",
