@@ -1,3 +1,5 @@
+/* Parses the command line: finds the verb's row, reads options in long and short form, and collects
+ * arguments. Errors name the nearest known word or the equivalent of another tool's word. */
 #include "pipelined/cli/support/args.h"
 
 #include "pipelined/cli/support/word_hints.h"
@@ -17,14 +19,14 @@ const struct pl_option pl_cli_common_options[] = {
     {0},
 };
 
-/* Verbs of other tools for the same thing. */
+/* Verbs that other tools use for one of ours. */
 static const struct {
     const char *alias, *verb;
 } aliases[] = {{"ls", "list"}, {"cat", "get"}, {"rm", "delete"}, {"cp", "put"}, {"add", "create"}, {"show", "inspect"}};
 
-/* ---- the table ---- */
+/* ---- verb table ---- */
 
-/* "repos", "branches" as "repo", "branch". */
+/* True if `word` is the noun or its plural: "repo", "repos", "branch", "branches". */
 static bool noun_is(const char *noun, const char *word)
 {
     size_t n = strlen(noun);
@@ -67,7 +69,8 @@ char *pl_cli_usage(const struct pl_verb *v, char *out, size_t size)
     return out;
 }
 
-/* Words that verbs (or, with `verb`, the nouns of that verb) are known by. */
+/* Fills `ret` with the words of all verbs or, if `verb` is given, with the nouns of that verb. A verb with
+ * several nouns is listed once per noun. */
 static size_t known_words(const char *verb, const char *ret[], size_t max)
 {
     const struct pl_verb *v;
@@ -92,7 +95,7 @@ static bool is_noun(const char *word)
     return false;
 }
 
-/* ---- a verb that is not there ---- */
+/* ---- unknown verbs and nouns ---- */
 
 static int no_verb(const char *word, const char *next, struct pl_err *err)
 {
@@ -109,6 +112,8 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
     return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is no verb: pipelinectl help shows all", word);
 }
 
+/* Sets PL_EUSAGE for a verb with a missing or unknown noun. Tries in this order: the hint for another tool's
+ * words, a kubectl-style "get", the nearest noun, the list of nouns. */
 static int no_noun(const char *verb, const char *word, struct pl_err *err)
 {
     const char *instead = word ? pl_cli_noun_hint(verb, word) : NULL;
@@ -118,7 +123,7 @@ static int no_noun(const char *verb, const char *word, struct pl_err *err)
 
     if (instead)
         return pl_err_set(err, PL_EUSAGE, "%s %s does not exist: %s", verb, word, instead);
-    if (word && pl_streq(verb, "get") && is_noun(word)) /* kubectl's */
+    if (word && pl_streq(verb, "get") && is_noun(word)) /* kubectl's form of list */
         return pl_err_set(err, PL_EUSAGE, "get takes files: did you mean list %s?", word);
     near = word ? pl_word_nearest(word, words, n) : NULL;
     if (near)
@@ -136,6 +141,8 @@ int pl_cli_unknown(const char *verb, const char *noun, struct pl_err *err)
     return known_words(verb, any, 1) ? no_noun(verb, noun, err) : no_verb(verb, noun, err);
 }
 
+/* Finds the row of the first one or two words; `*ret_used_second` tells whether the second word is the noun.
+ * Words of other tools (`aliases`) count as the verb they stand for. */
 static int find_row(const char *first, const char *second, const struct pl_verb **ret, bool *ret_used_second, struct pl_err *err)
 {
     const char *verb = first;
@@ -148,7 +155,7 @@ static int find_row(const char *first, const char *second, const struct pl_verb 
         *ret_used_second = true;
         return 0;
     }
-    /* "get digits@master:/x" is a file; "list repso" is a slip */
+    /* "get digits@master:/x" names a file; "list repso" is a misspelled noun */
     *ret = pl_cli_find_verb(verb, NULL);
     if (*ret && (!(*ret)->noun || verb != first || (second && strpbrk(second, "@:/"))))
         return 0;
@@ -165,6 +172,8 @@ static const struct pl_option *find_option(const struct pl_option *list, const c
     return NULL;
 }
 
+/* Sets PL_EUSAGE for an unknown option, with the equivalent of another tool's option or the nearest known
+ * option. */
 static int no_option(const struct pl_cli *c, const char *arg, struct pl_err *err)
 {
     const struct pl_option *lists[] = {c->verb ? c->verb->options : NULL, pl_cli_common_options};
@@ -218,7 +227,7 @@ static void add_given(struct pl_cli *c, const struct pl_option *o, const char *v
         c->given[c->n_given++] = (struct pl_given){o, value};
 }
 
-/* What is left of a command line. */
+/* The command line and the index of the next word to read. */
 struct words {
     char **argv;
     int argc, at;
@@ -259,7 +268,7 @@ static int take_long(struct pl_cli *c, struct words *w, const char *arg, struct 
     return r;
 }
 
-/* -r, -rf FILE, -fFILE */
+/* Reads short options: -r, -rf FILE, -fFILE. */
 static int take_letters(struct pl_cli *c, struct words *w, const char *arg, struct pl_err *err)
 {
     for (const char *p = arg + 1; *p; p++) {
@@ -290,7 +299,7 @@ static int take_option(struct pl_cli *c, struct words *w, struct pl_err *err)
     return arg[1] == '-' ? take_long(c, w, arg, err) : take_letters(c, w, arg, err);
 }
 
-/* Common options, then a word or NULL. */
+/* Reads options up to the next word. `*ret` is that word, NULL at the end of the line. */
 static int take_word(struct pl_cli *c, struct words *w, const char **ret, struct pl_err *err)
 {
     int r = 0;
@@ -301,9 +310,10 @@ static int take_word(struct pl_cli *c, struct words *w, const char **ret, struct
     return r;
 }
 
-/* ---- the whole line ---- */
+/* ---- the whole command line ---- */
 
-/* "create --help", "--help create": help on all that it takes. */
+/* Handles "create --help" and "--help create": selects the verb help for all nouns of the verb. False if no
+ * help was requested or the verb is unknown. */
 static bool take_help(struct pl_cli *c, struct words *w, const char *first, const char *second)
 {
     const char *any[1];
@@ -350,7 +360,7 @@ static int check_count(const struct pl_cli *c, struct pl_err *err)
     return pl_err_set(err, PL_EUSAGE, "something is missing: pipelinectl %s", usage);
 }
 
-/* Room for every word as an argument, every byte as an option. */
+/* Allocates enough for each word to be an argument and for each byte to be a short option. */
 static int make_room(struct pl_cli *c, int argc, char **argv, struct pl_err *err)
 {
     size_t bytes = 2;
@@ -391,7 +401,7 @@ int pl_cli_parse(struct pl_cli *c, int argc, char **argv, struct pl_err *err)
     return r < 0 ? r : check_count(c, err);
 }
 
-/* ---- what was given ---- */
+/* ---- values of options ---- */
 
 const char *pl_cli_value_at(const struct pl_cli *c, const char *name, size_t i)
 {

@@ -1,3 +1,4 @@
+/* The program's frame: signal handling, error output, and the call of the chosen verb's handler. */
 #include "pipelined/cli/support/cli.h"
 
 #include "pipelined/cli/support/args.h"
@@ -6,7 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-static const struct pl_verb_section *sections; /* pl_cli_main's */
+static const struct pl_verb_section *sections; /* the tables passed to pl_cli_main */
 static size_t n_sections;
 
 const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
@@ -18,7 +19,7 @@ const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
 /* ---- interrupts ---- */
 
 static const char *volatile half_written;
-static volatile sig_atomic_t only_note, interrupted; /* the signal */
+static volatile sig_atomic_t only_note, interrupted; /* the signal's number; 0 = none */
 static volatile pid_t child;
 
 void pl_cli_remove_on_interrupt(const char *path)
@@ -26,7 +27,7 @@ void pl_cli_remove_on_interrupt(const char *path)
     half_written = path;
 }
 
-/* Not of what is ignored, as under nohup. */
+/* Installs a handler unless the signal is ignored, as SIGHUP is under nohup. */
 static void note(int sig, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler}, before;
@@ -36,7 +37,8 @@ static void note(int sig, void (*handler)(int))
         sigaction(sig, &action, NULL);
 }
 
-/* From elsewhere, and to this process alone: the child does not know of it. */
+/* Handles SIGTERM and SIGHUP. These are sent to this process only, so they are passed on to the child. (The
+ * terminal sends SIGINT to the child itself.) */
 static void on_end(int sig)
 {
     if (!interrupted)
@@ -60,7 +62,8 @@ bool pl_cli_interrupted(void)
 void pl_cli_end_with_us(pid_t pid)
 {
     child = pid;
-    if (pid > 0 && interrupted && interrupted != SIGINT) /* before it was known */
+    /* the signal arrived before the child was registered */
+    if (pid > 0 && interrupted && interrupted != SIGINT)
         kill(pid, SIGTERM);
 }
 
@@ -85,7 +88,7 @@ static void set_signals(void)
     sigaction(SIGINT, &interrupt, NULL);
 }
 
-/* ---- the end ---- */
+/* ---- error output and main ---- */
 
 static void complain_json(const struct pl_err *err, const struct pl_err_info *info)
 {

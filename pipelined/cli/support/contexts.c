@@ -1,3 +1,4 @@
+/* Reads and writes contexts.json, the file of saved server addresses and tokens. */
 #include "pipelined/cli/support/contexts.h"
 
 #include "storage/system/io.h"
@@ -9,7 +10,7 @@
 #define FILE_MAX       (1u << 20)
 #define NAME_MAX_BYTES 120u
 
-/* The folder of the file, or with `file` the file itself. */
+/* Writes the path of the file (`file` true) or of its folder. */
 static int path_of(bool file, char out[PATH_MAX], struct pl_err *err)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME"), *tail = file ? "/contexts.json" : "";
@@ -74,7 +75,7 @@ int pl_cli_contexts_write(const json_t *contexts, struct pl_err *err)
     return r < 0 ? r : pl_io_write_file(path, text, strlen(text), 0600, err);
 }
 
-/* http://h:1 and http://h:1/ are one. */
+/* Compares two URLs; a trailing slash makes no difference. */
 static bool same_url(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

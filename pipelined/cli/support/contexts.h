@@ -1,21 +1,25 @@
-/* contexts: the servers that a person is logged in to, in CONFIG/pipelined/contexts.json, where CONFIG is $XDG_CONFIG_HOME, else ~/.config:
+/* contexts: the servers that a user is logged in to, in the file CONFIG/pipelined/contexts.json. CONFIG is
+ * $XDG_CONFIG_HOME, else ~/.config.
  *
  *   {"current": NAME, "contexts": {NAME: {"url": URL, "token": TOKEN, "ca": FILE?}},
- *    "s3_keys": {STORE ID: {"access_key", "secret_key"}}}                               of s3 env
+ *    "s3_keys": {STORE ID: {"access_key", "secret_key"}}}                               written by s3 env
  *
- * The file holds tokens: it is made 0600, and one that others may read is refused. */
+ * The file holds tokens: it is created with mode 0600, and a file that other users may read is refused. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
 
-/* What the file holds (an empty one when there is none): new reference. PL_EFORBIDDEN: others may read it; PL_EFORMAT. */
+/* Reads the file; the caller owns the reference. Without a file, the result has no contexts. PL_EFORBIDDEN:
+ * other users may read the file; PL_EFORMAT: it is not such a JSON object. */
 PL_MUST_CHECK
 int pl_cli_contexts_read(json_t **ret, struct pl_err *err);
 PL_MUST_CHECK
+/* Writes the file, and creates its folder if needed. PL_EIO, PL_ENOMEM. */
 int pl_cli_contexts_write(const json_t *contexts, struct pl_err *err);
-/* The current one, or that of `url` when it is not NULL: new reference in `ret`, NULL when there is none. */
+/* Finds the current context or, if `url` is not NULL, the context with that URL. `ret` receives a new
+ * reference, NULL if there is none. */
 PL_MUST_CHECK
 int pl_cli_context_find(const char *url, json_t **ret, struct pl_err *err);
-/* Does the name go for one? Letters, digits, '_', '-', '.', ':', at most 120. PL_ENAME. */
+/* Checks a context's name: letters, digits, '_', '-', '.', ':', at most 120 bytes. PL_ENAME. */
 PL_MUST_CHECK
 int pl_cli_context_name_check(const char *name, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* Jobs on the command line: parsing of job and run names, the table of jobs, and the report on failed
+ * jobs. */
 #include "pipelined/cli/support/job_table.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -16,6 +18,7 @@ static const struct pl_column columns[] = {
 
 /* ---- tables ---- */
 
+/* qsort: by start time, jobs that have not started last. */
 static int by_start(const void *a, const void *b)
 {
     const json_t *const *x = a, *const *y = b;
@@ -44,7 +47,7 @@ int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err)
 
 /* ---- names of runs and jobs ---- */
 
-/* Does the stage's pipeline have it write this branch? */
+/* True if, according to the pipeline's spec, the stage ref->repo writes the branch ref->name. */
 static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *ref)
 {
     const json_t *stage;
@@ -58,7 +61,8 @@ static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *re
     return false;
 }
 
-/* Jobs of runs that have just begun are there within milliseconds: until then nobody knows what will be written. */
+/* Waits until each running run has its jobs. A run creates them within milliseconds; before that, the
+ * branches that it will write are unknown. */
 static int await_jobs(struct pl_cli *c, struct pl_err *err)
 {
     const struct timespec pause = {.tv_nsec = JOBS_COME_MS * 1000000};
@@ -114,7 +118,8 @@ int pl_cli_run_to_come(struct pl_cli *c, const struct pl_commit_ref *ref, char *
     return r;
 }
 
-/* A stage's branch without a commit yet: the run of the stage's newest job, which shall make one. PL_ENOTFOUND. */
+/* Finds the run of the stage's newest job, for a stage's branch that has no commit yet and that this job will
+ * write. PL_ENOTFOUND if there is none. */
 static int run_of_stage(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL, *pipeline = NULL;
@@ -204,7 +209,7 @@ int pl_cli_job_find(struct pl_cli *c, const char *text, struct pl_cli_job *ret, 
     return *ret->run ? 0 : pl_err_set(err, PL_ENOTFOUND, "stage \"%s\" of project \"%s\" has no job", ret->stage, ret->project);
 }
 
-/* ---- why one failed ---- */
+/* ---- reasons of failed jobs ---- */
 
 static void print_tail(const char *tail)
 {
@@ -222,7 +227,7 @@ static void print_tail(const char *tail)
     }
 }
 
-/* 1 when a failed attempt was found and told. */
+/* Prints the last attempt of a failed datum of the job. Returns 1 if there was one, else 0 or an error. */
 static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err)
 {
     const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage"),

@@ -1,29 +1,35 @@
-/* jobs: runs with their jobs, shown. */
+/* job_table: finds runs and jobs by the text that a user typed, and prints a run's jobs. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
 #include "pipelined/cli/support/show.h"
 
-/* A run's jobs as a table, in the order in which they began; without reasons and titles for who gets them by pl_cli_jobs_explain. */
+/* Prints a run's jobs as a table, in the order of their start. `whole` false leaves out the titles and the
+ * reasons, for callers that print the reasons with pl_cli_jobs_explain. */
 PL_MUST_CHECK
 int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err);
-/* "ID", the start of one, or "REPO@REF" (the commit's id is the run's; of a stage's branch without a commit yet: the run of the stage's
- * newest job): what the server calls the run, malloc'ed. */
+/* Finds the run that `text` names: an id, the start of one, or "REPO@REF". A commit's id is the id of its
+ * run; if a stage's branch has no commit yet, it is the run of the stage's newest job. `ret`: the run's id or
+ * the start of it, malloc'ed. */
 PL_MUST_CHECK
 int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err *err);
-/* The newest unfinished run whose job of the stage is going to write the branch `ref`, malloc'ed; NULL: none is. Of a run that has just
- * begun its jobs are awaited (2 s at most). */
+/* Finds the newest unfinished run in which a stage's job will write the branch `ref`. `*ret` must be NULL
+ * before the call; it receives the run's id, malloc'ed, and stays NULL if there is none. Waits at most 2 s
+ * for the jobs of runs that have just begun. */
 PL_MUST_CHECK
 int pl_cli_run_to_come(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err);
-/* "STAGE[@RUN]", "PROJECT/STAGE[@RUN]": `ret_run` "" = the newest. */
+/* A job, parsed from "STAGE[@RUN]" or "PROJECT/STAGE[@RUN]"; `run` "" = the newest. */
 struct pl_cli_job {
     char project[PL_NAME_MAX_BYTES + 1], stage[PL_NAME_MAX_BYTES + 1], run[PL_NAME_MAX_BYTES + 1];
 };
 PL_MUST_CHECK
+/* Parses such a text. A RUN in the form REPO@REF is looked up on the server. PL_ENAME, PL_EUSAGE. */
 int pl_cli_job_arg(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err);
-/* The same with the run found: of the newest job when none was given. */
+/* Like pl_cli_job_arg, and sets the run of the stage's newest job if the text names no run. PL_ENOTFOUND: the
+ * stage has no job. */
 PL_MUST_CHECK
 int pl_cli_job_find(struct pl_cli *c, const char *text, struct pl_cli_job *ret, struct pl_err *err);
-/* Jobs that failed, each with its reason and the last lines that its command printed. */
+/* Prints to stderr why jobs failed or were killed: the reason, and for a failed datum the last lines that its
+ * command printed. */
 PL_MUST_CHECK
 int pl_cli_jobs_explain(struct pl_cli *c, const json_t *jobs, struct pl_err *err);

@@ -1,3 +1,4 @@
+/* Finds sibling programs by the path of this executable (/proc/self/exe). */
 #include "pipelined/cli/support/program_path.h"
 
 #include <stdio.h>

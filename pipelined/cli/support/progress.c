@@ -1,3 +1,4 @@
+/* The thread that redraws the progress line. */
 #include "pipelined/cli/support/progress.h"
 
 #include "storage/base/clock.h"

@@ -1,4 +1,4 @@
-/* progress: a line on a terminal's stderr while something long goes on; nothing anywhere else. */
+/* progress: a progress line on stderr during a long operation, if stderr is a terminal. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
@@ -6,18 +6,19 @@
 #include <stdatomic.h>
 
 struct pl_cli_progress {
-    const char *word;              /* "read" */
-    const _Atomic uint64_t *files; /* counted up by whoever works */
+    const char *word;              /* the word before the figures: "read" */
+    const _Atomic uint64_t *files; /* counters that the operation increases; borrowed */
     const _Atomic uint64_t *bytes;
     pthread_t thread;
     bool running;
     atomic_bool over;
 };
 
-/* Begins when stderr is a terminal and neither --quiet nor --json was given. `p` stays where it is until the end. */
+/* Starts a thread that prints the line, if stderr is a terminal and neither --quiet nor --json was given. `p`
+ * must not move before pl_cli_progress_stop. */
 void pl_cli_progress_start(const struct pl_cli *c, struct pl_cli_progress *p, const char *word, const _Atomic uint64_t *files,
                            const _Atomic uint64_t *bytes);
-/* Takes the line away. Also without a start. */
+/* Stops the thread and erases the line. Does nothing if no thread was started. */
 void pl_cli_progress_stop(struct pl_cli_progress *p);
-/* Whether there is anybody to see it. */
+/* True if progress is shown: stderr is a terminal, and neither --quiet nor --json was given. */
 bool pl_cli_progress_seen(const struct pl_cli *c);

@@ -1,3 +1,4 @@
+/* Pushes: finds the target of a push, builds its URL, sends the ops stream, and prints the result. */
 #include "pipelined/cli/support/push_ops.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -7,7 +8,7 @@
 
 #include <stdio.h>
 
-/* PL_EUSAGE unless a branch has that name: a finished commit. */
+/* Returns 0 if a branch has the name of the ref, which is the id of a finished commit; else PL_EUSAGE. */
 static int check_branch(struct pl_cli *c, const struct pl_commit_ref *ref, const char *id, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);
@@ -28,7 +29,7 @@ int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret
 
     *ret_open = false;
     if (r == PL_ENOTFOUND && ref->kind == PL_COMMIT_REF_PREFIX)
-        return 0; /* a branch to be */
+        return 0; /* the push will create the branch */
     if (r < 0)
         return r;
     id = pl_show_text_at(commit, "id");

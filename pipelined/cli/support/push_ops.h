@@ -1,36 +1,44 @@
-/* push: operations onto a branch's head, and what became of it. */
+/* push_ops: sends file operations to a branch or an open commit and prints the result. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
 #include "pipelined/net/remote/retrying_sink.h"
 #include "storage/base/buf.h"
 
-#define PL_CLI_PUSH_TRIES 3 /* when the store says that data it had is gone */
+#define PL_CLI_PUSH_TRIES 3 /* tries of a push after PL_ERETRY: data that the store had is gone */
 
-/* What goes with a push. */
+/* Target and arguments of a push. */
 struct pl_cli_push {
-    struct pl_commit_ref to;              /* a branch, or an open commit */
-    bool open;                            /* the latter */
-    const char *message, *base, *session; /* each may be NULL */
+    struct pl_commit_ref to; /* the branch or open commit */
+    bool open;               /* `to` names an open commit */
+    /* `base`: refuse if a path changed since this commit; each may be NULL */
+    const char *message, *base, *session;
 };
 
-/* "REPO@BRANCH[:/PATH]", or an open commit by its id or the start of one, into `p`: PL_EUSAGE when it is neither. No branch: master. */
+/* Parses "REPO@BRANCH[:/PATH]", or an open commit given by its id or the start of it, into `p`. Without a
+ * branch it is master. PL_EUSAGE: the text names a finished commit, or p->base is given for an open
+ * commit. */
 PL_MUST_CHECK
 int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p, struct pl_err *err);
-/* What looks like an id or the start of one: an open commit (`ref->name` becomes its whole id), unless a branch has that name. PL_EUSAGE
- * for a commit that is finished. */
+/* Looks up a ref that looks like a commit id or the start of one. If it is an open commit, `*ret_open` is
+ * true and `ref->name` becomes the whole id; if it names a branch, `*ret_open` is false. PL_EUSAGE: it is a
+ * finished commit. */
 PL_MUST_CHECK
 int pl_cli_push_find_open(struct pl_cli *c, struct pl_commit_ref *ref, bool *ret_open, struct pl_err *err);
-/* Where it goes, with author, message, …: a file at `path`, or operations when that is NULL. */
+/* Appends the request's URL with author, message, base and session to `url`. `path` is the file to put; NULL
+ * = the request sends an ops stream. */
 PL_MUST_CHECK
 int pl_cli_push_url(const struct pl_cli_push *p, const char *path, struct pl_buf *url, struct pl_err *err);
-/* pl_retrying_sink.lost of a `struct pl_cli`: says that the server is away, and that it is tried again. */
+/* Callback for pl_retrying_sink.lost; `arg` is a `struct pl_cli`. Prints that the server is not reachable and
+ * that the request is retried. */
 void pl_cli_push_print_lost(void *arg, const struct pl_err *err);
-/* For a first call: patient where a daemon was, who may be starting anew; none where nobody is known to have been. After pl_cli_client. */
+/* Initialises `ret` for the first request of a command: it retries if a daemon has written its address (it
+ * may be restarting), and does not retry otherwise. Call pl_cli_client first. */
 void pl_cli_push_retry_policy(struct pl_cli *c, struct pl_retrying_sink *ret);
-/* Sends an ops stream. The answer: {"commit", "run", "changed", …}. */
+/* Sends an ops stream of `n` bytes. `ret` receives the reply, {"commit", "run", "changed", …}; the caller
+ * owns it. */
 PL_MUST_CHECK
 int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *ops, size_t n, json_t **ret, struct pl_err *err);
-/* Tells what came of it, and what to type next. */
+/* Prints the result of a push and the command to type next; with --json, the reply. */
 PL_MUST_CHECK
 int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* Chooses the server's address and token from options, environment, contexts and the daemon's folder, and
+ * keeps one HTTP client for them. */
 #include "pipelined/cli/support/server_client.h"
 
 #include "pipelined/cli/support/contexts.h"
@@ -9,7 +11,7 @@
 
 #define SMALL_FILE_MAX 4096
 
-/* ---- where ---- */
+/* ---- address and token ---- */
 
 static const char *from_environment(const char *name)
 {
@@ -29,7 +31,8 @@ static bool default_folder(char out[PATH_MAX])
     return home && snprintf(out, PATH_MAX, "%s/.local/share/pipelined", home) < PATH_MAX;
 }
 
-/* The first line of DIR/NAME, malloc'ed; NULL when there is none. */
+/* Returns the content of DIR/NAME without trailing white space, malloc'ed; NULL if the file is missing or
+ * empty. */
 static char *read_line(const char *dir, const char *name)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = SMALL_FILE_MAX};
@@ -44,7 +47,7 @@ static char *read_line(const char *dir, const char *name)
 
 struct place {
     char *url, *token, *ca;
-    bool written; /* the url, by a daemon */
+    bool written; /* the URL was read from a pipelined.url file that a daemon wrote */
 };
 
 static void place_finish(struct place *p)
@@ -54,7 +57,8 @@ static void place_finish(struct place *p)
     free(p->ca);
 }
 
-/* The context of `url`, or without one the current one with its address; nothing when there is none. */
+/* Copies token and CA file of the context for `url`. With `url` NULL, copies the current context with its
+ * address. Copies nothing if there is no such context. */
 static int take_context(const char *url, struct place *ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *context = NULL;
@@ -73,6 +77,7 @@ static int take_context(const char *url, struct place *ret, struct pl_err *err)
     return 0;
 }
 
+/* Fills `ret` in the order that the header's table gives. */
 static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *err)
 {
     const char *url = c->server ? c->server
@@ -95,7 +100,8 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
         return pl_err_set(err, PL_ENET, "no server on %s: start it with pipelined --data %s", c->data, c->data);
     if (!ret->url)
         ret->url = strdup(PL_CLI_DEFAULT_URL);
-    /* the folder's token belongs to the folder's daemon: a token of the environment is for the address of the environment */
+    /* The folder's token is for the folder's daemon. A token from the environment is for the address from the
+     * environment. */
     if (has_folder && !ret->token && (c->data || !token))
         ret->token = read_line(folder, "token");
     if (!ret->token && token)
@@ -132,7 +138,8 @@ int pl_cli_server_set_ca(const struct pl_cli *c, struct pl_http_client *client, 
     ca = ca ? ca : otherwise;
     if (ca && access(ca, R_OK) < 0)
         return pl_err_errno(err, errno, "--ca %s", ca);
-    if (ca && setenv("PIPELINED_CA", ca, 1) < 0) /* for pipelined-worker, which a try starts */
+    /* inherited by pipelined-worker, which the verb try starts */
+    if (ca && setenv("PIPELINED_CA", ca, 1) < 0)
         return pl_err_nomem(err);
     return ca ? pl_http_client_set_ca(client, ca, err) : 0;
 }

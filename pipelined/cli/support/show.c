@@ -1,3 +1,5 @@
+/* Output of pipelinectl: formats values, prints tables, objects and paged lists, and removes control
+ * characters from foreign text before it reaches a terminal. */
 #include "pipelined/cli/support/show.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -43,7 +45,8 @@ char *pl_show_clean(const char *text, char *out, size_t size)
     for (; *text && n + 1 < size; text++) {
         unsigned char b = (unsigned char)*text, next = (unsigned char)text[1];
 
-        if (b == 0xc2 && next >= 0x80 && next <= 0x9f) { /* U+0080 to U+009F: one is as good as ESC [ */
+        /* U+0080 to U+009F: terminals obey these like ESC [ */
+        if (b == 0xc2 && next >= 0x80 && next <= 0x9f) {
             out[n++] = '?';
             text++;
         } else if (b == '\n' || b == '\t') {
@@ -52,12 +55,14 @@ char *pl_show_clean(const char *text, char *out, size_t size)
             out[n++] = b < 0x20 || b == 0x7f ? '?' : (char)b;
         }
     }
-    while (n && *text && (out[n - 1] & 0xc0) == 0x80) /* no half character at the cut */
+    while (n && *text && (out[n - 1] & 0xc0) == 0x80) /* do not leave half a character at the cut */
         n--;
     out[n] = '\0';
     return out;
 }
 
+/* A state machine over bytes: `held` delays a CR or 0xC2 until the next byte decides about it, and `rest`
+ * counts the continuation bytes that belong to a character. */
 size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, char *out)
 {
     const uint8_t *in = data;
@@ -79,7 +84,8 @@ size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, c
             out[len++] = (char)held;
             t->rest = 1;
         }
-        if (follows) { /* alone it is a control character to terminals that know no UTF-8 */
+        /* a terminal without UTF-8 would take a lone continuation byte for a control character */
+        if (follows) {
             out[len++] = t->rest ? (char)b : '?';
             t->rest -= t->rest > 0;
             continue;
@@ -269,13 +275,13 @@ static void cell_text(const json_t *item, const struct pl_column *column, char o
 
     if (column->text) {
         column->text(value, item, out);
-        pl_show_clean(out, out, PL_SHOW_TEXT_MAX); /* it may hold what somebody else has written */
+        pl_show_clean(out, out, PL_SHOW_TEXT_MAX); /* the text may come from another user */
     } else {
         show_plain(value, out);
     }
 }
 
-/* ---- the terminal ---- */
+/* ---- terminal ---- */
 
 static size_t terminal_width(void)
 {
@@ -307,7 +313,8 @@ static const char *colour_of(const char *text)
     return NULL;
 }
 
-/* Columns that a text takes: characters, as far as the product's names go (wide ones count as one). */
+/* Number of columns that a text takes on the terminal: one per character. Wide characters count as one:
+ * names of repos and stages have none. */
 static size_t text_width(const char *text)
 {
     size_t n = 0;
@@ -333,7 +340,7 @@ static void print_padded(const char *text, size_t width, size_t room, bool last,
 /* ---- tables ---- */
 
 struct table {
-    char **cells; /* rows × n */
+    char **cells; /* rows × n strings */
     size_t rows, n;
     size_t *widths;
 };
@@ -364,6 +371,7 @@ static void print_row(const struct table *t, size_t row, const struct pl_column 
     putchar('\n');
 }
 
+/* Formats all cells first, to know the width of each column, then prints the rows. */
 int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n, bool with_titles, struct pl_err *err)
 {
     _cleanup_(table_finish) struct table t = {.rows = json_array_size(items), .n = n};
@@ -435,7 +443,7 @@ struct listing {
     const struct pl_column *columns;
     size_t n;
     uint64_t limit, shown;
-    bool begun; /* a page was printed */
+    bool begun; /* a page was printed already */
     char *after;
 };
 
@@ -507,7 +515,7 @@ int pl_show_list(struct pl_cli *c, const char *path, const char *key, const stru
     return r;
 }
 
-/* ---- saying ---- */
+/* ---- messages ---- */
 
 void pl_show_say(const struct pl_cli *c, const char *fmt, ...)
 {

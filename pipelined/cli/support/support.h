@@ -1,4 +1,4 @@
-/* cli/support: What all verbs share: arguments, tables and JSON output, the server, saved contexts.
+/* cli/support: Code that all verbs share: arguments, tables and JSON output, server access, saved contexts.
  *
  * In:      argv, the environment.
  * Out:     A parsed verb; printed answers.
@@ -7,15 +7,15 @@
  *
  * Headers for other rooms:
  *   args           parses the command line
- *   cli            verb rows, interrupts, the whole program's entry
- *   contexts       saved server addresses
- *   job_table      runs and their jobs as a table
- *   program_path   finds the programs installed beside this one
+ *   cli            rows of the verb tables, interrupts, entry point of the whole program
+ *   contexts       saved server addresses and tokens
+ *   job_table      prints a run's jobs as a table
+ *   program_path   finds the programs that are installed beside this one
  *   progress       progress line on a terminal
  *   push_ops       sends operations to a branch and prints the result
- *   server_client  address, token and requests
+ *   server_client  finds the server's address and token; makes requests
  *   show           tables, fields and JSON output
  *
  * Inside:
- *   word_hints     words of other tools and our word for them */
+ *   word_hints     hints for verbs and options of kubectl, pachctl, dvc and git */
 #pragma once

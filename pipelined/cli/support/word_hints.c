@@ -1,3 +1,4 @@
+/* Tables of words that users of other tools type, with the command to use instead. */
 #include "pipelined/cli/support/word_hints.h"
 
 #include "storage/base/base.h"
@@ -5,7 +6,7 @@
 
 #define ANY NULL
 
-/* By word, those with a word behind them before ANY. */
+/* In a group with the same `word`, rows with a `next` come before the row with ANY. */
 static const struct {
     const char *word, *next, *instead;
 } words[] = {
@@ -114,7 +115,7 @@ static const struct {
     {"run", "stage", "run pipeline NAME --stage STAGE"},
     {"run", "job", "run pipeline NAME --stage STAGE"},
     {"edit", "pipeline", "update pipeline -f SPEC"},
-    /* kubectl's */
+    /* kubectl get KIND */
     {"get", "pod", "list job shows what runs, logs STAGE what it prints"},
     {"get", "po", "list job shows what runs, logs STAGE what it prints"},
     {"get", "node", "status says what runs and waits, gpus who holds the GPUs"},
