@@ -1,3 +1,4 @@
+/* Stores a code folder: asks pl-git which files are ignored, then stores the rest as a tree. */
 #include "pipelined/cli/local/code_folder.h"
 
 #include "pipelined/cli/local/local_tree.h"
@@ -18,9 +19,9 @@ extern char **environ;
 struct folder {
     const char *path;
     int fd;
-    struct pl_map ignored; /* path below the folder → itself */
+    struct pl_map ignored; /* set of ignored paths, relative to the folder; the values are only non-NULL */
     uint64_t files, bytes;
-    bool over; /* a limit was passed: nothing more is taken */
+    bool over; /* a limit was exceeded: no further file is taken */
     json_t *git;
 };
 
@@ -31,7 +32,7 @@ static void folder_finish(struct folder *f)
     pl_closep(&f->fd);
 }
 
-/* ---- what git says: pl-git lies beside this program ---- */
+/* ---- output of pl-git, the helper program installed beside this one ---- */
 
 static int start_git(const char *folder, pid_t *ret_pid, int *ret_fd, struct pl_err *err)
 {
@@ -72,6 +73,7 @@ static int read_all(int fd, struct pl_buf *out, struct pl_err *err)
     }
 }
 
+/* Runs pl-git on the folder and parses its JSON output. PL_EIO: pl-git failed or found an error. */
 static int ask_git(const char *folder, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = GIT_ANSWER_MAX};
@@ -118,7 +120,7 @@ static int read_git(struct folder *f, struct pl_err *err)
 
 /* ---- the tree ---- */
 
-/* `path` is that in the tree: relative to the folder. */
+/* Filter for pl_cli_tree_store; `path` is relative to the folder. Counts files and bytes. */
 static bool takes(void *self, const char *path, bool is_dir)
 {
     struct folder *f = self;

@@ -1,5 +1,5 @@
-/* code_folder: the folder that a stage's `code` names, put into a project's store: what git ignores stays out (pl-git tells), the rest
- * becomes a tree. */
+/* code_folder: stores the folder that a stage's `code` names in a project's store, as a tree. Files that git
+ * ignores are left out; the program pl-git lists them. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
@@ -10,8 +10,10 @@
 
 struct pl_pack_sink;
 
-/* `folder` on this machine. `ret_root`: the tree's root, durable in the store. `*ret_git` {"head", "dirty", "path"}, or NULL when the
- * folder is in no repository; the caller's reference. PL_ENOTFOUND, PL_ELIMIT past the limits, errors of ingest. */
+/* Stores the files of `folder`, a folder on this machine. `ret_root`: root of the tree, durable in the store.
+ * `*ret_git`: {"head", "dirty", "path"}, or NULL if the folder is not in a git repository; the caller owns
+ * it. PL_ENOTFOUND: the folder does not exist; PL_EINVAL: it is a file; PL_ELIMIT: it exceeds
+ * PL_CODE_MAX_BYTES or PL_CODE_MAX_FILES; errors of ingest. */
 PL_MUST_CHECK
 int pl_cli_code_store(const struct pl_pack_sink *sink, const char *project, const char *folder, struct pl_hash *ret_root,
                       json_t **ret_git, struct pl_err *err);

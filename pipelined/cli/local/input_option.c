@@ -1,10 +1,11 @@
+/* Parses --input options and matches them with a stage's inputs. */
 #include "pipelined/cli/local/input_option.h"
 
 #include "pipelined/cli/support/args.h"
 #include "storage/dataset/commit/commit_ref.h"
 #include <stdio.h>
 
-/* "REPO", "REPO@BRANCH", "PROJECT/REPO@BRANCH" in front of '='. */
+/* Parses one option; before the '=' is "REPO", "REPO@BRANCH" or "PROJECT/REPO@BRANCH". */
 static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *err)
 {
     const char *equals = strchr(text, '=');

@@ -1,4 +1,4 @@
-/* cli/local: Specs, code folders, folders and stores of this machine.
+/* cli/local: Access to specs, code folders, data folders and stores on this machine.
  *
  * In:      Paths and URLs.
  * Out:     Parsed specs, uploaded code, open stores.
@@ -6,9 +6,9 @@
  * Threads: Main thread.
  *
  * Headers for other rooms:
- *   code_folder   uploads a stage's code folder
- *   input_option  --input REPO=DIR: folders in place of repos
- *   local_tree    a local folder as a tree
+ *   code_folder   stores a stage's code folder
+ *   input_option  --input REPO=DIR: local folders instead of repos
+ *   local_tree    stores a local folder as a tree
  *   spec_file     reads and checks spec files
  *   store_url     opens a store by URL */
 #pragma once

@@ -1,3 +1,4 @@
+/* Stores a local folder: ingests its files, then builds a tree from the resulting entries. */
 #include "pipelined/cli/local/local_tree.h"
 
 #include "storage/dataset/commit/pack_node_sink.h"

@@ -1,4 +1,5 @@
-/* spec_file: a pipeline spec on this machine: read and checked before anything is asked of a server. A file may hold several. */
+/* spec_file: reads a local file of pipeline specs and checks all of them before the first request to a
+ * server. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
@@ -6,29 +7,37 @@
 #include "storage/base/buf.h"
 
 struct pl_cli_spec {
-    const char *filename; /* as given; "-" is stdin */
-    struct pl_buf file;   /* all of it */
-    size_t at;            /* behind the spec being looked at */
-    bool warns;           /* warnings are printed too */
-    bool told;            /* what is wrong with it was printed */
-    struct pl_buf text;   /* the spec */
+    const char *filename; /* as given; "-" = stdin */
+    struct pl_buf file;   /* content of the whole file */
+    size_t at;            /* offset in `file` of the first byte after the current spec */
+    bool warns;           /* print warnings, too */
+    bool told;            /* errors and warnings of the whole file were printed */
+    /* text of the current spec, with leading blank lines so that line numbers are those of the file */
+    struct pl_buf text;
+    /* the current spec; NULL = none */
     struct pl_spec *spec;
+    /* errors and warnings of the current spec */
     struct pl_spec_errors *problems;
 };
 
-/* Reads and parses all of the file, and stands at its first spec; prints errors and, with `warns`, warnings to stderr, one a
- * line: "digits.json:7:12: stages[1].workers: …". PL_ESPEC: they were printed, and `err` counts them. */
+/* Reads the file, parses all its specs, and makes the first one current. Prints errors and, with `warns`,
+ * warnings to stderr, one per line: "digits.json:7:12: stages[1].workers: …". PL_ESPEC: there are errors;
+ * `err` has their number. Call pl_cli_spec_finish also after an error. */
 PL_MUST_CHECK
 int pl_cli_spec_read(const struct pl_cli *c, const char *filename, bool warns, struct pl_cli_spec *ret, struct pl_err *err);
-/* The next spec of the file: 1, or 0 when there is none. Errors as read's; then there is no spec. */
+/* Makes the next spec of the file current. Returns 1, or 0 at the end of the file. Errors as for
+ * pl_cli_spec_read; after an error there is no current spec. */
 PL_MUST_CHECK
 int pl_cli_spec_next(const struct pl_cli *c, struct pl_cli_spec *s, struct pl_err *err);
-/* Goes on to the spec of the file that has a stage of that name, from where it stands. PL_ENOTFOUND; errors as read's. */
+/* Advances, from the current spec on, to the first spec with a stage of that name. PL_ENOTFOUND; errors as
+ * for pl_cli_spec_read. */
 PL_MUST_CHECK
 int pl_cli_spec_find_stage(const struct pl_cli *c, struct pl_cli_spec *s, const char *stage, struct pl_err *err);
-/* The names of its stages, as many as there is room for: "prepare, train …". Returns `out`. */
+/* Writes the names of the spec's stages, such as "prepare, train", cut with "…" at the buffer's size. Returns
+ * `out`. */
 #define PL_CLI_STAGES_TEXT 300
 char *pl_cli_spec_stages(const struct pl_spec *spec, char out[PL_CLI_STAGES_TEXT]);
 void pl_cli_spec_finish(struct pl_cli_spec *s);
-/* Where a stage's code folder is on this machine, relative to the spec's; malloc'ed. */
+/* Returns the path of a stage's code folder on this machine, malloc'ed; `code` is relative to the spec file's
+ * folder. */
 char *pl_cli_spec_code_path(const struct pl_cli_spec *s, const struct pl_stage *stage);

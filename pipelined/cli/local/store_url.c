@@ -1,3 +1,4 @@
+/* Opens stores by URL, with the options that the user gave for a bucket. */
 #include "pipelined/cli/local/store_url.h"
 
 #include "pipelined/cli/support/args.h"
@@ -7,7 +8,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* "file:///DIR" of a folder that is there; a bucket's URL as it is. */
+/* Writes the absolute form of a URL: "file:///DIR" for an existing folder; a bucket's URL is copied
+ * unchanged. */
 static int absolute(const char *url, char **ret, struct pl_err *err)
 {
     const char *path = strncmp(url, "file://", 7) == 0 ? url + 7 : url;
@@ -40,7 +42,8 @@ static bool is_given(const struct pl_cli *c, const char *prefix, const char *nam
     return pl_cli_flag(c, whole);
 }
 
-/* Whoever only reads keeps to it that nobody else writes; so the server is asked nothing. */
+/* Opens the objects. `reads`: the caller will only read, so it needs no conditional writes, and the server is
+ * not tested for them. */
 static int open_at(const struct pl_cli *c, const char *name, const char *prefix, bool reads, struct pl_object_store **ret,
                    struct pl_err *err)
 {
@@ -66,7 +69,7 @@ int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefi
 
     if (r < 0)
         return r;
-    /* opening a folder would make it a store's */
+    /* pl_object_open() would create the store's subfolders */
     if (strncmp(name, "file://", 7) == 0 &&
         (snprintf(file, sizeof file, "%s/" PL_STORE_MARKER_KEY, name + 7) >= (int)sizeof file || access(file, R_OK) < 0))
         return pl_err_errno(err, errno, "%s is no store: it has no object \"" PL_STORE_MARKER_KEY "\"", name);

@@ -1,11 +1,12 @@
-/* store_url: stores that verbs without a daemon work on, by their URL: file:///DIR (or a folder), s3://BUCKET/PREFIX. Of a bucket, what
- * is not in options comes from where Amazon's tools have it: environment, shared profile (object.h). */
+/* store_url: opens the stores that verbs without a daemon work on, by URL: file:///DIR (or a folder's path)
+ * or s3://BUCKET/PREFIX. Settings of a bucket that no option gives come from where Amazon's tools keep them,
+ * the environment and the shared profile (object.h). */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
 #include "storage/object/object.h"
 
-/* A verb's options for a bucket; `prefix` "" or as in "from-". */
+/* Options of a verb for access to a bucket; `prefix` is "" or a prefix of their names, such as "from-". */
 #define PL_CLI_STORE_OPTIONS(prefix)                                                                                             \
     {prefix "endpoint", 0, "URL", "of a bucket: its server (AWS_ENDPOINT_URL)"},                                                 \
         {prefix "region", 0, "NAME", "of a bucket: its region (AWS_REGION)"},                                                    \
@@ -16,12 +17,14 @@
         prefix "exclusive", 0, NULL, "of a bucket without put-if-absent: nobody else writes there"                               \
     }
 
-/* Opens the store at `url`, which must be one: it has a marker. Nothing is written there by opening it. `prefix`: of the options.
- * `ret_name`: its URL, absolute, malloc'ed. PL_ENOTFOUND, PL_EFORMAT, PL_EINVAL for a kind that this program does not know. */
+/* Opens the existing store at `url`; it must have a store marker. Opening writes nothing. `prefix` is that of
+ * the options. `ret_name`: the store's absolute URL, malloc'ed. PL_ENOTFOUND, PL_EFORMAT; PL_EINVAL: an
+ * unknown kind of URL. */
 PL_MUST_CHECK
 int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
                       struct pl_err *err);
-/* The same for a place that is to become one: a folder is made when it is not there, and what a bucket's server honours is found out. */
+/* Opens a place that is to become a store. Creates the folder if it does not exist, and tests which
+ * conditional writes a bucket's server supports. */
 PL_MUST_CHECK
 int pl_cli_store_make(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
                       struct pl_err *err);
