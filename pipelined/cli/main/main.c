@@ -1,7 +1,7 @@
-/* pipelinectl: the command line. */
+/* pipelinectl: the command line program. It lists the verb tables of all rooms and calls pl_cli_main. */
 #include "pipelined/cli/support/cli.h"
 
-/* The tables of verbs (verb_<noun>.c) in the order of help, each with the heading that it stands under. */
+/* Verb tables (verb_<noun>.c) in the order of the help text, each with its heading there. */
 #define TABLES(X)                                                                                                                \
     X(project, "data")                                                                                                           \
     X(repo, "data")                                                                                                              \

@@ -1,4 +1,4 @@
-/* cli/main: main(), the table of verbs, help, completion.
+/* cli/main: main(), the list of verb tables, help, shell completion.
  *
  * In:      argv.
  * Out:     Exit status.
@@ -7,5 +7,5 @@
  *
  * Inside:
  *   verb_completion  shell completion
- *   verb_help        help */
+ *   verb_help        help and version */
 #pragma once

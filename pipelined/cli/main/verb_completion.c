@@ -1,11 +1,11 @@
-/* completion: what a shell offers behind pipelinectl, made from the table of verbs. */
+/* completion: prints a completion script for bash or zsh, generated from the verb tables. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
 #include <stdio.h>
 
-/* Each distinct verb, or the nouns of one, once: `next` gives them in the order of the table. */
+/* List of distinct words: verbs, or the nouns of one verb, in the order of the tables. */
 struct listing {
-    const struct pl_verb *rows[256]; /* one a word */
+    const struct pl_verb *rows[256]; /* one row per word */
     size_t n;
 };
 
@@ -25,7 +25,7 @@ static void add_row(struct listing *l, const struct pl_verb *v, const char *verb
         l->rows[l->n++] = v;
 }
 
-/* Verbs (`verb` NULL), or the nouns of a verb. */
+/* Returns all verbs (`verb` NULL) or the nouns of a verb. */
 static struct listing list_words(const char *verb)
 {
     struct listing l = {.n = 0};
@@ -64,7 +64,8 @@ static void print_values_of(const struct pl_option *options)
     }
 }
 
-/* Options that take the word behind them; one that does so for any verb counts. */
+/* Prints a shell pattern of all options that take a value. An option that takes one with any verb is
+ * included. */
 static void print_value_options(void)
 {
     size_t n;
@@ -76,7 +77,9 @@ static void print_value_options(void)
             print_values_of(tables[t].table->verbs[i].options);
 }
 
-/* `"list repo") words="--json …" ;;`: what follows a verb, and a verb with its noun. */
+/* Prints the branches of two case statements: which words follow a verb, and which options follow a verb with
+ * its noun. `offer` prints a list of words in the shell's syntax; `assign` starts the assignment of the
+ * options. */
 static void print_cases(void (*offer)(const struct listing *l, const char *verb), const char *assign)
 {
     const struct listing verbs = list_words(NULL);
@@ -146,7 +149,8 @@ static void print_bash(void)
 
 /* ---- zsh ---- */
 
-/* `'list:Lists repos'`: with what it does; ' and : cannot stand there. */
+/* Prints 'WORD:DESCRIPTION' pairs, such as 'list:Lists repos'. The characters ' and : are replaced in
+ * descriptions, because zsh gives them a meaning. */
 static void offer_zsh(const struct listing *l, const char *verb)
 {
     fputs("offer=(", stdout);

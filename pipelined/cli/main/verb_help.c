@@ -1,4 +1,4 @@
-/* help, made from the table of verbs. */
+/* help and version: help is generated from the verb tables. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -31,13 +31,14 @@ static void print_verb(const struct pl_verb *v)
         printf("  %s%s\n", strstr(v->examples[i], "pipelinectl") ? "" : "pipelinectl ", v->examples[i]);
 }
 
-/* One line: the verb, and the first clause of what it does. */
+/* Prints one line: the verb, and the first clause of its description. */
 static void print_line(const struct pl_verb *v)
 {
     size_t n = strcspn(v->about, ".;");
     char words[64];
 
-    while (v->about[n] && v->about[n + 1] && v->about[n + 1] != ' ') /* within a name: metrics.jsonl */
+    /* a '.' within a name such as metrics.jsonl ends no clause */
+    while (v->about[n] && v->about[n + 1] && v->about[n + 1] != ' ')
         n += 1 + strcspn(v->about + n + 1, ".;");
 
     snprintf(words, sizeof words, "%s%s%s", v->verb, v->noun ? " " : "", v->noun ? v->noun : "");
@@ -64,6 +65,7 @@ static void print_all(void)
          "What a verb takes, with examples: pipelinectl help VERB [NOUN]");
 }
 
+/* help: all verbs. help WORD: every verb or noun of that name. help VERB NOUN: one row. */
 static int help(struct pl_cli *c, struct pl_err *err)
 {
     size_t n, shown = 0;

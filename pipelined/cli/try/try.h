@@ -1,4 +1,4 @@
-/* cli/try: Verbs without a server: validate, glob, plan, try.
+/* cli/try: Verbs that need no server: validate, glob, plan, try.
  *
  * In:      Specs and local folders.
  * Out:     Datums, the output of one datum.
@@ -7,9 +7,9 @@
  *
  * Inside:
  *   try_folder    temporary folder of a try
- *   try_inputs    inputs and datum of a try
- *   try_worker    starts pipelined-worker --try
+ *   try_inputs    inputs of a try, and the choice of its datum
+ *   try_worker    runs pipelined-worker --try
  *   verb_offline  validate, glob
- *   verb_plan     plan over local folders
- *   verb_try      try one datum */
+ *   verb_plan     plan: datums of local folders
+ *   verb_try      try: runs one datum */
 #pragma once

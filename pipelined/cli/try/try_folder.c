@@ -1,3 +1,5 @@
+/* The temporary folder of a try, and the filter that selects one datum's files when an input folder is
+ * stored. */
 #include "pipelined/cli/try/try_folder.h"
 
 #include "pipelined/cli/local/code_folder.h"
@@ -42,13 +44,13 @@ char *pl_cli_try_folder_path(const struct pl_cli_try_folder *f, const char *name
 /* ---- the datum's files ---- */
 
 struct taking {
-    const char *match; /* path of the match, "" = all of the folder */
+    const char *match; /* path of the match in the folder; "" = the whole folder */
     size_t match_len;
     bool is_file;
-    struct pl_glob_set *files; /* NULL: all */
+    struct pl_glob_set *files; /* the input's `files`; NULL = all files */
 };
 
-/* `path` is `folder` or lies below it; "" holds everything. */
+/* True if `path` is `folder` or lies below it; "" contains everything. */
 static bool within(const char *path, const char *folder, size_t n)
 {
     return n == 0 || (strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/'));
@@ -60,7 +62,7 @@ static bool takes(void *self, const char *path, bool is_dir)
     size_t n = strlen(path);
 
     if (is_dir && n < t->match_len)
-        return within(t->match, path, n); /* on the way to the match */
+        return within(t->match, path, n); /* a parent folder of the match */
     if (t->is_file || !within(path, t->match, t->match_len))
         return pl_streq(path, t->match);
     if (is_dir || !t->files)

@@ -1,3 +1,4 @@
+/* Binds a stage's inputs to local folders or to commits of a daemon, and finds the datum to try. */
 #include "pipelined/cli/try/try_inputs.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -8,9 +9,9 @@
 #include <strings.h>
 
 #define ID_START_MIN 4u
-#define NUMBER_MAX   8u /* digits of a datum's number */
+#define NUMBER_MAX   8u /* digits of a datum's number; a longer text is an id */
 
-/* ---- where an input is read ---- */
+/* ---- sources of inputs ---- */
 
 static int node_of_remote(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
@@ -33,7 +34,7 @@ static int open_remote(struct pl_cli_try_inputs *in, const char *project, struct
     return r;
 }
 
-/* What the job read; 0: it has no such input. */
+/* Takes the input's commit from the job. Returns 1, or 0 if the job has no such input. */
 static int bind_to_job(const struct pl_cli_try_inputs *in, const struct pl_input *leaf, struct pl_cli_try_leaf *ret,
                        struct pl_err *err)
 {
@@ -51,7 +52,7 @@ static int bind_to_job(const struct pl_cli_try_inputs *in, const struct pl_input
     return 0;
 }
 
-/* The branch as it is now; one without a commit is the tree of nothing. */
+/* Takes the head of the input's branch. A branch without a commit gives an empty tree. */
 static int bind_to_head(struct pl_cli_try_inputs *in, const struct pl_input *leaf, struct pl_cli_try_leaf *ret,
                         struct pl_err *err)
 {
@@ -79,7 +80,8 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
         to->source = pl_name_tree_source(&to->folder->tree);
         return 0;
     }
-    if (leaf->previous && !in->asks_daemon && !in->job) /* all else lies here: the first time */
+    /* all other inputs are local: treat it as the stage's first job, without a previous output */
+    if (leaf->previous && !in->asks_daemon && !in->job)
         return 0;
     in->asks_daemon = true;
     r = open_remote(in, leaf->project, err);
@@ -106,7 +108,8 @@ int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const
     r = pl_cli_input_options_read(c, &in->folders, err);
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
         r = stage->leaves[i]->previous ? 0 : bind_leaf(in, i, err);
-    for (size_t i = 0; r == 0 && i < stage->n_leaves; i++) /* they go by what the others are read from */
+    /* whether `previous` inputs are read from the daemon depends on the others */
+    for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
         r = stage->leaves[i]->previous ? bind_leaf(in, i, err) : 0;
     snprintf(reader, sizeof reader, "stage %s", stage->name);
     return r < 0 ? r : pl_cli_input_options_check_used(&in->folders, reader, err);
@@ -131,8 +134,9 @@ int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_h
     return pl_plan_create(&request, ret, err);
 }
 
-/* ---- which datum ---- */
+/* ---- choice of the datum ---- */
 
+/* Sets PL_ENOTFOUND and names the first input that matches nothing. */
 static int no_datum(const struct pl_plan *plan, struct pl_err *err)
 {
     for (size_t i = 0; i < plan->n_leaves; i++)
@@ -142,7 +146,7 @@ static int no_datum(const struct pl_plan *plan, struct pl_err *err)
     return pl_err_set(err, PL_ENOTFOUND, "stage %s has no datum", plan->stage->name);
 }
 
-/* Is it a path of one of the datum's inputs, or all of them? */
+/* True if `text` is the path of one of the datum's inputs, or the text of all its paths. */
 static bool has_path(const struct pl_plan *plan, size_t datum, const char *text)
 {
     char all[PL_ERR_MSG_BYTES];
@@ -163,7 +167,7 @@ static bool starts_id(const char *text)
     return !text[n] && n >= ID_START_MIN && n <= PL_HASH_HEX;
 }
 
-/* The one datum whose id starts with `text`: 1, 0 for none, or negative. */
+/* Finds the only datum whose id starts with `text`: 1 if found, 0 for none, or an error. */
 static int by_id(const struct pl_plan *plan, const char *text, size_t *ret, struct pl_err *err)
 {
     size_t found = 0, n = strlen(text);

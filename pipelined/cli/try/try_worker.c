@@ -1,3 +1,4 @@
+/* Runs pipelined-worker for one datum: request file, control group, child process, answer file. */
 #include "pipelined/cli/try/try_worker.h"
 
 #include "pipelined/plan/plan_json.h"
@@ -14,12 +15,13 @@
 
 #define TOKEN_ENV   "PIPELINED_WORKER_TOKEN"
 #define ANSWER_MAX  (4u << 20)
-#define RENEWALS_MS 30000 /* nobody renews anything, but the answer to attach has it */
+#define RENEWALS_MS 30000 /* a try has no lease, but the worker expects these fields */
 
 extern char **environ;
 
 /* ---- the request ---- */
 
+/* The task with one datum, in the form in which a daemon leases it to a worker. */
 static json_t *task_json(const struct pl_cli_try *t)
 {
     json_t *inputs = json_array();
@@ -40,6 +42,7 @@ static json_t *task_json(const struct pl_cli_try *t)
                      (json_int_t)t->stage->datum.timeout_ms, "inputs", inputs);
 }
 
+/* The daemon's answer to a worker's attach request, with the stage's effective spec. */
 static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
@@ -57,7 +60,7 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
                      "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
-/* `cgroup`: of its sandbox; "" = none. */
+/* Writes the request file. `cgroup` is the folder of the sandbox's control group; "" = none. */
 static int write_request(const struct pl_cli_try *t, const char *path, const char *cgroup, struct pl_err *err)
 {
     _cleanup_free_ char *store = pl_cli_try_folder_path(t->folder, "store"), *work = pl_cli_try_folder_path(t->folder, "work"),
@@ -76,10 +79,10 @@ static int write_request(const struct pl_cli_try *t, const char *path, const cha
     return text ? pl_io_write_file(path, text, strlen(text), 0600, err) : pl_err_nomem(err);
 }
 
-/* ---- its limits ---- */
+/* ---- limits ---- */
 
-/* A group for the sandbox, with what the stage says of memory and CPU, where this program may make one; else a warning says what does not hold.
- * `path` is "" without one. */
+/* Creates a control group for the sandbox, with the stage's memory and CPU limits. If this program may not
+ * create one, prints a warning that says which limits do not hold, and sets `path` to "". */
 static int make_group(const struct pl_cli_try *t, struct pl_cgroup **ret, char path[PL_CGROUP_PATH], struct pl_err *err)
 {
     const struct pl_resources *says = &t->stage->resources;
@@ -113,7 +116,7 @@ static void remove_group(const struct pl_cli_try *t, struct pl_cgroup *g, const 
     pl_cgroup_close(g);
 }
 
-/* ---- the agent ---- */
+/* ---- worker process ---- */
 
 static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, struct pl_err *err)
 {
@@ -125,7 +128,7 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     if (r < 0)
         return r;
     posix_spawn_file_actions_init(&actions);
-    if (t->c->json) /* standard output is the answer's */
+    if (t->c->json) /* standard output is reserved for the JSON answer */
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     if (t->token)
         setenv(TOKEN_ENV, t->token, 1);
@@ -136,7 +139,8 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     return e ? pl_err_errno(err, e, "start %s", program) : 0;
 }
 
-/* A shell takes the terminal's interrupts for itself; else they are for the agent, which has the command to end. */
+/* Waits for the worker. With a shell, SIGINT is ignored here, because the shell handles the terminal's
+ * interrupts; without one, the worker gets SIGINT and ends the command. */
 static int wait_for(pid_t pid, bool shell)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before, output;
@@ -152,7 +156,7 @@ static int wait_for(pid_t pid, bool shell)
     pl_cli_end_with_us(0);
     if (shell)
         sigaction(SIGINT, &before, NULL);
-    if (seen && WIFSIGNALED(status)) { /* it could not do that itself */
+    if (seen && WIFSIGNALED(status)) { /* a worker that was killed has not restored the terminal */
         sigaction(SIGTTOU, &ignore, &output);
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal);
         sigaction(SIGTTOU, &output, NULL);

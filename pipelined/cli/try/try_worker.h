@@ -1,27 +1,30 @@
-/* try_worker: `pipelined-worker --try` from this side: what it is asked (pipelined/agent/worker/try_datum.h), started, waited for, and its answer. */
+/* try_worker: runs `pipelined-worker --try`: writes its request (format: pipelined/agent/worker/try_datum.h),
+ * starts it, waits for it, and reads its answer. */
 #pragma once
 
 #include "pipelined/cli/try/try_folder.h"
 
+/* What to run; everything is borrowed. */
 struct pl_cli_try {
     struct pl_cli *c;
     const struct pl_stage *stage;
     const char *pipeline, *project;
-    const char *run; /* 32 hex; zeros when the inputs are no run's */
+    const char *run; /* id of the run, 32 hex digits; all zeros if the inputs come from no run */
     const struct pl_cli_try_folder *folder;
     const struct pl_cli_try_inputs *inputs;
-    const struct pl_plan *plan; /* over contents */
+    const struct pl_plan *plan; /* plan whose keys are computed from the files' contents */
     size_t datum;
-    struct pl_hash code_root; /* zero: no code */
-    const char *out;          /* NULL: thrown away */
+    struct pl_hash code_root; /* root of the code folder's tree; zero = no code */
+    const char *out;          /* folder for the output; NULL = the output is discarded */
     const char *sandbox;      /* "bwrap", "none" */
-    json_t *gpus;             /* numbers of devices */
+    json_t *gpus;             /* numbers of the GPU devices to use */
     bool shell;
-    const char *secrets;     /* folder of the project's; NULL: there is none here */
-    const char *url, *token; /* of the daemon that has inputs; NULL when none has */
+    const char *secrets; /* folder of the project's secrets; NULL = none */
+    /* address and token of the daemon that has inputs; NULL = all inputs are local */
+    const char *url, *token;
 };
 
-/* Runs the datum; its output is on the terminal. The answer: the caller's reference. PL_ECANCELED after an interrupt; PL_EIO when the agent
- * ended without an answer; errors of the agent as it gave them. */
+/* Runs the datum; what it prints goes to the terminal. `ret` receives the answer, which the caller owns.
+ * PL_ECANCELED: interrupted; PL_EIO: the worker ended without an answer; errors that the worker reported. */
 PL_MUST_CHECK
 int pl_cli_try_run(const struct pl_cli_try *t, json_t **ret, struct pl_err *err);

@@ -1,4 +1,4 @@
-/* What needs no server: checking a spec, trying a glob. */
+/* validate and glob: check a spec and test a glob, without a server. */
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
@@ -29,7 +29,7 @@ static int print_json(const struct pl_cli_spec *s, bool valid, struct pl_err *er
     return pl_show_json(out, err);
 }
 
-/* A code folder that is not there is a mistake that only this machine can see. */
+/* Checks that code folders exist. Only the machine with the spec file can see that. */
 static int check_code(const struct pl_cli_spec *s, struct pl_err *err)
 {
     for (size_t i = 0; i < s->spec->n_stages; i++) {
@@ -67,7 +67,7 @@ static int validate(struct pl_cli *c, struct pl_err *err)
 
 struct globbing {
     struct pl_glob *glob;
-    struct pl_template *template; /* NULL = the path itself */
+    struct pl_template *template; /* NULL = print only the path */
     bool json;
 };
 
@@ -118,7 +118,7 @@ static int print_match(const struct globbing *g, const char *path, size_t len, c
     return out ? pl_show_json(out, err) : pl_err_set(err, PL_EPATH, "a path that is not UTF-8");
 }
 
-/* One path of stdin, with or without leading '/'. */
+/* Tests one path of standard input, with or without a leading '/'. */
 static int try_path(const struct globbing *g, const char *path, size_t len, size_t *matches, struct pl_err *err)
 {
     struct pl_span spans[PL_GLOB_CAPTURES_MAX];

@@ -1,4 +1,5 @@
-/* try: one datum of a stage on this machine, in the sandbox and with the variables that it would have; nothing is committed. */
+/* try: runs one datum of a stage on this machine, in the sandbox and with the variables that a worker would
+ * give it. It commits nothing. */
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -15,15 +16,15 @@
 
 struct trial {
     struct pl_cli *c;
-    struct pl_cli_spec file; /* of -f */
-    struct pl_spec *told;    /* without -f: the stage as its job ran it */
+    struct pl_cli_spec file; /* the spec file of -f */
+    struct pl_spec *told;    /* without -f: spec of the stage as its job ran it */
     const struct pl_spec *spec;
     const struct pl_stage *stage;
-    json_t *job; /* of --at, or the stage's newest one without -f */
+    json_t *job; /* the job of --at, or without -f the stage's newest job; NULL = none */
     struct pl_cli_try_inputs inputs;
     struct pl_cli_try_folder folder;
-    struct pl_plan *names, *plan; /* over names, over contents */
-    size_t n_datums, number;      /* of the datum in `names` */
+    struct pl_plan *names, *plan; /* plans over file names and over file contents */
+    size_t n_datums, number;      /* datums in `names`, and index of the chosen one */
     char *url, *token, *secrets;
     struct pl_cli_try request;
 };
@@ -43,9 +44,9 @@ static void trial_finish(struct trial *t)
     free(t->secrets);
 }
 
-/* ---- which stage ---- */
+/* ---- choice of the stage ---- */
 
-/* The job of STAGE in --at; without --at the newest, when it is needed (no -f). */
+/* Finds the job of the stage in the run of --at; without --at, the stage's newest job. */
 static int find_job(struct trial *t, const char *stage, struct pl_err *err)
 {
     const char *run = pl_cli_value(t->c, "at");
@@ -62,7 +63,7 @@ static int find_job(struct trial *t, const char *stage, struct pl_err *err)
     return pl_cli_call(t->c, "GET", path, NULL, &t->job, err);
 }
 
-/* The stage and its code as the job ran them. */
+/* Requests the stage's spec and code as the job ran them. */
 static int ask_stage(struct trial *t, struct pl_err *err)
 {
     const char *project = pl_show_text_at(t->job, "project"), *stage = pl_show_text_at(t->job, "stage"),
@@ -123,7 +124,7 @@ static int find_stage(struct trial *t, struct pl_err *err)
     return r < 0 || filename ? r : ask_stage(t, err);
 }
 
-/* ---- which datum, and its files ---- */
+/* ---- the datum and its files ---- */
 
 static int choose(struct trial *t, struct pl_err *err)
 {
@@ -146,7 +147,7 @@ static int take_code(struct trial *t, struct pl_err *err)
     _cleanup_free_ char *folder = NULL;
     int r;
 
-    if (!t->stage->code || t->told) /* the job's own code is the daemon's */
+    if (!t->stage->code || t->told) /* the code of a job is in the daemon's store */
         return 0;
     folder = pl_cli_spec_code_path(&t->file, t->stage);
     r = folder ? pl_cli_try_folder_take_code(&t->folder, t->spec->project, folder, &t->request.code_root, err)
@@ -154,7 +155,8 @@ static int take_code(struct trial *t, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "stage %s", t->stage->name) : 0;
 }
 
-/* The datum's key, and with it its seed, is that of a real one: of the bytes, not of the names. */
+/* Stores the datum's files and plans again over their contents. Only then is the datum's key, and with it its
+ * seed, the same as in a job. */
 static int take(struct trial *t, struct pl_err *err)
 {
     struct pl_hash code;
@@ -169,9 +171,9 @@ static int take(struct trial *t, struct pl_err *err)
     return r < 0 ? r : pl_cli_datum_same(t->plan, t->names, t->number, &t->request.datum, err);
 }
 
-/* ---- where ---- */
+/* ---- devices, secrets and sandbox ---- */
 
-/* The devices: those of --gpus, else the first that the stage wants, as far as there are any. */
+/* Chooses GPU devices: those of --gpus, else the first ones that exist, as many as the stage wants. */
 static int find_gpus(struct trial *t, struct pl_err *err)
 {
     const char *given = pl_cli_value(t->c, "gpus");
@@ -204,7 +206,8 @@ static int find_gpus(struct trial *t, struct pl_err *err)
     return 0;
 }
 
-/* Those of a daemon of this machine, which only who runs it can read. */
+/* Finds the project's secrets in the folder of a daemon on this machine; only the daemon's user can read
+ * them. */
 static int find_secrets(struct trial *t, struct pl_err *err)
 {
     _cleanup_free_ char *folder = t->stage->n_secrets ? pl_cli_folder(t->c) : NULL;
@@ -255,7 +258,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
     return r;
 }
 
-/* The real path of `path`, or of the nearest folder above it that is there. */
+/* Returns the real path of `path` or of its nearest parent folder that exists. */
 static char *real_above(const char *path)
 {
     _cleanup_free_ char *at = strdup(path);
@@ -271,7 +274,7 @@ static char *real_above(const char *path)
     return real;
 }
 
-/* An output in a folder that is read would be input the next time. */
+/* Refuses an output folder inside an input folder: the next try would read it as input. */
 static int check_out(const struct trial *t, struct pl_err *err)
 {
     const char *out = pl_cli_value(t->c, "output");
@@ -289,7 +292,7 @@ static int check_out(const struct trial *t, struct pl_err *err)
     return 0;
 }
 
-/* ---- what came of it ---- */
+/* ---- result ---- */
 
 static void say_before_shell(const struct trial *t)
 {
@@ -369,7 +372,7 @@ static int try_datum(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *answer = NULL;
     int r;
 
-    pl_cli_note_interrupt(); /* the temporary folder goes whatever happens */
+    pl_cli_note_interrupt(); /* so that the temporary folder is removed in every case */
     r = find_stage(&t, err);
     r = r < 0 ? r : pl_cli_try_inputs_bind(&t.inputs, c, t.stage, t.job, err);
     r = r < 0 ? r : check_out(&t, err);
