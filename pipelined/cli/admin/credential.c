@@ -1,3 +1,4 @@
+/* Makes the request body for a new token or S3 key. */
 #include "pipelined/cli/admin/credential.h"
 
 #include "pipelined/cli/support/args.h"

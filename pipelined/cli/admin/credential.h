@@ -1,4 +1,4 @@
-/* credential: what create token and create s3-key are asked with. */
+/* credential: options and request body that create token and create s3-key share. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
@@ -10,5 +10,6 @@
         "name", 0, "TEXT", "what it is for, as lists show it"                                                                    \
     }
 
-/* The request's body of the options and of the first argument, the user; NULL with `err`. */
+/* Makes the request body from the options and from the first argument, the user (optional). NULL with `err`
+ * set. */
 json_t *pl_cli_credential_body(const struct pl_cli *c, struct pl_err *err);

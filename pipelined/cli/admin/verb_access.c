@@ -1,4 +1,4 @@
-/* Users with their roles, tokens, and the audit. */
+/* Verbs for users and their roles, tokens, and the audit log. */
 #include "pipelined/cli/admin/credential.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
@@ -15,7 +15,7 @@ static void show_scope(const json_t *value, const json_t *item, char out[PL_SHOW
     snprintf(out, PL_SHOW_TEXT_MAX, "%s", text && *text ? text : "everything");
 }
 
-/* "reader of images, admin of everything" */
+/* Writes roles as text, such as "reader of images, admin of everything". */
 static void show_roles(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     const json_t *role;
@@ -42,7 +42,7 @@ static void show_expires(const json_t *value, const json_t *item, char out[PL_SH
         snprintf(out, PL_SHOW_TEXT_MAX, "never");
 }
 
-/* [{"scope", "role"}…] of --role and each --over; empty without --role. */
+/* Makes [{"scope", "role"}…] from --role and each --over; empty without --role. */
 static int given_roles(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     const char *role = pl_cli_value(c, "role");
@@ -98,7 +98,7 @@ static int list_user(struct pl_cli *c, struct pl_err *err)
                         "no users yet, only the daemon's own token: pipelinectl create user NAME --role ROLE", err);
 }
 
-/* Without a name: who one is. */
+/* inspect user; without a name, the user who calls. */
 static int inspect_user(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column lines[] = {{"user", "name", NULL},

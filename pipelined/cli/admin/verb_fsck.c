@@ -1,4 +1,4 @@
-/* fsck: the store checked, by its daemon, or without one. */
+/* fsck: checks a store, either through its daemon or, with --store, directly without a daemon. */
 #include "pipelined/cli/local/store_url.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
@@ -21,7 +21,7 @@
 #define LINE_EACH_MS 100
 #define FINDINGS_MAX 1000
 
-/* ---- what it says ---- */
+/* ---- report ---- */
 
 static void print_line(const char *stage, uint64_t done, uint64_t total, uint64_t found)
 {
@@ -49,6 +49,7 @@ static int say_report(const struct pl_cli *c, const json_t *report, struct pl_er
     return json_array_size(findings) ? pl_show_table(findings, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
 
+/* Prints the report. PL_ECORRUPT if it has findings. */
 static int conclude(const struct pl_cli *c, const json_t *report, struct pl_err *err)
 {
     int r = c->json ? pl_show_json(report, err) : say_report(c, report, err);
@@ -59,9 +60,9 @@ static int conclude(const struct pl_cli *c, const json_t *report, struct pl_err 
     return pl_err_hint(err, PL_ECORRUPT, "Commits that are not named above are whole.");
 }
 
-/* ---- by the daemon ---- */
+/* ---- check by the daemon ---- */
 
-/* Asks now and then how far the daemon is, for a person to see. */
+/* A thread that polls the daemon for the progress of the check and prints it. */
 struct asking {
     struct pl_http_client *client;
     pthread_t thread;
@@ -83,6 +84,7 @@ static void ask(struct asking *a, bool *shown)
     json_decref(state);
 }
 
+/* Polls every POLL_MS until `over` is set. */
 static void *ask_on(void *arg)
 {
     struct asking *a = arg;
@@ -149,7 +151,7 @@ static int fsck_daemon(struct pl_cli *c, struct pl_err *err)
     return report ? conclude(c, report, err) : pl_err_set(err, PL_EPROTO, "the answer to a check is no JSON");
 }
 
-/* ---- without one ---- */
+/* ---- check without a daemon ---- */
 
 struct alone {
     struct pl_cli *cli;
@@ -228,7 +230,8 @@ static int make_scratch(struct alone *a, struct pl_err *err)
     return pl_err_errno(err, errno, "make a folder for the check");
 }
 
-/* Where a check that is interrupted is written down: beside what is known of this user's files. */
+/* Sets the path of the file in which an interrupted check saves its state: in the folder of the user's file
+ * state cache. */
 static void find_note(struct alone *a, const char *store_id)
 {
     char *dir = NULL;
@@ -238,7 +241,7 @@ static void find_note(struct alone *a, const char *store_id)
     free(dir);
 }
 
-/* A log that cannot be replayed is checked by itself: what is wrong with it is what the person needs. */
+/* Checks only the log: if it cannot be replayed, its damage is what the user needs to know. */
 static int check_log_only(struct alone *a, const uint8_t store_id[16], struct pl_fsck_report *sum)
 {
     struct pl_fsck_options o = {.full = true, .finding = note_finding, .self = a};
@@ -246,6 +249,8 @@ static int check_log_only(struct alone *a, const uint8_t store_id[16], struct pl
     return pl_fsck_log(a->objects, store_id, NULL, &o, sum, NULL);
 }
 
+/* Opens the store and replays its log into a scratch database. If the replay fails, checks only the log and
+ * leaves a->conn NULL. */
 static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report *sum, struct pl_err *err)
 {
     _cleanup_(pl_recover_report_finish) struct pl_recover_report report = {0};
@@ -282,6 +287,7 @@ static json_t *report_json(const struct alone *a, const struct pl_fsck_report *s
                      (json_int_t)sum->findings, "findings", a->findings, "ms", (json_int_t)ms);
 }
 
+/* Checks a store without a daemon. An interrupted full check continues at the next call. */
 static int fsck_alone(struct pl_cli *c, const char *url, struct pl_err *err)
 {
     _cleanup_(alone_finish) struct alone a = {.cli = c, .findings = json_array()};

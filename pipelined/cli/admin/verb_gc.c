@@ -1,4 +1,4 @@
-/* Garbage collection: begun at the daemon, watched from here. */
+/* gc: requests a garbage collection from the daemon and shows its progress. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/server_client.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define WAIT_MS 500 /* one look at it */
+#define WAIT_MS 500 /* ms that one status request waits for the end */
 
 static void show_progress(const struct pl_cli *c, const json_t *report)
 {
@@ -17,7 +17,7 @@ static void show_progress(const struct pl_cli *c, const json_t *report)
                 (long long)pl_show_int_at(report, "done"), (long long)pl_show_int_at(report, "all"));
 }
 
-/* Until it is over. An interrupt ends the collection; what it has done stands. */
+/* Waits until the collection has ended. An interrupt stops it; the steps that it has completed stand. */
 static int watch(struct pl_cli *c, json_int_t number, json_t **ret, struct pl_err *err)
 {
     bool stopped = false;
@@ -51,6 +51,7 @@ static const char *size_at(const json_t *report, const char *key, char out[32])
     return pl_size_text((uint64_t)pl_show_int_at(report, key), out);
 }
 
+/* Prints the report of a dry run. */
 static int say_foreseen(struct pl_cli *c, const json_t *report, struct pl_err *err)
 {
     static const struct pl_column columns[] = {

@@ -1,4 +1,4 @@
-/* recover: a daemon's folder anew, from its store alone. */
+/* recover: rebuilds a daemon's data folder from its store. */
 #include "pipelined/cli/local/store_url.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+/* Creates the folder. PL_EEXISTS: it already has a database. */
 static int check_empty(const char *dir, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -22,6 +23,7 @@ static int check_empty(const char *dir, struct pl_err *err)
     return pl_io_mkdirs(dir, 0700, err);
 }
 
+/* Returns the number that a query gives; 0 if it fails. */
 static int64_t count(struct pl_conn *c, const char *sql)
 {
     int64_t n = 0;
@@ -29,9 +31,9 @@ static int64_t count(struct pl_conn *c, const char *sql)
     return pl_sql_int(c, NULL, &n, sql, "") < 0 ? 0 : n;
 }
 
-/* ---- what a person needs to know of it ---- */
+/* ---- report for the user ---- */
 
-/* A line of a list: the first has its title. */
+/* Prints a line of a list; only the first line has the title. */
 static void item(const struct pl_cli *c, bool *begun, const char *title, const char *text)
 {
     pl_show_say(c, "%-12s %s\n", *begun ? "" : title, text);
@@ -68,7 +70,8 @@ static void say_list(const struct pl_cli *c, const char *title, const json_t *te
     }
 }
 
-/* What the log does not have (docs/format.md "Log object"), and what follows from that. */
+/* Lists what a recovery cannot restore, because the log does not contain it (docs/format.md "Log object"),
+ * and the consequences. */
 static json_t *not_there(const struct pl_recover_report *report)
 {
     char since[160];

@@ -1,10 +1,11 @@
-/* keep: what the repos' rules drop. */
+/* keep: drops the commits, results and logs that the repos' retention rules no longer keep. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
 #include <stdio.h>
 
+/* Prints the commits that a dry run would drop. */
 static int say_commits(const json_t *report, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"COMMIT", "commit", pl_show_id},

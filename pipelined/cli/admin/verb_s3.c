@@ -1,4 +1,4 @@
-/* Keys for S3 clients, and what these need to reach the repos. */
+/* S3 keys, and s3 env: the environment variables that S3 clients need to reach the repos. */
 #include "pipelined/cli/admin/credential.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/contexts.h"
@@ -52,7 +52,8 @@ static int delete_s3_key(struct pl_cli *c, struct pl_err *err)
 
 /* ---- s3 env ---- */
 
-/* The key of before, if the server has it still. New reference, NULL when there is none. */
+/* Returns the key that s3 env saved earlier for this store, if the server still accepts it. New reference,
+ * NULL if there is none. */
 static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
 {
     json_t *key = json_object_get(json_object_get(all, "s3_keys"), store);
@@ -71,7 +72,7 @@ static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
     return NULL;
 }
 
-/* The daemon's own key, whose secret is its token. */
+/* Makes the key that belongs to the daemon's own token; its secret is the token. */
 static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL, *token = NULL;
@@ -83,7 +84,8 @@ static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
     return *ret ? 0 : pl_err_nomem(err);
 }
 
-/* Whom a key is made for: --user, else whoever asks; `ret_own`: with the daemon's own token nobody is, and it is key enough. */
+/* Creates a key for --user, or else for the caller. `*ret_own` true: the caller uses the daemon's own token
+ * and is no user, so that the daemon's own key is returned. */
 static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err *err)
 {
     const char *user = pl_cli_value(c, "user");
@@ -94,6 +96,7 @@ static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err
     return *ret_own ? own_key(c, ret, err) : r;
 }
 
+/* Returns the saved key, or creates one and saves it in contexts.json. */
 static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *all = NULL;
@@ -126,7 +129,8 @@ static int no_gateway(struct pl_err *err)
     return pl_err_hint(err, PL_EUNAVAILABLE, "Start it with --s3-listen; pipelinectl put file and get file need none.");
 }
 
-/* For eval: whatever the server says is text to the shell, and nothing that it runs. */
+/* Prints a line for the shell's eval. The text is quoted, so that the shell cannot run anything that the
+ * server sent. */
 static int print_export(const char *name, const char *text, struct pl_err *err)
 {
     int r = printf("export %s='", name);
@@ -137,7 +141,8 @@ static int print_export(const char *name, const char *text, struct pl_err *err)
     return r < 0 ? pl_err_errno(err, errno, "standard output") : 0;
 }
 
-/* Lines for eval; the endpoint is what newer AWS SDKs read, and most other clients' wrappers. */
+/* Prints lines for eval. AWS_ENDPOINT_URL is read by newer AWS SDKs, and by the wrappers of most other
+ * clients. */
 static int s3_env(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *status = NULL, *key = NULL, *out = NULL;

@@ -1,8 +1,9 @@
+/* Verbs for branches: create, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
-/* "REPO@BRANCH", both there, nothing behind. */
+/* Parses the argument as "REPO@BRANCH"; both parts are required, and no path or ^n is accepted. */
 static int branch_arg(const struct pl_cli *c, struct pl_commit_ref *ret, struct pl_err *err)
 {
     int r = pl_cli_ref(c, c->args[0], ret, err);

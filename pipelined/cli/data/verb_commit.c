@@ -1,3 +1,4 @@
+/* Verbs for commits: list, start, finish, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/push_ops.h"
 #include "pipelined/cli/support/server_client.h"
@@ -55,6 +56,7 @@ static void show_provenance(const json_t *value, const json_t *item, char out[PL
     }
 }
 
+/* Parses REPO@REF without a path; `*ret_path` is the commit's API path, malloc'ed. */
 static int commit_arg(const struct pl_cli *c, struct pl_commit_ref *ret, char **ret_path, struct pl_err *err)
 {
     char text[PL_NAME_MAX_BYTES + 16];
@@ -143,7 +145,8 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-/* Asked again, the server says what came of it the first time. */
+/* Finishes the commit and retries after lost connections. If the first request had succeeded, the server
+ * repeats its result. */
 static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, struct pl_err *err)
 {
     const char *message = pl_cli_value(c, "message");

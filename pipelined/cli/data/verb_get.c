@@ -1,4 +1,4 @@
-/* get file: to stdout as it comes, or by checkout with several threads. */
+/* get file: streams a file to stdout, or checks files out to disk with several threads. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/server_client.h"
@@ -15,7 +15,7 @@
 struct get {
     struct pl_cli *c;
     struct pl_commit_ref ref;
-    char commit[PL_NAME_MAX_BYTES + 16]; /* as the server takes it */
+    char commit[PL_NAME_MAX_BYTES + 16]; /* commit part of the ref, in the server's form */
     struct pl_http_client *client;
 };
 
@@ -38,18 +38,23 @@ static int get_to_stdout(struct get *g, struct pl_err *err)
 
 /* ---- to a folder or file ---- */
 
-#define LOCATE_AHEAD 4096u /* entries whose chunks are asked for in one question, before the first of them is written */
-#define NAMES_MAX    ((size_t)16 << 20) /* bytes of --files-from */
+/* entries whose chunks are located in one request, before the first of them is written */
+#define LOCATE_AHEAD 4096u
+#define NAMES_MAX    ((size_t)16 << 20) /* bytes of the file of --files-from */
 
-/* Entries of the server's stream; a single file under another name. */
+/* Entry source over the server's ops stream, which locates chunks ahead of the reader. A single file is
+ * renamed. */
 struct renamed {
+    /* all entries of the stream */
     struct pl_entry_source all;
-    const char *name; /* NULL: names stay */
+    const char *name; /* name for the single file; NULL = keep all names */
     struct pl_remote *remote;
-    struct pl_tree_ops_reader ahead; /* over the same stream: what it has passed is located */
-    size_t located;                  /* entries that are yet to be given */
+    /* a second reader of the same stream; entries that it has passed are located */
+    struct pl_tree_ops_reader ahead;
+    size_t located; /* located entries that have not been returned yet */
 };
 
+/* Locates the chunks of the next LOCATE_AHEAD entries. */
 static int locate_ahead(struct renamed *s, struct pl_err *err)
 {
     _cleanup_free_ struct pl_hash *ids = malloc(LOCATE_AHEAD * sizeof *ids);
@@ -88,7 +93,7 @@ static int to_buf(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(self, data, n, err);
 }
 
-/* The file of names, "-" standard input, as it is but for empty lines. */
+/* Reads the file of names ("-" = standard input) and drops empty lines. */
 static int read_names(const char *from, struct pl_buf *names, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = NAMES_MAX};
@@ -110,7 +115,7 @@ static int read_names(const char *from, struct pl_buf *names, struct pl_err *err
     return r;
 }
 
-/* The entries at the path, as operations. */
+/* Requests the entries at the path (or those that --files-from names) as an ops stream. */
 static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *commit = NULL;
@@ -130,7 +135,8 @@ static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf 
     return r < 0 ? r : pl_remote_entries(remote, &root, g->ref.path, NULL, to_buf, ops, err);
 }
 
-/* Is it one file? Then there is one entry, named by the last segment. */
+/* `*ret` is true if the path is a single file: then the stream has one entry, named by the path's last
+ * segment. */
 static int is_single(const struct get *g, const struct pl_buf *ops, bool *ret, struct pl_err *err)
 {
     const char *slash = strrchr(g->ref.path, '/'), *name = slash ? slash + 1 : g->ref.path;
@@ -169,7 +175,7 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     return r;
 }
 
-/* Written under another name beside it, then renamed. */
+/* Writes a single file under a temporary name in the target's folder, then renames it. */
 static int get_single(struct get *g, struct pl_remote *remote, const struct pl_buf *ops, const char *local,
                       struct pl_checkout_stats *stats, struct pl_err *err)
 {
@@ -192,7 +198,7 @@ static int get_single(struct get *g, struct pl_remote *remote, const struct pl_b
     return r;
 }
 
-/* "-o DIR" or "-o DIR/" for one file: below it. */
+/* Writes the local path of a single file: -o names it, or a folder in which the file keeps its name. */
 static int local_name(const struct get *g, const char *out, char ret[PATH_MAX], struct pl_err *err)
 {
     const char *slash = strrchr(g->ref.path, '/'), *name = slash ? slash + 1 : g->ref.path;

@@ -1,10 +1,11 @@
+/* Verbs for projects: create, update, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
 #include <stdio.h>
 
-/* A daemon that does not tell has not the setting. */
+/* Shows "on" if the reply has no such field: the daemon is older than the setting. */
 static void show_network(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     (void)item;

@@ -1,4 +1,5 @@
-/* put file: one small file is one request; everything else is read, cut and packed here with all cores. */
+/* put file: a single small file is sent in one request. All other input is read, split into chunks and packed
+ * on this machine with all cores; the packs are uploaded, then an ops stream makes the commit. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/push_ops.h"
@@ -14,18 +15,23 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#define SMALL_BYTES (256u << 10) /* sent as it is, up to here */
+#define SMALL_BYTES (256u << 10) /* files up to this size are sent in one request */
 
 struct put {
     struct pl_cli *c;
     struct pl_cli_push push;
+    /* local files and folders, n of them */
     struct pl_ingest_source *sources;
     size_t n;
+    /* path in the repo for each source */
     char (*dests)[PL_PATH_MAX_BYTES + 1];
-    bool folders; /* one of the sources is a folder */
+    bool folders; /* at least one source is a folder */
+    /* the only source is standard input */
     bool stdin_;
-    struct pl_buf head; /* of stdin: what was read to see how much it is */
+    struct pl_buf head; /* start of the input, which was read to find out whether it is small */
+    /* bytes of `head` that read_stdin has returned */
     size_t head_used;
+    /* the server's reply to the push */
     json_t *answer;
 };
 
@@ -37,7 +43,7 @@ static void put_finish(struct put *p)
     json_decref(p->answer);
 }
 
-/* ---- what goes where ---- */
+/* ---- sources and destinations ---- */
 
 static const char *last_segment(const char *local, size_t *ret_len)
 {
@@ -51,7 +57,8 @@ static const char *last_segment(const char *local, size_t *ret_len)
     return local + start;
 }
 
-/* A file below a folder of the repo, a file as the path, or a folder's content in a folder. */
+/* Sets the destination of source i. A file gets its own name below the target path if `below`, else the
+ * target path itself. A folder's content goes into the target path. */
 static int set_dest(struct put *p, size_t i, bool folder, bool below, struct pl_err *err)
 {
     const char *path = p->push.to.path, *name;
@@ -90,6 +97,8 @@ static int add_source(struct put *p, const char *local, bool below, struct pl_er
     return set_dest(p, i, S_ISDIR(st.st_mode), below, err);
 }
 
+/* Collects the sources from --file options and arguments. A file goes below the target path if the path is
+ * empty or ends with '/', or if there are several sources. */
 static int read_sources(struct put *p, struct pl_err *err)
 {
     struct pl_cli *c = p->c;
@@ -114,7 +123,8 @@ static int read_sources(struct put *p, struct pl_err *err)
 
 /* ---- one small file ---- */
 
-/* All of `fd` when it has at most SMALL_BYTES; then 1. */
+/* Reads at most SMALL_BYTES + 1 bytes. Returns 1 if that was the whole file, 0 if it is larger, or an
+ * error. */
 static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_err *err)
 {
     ssize_t n;
@@ -129,7 +139,8 @@ static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_er
     return n <= (ssize_t)SMALL_BYTES;
 }
 
-/* Done twice it changes nothing the second time; but a put with a base would meet itself. */
+/* Sends a request and retries it after lost connections. Repeating a push is harmless: the second one changes
+ * nothing. A push with a base is not repeated, because it would conflict with its own first attempt. */
 static int call_patiently(struct put *p, struct pl_http_client *client, struct pl_http_call *call, struct pl_err *err)
 {
     struct pl_retrying_sink patient;
@@ -173,7 +184,8 @@ static bool unchanged(const struct stat *a, const struct stat *b)
     return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* 1 when it was put; 0 when it is not small, or changed while it was read: the long way knows what to do. */
+/* Tries to send a single small file. Returns 1 if it was sent, or 0 if it is not small or changed while it
+ * was read; then the caller uses put_long. */
 static int put_small(struct put *p, struct pl_err *err)
 {
     const char *local = p->sources[0].local;
@@ -202,7 +214,7 @@ static int put_small(struct put *p, struct pl_err *err)
     return r < 0 ? r : 1;
 }
 
-/* ---- anything else ---- */
+/* ---- all other input ---- */
 
 static ssize_t read_stdin(void *self, void *out, size_t n, struct pl_err *err)
 {
@@ -229,7 +241,8 @@ static int ingest_stdin(struct put *p, struct pl_pack_builder *session, struct p
     return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
-/* NULL when there is no place for one: everything is read then. */
+/* Opens the cache of file states, by which unchanged files need not be read. NULL if it is switched off or
+ * cannot be opened; then every file is read. */
 static struct pl_stat_cache *open_cache(const struct put *p, const struct pl_remote *remote)
 {
     _cleanup_free_ char *dir = NULL;
@@ -260,7 +273,7 @@ static int ingest_files(struct put *p, struct pl_pack_builder *session, const st
     return r;
 }
 
-/* As call_patiently. */
+/* Sends the ops stream; retries like call_patiently. */
 static int push_patiently(struct put *p, struct pl_retrying_sink *patient, const struct pl_buf *ops, struct pl_err *err)
 {
     unsigned pause_ms = 0;
@@ -292,6 +305,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
     return why.code;
 }
 
+/* Ingests the sources with an upload session and pushes the resulting operations. */
 static int put_long(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
@@ -323,7 +337,7 @@ static int put_long(struct put *p, struct pl_err *err)
     if (r == 0)
         pl_remote_end_session(remote);
     if (r == 0 && cache && pl_stat_cache_save(cache, NULL) < 0)
-        return 0; /* costs time next time, nothing else */
+        return 0; /* without the saved cache the next put only takes longer */
     return r;
 }
 
@@ -348,7 +362,8 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
     do {
         pl_buf_clear(&p.head);
         r = put_once(&p, err);
-    } while (r == PL_ERETRY && --tries > 0 && !p.stdin_); /* what was there was collected meanwhile: all is sent anew */
+        /* data that the store had was garbage collected meanwhile: send everything again */
+    } while (r == PL_ERETRY && --tries > 0 && !p.stdin_);
     return r < 0 ? r : pl_cli_push_print(c, &p.push, p.answer, err);
 }
 
