@@ -1,3 +1,4 @@
+/* Prints and collects the lines of doctor. */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/cli/support/show.h"

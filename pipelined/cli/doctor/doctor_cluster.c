@@ -1,3 +1,5 @@
+/* Checks of a cluster: API server, rights, namespace, ConfigMaps, nodes, runtime and device classes,
+ * quotas. */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/cli/support/show.h"
@@ -8,13 +10,13 @@
 #include <stdio.h>
 
 #define OLDEST_MINOR 25
-#define FIRST_MS     15000 /* for the first answer */
-#define PAGE         500   /* nodes or pods of one answer */
+#define FIRST_MS     15000 /* time limit of the first request */
+#define PAGE         500   /* nodes or pods per request */
 #define APPLY        "kubectl apply -k pipelined/deploy/cluster"
 
-/* ---- the server ---- */
+/* ---- API server ---- */
 
-/* Asked once: a person waits. */
+/* Requests the server's version, without retries because a user is waiting. */
 static int get_version(struct pl_doctor *d, json_t **ret, struct pl_err *err)
 {
     struct pl_kube_call call = {.method = "GET", .path = "/version", .once = true, .deadline_ms = FIRST_MS};
@@ -61,8 +63,10 @@ static int check_groups(struct pl_doctor *d, struct pl_err *err)
     return pl_doctor_say(d, PL_DOCTOR_OK, "openshift", NULL, err, "users and groups of pods are left to its constraints");
 }
 
-/* ---- what we may ---- */
+/* ---- rights ---- */
 
+/* Checks which requests the account may make. Lines of missing rights come from kube_permission; the first is
+ * fatal if pods may not be created. */
 static int check_access(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
@@ -94,7 +98,7 @@ static int check_access(struct pl_doctor *d, struct pl_err *err)
     return r;
 }
 
-/* ---- the namespace ---- */
+/* ---- namespace ---- */
 
 static int check_space(struct pl_doctor *d, struct pl_err *err)
 {
@@ -129,6 +133,7 @@ static int check_space(struct pl_doctor *d, struct pl_err *err)
                          d->facts.level == PL_LEVEL_PRIVILEGED ? "admits everything" : level);
 }
 
+/* Checks that a ConfigMap exists and has the key, if they are given. */
 static int check_map(struct pl_doctor *d, const char *what, const char *name, const char *key, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *map = NULL;
@@ -195,7 +200,7 @@ static int take_pod(struct nodes *n, const json_t *item, struct pl_err *err)
     return r == PL_ELIMIT ? 0 : r;
 }
 
-/* Page after page of a list. */
+/* Requests a list page by page and calls `take` for each item. */
 static int each(struct pl_doctor *d, const char *path, struct nodes *n,
                 int (*take)(struct nodes *n, const json_t *item, struct pl_err *err), struct pl_err *err)
 {
@@ -242,7 +247,8 @@ static int say_arch(struct pl_doctor *d, const struct nodes *n, struct pl_err *e
                          n->arm64 ? n->amd64 ? "amd64, arm64" : "arm64" : "amd64");
 }
 
-/* What the sentence of a request that nobody could meet says of what is known. */
+/* Reports the GPUs of the nodes. The text is the part after "known: " of the reason why a request for a
+ * resource that does not exist is refused. */
 static int say_gpus(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 {
     const struct pl_node_capacity_request nobody = {.n = 1, .extended = {{"pipelined.io/none", 1}}};
@@ -265,7 +271,7 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
     int r;
 
     if (!d->access.on[PL_KUBE_MAY_NODES])
-        return 0; /* said with the rights */
+        return 0; /* check_access has reported it */
     r = pl_node_capacity_create(&n->offer, err);
     r = r < 0 ? r : each(d, "/api/v1/nodes", n, take_node, err);
     if (r == 0 && d->access.on[PL_KUBE_MAY_ALL_PODS])
@@ -284,9 +290,9 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
     return r < 0 ? r : say_gpus(d, n, err);
 }
 
-/* ---- classes ---- */
+/* ---- runtime and device classes ---- */
 
-/* The names of a list's items, with commas between. */
+/* Writes the names of a list's items, separated by commas. */
 static int names_of(const json_t *items, struct pl_buf *out, struct pl_err *err)
 {
     const json_t *item;
@@ -352,6 +358,7 @@ static int check_claims(struct pl_doctor *d, struct pl_err *err)
 
 /* ---- quotas and limits ---- */
 
+/* True if a LimitRange gives containers a default limit of the resource. */
 static bool gives_default(const json_t *ranges, const char *resource)
 {
     const json_t *range, *limit;
@@ -369,6 +376,7 @@ static bool gives_default(const json_t *ranges, const char *resource)
     return false;
 }
 
+/* Reports a ResourceQuota, and records in d->facts which limits it demands of every container. */
 static int say_quota(struct pl_doctor *d, const json_t *quota, const json_t *ranges, struct pl_err *err)
 {
     const char *name = pl_show_text_at(quota, "metadata.name"), *resource;
@@ -423,7 +431,7 @@ static int check_limits(struct pl_doctor *d, struct pl_err *err)
     return r;
 }
 
-/* ---- all of it ---- */
+/* ---- all checks ---- */
 
 int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err)
 {
@@ -442,7 +450,7 @@ int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err)
     r = r < 0 ? r : check_nodes(d, &nodes, err);
     r = r < 0 ? r : check_runtime_classes(d, err);
     r = r < 0 ? r : check_claims(d, err);
-    /* facts point into the offer; what the probe's pod takes of them is not of GPUs */
+    /* these facts point into nodes.offer, which is destroyed here; the probe's pod uses no GPU */
     d->facts.products = NULL;
     d->facts.resources = NULL;
     d->facts.gpu_labels = NULL;

@@ -1,3 +1,5 @@
+/* Checks of this machine (programs, sandbox, data folder) and of its daemon (version, disks, store, limits,
+ * GPUs, keys). */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -19,7 +21,7 @@
 
 /* ---- this machine ---- */
 
-/* What a daemon, its workers and a try by hand start. */
+/* Checks that the programs exist that a daemon, its workers and pipelinectl start. */
 static int check_programs(struct pl_doctor *d, struct pl_err *err)
 {
     static const char *const names[] = {"pipelined", "pipelined-worker", "pl-runner", "pl-next", "pl-git"};
@@ -47,7 +49,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
     int r = pl_cli_program_path("pipelined-worker", path, &why);
 
     if (r < 0)
-        return 0; /* told */
+        return 0; /* check_programs has reported it */
     r = pl_program_run(argv, PROBE_MS, line, sizeof line, &why);
     if (r == 0)
         return SAY(d, err, OK, "sandbox", NULL, "bubblewrap works: stages see only what is theirs");
@@ -61,7 +63,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
                 : "the probe ended without a word");
 }
 
-/* Files of the folder that are for nobody else. */
+/* Checks that only the owner can read the folder's token, keys and secrets. */
 static int check_private(struct pl_doctor *d, const char *folder, struct pl_err *err)
 {
     static const char *const names[] = {"token", "master.key", "secrets"};
@@ -153,7 +155,7 @@ static int check_store(struct pl_doctor *d, const json_t *status, struct pl_err 
     return SAY(d, err, OK, "store", NULL, "%s", url);
 }
 
-/* What gathers, and could not be finished. */
+/* Reports open commits that the daemon could not finish. */
 static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_err *err)
 {
     const json_t *c;
@@ -175,7 +177,8 @@ static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_er
     return r;
 }
 
-/* Of a daemon whose workers are this machine's. */
+/* Reports whether CPU and memory limits of workers hold, for a daemon whose workers run on its own
+ * machine. */
 static int check_limits(struct pl_doctor *d, const json_t *status, struct pl_err *err)
 {
     const json_t *limits = pl_show_at(status, "live.limits");
@@ -206,7 +209,7 @@ static int check_gpus(struct pl_doctor *d, struct pl_err *err)
     return SAY(d, err, OK, "gpus", NULL, "%lld on offer; pipelinectl gpus says who has them", (long long)there);
 }
 
-/* Those whose secret a recovery could not bring back. */
+/* Reports S3 keys whose secrets were lost in a recovery of the daemon's folder. */
 static int check_keys(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lost = {0};

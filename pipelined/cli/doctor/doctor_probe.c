@@ -1,3 +1,5 @@
+/* Starts a pod like a stage's, with test commands in its containers, waits until it has ended, and reports on
+ * the pod's volume, the image and the way to the daemon. */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/cli/support/show.h"
@@ -16,7 +18,7 @@
 struct probe {
     struct pl_doctor *d;
     char name[64], path[600];
-    json_t *pod; /* as last seen */
+    json_t *pod; /* the pod object at the last look */
     struct pl_pod_state state;
 };
 
@@ -39,7 +41,7 @@ static struct pl_spec *make_spec(const char *image, struct pl_err *err)
     return spec;
 }
 
-/* What the containers do in the place of a stage's work. */
+/* Replaces the commands of the pod's containers by test commands, and sets the pod's name. */
 static int set_commands(struct probe *p, json_t *pod)
 {
     static const char *const names[] = {"main", "agent"};
@@ -60,6 +62,7 @@ static int set_commands(struct probe *p, json_t *pod)
     return r | json_object_set_new(json_object_get(pod, "metadata"), "name", json_string(p->name));
 }
 
+/* Renders the pod exactly as the daemon would for a stage. */
 static int render(struct probe *p, json_t **ret, struct pl_err *err)
 {
     const struct pl_doctor_asked *a = &p->d->asked;
@@ -131,8 +134,9 @@ static int take_away(const struct probe *p, struct pl_err *err)
                          p->name, why.msg);
 }
 
-/* ---- how it fares ---- */
+/* ---- state of the pod ---- */
 
+/* Reads the pod and, if allowed, its events, and sets p->state. */
 static int look(struct probe *p, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *events = NULL;
@@ -155,7 +159,7 @@ static int look(struct probe *p, struct pl_err *err)
     return 0;
 }
 
-/* The state "terminated" of a container; NULL when it has not ended. */
+/* Returns the state "terminated" of a container; NULL if it has not ended. */
 static const json_t *end_of(const struct probe *p, const char *list, const char *name)
 {
     const json_t *status;
@@ -169,7 +173,8 @@ static const json_t *end_of(const struct probe *p, const char *list, const char 
     return NULL;
 }
 
-/* Both have ended, or there is no more to wait for. An image that cannot be had is waited for: the cluster may yet say why. */
+/* True if both containers have ended, or if there is nothing more to wait for. A failed image pull is waited
+ * for, because the cluster may still report the reason. */
 static bool has_ended(const struct probe *p)
 {
     const json_t *install = end_of(p, "initContainerStatuses", "install");
@@ -196,7 +201,7 @@ static int wait_for_end(struct probe *p, struct pl_err *err)
     }
 }
 
-/* The last line that a container printed; "" when it may not be read. */
+/* Reads the last line of a container's log; "" if there is none or the account may not read it. */
 static void last_line(const struct probe *p, const char *container, char out[600])
 {
     char path[700];
@@ -215,7 +220,7 @@ static void last_line(const struct probe *p, const char *container, char out[600
     pl_kube_call_finish(&call);
 }
 
-/* ---- what is said ---- */
+/* ---- report ---- */
 
 static int say_install(struct probe *p, struct pl_err *err)
 {

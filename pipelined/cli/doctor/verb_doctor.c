@@ -1,5 +1,5 @@
-/* doctor: whether this machine and its daemon are as they should be; whether a cluster is what pipelined needs, with kubeconfig alone, before
- * any daemon runs there. */
+/* doctor: checks this machine and its daemon. With --cluster it checks whether a cluster has what pipelined
+ * needs, with nothing but a kubeconfig, before any daemon runs there. */
 #include "pipelined/cli/doctor/doctor.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
@@ -10,7 +10,8 @@
 
 #define WAIT_S 120
 
-/* What the configuration says where no option does. `tree` stays the caller's. */
+/* Takes settings from the daemon's configuration for which no option was given. The strings stay in `tree`,
+ * which the caller owns. */
 static void take_config(struct pl_doctor_asked *a, const json_t *tree)
 {
     const struct {
@@ -106,7 +107,7 @@ static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
     struct pl_err why = {0};
     int r;
 
-    pl_cli_note_interrupt(); /* the probe's pod goes whatever happens */
+    pl_cli_note_interrupt(); /* so that the probe's pod is removed in every case */
     r = read_options(d, &config, err);
     r = r < 0 ? r : connect_to(d, err);
     if (r < 0)
@@ -121,7 +122,7 @@ static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
     return conclude(d, err);
 }
 
-/* Options that speak of clusters alone mean one. */
+/* Checks this machine. An option that is only for clusters is refused. */
 static int examine_machine(struct pl_doctor *d, struct pl_err *err)
 {
     int r;

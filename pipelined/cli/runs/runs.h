@@ -14,7 +14,7 @@
  *   verb_rerun     rerun
  *   verb_run       runs
  *   verb_secret    secrets
- *   verb_status    status, GPUs, page
+ *   verb_status    status, gpus, open
  *   verb_wait      wait run
  *   verb_why       why */
 #pragma once

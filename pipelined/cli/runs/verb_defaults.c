@@ -1,4 +1,4 @@
-/* Defaults of stages: the cluster's, and a project's over them. */
+/* update and inspect defaults: default fields of stages, for all projects and for one project. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"

@@ -1,4 +1,4 @@
-/* Jobs (one stage in one run) and their datums. */
+/* Verbs for jobs (one stage in one run) and their datums. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -58,7 +58,7 @@ static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHO
     }
 }
 
-/* `ms` of a job or an attempt. */
+/* Writes the times of a job or an attempt: waiting, fetching, computing, uploading. */
 static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     static const struct {
@@ -76,7 +76,7 @@ static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW
                                   pl_duration_text(pl_show_int_at(value, parts[i].key), text));
 }
 
-/* What became of the GPUs' time; "" of a job on CPUs. */
+/* Writes how long a job held GPUs and how busy they were; "" for a job on CPUs. */
 static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak");
@@ -101,7 +101,7 @@ static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_T
         snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", at most %s of memory", pl_size_text((uint64_t)peak_bytes, peak));
 }
 
-/* The most memory that one command took; "" where none ran. */
+/* Writes the peak memory of one command; "" if none ran. */
 static void show_memory(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     char peak[32];
@@ -112,6 +112,7 @@ static void show_memory(const json_t *value, const json_t *item, char out[PL_SHO
         snprintf(out, PL_SHOW_TEXT_MAX, "at most %s of a command", pl_size_text((uint64_t)json_integer_value(value), peak));
 }
 
+/* Makes the API path of the job that the first argument names, plus `tail`; malloc'ed. */
 static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -205,7 +206,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
                                 "no datum was run in this job", err);
 }
 
-/* Where the time of the last attempt went. */
+/* Prints the times and the GPU use of an attempt. */
 static void print_times(const json_t *attempt)
 {
     const json_int_t memory = pl_show_int_at(attempt, "gpu.mem_peak");

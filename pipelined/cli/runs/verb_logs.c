@@ -1,3 +1,4 @@
+/* logs: prints what a stage's command or a container of its pod printed. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -8,11 +9,12 @@
 #define TAIL_MAX_BYTES (64u << 20)
 
 struct logs {
-    uint64_t tail;      /* 0 = all, as it comes */
-    struct pl_buf kept; /* with `tail`: the end of it */
+    uint64_t tail;      /* number of last lines to print; 0 = print everything as it arrives */
+    struct pl_buf kept; /* with `tail`: the end of the text so far */
     struct pl_show_text shown;
 };
 
+/* Returns the offset of the last `lines` lines. */
 static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
 {
     size_t at = b->len;
@@ -23,6 +25,7 @@ static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
     return at;
 }
 
+/* Receives the next bytes of the log. With `tail` it keeps at most half of TAIL_MAX_BYTES of them. */
 static int take(void *self, const void *data, size_t n, struct pl_err *err)
 {
     struct logs *l = self;
@@ -45,7 +48,7 @@ static int add_argument(struct pl_buf *url, const char *name, const char *value,
     return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
 }
 
-/* Pods are of a stage, whichever of its jobs they work at. */
+/* Makes the URL for --container. A pod belongs to a stage, not to one job, so a run is refused. */
 static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, uint64_t *tail,
                           struct pl_buf *url, struct pl_err *err)
 {
@@ -63,11 +66,11 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
     if (r == 0 && *tail)
         r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
-    *tail = 0; /* what comes is that already */
+    *tail = 0; /* the server has cut the log already */
     return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
 }
 
-/* `tail`: 0 from then on where the server cuts it. */
+/* Makes the request's URL. Sets `*tail` to 0 if the server cuts the log itself. */
 static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;

@@ -1,21 +1,21 @@
-/* metrics: what a stage's command wrote to metrics.jsonl, line by line. */
+/* metrics: prints the lines that a stage's command wrote to metrics.jsonl. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
 #include <stdio.h>
 #include <time.h>
 
-#define FOLLOW_MS 500 /* between two questions */
+#define FOLLOW_MS 500 /* ms between two requests */
 
 struct metrics {
     struct pl_cli *c;
     struct pl_cli_job job;
-    const char *datum; /* NULL = of all */
+    const char *datum; /* id of the datum, or the start of it; NULL = all datums */
     json_int_t last;   /* id of the last line seen, -1 = none */
-    bool shown;        /* some line was */
+    bool shown;        /* at least one line was printed */
 };
 
-/* For people: 0.1 and not 0.10000000000000001, which is as much. */
+/* Prints one line for people: 15 digits print 0.1 and not 0.10000000000000001, which is the same number. */
 static void show_line(const struct metrics *m, const json_t *entry)
 {
     _cleanup_free_ char *text =
@@ -27,7 +27,7 @@ static void show_line(const struct metrics *m, const json_t *entry)
         pl_show_print(stdout, "%.8s  %s\n", pl_show_text_at(entry, "datum"), text ? text : "");
 }
 
-/* Shows what has come since; `*ret_n` lines. */
+/* Prints the lines that are new since the last call; `*ret_n` is their number. */
 static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
 {
     char after[40] = "";
@@ -63,6 +63,7 @@ static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
     return 0;
 }
 
+/* `*ret` is true if the job has ended. */
 static int is_over(struct metrics *m, bool *ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", m->job.project, m->job.stage, m->job.run);
@@ -87,7 +88,7 @@ static int metrics(struct pl_cli *c, struct pl_err *err)
         while (r == 0 && n > 0);
         if (r < 0 || last_round)
             break;
-        last_round = over; /* once more after the end: what came between the two questions */
+        last_round = over; /* one more request after the end, for lines that arrived before it */
         if (!over)
             r = is_over(&m, &over, err);
         if (!over)

@@ -1,4 +1,4 @@
-/* Pipelines: made from a spec file and the code folders that lie beside it. */
+/* Verbs for pipelines. create and update store the code folders beside the spec file, then send the spec. */
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -26,7 +26,7 @@ static void setting_finish(struct setting *s)
     json_decref(s->answer);
 }
 
-/* The entry of an earlier stage with the same folder. */
+/* Returns the entry of an earlier stage with the same code folder, NULL if there is none. */
 static json_t *same_folder(const struct setting *s, size_t i)
 {
     const struct pl_spec *spec = s->file.spec;
@@ -54,7 +54,8 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
     return json_object_set_new(s->code, stage->name, entry) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Opens a session in which code is stored, before the pipeline is made. Makes the project if there is none, which takes an admin: so not unasked. */
+/* Opens the upload session for code. If the project does not exist, creates it first. Only an admin may do
+ * that, so creation is tried only if the session fails with PL_ENOTFOUND. */
 static int open_session(struct setting *s, struct pl_remote *remote, struct pl_err *err)
 {
     int r = pl_remote_session(remote, err);
@@ -124,7 +125,7 @@ static const char *with_commas(json_int_t n, char out[32])
     return out;
 }
 
-/* "~310 GPU-hours at the last job's rate"; "" when nobody knows. */
+/* Writes an estimate of the cost, such as ", ~310 GPU-hours at the last job's rate"; "" if unknown. */
 static void price_text(const json_t *again, char out[64])
 {
     json_int_t gpu_s = pl_show_int_at(again, "gpu_s"), s = gpu_s ? gpu_s : pl_show_int_at(again, "worker_s");
@@ -136,7 +137,7 @@ static void price_text(const json_t *again, char out[64])
         snprintf(out, 64, ", ~%.*f %s-%s at the last job's rate", n < 10 && s >= 60, n, gpu_s ? "GPU" : "worker", unit);
 }
 
-/* What an update runs again of a stage; "" of a new one. */
+/* Writes how many datums of a stage the update runs again; "" for a new stage. */
 static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
 {
     const json_t *again = pl_show_at(change, "again");
@@ -169,7 +170,8 @@ static void print_changes(const struct setting *s)
     }
 }
 
-/* On a terminal an update says what it would do and asks; `*ret_yes`: it may cost what it wants. */
+/* On a terminal, shows what an update would run again and asks for confirmation. `*ret_yes` true: the user
+ * has confirmed the cost. */
 static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
 {
     char answer[16] = "";
@@ -190,7 +192,7 @@ static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
     return 0;
 }
 
-/* Where it stands in the file, without the file's name, which the server has without its folder. */
+/* Returns a warning without the file's name: the server knows the name without its folder. */
 static const char *behind_name(const char *warning)
 {
     const char *colon = strchr(warning, ':');
@@ -198,7 +200,8 @@ static const char *behind_name(const char *warning)
     return colon ? colon : warning;
 }
 
-/* Those of the server that were not found here: it knows what there is to run on. */
+/* Prints the server's warnings that pipelinectl has not found itself. The server knows more, such as the
+ * cluster. */
 static void print_warnings(const struct setting *s)
 {
     const json_t *one;
@@ -245,7 +248,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     return 0;
 }
 
-/* The spec that the file is at. */
+/* Creates or updates the pipeline of the file's current spec. */
 static int set_one(struct setting *s, struct pl_err *err)
 {
     bool dry_run = pl_cli_flag(s->c, "dry-run"), yes = false;
@@ -260,7 +263,7 @@ static int set_one(struct setting *s, struct pl_err *err)
     return r < 0 ? r : say(s, dry_run, err);
 }
 
-/* One after another: a pipeline may read what the one before it writes. */
+/* Sets the pipelines of the file one after another: a pipeline may read what the one before it writes. */
 static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object()};

@@ -1,4 +1,4 @@
-/* rerun: the jobs of a run again, over what they read; and whether the same comes out. */
+/* rerun: runs the jobs of a run again over the same inputs; with --compare, also compares the outputs. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-#define DIFFERENCES_SHOWN 1000 /* of a stage */
+#define DIFFERENCES_SHOWN 1000 /* differing files printed per stage */
 
-/* Until the new run has ended. */
+/* Waits until the new run has ended. PL_ESTAGE if it did not succeed. */
 static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s/wait", run);
@@ -26,7 +26,7 @@ static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
     return r;
 }
 
-/* Files of one stage's output that came out differently: {"stage", "path", "change"} each. */
+/* Adds the files of one stage's output that differ to `ret`: {"stage", "path", "change"} each. */
 static int compare_stage(struct pl_cli *c, const json_t *job, const char *of, const char *run, json_t *ret, struct pl_err *err)
 {
     const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage");

@@ -1,4 +1,4 @@
-/* Secrets of projects: kept at the daemon, given to stages, never shown. */
+/* Verbs for secrets: values that the daemon keeps for a project and gives to stages. They are never shown. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
+/* Erases the bytes and frees the buffer. */
 static void forget(struct pl_buf *b)
 {
     if (b->data)
@@ -42,7 +43,7 @@ static int add_value(json_t *values, const char *key, const void *data, size_t n
     return r;
 }
 
-/* "KEY=FILE"; "FILE" is the key, too, less its folder. */
+/* Adds a value from "KEY=FILE". For "FILE" alone, the key is the file's name without its folder. */
 static int add_file(json_t *values, const char *given, struct pl_err *err)
 {
     _cleanup_(forget) struct pl_buf value = {.max = PL_SECRET_BYTES_MAX + 1};
@@ -77,6 +78,7 @@ static int given_values(const struct pl_cli *c, json_t *values, struct pl_err *e
     return r;
 }
 
+/* Prints the lines of a spec that use the new secret. */
 static void say_next(struct pl_cli *c, const char *key)
 {
     char env[64] = "";

@@ -1,4 +1,4 @@
-/* The daemon: what it does, its GPUs, its page. */
+/* status, gpus and open: what the daemon does, its GPUs, its web page. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -14,7 +14,7 @@ extern char **environ;
 
 /* ---- status ---- */
 
-/* "3 repos", "1 repo": the number at `path` and its noun; `sep` follows. */
+/* Prints the number at `path` with its noun, such as "3 repos" or "1 repo"; `sep` follows. */
 static void print_count(const json_t *s, const char *path, const char *noun, const char *what, const char *sep)
 {
     long long n = (long long)pl_show_int_at(s, path);
@@ -40,7 +40,7 @@ static void print_figures(const json_t *s)
            (long long)pl_show_int_at(s, "live.queue.gpus"));
 }
 
-/* Disks that run full. */
+/* Prints disks that are full or nearly full. */
 static void print_disks(const json_t *s)
 {
     char left[32], total[32], full[32];
@@ -63,7 +63,7 @@ static void print_disks(const json_t *s)
     }
 }
 
-/* What stages ask for, and the machine does not hold them to. */
+/* Prints which limits of workers the machine does not enforce, and why. */
 static void print_limits(const json_t *s)
 {
     const char *missing = pl_show_text_at(s, "live.limits.not_held");
@@ -73,7 +73,7 @@ static void print_limits(const json_t *s)
                       pl_show_text_at(s, "live.limits.remedy"));
 }
 
-/* Open commits that the daemon could not finish. */
+/* Prints open commits that the daemon could not finish. */
 static void print_stalled(const json_t *s)
 {
     const json_t *c;
@@ -122,7 +122,7 @@ static int print_jobs(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(open, unfinished, PL_ARRAY_SIZE(unfinished), true, err);
 }
 
-/* What to type next, from what there is. */
+/* Prints the command to type next, depending on what exists. */
 static void print_next(const json_t *s, const json_t *newest)
 {
     const char *state = pl_show_text_at(newest, "state"), *id = pl_show_text_at(newest, "id");
@@ -190,7 +190,7 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
              pl_show_text_at(value, "run"));
 }
 
-/* " (37 %, 10240 MiB)"; nothing where it is not measured. */
+/* Writes the measured use of a GPU, such as " (37 %, 10240 MiB)"; "" if it is not measured. */
 static void show_use(const json_t *holder, char out[64])
 {
     const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
@@ -205,7 +205,8 @@ static void show_use(const json_t *holder, char out[64])
         snprintf(out, 64, " (%s%s%s)", per_cent, busy && used ? ", " : "", mib);
 }
 
-/* "default/train ×2 (37 %, 10240 MiB), default/jupyter-0 ×1, others ×4" */
+/* Writes the holders of a node's GPUs, such as "default/train ×2 (37 %, 10240 MiB), default/jupyter-0 ×1,
+ * others ×4". */
 static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     json_int_t others = 0;
@@ -268,7 +269,7 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
 }
 
-/* ---- the page ---- */
+/* ---- web page ---- */
 
 static int start_browser(const char *url, struct pl_err *err)
 {

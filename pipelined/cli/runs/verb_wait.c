@@ -1,4 +1,5 @@
-/* wait run: until it has ended, and the one that took its place when it was superseded. */
+/* wait run: waits until a run has ended. If the run is superseded, it waits for the run that took its
+ * place. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/progress.h"
@@ -6,15 +7,15 @@
 #include "storage/base/clock.h"
 #include <stdio.h>
 
-#define SLICE_MS 25000 /* of one question */
-#define LIVE_MS  1000  /* with somebody watching */
+#define SLICE_MS 25000 /* time limit of one request, in ms */
+#define LIVE_MS  1000  /* the same while a progress line is shown */
 
 struct waiting {
     struct pl_cli *c;
     char *id;
-    int64_t until_ms; /* INT64_MAX = no end */
+    int64_t until_ms; /* time of the end of --timeout; INT64_MAX = none */
     bool line;        /* a progress line is on the terminal */
-    json_t *answer;   /* the last one */
+    json_t *answer;   /* the last reply */
 };
 
 static void waiting_finish(struct waiting *w)
@@ -23,7 +24,7 @@ static void waiting_finish(struct waiting *w)
     json_decref(w->answer);
 }
 
-/* "prepare 3/8, train waiting": of jobs that are not over. */
+/* Draws the progress line, such as "prepare 3/8, train waiting". */
 static void draw(struct waiting *w)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
@@ -64,7 +65,8 @@ static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
     return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
 }
 
-/* 1: it has ended; the run that superseded it, or made the commit that it found unchanged, is what is waited for from then on. */
+/* Evaluates the last reply. Returns 1 if the run has ended. If another run superseded it, or had made the
+ * commit that it found unchanged, that run is waited for instead. */
 static int check(struct waiting *w, struct pl_err *err)
 {
     const char *next = pl_show_text_at(w->answer, "superseded_by"), *same = pl_show_text_at(w->answer, "unchanged_at");
@@ -107,6 +109,7 @@ static int wait_until_over(struct waiting *w, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
+/* Prints the result for an open commit that was finished without a run. */
 static int tell_none(const struct waiting *w, struct pl_err *err)
 {
     const char *reason = pl_show_text_at(w->answer, "reason");
@@ -119,7 +122,7 @@ static int tell_none(const struct waiting *w, struct pl_err *err)
     return 0;
 }
 
-/* What the jobs came to. */
+/* Prints the result of the run and its jobs. PL_ESTAGE if the run did not succeed. */
 static int tell(struct waiting *w, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *run = NULL;
@@ -129,7 +132,7 @@ static int tell(struct waiting *w, struct pl_err *err)
     char took[PL_SHOW_TEXT_MAX];
     int r = pl_cli_call(w->c, "GET", path, NULL, &run, NULL);
 
-    if (r == PL_ENOTFOUND) /* of an open commit that made none */
+    if (r == PL_ENOTFOUND) /* an open commit was finished without a run */
         return tell_none(w, err);
     if (r < 0)
         return pl_cli_call(w->c, "GET", path, NULL, &run, err);
@@ -145,7 +148,8 @@ static int tell(struct waiting *w, struct pl_err *err)
                               pl_show_text_at(run, "reason"));
 }
 
-/* What was put onto the branch and still gathers shall be waited for too, and what a stage is about to write there. */
+/* Finishes the commit that gathers puts on the branch, so that it is waited for, too. `*ret`: the run that is
+ * about to write the branch, if a stage writes it; else unchanged. */
 static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;

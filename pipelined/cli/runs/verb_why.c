@@ -1,4 +1,4 @@
-/* why: where a file comes from, as a tree. */
+/* why: prints where a file comes from, as a tree of stages and inputs. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -8,7 +8,7 @@
 
 #define INDENT_MAX 512
 
-/* Its files were not counted to the end. */
+/* True if the server did not count all files of the node. */
 static bool has_more(const json_t *node)
 {
     return json_is_true(pl_show_at(node, "more"));
@@ -22,7 +22,7 @@ static void print_head(const json_t *node)
     if (*input)
         pl_show_print(stdout, "%s = ", input);
     pl_show_clean(pl_show_text_at(node, "path"), path, sizeof path);
-    if (!*pl_show_text_at(node, "repo")) { /* parameters */
+    if (!*pl_show_text_at(node, "repo")) { /* parameters of a datum */
         pl_show_print(stdout, "%s", path);
         return;
     }
@@ -35,7 +35,7 @@ static void print_head(const json_t *node)
                pl_show_int_at(node, "files") == 1 ? "" : "s");
 }
 
-/* The image that it was made in: its digest, where it has one. */
+/* Prints the image in which the file was made: its digest, if it has one. */
 static void print_image(const char *image)
 {
     char text[PL_SHOW_TEXT_MAX];
@@ -47,7 +47,7 @@ static void print_image(const char *image)
         printf(", image %s", text);
 }
 
-/* What made it, on the same line. */
+/* Prints, on the same line, the stage that made the file, or the time of its push. */
 static void print_maker(const json_t *node)
 {
     const char *stage = pl_show_text_at(node, "stage"), *head = pl_show_text_at(node, "git.head");
@@ -67,7 +67,7 @@ static void print_maker(const json_t *node)
         printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
 }
 
-/* The first time that this file of this commit is told with its origin. */
+/* Returns true if this file of this commit has not been printed yet, and records it in `told`. */
 static bool first_time(struct pl_map *told, const json_t *node)
 {
     char key[PL_PATH_MAX_BYTES + 256];
@@ -77,10 +77,11 @@ static bool first_time(struct pl_map *told, const json_t *node)
 
     if (pl_map_get(told, key, len))
         return false;
-    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* without memory it is told twice */
+    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* without memory it is printed twice */
     return true;
 }
 
+/* Prints a node and, indented, the nodes that it was made from. */
 static void print_node(struct pl_map *told, const json_t *node, char indent[INDENT_MAX])
 {
     const json_t *inputs = json_object_get(node, "inputs"), *child;
