@@ -1,3 +1,4 @@
+/* Computes a datum's environment variables. */
 #include "pipelined/spec/datum_env.h"
 
 #include <ctype.h>
@@ -6,7 +7,8 @@
 #define ENV_FIXED_VARS 16u
 #define ENV_INPUT_VARS 4u
 
-/* The list being made. Without memory `env` is NULL or `failed` is set, looked at once at the end. */
+/* The list of variables. Out of memory, `env` is NULL or `failed` is set; both are checked once at the
+ * end. */
 struct env_list {
     struct pl_arena *arena;
     struct pl_env_var *env;
@@ -105,7 +107,7 @@ static void env_add_params(struct env_list *list, const struct pl_datum_env_requ
     }
 }
 
-/* A variable and when it was added: of equal keys the one added last counts. */
+/* A variable and its place in the order of addition: of equal keys the last one counts. */
 struct env_place {
     struct pl_env_var var;
     size_t at;
@@ -139,7 +141,7 @@ int pl_datum_env(const struct pl_datum_env_request *q, struct pl_arena *arena, s
     qsort(places, list.n, sizeof(*places), env_compare);
     for (size_t i = 0; i < list.n; i++) {
         if (n > 0 && pl_streq(list.env[n - 1].key, places[i].var.key))
-            n--; /* what was added later counts: the stage's own `env` */
+            n--; /* the variable that was added later counts: the stage's own `env` */
         list.env[n++] = places[i].var;
     }
     *ret = list.env;

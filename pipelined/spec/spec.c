@@ -1,3 +1,5 @@
+/* Parses a spec: scans the text for JSON errors, converts Pachyderm's form, merges defaults, reads the
+ * fields, checks them. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/spec_pachyderm.h"
@@ -6,7 +8,7 @@
 
 #include <stdio.h>
 
-/* A text that is no JSON: one problem, at the place that the scanner names. */
+/* Reports a text that is not JSON: one problem, at the position that the scanner found. */
 static int spec_not_json(struct spec_reader *r, struct pl_json_pos at, int code, struct pl_err *err)
 {
     struct pl_spec_problem *p = &r->errs->errors[0];
@@ -22,6 +24,7 @@ static int spec_not_json(struct spec_reader *r, struct pl_json_pos at, int code,
     return pl_err_set(err, PL_ESPEC, "%s", p->text);
 }
 
+/* Sets PL_ESPEC with the first problem and the number of the others. */
 static int spec_refuse(const struct pl_spec_errors *errs, struct pl_err *err)
 {
     size_t more = errs->n_errors - 1 + errs->more_errors;
@@ -34,7 +37,7 @@ static int spec_refuse(const struct pl_spec_errors *errs, struct pl_err *err)
     return pl_err_field(err, r, errs->errors[0].path);
 }
 
-/* Merges them over what is there. Takes `more`; NULL: there was no memory for it. */
+/* Merges `more` over r->defaults and takes over the reference. `more` NULL = it could not be allocated. */
 static void spec_add_defaults(struct spec_reader *r, json_t *more)
 {
     json_t *merged = more != NULL ? pl_spec_merge_patch(r->defaults, more) : NULL;
@@ -46,7 +49,8 @@ static void spec_add_defaults(struct spec_reader *r, json_t *more)
     r->defaults = merged;
 }
 
-/* What other fields depend on is known before they are read, in whatever order the text has them. */
+/* Reads project and defaults first, because other fields depend on them, wherever they are in the text; then
+ * all fields. */
 static void spec_read_file(struct spec_reader *r, json_t *root)
 {
     json_t *project = json_object_get(root, "project"), *defaults = json_object_get(root, "defaults");
@@ -80,7 +84,8 @@ static int spec_load(struct spec_reader *r, json_t **ret, struct pl_err *err)
     if (code < 0)
         return spec_not_json(r, at, code, err);
     *ret = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, NULL);
-    return *ret != NULL ? 0 : pl_err_nomem(err); /* the scanner gives jansson's verdict: what is left is memory */
+    /* the scanner accepts exactly what jansson accepts, so only memory can be missing */
+    return *ret != NULL ? 0 : pl_err_nomem(err);
 }
 
 static int spec_parse(struct spec_reader *r, struct pl_err *err)
@@ -122,7 +127,7 @@ static int spec_parse_defaults(struct spec_reader *r, struct pl_err *err)
     return r->errs->n_errors > 0 ? spec_refuse(r->errs, err) : 0;
 }
 
-/* One reading, into a spec of its own; what there is to know of the text stands in `r`. */
+/* Runs one parse into a new spec; `r` holds the text and its context. */
 static int spec_run(struct spec_reader *r, int (*parse)(struct spec_reader *r, struct pl_err *err), struct pl_spec **ret,
                     struct pl_err *err)
 {
@@ -180,7 +185,7 @@ int pl_spec_defaults_read(const char *text, size_t len, const char *filename, st
 struct pl_spec *pl_spec_destroy(struct pl_spec *spec)
 {
     if (spec != NULL)
-        pl_arena_destroy(spec->arena); /* holds the spec as well */
+        pl_arena_destroy(spec->arena); /* the arena holds the spec itself, too */
     return NULL;
 }
 

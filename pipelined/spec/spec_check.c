@@ -1,5 +1,5 @@
-/* The checks that need more than one value. Each starts from what could be read: a field that was refused is NULL here, and is not
- * complained about twice. */
+/* Checks that involve more than one value. They work with what could be read: a field that was refused is
+ * NULL here, and no check complains about it again. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/datum_env.h"
@@ -11,10 +11,10 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* Variables that the machine needs: an input of that name would replace them. */
+/* Variables that programs need: an input of such a name would replace the variable. */
 static const char *const spec_machine_vars[] = {"PATH", "HOME", "TMPDIR",          "PWD",       "SHELL",
                                                 "LANG", "USER", "LD_LIBRARY_PATH", "LD_PRELOAD"};
-/* Variables of ours that `env` may set. */
+/* Variables set by pipelined that `env` may override. */
 static const char *const spec_open_vars[] = {"PL_DEVICE", "PL_GPU_COUNT", "PL_SEED"};
 
 static bool spec_one_of(const char *word, const char *const *words, size_t n)
@@ -32,7 +32,8 @@ void pl_spec_enter_stage(struct spec_reader *r, size_t i)
     pl_spec_enter_index(r, i);
 }
 
-/* Path of a leaf below the stage's: ".input.cross[1]". */
+/* Appends the path of a leaf within the stage's input, such as ".cross[1]". False if the tree does not
+ * contain the leaf. */
 static bool spec_enter_leaf_of(struct spec_reader *r, const struct pl_input *tree, const struct pl_input *leaf)
 {
     size_t path_len = r->path.len;
@@ -69,6 +70,7 @@ static size_t spec_count_leaves(const struct pl_input *tree)
     return n;
 }
 
+/* Numbers nodes and leaves in the order of the text. */
 static void spec_number_leaves(struct pl_stage *stage, struct pl_input *tree)
 {
     tree->node = (uint32_t)stage->n_nodes++;
@@ -96,6 +98,7 @@ static void spec_collect_leaves(struct spec_reader *r, size_t i)
         spec_number_leaves(stage, stage->input);
 }
 
+/* Checks the command: exactly one of `run` and `script`, and what a batch command excludes. */
 static void spec_check_run(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -124,7 +127,7 @@ static void spec_check_run(struct spec_reader *r, size_t i)
     }
 }
 
-/* Whether a text names the folder /pfs: as a path of its own, not as a part of "/data/pfs" or "/pfs2". */
+/* True if the text names the folder /pfs as a path of its own, not as part of "/data/pfs" or "/pfs2". */
 static bool spec_names_pfs(const char *text)
 {
     for (const char *p = text; (p = strstr(p, "/pfs")) != NULL; p += 4) {
@@ -145,7 +148,8 @@ static void spec_refuse_pfs(struct spec_reader *r, const char *text)
             text);
 }
 
-/* Without a sandbox a worker's folders are where its data is; a name like /pfs could serve one worker of the machine only. */
+/* Without a sandbox, refuses commands that name /pfs: each worker then has its data in its own folders, and
+ * one machine cannot have a /pfs for several workers. */
 static void spec_check_pfs(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -169,7 +173,8 @@ static void spec_check_pfs(struct spec_reader *r, size_t i)
     }
 }
 
-/* Can one datum have both leaves? Not when they are in different branches of a union. `ret_found` counts those below the node. */
+/* True if one datum can have both leaves; false if they are in different branches of a union. `*ret_found` is
+ * the number of the two leaves at or below the node. */
 static bool spec_together(const struct pl_input *tree, const struct pl_input *a, const struct pl_input *b, unsigned *ret_found)
 {
     unsigned found = 0;
@@ -189,7 +194,8 @@ static bool spec_together(const struct pl_input *tree, const struct pl_input *a,
     return *ret_found == 2 && tree->kind == PL_INPUT_CROSS;
 }
 
-/* Leaves j and k are in one datum, or are of two kinds that cannot share a name. */
+/* True if leaves j and k may not have the same name: they can be in one datum, or only one of them reads a
+ * repo. */
 static bool spec_names_clash(const struct pl_stage *stage, size_t j, size_t k)
 {
     const struct pl_input *a = stage->leaves[j], *b = stage->leaves[k];
@@ -198,7 +204,7 @@ static bool spec_names_clash(const struct pl_stage *stage, size_t j, size_t k)
     return pl_input_reads(a) != pl_input_reads(b) || spec_together(stage->input, a, b, &found);
 }
 
-/* Two inputs whose variables or folders would be one. */
+/* Refuses input names that are reserved, and pairs of inputs that would share a folder or a variable. */
 static void spec_check_input_names(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -233,7 +239,8 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
     }
 }
 
-/* Could a match of one be a match of the other, with the same id? */
+/* True if both leaves could give a match with the same id: the same name, repo and branch, or a common
+ * combination. */
 static bool spec_leaves_meet(const struct pl_input *a, const struct pl_input *b)
 {
     size_t i = 0, j = 0;
@@ -243,7 +250,7 @@ static bool spec_leaves_meet(const struct pl_input *a, const struct pl_input *b)
     if (pl_input_reads(a))
         return a->name != NULL && b->name != NULL && a->repo != NULL && b->repo != NULL && pl_streq(a->name, b->name) &&
                pl_streq(a->project, b->project) && pl_streq(a->repo, b->repo) && pl_streq(a->branch, b->branch);
-    while (i < a->n_combinations && j < b->n_combinations) { /* both in order */
+    while (i < a->n_combinations && j < b->n_combinations) { /* both lists are sorted */
         int cmp = strcmp(a->combinations[i].json, b->combinations[j].json);
 
         if (cmp == 0)
@@ -254,8 +261,8 @@ static bool spec_leaves_meet(const struct pl_input *a, const struct pl_input *b)
     return false;
 }
 
-/* Could both trees give a datum of one id? An id is of the inputs in the order of the spec; trees that nest crosses differently are
- * taken for different ones. */
+/* True if both trees could give datums with the same id. An id is made of the inputs in the order of the
+ * spec. Trees that nest crosses differently are treated as different. */
 static bool spec_trees_meet(const struct pl_input *a, const struct pl_input *b)
 {
     bool meet = true;
@@ -275,7 +282,7 @@ static bool spec_trees_meet(const struct pl_input *a, const struct pl_input *b)
     return meet && a->n_children == b->n_children;
 }
 
-/* Inputs of a union whose datums would not be told apart. */
+/* Refuses unions in which two inputs could give datums with the same id. */
 static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_input *tree)
 {
     for (size_t k = 0; k < tree->n_children; k++) {
@@ -304,6 +311,7 @@ static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_in
     }
 }
 
+/* Checks names in `env`: valid, not reserved, not the variable of an input. */
 static void spec_check_env(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -337,7 +345,7 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
 
     for (size_t j = 0; j < stage->n_leaves; j++)
         if (stage->leaves[j]->name == NULL || (pl_input_reads(stage->leaves[j]) && stage->leaves[j]->glob == NULL))
-            return; /* was refused before */
+            return; /* refused earlier */
     if (stage->output.prefix == NULL || stage->n_leaves == 0)
         return;
     pl_spec_enter_stage(r, i);
@@ -350,7 +358,7 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
         pl_spec_problem(r, "%s", err.msg);
 }
 
-/* Is the parameter one of every datum? */
+/* True if every datum has the parameter. */
 static bool spec_has_param(const struct pl_stage *stage, const char *name, size_t len)
 {
     bool all = pl_input_always(stage->input, "params");
@@ -366,7 +374,7 @@ static bool spec_has_param(const struct pl_stage *stage, const char *name, size_
     return all;
 }
 
-/* Every ${params.NAME} of the text is a parameter that each datum has. */
+/* Checks that every datum has each parameter that the text uses as ${params.NAME}. */
 static void spec_check_param_names(struct spec_reader *r, const struct pl_stage *stage, const char *text)
 {
     const char *name;
@@ -386,7 +394,7 @@ static void spec_check_params(struct spec_reader *r, size_t i)
     for (size_t j = 0; j < stage->n_leaves; j++)
         any = any || stage->leaves[j]->n_params > 0;
     if (!any)
-        return; /* then "${params." is any other text */
+        return; /* without parameters, "${params." is ordinary text */
     pl_spec_enter_stage(r, i);
     path_len = r->path.len;
     for (size_t k = 0; k < stage->n_run; k++) {
@@ -409,11 +417,12 @@ static void spec_check_params(struct spec_reader *r, size_t i)
     }
 }
 
-/* What the file names. */
+/* Names that the spec defines: name → struct pl_stage, name → struct pl_spec_repo. */
 struct names {
     struct pl_map stages, repos;
 };
 
+/* Collects the names of stages and repos; refuses duplicates. */
 static void spec_check_names(struct spec_reader *r, struct names *names)
 {
     struct pl_spec *spec = r->spec;
@@ -455,7 +464,8 @@ static bool spec_declares_repo(const struct pl_spec *spec, const struct names *n
     return pl_streq(leaf->project, spec->project) && pl_map_get(&names->repos, leaf->repo, strlen(leaf->repo)) != NULL;
 }
 
-/* A stage or declared repo whose name is nearly the missing one's; NULL when none is or there are too many to look. */
+/* Returns the stage or declared repo with the most similar name; NULL if none is similar. Compares with 256
+ * names at most. */
 static const char *spec_nearest_repo(const struct pl_spec *spec, const char *name)
 {
     const char *names[256];
@@ -483,7 +493,8 @@ static void spec_missing_repo(struct spec_reader *r, const struct pl_input *leaf
                         leaf->repo, leaf->repo);
 }
 
-/* Its own output, whole; a stage that reads it is not cached. */
+/* Checks a `previous` input: it must be the stage's own output, as a whole. Switches the stage's cache
+ * off. */
 static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
 {
     struct pl_stage *stage = &r->spec->stages[i];
@@ -498,7 +509,7 @@ static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
         pl_spec_problem(r, "the previous output is given whole: no \"glob\" but \"/\"; \"files\" leaves files out");
 }
 
-/* Inputs: a stage of the file first, then a repo. */
+/* Resolves inputs: a name is a stage of the spec first, else a repo that is declared or exists. */
 static void spec_resolve(struct spec_reader *r, const struct names *names, size_t i)
 {
     struct pl_spec *spec = r->spec;
@@ -526,6 +537,7 @@ static void spec_resolve(struct spec_reader *r, const struct names *names, size_
     }
 }
 
+/* Checks that no other pipeline owns the stage's output repo, and that it is not a plain repo. */
 static void spec_check_owner(struct spec_reader *r, size_t i)
 {
     const struct pl_spec_context *ctx = r->ctx;

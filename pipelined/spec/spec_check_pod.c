@@ -1,8 +1,9 @@
-/* Checks of what pods bring that need more than one value, and what of it is not done on one machine. */
+/* Checks of pod fields that involve more than one value, and of fields that have no effect on one machine. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/datum_env.h"
 
+/* Sets the current path to a field of stage i, and to a member of that field; both may be NULL. */
 static void spec_enter(struct spec_reader *r, size_t i, const char *key, const char *member)
 {
     pl_spec_enter_stage(r, i);
@@ -49,7 +50,7 @@ static void spec_check_resources(struct spec_reader *r, size_t i)
     }
 }
 
-/* A folder of its own: not one of ours, or above one. */
+/* True if a secret may be mounted there: an absolute path outside of the folders that pipelined uses. */
 static bool spec_mount_ok(const char *mount)
 {
     static const char *const ours[] = {"/pfs", "/pl", "/code", "/tmp", "/dev", "/proc", "/sys"};
@@ -128,7 +129,7 @@ static void spec_check_toleration(struct spec_reader *r, size_t i, size_t k)
         pl_spec_problem(r, "\"toleration_seconds\" is of \"effect\": \"NoExecute\"");
 }
 
-/* Read-only from the machine in bubblewrap's sandbox: no folder can be made there. */
+/* True for folders that the sandbox shows read-only from the machine: no folder can be created in them. */
 static bool spec_mount_is_system(const char *mount)
 {
     static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
@@ -157,7 +158,7 @@ static void spec_check_local_secret(struct spec_reader *r, size_t i, size_t k)
         pl_spec_problem(r, "\"%.60s\" is a folder of the machine: another one is accepted, such as \"/secrets/pg\"", mount);
 }
 
-/* What one machine cannot give. */
+/* Refuses what one machine cannot provide, and what a worker without a sandbox cannot. */
 static void spec_check_local(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -207,6 +208,7 @@ static bool spec_says_placement(const struct pl_placement *p)
            p->pod_spec != NULL || p->pod_patch != NULL;
 }
 
+/* Warns about fields that one machine ignores. */
 void pl_spec_warn_pod(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];

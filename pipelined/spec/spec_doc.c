@@ -1,4 +1,4 @@
-/* The JSON Schema and docs/spec.md, made from the field table. */
+/* Generates the JSON Schema and docs/spec.md from the field table. */
 #include "pipelined/spec/spec_field.h"
 
 #include "pipelined/text/json_text.h"
@@ -33,7 +33,8 @@ static json_t *doc_field_schema(const struct spec_field *field)
     return schema;
 }
 
-/* `partial`: nothing is required and null removes (`defaults`, and stages above them). */
+/* Makes the schema of an object. `partial` = no field is required, as in `defaults` and in stages that
+ * defaults complete. */
 static json_t *doc_object_schema(const struct spec_object *object, bool partial)
 {
     json_t *schema = json_pack("{s:s, s:b, s:s}", "type", "object", "additionalProperties", 0, "description", object->doc);
@@ -52,7 +53,7 @@ static json_t *doc_object_schema(const struct spec_object *object, bool partial)
     return schema;
 }
 
-/* What stands in `defaults` need not stand in a stage: in the schema a stage's own fields are all optional but its name. */
+/* In the schema, only the name of a stage is required, because `defaults` may provide all other fields. */
 int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
 {
     json_t *schema = doc_object_schema(&pl_spec_object_file, false), *defs = json_object(), *stage;
@@ -77,7 +78,8 @@ int pl_spec_schema(struct pl_buf *out, struct pl_err *err)
     return r;
 }
 
-/* Text of a table cell with the characters of `special` escaped: "|" would end the cell, "*" begin emphasis outside code. */
+/* Appends text of a table cell and escapes the characters in `special`: "|" would end the cell, and "*"
+ * outside of code would start emphasis. */
 static int doc_add_cell(struct pl_buf *out, const char *text, const char *special, struct pl_err *err)
 {
     int r = 0;

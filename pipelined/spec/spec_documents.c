@@ -1,6 +1,7 @@
+/* Finds the boundaries of documents by counting braces outside of strings. */
 #include "pipelined/spec/spec_documents.h"
 
-/* What stands between documents: blanks, commas and brackets of an array, lines of "---". */
+/* Skips what may stand between documents: blanks, commas and brackets of an array, lines of "---". */
 static size_t documents_skip(const char *text, size_t len, size_t at)
 {
     for (;;) {
@@ -13,7 +14,7 @@ static size_t documents_skip(const char *text, size_t len, size_t at)
     }
 }
 
-/* The end of the object that begins at `at`; `len` when it is never closed. */
+/* Returns the offset after the object that begins at `at`; `len` if it is never closed. */
 static size_t documents_end(const char *text, size_t len, size_t at)
 {
     size_t depth = 0;
@@ -32,7 +33,8 @@ static size_t documents_end(const char *text, size_t len, size_t at)
     return len;
 }
 
-/* The brackets of an array of documents are passed over, so one that is never closed must be looked for. */
+/* False if the text begins with '[' and does not end with ']'. documents_skip skips brackets, so an array
+ * that is never closed would go unnoticed. */
 static bool documents_array_closed(const char *text, size_t len)
 {
     size_t at = 0, end = len;
@@ -51,7 +53,7 @@ bool pl_spec_document_next(const char *text, size_t len, size_t *at, size_t *ret
     if (*at == 0 && (from == len || text[from] != '{' || !documents_array_closed(text, len))) {
         *ret_from = 0;
         *ret_len = len;
-        *at = len + 1; /* also of an empty text: once */
+        *at = len + 1; /* an empty text is one document, too */
         return true;
     }
     if (from >= len)
@@ -73,7 +75,7 @@ int pl_spec_document_text(const char *text, size_t from, size_t len, struct pl_b
         if (text[i] == '\n')
             r = pl_buf_add_u8(out, '\n', err);
     for (size_t i = line; i < from && r == 0; i++)
-        if (((unsigned char)text[i] & 0xC0) != 0x80) /* a column is a character */
+        if (((unsigned char)text[i] & 0xC0) != 0x80) /* columns are counted in characters */
             r = pl_buf_add_u8(out, ' ', err);
     return r < 0 ? r : pl_buf_add(out, text + from, len, err);
 }

@@ -1,4 +1,4 @@
-/* The tables; those of what pods bring are in spec_field_pod.c. */
+/* The field tables of all objects, except those of pod fields, which are in spec_field_pod.c. */
 #include "pipelined/spec/spec_field.h"
 
 static const char *const nothing[] = {NULL};

@@ -1,6 +1,7 @@
-/* spec_field (private to spec): the field table. An object of the language is a list of fields; a field has a type; a type knows how to
- * read and write its value and what to say about it. Reader, effective JSON, JSON Schema, docs/spec.md and error texts all walk these
- * tables: a field that stands here works everywhere, one that does not is unknown everywhere. */
+/* spec_field (private to spec): the field table. An object of the language is a list of fields. Each field
+ * has a type, and the type reads and writes the field's value and describes it in messages. Reader, effective
+ * JSON, JSON Schema, docs/spec.md and error texts all use these tables, so a new field is added in one place
+ * only. */
 #pragma once
 
 #include "pipelined/spec/spec.h"
@@ -11,38 +12,40 @@ struct spec_reader;
 struct spec_field;
 
 struct spec_type {
-    const char *accepts; /* "a whole number": for messages and docs */
-    const char *schema;  /* JSON Schema of a value; "" = made from the field (child, words, bounds) */
-    /* Reads `value` to the field's place in `object`; says what is wrong to the reader. */
+    const char *accepts; /* description of accepted values, for messages and docs: "a whole number" */
+    const char *schema;  /* JSON Schema of a value; "" = derived from the field (child, words, min, max) */
+    /* Parses `value` into the field's place in `object`; reports mistakes to the reader. */
     void (*read)(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object);
-    /* The value as JSON in its one spelling; null when it is to be left out, NULL without memory. */
+    /* Returns the value as canonical JSON; JSON null if it should be left out, NULL without memory. */
     json_t *(*write)(const struct spec_field *field, const void *object);
 };
 
 struct spec_field {
     const char *name;
     const struct spec_type *type;
-    size_t offset;        /* of the value in the object's struct */
-    size_t offset_n;      /* of its count, for lists */
-    const char *fallback; /* the default as JSON; NULL = none */
-    const char *doc;      /* Markdown, one sentence or two */
-    int64_t min, max;     /* of numbers; of durations in ms */
+    size_t offset;        /* offset of the value in the object's struct */
+    size_t offset_n;      /* offset of the number of elements, for lists */
+    const char *fallback; /* default value as JSON; NULL = none */
+    const char *doc;      /* description in Markdown, one or two sentences */
+    int64_t min, max;     /* bounds of numbers; of durations in ms */
+    /* fields of the value, if it is an object */
     const struct spec_object *child;
-    const char *const *words; /* NULL-terminated; their index is the value */
-    const char *const *later; /* words that are not available yet */
-    const char *noun;         /* of names: "stage" */
+    const char *const *words; /* allowed words, NULL-terminated; the value is the index of the word */
+    const char *const *later; /* words that are reserved and not available yet */
+    const char *noun;         /* what a name names, for messages: "stage" */
     bool required;
 };
 
 struct spec_object {
-    const char *name; /* "stage": heading in docs/spec.md, definition in the schema */
+    const char *name; /* "stage": heading in docs/spec.md, name of the definition in the schema */
     const char *doc;
     const struct spec_field *fields;
     size_t n;
-    const char *const *later; /* names of fields that are not available yet, NULL-terminated */
+    const char *const *later; /* names of fields that are reserved and not available yet, NULL-terminated */
 };
 
-/* For the tables. `doc` is Markdown for docs/spec.md and the descriptions of the JSON Schema. */
+/* Macros for the tables. `doc` is Markdown; it is used in docs/spec.md and in the descriptions of the JSON
+ * Schema. */
 #define FIELD(type_, struct_, member) .type = &pl_spec_type_##type_, .offset = offsetof(struct struct_, member)
 #define LIST(struct_, member, count)  .offset = offsetof(struct struct_, member), .offset_n = offsetof(struct struct_, count)
 #define OBJECT(object_, name_, doc_, later_)                                                                                     \
@@ -53,7 +56,7 @@ extern const struct spec_object pl_spec_object_file, pl_spec_object_repo, pl_spe
     pl_spec_object_gpu, pl_spec_object_resources, pl_spec_object_datum, pl_spec_object_output, pl_spec_object_cache,
     pl_spec_object_on_error, pl_spec_object_checkpoint, pl_spec_object_repo_keep, pl_spec_object_keep, pl_spec_object_share,
     pl_spec_object_secret, pl_spec_object_scratch, pl_spec_object_placement, pl_spec_object_toleration;
-/* All of them, in the order of docs/spec.md; NULL-terminated. */
+/* All objects, in the order of docs/spec.md; NULL-terminated. */
 extern const struct spec_object *const pl_spec_objects[];
 
 extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type_count, pl_spec_type_bool, pl_spec_type_duration,
@@ -67,21 +70,25 @@ extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type
     pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec, pl_spec_type_pod_patch,
     pl_spec_type_kube_name;
 
-#define SPEC_LIST_MAX 10000u /* elements of a list, members of an object */
+#define SPEC_LIST_MAX 10000u /* most elements of a list, members of an object */
 
-/* The field's place in an object. */
+/* Return the address of the field's value in an object's struct. */
 void *pl_spec_at(void *object, const struct spec_field *field);
 const void *pl_spec_from(const void *object, const struct spec_field *field);
-/* Adds to an array or an object that may be NULL already: then, or without memory, it becomes NULL. */
+/* Append a value to an array, or set a member of an object, and take over the reference to `value`. Without
+ * memory, or if the container is NULL already, the container is freed and becomes NULL; so a series of calls
+ * needs one check at the end. */
 void pl_spec_append(json_t **array, json_t *value);
 void pl_spec_set(json_t **object, const char *key, json_t *value);
-/* spec_type.write of a text; null when there is none. */
+/* spec_type.write of a string; JSON null if it is NULL. */
 json_t *pl_spec_write_text(const struct spec_field *field, const void *object);
-/* spec_type.write of an object of its own; null when nothing of it is said. */
+/* spec_type.write of a nested object; JSON null if none of its fields is given. */
 json_t *pl_spec_write_object(const struct spec_field *field, const void *object);
 
-/* NULL when the object has no such field. */
+/* Returns the field of that name; NULL if the object has none. */
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name);
+/* True if the name is one of the object's reserved fields. */
 bool pl_spec_field_later(const struct spec_object *object, const char *name);
-/* The object's struct as JSON: fields in their one spelling, nulls left out. NULL without memory. */
+/* Returns the object's struct as JSON, with values in canonical form and nulls left out. NULL without
+ * memory. */
 json_t *pl_spec_object_write(const struct spec_object *object, const void *from);

@@ -1,4 +1,4 @@
-/* The tables of what pods bring: gpu, secrets, scratch, placement. */
+/* The field tables of pod fields: gpu, share, secret, scratch, toleration, placement. */
 #include "pipelined/spec/spec_field.h"
 
 static const char *const nothing[] = {NULL};

@@ -1,16 +1,18 @@
-/* The orders of stages: by name, and that in which they run: Kahn's algorithm over the inputs that are stages of the file. */
+/* Orders of the stages: sorted by name, and the order in which they run (Kahn's algorithm over the inputs
+ * that are stages of the same spec). */
 #include "pipelined/spec/spec_reader.h"
 
 #define ORDER_CIRCLE_SHOWN 20u
 
 struct order {
     struct pl_spec *spec;
-    uint32_t *waits_for; /* inputs of each stage that are not in the order yet */
-    uint32_t *start;     /* readers of stage i: readers[start[i]..start[i + 1]) */
+    uint32_t *waits_for; /* for each stage, the number of its inputs that are not in the order yet */
+    uint32_t *start;     /* the stages that read stage i are readers[start[i]..start[i + 1]) */
     uint32_t *readers;
 };
 
-/* A stage that is left over, and one of its inputs that is left over as well, for each: following them must meet a circle. */
+/* Returns a stage that is left over, and sets next[i] for each stage i to one of its inputs that is left
+ * over. Following these links must lead into a cycle. */
 static uint32_t order_left_over(const struct order *o, uint32_t *next)
 {
     uint32_t any = 0;
@@ -28,7 +30,8 @@ static uint32_t order_left_over(const struct order *o, uint32_t *next)
     return any;
 }
 
-/* "a reads c reads b reads a", from its first stage in the text. */
+/* Writes the cycle, such as "a reads c reads b reads a", starting with the stage that is first in the
+ * text. */
 static int order_circle_text(const struct pl_spec *spec, const uint32_t *next, uint32_t first, struct pl_buf *text)
 {
     uint32_t at = next[first];
@@ -51,7 +54,7 @@ static void order_report_circle(struct spec_reader *r, const struct order *o)
         return;
     at = order_left_over(o, next);
     for (size_t i = 0; i < o->spec->n_stages; i++)
-        at = next[at]; /* as many steps as stages: certainly on the circle */
+        at = next[at]; /* after as many steps as there are stages, `at` is on the cycle */
     first = at;
     for (uint32_t i = next[at]; i != at; i = next[i])
         first = PL_MIN(first, i);
@@ -109,6 +112,8 @@ static int order_by_name(const void *a, const void *b, void *stages)
     return strcmp(list[*(const uint32_t *)a].name, list[*(const uint32_t *)b].name);
 }
 
+/* Kahn's algorithm: a stage is appended to the order once all its inputs are in it. Stages that are left over
+ * are on a cycle or depend on one. */
 void pl_spec_order(struct spec_reader *r)
 {
     struct order o;

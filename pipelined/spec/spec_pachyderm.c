@@ -1,3 +1,5 @@
+/* Converts Pachyderm's pipeline spec by tables: each field is copied, or passed to a function that converts
+ * it. */
 #include "pipelined/spec/spec_pachyderm.h"
 
 #include <ctype.h>
@@ -6,7 +8,7 @@
 
 #define PACHYDERM_TRIES 3
 
-/* Fields that Pachyderm knows and that have no counterpart here yet. */
+/* Fields of Pachyderm that have no counterpart here yet. */
 static const char *const later_of_file[] = {"tf_job",
                                             "output_branch",
                                             "s3_out",
@@ -34,7 +36,8 @@ static const char *const later_of_pfs[] = {"repo_type",   "commit", "join_on", "
 static const char *const later_of_input[] = {"join", "group", "cron", "git", NULL};
 static const char *const nothing[] = {NULL};
 
-/* How one field is mapped: its value goes to a member of the stage, or wherever `map` puts it. */
+/* How one field is converted: `map` gets its value and stores the result under `key` of the stage, or
+ * elsewhere. */
 struct field {
     const char *name;
     void (*map)(struct spec_reader *r, json_t *value, json_t *to, const char *key);
@@ -46,7 +49,7 @@ bool pl_pachyderm_is(const json_t *root)
     return json_is_object(json_object_get(root, "pipeline")) || json_object_get(root, "transform") != NULL;
 }
 
-/* "datumTries" → "datum_tries". */
+/* Converts camelCase to snake_case: "datumTries" → "datum_tries". */
 static void snake(const char *key, char out[64])
 {
     size_t n = 0;
@@ -73,7 +76,8 @@ static bool one_of(const char *word, const char *const *words)
     return false;
 }
 
-/* Walks the members of an object: each by its field, all others refused by name. */
+/* Converts the members of an object by the table `fields`; all others are refused by name. A name in `later`
+ * is refused as not available yet. */
 static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *const *later,
                        const char *accepts, json_t *to)
 {
@@ -109,13 +113,13 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
     }
 }
 
-/* The native reader checks it. */
+/* Copies the value unchanged; the native parser checks it. */
 static void map_same(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     set(r, to, key, json_incref(value));
 }
 
-/* A whole number that is given as a string; else the very value. A new reference. */
+/* Converts a whole number that is given as a string; returns any other value unchanged. A new reference. */
 static json_t *number(json_t *value)
 {
     const char *text = json_string_value(value);
@@ -134,7 +138,7 @@ static void map_number(struct spec_reader *r, json_t *value, json_t *to, const c
     set(r, to, key, number(value));
 }
 
-/* "10s", "1.5s", also "5m". */
+/* Converts seconds such as "10s" or "1.5s" to milliseconds; copies other forms, such as "5m", unchanged. */
 static void map_duration(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     const char *text = json_string_value(value);
@@ -149,7 +153,7 @@ static void map_duration(struct spec_reader *r, json_t *value, json_t *to, const
     set(r, to, key, json_string(ms));
 }
 
-/* Each element of a list by its fields. */
+/* Converts each element of a list by the table `fields`. */
 static void map_list(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *accepts, json_t *to,
                      const char *key)
 {
@@ -169,7 +173,7 @@ static void map_list(struct spec_reader *r, json_t *value, const struct field *f
     set(r, to, key, list);
 }
 
-/* --- pipeline, transform, resources */
+/* ---- pipeline, transform, resources ---- */
 
 static void map_project_name(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
@@ -187,7 +191,7 @@ static void map_pipeline(struct spec_reader *r, json_t *value, json_t *to, const
     map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with a \"name\"", to);
 }
 
-/* Lines, each with its end. */
+/* Joins a list of lines, each with its line end. */
 static void map_stdin(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SPEC_MAX_BYTES};
@@ -218,7 +222,7 @@ static void map_err_cmd(struct spec_reader *r, json_t *value, json_t *to, const 
         set(r, to, key, json_pack("{s:O}", "run", value));
 }
 
-/* Code 0 may stand in the list; it is no failure anyway. */
+/* Copies the list without code 0, which is a success anyway. */
 static void map_codes(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     json_t *codes = json_is_array(value) ? json_array() : json_incref(value);
@@ -263,18 +267,19 @@ static void map_parallelism(struct spec_reader *r, json_t *value, json_t *to, co
     (void)key;
     map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with a \"constant\"", to);
     workers = json_object_get(to, "workers");
-    if (json_is_integer(workers) && json_integer_value(workers) == 0) /* Pachyderm's word for one */
+    if (json_is_integer(workers) && json_integer_value(workers) == 0) /* in Pachyderm 0 means 1 */
         set(r, to, "workers", json_integer(1));
 }
 
-/* The name that Kubernetes 1.3 to 1.10 had is told of by the native reader. */
+/* Leaves out the default resource. The native parser warns about the name that Kubernetes 1.3 to 1.10
+ * used. */
 static void map_gpu_type(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     if (!json_is_string(value) || !pl_streq(json_string_value(value), PL_GPU_RESOURCE))
         set(r, to, key, json_incref(value));
 }
 
-/* {"type", "number"}; of 1.x the number alone. */
+/* Converts {"type", "number"}, or the number alone, as in Pachyderm 1.x. */
 static void map_gpu(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     static const struct field fields[] = {{"type", map_gpu_type, "resource"}, {"number", map_number, "count"}};
@@ -296,7 +301,7 @@ static void map_gpu(struct spec_reader *r, json_t *value, json_t *to, const char
     json_decref(gpu);
 }
 
-/* Limits come last: of memory and disk they win, and then a request is what is reserved. */
+/* Converts resource_limits into "limits" of the stage, which join_resources merges later, and into `gpu`. */
 static void map_limits(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     static const struct field fields[] = {
@@ -335,7 +340,9 @@ static void map_requests(struct spec_reader *r, json_t *value, json_t *to, const
     json_decref(requests);
 }
 
-/* Requests and limits, in whatever order the text has them, as `resources`. Without a limit a request of memory is the limit too. */
+/* Merges "requests" and "limits" into `resources`, independent of their order in the text. A limit of memory
+ * or disk wins over a request; a smaller memory request becomes `memory_request`. Without a limit, the memory
+ * request is the limit, too. */
 static void join_resources(struct spec_reader *r, json_t *stage)
 {
     json_t *requests = json_incref(json_object_get(stage, "requests")), *limits = json_incref(json_object_get(stage, "limits"));
@@ -361,7 +368,7 @@ static void join_resources(struct spec_reader *r, json_t *stage)
     json_decref(limits);
 }
 
-/* --- inputs */
+/* ---- inputs ---- */
 
 static void map_input(struct spec_reader *r, json_t *value, json_t *to, const char *key);
 
@@ -384,7 +391,7 @@ static void map_inputs(struct spec_reader *r, json_t *value, json_t *to, const c
     set(r, to, key, list);
 }
 
-/* As Pachyderm cleans it: one '/' before, none behind. */
+/* Normalises a glob like Pachyderm: one '/' in front, none at the end. */
 static void map_glob(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     const char *text = json_string_value(value);
@@ -401,7 +408,7 @@ static void map_glob(struct spec_reader *r, json_t *value, json_t *to, const cha
     set(r, to, key, json_sprintf("/%.*s", (int)len, text));
 }
 
-/* Repo, branch and project are one text in the native form. */
+/* Converts a pfs input. In the native form, project, repo and branch are one string. */
 static void map_pfs(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     static const struct field fields[] = {{"project", map_same, "project"}, {"name", map_same, "name"},
@@ -441,9 +448,9 @@ static void map_input(struct spec_reader *r, json_t *value, json_t *to, const ch
     set(r, to, key, tree);
 }
 
-/* --- placement */
+/* ---- placement ---- */
 
-/* Where a stage's pods run; it is there from the start. */
+/* Returns the stage's placement object, which pl_pachyderm_map creates. */
 static json_t *placement_of(json_t *to)
 {
     return json_object_get(to, "placement");
@@ -458,7 +465,8 @@ static void map_scheduling(struct spec_reader *r, json_t *value, json_t *to, con
     map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with a \"node_selector\"", placement_of(to));
 }
 
-/* An enumeration of Pachyderm's: EXISTS, NO_SCHEDULE. `words` holds pairs; "" stands for what is left out. */
+/* Converts a word of Pachyderm's enumerations, such as EXISTS or NO_SCHEDULE. `words` is a list of pairs; ""
+ * as the second word leaves the field out. */
 static void map_enum(struct spec_reader *r, json_t *value, json_t *to, const char *key, const char *const (*words)[2],
                      const char *accepts)
 {
@@ -519,7 +527,7 @@ static void map_metadata(struct spec_reader *r, json_t *value, json_t *to, const
                placement_of(to));
 }
 
-/* A patch as a string of JSON; "" is none. */
+/* Converts a patch that is given as a string of JSON; "" = none. */
 static void map_json(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     bool is_spec = pl_streq(key, "pod_spec");
@@ -534,7 +542,8 @@ static void map_json(struct spec_reader *r, json_t *value, json_t *to, const cha
     json_decref(patch);
 }
 
-/* Workers come when there are datums and end when none is left, whatever is said. */
+/* Ignores `autoscaling` with a warning: workers always start when there are datums, and end when none is
+ * left. */
 static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     (void)to;
@@ -546,7 +555,7 @@ static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, co
                         "workers always come when there are datums and end when none is left: \"autoscaling\" changes nothing");
 }
 
-/* --- the whole */
+/* ---- whole spec ---- */
 
 static void map_tries(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
@@ -611,7 +620,7 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
     return NULL;
 }
 
-/* Appends a path of names in snake_case in the spelling that the text has. */
+/* Appends a path of snake_case names, each in the spelling that the text uses. */
 static int add_as_spelled(struct pl_buf *path, const char *names, const json_t *in)
 {
     int e = 0;

@@ -1,4 +1,4 @@
-/* How `params` is read: values to texts, every combination to its canonical JSON. */
+/* Parses `params`: converts values to text, and each combination to its canonical JSON. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/datum_env.h"
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A name and the values it may have: the texts, and the same as canonical JSON. */
+/* A parameter and its possible values: n texts, and the same values as canonical JSON. */
 struct param_axis {
     const char *name;
     const char **texts, **jsons;
@@ -24,6 +24,7 @@ static int compare_combinations(const void *a, const void *b)
     return strcmp(((const struct pl_combination *)a)->json, ((const struct pl_combination *)b)->json);
 }
 
+/* Copies a buffer's text into the arena. NULL without memory. */
 static char *params_take(struct spec_reader *r, struct pl_buf *text)
 {
     char *copy = pl_buf_str(text) != NULL ? pl_spec_strdup(r, (const char *)text->data) : NULL;
@@ -33,7 +34,7 @@ static char *params_take(struct spec_reader *r, struct pl_buf *text)
     return copy;
 }
 
-/* Value i of the axis; of a list it stands at its index. */
+/* Adds value i to the axis. `in_list`: the value is an element of a list, so the path gets its index. */
 static void params_value(struct spec_reader *r, bool in_list, size_t i, json_t *value, struct param_axis *axis)
 {
     size_t path_len = r->path.len;
@@ -67,7 +68,8 @@ static bool params_name(struct spec_reader *r, const char *name)
     return false;
 }
 
-/* The names and values of an object; `lists`: each member is a list of values, else a value. */
+/* Parses the members of an object into axes, sorted by name. `lists`: each member is a list of values, else
+ * one value. */
 static struct param_axis *params_axes(struct spec_reader *r, json_t *object, bool lists)
 {
     size_t path_len = r->path.len, n = 0, problems = r->n_problems;
@@ -102,7 +104,7 @@ static struct param_axis *params_axes(struct spec_reader *r, json_t *object, boo
     return axes;
 }
 
-/* The combination that takes value at[i] of axis i. */
+/* Makes the combination that consists of value at[i] of each axis i. */
 static void params_combine(struct spec_reader *r, const struct param_axis *axes, size_t n, const size_t *at,
                            struct pl_combination *ret)
 {
@@ -124,6 +126,7 @@ static void params_combine(struct spec_reader *r, const struct param_axis *axes,
         ret->json = params_take(r, &json);
 }
 
+/* Sets the names of the input, and refuses two that would share a variable. */
 static void params_names(struct spec_reader *r, const struct param_axis *axes, size_t n, struct pl_input *input)
 {
     char a[PL_INPUT_VAR_BYTES], b[PL_INPUT_VAR_BYTES];
@@ -139,7 +142,7 @@ static void params_names(struct spec_reader *r, const struct param_axis *axes, s
     input->n_params = n;
 }
 
-/* {"lr": [0.1, 0.03], "k": [1, 2]}: every combination. */
+/* Parses {"lr": [0.1, 0.03], "k": [1, 2]}: every combination. */
 static void params_product(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     size_t n = json_object_size(value), total = 1, at[PL_PARAM_NAMES_MAX] = {0};
@@ -176,7 +179,7 @@ static bool params_same_names(struct spec_reader *r, const struct pl_input *inpu
     return same;
 }
 
-/* [{"lr": 0.1, "k": 1}, …]: exactly these. */
+/* Parses [{"lr": 0.1, "k": 1}, …]: exactly these combinations. */
 static void params_list(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     static const size_t first[PL_PARAM_NAMES_MAX];
@@ -203,7 +206,8 @@ static void params_list(struct spec_reader *r, json_t *value, struct pl_input *i
     }
 }
 
-/* The value in its one spelling: the lists as written of a product, the combinations of a list. */
+/* Sets input->params, the canonical JSON: for an object the lists as written, for a list the sorted
+ * combinations. */
 static void params_spell(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SPEC_MAX_BYTES};
@@ -247,7 +251,7 @@ static json_t *write_params(const struct spec_field *field, const void *object)
 {
     (void)field;
     (void)object;
-    return json_null(); /* a params input is written as a whole */
+    return json_null(); /* spec_write_tree writes the whole params input */
 }
 
 const struct spec_type pl_spec_type_params = {

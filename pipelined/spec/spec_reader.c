@@ -1,3 +1,4 @@
+/* The state of a parse: paths, positions and problems; reads objects by the field table; merges defaults. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/spec_pachyderm.h"
@@ -45,7 +46,8 @@ void pl_spec_leave(struct spec_reader *r, size_t path_len)
     r->path.len = path_len;
 }
 
-/* Where the path stands. What a stage took from `defaults` stands there: then `path` becomes that one. */
+/* Finds the position of `path`. A field that a stage took from `defaults` is found there; then `path` becomes
+ * the path in `defaults`. */
 static struct pl_json_pos spec_locate(struct spec_reader *r, enum spec_place place, struct pl_buf *path)
 {
     struct pl_json_pos key, value, key2, value2;
@@ -67,7 +69,8 @@ static struct pl_json_pos spec_locate(struct spec_reader *r, enum spec_place pla
     return place == SPEC_AT_KEY ? key : value;
 }
 
-/* Keeps the list sorted by position and each text once. */
+/* Inserts a problem by position, unless one with the same text is there. If the list is full, drops the last
+ * one. */
 static void spec_insert(struct pl_spec_problem *list, size_t *n, size_t *more, const struct pl_spec_problem *p)
 {
     size_t at = *n;
@@ -158,7 +161,7 @@ void pl_spec_problem_value(struct spec_reader *r, json_t *value, const char *acc
     free(text);
 }
 
-/* Names that the object knows, for "did you mean". */
+/* Returns the field of the object with the most similar name, for "did you mean"; NULL if none is similar. */
 static const char *spec_nearest(const struct spec_object *object, const char *name)
 {
     const char *names[64];
@@ -169,7 +172,8 @@ static const char *spec_nearest(const struct spec_object *object, const char *na
     return pl_word_nearest(name, names, n);
 }
 
-/* Fields of other tools' specs (Pachyderm, Argo, Kubeflow, DVC, Dagster, GitHub Actions) and what to write here. */
+/* Fields of other tools' specs (Pachyderm, Argo, Kubeflow, DVC, Dagster, GitHub Actions), and what to write
+ * instead. */
 static const struct {
     const char *object, *word, *instead;
 } other_words[] = {
@@ -217,6 +221,7 @@ static const char *spec_other_word(const struct spec_object *object, const char 
     return NULL;
 }
 
+/* Reports an unknown field: reserved, a field of another tool, a misspelled one, or any other. */
 static void spec_unknown(struct spec_reader *r, const struct spec_object *object, const char *name)
 {
     const char *nearest = spec_nearest(object, name), *instead = spec_other_word(object, name);
@@ -276,7 +281,8 @@ void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object
             spec_read_absent(r, &object->fields[i], to);
 }
 
-/* What is for the pod is taken whole: the nulls in it remove of the pod. */
+/* True for members that defaults merging replaces as a whole: nulls in them remove fields of the pod, not of
+ * the stage. */
 static bool spec_is_patch(const char *key)
 {
     return pl_streq(key, "pod_spec") || pl_streq(key, "pod_patch");

@@ -1,4 +1,5 @@
-/* How each type of value is read and written: those of one field. Inputs, repos and stages: spec_type_tree.c. */
+/* Readers and writers of simple field types. spec_type_tree.c has inputs, repos and stages, spec_type_pod.c
+ * pod fields. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/text/glob.h"
@@ -23,7 +24,7 @@ static const char *spec_text_of(const void *object, const struct spec_field *fie
     return *(const char *const *)pl_spec_from(object, field);
 }
 
-/* A message of another module becomes a problem at the current path. */
+/* Adds an error with the message of another module at the current path. */
 static void spec_problem_err(struct spec_reader *r, const struct pl_err *err)
 {
     if (err->code == PL_ENOMEM)
@@ -67,7 +68,7 @@ json_t *pl_spec_object_write(const struct spec_object *object, const void *from)
     return written;
 }
 
-/* What stands for a value that was refused, so that it is not called missing as well. */
+/* Placeholder for a value that was refused, so that it is not also reported as missing. */
 static const char *const spec_refused = "?";
 
 static void read_text(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -111,7 +112,7 @@ static void read_count(struct spec_reader *r, const struct spec_field *field, js
         *(uint32_t *)pl_spec_at(object, field) = (uint32_t)json_integer_value(value);
 }
 
-/* One without a default may not be said. */
+/* JSON null if the count is not given (0, no default value). */
 static json_t *write_count(const struct spec_field *field, const void *object)
 {
     uint32_t count = *(const uint32_t *)pl_spec_from(object, field);
@@ -127,7 +128,7 @@ static void read_bool(struct spec_reader *r, const struct spec_field *field, jso
         *(bool *)pl_spec_at(object, field) = json_is_true(value);
 }
 
-/* One without a default is written only when it says yes. */
+/* A boolean without a default value is written only if it is true. */
 static json_t *write_bool(const struct spec_field *field, const void *object)
 {
     bool value = *(const bool *)pl_spec_from(object, field);
@@ -154,7 +155,7 @@ static void read_duration(struct spec_reader *r, const struct spec_field *field,
         *(int64_t *)pl_spec_at(object, field) = ms;
 }
 
-/* In the largest unit that is exact: "90m", "1500ms". */
+/* Writes a duration in the largest unit that is exact: "90m", "1500ms". */
 static json_t *write_duration(const struct spec_field *field, const void *object)
 {
     static const struct {
@@ -164,7 +165,7 @@ static json_t *write_duration(const struct spec_field *field, const void *object
     int64_t ms = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
-    if (ms < 0 || (ms == 0 && field->min > 0)) /* not said */
+    if (ms < 0 || (ms == 0 && field->min > 0)) /* not given */
         return json_null();
     for (size_t i = 0; i < PL_ARRAY_SIZE(units); i++) {
         if (ms != 0 && ms % units[i].ms == 0) {
@@ -175,7 +176,7 @@ static json_t *write_duration(const struct spec_field *field, const void *object
     return json_string("0s");
 }
 
-/* A JSON number as the shortest text that reads as the same number. */
+/* Writes a JSON number as the shortest text that parses to the same number. */
 static void spec_number_text(json_t *value, char out[40])
 {
     if (json_is_integer(value)) {
@@ -262,7 +263,7 @@ static json_t *write_word(const struct spec_field *field, const void *object)
 {
     int which = *(const int *)pl_spec_from(object, field);
 
-    return which < 0 ? json_null() : json_string(field->words[which]); /* negative: not said */
+    return which < 0 ? json_null() : json_string(field->words[which]); /* negative = not given */
 }
 
 static void read_texts(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -288,7 +289,7 @@ static void read_texts(struct spec_reader *r, const struct spec_field *field, js
             pl_spec_problem_value(r, element, "a string");
         pl_spec_leave(r, path_len);
         if (texts[i] == NULL)
-            return; /* said why */
+            return; /* the error was reported */
     }
     *(const char ***)pl_spec_at(object, field) = texts;
     *(size_t *)(void *)((char *)object + field->offset_n) = n;
@@ -308,7 +309,7 @@ static json_t *write_texts(const struct spec_field *field, const void *object)
     return array;
 }
 
-/* The globs of a list, each at its index; `set`: patterns of `files`, where one without '/' may match at any depth. */
+/* Parses a list of globs and compiles each, to report errors at the element. */
 static void read_globs(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     size_t path_len = r->path.len, problems = r->n_problems;
@@ -515,7 +516,7 @@ static json_t *write_on_error(const struct spec_field *field, const void *object
     return json_string(stage->on_error == PL_ON_ERROR_SKIP ? "skip" : "fail");
 }
 
-/* "1%", "0.5%": millionths; false when it is none. */
+/* Parses a percentage such as "1%" or "0.5%" into millionths; false if it is not one. */
 static bool spec_percent(const char *text, uint32_t *ret_ppm)
 {
     char *end = NULL;

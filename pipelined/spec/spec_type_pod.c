@@ -1,4 +1,4 @@
-/* How the values that pods bring are read and written. */
+/* Readers and writers of pod field types. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* --- names of Kubernetes */
+/* ---- names of Kubernetes ---- */
 
 static bool spec_chars(const char *text, size_t n, const char *also)
 {
@@ -17,14 +17,14 @@ static bool spec_chars(const char *text, size_t n, const char *also)
     return true;
 }
 
-/* Letters and digits at both ends. */
+/* True for 1 to `most` letters, digits and characters of `also`, with a letter or digit at both ends. */
 static bool spec_word_ok(const char *text, size_t n, size_t most, const char *also)
 {
     return n > 0 && n <= most && isalnum((unsigned char)text[0]) && isalnum((unsigned char)text[n - 1]) &&
            spec_chars(text, n, also);
 }
 
-/* [PREFIX/]NAME. */
+/* True for a qualified name of Kubernetes: [PREFIX/]NAME. */
 static bool spec_qualified_ok(const char *text)
 {
     const char *slash = strchr(text, '/');
@@ -51,7 +51,7 @@ static void read_kube_name(struct spec_reader *r, const struct spec_field *field
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, json_string_value(value));
 }
 
-/* "vendor.com/device"; the name of old clusters is read as the one it has now. */
+/* Parses "vendor.com/device". The name from old clusters is replaced by the current one, with a warning. */
 static void read_resource(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     const char **resource = pl_spec_at(object, field), *text = json_string_value(value);
@@ -71,7 +71,8 @@ static int spec_compare_pairs(const void *a, const void *b)
     return strcmp(((const struct pl_env_var *)a)->key, ((const struct pl_env_var *)b)->key);
 }
 
-/* `labels`: names and values as labels and resources have them. */
+/* Parses an object of strings, sorted by key. `labels`: keys and values must be valid in Kubernetes labels
+ * and resource names. */
 static void read_pairs_of(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object, bool labels)
 {
     struct pl_pairs *pairs = pl_spec_at(object, field);
@@ -125,9 +126,10 @@ static json_t *write_pairs(const struct spec_field *field, const void *object)
     return written;
 }
 
-/* --- gpu */
+/* ---- gpu ---- */
 
-/* "80G" is what stands on the box of a device of 80 GiB. */
+/* Parses the nominal size of a GPU. "80G" means 80 GiB, because that is what vendors write for a device of 80
+ * GiB. */
 static void read_box_bytes(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     const char *text = json_string_value(value);
@@ -155,7 +157,7 @@ static json_t *write_box_bytes(const struct spec_field *field, const void *objec
     return bytes > 0 ? json_string(pl_quantity_bytes_text(bytes, text)) : json_null();
 }
 
-/* "8.0", "8", 8.6 */
+/* Parses a compute capability: "8.0", "8", 8.6. */
 static void read_compute(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     const char *text = json_is_string(value) || json_is_number(value) ? pl_spec_scalar(r, value) : NULL;
@@ -176,7 +178,7 @@ static json_t *write_compute(const struct spec_field *field, const void *object)
     return compute > 0 ? json_sprintf("%u.%u", compute / 100, compute % 100) : json_null();
 }
 
-/* ^[0-9]+g\.[0-9]+gb(\.me|\+me.*)?$ */
+/* Parses a MIG profile: ^[0-9]+g\.[0-9]+gb(\.me|\+me.*)?$ */
 static void read_profile(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     const char *text = json_string_value(value), *p = text != NULL ? text : "";
@@ -194,7 +196,8 @@ static void read_profile(struct spec_reader *r, const struct spec_field *field, 
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, text);
 }
 
-/* Which fields a mode has beside `mode`; `needs` of them must be there. */
+/* For each mode: the fields that it accepts beside `mode`, the one that is required, and an example of its
+ * value. */
 static const struct {
     const char *fields[8];
     const char *needs, *example;
@@ -245,7 +248,7 @@ static void read_share(struct spec_reader *r, const struct spec_field *field, js
         spec_check_share(r, value, share->mode);
 }
 
-/* Only what its mode has: the words' first value would stand there else. */
+/* Leaves out `unit` in other modes, where it would have the first word as its value. */
 static json_t *write_share(const struct spec_field *field, const void *object)
 {
     const struct pl_gpu_share *share = pl_spec_from(object, field);
@@ -259,9 +262,10 @@ static json_t *write_share(const struct spec_field *field, const void *object)
     return written;
 }
 
-/* --- secrets, tolerations */
+/* ---- secrets, tolerations ---- */
 
-/* Reads each element of a list by the fields of its object. NULL (and said why) when it is no list. */
+/* Parses each element of a list by the fields of field->child; `size` is the size of the element's struct.
+ * NULL after an error was reported. */
 static void *spec_read_list(struct spec_reader *r, const struct spec_field *field, json_t *value, size_t size)
 {
     size_t path_len = r->path.len, n = json_array_size(value);
@@ -310,7 +314,8 @@ static json_t *write_secrets(const struct spec_field *field, const void *object)
     return spec_write_list(field, stage->secrets, stage->n_secrets, sizeof(*stage->secrets));
 }
 
-/* What the tables cannot say: how long NoExecute is borne when nothing is written. */
+/* Parses tolerations. The field table cannot express the default of toleration_seconds, -1 = for ever, so it
+ * is set here. */
 static void read_tolerations(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_placement *placement = object;
@@ -357,14 +362,15 @@ static json_t *write_seconds(const struct spec_field *field, const void *object)
     return seconds >= 0 ? json_integer(seconds) : json_null();
 }
 
-/* --- the stage's */
+/* ---- other fields of a stage ---- */
 
 static void read_network(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     pl_spec_type_bool.read(r, field, value, object);
 }
 
-/* What is so by default is not written: stages that do not speak of it stay the text they were. */
+/* The default is not written: a stage that does not mention the field keeps the effective JSON, and with it the
+ * keys, that it has in versions without the field. */
 static json_t *write_network(const struct spec_field *field, const void *object)
 {
     return *(const bool *)pl_spec_from(object, field) ? json_null() : json_false();
@@ -425,7 +431,7 @@ static json_t *write_warm(const struct spec_field *field, const void *object)
     return *(const int64_t *)pl_spec_from(object, field) > 0 ? pl_spec_type_duration.write(field, object) : json_null();
 }
 
-/* --- placement */
+/* ---- placement ---- */
 
 static void read_placement(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
@@ -435,7 +441,7 @@ static void read_placement(struct spec_reader *r, const struct spec_field *field
     pl_spec_type_object.read(r, field, value, object);
 }
 
-/* A word or a list of them. */
+/* Parses an architecture, or a list of them. */
 static void read_arch(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_placement *placement = object;
@@ -471,7 +477,7 @@ static json_t *write_arch(const struct spec_field *field, const void *object)
     return list;
 }
 
-/* Kept as text in its one spelling. */
+/* Stores a JSON value as canonical text. */
 static void spec_keep_json(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_SORT_KEYS);
@@ -500,7 +506,7 @@ static void read_pod_spec(struct spec_reader *r, const struct spec_field *field,
         spec_keep_json(r, field, value, object);
 }
 
-/* An operation of RFC 6902; NULL, or what is wrong with it. */
+/* Checks an operation of a JSON Patch (RFC 6902). Returns NULL if it is valid, else what is accepted. */
 static const char *spec_operation_wrong(const json_t *op)
 {
     static const char *const words[] = {"add", "remove", "replace", "move", "copy", "test"};

@@ -1,4 +1,4 @@
-/* How the structured values are read and written: inputs, repos, stages, defaults. */
+/* Readers and writers of structured field types: inputs, repos, stages, defaults. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "storage/base/path.h"
@@ -10,7 +10,8 @@ static const char *const spec_kinds[] = {
 
 static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_input *input);
 
-/* A TREE: a leaf when it has a `repo`, else what its one field says; fields of all kinds share one table, so that any typo is caught. */
+/* Parses an input. It is a leaf if it has a `repo`; otherwise its single field names its kind. All kinds
+ * share one field table, so that any misspelled field is found. */
 static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     size_t problems = r->n_problems;
@@ -33,9 +34,9 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
     }
     pl_spec_read_object(r, &pl_spec_object_input, value, input);
     if (input->kind != PL_INPUT_LEAF)
-        input->glob = NULL; /* the default of a leaf */
+        input->glob = NULL; /* the field table sets the default of a leaf */
     if (r->n_problems > problems)
-        return; /* what else is wrong follows from that */
+        return; /* further errors would only be consequences */
     if (alone != NULL && json_object_size(value) > 1)
         pl_spec_problem(r, "\"%s\" stands alone: %s", alone,
                         input->kind == PL_INPUT_PARAMS ? "put it beside other inputs in a \"cross\""
@@ -48,7 +49,7 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
         input->name = input->repo;
 }
 
-/* {"pfs": LEAF} is the leaf. */
+/* Parses {"pfs": LEAF}, which means the same as LEAF. */
 static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_input *input)
 {
     json_t *leaf = json_object_get(value, "pfs");
@@ -65,7 +66,7 @@ static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_in
     input->pfs = true;
 }
 
-/* spec_read_wrapped has seen to it. */
+/* Does nothing: spec_read_wrapped has parsed the field. */
 static void read_pfs(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     (void)r;
@@ -74,7 +75,7 @@ static void read_pfs(struct spec_reader *r, const struct spec_field *field, json
     (void)object;
 }
 
-/* The leaf is written by itself. */
+/* Writes nothing: the leaf is written without the wrapper. */
 static json_t *write_pfs(const struct spec_field *field, const void *object)
 {
     (void)field;
@@ -150,7 +151,7 @@ static json_t *write_union(const struct spec_field *field, const void *object)
     return write_children(object, PL_INPUT_UNION);
 }
 
-/* "[project/]NAME[@BRANCH]" */
+/* Parses "[PROJECT/]NAME[@BRANCH]". */
 static void read_repo(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_input *input = object;
@@ -261,7 +262,7 @@ static json_t *write_repos(const struct spec_field *field, const void *object)
     return repos;
 }
 
-/* Fields that a stage sets to null leave no trace in the merged stage: their names are checked here. */
+/* Checks the names of fields that are set to null: they leave no trace in the merged stage. */
 static void spec_check_nulls(struct spec_reader *r, json_t *stage)
 {
     size_t path_len = r->path.len;
@@ -278,7 +279,8 @@ static void spec_check_nulls(struct spec_reader *r, json_t *stage)
     }
 }
 
-/* What the text says itself: of the project's and the cluster's defaults the project's setting is the stronger one. */
+/* Refuses "network": true in the text itself if the project's network is off. If only a lower layer of
+ * defaults says true, the project's setting wins silently. */
 static void spec_check_network(struct spec_reader *r, const json_t *value)
 {
     size_t path_len = r->path.len;
@@ -351,7 +353,8 @@ static json_t *write_stages(const struct spec_field *field, const void *object)
     return stages;
 }
 
-/* The fields of `defaults` are read for their own sake once: a mistake there is found even when every stage overrides it. */
+/* Parses the fields of `defaults` once by themselves, so that a mistake is found even if every stage
+ * overrides the field. */
 static void read_defaults(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     struct pl_stage scratch = {0};
@@ -362,7 +365,7 @@ static void read_defaults(struct spec_reader *r, const struct spec_field *field,
         return;
     }
     if (r->defaults == NULL)
-        return; /* no memory: said by who made them */
+        return; /* no memory: spec_add_defaults has set r->failed */
     spec_check_nulls(r, value);
     spec_check_network(r, value);
     r->partial = true;
@@ -370,7 +373,7 @@ static void read_defaults(struct spec_reader *r, const struct spec_field *field,
     r->partial = false;
 }
 
-/* They are in the stages. */
+/* Writes nothing: the defaults are merged into the stages. */
 static json_t *write_defaults(const struct spec_field *field, const void *object)
 {
     (void)field;
