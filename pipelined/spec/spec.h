@@ -56,10 +56,10 @@
 #define PL_TRIES_MAX       100u
 #define PL_MAX_FAILED_MAX  (1 << 24) /* number of datums */
 #define PL_GPUS_MAX        64u       /* GPUs of one worker */
-#define PL_CHECKPOINT_MS   300000    /* "5m" */
+#define PL_CHECKPOINT_MS   300000    /* default interval of checkpoints, in ms: "5m" */
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
-#define PL_GPU_WAIT_MS     600000 /* "10m" */
+#define PL_GPU_WAIT_MS     600000 /* default time to wait for an optional GPU, in ms: "10m" */
 #define PL_PRIORITY_MAX    1000
 #define PL_POD_PATCH_MAX   65536u /* bytes of one patch */
 #define PL_AGENT_UID       10002  /* user id of the containers beside the command's; no stage may use it */
@@ -100,7 +100,7 @@ struct pl_input {
     bool writable;  /* the command gets copies that it may change */
     bool previous;  /* the input is the stage's own last output */
     uint32_t stage; /* index of the stage of this spec that writes the branch; PL_SPEC_NO_STAGE = none does */
-    uint32_t leaf;  /* index in stage->leaves */
+    uint32_t leaf;  /* index of this leaf in stage->leaves */
 };
 
 struct pl_env_var {
@@ -134,10 +134,10 @@ struct pl_gpu_share {
     int mode;                 /* enum pl_share_mode */
     int64_t memory_bytes;     /* mps: bytes per process; 0 = an equal part */
     uint32_t threads;         /* mps: per cent of the threads; 0 = an equal part */
-    const char *profile;      /* mig: "1g.10gb" */
+    const char *profile;      /* mig: name of the profile, such as "1g.10gb" */
     uint32_t amount;          /* gpu-mem: amount of memory, in `unit` */
     int unit;                 /* gpu-mem: enum pl_share_unit */
-    const char *device_class; /* dra */
+    const char *device_class; /* dra: name of the DeviceClass */
     const char **selectors;   /* dra: CEL expressions */
     size_t n_selectors;
     const char *preset;     /* custom: name of a preset of the daemon; NULL = none */
@@ -154,7 +154,7 @@ struct pl_gpu {
     size_t n_product;
     int64_t memory_bytes; /* nominal size, as on the box, in units of GiB; 0 = any; see pl_gpu_memory_mib */
     uint32_t compute;     /* least compute capability, 100 × major + minor; 0 = any */
-    const char *resource; /* NULL = PL_GPU_RESOURCE */
+    const char *resource; /* name of the GPU resource; NULL = PL_GPU_RESOURCE */
     struct pl_gpu_share share;
 };
 
@@ -187,7 +187,7 @@ struct pl_placement {
     struct pl_pairs node_selector;
     struct pl_toleration *tolerations;
     size_t n_tolerations;
-    const char **arch; /* "amd64", "arm64" */
+    const char **arch; /* node architectures, such as "amd64" */
     size_t n_arch;
     const char *priority_class, *runtime_class, *queue; /* each NULL if not given */
     /* ms between SIGTERM and SIGKILL; -1 = the daemon's default */
@@ -223,7 +223,7 @@ struct pl_max_failed {
 };
 
 struct pl_output {
-    const char *branch; /* PL_DEFAULT_BRANCH */
+    const char *branch; /* branch of the output repo; always PL_DEFAULT_BRANCH at present */
     const char *prefix; /* template (template.h); "" = none */
     const char **expect;
     size_t n_expect;
@@ -235,7 +235,7 @@ struct pl_output {
 struct pl_cache {
     bool enabled;     /* false = every job runs every datum */
     bool code;        /* false = the code identity is not part of the datum key */
-    const char *salt; /* "" = none */
+    const char *salt; /* text that is added to the datum key; "" = none */
 };
 
 /* A set of exit codes 0 … 255. */
@@ -296,7 +296,8 @@ struct pl_stage {
     size_t n_secrets;
     bool network;
     struct pl_user user;
-    int32_t priority;     /* -PL_PRIORITY_MAX … PL_PRIORITY_MAX */
+    /* of two waiting stages, the one with the higher number goes first; -PL_PRIORITY_MAX … PL_PRIORITY_MAX */
+    int32_t priority;
     int64_t keep_warm_ms; /* time that an idle worker stays; 0 = it ends at once */
     struct pl_scratch scratch;
     struct pl_placement placement;
@@ -317,7 +318,7 @@ struct pl_spec {
     const char *description;    /* "" if not given */
     struct pl_spec_repo *repos; /* repos to create if they do not exist, in the order of the text */
     size_t n_repos;
-    struct pl_stage *stages; /* in the order of the text */
+    struct pl_stage *stages; /* stages in the order of the text */
     size_t n_stages;
     /* indices of the stages, each stage after those that it reads, otherwise in the order of the text */
     uint32_t *order;

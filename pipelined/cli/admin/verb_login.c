@@ -10,7 +10,7 @@
 
 #define TOKEN_MAX 4096u
 
-/* ---- the token ---- */
+/* ---- reading the token ---- */
 
 static void trim(struct pl_buf *text)
 {

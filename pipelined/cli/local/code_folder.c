@@ -118,7 +118,7 @@ static int read_git(struct folder *f, struct pl_err *err)
     return r;
 }
 
-/* ---- the tree ---- */
+/* ---- the folder's tree ---- */
 
 /* Filter for pl_cli_tree_store; `path` is relative to the folder. Counts files and bytes. */
 static bool takes(void *self, const char *path, bool is_dir)

@@ -11,7 +11,7 @@ struct metrics {
     struct pl_cli *c;
     struct pl_cli_job job;
     const char *datum; /* id of the datum, or the start of it; NULL = all datums */
-    json_int_t last;   /* id of the last line seen, -1 = none */
+    json_int_t last;   /* id of the last line that was received; -1 = none */
     bool shown;        /* at least one line was printed */
 };
 

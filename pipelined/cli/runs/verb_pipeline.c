@@ -14,7 +14,7 @@
 struct setting {
     struct pl_cli *c;
     struct pl_cli_spec file;
-    json_t *code; /* {stage: {root, git}} */
+    json_t *code; /* stored code folders: {STAGE: {"root", "git"}} */
     bool update;
     json_t *answer;
 };
@@ -109,7 +109,7 @@ static int send_spec(struct setting *s, bool dry_run, bool yes, struct pl_err *e
                        &s->answer, err);
 }
 
-/* 1203441 → "1,203,441" */
+/* Writes a number with commas: 1203441 → "1,203,441". */
 static const char *with_commas(json_int_t n, char out[32])
 {
     char digits[24];

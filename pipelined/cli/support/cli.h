@@ -19,8 +19,8 @@
 
 /* An option of a verb. A row without a name ends a list of options. */
 struct pl_option {
-    const char *name;  /* "file" for --file */
-    char letter;       /* 'f' for -f; 0 = none */
+    const char *name;  /* long name: "file" for --file */
+    char letter;       /* short name: 'f' for -f; 0 = none */
     const char *value; /* placeholder of the value in help: "LOCAL"; NULL = the option takes no value */
     const char *about; /* one line of help text */
 };

@@ -169,7 +169,7 @@ int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *
     return r < 0 ? r : pl_http_client_json(client, method, path, owned, ret, err);
 }
 
-/* ---- names ---- */
+/* ---- names of commits, repos and pipelines ---- */
 
 int pl_cli_ref(const struct pl_cli *c, const char *text, struct pl_commit_ref *ret, struct pl_err *err)
 {

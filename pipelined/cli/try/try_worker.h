@@ -16,7 +16,7 @@ struct pl_cli_try {
     size_t datum;
     struct pl_hash code_root; /* root of the code folder's tree; zero = no code */
     const char *out;          /* folder for the output; NULL = the output is discarded */
-    const char *sandbox;      /* "bwrap", "none" */
+    const char *sandbox;      /* kind of sandbox: "bwrap" or "none" */
     json_t *gpus;             /* numbers of the GPU devices to use */
     bool shell;
     const char *secrets; /* folder of the project's secrets; NULL = none */
