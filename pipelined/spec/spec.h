@@ -59,7 +59,7 @@
 #define PL_CHECKPOINT_MS   300000    /* default interval of checkpoints, in ms: "5m" */
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
-#define PL_GPU_WAIT_MS     600000 /* default time to wait for an optional GPU, in ms: "10m" */
+#define PL_GPU_WAIT_MS     600000 /* default wait for an optional GPU, in ms: "10m" */
 #define PL_PRIORITY_MAX    1000
 #define PL_POD_PATCH_MAX   65536u /* bytes of one patch */
 #define PL_AGENT_UID       10002  /* user id of the containers beside the command's; no stage may use it */
@@ -296,7 +296,7 @@ struct pl_stage {
     size_t n_secrets;
     bool network;
     struct pl_user user;
-    /* of two waiting stages, the one with the higher number goes first; -PL_PRIORITY_MAX … PL_PRIORITY_MAX */
+    /* of two waiting stages, the higher priority goes first; from -PL_PRIORITY_MAX to PL_PRIORITY_MAX */
     int32_t priority;
     int64_t keep_warm_ms; /* time that an idle worker stays; 0 = it ends at once */
     struct pl_scratch scratch;
@@ -368,8 +368,8 @@ struct pl_spec_context {
 };
 
 /* Parses a spec. `filename` is used in messages. `errs` (may be NULL) receives all problems found, on success
- * only warnings. PL_ESPEC: `err` has the first problem, with its path as the field and a suffix such as "
- * (and 3 more)"; PL_ETOOBIG: more than PL_SPEC_MAX_BYTES; PL_ENOMEM. */
+ * only warnings. PL_ESPEC: `err` has the first problem, with its path as the field and the suffix
+ * "(and 3 more)" if there are more; PL_ETOOBIG: more than PL_SPEC_MAX_BYTES; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_spec_parse(const char *text, size_t len, const char *filename, const struct pl_spec_context *ctx, struct pl_spec **ret,
                   struct pl_spec_errors *errs, struct pl_err *err);

@@ -42,7 +42,7 @@ struct pl_doctor_asked {
 struct pl_doctor {
     struct pl_cli *cli;
     struct pl_doctor_asked asked;
-    json_t *lines; /* all lines so far: [{"grade", "check", "text", "remedy"?}] */
+    json_t *lines; /* lines so far: [{"grade", "check", "text", "remedy"?}] */
     /* number of lines per grade */
     unsigned count[3];
     struct pl_kube_client *client;
