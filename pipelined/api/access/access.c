@@ -1,3 +1,5 @@
+/* Reads users, tokens and S3 keys into a new directory, reusing unchanged principals, and swaps it for the
+ * current one under a write lock. Look-ups take the read lock and return a reference to the principal. */
 #include "pipelined/api/access/access.h"
 
 #include "storage/base/clock.h"
@@ -8,33 +10,33 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* A token or an S3 key. */
+/* One token or S3 key. */
 struct credential {
     struct pl_principal *who;
     struct pl_hash hash;
     char access_key[PL_S3_KEY_CHARS + 1];
-    struct pl_buf sealed; /* empty: it was lost */
+    struct pl_buf sealed; /* the secret of an S3 key; empty = lost */
     bool opens;
 };
 
 struct directory {
-    struct pl_map users;  /* name → pl_principal */
-    struct pl_map tokens; /* hash → credential, which it owns */
-    struct pl_map ids;    /* token's id → the same */
-    struct pl_map keys;   /* access key → credential, which it owns */
-    size_t shut;          /* of these, those whose secret is there and does not open */
+    struct pl_map users;  /* name → pl_principal, one reference each */
+    struct pl_map tokens; /* SHA-256 of the token → credential, owned by this map */
+    struct pl_map ids;    /* id of the token → the same credential, borrowed */
+    struct pl_map keys;   /* access key → credential, owned by this map */
+    size_t shut;          /* number of S3 keys whose sealed secret cannot be decrypted */
 };
 
 struct pl_access {
     struct pl_db *db;
     uint8_t master[PL_SEAL_KEY_BYTES];
-    pthread_mutex_t reloading; /* one at a time; taken first */
-    pthread_rwlock_t lock;     /* the rest */
-    struct directory *now;     /* NULL: the last reload failed */
-    size_t shut;               /* S3 keys that were sealed under another master key, as it was told; `reloading` */
+    pthread_mutex_t reloading; /* held by the one reload that runs; taken before `lock` */
+    pthread_rwlock_t lock;     /* guards `now` */
+    struct directory *now;     /* the current directory; NULL = the last reload failed */
+    size_t shut;               /* `shut` of the directory at the last log message; guarded by `reloading` */
 };
 
-/* ---- a directory's life ---- */
+/* ---- create and free a directory ---- */
 
 static void free_credential(void *value)
 {
@@ -69,14 +71,15 @@ static void directory_destroyp(struct directory **d)
     *d = directory_destroy(*d);
 }
 
-/* ---- reading ---- */
+/* ---- read the database ---- */
 
 static int read_role(const char *text, enum pl_role *ret)
 {
-    return pl_role_parse(text, ret, NULL); /* one that this program does not know counts for nothing */
+    return pl_role_parse(text, ret, NULL); /* a role that this version does not know grants nothing */
 }
 
-/* [[scope, role]…] as the database has it; `out` has room for all of them. */
+/* Reads [[scope, role]…], as stored in the database. Unreadable grants are skipped. `out` has space for all
+ * of them. */
 static size_t read_grants(const json_t *roles, struct pl_grant *out)
 {
     const json_t *pair;
@@ -94,7 +97,8 @@ static size_t read_grants(const json_t *roles, struct pl_grant *out)
     return n;
 }
 
-/* The principal of before when nothing about it has changed: what it opened goes on. */
+/* Replaces a principal by its predecessor if the two are equal, so that requests and streams of the
+ * predecessor continue. */
 static struct pl_principal *same_as(struct pl_principal *fresh, struct pl_principal *before)
 {
     if (!before || !pl_principal_same(fresh, before))
@@ -103,6 +107,7 @@ static struct pl_principal *same_as(struct pl_principal *fresh, struct pl_princi
     return pl_principal_ref(before);
 }
 
+/* Reads all users into `d`, reusing the principals of `before` (may be NULL) that have not changed. */
 static int read_users(struct pl_conn *c, const struct directory *before, struct directory *d, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -129,7 +134,8 @@ static int read_users(struct pl_conn *c, const struct directory *before, struct 
     return r;
 }
 
-/* Columns 0..4: user, role, scope, expires_us, and what else. */
+/* Makes the principal of a token or S3 key. Columns 0..3 of `rows` are user, role, scope and expires_us.
+ * `token` is the token's id, "" for an S3 key. */
 static int read_principal(const struct pl_rows *rows, const struct directory *d, const char *token,
                           const struct credential *before, struct pl_principal **ret, struct pl_err *err)
 {
@@ -149,6 +155,7 @@ static int read_principal(const struct pl_rows *rows, const struct directory *d,
     return r;
 }
 
+/* Reads all tokens into `d`, by hash and by id. */
 static int read_tokens(struct pl_conn *c, const struct directory *before, struct directory *d, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -180,6 +187,7 @@ static void secret_finish(struct pl_buf *b)
     pl_buf_finish(b);
 }
 
+/* Reads all S3 keys into `d` and checks that each sealed secret can be decrypted. */
 static int read_keys(const struct pl_access *a, struct pl_conn *c, const struct directory *before, struct directory *d,
                      struct pl_err *err)
 {
@@ -215,7 +223,8 @@ static int read_all(struct pl_access *a, const struct directory *before, struct 
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->db);
     _cleanup_(directory_destroyp) struct directory *d = calloc(1, sizeof *d);
-    int r = d ? pl_sql_script(rd.conn, "BEGIN", err) : pl_err_nomem(err); /* one state of the three tables */
+    /* one transaction: a consistent view of the three tables */
+    int r = d ? pl_sql_script(rd.conn, "BEGIN", err) : pl_err_nomem(err);
 
     if (r < 0)
         return r;
@@ -230,14 +239,14 @@ static int read_all(struct pl_access *a, const struct directory *before, struct 
     return 0;
 }
 
-/* ---- changing ---- */
+/* ---- reload ---- */
 
 static struct pl_principal *principal_of(void *value, bool user)
 {
     return user ? value : ((struct credential *)value)->who;
 }
 
-/* Those of `before` that are not the same in `now` (NULL: none is). */
+/* Revokes the principals of `before` that are missing or changed in `now` (NULL: all of them). */
 static void revoke_missing(const struct pl_map *before, const struct pl_map *now, bool user)
 {
     const struct pl_map_slot *slot;
@@ -275,7 +284,8 @@ int pl_access_reload(struct pl_access *a, struct pl_err *err)
     int r;
 
     pthread_mutex_lock(&a->reloading);
-    r = read_all(a, a->now, &fresh, err); /* `now` is changed under `reloading` alone */
+    /* `a->now` changes only while `reloading` is held, so it can be read without `lock` */
+    r = read_all(a, a->now, &fresh, err);
     pthread_rwlock_wrlock(&a->lock);
     before = a->now;
     a->now = fresh;
@@ -321,7 +331,7 @@ struct pl_access *pl_access_close(struct pl_access *a)
     return NULL;
 }
 
-/* ---- new ones ---- */
+/* ---- new tokens and keys ---- */
 
 void pl_token_make(char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash)
 {
@@ -339,7 +349,7 @@ char *pl_token_id(const struct pl_hash *hash, char out[PL_TOKEN_ID_HEX + 1])
     return out;
 }
 
-/* Five random bits a character. */
+/* Fills `out` with `n` random letters and digits, five random bits each. */
 static void random_text(char *out, size_t n)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -359,14 +369,14 @@ void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECR
     random_text(secret, PL_S3_SECRET_CHARS);
 }
 
-/* ---- questions ---- */
+/* ---- look-ups ---- */
 
 static int not_ready(struct pl_err *err)
 {
     return pl_err_set(err, PL_EBUSY, "the daemon could not read its users: try again, or restart it");
 }
 
-/* With the lock held. */
+/* Checks the expiry and returns a new reference. With the lock held. */
 static int take(struct pl_principal *who, const char *what, struct pl_principal **ret, struct pl_err *err)
 {
     if (who->expires_us && pl_clock_wall_us() >= who->expires_us)

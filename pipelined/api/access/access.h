@@ -1,4 +1,4 @@
-/* api/access: Who may come in: users, tokens, S3 keys in memory; the guard of each request; the audit log.
+/* api/access: Authenticates and authorizes requests: users, tokens and S3 keys; the guard; the audit log.
  *
  * In:      A request's credentials.
  * Out:     A principal, or a refusal.
@@ -10,13 +10,16 @@
  *   guard   authenticates and authorizes every request
  *   login_sessions   the browsers that a login link let in */
 
-/* access: users, tokens and S3 keys as the guard and the gateway ask for them: in memory, read from the database at the start and after
- * every change, before the change is answered. What was deleted or changed is revoked from then on, and so are the streams that it opened.
+/* access: the directory of users, tokens and S3 keys that the guard and the S3 gateway look credentials up
+ * in. It is kept in memory, and read from the database at the start and again after every change, before that
+ * change's request is answered. The principals of deleted or changed credentials are revoked then, which also
+ * ends the event streams opened with them.
  *
- *   token "plt_" 40 hex, 160 random bits; known by its SHA-256, named by the first 12 digits of that
- *   S3 key "PL" and 18 of A–Z 2–7; its secret 40 of the same, sealed under DIR/master.key (storage/base/seal.h)
+ *   token    "plt_" and 40 hex digits (160 random bits); known by its SHA-256, named by 12 digits of that
+ *   S3 key   "PL" and 18 characters A–Z 2–7; its secret is 40 such characters, sealed with DIR/master.key
+ *            (storage/base/seal.h)
  *
- * Questions never block; any thread. */
+ * Look-ups never block and may be made on any thread. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -30,37 +33,45 @@
 
 struct pl_access;
 
-/* `master` is copied. Blocks. */
+/* Creates the directory and reads it from the database. Copies `master`, the key that seals S3 secrets; `db`
+ * must outlive it. Blocks. */
 PL_MUST_CHECK
 int pl_access_open(struct pl_db *db, const uint8_t master[PL_SEAL_KEY_BYTES], struct pl_access **ret, struct pl_err *err);
 struct pl_access *pl_access_close(struct pl_access *a);
-/* Reads everything anew: after a transaction of access_tx.h. When it fails nobody but the daemon's own token is let in until it works:
- * what was deleted must not go on. Blocks: on the pool. */
+/* Reads all users, tokens and S3 keys again; call it after each transaction of access_tx.h. If it fails,
+ * every look-up fails with PL_EBUSY until a later reload succeeds, so that deleted credentials do not stay
+ * valid; the daemon's own token still works. Blocks: call it on the pool. */
 PL_MUST_CHECK
 int pl_access_reload(struct pl_access *a, struct pl_err *err);
 
-/* A new token's or key's text. */
+/* Generate a new random token with its SHA-256, the id of a token from that hash, and a new S3 key with its
+ * secret. `out` of pl_token_id is returned. */
 void pl_token_make(char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash);
 char *pl_token_id(const struct pl_hash *hash, char out[PL_TOKEN_ID_HEX + 1]);
 void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECRET_CHARS + 1]);
 
-/* Whose it is: a reference for the caller. PL_EAUTH: unknown, deleted or expired; PL_EBUSY: the last reload failed. */
+/* Finds the principal of a token. `ret` is a new reference, owned by the caller. PL_EAUTH: unknown, deleted
+ * or expired; PL_EBUSY: the last reload failed. */
 PL_MUST_CHECK
 int pl_access_token(struct pl_access *a, const char *token, struct pl_principal **ret, struct pl_err *err);
-/* The same by the token's id, with its hash: what cookies are bound to. */
+/* Finds the principal of a token by the token's id, and the token's SHA-256, which session cookies are
+ * computed from. Ownership and errors as pl_access_token. */
 PL_MUST_CHECK
 int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *ret_hash, struct pl_principal **ret,
                           struct pl_err *err);
-/* A user whom somebody else has made sure of (auth.proxy_header), with all roles that they have. */
+/* Finds the principal, with all roles, of a user whom a trusted proxy has authenticated (auth.proxy_header).
+ * Ownership and errors as pl_access_token. */
 PL_MUST_CHECK
 int pl_access_user(struct pl_access *a, const char *name, struct pl_principal **ret, struct pl_err *err);
-/* Whether the key's secret is there and opens with this master key; false for one that does not exist. */
+/* Returns true if the S3 key exists and its sealed secret can be decrypted with this master key. */
 bool pl_access_s3_key_opens(struct pl_access *a, const char *access_key);
-/* The secret that requests with this access key are signed with, and whose they are. PL_EAUTH: unknown, deleted, expired, or its secret
- * was lost with the machine (S3: InvalidAccessKeyId). */
+/* Finds the secret that a client signs with when it uses this access key, and the key's principal (a new
+ * reference, owned by the caller). PL_EAUTH: unknown, deleted or expired, or the secret was lost with the
+ * machine or is sealed with another master key (S3: InvalidAccessKeyId). PL_EBUSY: the last reload failed. */
 PL_MUST_CHECK
 int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secret[PL_S3_SECRET_CHARS + 1],
                      struct pl_principal **ret, struct pl_err *err);
-/* True if `who`, a struct pl_principal, may read repo or pipeline `name` of `project`; `name` NULL: see the project; both NULL: read
- * everything. For lists: pl_conn.readable (sql.h). */
+/* Returns true if `who`, a struct pl_principal, may read the repo or pipeline `name` of `project`; see the
+ * project, if `name` is NULL; read everything, if both are NULL. Serves as pl_conn.readable (sql.h) for
+ * lists. */
 bool pl_access_may_read(const void *who, const char *project, const char *name);

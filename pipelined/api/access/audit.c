@@ -1,3 +1,5 @@
+/* Writes audit entries: directly (pl_audit_write), or through the pool for entries that may be frequent,
+ * which are rate-limited by user or address. */
 #include "pipelined/api/access/audit.h"
 
 #include "pipelined/policy/rate_limit.h"
@@ -8,7 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* Counts what may come often, by whose it is. */
+/* Counts frequent entries by user or address. */
 struct tellings {
     pthread_mutex_t lock;
     struct pl_rate_limit rate;
@@ -74,7 +76,7 @@ void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, c
         pl_log_error("audit", "%s %s %s: not written: %s", who->name, verb, target, err.msg);
 }
 
-/* ---- what may come often ---- */
+/* ---- rate-limited entries ---- */
 
 struct pl_api_telling {
     struct pl_audit_log *log;
@@ -102,7 +104,8 @@ static enum pl_rate_limit_verdict count(struct tellings *t, const char *whose)
     return verdict;
 }
 
-/* NULL: the audit tells no more of that now. Its texts are its own; `who` may be NULL. */
+/* Makes an entry with copies of its texts; `who` may be NULL. Returns NULL without memory, or if the rate
+ * limit suppresses it. The first entry over the limit says that more were left out. */
 static struct pl_api_telling *telling_create(struct pl_audit_log *l, enum pl_rate_limit_verdict verdict,
                                              const struct pl_principal *who, const char *verb, const char *target)
 {

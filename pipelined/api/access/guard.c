@@ -1,3 +1,5 @@
+/* Checks each request's Host and Origin, finds the principal of its token, proxy header or cookie, and checks
+ * the route's verb. Also makes and redeems login links. Refusals are counted by address and by user. */
 #include "pipelined/api/access/guard.h"
 
 #include "pipelined/api/access/audit.h"
@@ -15,33 +17,33 @@
 #include <unistd.h>
 
 #define NAMES_MAX     64
-#define AUTHORITY_MAX 300 /* host and port as text */
+#define AUTHORITY_MAX 300 /* bytes for "host:port" */
 
 struct login_code {
-    struct pl_hash hash;        /* of the code: what lies in memory is not the secret */
-    int64_t until_ms;           /* monotonic; 0 = free */
+    struct pl_hash hash;        /* of the code, so that memory does not hold the secret itself */
+    int64_t until_ms;           /* monotonic time of its expiry; 0 = free slot */
     struct pl_hash token;       /* SHA-256 of the token that its session will stand on */
-    char user[PL_USER_MAX + 1]; /* who asked for it */
+    char user[PL_USER_MAX + 1]; /* user who requested the link */
 };
 
-/* The first `bits` of an address; those of IPv4 behind ::ffff:. */
+/* A network prefix of `bits` bits. IPv4 addresses are mapped into ::ffff:0:0/96. */
 struct network {
     uint8_t bytes[16];
     unsigned bits;
 };
 
 struct pl_guard {
-    struct pl_hash token; /* SHA-256 of the daemon's */
+    struct pl_hash token; /* SHA-256 of the daemon's token */
     char *names[NAMES_MAX];
     size_t n_names;
-    bool any_address;                     /* it listens on all addresses: any literal one is ours */
-    char public_origin[AUTHORITY_MAX];    /* "https://host:port" */
-    char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url */
+    bool any_address;                     /* it listens on all addresses: accept any IP address as Host */
+    char public_origin[AUTHORITY_MAX];    /* origin of public_url, "https://host:port"; "" = none */
+    char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url; "" = none */
     char *proxy_header;
     struct network proxies[PL_GUARD_PROXIES_MAX];
     size_t n_proxies;
     atomic_uint ports[PL_GUARD_PORTS];
-    struct pl_principal *daemon; /* whoever has the daemon's token */
+    struct pl_principal *daemon; /* the principal of the daemon's token */
     struct pl_access *access;
     struct pl_login_sessions *sessions;
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
@@ -49,17 +51,17 @@ struct pl_guard {
     void (*refused)(void *self, const struct pl_principal *who, const char *peer, const char *target);
     void *refused_self;
 
-    pthread_mutex_t lock; /* the rest */
+    pthread_mutex_t lock; /* guards the fields below */
     struct login_code codes[PL_LOGIN_CODES_MAX];
     struct pl_rate_limit failures;
     struct pl_rate_limit_bucket buckets[PL_GUARD_ADDRESSES];
-    struct pl_rate_limit forbidden; /* by user */
+    struct pl_rate_limit forbidden; /* refusals due to roles, per user */
     struct pl_rate_limit_bucket users[PL_GUARD_ADDRESSES];
 };
 
 /* ---- names of this daemon ---- */
 
-/* "host:port", "[::1]:port", "host" → both parts; a part that is not there is "". False when it is neither. */
+/* Splits "host:port", "[::1]:port" or "host"; a missing part becomes "". Returns false for other texts. */
 static bool authority_split(const char *text, char host[AUTHORITY_MAX], char port[8])
 {
     const char *end = *text == '[' ? strchr(text, ']') : text + strcspn(text, ":"), *colon;
@@ -97,14 +99,16 @@ static int add_names(struct pl_guard *g, const struct pl_guard_config *config, s
     for (size_t i = 0; config->hosts && config->hosts[i] && r == 0; i++)
         r = add_name(g, config->hosts[i], err);
     if (r < 0 || !authority_split(config->listen, host, port))
-        return r; /* the server says what is wrong with the address */
+        return r; /* the server reports the malformed address */
     g->any_address = pl_streq(host, "0.0.0.0") || pl_streq(host, "[::]");
     if (g->any_address && gethostname(host, sizeof host) < 0)
         return 0;
-    return add_name(g, host, err); /* of all addresses: by the machine's name, as api.c says where it is */
+    /* when listening on all addresses: the machine's name, which api.c uses in the URL */
+    return add_name(g, host, err);
 }
 
-/* "https://host/path" → "https://host"; NULL or "" → "". */
+/* Cuts a URL down to its origin: "https://host/path" → "https://host"; NULL or "" → "". `field` names the
+ * setting in errors. */
 static int set_origin(const char *field, const char *url, char out[AUTHORITY_MAX], struct pl_err *err)
 {
     const char *host = url ? strstr(url, "://") : NULL;
@@ -143,7 +147,7 @@ static bool parse_address(const char *text, uint8_t out[16], bool *ret_four)
     return *ret_four || inet_pton(AF_INET6, text, out) == 1;
 }
 
-/* "10.0.0.7", "10.0.0.0/24", "fd00::/8". */
+/* Parses "10.0.0.7", "10.0.0.0/24" or "fd00::/8". Modifies `text`. */
 static bool parse_network(char *text, struct network *ret)
 {
     char *slash = strchr(text, '/'), *end = NULL;
@@ -168,7 +172,7 @@ static bool in_network(const struct network *n, const uint8_t address[16])
     return memcmp(n->bytes, address, whole) == 0 && (rest == 0 || (n->bytes[whole] ^ address[whole]) >> (8 - rest) == 0);
 }
 
-/* It has an address of this machine, or is one. */
+/* Returns true if the network contains a loopback address of this machine or lies within 127.0.0.0/8. */
 static bool has_own(const struct network *n)
 {
     static const uint8_t four[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}, six[16] = {[15] = 1};
@@ -187,6 +191,7 @@ static void warn_of_own(const struct pl_guard *g)
         }
 }
 
+/* Parses auth.proxy_addresses, if a proxy header is configured. */
 static int set_proxies(struct pl_guard *g, const char *header, const char *addresses, struct pl_err *err)
 {
     _cleanup_free_ char *text = strdup(addresses ? addresses : "");
@@ -291,7 +296,7 @@ static bool port_ours(const struct pl_guard *g, const char *text)
     return false;
 }
 
-/* An address that is written as numbers: no name server can point it elsewhere. */
+/* Returns true for an IP address in digits, which DNS rebinding cannot redirect. */
 static bool is_literal(const char *host)
 {
     char inner[AUTHORITY_MAX];
@@ -323,8 +328,9 @@ static bool host_ours(const struct pl_guard *g, const char *header)
     return g->any_address && is_literal(host);
 }
 
-/* A page is ours when it came from the very host and port that it now talks to, or from the public URL. One that came in the clear, which
- * anybody on the way can write, does not talk over TLS; the other way round TLS may have ended at a proxy. */
+/* Returns true if the page has the origin of this request's Host, or of the public URL. Over TLS an http:
+ * origin is refused, because anyone on the network path can forge such a page; an https: origin over plain
+ * HTTP is accepted, because a proxy may have ended TLS. */
 static bool origin_ours(const struct pl_guard *g, const struct pl_http_request *req, const char *origin, const char *host)
 {
     const char *authority = strstr(origin, "://");
@@ -352,9 +358,10 @@ static int check_names(const struct pl_guard *g, const struct pl_http_request *r
     return 0;
 }
 
-/* ---- who fails too often ---- */
+/* ---- rate limit of refusals ---- */
 
-/* An address as far as one machine has it for its own: all of IPv4, the network of IPv6; a text that is neither, by its hash. */
+/* Maps an address to the counter key of the machine behind it: the whole IPv4 address, the /64 network of an
+ * IPv6 address, or the hash of any other text. */
 static uint64_t address_key(const char *peer)
 {
     uint8_t bytes[16] = {0};
@@ -362,7 +369,7 @@ static uint64_t address_key(const char *peer)
 
     if (inet_pton(AF_INET, peer, bytes) != 1 && inet_pton(AF_INET6, peer, bytes) != 1)
         return pl_xxh64(peer, strlen(peer), 0);
-    if (strncasecmp(peer, "::ffff:", 7) == 0) /* IPv4 behind an IPv6 socket */
+    if (strncasecmp(peer, "::ffff:", 7) == 0) /* IPv4 mapped into IPv6 */
         memcpy(bytes, bytes + 12, 4);
     memcpy(&key, bytes, sizeof key);
     return key;
@@ -387,7 +394,7 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
 {
     enum pl_rate_limit_verdict verdict;
 
-    if (*err->field) /* the content of the document is at fault; no role would allow it */
+    if (*err->field) /* the document itself is at fault; no role would allow it */
         return code;
     pthread_mutex_lock(&g->lock);
     verdict = pl_rate_limit_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
@@ -414,7 +421,7 @@ static bool is_token(const struct pl_guard *g, const char *text)
     return pl_secret_eq(given.b, g->token.b, PL_HASH_BYTES);
 }
 
-/* The bearer token, NULL when there is none. */
+/* Returns the bearer token, or NULL. */
 static const char *bearer_of(const struct pl_http_request *req)
 {
     const char *header = pl_http_header(req, "Authorization");
@@ -482,9 +489,10 @@ static int cookie_principal(struct pl_guard *g, const struct pl_http_request *re
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }
 
-/* ---- whom a proxy names ---- */
+/* ---- users named by a proxy ---- */
 
-/* Two of them: one came through the proxy from whoever asks, and nobody knows which. */
+/* Returns true if the header occurs more than once: the client may have sent one of them through the proxy,
+ * and the two cannot be told apart. */
 static bool is_repeated(const struct pl_http_request *req, const char *name)
 {
     size_t n, found = 0;
@@ -525,7 +533,7 @@ static int find_principal(struct pl_guard *g, const struct pl_http_request *req,
                   err);
 }
 
-/* ---- what it may do ---- */
+/* ---- permissions ---- */
 
 static const char *param_of(const struct pl_http_request *req, const struct pl_http_route *route, const char *name)
 {
@@ -535,8 +543,9 @@ static const char *param_of(const struct pl_http_request *req, const struct pl_h
     return strstr(route->pattern, braced) ? pl_http_param(req, name) : NULL;
 }
 
-/* What the path names; a stage stands for the repo that it writes. Where body or query name it the handler asks, of all but those who
- * have no business there whatever they name. */
+/* Checks the verb on the project and repo that the path names; a stage is checked as the repo that it writes.
+ * If the body or query names them (PL_ACCESS_ASKS) the handler checks instead; here only principals without
+ * any chance are refused. */
 static int check_verb(const struct pl_http_request *req, const struct pl_http_route *route, const struct pl_principal *p,
                       struct pl_err *err)
 {
@@ -586,7 +595,8 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
 
 /* ---- login links ---- */
 
-/* A place for one more: a free one, else the oldest of whoever has most. With the lock held. */
+/* Returns a free slot, or the slot with the oldest code of the user who has the most codes. With the lock
+ * held. */
 static struct login_code *code_place(struct pl_guard *g, int64_t now)
 {
     struct login_code *found = NULL;
@@ -634,7 +644,7 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
     return 0;
 }
 
-/* Spends the code. False: unknown, used, too old. */
+/* Uses up the code. Returns false if it is unknown, used or too old. */
 static bool spend(struct pl_guard *g, const char *code, struct pl_hash *ret_token)
 {
     int64_t now = pl_clock_mono_ms();
