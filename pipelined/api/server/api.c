@@ -1,3 +1,6 @@
+/* Collects the route tables, binds each row to the server, and starts and stops the API's parts in order.
+ * on_request is the one handler of all rows: it checks the request again, calls the row's handler, replies,
+ * and writes the audit entry. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/server/openapi.h"
@@ -10,9 +13,10 @@
 
 #include <stdio.h>
 
-#define API_THREADS 4 /* of libmicrohttpd: a client on one of them waits while that one fills the sockets of others */
+/* of libmicrohttpd; while a thread fills one client's socket, its other clients wait */
+#define API_THREADS 4
 
-/* A row as the server's handler gets it. */
+/* The argument of the server's handler: a route row and its API. */
 struct pl_api_bound {
     struct pl_api *api;
     const struct pl_api_route *route;
@@ -31,7 +35,8 @@ const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *
 
 /* ---- from the server to a row ---- */
 
-/* Parameters that are names are looked at before any handler: whatever it does with them, they are none that could be a path. */
+/* Checks path parameters that are names before any handler runs, so that no handler can mistake one for a
+ * path. */
 static int check_params(const struct pl_http_request *req, const char *pattern, struct pl_err *err)
 {
     static const char *const names[] = {"project", "repo", "branch", "pipeline", "stage"};
@@ -49,7 +54,6 @@ static int check_params(const struct pl_http_request *req, const char *pattern, 
     return 0;
 }
 
-/* Of what was refused to somebody who is known. */
 void pl_api_audit_worker_refused(struct pl_api *a, const struct pl_http_request *req)
 {
     char target[512];
@@ -58,8 +62,9 @@ void pl_api_audit_worker_refused(struct pl_api *a, const struct pl_http_request 
     pl_audit_write_refused(a->services.audit, pl_http_context(req), pl_http_peer(req), target);
 }
 
-/* Writes a request that was done into the audit, when it makes, changes or deletes repos, pipelines and projects, or is the daemon's operator's.
- * The path says on what, or the answer does where a name was in the body. Blocks. */
+/* Writes an audit entry for a successful request that made, changed or deleted a repo, pipeline or project,
+ * or that needs the operator's role. The target is the path, plus the name in the reply if the body named it.
+ * Blocks. */
 static void audit_done(struct pl_api *a, const struct pl_api_route *route, const struct pl_http_request *req, const json_t *reply)
 {
     const char *name = pl_json_text_at(reply, "name");
@@ -75,12 +80,14 @@ static void audit_done(struct pl_api *a, const struct pl_api_route *route, const
     pl_audit_write(a->services.audit, req, pl_http_context(req), verb, target);
 }
 
+/* Runs a route's handler and replies. A "forbidden" result is audited and counted. */
 static void serve_request(const struct pl_api_bound *bound, struct pl_http_request *req)
 {
     const struct pl_api_route *route = bound->route;
     struct pl_err err = {0};
     json_t *value = NULL;
-    int r = pl_guard_check_again(req, bound->api->services.guard, &err); /* its body, or its turn, may have taken its time */
+    /* time has passed since the guard's check: the body was received, or the request waited for its turn */
+    int r = pl_guard_check_again(req, bound->api->services.guard, &err);
 
     if (r == 0 && pl_http_request_gone(req))
         r = pl_err_set(&err, PL_ECANCELED, "the client went away");
@@ -102,7 +109,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
             r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
-        if (pl_alloc_failure_take()) { /* whatever it looked like */
+        if (pl_alloc_failure_take()) { /* lack of memory, whatever error the handler reports */
             err = (struct pl_err){0};
             pl_err_nomem(&err);
         }
@@ -113,7 +120,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
     pl_http_reply_json(req, r ? (unsigned)r : 200, value ? value : json_object());
 }
 
-/* A costly request until its turn comes. */
+/* A costly request that waits for its turn. */
 struct costly {
     struct pl_http_request *req;
     void (*fn)(void *self, struct pl_http_request *req);
@@ -125,7 +132,7 @@ static void take_turn(void *arg)
     struct costly c = *(struct costly *)arg;
 
     free(arg);
-    (void)pl_alloc_failure_take(); /* what lacks from here on is the request's */
+    (void)pl_alloc_failure_take(); /* from here on lack of memory concerns this request */
     c.fn(c.self, c.req);
 }
 
@@ -174,7 +181,7 @@ static struct pl_http_route route_of(const struct pl_api_route *row, struct pl_a
                                             (row->somewhere ? PL_ACCESS_SOMEWHERE : 0)};
 }
 
-/* No route is served of which it is not said who may ask. */
+/* Refuses to start with a route that has no verb and so no permission rule. */
 static int check_routes(const struct pl_api *a, struct pl_err *err)
 {
     for (size_t i = 0; i < a->n_routes; i++)
@@ -244,7 +251,8 @@ static int copy_text(const char **text, struct pl_err *err)
     return *text ? 0 : pl_err_nomem(err);
 }
 
-/* On failure the texts copied so far are the struct's, the others the caller's: they are taken out first. */
+/* Copies the configuration and its texts. On failure the texts copied so far belong to the struct and the
+ * rest are NULL, so that pl_api_destroy frees none of the caller's. */
 static int copy_config(struct pl_api *a, const struct pl_api_config *config, struct pl_err *err)
 {
     const char **texts[] = {&a->config.data_dir, &a->config.store_url, &a->config.executor,  &a->config.version,
@@ -264,7 +272,7 @@ static int copy_config(struct pl_api *a, const struct pl_api_config *config, str
     return r;
 }
 
-/* What a crash left of half-received bodies is of no use to anybody. */
+/* Empties DIR/tmp: half-received bodies that a crash has left are useless. */
 static int make_tmp(struct pl_api *a, struct pl_err *err)
 {
     int r;
@@ -277,7 +285,7 @@ static int make_tmp(struct pl_api *a, struct pl_err *err)
     return r < 0 ? r : pl_io_mkdirs(a->services.tmp_dir, 0700, err);
 }
 
-/* The rest is made by pl_api_start, one after another. */
+/* Sets the services that the configuration supplies; pl_api_start creates the others. */
 static void take_services(struct pl_api *a)
 {
     const struct pl_api_config *c = &a->config;
@@ -444,7 +452,8 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_upload_verify_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
     pl_open_commits_stop(
-        a->services.opens); /* what came is answered by now, or its client was cut off: it is on the disk either way */
+        /* all requests have their reply by now or were cut off; either way, accepted data is on disk */
+        a->services.opens);
 }
 
 struct pl_api *pl_api_destroy(struct pl_api *a)

@@ -1,6 +1,6 @@
-/* api: the REST routes, who may use them, the event stream and the web page. Uses net and db and all of storage; what only the running
- * engine knows is asked through pl_engine_ops (daemon/engine.h), which the daemon gives. The protocol of workers is the daemon's
- * (daemon/worker_api.h): its routes are handed in. */
+/* api: configuration, start and stop of the REST API: its routes, the guard, the event stream and the web
+ * page. State that only the running engine knows is read through pl_engine_ops (engine/engine.h), which the
+ * daemon supplies. The daemon also supplies the routes of the workers' protocol. */
 #pragma once
 
 #include "pipelined/db/stage_log/stage_log.h"
@@ -12,7 +12,7 @@
 #include "pipelined/policy/principal.h"
 #include "storage/store/project_stores.h"
 
-/* Tables of routes (api_internal.h) of one subject. */
+/* A list of route tables (api_context.h). */
 struct pl_api_table;
 struct pl_api_tables {
     const struct pl_api_table *const *tables;
@@ -30,26 +30,31 @@ struct pl_api_config {
     const struct pl_engine_ops *engine;
     void *engine_self;
     const char *data_dir, *store_url, *executor, *version;
-    const char *store_dir;     /* the store's folder, NULL or "" = it is none; outlives the API */
-    bool no_sandbox;           /* stages run without one */
-    const char *token;         /* the daemon's, as in DIR/token */
-    const uint8_t *master_key; /* PL_SEAL_KEY_BYTES, of DIR/master.key; outlives the API */
-    const char *listen;        /* 127.0.0.1:7380; port 0 picks one */
-    const char *const
-        *hosts;           /* names accepted in Host beside the listening address, localhost, 127.0.0.1, [::1]; NULL-terminated */
-    bool tls;             /* https, with the certificate of net/tls.h */
-    unsigned per_address; /* connections of one address to what listens with `tls`; 0 = no limit */
-    const char *public_url;   /* "" = http://listen */
-    const char *worker_url;   /* its host is ours, too; "" = none */
+    /* the store's folder; NULL or "" = the store is not a folder; must outlive the API */
+    const char *store_dir;
+    bool no_sandbox;           /* stages run without a sandbox */
+    const char *token;         /* the daemon's own token, as in DIR/token */
+    const uint8_t *master_key; /* PL_SEAL_KEY_BYTES bytes of DIR/master.key; must outlive the API */
+    const char *listen;        /* address, "127.0.0.1:7380"; port 0 picks a free one */
+    /* names accepted in the Host header, besides the listening address, localhost, 127.0.0.1 and [::1];
+     * NULL-terminated */
+    const char *const *hosts;
+    bool tls; /* https, with the certificate of net/server/tls.h */
+    /* limit of connections per client address on a listener with `tls`; 0 = no limit */
+    unsigned per_address;
+    const char *public_url;   /* URL shown to people; "" = http://listen */
+    const char *worker_url;   /* its host is accepted in the Host header too; "" = none */
     const char *proxy_header; /* as in pl_guard_config; "" = none */
     const char *proxy_addresses;
-    int64_t confirm_above_s; /* seconds of GPUs: an update that may take more must be confirmed; −1 = none need be */
-    int64_t gc_every_ms;     /* garbage is collected so often; 0 = when somebody asks */
-    const struct pl_api_tables *const *tables; /* all but the API's own, in order; NULL-terminated; outlive the API */
-    const struct pl_http_route *more_routes;   /* the daemon's own (workers) */
+    int64_t confirm_above_s; /* GPU seconds above which a pipeline update must be confirmed; −1 = never */
+    int64_t gc_every_ms;     /* interval of garbage collection; 0 = only on request */
+    /* tables besides the API's own, in order; NULL-terminated; must outlive the API */
+    const struct pl_api_tables *const *tables;
+    const struct pl_http_route *more_routes; /* the daemon's own routes (workers' protocol) */
     size_t n_more_routes;
-    /* The S3 gateway, which the daemon runs beside this; NULL: there is none. Its address, "" while it does not listen; tells it that a repo
-     * is gone; and what it needs of a project, as pl_gc_config.keep. Any thread. */
+    /* Functions of the S3 gateway, which the daemon runs; NULL = no gateway. s3_url: its address, "" while it
+     * does not listen. repo_deleted: called after a repo was deleted. gc_keep: as pl_gc_config.keep, for
+     * uploads in progress. Any thread. */
     const char *(*s3_url)(void *self);
     void (*repo_deleted)(void *self, int64_t repo_id);
     int (*gc_keep)(void *self, const char *project, int (*fn)(void *fn_self, const struct pl_entry *entry, struct pl_err *err),
@@ -60,29 +65,32 @@ struct pl_api_config {
 struct pl_api;
 struct pl_api_services;
 
-/* Tells the audit that a request of `more_routes` was refused to who sent it, unless of theirs too much is told already. Any thread, does
- * not block. */
+/* Queues an audit entry: a request (of a route in `more_routes` too) was refused to its principal. The audit
+ * log's rate limit applies. Any thread, does not block. */
 void pl_api_audit_worker_refused(struct pl_api *a, const struct pl_http_request *req);
-/* Listens and serves. */
+/* Creates the API, listens and serves. Errors are wrapped with "API"; nothing remains on failure. */
 PL_MUST_CHECK
 int pl_api_start(const struct pl_api_config *config, struct pl_api **ret, struct pl_err *err);
 unsigned pl_api_port(const struct pl_api *a);
-/* What the S3 gateway stands on (transfer.h): from pl_api_start to pl_api_destroy. */
+/* Returns the services that the S3 gateway shares with the API (transfer.h); valid from pl_api_start to
+ * pl_api_destroy. */
 struct pl_api_services *pl_api_services_of(struct pl_api *a);
-/* From here on garbage is collected: when all that gc_keep asks is there. */
+/* Starts garbage collection. Call it when everything that gc_keep uses exists. */
 PL_MUST_CHECK
 int pl_api_gc_start(struct pl_api *a, struct pl_err *err);
-/* Where this machine's own workers and pipelinectl ask: by plain HTTP on loopback, a port of its own with TLS. Lives as long as the API. */
+/* Returns the URL for workers and pipelinectl on this machine: plain HTTP on loopback; with TLS, on a port of
+ * its own. Lives as long as the API. */
 const char *pl_api_local_url(const struct pl_api *a);
-/* An event of the database (pl_db_config.event). Any thread. */
+/* Publishes an event of the database (pl_db_config.event). Any thread. */
 void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type, const char *data);
-/* Looks how much room is left on the disks, and tells what has changed. Any thread; a network's disk may take its time. */
+/* Checks the free disk space and reports changes. Any thread; may block on a slow network file system. */
 void pl_api_check_disks(struct pl_api *a);
-/* Drops what the repos do not keep (db/keep_pass.h). Blocks: on the pool. */
+/* Drops history that the repos' retention rules do not keep (db/retention). Blocks: call it on the pool. */
 void pl_api_run_retention(struct pl_api *a);
-/* From here on /readyz says that no work is taken any more, and checks that are under way end. All else goes on. Any thread. */
+/* Makes /readyz report that the daemon takes no new work, and ends store checks in progress. Everything else
+ * goes on. Any thread. */
 void pl_api_drain(struct pl_api *a);
-/* Stops accepting, ends streams, lets replies finish for `deadline_ms`; ends the collection and the open commits. After the S3 gateway has
- * stopped. */
+/* Stops accepting requests, ends streams, gives replies `deadline_ms` to finish, then ends garbage collection
+ * and open commits. Call it after the S3 gateway has stopped. */
 void pl_api_stop(struct pl_api *a, int64_t deadline_ms);
 struct pl_api *pl_api_destroy(struct pl_api *a);

@@ -1,3 +1,5 @@
+/* Builds the document: each row becomes an operation under paths, each schema an entry of components. Types
+ * are written in the short notation of struct pl_api_schema. */
 #include "pipelined/api/server/openapi.h"
 
 #include "pipelined/text/json_text.h"
@@ -8,12 +10,12 @@
 
 #define WORD_MAX 64
 
-/* ---- shapes ---- */
+/* ---- schemas ---- */
 
-/* One "name:type" of a list of them. */
+/* One "name:type" of a field list. */
 struct field {
-    char name[WORD_MAX], type[WORD_MAX]; /* type "" = none given */
-    bool optional, array, repeated;      /* ? [] * behind it */
+    char name[WORD_MAX], type[WORD_MAX]; /* "" = no type given */
+    bool optional, array, repeated;      /* suffixes ?, [] and * */
 };
 
 static bool strip(char *text, const char *end)
@@ -26,7 +28,7 @@ static bool strip(char *text, const char *end)
     return true;
 }
 
-/* The next field of `*at`; false at the end. */
+/* Reads the next field at `*at` and advances it; false at the end. */
 static bool next_field(const char **at, struct field *ret)
 {
     size_t len, name_len;
@@ -59,7 +61,7 @@ static const struct pl_api_schema *find_schema(const struct pl_api *a, const cha
     return NULL;
 }
 
-/* {"type": …} or {"$ref": …}. */
+/* Makes {"type": …} or {"$ref": …}. */
 static int type_json(const struct pl_api *a, const char *type, json_t **ret, struct pl_err *err)
 {
     static const char *const plain[] = {"string", "integer", "boolean", "object", "number"};
@@ -117,7 +119,7 @@ static int schema_json(const struct pl_api *a, const struct pl_api_schema *schem
 
 /* ---- operations ---- */
 
-/* {media type: {"schema": …}} of a schema's name or a media type. */
+/* Makes {media type: {"schema": …}} from a schema's name or a media type. */
 static int content_json(const struct pl_api *a, const char *what, json_t **ret, struct pl_err *err)
 {
     bool media = strchr(what, '/') != NULL;
@@ -132,7 +134,8 @@ static int content_json(const struct pl_api *a, const char *what, json_t **ret, 
     return 0;
 }
 
-/* "{repo}", "{path...}": a parameter each. The pattern's text for the document, without the dots, into `path`. */
+/* Lists the parameters of a pattern, one for each "{repo}" or "{path...}". Writes the pattern as an OpenAPI
+ * path, without the dots, into `path`. */
 static json_t *path_parameters(const char *pattern, char *path, size_t size)
 {
     json_t *list = json_array();
@@ -181,6 +184,7 @@ static json_t *responses_json(json_t *content)
     return json_pack("{s:o, s:o}", "2XX", good, "default", bad);
 }
 
+/* Makes the operation of one row: summary, parameters, request body, responses, security. */
 static int operation_json(const struct pl_api *a, const struct pl_api_route *row, json_t *parameters, json_t **ret,
                           struct pl_err *err)
 {

@@ -1,4 +1,4 @@
-/* What handlers need of a request (api_internal.h): bodies, pages, names. */
+/* Helpers that read a request for handlers (api_context.h): bodies, pages, names, commits, stores. */
 #include "pipelined/api/server/api_context.h"
 
 #include "storage/store/project_stores.h"
@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* The key before the `column`th letter of the format: jansson says where a value of the wrong type was met, not of which field. Every
- * argument is a pointer, two a field. NULL: it was the body itself. */
+/* Returns the key before position `column` of the format, because jansson reports where a value had a wrong
+ * type but not of which field. Every argument is a pointer, two per field. NULL: the body itself has the
+ * wrong type. */
 static const char *key_at(const char *fmt, int column, va_list ap)
 {
     int n = 0;

@@ -1,4 +1,5 @@
-/* The event stream, and pages of the event table that it is made from. */
+/* The event stream, and pages of the event table. Each subscriber gets only events that its principal may
+ * see. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,7 +8,7 @@
 
 #define OLDER_BYTES ((size_t)64 << 10)
 
-/* What is kept begins behind `after`: PL_ENOTFOUND when events in between are gone. */
+/* Fails with PL_ENOTFOUND if events directly after `after` were already deleted from the table. */
 static int check_kept(struct pl_conn *c, int64_t after, struct pl_err *err)
 {
     int64_t first = 0;
@@ -18,9 +19,10 @@ static int check_kept(struct pl_conn *c, int64_t after, struct pl_err *err)
                                : 0;
 }
 
-/* ---- who sees what ---- */
+/* ---- permissions on events ---- */
 
-/* An event is about a stage or repo, a pipeline, or (a run, a worker) what may be anybody's. */
+/* Returns true if the principal may read the stage or repo, or else the project, that the event names. Events
+ * that name neither (of runs and workers) are visible only to principals that may read everything. */
 static bool may_see(const struct pl_principal *who, const json_t *data)
 {
     const char *project = pl_json_text_at(data, "project"), *repo = pl_json_text_at(data, "repo");
@@ -33,7 +35,7 @@ static bool sees_all(const struct pl_principal *who)
     return pl_access_may_read(who, NULL, NULL);
 }
 
-/* pl_sse_options.wants; `filter` is the principal. */
+/* pl_sse_options.wants; `filter` is the subscriber's principal. */
 static bool wants(void *self, const void *filter, const char *type, const char *data)
 {
     _cleanup_(json_decrefp) json_t *o = NULL;
@@ -46,7 +48,7 @@ static bool wants(void *self, const void *filter, const char *type, const char *
     return o && may_see(filter, o);
 }
 
-/* pl_sse_options.over */
+/* pl_sse_options.over: the principal's token or user is no longer valid. */
 static bool over(void *self, const void *filter)
 {
     (void)self;
@@ -60,7 +62,7 @@ static void drop_filter(void *filter)
 
 /* ---- the stream ---- */
 
-/* pl_sse_options.older */
+/* pl_sse_options.older: formats events of the table after `after`, about OLDER_BYTES of them. */
 static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, uint64_t *ret_last, struct pl_err *err)
 {
     struct pl_api *a = self;
@@ -100,11 +102,12 @@ void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type,
     (void)at_us;
     if (pl_sse_hub_publish(a->hub, (uint64_t)id, type, data, &err) < 0)
         pl_log_warn("api", "event %lld was not told to those who follow: %s", (long long)id, err.msg);
-    if (pl_streq(type, "run") || (pl_streq(type, "commit") && strstr(data, "\"change\""))) /* an open commit's run never comes */
+    /* a commit made from an open commit has no run event */
+    if (pl_streq(type, "run") || (pl_streq(type, "commit") && strstr(data, "\"change\"")))
         pl_run_waiters_wake(a->waits);
 }
 
-/* A page, oldest first: what came after `since`; without it the newest. */
+/* Gives a page of events, oldest first: those after `since`, or without it the newest. */
 static int page_events(struct pl_api *a, const struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);

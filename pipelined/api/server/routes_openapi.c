@@ -1,4 +1,4 @@
-/* The description of all of this, and the shape of its errors. */
+/* The OpenAPI document as a route, and the schema of error replies. */
 #include "pipelined/api/server/api_context.h"
 
 static void get_document(struct pl_api *a, struct pl_http_request *req)

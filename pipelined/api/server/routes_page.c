@@ -1,4 +1,5 @@
-/* What anybody may ask: whether it is alive, the embedded page, and the login link that the page needs. */
+/* Routes that need no token (health checks, the embedded web page, login), and the creation of login
+ * links. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pl_web.h"
@@ -19,7 +20,7 @@ static void get_health(struct pl_api *a, struct pl_http_request *req)
 /* Open commits that the clock could not finish. */
 struct stalls {
     size_t n;
-    int code; /* of the first */
+    int code; /* error code of the first */
 };
 
 static int add_stall(void *self, struct pl_open_commit *c)
@@ -33,7 +34,8 @@ static int add_stall(void *self, struct pl_open_commit *c)
     return 0;
 }
 
-/* It takes work while the store refuses: puts gather. So it is ready, and says what is wrong; anybody may ask, and learns no name. */
+/* Reports "ready" while the daemon takes work, even if the store refuses commits, because puts still gather
+ * in open commits; the text then says so. The route needs no token, so it names no repo. */
 static void get_ready(struct pl_api *a, struct pl_http_request *req)
 {
     struct stalls stalls = {0};
@@ -53,7 +55,7 @@ static void get_ready(struct pl_api *a, struct pl_http_request *req)
     }
 }
 
-/* ---- the page ---- */
+/* ---- the web page ---- */
 
 static const struct pl_embedded_file *find_page(const char *name)
 {
@@ -63,6 +65,7 @@ static const struct pl_embedded_file *find_page(const char *name)
     return NULL;
 }
 
+/* Replies with an embedded file, or with 304 if the client's copy is current. */
 static void reply_page(struct pl_http_request *req, const char *name)
 {
     const struct pl_embedded_file *file = find_page(name);
@@ -118,7 +121,8 @@ static int make_login_link(struct pl_api *a, struct pl_http_request *req, json_t
     return 201;
 }
 
-/* The page is beside /login, wherever a proxy may have put both. */
+/* Redeems a login link and redirects to the page. The redirect is relative, because a proxy may serve the
+ * page below another path. */
 static void login(struct pl_api *a, struct pl_http_request *req)
 {
     const char *code = pl_http_query(req, "token");
@@ -128,7 +132,7 @@ static void login(struct pl_api *a, struct pl_http_request *req)
 
     pl_http_reply_header(req, "Cache-Control", "no-store");
     pl_http_reply_header(req, "Referrer-Policy", "no-referrer");
-    if (pl_streq(pl_http_method(req), "HEAD")) { /* somebody only looks: the code stays good */
+    if (pl_streq(pl_http_method(req), "HEAD")) { /* a preview by HEAD must not use up the code */
         pl_http_reply(req, 200, NULL, NULL, 0);
         return;
     }

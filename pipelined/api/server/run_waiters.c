@@ -1,3 +1,6 @@
+/* A list of waiting requests. Checks run on the pool, one at a time for each request; a wake-up during a
+ * check makes it run again. One timer on the loop serves the timeouts and retries checks that a full pool
+ * refused. */
 #include "pipelined/api/server/run_waiters.h"
 
 #include "storage/base/clock.h"
@@ -5,15 +8,15 @@
 
 #include <pthread.h>
 
-#define BUSY_MS 20 /* the pool was full: when it is asked again */
+#define BUSY_MS 20 /* time until a check that a full pool refused is tried again */
 
 struct wait {
     struct wait *next, *prev;
     struct pl_run_waits *all;
     struct pl_http_request *req;
     int64_t until_ms;
-    bool looking; /* on the pool, or about to be */
-    bool again;   /* something has happened since that look began; or the pool was full */
+    bool looking; /* a check runs on the pool, or is queued */
+    bool again;   /* check once more: a wake-up came during the check, or the pool was full */
 };
 
 struct pl_run_waits {
@@ -21,16 +24,16 @@ struct pl_run_waits {
     struct pl_pool *pool;
     pl_run_waiters_fn look;
     void *self;
-    struct pl_timer *timer; /* the loop's, made and destroyed there: the next time that is over */
+    struct pl_timer *timer; /* for the next timeout or retry; created, used and destroyed on the loop */
     struct pl_loop_work arm;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct wait *first;
     bool stopping;
 };
 
 static void look(void *arg);
 
-/* Under the lock. */
+/* Queues a check of `w`. With the lock held. */
 static void look_soon(struct wait *w)
 {
     if (w->looking) {
@@ -41,7 +44,7 @@ static void look_soon(struct wait *w)
     w->again = !w->looking;
 }
 
-/* Under the lock. */
+/* With the lock held. */
 static void unlink_wait(struct wait *w)
 {
     if (w->prev)
@@ -52,7 +55,8 @@ static void unlink_wait(struct wait *w)
         w->next->prev = w->prev;
 }
 
-/* True: not yet, it waits. False: look again. What is to be answered is unlinked and `ret_over` set. */
+/* Ends a check with result `r`. Returns true if `w` goes back to waiting, false if the check must run again
+ * or `*ret_over` is set: `w` is then unlinked and must get its reply. */
 static bool look_ended(struct wait *w, int r, bool *ret_over)
 {
     struct pl_run_waits *all = w->all;
@@ -69,6 +73,7 @@ static bool look_ended(struct wait *w, int r, bool *ret_over)
     return waits;
 }
 
+/* Checks a request until it can get its reply or must wait. */
 static void look(void *arg)
 {
     struct wait *w = arg;
@@ -81,7 +86,7 @@ static void look(void *arg)
 
         if (look_ended(w, r, &over)) {
             json_decref(answer);
-            return; /* and `w` may be gone already */
+            return; /* `w` may be freed already by another check */
         }
         if (!over) {
             json_decref(answer);
@@ -108,7 +113,7 @@ static void set_timer(struct pl_run_waits *all, int64_t in_ms)
         pl_timer_start(all->timer, (uint64_t)in_ms);
 }
 
-/* On the loop: for the first whose time will be over. */
+/* Sets the timer for the earliest timeout or retry. On the loop. */
 static void arm(void *arg)
 {
     struct pl_run_waits *all = arg;
@@ -170,7 +175,7 @@ void pl_run_waiters_add(struct pl_run_waits *all, struct pl_http_request *req, u
         w->next->prev = w;
     all->first = w;
     pthread_mutex_unlock(&all->lock);
-    look(w); /* it is in the list before: what happens meanwhile is not missed */
+    look(w); /* `w` is already in the list, so a wake-up during this check is not missed */
     pl_loop_post_work(all->loop, &all->arm, "run_waits.arm", arm, all);
 }
 

@@ -1,7 +1,7 @@
-/* run_waits: requests that are answered when a run ends. Each is looked at once when it comes, and again whenever something has
- * happened to a run; between that it costs no thread and no query.
+/* run_waiters: requests that get their reply when a run ends. Each is checked when it is added, and again
+ * whenever an event concerns a run; in between it uses no thread and makes no query.
  *
- *   add ──▶ looking (pool) ──not yet──▶ waiting ──wake, or its time is over──▶ looking ──▶ … ──done──▶ answered
+ *   add ──▶ looking (pool) ──not ended──▶ waiting ──wake, or timeout──▶ looking ──▶ … ──ended──▶ replied
  *
  * Any thread, unless said otherwise. */
 #pragma once
@@ -12,17 +12,21 @@
 
 struct pl_run_waits;
 
-/* How it stands: 1 = it has ended, 0 = not yet, both with the answer; negative: the error is the answer. On the pool. */
+/* Checks the request's run: 1 = it has ended, 0 = it has not, both with the reply in `ret`; negative = the
+ * reply is `err`. Called on the pool. */
 typedef int (*pl_run_waiters_fn)(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err);
 
 PL_MUST_CHECK
 int pl_run_waiters_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_waiters_fn look, void *self,
                           struct pl_run_waits **ret, struct pl_err *err);
-/* Answers `req` when its run has ended, or after `timeout_ms` as it is then. On the pool. */
+/* Replies to `req` when its run has ended, or after `timeout_ms` with the run's state then. Call it on the
+ * pool: the first check runs in this call. */
 void pl_run_waiters_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
-/* Something has happened to a run. */
+/* Checks all waiting requests again. Call it when a run has changed. */
 void pl_run_waiters_wake(struct pl_run_waits *w);
-/* All are answered as it is now, also those that are added later. The loop shall turn once more, or be destroyed. */
+/* Replies to all waiting requests with the present state, and at once to those added later. The loop must
+ * turn once more, or be destroyed, afterwards. */
 void pl_run_waiters_stop(struct pl_run_waits *w);
-/* After stop, when pool and loop do nothing for it any more. NULL is fine. */
+/* Frees the object. Call it after stop, when pool and loop have finished their work for it. NULL is allowed;
+ * returns NULL. */
 struct pl_run_waits *pl_run_waiters_destroy(struct pl_run_waits *w);
