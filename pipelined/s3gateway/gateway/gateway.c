@@ -1,3 +1,5 @@
+/* Starts and stops the gateway: one HTTP server whose five routes, one for each method, lead to
+ * pl_s3_on_request, and the files of multipart uploads. */
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
 #include "pipelined/s3gateway/formats/s3_upload_file.h"

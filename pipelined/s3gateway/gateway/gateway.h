@@ -24,25 +24,21 @@
  *   s3_request             reads, authenticates and dispatches a request
  *   s3_target              bucket names to repos and branches */
 
-/* s3_gateway: the repos as S3 buckets, on a port of its own. A bucket is a branch:
+/* gateway: serves the repos as S3 buckets, on a port of its own. A bucket is a branch:
  *
  *   REPO                            branch master of a repo of project "default"
- *   BRANCH.REPO[.PROJECT]           another branch, or one of another project
- *   COMMIT.BRANCH.REPO[.PROJECT]    a commit, read-only; COMMIT is its id of 32 digits (with a project: the start of one will do)
+ *   BRANCH.REPO[.PROJECT]           another branch, or a branch of another project
+ *   COMMIT.BRANCH.REPO[.PROJECT]    a commit, read-only; COMMIT is its id of 32 digits, or, if the project
+ *                                   is given, a prefix of the id
  *
- * What is put goes into the branch's open commit (opens.h), which is finished when it is quiet, and is seen at once. Who asks is said by
- * Signature Version 4 in header or query; there is no anonymous access.
- *
- *   s3_gateway    listener, life           s3_ops       the table of operations, and those that are not there
- *   s3_request    what is asked, by whom   s3_target    buckets: names, permissions, views
- *   s3_body       bodies and their sums    s3_chunked, s3_checksum
- *   s3_buckets    s3_list    s3_get    s3_put    s3_delete    s3_copy    s3_multipart (s3_uploads keeps what is uploaded)
- *   s3_headers    metadata, conditions     s3_error     S3's codes */
+ * A put goes into the branch's open commit (open_commits.h), which is finished after a period without writes;
+ * other requests see the put at once. Requests are authenticated by Signature Version 4, in a header or in
+ * the query. There is no anonymous access. */
 #pragma once
 
 #include "storage/base/err.h"
 
-#define PL_S3_WINDOW_MS 2000 /* commit_window of a repo that has none */
+#define PL_S3_WINDOW_MS 2000 /* milliseconds that puts gather in a repo without commit_window */
 #define PL_S3_LIST_MAX  1000u
 
 struct pl_api_services;
@@ -51,25 +47,28 @@ struct pl_entry;
 struct pl_s3;
 
 struct pl_s3_config {
-    const char *listen; /* "127.0.0.1:7382"; port 0 picks one */
-    const char *domain; /* buckets are names below it, too; "" = by path only */
-    const char *cors;   /* origins whose pages may ask, separated by commas; "*": all; "" = none */
-    const char *dir;    /* uploads are kept there */
+    const char *listen; /* "127.0.0.1:7382"; port 0 picks a free one */
+    const char *domain; /* host names BUCKET.domain are accepted too; "" = buckets by path only */
+    /* origins whose web pages may call the gateway, separated by commas; "*" = all; "" = none */
+    const char *cors;
+    const char *dir; /* folder for the files of multipart uploads */
 };
 
-/* Listens and serves. Texts are copied; `services` outlive it. Errors of pl_http_server_start; of what lies in `dir`. */
+/* Opens the uploads in `dir`, listens and serves. Copies the texts; `services` must outlive the gateway.
+ * Errors of pl_http_server_start, and of reading the uploads in `dir`. */
 PL_MUST_CHECK
 int pl_s3_start(struct pl_api_services *services, const struct pl_s3_config *config, struct pl_s3 **ret, struct pl_err *err);
-/* Where others reach it. Lives as long as the gateway. */
+/* Returns the URL at which clients reach the gateway. Lives as long as the gateway. */
 const char *pl_s3_url(const struct pl_s3 *s);
-/* What a collection must keep of a project, as pl_gc_config.keep: parts of uploads under way. `s` NULL: of those in `dir`, which a gateway left
- * that is switched off now. */
+/* Calls `fn` for each file entry of a project's multipart uploads in progress, which garbage collection must
+ * keep; for pl_gc_config.keep. `s` NULL: the gateway is switched off, and the uploads are read from `dir`. */
 PL_MUST_CHECK
 int pl_s3_gc_roots(struct pl_s3 *s, const char *dir, struct pl_db *db, const char *project,
                    int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self, struct pl_err *err);
-/* A repo is gone: so are the uploads into it. NULL is fine. */
+/* Removes the uploads into a deleted repo. `s` may be NULL. */
 void pl_s3_drop_repo(struct pl_s3 *s, int64_t repo_id);
-/* As pl_http_server_stop. NULL is fine. */
+/* Stops the server, as pl_http_server_stop. `s` may be NULL. */
 void pl_s3_stop(struct pl_s3 *s, int64_t deadline_ms);
-/* After stop and when the pool does nothing any more. NULL is fine. */
+/* Frees the gateway. Call it after stop, when the pool has finished the gateway's jobs. NULL is allowed;
+ * returns NULL. */
 struct pl_s3 *pl_s3_destroy(struct pl_s3 *s);

@@ -1,3 +1,5 @@
+/* Bytes pass, in order: the framing parser (if framed), the hashes, the spool. Chunk signatures are checked
+ * as each chunk ends; everything else when the body is complete. */
 #include "pipelined/s3gateway/gateway/s3_body.h"
 
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
@@ -18,7 +20,7 @@ struct pl_s3_body *pl_s3_body_destroy(struct pl_s3_body *b)
     return NULL;
 }
 
-/* ---- the bytes ---- */
+/* ---- receive bytes ---- */
 
 static int take_bytes(void *self, const void *data, size_t n, struct pl_err *err)
 {
@@ -87,7 +89,8 @@ static int trailer(void *self, const char *name, const char *value, struct pl_er
     char lower[256];
     size_t n = strlen(name);
 
-    if (b->trailer_signed) /* its signature is the last of them: what comes behind it is anybody's */
+    /* the trailer signature comes last: lines after it are not covered by any signature */
+    if (b->trailer_signed)
         return pl_s3_error(err, PL_S3_MALFORMED_TRAILER);
     if (b->signs_trailer && strcasecmp(name, TRAILER_SIGNATURE) == 0)
         return trailer_signature(b, value, err);
@@ -107,7 +110,7 @@ int pl_s3_body_write(struct pl_s3_body *b, const void *data, size_t n, struct pl
     return b->framed ? pl_s3_chunked_feed(&b->chunked, data, n, err) : take_bytes(b, data, n, err);
 }
 
-/* ---- what the head says ---- */
+/* ---- headers ---- */
 
 static int read_payload(struct pl_s3_body *b, const struct pl_s3_request *q, struct pl_err *err)
 {
@@ -171,7 +174,7 @@ static int read_md5(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
     return 0;
 }
 
-/* At most one checksum, in the head or announced to come behind the body. */
+/* Reads the announced checksum: at most one, in a header, or in a trailer that x-amz-trailer names. */
 static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct pl_err *err)
 {
     enum pl_s3_sum_kind kind = PL_S3_SUM_NONE;
@@ -203,7 +206,8 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
     return pl_s3_sum_init(&b->sum, kind ? kind : q->default_sum, err);
 }
 
-/* Parts are kept in memory where there is room: they are read again at once, and a file of theirs would be written for nothing. */
+/* Lets the spool keep a medium body in memory: the bytes are read again immediately, so writing them to a
+ * file would be wasted. */
 static void prefer_memory(struct pl_s3_body *b)
 {
     if (b->length > PL_BODY_SPOOL_MEMORY_BYTES && b->length <= PL_S3_MEMORY_ONE)
@@ -231,7 +235,7 @@ int pl_s3_body_create(struct pl_s3_request *q, uint64_t max, struct pl_s3_body *
     return 0;
 }
 
-/* ---- the end ---- */
+/* ---- final checks ---- */
 
 static int check_framing(const struct pl_s3_body *b, struct pl_err *err)
 {

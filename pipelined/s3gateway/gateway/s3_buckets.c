@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define REGION      "us-east-1"
-#define BUCKETS_MAX 10000 /* in one answer */
+#define BUCKETS_MAX 10000 /* largest number of buckets in one reply */
 
 /* ---- ListBuckets ---- */
 
@@ -23,7 +23,7 @@ static int add_bucket(struct pl_buf *out, const char *name, int64_t created_us, 
     return r < 0 ? r : pl_s3_xml_close(out, "Bucket", err);
 }
 
-/* Of every repo that who asks may read: master and its other branches. */
+/* Adds the buckets of every repo that the principal may read: master and the other branches. */
 static int add_buckets(struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
@@ -65,7 +65,8 @@ int pl_s3_list_buckets(struct pl_s3_request *q, struct pl_err *err)
 
 /* ---- CreateBucket ---- */
 
-/* A repo, and its branch when it is not master; what is there is not made again. `ret_made`: something was. */
+/* Creates the repo, and its branch if that is not master, unless they exist. `ret_made`: one of them was
+ * created. */
 static int make(struct pl_s3_request *q, const struct pl_s3_target *t, bool *ret_made, struct pl_err *err)
 {
     struct pl_repo_args repo = {.project = t->project, .name = t->repo, .description = "", .exist_ok = true};
@@ -132,8 +133,8 @@ static int remove_repo(void *self, struct pl_err *err)
     return r;
 }
 
-/* A branch goes alone; master takes its repo along, when all other branches are empty as well. Nothing that was put meanwhile goes with
- * them. */
+/* Deletes an empty bucket: a branch only, or, for master, the whole repo if all its branches are empty. Puts
+ * are kept out meanwhile, so none is lost. */
 static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;
@@ -164,7 +165,7 @@ int pl_s3_delete_bucket(struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
-/* ---- what is asked of one ---- */
+/* ---- properties of a bucket ---- */
 
 int pl_s3_head_bucket(struct pl_s3_request *q, struct pl_err *err)
 {
@@ -177,7 +178,7 @@ int pl_s3_head_bucket(struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
-/* us-east-1 is said by saying nothing. */
+/* S3 names the region us-east-1 by an empty element. */
 int pl_s3_bucket_location(struct pl_s3_request *q, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {0};

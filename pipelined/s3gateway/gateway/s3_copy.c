@@ -1,4 +1,5 @@
-/* CopyObject: what is copied is a reference; only from one project to another bytes move, since nothing is shared between them. */
+/* CopyObject: within a project the copy refers to the same chunks. Between projects the bytes are copied,
+ * because projects share no storage. */
 #include "pipelined/s3gateway/gateway/s3_copy.h"
 
 #include "pipelined/s3gateway/gateway/s3_headers.h"
@@ -9,9 +10,9 @@
 
 #include <stdio.h>
 
-/* ---- from where ---- */
+/* ---- source ---- */
 
-/* "[/]BUCKET/KEY[?versionId=…]", percent-encoded. */
+/* Parses "[/]BUCKET/KEY[?versionId=…]", percent-encoded. */
 static int read_source(const struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl_err *err)
 {
     const char *text = pl_s3_header(q, "x-amz-copy-source"), *question, *slash;
@@ -59,11 +60,12 @@ int pl_s3_source(struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl
     return r == 0 && unchanged ? pl_s3_error(err, PL_S3_PRECONDITION_FAILED) : r;
 }
 
-/* ---- its bytes ---- */
+/* ---- the source's bytes ---- */
 
 static int is_kept(struct pl_store *store, const struct pl_entry *e)
 {
-    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0}; /* revived by whoever takes it */
+    /* packs in this set are revived by the transaction that records the copy */
+    _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = "", .entry = *e};
 
     return pl_db_check_content(store, &op, 1, &hidden, NULL, NULL);
@@ -74,7 +76,7 @@ int pl_s3_copy_source_keep(const struct pl_s3_copy_source *s, struct pl_err *err
     int r = is_kept(s->target.store, &s->file.entry);
 
     if (r != PL_ERETRY || !s->file.open)
-        return 0; /* the commit that takes it looks again */
+        return 0; /* the transaction that records the copy checks the records again */
     return pl_open_commit_pack_records(s->file.open, err);
 }
 
@@ -121,6 +123,7 @@ int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
     return r < 0 ? r : pl_s3_xml_close(out, element, NULL);
 }
 
+/* Replies after the write: the copy's version and the result document. */
 static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
@@ -151,9 +154,9 @@ static int copy_attributes(const struct pl_s3_request *q, const struct pl_s3_cop
     struct pl_file_attributes a = {s->file.attributes.data, s->file.attributes.len};
     struct pl_attribute_field sum;
 
+    /* if the source has no attributes, store those of the request, without an ETag */
     if (!replace && !a.len)
-        return pl_s3_attributes(q, NULL, PL_S3_SUM_NONE, NULL, out,
-                                err); /* nothing was said of it, and nothing is, but the time */
+        return pl_s3_attributes(q, NULL, PL_S3_SUM_NONE, NULL, out, err);
     if (!replace)
         return pl_s3_attributes_again(&s->file.attributes, s->etag, PL_S3_SUM_NONE, NULL, out, err);
     if (pl_file_attributes_find(&a, PL_ATTR_CHECKSUM, &sum)) {
@@ -194,7 +197,7 @@ struct copy {
     struct pl_file_attributes attributes;
 };
 
-/* One attempt, into `c`. From one project to another the bytes themselves go. */
+/* One attempt to write the copy into `c`. Between projects it stores the bytes that begin_copy has read. */
 static int copy_into(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct copy *copy = self;

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-/* The path of a key; false when nothing can have that name: then it is deleted already. */
+/* Makes the delete operation of a key. Returns false if no stored path can have this name: there is nothing
+ * to delete. */
 static bool path_of(const char *key, size_t len, struct pl_tree_op *ret)
 {
     bool dir = len && key[len - 1] == '/';
@@ -14,7 +15,7 @@ static bool path_of(const char *key, size_t len, struct pl_tree_op *ret)
     return len && len <= PL_S3_KEY_MAX && pl_path_check(key, len - dir, NULL) == 0;
 }
 
-/* Whether a key names what DELETE takes away: a file, or an empty folder. */
+/* Returns 1 if the key names something that DELETE removes, a file or an empty folder, else 0. */
 static int is_there(const struct pl_branch_view *v, const char *key, size_t len, struct pl_err *err)
 {
     _cleanup_(pl_branch_file_finish) struct pl_branch_file file = {0};
@@ -35,7 +36,7 @@ static int check_version(const struct pl_s3_request *q, const char *version, str
                       q->op->name);
 }
 
-/* ---- one ---- */
+/* ---- DeleteObject ---- */
 
 static void delete_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
@@ -69,7 +70,7 @@ int pl_s3_delete_object(struct pl_s3_request *q, struct pl_err *err)
     return pl_s3_write(q, &op, 1, true, delete_done, err);
 }
 
-/* ---- many ---- */
+/* ---- DeleteObjects ---- */
 
 int pl_s3_delete_before(struct pl_s3_request *q, struct pl_err *err)
 {
@@ -81,7 +82,7 @@ struct many {
     bool quiet;
     size_t n;
     struct pl_tree_op ops[PL_S3_LIST_MAX];
-    const char *keys[PL_S3_LIST_MAX]; /* in the document */
+    const char *keys[PL_S3_LIST_MAX]; /* point into `xml` */
     size_t n_keys;
 };
 
@@ -93,6 +94,7 @@ static void many_free(void *self)
     free(m);
 }
 
+/* Parses the request's document into `m`. */
 static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err)
 {
     const struct pl_s3_xml_node *root, *object;

@@ -13,7 +13,6 @@ static void drop_open(void *owner)
     pl_open_commit_unref(owner);
 }
 
-/* What a key names: a file, or with a slash at its end a directory that is there. 1, or 0. */
 int pl_s3_find(const struct pl_branch_view *v, const char *key, size_t len, struct pl_branch_file *ret, struct pl_err *err)
 {
     bool directory = len && key[len - 1] == '/';
@@ -22,7 +21,7 @@ int pl_s3_find(const struct pl_branch_view *v, const char *key, size_t len, stru
     pl_buf_clear(&ret->attributes);
     ret->open = NULL;
     if (len > PL_S3_KEY_MAX + 1 || pl_path_check(key, len - directory, NULL) < 0)
-        return 0; /* nothing can have that name */
+        return 0; /* a stored path cannot have this name */
     if (!directory) {
         r = pl_branch_view_get(v, key, len, ret, err);
         return r > 0 ? ret->entry.kind != PL_KIND_DIR : r;
@@ -59,7 +58,8 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
     return from;
 }
 
-/* Whatever parts a file came in, it is one now. `*ret_part`: that is asked for by its number. */
+/* Reads partNumber. The parts of an upload are not kept apart, so every file has one part. `*ret_part`: the
+ * request names a part. */
 static int read_part_number(const struct pl_s3_request *q, bool *ret_part, struct pl_err *err)
 {
     const char *number = pl_s3_query(q, "partNumber");
@@ -84,6 +84,7 @@ static enum pl_http_range range_of(struct pl_s3_request *q, const struct pl_bran
     return PL_RANGE_PART;
 }
 
+/* Replies with the file's bytes, or, for HEAD, with their headers only. */
 static int reply_bytes(struct pl_s3_request *q, const struct pl_branch_view *v, const struct pl_branch_file *f, const char *type,
                        struct pl_err *err)
 {

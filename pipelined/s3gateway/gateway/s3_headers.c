@@ -1,3 +1,4 @@
+/* Converts between S3 headers and file attributes, formats ETags and times, and evaluates conditions. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 
 #include "storage/base/clock.h"
@@ -10,10 +11,10 @@
 
 #define META "x-amz-meta-"
 
-/* Headers that are attributes. */
+/* Headers that are stored as attributes. */
 static const struct {
     enum pl_attribute tag;
-    const char *header, *override; /* in a GET's query */
+    const char *header, *override; /* query argument of a GET that replaces the header in the reply */
 } texts[] = {
     {PL_ATTR_TYPE, "Content-Type", "response-content-type"},
     {PL_ATTR_CACHE, "Cache-Control", "response-cache-control"},
@@ -56,7 +57,8 @@ void pl_s3_quote(const char *etag, char ret[PL_S3_ETAG_MAX + 3])
     memcpy(ret + 1 + n, "\"", 2);
 }
 
-/* Of a page each key has one: printf would take half of the page's time. `n` digits. */
+/* Writes `value` with `n` digits. A list page formats a time for each key, and printf would take half of the
+ * page's time. */
 static char *add_number(char *p, int value, int n)
 {
     for (int i = n - 1; i >= 0; i--, value /= 10)
@@ -118,7 +120,7 @@ void pl_s3_iso_time(int64_t us, char ret[32])
     memcpy(p, "Z", 2);
 }
 
-/* Seconds since 1970; -1: no such time. */
+/* Returns seconds since 1970; -1 if the text is not an HTTP date. */
 static int64_t parse_http_time(const char *text)
 {
     struct tm t = {0};
@@ -127,7 +129,7 @@ static int64_t parse_http_time(const char *text)
     return end && !*end ? (int64_t)timegm(&t) : -1;
 }
 
-/* ---- what a put says ---- */
+/* ---- attributes of a put ---- */
 
 static bool text_ok(const char *text)
 {
@@ -137,7 +139,7 @@ static bool text_ok(const char *text)
     return true;
 }
 
-/* Content-Encoding without the framing that was taken off. */
+/* Copies Content-Encoding without "aws-chunked", because the framing was removed. */
 static void strip_framing(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -181,6 +183,7 @@ static int by_name(const void *a, const void *b)
     return strcasecmp((*x)->name, (*y)->name);
 }
 
+/* Adds the x-amz-meta-* headers, sorted by name, within PL_S3_META_MAX bytes. */
 static int add_meta(const struct pl_s3_request *q, struct pl_buf *out, struct pl_err *err)
 {
     size_t n, metas = 0, bytes = 0;
@@ -268,12 +271,12 @@ int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_
     return r < 0 ? r : check(out, err);
 }
 
-/* ---- what is not there ---- */
+/* ---- features that are not supported ---- */
 
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
 {
     static const struct {
-        const char *header, *fine; /* values that change nothing, with a blank before and behind each */
+        const char *header, *fine; /* harmless values, each with a blank before and after it */
     } table[] = {
         {"x-amz-acl", " private bucket-owner-full-control bucket-owner-read "},
         {"x-amz-grant-full-control", ""},
@@ -307,7 +310,7 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
     return storage && !pl_streq(storage, "STANDARD") ? pl_s3_error(err, PL_S3_INVALID_STORAGE_CLASS) : 0;
 }
 
-/* ---- what an answer says ---- */
+/* ---- reply headers ---- */
 
 void pl_s3_reply_version(struct pl_s3_request *q, const char *commit)
 {
@@ -339,13 +342,15 @@ static const char *text_of(const struct pl_attribute_field *f, char *out, size_t
     return out;
 }
 
+/* Sets the reply header of one attribute, except Content-Type. */
 static void reply_field(struct pl_s3_request *q, const struct pl_attribute_field *f)
 {
     char text[PL_FILE_ATTRIBUTES_MAX_BYTES + 1], name[sizeof text + 16];
 
     text_of(f, text, sizeof text);
     if (f->tag == PL_ATTR_META) {
-        snprintf(name, sizeof name, META "%s", text); /* up to its zero byte */
+        /* an attribute of metadata is NAME, a zero byte, VALUE; `%s` stops at the zero byte */
+        snprintf(name, sizeof name, META "%s", text);
         snprintf(text, sizeof text, "%.*s", (int)(f->len - strlen(name) + strlen(META) - 1),
                  (const char *)f->bytes + strlen(name) - strlen(META) + 1);
         pl_s3_reply_header(q, name, text);
@@ -428,7 +433,7 @@ int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, con
     *ret_unchanged = false;
     if (match && !pl_s3_etag_listed(match, etag))
         return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
-    at = !match && until ? parse_http_time(until) : -1; /* If-Match alone counts where both are there */
+    at = !match && until ? parse_http_time(until) : -1; /* if both are present only If-Match counts */
     if (at >= 0 && modified > at)
         return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
     if (none)

@@ -1,8 +1,9 @@
-/* ListObjects, versions 1 and 2: the keys of a branch in order, with what gathers on it, from a place on; keys that share a prefix up to the
- * delimiter are one line, and are passed over by a seek.
+/* ListObjects, versions 1 and 2: walks the keys of a branch with its open commits, in order, from a given
+ * place on. Keys that share a prefix up to the delimiter become one line; a seek skips the rest of them.
  *
- * A key that ends with a slash is an empty folder. In the tree it stands as its name alone, which sorts before "name-…" and "name.…": such
- * names wait (`folders`, each the start of the next) until all that comes before "name/" is out. */
+ * A key that ends with a slash is an empty folder. The tree stores it as its name without the slash, which
+ * sorts before "name-…" and "name.…", although "name/" sorts after them. The walk therefore holds a folder
+ * back (`folders`; each is a prefix of the next) until it has given all keys before "name/". */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
@@ -11,7 +12,8 @@
 
 #include <stdio.h>
 
-#define STEPS_MAX     200000u /* paths looked at for one page: then it ends, however few were found */
+/* paths examined for one page; then the page ends, if it has at least one line */
+#define STEPS_MAX     200000u
 #define FOLDERS_MAX   PL_PATH_MAX_BYTES
 #define PLACE_MAX     (PL_PATH_MAX_BYTES + 2)
 #define PAGE_MAX      (16u << 20)
@@ -25,11 +27,11 @@ struct list {
     size_t prefix_len, delimiter_len;
     uint64_t max_keys;
     bool v2, url, owner;
-    char place[PLACE_MAX]; /* all up to it is dealt with; "" = nothing */
+    char place[PLACE_MAX]; /* keys up to and including it were given or skipped; "" = none */
     size_t place_len;
 
-    char folder[PLACE_MAX];        /* the longest that waits */
-    uint16_t folders[FOLDERS_MAX]; /* lengths of those that wait */
+    char folder[PLACE_MAX];        /* path of the longest held-back folder */
+    uint16_t folders[FOLDERS_MAX]; /* lengths of the held-back folders, all of them prefixes of `folder` */
     size_t n_folders;
 
     struct pl_buf keys, prefixes;
@@ -104,7 +106,7 @@ static void set_place(struct list *l, const char *text, size_t len)
     l->place_len = len;
 }
 
-/* The length of what a key shares with others up to the delimiter; 0: nothing. */
+/* Returns the length of the key's common prefix up to the delimiter; 0 = none. */
 static size_t common(const struct list *l, const char *key, size_t len)
 {
     const char *at;
@@ -115,7 +117,7 @@ static size_t common(const struct list *l, const char *key, size_t len)
     return at ? (size_t)(at - key) + l->delimiter_len : 0;
 }
 
-/* The last byte that can be is raised: what comes behind all keys with this prefix. */
+/* Seeks past all keys with this prefix, by incrementing its last byte that is not 0xFF. */
 static int seek_past(struct list *l, const char *prefix, size_t len, struct pl_err *err)
 {
     char next[PLACE_MAX];
@@ -130,7 +132,8 @@ static int seek_past(struct list *l, const char *prefix, size_t len, struct pl_e
 
 enum { FULL = 0, ON = 1 };
 
-/* A key, in S3's order: a line of its own, or that of its common prefix. */
+/* Adds one key, in S3's order: as its own line, or as that of its common prefix. Returns ON, FULL or an
+ * error. */
 static int give(struct list *l, const char *key, size_t len, const struct pl_branch_file *f, struct pl_err *err)
 {
     size_t shared;
@@ -141,7 +144,7 @@ static int give(struct list *l, const char *key, size_t len, const struct pl_bra
         return ON;
     shared = common(l, key, len);
     if (shared && pl_key_cmp(key, shared, l->place, l->place_len) <= 0)
-        return ON; /* that line is out */
+        return ON; /* the common prefix already has its line */
     if (l->n == l->max_keys) {
         l->truncated = true;
         return FULL;
@@ -166,14 +169,14 @@ static struct pl_branch_file a_folder(void)
     return (struct pl_branch_file){.entry = pl_entry_dir()};
 }
 
-/* Those that wait and come before `key` (all when it is NULL). */
+/* Gives the held-back folders that sort before `key` (NULL: all of them). */
 static int give_folders(struct list *l, const char *key, size_t len, struct pl_err *err)
 {
     struct pl_branch_file folder = a_folder();
     char name[PLACE_MAX];
     int r = ON;
 
-    /* The longest sorts first: the others are its starts, and go on with less than a slash there. */
+    /* the longest folder sorts first: a shorter one is its prefix, followed in it by a byte below '/' */
     while (r == ON && l->n_folders) {
         size_t n = l->folders[l->n_folders - 1];
 
@@ -195,7 +198,8 @@ static void add_folder(struct list *l, const char *path, size_t len)
         l->folders[l->n_folders++] = (uint16_t)len;
 }
 
-/* Where a page goes on, names of folders may lie behind that still wait: they are starts of the place that go on with less than a slash. */
+/* Finds the folders that must be held back where a page continues: prefixes of the place that are followed by
+ * a byte below '/'. */
 static int find_folders(struct list *l, struct pl_err *err)
 {
     int r = 0;
@@ -214,7 +218,7 @@ static int find_folders(struct list *l, struct pl_err *err)
 
 /* ---- the page ---- */
 
-/* To where the first key can be that is asked for. */
+/* Seeks to the first key that the page can contain. */
 static int seek_first(struct list *l, struct pl_err *err)
 {
     size_t shared = common(l, l->place, l->place_len);
@@ -224,8 +228,8 @@ static int seek_first(struct list *l, struct pl_err *err)
     int r;
 
     if (!before && shared && pl_key_cmp_prefix(l->place, l->place_len, l->prefix, l->prefix_len) == 0)
-        return seek_past(l, l->place, shared, err); /* its line is out */
-    /* "name/" is asked for and stands as "name" */
+        return seek_past(l, l->place, shared, err); /* the common prefix already has its line */
+    /* the prefix is "name/": the walk does not meet the folder, which is stored as "name" */
     if (len && from[len - 1] == '/') {
         _cleanup_(pl_branch_file_finish) struct pl_branch_file f = {0};
 
@@ -252,6 +256,7 @@ static int take(struct list *l, const struct pl_branch_item *item, struct pl_err
     return give(l, item->path, item->path_len, &item->file, err);
 }
 
+/* Walks the branch and adds lines until the page is full or the prefix ends. */
 static int walk(struct list *l, struct pl_err *err)
 {
     struct pl_branch_item *item;
@@ -276,7 +281,7 @@ static int walk(struct list *l, struct pl_err *err)
     return r < 0 ? r : PL_MIN(give_folders(l, NULL, 0, err), 0);
 }
 
-/* ---- what is asked ---- */
+/* ---- parameters ---- */
 
 static int bad_token(struct pl_err *err)
 {
@@ -294,7 +299,7 @@ static int read_token(struct list *l, const char *token, struct pl_err *err)
     return 0;
 }
 
-/* From where: the token of the page before, else what the client named. */
+/* Reads where to start: from the token of the previous page, or from the client's start-after or marker. */
 static int read_place(struct list *l, struct pl_err *err)
 {
     const char *token = l->v2 ? pl_s3_query(l->q, "continuation-token") : NULL;
@@ -328,7 +333,7 @@ static int read_question(struct list *l, struct pl_err *err)
     return r < 0 ? r : read_place(l, err);
 }
 
-/* ---- what is answered ---- */
+/* ---- reply ---- */
 
 static int add_token(const struct list *l, struct pl_buf *out, struct pl_err *err)
 {

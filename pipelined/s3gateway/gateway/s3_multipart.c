@@ -18,7 +18,8 @@ int pl_s3_upload_named(struct pl_s3_request *q, struct pl_s3_upload **ret, struc
     const struct pl_s3_target *t = &q->target;
     int r = pl_s3_upload_find(q->s3->uploads, t->project, t->repo, t->branch, q->key, pl_s3_query(q, "uploadId"), ret, err);
 
-    if (r == 0 && pl_s3_upload_head(*ret)->repo_id != t->row.id) { /* of another repo of that name, which is gone */
+    /* the upload belongs to a deleted repo of the same name */
+    if (r == 0 && pl_s3_upload_head(*ret)->repo_id != t->row.id) {
         *ret = pl_s3_upload_unref(*ret);
         r = pl_s3_error(err, PL_S3_NO_SUCH_UPLOAD);
     }
@@ -27,7 +28,8 @@ int pl_s3_upload_named(struct pl_s3_request *q, struct pl_s3_upload **ret, struc
 
 /* ---- CreateMultipartUpload ---- */
 
-/* How its checksum is to be made: that of all bytes, or that of the parts' checksums. */
+/* Reads the kind of checksum: over all bytes (FULL_OBJECT), or over the checksums of the parts
+ * (COMPOSITE). */
 static int read_sum(const struct pl_s3_request *q, struct pl_s3_upload_head *head, struct pl_err *err)
 {
     const char *algorithm = pl_s3_header(q, "x-amz-checksum-algorithm"), *type = pl_s3_header(q, "x-amz-checksum-type");
@@ -117,7 +119,7 @@ int pl_s3_part_before(struct pl_s3_request *q, struct pl_err *err)
     return r;
 }
 
-/* The bytes are in packs when it returns. */
+/* Chunks the spool's bytes and stores them; they are in packs when it returns. */
 static int store_part(const struct pl_s3_request *q, struct pl_body_spool *spool, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
@@ -170,7 +172,7 @@ int pl_s3_upload_part(struct pl_s3_request *q, struct pl_err *err)
 
 /* ---- UploadPartCopy ---- */
 
-/* "bytes=FIRST-LAST", both there. */
+/* Parses "bytes=FIRST-LAST"; both are required. */
 static int read_range(const struct pl_s3_request *q, uint64_t size, uint64_t *ret_first, uint64_t *ret_count, struct pl_err *err)
 {
     const char *text = pl_s3_header(q, "x-amz-copy-source-range");
@@ -193,7 +195,7 @@ static int read_range(const struct pl_s3_request *q, uint64_t size, uint64_t *re
     return *ret_count > PL_S3_OBJECT_MAX ? pl_s3_error(err, PL_S3_ENTITY_TOO_LARGE) : 0;
 }
 
-/* MD5 and checksum of what lies in the spool. */
+/* Computes MD5 and checksum of the spool's bytes. */
 static int sum_up(struct pl_body_spool *spool, enum pl_s3_sum_kind kind, struct pl_s3_part *part, struct pl_err *err)
 {
     struct pl_s3_sum sum = {0};

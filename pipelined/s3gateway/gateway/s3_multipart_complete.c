@@ -1,4 +1,5 @@
-/* CompleteMultipartUpload: the parts that the client names become one file, which goes into what gathers; then the upload ends. */
+/* CompleteMultipartUpload: joins the named parts into one file, adds it to the branch's open commit, and then
+ * ends the upload. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "pipelined/s3gateway/gateway/s3_copy.h"
 #include "pipelined/s3gateway/gateway/s3_multipart.h"
@@ -12,13 +13,13 @@
 
 struct complete {
     struct pl_s3_upload *upload;
-    struct pl_s3_part *known; /* all that came */
+    struct pl_s3_part *known; /* all parts that were uploaded, by number */
     size_t n_known;
-    struct pl_entry *parts; /* those that are named */
+    struct pl_entry *parts; /* the parts that the client names, in order */
     size_t n;
-    EVP_MD_CTX *md5; /* of their MD5s */
+    EVP_MD_CTX *md5; /* of the parts' MD5s */
     struct pl_s3_sum sum_of_sums;
-    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* of the whole, or what sum_of_sums gives */
+    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum of the whole file, or the result of sum_of_sums */
     uint64_t size;
     struct pl_s3_result result;
 };
@@ -35,7 +36,7 @@ static void complete_free(void *self)
     free(c);
 }
 
-/* ---- the answer ---- */
+/* ---- reply ---- */
 
 static int write_answer(const struct pl_s3_request *q, const struct pl_s3_result *result, struct pl_buf *out)
 {
@@ -73,7 +74,7 @@ static void answer(struct pl_s3_request *q, const struct pl_s3_result *result)
     pl_buf_finish(&out);
 }
 
-/* On the pool: the file is where it belongs, its upload may go. */
+/* Ends the upload, once the file is committed durably, and replies. On the pool. */
 static void finish_job(void *arg)
 {
     struct pl_s3_request *q = arg;
@@ -102,7 +103,7 @@ static void complete_done(void *self, struct pl_open_commit *open, uint64_t new_
         finish_job(q);
 }
 
-/* ---- the parts ---- */
+/* ---- parts ---- */
 
 static const struct pl_s3_part *find(const struct complete *c, unsigned long number)
 {
@@ -154,6 +155,7 @@ static int add_part(struct complete *c, const struct pl_s3_part *p)
     return 0;
 }
 
+/* Checks one named part (number, order, ETag, checksum, size) and adds it. */
 static int take_part(struct complete *c, const struct pl_s3_xml_node *node, unsigned long *last, struct pl_err *err)
 {
     const char *number = pl_s3_xml_text(node, "PartNumber"), *etag = pl_s3_xml_text(node, "ETag");
@@ -212,7 +214,7 @@ static int read_parts(struct pl_s3_request *q, struct complete *c, struct pl_err
     return take_parts(c, pl_s3_xml_root(xml), err);
 }
 
-/* ---- the sums of the whole ---- */
+/* ---- checksums of the whole file ---- */
 
 static void name_sums(struct complete *c)
 {
@@ -236,7 +238,7 @@ static void name_sums(struct complete *c)
         snprintf(result->sum_text + len, sizeof result->sum_text - len, "-%zu", c->n);
 }
 
-/* What the client expects of the whole. */
+/* Compares the whole file with the checksum and size in the request's headers. */
 static int check_whole(const struct pl_s3_request *q, const struct complete *c, struct pl_err *err)
 {
     const struct pl_s3_sum_info *info = pl_s3_sum_info(pl_s3_upload_head(c->upload)->sum);
@@ -252,7 +254,7 @@ static int check_whole(const struct pl_s3_request *q, const struct complete *c, 
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- run ---- */
 
 static int make_file(struct pl_s3_request *q, const struct complete *c, struct pl_entry *ret, struct pl_err *err)
 {
@@ -269,7 +271,7 @@ static int make_file(struct pl_s3_request *q, const struct complete *c, struct p
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* The answer to the first time was lost. */
+/* Repeats the reply of an upload that was completed already: the client may have lost the first reply. */
 static bool is_done(struct pl_s3_request *q)
 {
     struct pl_s3_result result;

@@ -43,7 +43,7 @@ static int add_part(struct pl_buf *out, const struct pl_s3_part *p, enum pl_s3_s
 
 struct parts_page {
     uint64_t after, max;
-    size_t first, last; /* of the parts: [first .. last) */
+    size_t first, last; /* indexes of the page's parts: [first, last) */
     bool truncated;
 };
 
@@ -106,7 +106,7 @@ struct uploads_page {
     uint64_t max, n;
     bool url, truncated;
     struct pl_buf uploads, prefixes;
-    char shared[PL_PATH_MAX_BYTES + 2]; /* the last common prefix */
+    char shared[PL_PATH_MAX_BYTES + 2]; /* common prefix of the latest such line */
     const char *last_key, *last_id;
 };
 
@@ -141,7 +141,8 @@ static int add_shared(struct uploads_page *p, const char *key, size_t len, struc
     return r < 0 ? r : pl_s3_xml_close(&p->prefixes, "CommonPrefixes", err);
 }
 
-/* Behind the marker: by key alone, or with an id also among the uploads of that key. */
+/* Returns true if the upload comes after the marker: by key, or, if the marker has an id, also by id within
+ * the key. */
 static bool is_behind(const struct uploads_page *p, const struct pl_s3_upload *u)
 {
     int order = strcmp(pl_s3_upload_head(u)->key, p->key_marker);
@@ -151,7 +152,7 @@ static bool is_behind(const struct uploads_page *p, const struct pl_s3_upload *u
     return *p->id_marker && strcmp(pl_s3_upload_id(u), p->id_marker) > 0;
 }
 
-/* 1: on; 0: the page is full. */
+/* Adds an upload, or its common prefix. Returns 1 = continue, 0 = the page is full, or an error. */
 static int take_upload(struct uploads_page *p, const struct pl_s3_upload *u, struct pl_err *err)
 {
     const char *key = pl_s3_upload_head(u)->key, *at = NULL;
@@ -165,7 +166,7 @@ static int take_upload(struct uploads_page *p, const struct pl_s3_upload *u, str
     if (at)
         shared = (size_t)(at - key) + p->delimiter_len;
     if (shared && ((strlen(p->shared) == shared && strncmp(key, p->shared, shared) == 0) ||
-                   (strncmp(key, p->key_marker, shared) == 0))) /* its line is out */
+                   (strncmp(key, p->key_marker, shared) == 0))) /* the common prefix already has its line */
         return 1;
     if (p->n == p->max) {
         p->truncated = true;

@@ -1,5 +1,5 @@
-/* Every operation of S3 by its method, what it is on, and the argument or header that tells it from its neighbours. Those without a function
- * are answered NotImplemented by their name. */
+/* All operations of S3, by method, level, and the query argument or header that distinguishes them.
+ * Operations without a function get the reply NotImplemented, with their name. */
 #include "pipelined/s3gateway/gateway/s3_multipart.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 

@@ -1,4 +1,5 @@
-/* PutObject, and how operations get into what gathers. */
+/* PutObject, and the writes that object operations share: operations are added to the branch's open
+ * commit. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 

@@ -1,4 +1,5 @@
-/* A request from its head to its operation: what it names, who asks, and the body on its way. */
+/* Takes a request from its headers to its operation: parses bucket and key, selects the operation, verifies
+ * the signature, receives the body, and runs the operation. */
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
 #include "storage/base/clock.h"
@@ -10,7 +11,7 @@
 #define DOMAIN_PORT_MAX 6
 #define CORS_MAX_AGE    "3600"
 
-/* ---- small things ---- */
+/* ---- query, headers, replies ---- */
 
 const char *pl_s3_query(const struct pl_s3_request *q, const char *name)
 {
@@ -83,9 +84,9 @@ void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err)
     pl_http_reply_error(q->http, err);
 }
 
-/* ---- what is named ---- */
+/* ---- bucket and key ---- */
 
-/* "bucket" of the Host "bucket.domain[:port]"; false when it is not below the domain. */
+/* Gets "bucket" from a Host header "bucket.domain[:port]"; false if the host is not below the domain. */
 static bool bucket_of_host(const struct pl_s3_request *q, char ret[PL_S3_BUCKET_MAX + 1])
 {
     const char *host = pl_s3_header(q, "Host"), *domain = q->s3->domain;
@@ -119,7 +120,7 @@ static int read_names(struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
-/* ---- which operation ---- */
+/* ---- operation ---- */
 
 static enum pl_s3_level level_of(const struct pl_s3_request *q)
 {
@@ -142,7 +143,7 @@ static int find_op(struct pl_s3_request *q, struct pl_err *err)
     return pl_s3_error(err, PL_S3_METHOD_NOT_ALLOWED);
 }
 
-/* ---- who asks ---- */
+/* ---- authentication ---- */
 
 static int verdict(enum pl_sigv4_verdict v, const struct pl_err *why, struct pl_err *err)
 {
@@ -160,7 +161,7 @@ static int verdict(enum pl_sigv4_verdict v, const struct pl_err *why, struct pl_
     return pl_err_set(err, codes[v], *why->msg ? "%s (%s)" : "%s", message, why->msg);
 }
 
-/* A request signed in its head says what its body is. */
+/* A request signed in its headers must state its payload hash. */
 static int read_payload(struct pl_s3_request *q, const struct pl_sigv4_request *request, struct pl_err *err)
 {
     q->payload = pl_sigv4_claim_payload(&q->claim, request);
@@ -169,7 +170,7 @@ static int read_payload(struct pl_s3_request *q, const struct pl_sigv4_request *
     return 0;
 }
 
-/* What has no body says so. */
+/* A request without a body must not state the hash of other bytes. */
 static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
 {
     if (!q->op->body_max && strspn(q->payload, "0123456789abcdefABCDEF") == PL_SIGV4_HEX &&
@@ -178,9 +179,11 @@ static int check_no_body(const struct pl_s3_request *q, struct pl_err *err)
     return 0;
 }
 
-/* The pairs have the shape of the signer's. */
+/* allows the casts from pl_http_pair to pl_sigv4_pair in verify() */
 _Static_assert(sizeof(struct pl_http_pair) == sizeof(struct pl_sigv4_pair), "a name and a value");
 
+/* Checks the request's signature and fills claim, who, payload and signing key. `secret` is scratch space;
+ * the caller clears it. */
 static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
 {
     struct pl_sigv4_request request = {.method = pl_http_method(q->http), .path = q->path};
@@ -206,7 +209,7 @@ static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], st
     return r < 0 ? r : check_no_body(q, err);
 }
 
-/* Wrong keys and signatures count as wrong tokens do. */
+/* Authenticates the request. Wrong keys and signatures count as wrong tokens do. */
 static int who_asks(struct pl_s3_request *q, struct pl_err *err)
 {
     char secret[PL_S3_SECRET_MAX + 1] = "";
@@ -218,7 +221,7 @@ static int who_asks(struct pl_s3_request *q, struct pl_err *err)
     return r;
 }
 
-/* ---- pages of other origins ---- */
+/* ---- cross-origin requests ---- */
 
 static bool origin_ok(const char *list, const char *origin)
 {
@@ -248,7 +251,7 @@ static void add_cors(struct pl_http_request *http, const struct pl_s3 *s3)
     pl_http_reply_header(http, "Vary", "Origin");
 }
 
-/* OPTIONS: asked by a browser before a page's request; not signed. */
+/* Replies to OPTIONS, which a browser sends, unsigned, before a page's request. */
 static int preflight(struct pl_http_request *http, const struct pl_s3 *s3, struct pl_err *err)
 {
     const char *origin = pl_http_header(http, "Origin"), *headers = pl_http_header(http, "Access-Control-Request-Headers");
@@ -265,7 +268,7 @@ static int preflight(struct pl_http_request *http, const struct pl_s3 *s3, struc
     return 0;
 }
 
-/* ---- from here on ---- */
+/* ---- run ---- */
 
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
 {
@@ -273,7 +276,8 @@ const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512])
     return out;
 }
 
-/* To somebody whose signature is right. */
+/* Audits and counts the refusal of a request that has a valid signature. Returns the error code for the
+ * reply. */
 static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *err)
 {
     char target[512];
@@ -284,7 +288,7 @@ static int tell_refusal(const struct pl_s3_request *q, int code, struct pl_err *
     return pl_guard_forbid(q->services->guard, q->who, code, err);
 }
 
-/* Frees `q` unless it goes on. */
+/* Runs the operation, replies to errors, and frees `q` unless the reply comes later. */
 static void run(struct pl_s3_request *q)
 {
     struct pl_err err = {0};
@@ -304,7 +308,8 @@ static void run_turn(void *self)
     struct pl_s3_request *q = self;
     struct pl_err err = {0};
 
-    if (pl_principal_stands(q->who, pl_clock_wall_us())) { /* it may have waited */
+    /* the key may have been revoked while the request waited */
+    if (pl_principal_stands(q->who, pl_clock_wall_us())) {
         run(q);
         return;
     }
@@ -313,7 +318,7 @@ static void run_turn(void *self)
     pl_s3_request_end(q);
 }
 
-/* At once, or when it is the turn of who asks. */
+/* Runs the operation at once, or, if it is costly, when it is the user's turn. */
 static void run_soon(struct pl_s3_request *q)
 {
     struct pl_err err = {0};
@@ -333,7 +338,8 @@ static int body_write(void *self, const void *data, size_t n, struct pl_err *err
     return pl_s3_body_write(q->body, data, n, err);
 }
 
-/* A body may take hours: the key may have been deleted meanwhile, the role be gone, or the repo, or the room to store what lies in a file. */
+/* Checks again after the body was received, which may take hours: the key, the role or the repo may be gone,
+ * or the disk space for storing a spooled body. */
 static int ask_again(struct pl_s3_request *q, struct pl_err *err)
 {
     char secret[PL_S3_SECRET_MAX + 1] = "";
@@ -366,7 +372,7 @@ static void body_end(void *self, struct pl_http_request *http, const struct pl_e
     pl_s3_request_end(q);
 }
 
-/* Whether there is room for what it brings. */
+/* Checks that there is disk space for the body. */
 static int admit(struct pl_s3_request *q, struct pl_err *err)
 {
     const struct pl_s3_body *b = q->body;
@@ -387,7 +393,8 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
     if (r == 0 && q->op->body_max) {
-        pl_store_release(&q->hold); /* no collection waits for a client's bytes: ask_again takes it anew */
+        /* garbage collection must not wait while a client sends its body: ask_again takes the hold again */
+        pl_store_release(&q->hold);
         r = pl_s3_body_create(q, q->op->body_max, &q->body, err);
     }
     return r < 0 || !q->op->brings ? r : admit(q, err);
@@ -425,8 +432,8 @@ void pl_s3_on_request(struct pl_http_request *http, void *arg)
 
     snprintf(id, sizeof id, "%016llX", (unsigned long long)pl_http_request_id(http));
     pl_http_reply_header(http, "x-amz-request-id", id);
-    pl_http_reply_header(http, "Content-Security-Policy",
-                         "sandbox"); /* objects are anybody's: one that is a page runs no script here */
+    /* objects come from any user: a page among them must not run scripts on this origin */
+    pl_http_reply_header(http, "Content-Security-Policy", "sandbox");
     add_cors(http, s3);
     if (!pl_streq(pl_http_method(http), "OPTIONS")) {
         begin(s3, http);

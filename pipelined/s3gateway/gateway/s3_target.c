@@ -1,4 +1,5 @@
-/* Buckets: what their names stand for, who may use them, what they show. */
+/* Buckets: parses their names, checks permissions, opens views of their files, and starts puts into open
+ * commits. */
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
 
 #include "pipelined/api/access/access.h"
@@ -6,7 +7,7 @@
 
 #include <stdio.h>
 
-#define ADMIN_KEY "pipelined" /* of DIR/token */
+#define ADMIN_KEY "pipelined" /* access key of the daemon's own token, DIR/token */
 
 int pl_s3_authenticate(struct pl_s3_request *q, const char *access_key, char ret_secret[PL_S3_SECRET_MAX + 1], struct pl_err *err)
 {
@@ -50,7 +51,7 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
         part[n++] = strsep(&next, ".");
     if (n > PARTS_MAX)
         return bad_name(bucket, err);
-    /* No name of a branch or repo has 32 hex digits. */
+    /* no branch or repo may have a name of 32 hex digits, so the forms cannot be confused */
     if ((n == 3 && is_commit(part[0], PL_ID_HEX)) || (n == 4 && is_commit(part[0], PL_COMMIT_REF_PREFIX_DIGITS)))
         snprintf(t.commit, sizeof t.commit, "%s", part[at++]);
     else if (n == 4)
@@ -82,7 +83,7 @@ void pl_s3_bucket_name(const char *project, const char *repo, const char *branch
         snprintf(ret, PL_S3_BUCKET_MAX + 1, "%s", repo);
 }
 
-/* ---- what is there ---- */
+/* ---- look-up ---- */
 
 static int no_bucket(struct pl_err *err, int r)
 {
@@ -100,7 +101,8 @@ static int find_commit(struct pl_s3_request *q, struct pl_s3_target *t, struct p
     return r;
 }
 
-/* Master is a bucket before it has a commit; another branch must be there. */
+/* Finds the repo and commit of a target. Branch master is a bucket even before its first commit; any other
+ * branch must exist. */
 static int find_rows(struct pl_s3_request *q, struct pl_s3_target *t, struct pl_err *err)
 {
     struct pl_head_cache_entry head;
@@ -159,7 +161,8 @@ static int commit_view(struct pl_s3_request *q, const struct pl_s3_target *t, co
     return 0;
 }
 
-/* The open commit that is to be: the branch with what gathers up to it. */
+/* Returns true if `version` is the id of a gathering open commit of the view, and drops the later open
+ * commits from the view. */
 static bool is_gathering(struct pl_branch_view *v, const char *version)
 {
     for (size_t i = 0; i < v->n_opens; i++) {
@@ -204,7 +207,8 @@ int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
     char target[512];
     struct pl_api_telling *told = pl_api_audit_put(q->services->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));
-    int r = pl_open_commit_put_run(q->services->opens, &args, window_ms, put, self, err); /* 0: `q` may be gone */
+    /* if 0, `q` may be freed already */
+    int r = pl_open_commit_put_run(q->services->opens, &args, window_ms, put, self, err);
 
     pl_api_audit_put_done(told, r == 0);
     return r < 0 ? no_bucket(err, r) : PL_S3_ANSWERS_LATER;
