@@ -1,4 +1,5 @@
-/* The newest PL_S3_ENDED_MAX in memory, in a ring, and each as a file beside those of uploads under way. */
+/* The newest PL_S3_ENDED_MAX results are in memory, in a ring; each is also a file next to those of the
+ * uploads in progress. */
 #include "pipelined/s3gateway/formats/completed_uploads.h"
 
 #include "storage/system/io.h"
@@ -14,7 +15,7 @@
 #define FILE_MAX_BYTES ((size_t)64 << 10)
 
 struct pl_s3_ended_list {
-    struct pl_s3_ended ring[PL_S3_ENDED_MAX]; /* id "": free */
+    struct pl_s3_ended ring[PL_S3_ENDED_MAX]; /* an empty id marks a free slot */
     size_t next;
 };
 
@@ -28,6 +29,7 @@ static bool copy(const char *text, char *out, size_t size)
     return snprintf(out, size, "%s", text) < (int)size;
 }
 
+/* Reads one result file; PL_EFORMAT if it is malformed. */
 static int read_one(const char *path, const char *id, struct pl_s3_ended *ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = FILE_MAX_BYTES};
@@ -58,7 +60,7 @@ static int read_one(const char *path, const char *id, struct pl_s3_ended *ret, s
     return r;
 }
 
-/* One that takes the place of a younger one, where there are too many, takes that of the oldest. */
+/* Adds `e`, and, if the ring is full, drops the oldest result, which may be `e` itself. */
 static void keep(struct pl_s3_ended_list *l, size_t *n, const struct pl_s3_ended *e, char ret_gone[PL_ID_HEX + 1])
 {
     size_t oldest = 0;
@@ -86,6 +88,7 @@ static int by_age(const void *a, const void *b)
     return (x->at_us > y->at_us) - (x->at_us < y->at_us);
 }
 
+/* Reads all result files in `dir`, and removes those that are malformed or beyond the bound. */
 static int read_all(struct pl_s3_ended_list *l, const char *dir, struct pl_err *err)
 {
     struct pl_s3_ended *e = malloc(sizeof *e);

@@ -1,5 +1,6 @@
-/* s3_ended: what came of multipart uploads that are completed, for clients that ask again because the answer was lost, also after a restart.
- * Each is a file DIR/<id>.ended, JSON. Bound: PL_S3_ENDED_MAX, the oldest go. Not thread-safe. */
+/* completed_uploads: the results of completed multipart uploads, kept so that a client that lost the reply
+ * and asks again gets the same one, also after a restart. Each result is a JSON file DIR/<id>.ended. Bound:
+ * PL_S3_ENDED_MAX results; the oldest are dropped. Not thread-safe. */
 #pragma once
 
 #include "pipelined/s3gateway/formats/s3_checksum.h"
@@ -8,7 +9,7 @@
 
 #define PL_S3_ENDED_MAX 256u
 
-/* The answer but for what the request says itself. */
+/* The part of the reply that does not follow from the request. */
 struct pl_s3_result {
     char etag[PL_S3_ETAG_MAX + 1], version[PL_ID_HEX + 1], sum_text[PL_S3_SUM_TEXT];
     enum pl_s3_sum_kind sum;
@@ -20,15 +21,17 @@ struct pl_s3_ended {
 };
 struct pl_s3_ended_list;
 
-/* Reads what lies in `dir`, which is there; a file that cannot be read is removed, and logged. */
+/* Reads the results in `dir`, which must exist. Files that cannot be read are removed and logged. */
 PL_MUST_CHECK
 int pl_s3_ended_open(const char *dir, struct pl_s3_ended_list **ret, struct pl_err *err);
 struct pl_s3_ended_list *pl_s3_ended_close(struct pl_s3_ended_list *l);
-/* Copies `e`; its file is not written yet. `ret_gone`: the id of the one that went for it, or "". */
+/* Adds a copy of `e` in memory; pl_s3_ended_write writes its file. `ret_gone`: the id of the result that was
+ * dropped for it, or "". */
 void pl_s3_ended_add(struct pl_s3_ended_list *l, const struct pl_s3_ended *e, char ret_gone[PL_ID_HEX + 1]);
-/* NULL: none of that id. */
+/* Returns the result with this id, or NULL. */
 const struct pl_s3_ended *pl_s3_ended_find(const struct pl_s3_ended_list *l, const char *id);
 
-/* Writes the file in `dir`, durable on return, and removes that of `gone`. Any thread. PL_EIO, PL_ENOSPC. */
+/* Writes the file of `e` in `dir`, durable on return, and removes the file of the id `gone` ("" = none). Any
+ * thread. PL_EIO, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_s3_ended_write(const char *dir, const struct pl_s3_ended *e, const char *gone, struct pl_err *err);

@@ -1,3 +1,4 @@
+/* CRCs by tables, eight bytes at a time; SHA-1 and SHA-256 by OpenSSL. */
 #include "pipelined/s3gateway/formats/s3_checksum.h"
 
 #include "storage/base/hash.h"
@@ -35,7 +36,7 @@ enum pl_s3_sum_kind pl_s3_sum_of_header(const char *header)
     return PL_S3_SUM_NONE;
 }
 
-/* ---- CRCs: reflected polynomials, all ones before and after; eight bytes at a time (Kounavis and Berry, "slicing by 8") ---- */
+/* ---- CRCs: reflected polynomials, all ones before and after; "slicing by 8" (Kounavis and Berry) ---- */
 
 struct crc {
     uint64_t polynomial;
@@ -79,7 +80,7 @@ static uint64_t crc_add(const struct crc *c, uint64_t crc, const uint8_t *p, siz
         uint64_t x;
 
         memcpy(&x, p, 8);
-        x ^= crc; /* little-endian, as all machines that we build for */
+        x ^= crc; /* the machine is little-endian, as all supported machines are */
         crc = c->table[7][x & 0xFF] ^ c->table[6][x >> 8 & 0xFF] ^ c->table[5][x >> 16 & 0xFF] ^ c->table[4][x >> 24 & 0xFF] ^
               c->table[3][x >> 32 & 0xFF] ^ c->table[2][x >> 40 & 0xFF] ^ c->table[1][x >> 48 & 0xFF] ^ c->table[0][x >> 56];
     }
@@ -88,7 +89,7 @@ static uint64_t crc_add(const struct crc *c, uint64_t crc, const uint8_t *p, siz
     return crc;
 }
 
-/* a · b modulo the polynomial; bit `bits - 1` is x^0. */
+/* Returns a · b modulo the polynomial; bit `bits - 1` is the coefficient of x^0. */
 static uint64_t multiply(const struct crc *c, uint64_t a, uint64_t b)
 {
     uint64_t product = 0;
@@ -101,10 +102,11 @@ static uint64_t multiply(const struct crc *c, uint64_t a, uint64_t b)
     return product;
 }
 
-/* x^(8 n). */
+/* Returns x^(8 n) modulo the polynomial. */
 static uint64_t power(const struct crc *c, uint64_t n)
 {
-    uint64_t result = UINT64_C(1) << (c->bits - 1), square = UINT64_C(1) << (c->bits - 9); /* 1; x^8 */
+    /* the constants 1 and x^8 */
+    uint64_t result = UINT64_C(1) << (c->bits - 1), square = UINT64_C(1) << (c->bits - 9);
 
     for (; n; n >>= 1) {
         if (n & 1)
@@ -181,11 +183,12 @@ void pl_s3_sum_get(struct pl_s3_sum *s, uint8_t ret[PL_S3_SUM_MAX_BYTES])
         EVP_DigestFinal_ex(s->md, ret, NULL);
 }
 
-/* ---- texts ---- */
+/* ---- base64 ---- */
 
 void pl_s3_sum_text(enum pl_s3_sum_kind kind, const uint8_t bytes[PL_S3_SUM_MAX_BYTES], char ret[PL_S3_SUM_TEXT])
 {
-    EVP_EncodeBlock((unsigned char *)ret, bytes, (int)infos[kind].bytes); /* 32 bytes are 44 digits */
+    /* 32 bytes give 44 digits and a NUL, which fit */
+    EVP_EncodeBlock((unsigned char *)ret, bytes, (int)infos[kind].bytes);
 }
 
 bool pl_s3_sum_parse(enum pl_s3_sum_kind kind, const char *text, uint8_t ret[PL_S3_SUM_MAX_BYTES])

@@ -1,3 +1,5 @@
+/* A state machine fed with arbitrary pieces of the body: lines are collected in `line`, data is passed on
+ * directly. */
 #include "pipelined/s3gateway/formats/s3_chunked.h"
 
 #include "pipelined/s3gateway/formats/s3_error.h"
@@ -29,7 +31,7 @@ static int malformed(struct pl_err *err, const char *what)
 
 /* ---- lines ---- */
 
-/* "1000;chunk-signature=…" */
+/* Parses the length in "1000;chunk-signature=…". */
 static bool read_length(const char *line, uint64_t *ret)
 {
     size_t digits = strspn(line, "0123456789abcdefABCDEF");
@@ -115,7 +117,7 @@ static int take_line(struct pl_s3_chunked *c, struct pl_err *err)
     return r;
 }
 
-/* How many bytes were used. */
+/* Adds bytes to the current line and handles it when it is complete. Returns the number of bytes used. */
 static ssize_t feed_line(struct pl_s3_chunked *c, const char *data, size_t n, struct pl_err *err)
 {
     const char *end = memchr(data, '\n', n);

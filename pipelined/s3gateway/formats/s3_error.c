@@ -1,3 +1,4 @@
+/* Translates error codes to S3's and formats the error document. */
 #include "pipelined/s3gateway/formats/s3_error.h"
 
 #include "pipelined/net/server/http_server.h"
@@ -11,7 +12,7 @@ static const struct pl_s3_error_info table[PL_S3_ERRORS] = {
 #undef PL_S3_ERROR_ROW
 };
 
-/* What is not here is our fault: InternalError. */
+/* PL_E… codes with an S3 code of their own; all others become InternalError. */
 static const struct {
     int code, s3;
 } words[] = {
@@ -59,7 +60,8 @@ int pl_s3_error(struct pl_err *err, int code)
     return pl_err_set(err, code, "%s", pl_s3_error_info(code)->message);
 }
 
-/* What only the HTTP server finds: no such method, a path that is none. */
+/* Returns the row for an error, including those that only the HTTP server detects: an unknown method, a
+ * malformed path. */
 static const struct pl_s3_error_info *info_of(const struct pl_http_request *req, unsigned status, const struct pl_err *err)
 {
     if (status == 405)
@@ -82,6 +84,6 @@ unsigned pl_s3_error_tell(struct pl_http_request *req, unsigned status, const st
     r = r < 0 ? r : pl_s3_xml_add(out, "RequestId", id, NULL);
     r = r < 0 ? r : pl_s3_xml_close(out, "Error", NULL);
     if (r < 0)
-        pl_buf_finish(out); /* without memory: the server has an answer for that */
+        pl_buf_finish(out); /* no memory: the server then sends its own reply */
     return info->status;
 }

@@ -1,10 +1,10 @@
-/* s3_error: what goes wrong in S3's words. The codes of this table travel in struct pl_err like all others (their numbers lie below
- * theirs); other codes are said in S3's words where they come out. */
+/* s3_error: S3's error codes. Those of this table are carried in struct pl_err like all other codes, from
+ * which their numbers are distinct. PL_E… codes are translated to S3's when the reply is made. */
 #pragma once
 
 #include "storage/base/buf.h"
 
-/*  X(NAME, S3's code, HTTP status, S3's sentence) */
+/* X(NAME, S3's code, HTTP status, S3's message) */
 #define PL_S3_ERROR_MAP(X)                                                                                                       \
     X(ACCESS_DENIED, "AccessDenied", 403, "Access Denied")                                                                       \
     X(ACCESS_FORBIDDEN, "AccessForbidden", 403, "CORSResponse: this CORS request is not allowed.")                               \
@@ -78,10 +78,10 @@ struct pl_s3_error_info {
     unsigned status;
     const char *message;
 };
-/* The row of a code: of this table, or the one that says a PL_E… code to an S3 client. */
+/* Returns the row of a code: a code of this table, or a PL_E… code, which is translated. */
 const struct pl_s3_error_info *pl_s3_error_info(int code);
-/* Sets the code with its own sentence; returns it. */
+/* Sets the code with its message from the table; returns the code. */
 int pl_s3_error(struct pl_err *err, int code);
-/* pl_http_options.tell: the error as S3's document. */
+/* Writes the error as S3's XML document; for pl_http_options.tell. */
 struct pl_http_request;
 unsigned pl_s3_error_tell(struct pl_http_request *req, unsigned status, const struct pl_err *err, struct pl_buf *out);

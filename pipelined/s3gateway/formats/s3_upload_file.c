@@ -1,3 +1,5 @@
+/* All uploads are in memory, in a map by id; each has an append-only file that is read only at the start. A
+ * part is appended and synced before it is added in memory. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 
 #include "pipelined/s3gateway/formats/s3_error.h"
@@ -25,13 +27,13 @@ struct pl_s3_upload {
     char id[PL_S3_UPLOAD_ID_HEX + 1];
     char path[PATH_MAX];
     struct pl_s3_upload_head head;
-    json_t *head_json;          /* holds the head's texts */
-    _Atomic int64_t touched_ms; /* monotonic */
-    unsigned refs;              /* all->lock */
-    bool ended;                 /* all->lock */
+    json_t *head_json;          /* the JSON object that holds the head's texts */
+    _Atomic int64_t touched_ms; /* monotonic time of the last part, or of the creation */
+    unsigned refs;              /* guarded by all->lock */
+    bool ended;                 /* guarded by all->lock */
 
-    pthread_mutex_t lock;     /* what follows; before all->lock */
-    struct pl_s3_part *parts; /* by number */
+    pthread_mutex_t lock;     /* guards the fields below; taken before all->lock */
+    struct pl_s3_part *parts; /* sorted by number */
     size_t n, cap;
     bool broken; /* a failed write could not be undone */
 };
@@ -39,13 +41,13 @@ struct pl_s3_upload {
 struct pl_s3_upload_files {
     char *dir;
     pthread_mutex_t lock;
-    struct pl_map map; /* id → struct pl_s3_upload */
-    int64_t now_us;    /* of open */
+    struct pl_map map; /* id → struct pl_s3_upload, one reference each */
+    int64_t now_us;    /* `now_us` of pl_s3_upload_files_open */
     size_t n_parts;
     struct pl_s3_ended_list *ended;
 };
 
-/* ---- one ---- */
+/* ---- references ---- */
 
 static struct pl_s3_upload *upload_free(struct pl_s3_upload *u)
 {
@@ -121,7 +123,7 @@ static int hex_read(const char *hex, struct pl_buf *out, struct pl_err *err)
     return strlen(hex) == 2 * n && pl_hex_decode(hex, out->data, n) ? 0 : pl_err_set(err, PL_EFORMAT, "digits are missing");
 }
 
-/* The file is opened for each: thousands of uploads lie about for days. */
+/* Appends a line and syncs it. Opens the file each time, because thousands of uploads may stay for days. */
 static int write_line(struct pl_s3_upload *u, const json_t *o, struct pl_err *err)
 {
     _cleanup_free_ char *json = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
@@ -157,7 +159,7 @@ static json_t *head_json(const struct pl_s3_upload_head *h)
                : NULL;
 }
 
-/* Takes `o`, whose texts the head borrows. */
+/* Reads the head. Takes `o`, from which the head borrows its texts. */
 static int read_head(struct pl_s3_upload *u, json_t *o, struct pl_err *err)
 {
     struct pl_s3_upload_head *h = &u->head;
@@ -229,7 +231,7 @@ static size_t find_part(const struct pl_s3_upload *u, unsigned number)
     return lo;
 }
 
-/* Room for one more. */
+/* Makes space for one more part. */
 static int reserve_part(struct pl_s3_upload *u, struct pl_err *err)
 {
     size_t cap = u->cap ? 2 * u->cap : 16;
@@ -263,7 +265,7 @@ static int no_upload(struct pl_err *err)
     return pl_s3_error(err, PL_S3_NO_SUCH_UPLOAD);
 }
 
-/* Under u->lock. */
+/* With u->lock held. */
 static int check_open(struct pl_s3_upload *u, struct pl_err *err)
 {
     bool ended, full;
@@ -309,9 +311,9 @@ int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *
     return parts ? 0 : pl_err_nomem(err);
 }
 
-/* ---- beginning and end ---- */
+/* ---- begin and end ---- */
 
-/* Puts it into the map, which has a reference then. */
+/* Adds the upload to the map, which then has a reference. */
 static int adopt(struct pl_s3_upload *u, struct pl_err *err)
 {
     struct pl_s3_upload_files *all = u->all;
@@ -324,7 +326,7 @@ static int adopt(struct pl_s3_upload *u, struct pl_err *err)
     return r;
 }
 
-/* Ends those that `fits`. */
+/* Ends the uploads for which `fits` returns true; `why` is for the log. */
 static void drop_some(struct pl_s3_upload_files *all, bool (*fits)(const struct pl_s3_upload *u, int64_t with), int64_t with,
                       const char *why)
 {
@@ -392,7 +394,7 @@ static int check_room(struct pl_s3_upload_files *all, const char *author, struct
                : pl_err_set(err, PL_S3_SLOW_DOWN, "%u uploads are under way: complete or abort some.", PL_S3_UPLOADS_MAX);
 }
 
-/* The file with its head in it. */
+/* Creates the file and writes its head. */
 static int make_file(struct pl_s3_upload *u, const json_t *head, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(u->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -483,7 +485,7 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
     if (!was) {
         pl_map_remove(&all->map, u->id, PL_S3_UPLOAD_ID_HEX);
         all->n_parts -= u->n;
-        u->refs--; /* the map's; the caller has one */
+        u->refs--; /* the map's reference; the caller still has one */
         if (result)
             pl_s3_ended_add(all->ended, &ended, gone);
     }
@@ -494,7 +496,8 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
     if (result)
         r = pl_s3_ended_write(all->dir, &ended, gone, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "what came of it"); /* its file stays: after a restart the same parts give the same again */
+        /* the upload's file stays: after a restart the client can complete it again with the same parts */
+        return pl_err_wrap(err, r, "what came of it");
     if (unlink(u->path) < 0 && errno != ENOENT)
         r = pl_err_errno(err, errno, "remove %s", u->path);
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
@@ -525,7 +528,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : strcmp((*x)->id, (*y)->id);
 }
 
-/* Of a project; `repo` NULL: of all its repos. */
+/* Lists the uploads of a project; `repo` NULL: of all its repos. */
 static int list(struct pl_s3_upload_files *all, const char *project, const char *repo, const char *branch,
                 struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err)
 {
@@ -579,9 +582,9 @@ int pl_s3_upload_files_keep(struct pl_s3_upload_files *all, const char *project,
     return r;
 }
 
-/* ---- what a start finds ---- */
+/* ---- start ---- */
 
-/* The JSON of the line at `*at`, which goes on behind it; NULL: it is torn or damaged. */
+/* Returns the JSON of the line at `*at` and advances past it; NULL if the line is torn or damaged. */
 static json_t *next_line(const struct pl_buf *file, size_t *at)
 {
     const char *line = (const char *)file->data + *at, *end = memchr(line, '\n', file->len - *at);
@@ -599,6 +602,7 @@ static json_t *next_line(const struct pl_buf *file, size_t *at)
     return json_loadb(line + HASH_HEX + 1, len - HASH_HEX - 1, JSON_REJECT_DUPLICATES, NULL);
 }
 
+/* Reads the head and the parts, and cuts off a torn last line. */
 static int read_lines(struct pl_s3_upload *u, const struct pl_buf *file, struct pl_err *err)
 {
     struct pl_s3_part part;
@@ -616,7 +620,7 @@ static int read_lines(struct pl_s3_upload *u, const struct pl_buf *file, struct 
             set_part(u, &part);
         json_decref(o);
     }
-    /* Only a last line may be torn: the one before was on the disk when it was begun. */
+    /* only the last line can be torn, because each line is on the disk before the next is begun */
     if (r == 0 && at < file->len) {
         const uint8_t *end = memchr(file->data + at, '\n', file->len - at);
 
@@ -638,6 +642,7 @@ static void set_aside(const struct pl_s3_upload *u, const struct pl_err *why)
         pl_log_warn("s3", "rename %s: %s", u->path, strerror(errno));
 }
 
+/* Reads one upload at the start. A damaged file is set aside; other errors are returned. */
 static int read_one(struct pl_s3_upload_files *all, const char *id, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf file = {.max = FILE_MAX};

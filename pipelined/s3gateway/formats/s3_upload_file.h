@@ -1,12 +1,16 @@
-/* s3_uploads: multipart uploads under way, each a file DIR/<id>.upload: who puts what where, and the parts that came, whose bytes are in packs.
- * What was answered survives a crash: a line is on the disk when its call returns.
+/* s3_upload_file: multipart uploads in progress, each a file DIR/<id>.upload. It records the upload's target
+ * and author, and the parts received so far, whose bytes are in packs. What was acknowledged survives a
+ * crash: a line is on the disk when the call that wrote it returns.
  *
- *   line: 16 hex digits XXH64 of the JSON behind, a blank, JSON, newline. First the head {"bucket": …}, then a line a part, a number
- *   that comes again replaces the one before. A torn last line was never answered, and is cut off.
+ *   file: head line, part line…      line: 16 hex digits (XXH64 of the JSON), a blank, JSON, newline
  *
- * Bounds: PL_S3_UPLOADS_MAX uploads, of one author PL_S3_UPLOADS_AUTHOR_MAX; PL_S3_PARTS_MAX parts of one, PL_S3_PARTS_ALL_MAX of all. Left
- * alone for PL_S3_UPLOAD_IDLE_US, by a clock that does not jump, an upload is dropped: with the next that begins, the next collection or start.
- * Any thread. */
+ * A later line with the same part number replaces an earlier one. A torn last line was never acknowledged and
+ * is cut off.
+ *
+ * Bounds: PL_S3_UPLOADS_MAX uploads, PL_S3_UPLOADS_AUTHOR_MAX of one author; PL_S3_PARTS_MAX parts of one
+ * upload, PL_S3_PARTS_ALL_MAX of all. An upload without a new part for PL_S3_UPLOAD_IDLE_US, by a clock that
+ * does not jump, is dropped when the next upload begins, at the next garbage collection, or at the next
+ * start. Any thread. */
 #pragma once
 
 #include "pipelined/s3gateway/formats/completed_uploads.h"
@@ -18,39 +22,43 @@
 #define PL_S3_UPLOADS_AUTHOR_MAX 2500u
 #define PL_S3_PARTS_MAX          10000u
 #define PL_S3_PARTS_ALL_MAX      2000000u
-#define PL_S3_PART_MIN_BYTES     ((uint64_t)5 << 20) /* of all but the last */
+#define PL_S3_PART_MIN_BYTES     ((uint64_t)5 << 20) /* smallest size of all parts but the last */
 #define PL_S3_UPLOAD_ID_HEX      32u
 #define PL_S3_UPLOAD_IDLE_US     (7LL * 24 * 3600 * 1000000)
 
 struct pl_s3_upload_files;
-struct pl_s3_upload; /* one; a reference keeps it, also when it has ended */
+struct pl_s3_upload; /* one upload; a reference keeps the struct alive, also after the upload has ended */
 
 struct pl_s3_upload_head {
     const char *project, *repo, *branch, *key, *author;
     int64_t repo_id, created_us;
-    struct pl_buf attributes; /* without ETag */
+    struct pl_buf attributes; /* of the object to be made; without ETag */
     enum pl_s3_sum_kind sum;
-    bool whole; /* the checksum of the object is that of its bytes, not of its parts' */
+    bool whole; /* the object's checksum is over its bytes, not over its parts' checksums */
 };
 struct pl_s3_part {
     unsigned number;
     int64_t at_us;
     uint8_t md5[16];
-    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* of the head's kind */
-    struct pl_entry entry;            /* its bytes, as a file; entry.size */
+    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum, of the kind in the head */
+    struct pl_entry entry;            /* the part's bytes, stored as a file; entry.size is their number */
 };
 
-/* Reads what lies in `dir`, which is made; `now_us`: wall time that has passed for sure (clock_trust.h). Files that cannot be read are renamed to *.damaged, and logged. PL_EIO. */
+/* Reads the uploads in `dir`, creating the folder. `now_us`: wall time that has certainly passed
+ * (clock_trust.h), against which the age of the uploads is measured. Damaged files are renamed to *.damaged
+ * and logged. PL_EIO. */
 PL_MUST_CHECK
 int pl_s3_upload_files_open(const char *dir, int64_t now_us, struct pl_s3_upload_files **ret, struct pl_err *err);
-/* When all references are given back. NULL is fine. */
+/* Frees the object. Call it when all references to uploads were released. NULL is allowed. */
 struct pl_s3_upload_files *pl_s3_upload_files_close(struct pl_s3_upload_files *u);
 
-/* Begins one. Texts are copied. PL_S3_SLOW_DOWN at the bound. */
+/* Begins an upload; copies the texts. `ret` is a reference, owned by the caller. PL_S3_SLOW_DOWN at a
+ * bound. */
 PL_MUST_CHECK
 int pl_s3_upload_create(struct pl_s3_upload_files *u, const struct pl_s3_upload_head *head, struct pl_s3_upload **ret,
                         struct pl_err *err);
-/* PL_S3_NO_SUCH_UPLOAD: none of that id, or one of another bucket or key. */
+/* Finds an upload; `ret` is a new reference. PL_S3_NO_SUCH_UPLOAD: no upload has this id, or it is for
+ * another bucket or key. */
 PL_MUST_CHECK
 int pl_s3_upload_find(struct pl_s3_upload_files *u, const char *project, const char *repo, const char *branch, const char *key,
                       const char *id, struct pl_s3_upload **ret, struct pl_err *err);
@@ -63,26 +71,29 @@ static inline void pl_s3_upload_unrefp(struct pl_s3_upload **u)
 }
 const char *pl_s3_upload_id(const struct pl_s3_upload *u);
 const struct pl_s3_upload_head *pl_s3_upload_head(const struct pl_s3_upload *u);
-/* A part that is in packs. PL_S3_NO_SUCH_UPLOAD: it has ended; PL_S3_SLOW_DOWN. Blocks until it is on the disk. */
+/* Records a part whose bytes are in packs. Blocks until the record is on the disk. PL_S3_NO_SUCH_UPLOAD: the
+ * upload has ended; PL_S3_SLOW_DOWN at the bound of all parts. */
 PL_MUST_CHECK
 int pl_s3_upload_add(struct pl_s3_upload *u, const struct pl_s3_part *part, struct pl_err *err);
-/* The parts so far, by number; malloc'ed. */
+/* Gives a copy of the parts so far, by number; malloc'ed. */
 PL_MUST_CHECK
 int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *ret_n, struct pl_err *err);
-/* It ends: parts are taken no more, its file goes. PL_S3_NO_SUCH_UPLOAD: it has ended. `result`: what came of it, kept for a while, over
- * restarts, for clients that ask again; NULL: nothing did. */
+/* Ends the upload: it accepts no more parts, and its file is removed. `result`: the reply of a completed
+ * upload, kept for a while and over restarts for clients that ask again; NULL = aborted or dropped.
+ * PL_S3_NO_SUCH_UPLOAD: it has ended already. */
 PL_MUST_CHECK
 int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err);
-/* What came of one that is completed, of that bucket and key: true and `*ret`. */
+/* Finds the kept result of a completed upload of this bucket and key; false if there is none. */
 bool pl_s3_upload_ended(struct pl_s3_upload_files *u, int64_t repo_id, const char *branch, const char *id, const char *key,
                         struct pl_s3_result *ret);
-/* References of those of a bucket, by key, then id; malloc'ed. */
+/* Lists the uploads of a bucket, by key, then id: malloc'ed, one reference each. */
 PL_MUST_CHECK
 int pl_s3_upload_files_list(struct pl_s3_upload_files *u, const char *project, const char *repo, const char *branch,
                             struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err);
-/* Those of a repo that is gone end, and their parts may be collected. */
+/* Ends the uploads of a deleted repo; garbage collection may then remove their parts. */
 void pl_s3_upload_files_drop_repo(struct pl_s3_upload_files *u, int64_t repo_id);
-/* Calls `fn` for the bytes of every part of a project: what must not be collected. */
+/* Calls `fn` for the bytes of every part of a project's uploads, which garbage collection must keep. Drops
+ * idle uploads first. */
 PL_MUST_CHECK
 int pl_s3_upload_files_keep(struct pl_s3_upload_files *u, const char *project,
                             int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err), void *self,
