@@ -1,3 +1,5 @@
+/* Keeps the first bytes in memory; a write that exceeds the memory bounds moves all of them to an unnamed
+ * file. */
 #include "pipelined/api/transfer/body_spool.h"
 
 #include "pipelined/api/transfer/disk_watch.h"
@@ -9,7 +11,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-static _Atomic size_t in_memory; /* of all spools, beyond what each has */
+static _Atomic size_t in_memory; /* bytes of all spools, beyond the free part of each */
 
 void pl_body_spool_init(struct pl_body_spool *s, const char *dir, struct pl_disk_watch *disks)
 {
@@ -31,7 +33,7 @@ void pl_body_spool_finish(struct pl_body_spool *s)
     free_memory(s);
 }
 
-/* Whether `n` bytes more may stay in memory, which they have then. */
+/* Reserves memory for `n` more bytes; false if a bound is reached. */
 static bool fits_memory(struct pl_body_spool *s, size_t n)
 {
     size_t len = s->memory.len + n, counted = len > PL_BODY_SPOOL_MEMORY_FREE ? len - PL_BODY_SPOOL_MEMORY_FREE : 0;

@@ -1,3 +1,4 @@
+/* Pushes: checks before the body, the transaction, the reply. */
 #include "pipelined/api/transfer/branch_push.h"
 
 #include "pipelined/db/tx/commit_tx.h"

@@ -1,3 +1,5 @@
+/* Watches one or two places: the store's folder and the daemon's. statvfs runs without the lock; its result
+ * is taken, logged and published under the lock. */
 #include "pipelined/api/transfer/disk_watch.h"
 
 #include "storage/base/path.h"
@@ -13,20 +15,20 @@
 struct place {
     char *path;
     const char *of;
-    bool refuses; /* pushes, when it is full */
+    bool refuses; /* a full disk refuses pushes */
     uint64_t free_bytes, total_bytes;
     enum pl_disk_space room;
-    bool looked_at; /* just now, by somebody */
+    bool looked_at; /* a thread is asking the disk now */
 };
 
 struct pl_disk_watch {
     struct pl_db *db;
-    pthread_mutex_t lock; /* what places have but path, of, refuses */
+    pthread_mutex_t lock; /* guards the places, except path, of, refuses */
     struct place places[PLACES_MAX];
     size_t n;
 };
 
-/* ---- what has changed is told ---- */
+/* ---- report a change ---- */
 
 struct change {
     char *path;
@@ -53,7 +55,7 @@ static int write_change(struct pl_tx *tx, void *arg, struct pl_err *err)
                        err);
 }
 
-/* The log has said it already. */
+/* Frees the change. A failed event is only logged, because the log has reported the change itself. */
 static void change_written(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0)
@@ -93,9 +95,9 @@ static void tell(struct pl_disk_watch *w, const struct place *p)
     }
 }
 
-/* ---- looking ---- */
+/* ---- check a disk ---- */
 
-/* Under the lock, so that changes are told in their order. */
+/* Takes the disk's answer. With the lock held, so that changes are reported in order. */
 static void take_in(struct pl_disk_watch *w, struct place *p, const struct statvfs *fs)
 {
     enum pl_disk_space before = p->room;
@@ -120,8 +122,8 @@ static bool begin_look(struct pl_disk_watch *w, struct place *p)
     return mine;
 }
 
-/* One asks the disk at a time, without the lock: it may take long to answer, or never do, and the others go by what was known before. A disk
- * that answers with an error stays as it was. */
+/* Asks a disk, unless another thread does. Without the lock, because a disk may take long to answer or never
+ * do so; others use the previous answer meanwhile. A disk that answers with an error keeps its state. */
 static void look_at(struct pl_disk_watch *w, struct place *p)
 {
     struct statvfs fs;
@@ -143,7 +145,7 @@ static void look(struct pl_disk_watch *w)
         look_at(w, &w->places[i]);
 }
 
-/* What is left when so much more has come. */
+/* Checks that `bytes` more leave the reserve free. With the lock held. */
 static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err)
 {
     char left[32], total[32], want[32], more[32];
@@ -161,7 +163,7 @@ static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err
                       p->path, left, total, want, pl_size_text(bytes, more));
 }
 
-/* The daemon's folder lies on the last place. */
+/* Checks all places. The daemon's folder, where bodies are spooled, is the last place. */
 static int admit(struct pl_disk_watch *w, uint64_t bytes, bool spooled, struct pl_err *err)
 {
     int r = 0;
@@ -214,7 +216,7 @@ void pl_disk_watch_look(struct pl_disk_watch *w)
     look(w);
 }
 
-/* ---- start and end ---- */
+/* ---- create and destroy ---- */
 
 static int add_place(struct pl_disk_watch *w, const char *path, const char *of, bool refuses, struct pl_err *err)
 {

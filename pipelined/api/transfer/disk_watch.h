@@ -1,9 +1,10 @@
-/* disk_watch: looks how much room is left where the store and the daemon's folder are (core/disk_room.h): at every push and when it
- * is told to. A change is logged, told as event `store.low`, and stands in the status.
+/* disk_watch: checks the free space of the disks of the store and of the daemon's folder
+ * (pipelined/policy/disk_space.h), at every push and on request. A change of state is logged, published as
+ * event `store.low`, and shown in the status.
  *
- * Of a store that is a folder both disks count. A bucket's room is its server's to tell: then the folder's disk is watched and told of, and
- * refuses but bodies that would be kept there until they are whole. Any thread; while a disk takes its time to answer one of them, the
- * others go by what it said before. */
+ * If the store is a folder, a full disk of either refuses pushes. If the store is a bucket, only the disk of
+ * the daemon's folder is watched; when full, it refuses only bodies that must be spooled there. Any thread.
+ * One thread at a time asks a disk; meanwhile the others use its previous answer. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -14,21 +15,23 @@ struct pl_disk_watch;
 struct pl_disk_watch_config {
     struct pl_db *db;
     const char *data_dir;
-    const char *store_dir; /* NULL or "" = the store is no folder */
+    const char *store_dir; /* NULL or "" = the store is not a folder */
 };
 
-/* Looks at once. PL_EIO: there is no such folder. */
+/* Creates the watch and checks the disks once. PL_EIO: a folder does not exist. */
 PL_MUST_CHECK
 int pl_disk_watch_create(const struct pl_disk_watch_config *config, struct pl_disk_watch **ret, struct pl_err *err);
-/* Whether a push may come of which so many bytes are to be stored (0: a little, or nobody knows): what must stay free stays so behind it.
- * PL_ENOSPC says which disk has how much, and how much it takes. Looks. */
+/* Checks the disks, and that a push that will store `bytes` bytes (0 = few, or unknown) leaves the reserve
+ * free. PL_ENOSPC names the disk, its free space and the reserve. */
 PL_MUST_CHECK
 int pl_disk_watch_admit(struct pl_disk_watch *w, uint64_t bytes, struct pl_err *err);
-/* The same of bytes that lie in the daemon's folder first (spool.h), and are stored when all are there. */
+/* The same for a body of `bytes` bytes that is spooled in the daemon's folder first (body_spool.h) and stored
+ * when complete. */
 PL_MUST_CHECK
 int pl_disk_watch_admit_spooled(struct pl_disk_watch *w, uint64_t bytes, struct pl_err *err);
-/* [{"of": "store" | "data" | "store, data", "path", "free_bytes", "total_bytes", "low_bytes", "full_bytes", "state"}…], as of now. */
+/* Checks the disks and returns their state: [{"of": "store" | "data" | "store, data", "path", "free_bytes",
+ * "total_bytes", "low_bytes", "full_bytes", "state"}…]. */
 json_t *pl_disk_watch_json(struct pl_disk_watch *w);
 void pl_disk_watch_look(struct pl_disk_watch *w);
-/* NULL is fine. */
+/* NULL is allowed; returns NULL. */
 struct pl_disk_watch *pl_disk_watch_destroy(struct pl_disk_watch *w);

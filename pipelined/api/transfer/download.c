@@ -1,3 +1,5 @@
+/* A file of one chunk is read and sent at once. A file with a chunk list is a stream that reads one chunk
+ * each time the server wants more data. */
 #include "pipelined/api/transfer/download.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -9,14 +11,15 @@
 
 #include <stdio.h>
 
-#define TYPE "application/octet-stream" /* whatever it is: nothing that somebody pushed runs in a page of this origin */
+/* for every file, so that a browser never runs uploaded content as a page of this origin */
+#define TYPE "application/octet-stream"
 
-/* A file of several chunks on its way. */
+/* A file of several chunks that is being sent. */
 struct download {
     struct pl_download_from from;
     struct pl_list_source lists;
     struct pl_list_cursor *cursor;
-    uint64_t at, end; /* bytes of the file that are still to go */
+    uint64_t at, end; /* offsets in the file: next byte, end */
     struct pl_buf chunk;
 };
 
@@ -36,7 +39,7 @@ static void download_free(void *self)
     free(d);
 }
 
-/* One chunk a call. */
+/* Sends the next chunk. A pull function of the stream. */
 static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct download *d = self;
@@ -62,7 +65,7 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : d->at < d->end ? PL_PULL_MORE : PL_PULL_END;
 }
 
-/* Takes what `from` owns when it succeeds. */
+/* Opens the chunk list. Takes the owner of `from` on success. */
 static int download_open(const struct pl_download_from *from, const struct pl_entry *entry, uint64_t first, uint64_t count,
                          struct download **ret, struct pl_err *err)
 {
@@ -129,7 +132,7 @@ int pl_download_bytes(struct pl_http_request *req, const struct pl_download_from
     return r < 0 ? r : 1;
 }
 
-/* True when the client has it already. */
+/* Sets ETag; returns true if the client has this content already. */
 static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
 {
     const char *known = pl_http_header(req, "If-None-Match");
@@ -140,7 +143,7 @@ static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
     return known && (pl_streq(known, "*") || strstr(known, etag));
 }
 
-/* 1: the answer is under way and has taken what `from` owns. */
+/* Replies. 1: the reply is in progress and has taken the owner of `from`. */
 static int reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
                  struct pl_err *err)
 {

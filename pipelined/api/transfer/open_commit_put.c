@@ -1,3 +1,5 @@
+/* A put collects operations and encoded records, holds the store meanwhile, and hands everything to the open
+ * commit's writer. A large file is written to packs directly instead of the commit's own file. */
 #include "pipelined/api/transfer/open_commit_put.h"
 
 #include "storage/chunk/codec.h"
@@ -8,7 +10,8 @@
 
 #include <stdio.h>
 
-#define GATHER_TRIES 64 /* when the commit that gathers is finished just then */
+/* attempts, each with the next gathering commit if the previous one was just being finished */
+#define GATHER_TRIES 64
 
 struct put {
     struct pl_open_commit_write write;
@@ -19,8 +22,9 @@ struct put {
     char path[PL_PATH_MAX_BYTES + 1];
     struct pl_op_record *records;
     size_t n, cap;
-    struct pl_buf stored; /* of the records, one after another */
-    struct pl_buf stream; /* an ops stream, or paths and attributes one after another: the operations borrow from it */
+    struct pl_buf stored; /* the encoded records, one after another */
+    /* an operation stream, or paths and attributes one after another; the operations point into it */
+    struct pl_buf stream;
     struct pl_store_hold hold;
 };
 
@@ -57,7 +61,7 @@ static struct put *put_new(const struct pl_open_commit_put_options *how, struct 
     return p;
 }
 
-/* pl_open_commit_write.done */
+/* pl_open_commit_write.done: passes the result on and frees the put. */
 static void put_done(struct pl_open_commit_write *w, int r, const struct pl_err *err)
 {
     struct put *p = PL_CONTAINER_OF(w, struct put, write);
@@ -73,7 +77,7 @@ static int put_check(struct pl_open_commit_write *w, const struct pl_branch_file
     return p->how.check(p->how.self, now, err);
 }
 
-/* The answer of the REST interface; `self` is the request. */
+/* The reply of the REST API; `self` is the request. */
 static void answer(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
@@ -87,7 +91,7 @@ static void answer(void *self, struct pl_open_commit *c, uint64_t new_bytes, int
                                      h->gathered, "new_bytes", (json_int_t)new_bytes));
 }
 
-/* ---- a file's records ---- */
+/* ---- records of a file ---- */
 
 static int add_record(struct put *p, uint8_t kind, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err)
 {
@@ -131,7 +135,7 @@ static int add_list(void *self, const void *bytes, size_t n, struct pl_hash *ret
     return add_record(self, PL_REC_LIST, bytes, n, ret_id, err);
 }
 
-/* A small file, whose bytes go into the spool. */
+/* Chunks a small file, whose records go into the open commit. */
 static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
     struct pl_file_write_sink sink = {.self = p, .chunk = add_chunk, .list = add_list};
@@ -147,7 +151,7 @@ static int read_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, s
     return buffer ? pl_file_write_entry(&sink, buffer, kind, pl_body_spool_read, spool, &p->op.entry, err) : pl_err_nomem(err);
 }
 
-/* A large one, which goes into packs at once. */
+/* Chunks a large file, whose records go into packs directly. */
 static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
@@ -164,7 +168,7 @@ static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, s
     return 0;
 }
 
-/* Takes `p` when it succeeds. */
+/* Gives the put to the open commit. Takes `p` on success. */
 static int send(struct put **p, struct pl_err *err)
 {
     struct put *put = *p;
@@ -182,7 +186,7 @@ static int send(struct put **p, struct pl_err *err)
     r = put->write.message ? pl_open_commit_file_check_message(put->write.message, err) : 0;
     if (r < 0)
         return r;
-    *p = NULL; /* it may be answered and freed before this returns */
+    *p = NULL; /* the put may be answered and freed before the call returns */
     r = pl_open_commit_write(put->open, &put->write, err);
     if (r < 0)
         *p = put;
@@ -228,7 +232,7 @@ int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const s
     return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
 }
 
-/* Copies what the operations borrow. */
+/* Copies the operations and what they point to. */
 static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
 {
     size_t room = 1;
@@ -238,7 +242,7 @@ static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struc
         room += ops[i].path_len + ops[i].attributes.len;
     p->ops = calloc(n + 1, sizeof *p->ops);
     r = p->ops ? pl_buf_reserve(&p->stream, room, err) : pl_err_nomem(err);
-    for (size_t i = 0; i < n && r == 0; i++) { /* there is room: nothing moves */
+    for (size_t i = 0; i < n && r == 0; i++) { /* the space is reserved, so the buffer does not move */
         struct pl_tree_op *op = &p->ops[i];
 
         *op = ops[i];
@@ -251,7 +255,8 @@ static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struc
     return r;
 }
 
-/* What the operations name is there: in the store, or with the commit's own records. */
+/* Checks that the content of the operations exists, in the store or among the open commit's records, and
+ * revives condemned packs. */
 static int check_ops(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
@@ -308,7 +313,7 @@ int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c
         return r;
     p->new_bytes = new_bytes;
     r = pl_tree_ops_read(p->stream.data, p->stream.len, &p->ops, &p->write.n_ops, err);
-    if (r == PL_EFORMAT) /* the writer's bytes */
+    if (r == PL_EFORMAT) /* the client sent these bytes */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;
     r = r < 0 ? r : pl_db_check_content(pl_open_commit_store(c), p->ops, p->write.n_ops, &hidden, &effort, err);

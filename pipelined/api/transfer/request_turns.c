@@ -1,3 +1,5 @@
+/* A map of the principals that have requests running or waiting. A finished request submits the principal's
+ * next one. */
 #include "pipelined/api/transfer/request_turns.h"
 
 #include "storage/base/clock.h"
@@ -13,17 +15,17 @@ struct turn {
     void *arg;
 };
 
-/* One whose requests run or wait. */
+/* A principal whose requests run or wait. */
 struct owner {
     char *who;
     unsigned running, waiting;
-    struct turn *first, *last; /* that wait */
+    struct turn *first, *last; /* queue of the waiting ones */
 };
 
 struct pl_turns {
     struct pl_pool *pool;
     unsigned each;
-    pthread_mutex_t lock; /* what follows, and all owners */
+    pthread_mutex_t lock; /* guards the fields below, and all owners */
     struct pl_map owners;
 };
 
@@ -44,13 +46,13 @@ struct pl_turns *pl_turns_destroy(struct pl_turns *t)
 {
     if (!t)
         return NULL;
-    pl_map_finish(&t->owners, NULL); /* it is empty */
+    pl_map_finish(&t->owners, NULL); /* the map is empty */
     pthread_mutex_destroy(&t->lock);
     free(t);
     return NULL;
 }
 
-/* With the lock held. NULL without memory. */
+/* Finds or adds the owner; NULL without memory. With the lock held. */
 static struct owner *owner_of(struct pl_turns *t, const char *who)
 {
     struct owner *o = pl_map_get(&t->owners, who, strlen(who));
@@ -68,7 +70,7 @@ static struct owner *owner_of(struct pl_turns *t, const char *who)
     return NULL;
 }
 
-/* With the lock held. */
+/* Removes the owner if nothing of it runs or waits. With the lock held. */
 static void owner_leave(struct pl_turns *t, struct owner *o)
 {
     if (o->running || o->waiting)
@@ -78,7 +80,8 @@ static void owner_leave(struct pl_turns *t, struct owner *o)
     free(o);
 }
 
-/* The next of the owner's that waits; NULL: none does. With the lock held; it counts as running. */
+/* Counts a request as finished and returns the owner's next one, counted as running; NULL if none waits. With
+ * the lock held. */
 static struct turn *owner_next(struct pl_turns *t, struct owner *o)
 {
     struct turn *next = o->first;
@@ -104,7 +107,8 @@ static void turn_run(void *arg)
         next = owner_next(t, turn->owner);
         pthread_mutex_unlock(&t->lock);
         free(turn);
-        turn = next; /* behind what others have waiting; here and now when there is no room for that */
+        /* queue the next one behind other principals' work; if the pool is full, run it here */
+        turn = next;
     } while (turn && pl_pool_submit_slow(t->pool, turn_run, turn, NULL) < 0);
 }
 

@@ -1,5 +1,6 @@
-/* api/transfer: Bytes in and out in bounded memory: body spool, upload sessions, downloads, verification of direct
- * uploads, disk watch, pushes. Declares struct pl_api_services, which the routes and the S3 gateway share.
+/* api/transfer: Bytes in and out in bounded memory: body spool, upload sessions, downloads, verification of
+ * direct uploads, disk watch, pushes. Declares struct pl_api_services, which the routes and the S3 gateway
+ * share.
  *
  * In:      Bodies, packs.
  * Out:     Durable packs, operations on a branch or an open commit, responses.
@@ -20,9 +21,7 @@
  *   disk_watch       watches free disk space
  *   request_turns    costly requests take turns, by principal */
 
-/* transfer: bytes in and out in bounded memory: spool (bodies), sessions (of pack writers), download, listing, read_back (packs that were put
- * straight into the bucket), disk_watch (is there room?), turns (costly requests), push and open_put (operations onto a branch, or into an open
- * commit). Routes and the S3 gateway stand on the same services. */
+/* transfer: the services that the REST routes and the S3 gateway share. */
 #pragma once
 
 #include "pipelined/api/access/access.h"
@@ -39,8 +38,8 @@
 #include "storage/store/project_stores.h"
 #include "storage/system/thread_pool.h"
 
-/* Services of the daemon that routes and the S3 gateway share. The API makes them; they are there from pl_api_start to pl_api_destroy. Any
- * thread. */
+/* Services of the daemon for routes and the S3 gateway. The API creates them; they exist from pl_api_start to
+ * pl_api_destroy. Any thread. */
 struct pl_api_services {
     struct pl_db *db;
     struct pl_project_stores *stores;
@@ -54,12 +53,13 @@ struct pl_api_services {
     struct pl_login_sessions *login_sessions;
     struct pl_guard *guard;
     struct pl_audit_log *audit;
-    const char *token; /* the daemon's */
-    char *tmp_dir;     /* DIR/tmp: emptied at the start */
-    /* Of listeners: */
+    const char *token; /* the daemon's own token */
+    char *tmp_dir;     /* DIR/tmp, emptied at the start */
+    /* Settings of the listeners: */
     bool tls;             /* https */
-    unsigned per_address; /* connections of one address; 0 = no limit */
-    /* A transaction has made a run: schedule it (pl_engine_ops). Never blocks. */
+    unsigned per_address; /* limit of connections per client address; 0 = no limit */
+    /* Tells the engine that a transaction has created a run, which it then schedules (pl_engine_ops). Never
+     * blocks. */
     void (*run_created)(void *engine, const char *run);
     void *engine;
 };

@@ -1,3 +1,5 @@
+/* Walks the tree's files with a cursor and derives directories from their paths: a directory is met with the
+ * first file in it. */
 #include "pipelined/api/transfer/tree_listing.h"
 
 #include <stdio.h>
@@ -7,9 +9,9 @@ enum { TAKE = 1, ENTER = 2 };
 struct walk {
     const struct pl_tree_listing *l;
     struct pl_tree_cursor *cursor;
-    char prefix[PL_PATH_MAX_BYTES + 2]; /* the keys of the list start with it */
-    size_t base_len;                    /* of "base/" */
-    char place[PL_PATH_MAX_BYTES + 2];  /* dealt with last */
+    char prefix[PL_PATH_MAX_BYTES + 2]; /* all keys of the list begin with it */
+    size_t base_len;                    /* length of "base/" */
+    char place[PL_PATH_MAX_BYTES + 2];  /* the last path that was handled */
     size_t place_len;
     size_t n;
     unsigned visits;
@@ -21,7 +23,7 @@ static bool starts_with(const char *s, size_t len, const char *prefix, size_t pr
     return len >= prefix_len && memcmp(s, prefix, prefix_len) == 0;
 }
 
-/* What the list wants of a directory (without its slash). */
+/* Says what to do with a directory (its path without the slash): list it, enter it, both or neither. */
 static unsigned wants_dir(const struct pl_tree_listing *l, const char *path, size_t len)
 {
     unsigned bits;
@@ -48,7 +50,7 @@ static void set_place(struct walk *w, const char *path, size_t len)
     w->place_len = len;
 }
 
-/* 1: given; 0: the page is full. */
+/* Lists one entry. Returns 1, or 0 if the page is full. */
 static int give(struct walk *w, const struct pl_tree_listing_item *item, struct pl_err *err)
 {
     int r;
@@ -60,7 +62,7 @@ static int give(struct walk *w, const struct pl_tree_listing_item *item, struct 
     return r < 0 ? r : 1;
 }
 
-/* `len` bytes of `path` are a directory with its slash. */
+/* Lists a directory: the first `len` bytes of `path`, with the slash. */
 static int give_dir(struct walk *w, const char *path, size_t len, struct pl_err *err)
 {
     char name[PL_PATH_MAX_BYTES + 1];
@@ -76,7 +78,8 @@ static int give_dir(struct walk *w, const char *path, size_t len, struct pl_err 
 
 enum { FULL = 0, ON = 1, PAST = 2 };
 
-/* The directories that begin with this item. ON: its file comes next; PAST: the cursor was moved on behind a directory. */
+/* Handles the directories whose first file is this item. ON: handle the file next; PAST: the cursor has
+ * skipped a directory; FULL. */
 static int new_dirs(struct walk *w, const struct pl_tree_item *item, struct pl_err *err)
 {
     for (size_t at = w->base_len; at < item->path_len; at++) {
@@ -117,7 +120,8 @@ static int walk_item(struct walk *w, const struct pl_tree_item *item, struct pl_
     return ON;
 }
 
-/* The keys that can be in the list: below base, and starting as all that the glob matches start. False: there are none. */
+/* Sets the common prefix of all keys in the list, from `base` and the literal start of the glob. Returns
+ * false if no key can be in the list. */
 static bool set_prefix(struct walk *w)
 {
     const struct pl_tree_listing *l = w->l;
@@ -137,7 +141,7 @@ static bool set_prefix(struct walk *w)
     return starts_with(w->prefix, w->base_len, literal, literal_len);
 }
 
-/* Places the cursor behind `after`. */
+/* Moves the cursor past `after`. */
 static int resume(struct walk *w, struct pl_err *err)
 {
     const char *after = w->l->after;
@@ -154,7 +158,7 @@ static int resume(struct walk *w, struct pl_err *err)
     set_place(w, after, len);
     if (after[len - 1] == '/' && !(wants_dir(w->l, after, len - 1) & ENTER))
         return pl_tree_cursor_seek_past(w->cursor, after, len, err);
-    r = pl_tree_cursor_get(w->cursor, after, len, &item, err); /* next goes on behind it */
+    r = pl_tree_cursor_get(w->cursor, after, len, &item, err); /* the next item is the one after it */
     return r > 0 ? 0 : r < 0 ? r : pl_tree_cursor_seek(w->cursor, after, len, err);
 }
 
@@ -174,7 +178,7 @@ static int walk_all(struct walk *w, struct pl_err *err)
     return r < 0 ? r : ON;
 }
 
-/* `base` is a file (1), a directory (0, empty ones too), or nothing. */
+/* Says whether `base` is a file (1) or a directory, perhaps empty (0). PL_ENOTFOUND: neither. */
 static int base_is_file(const struct pl_tree_listing *l, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
@@ -195,7 +199,7 @@ static int base_is_file(const struct pl_tree_listing *l, struct pl_entry *ret, s
     return pl_err_set(err, PL_ENOTFOUND, "there is no \"/%s\"", l->base);
 }
 
-/* A list of one: 0, or an error. */
+/* Lists the single file `base`. Returns 0 or an error. */
 static int list_file(const struct pl_tree_listing *l, const struct pl_entry *entry, struct pl_err *err)
 {
     struct pl_tree_listing_item item = {.path = l->base, .entry = *entry};
@@ -205,7 +209,7 @@ static int list_file(const struct pl_tree_listing *l, const struct pl_entry *ent
     return l->item(l->self, &item, err);
 }
 
-/* The glob "/" matches the root itself and nothing else. */
+/* Lists the root itself, the only match of the glob "/". */
 static int list_root(const struct pl_tree_listing *l, struct pl_err *err)
 {
     struct pl_tree_listing_item item = {.path = "", .entry = pl_entry_dir()};

@@ -1,3 +1,5 @@
+/* Sessions and their pins are rows of the database. Memory has, in a ring, the byte counts, and the pins
+ * already written, so that they are not written again. */
 #include "pipelined/api/transfer/upload_session.h"
 
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -7,15 +9,17 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define RENEW_US (PL_UPLOAD_SESSION_LEASE_S * 1000000LL / 3 * 2) /* a lease that has less left is renewed */
+/* a lease with less time left is renewed */
+#define RENEW_US (PL_UPLOAD_SESSION_LEASE_S * 1000000LL / 3 * 2)
 
 struct pl_sessions {
     pthread_mutex_t lock;
     struct sum {
         char id[33];
         uint64_t bytes;
-        uint32_t pinned[PL_UPLOAD_SESSION_PINS]; /* number of the pack + 1, at number % PL_UPLOAD_SESSION_PINS; 0 = none */
-    } sums[PL_UPLOAD_SESSIONS_COUNTED];          /* a ring */
+        /* number of the pack + 1, at index number % PL_UPLOAD_SESSION_PINS; 0 = none */
+        uint32_t pinned[PL_UPLOAD_SESSION_PINS];
+    } sums[PL_UPLOAD_SESSIONS_COUNTED]; /* a ring */
     size_t next;
 };
 
@@ -77,7 +81,7 @@ static struct sum *find(struct pl_sessions *s, const char *id)
     return NULL;
 }
 
-/* The session's place, under the lock. */
+/* Returns the session's slot, taking the oldest if it has none. With the lock held. */
 static struct sum *place(struct pl_sessions *s, const char *id)
 {
     struct sum *sum = find(s, id);
@@ -108,7 +112,7 @@ int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
     int r = pl_upload_session_pin(db, project, id, pack, 1, err);
 
-    /* nothing that is pinned takes another step, so what is seen now stays so */
+    /* the state of a pinned pack does not advance, so what is read now stays true */
     r = r < 0 ? r : pl_pack_state_read(db, project, pack, state, err);
     if (r < 0 || !*state)
         return r;
@@ -126,7 +130,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Leaves each that is not known to be pinned, once; how many. */
+/* Reduces `numbers` to distinct packs that are not known to be pinned; returns how many. */
 static size_t new_pins(struct pl_sessions *s, const char *id, uint32_t *numbers, size_t n)
 {
     struct sum *sum;
@@ -156,7 +160,8 @@ static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t 
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What was condemned between its look-up and its pin, and what a hold kept from being doomed. */
+/* Finds packs that were condemned between the look-up and the pin; the hold has kept them from being
+ * doomed. */
 static int find_condemned(struct pl_db *db, const char *project, const struct pl_hash *packs, size_t n, struct pl_pack_set *ret,
                           struct pl_err *err)
 {

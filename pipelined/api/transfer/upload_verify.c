@@ -1,3 +1,5 @@
+/* Unread packs are in a list, which one thread works off, and as notes in the database. A pack whose object
+ * or notes change is held by one thread at a time. */
 #include "pipelined/api/transfer/upload_verify.h"
 
 #include "pipelined/db/writer/db_fsck.h"
@@ -14,26 +16,26 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define DOUBT_AT_ONCE  1000 /* packs in one transaction */
+#define DOUBT_AT_ONCE  1000 /* packs per transaction */
 #define WHY_MAX        256
-#define EVENT_TEXT_MAX 3000 /* of the 8 KiB of an event, before JSON escapes */
+#define EVENT_TEXT_MAX 3000 /* bytes; an event has at most 8 KiB, before JSON escapes */
 
 struct waiting {
     struct pl_direct_upload pack;
     struct waiting *next;
-    bool again; /* its object got other bytes since they were begun to be read */
+    bool again; /* the object got other bytes after the thread began to read it */
 };
 
 struct pl_read_back {
     struct pl_db *db;
     struct pl_project_stores *stores;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t change;
     pthread_t thread;
     bool started;
     struct waiting *first, **last;
-    struct pl_map unread; /* pack id → struct waiting, which the list owns */
-    struct pl_map held;   /* packs whose objects or notes are being changed: by one at a time */
+    struct pl_map unread; /* pack id → struct waiting, owned by the list */
+    struct pl_map held;   /* ids of the packs that a thread holds */
     struct pl_upload_verify_stats stats;
     atomic_bool stopping;
 };
@@ -52,9 +54,9 @@ void pl_upload_verify_origin(const struct pl_http_request *req, const char *proj
         snprintf(ret->writer, sizeof ret->writer, "%s", who->name);
 }
 
-/* ---- one at a time changes what there is of a pack ---- */
+/* ---- hold a pack ---- */
 
-/* Then pl_read_back_let_go. PL_ENOMEM. */
+/* Waits for and takes the hold of a pack; release it with let_go. PL_ENOMEM. */
 static int hold(struct pl_read_back *b, const struct pl_hash *pack, struct pl_err *err)
 {
     int r;
@@ -75,7 +77,8 @@ static void let_go(struct pl_read_back *b, const struct pl_hash *pack)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Whether it got other bytes since the thread began with it: what was found of it is not said of those. While it is held. */
+/* Returns true if the object got other bytes since the thread began to read it, so that its verdict does not
+ * apply. With the pack held. */
 static bool is_new(struct pl_read_back *b, const struct pl_hash *pack)
 {
     const struct waiting *w;
@@ -88,13 +91,13 @@ static bool is_new(struct pl_read_back *b, const struct pl_hash *pack)
     return again;
 }
 
-/* ---- what a pack says ---- */
+/* ---- verify a pack ---- */
 
 struct verdict {
     bool lies;
-    unsigned bad; /* records */
+    unsigned bad; /* number of invalid records */
     char why[WHY_MAX];
-    struct pl_buf bytes; /* of one that lies; empty when it is larger than any pack */
+    struct pl_buf bytes; /* the bytes of an invalid pack; empty if it is larger than any pack */
 };
 
 static void verdict_finish(struct verdict *v)
@@ -126,7 +129,7 @@ static int find(struct verdict *v, int r, const struct pl_err *err)
     return 0;
 }
 
-/* By windows. What does not verify so may have been damaged on the way, or be the answer of something else than the store. */
+/* Verifies by windows. A failure may be due to the transfer, or to a proxy that answers for the store. */
 static int look(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -136,7 +139,7 @@ static int look(struct pl_store *store, const struct pl_direct_upload *pack, str
     return r < 0 ? r : find(v, pl_store_verify_pack(store, &pack->pack, note_bad, v, err), err);
 }
 
-/* All bytes of the pack; none when they are more than any pack has. */
+/* Gets all bytes of the pack; none if it is larger than any pack. */
 static int get_bytes(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_hash *ret_hash,
                      struct pl_err *err)
 {
@@ -151,7 +154,8 @@ static int get_bytes(struct pl_store *store, const struct pl_direct_upload *pack
     return r == PL_ETOOBIG ? 0 : r;
 }
 
-/* By the bytes themselves, in hand: nothing but they decides what becomes of a pack, and they have to come so twice. */
+/* Verifies the bytes in memory, after reading them twice with the same result: only the bytes themselves can
+ * condemn a pack. */
 static int look_again(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     struct pl_pack_verify how = {.project = pack->project, .claimed = &pack->pack, .bad = note_bad, .arg = v};
@@ -173,7 +177,7 @@ static int look_again(struct pl_store *store, const struct pl_direct_upload *pac
     return find(v, pl_pack_verify(&in, &how, NULL, err), err);
 }
 
-/* 0 with a verdict; PL_ENOTFOUND: there is no such object; other errors: not now. */
+/* 0: `v` is the verdict; PL_ENOTFOUND: the object does not exist; other errors: try again later. */
 static int judge(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     int r = look(store, pack, v, err);
@@ -181,9 +185,9 @@ static int judge(struct pl_store *store, const struct pl_direct_upload *pack, st
     return r == 0 && v->lies ? look_again(store, pack, v, err) : r;
 }
 
-/* ---- a pack that lies ---- */
+/* ---- quarantine a pack ---- */
 
-/* Files that are not whole without it. */
+/* Files that need the pack. */
 struct hurt {
     struct pl_read_back *back;
     json_t *files;
@@ -217,14 +221,14 @@ static bool is_stopping(void *self)
     return atomic_load(&h->back->stopping);
 }
 
-/* Its bytes go where nothing looks for packs; what stands in its place afterwards is nothing. */
+/* Copies the bytes to the quarantine key, where no pack is looked for. */
 static int set_aside(struct pl_store *store, const struct pl_direct_upload *pack, const struct pl_buf *bytes, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES], aside[PL_PACK_KEY_BYTES + 2];
     struct iovec iov = {bytes->data, bytes->len};
     int r;
 
-    if (bytes->len == 0) /* nothing that a pack can be is worth keeping of it */
+    if (bytes->len == 0) /* larger than any pack: not worth keeping */
         return 0;
     snprintf(aside, sizeof aside, PL_QUARANTINE_KEY, pl_pack_key(pack->project, &pack->pack, key) + 1);
     r = pl_object_put(pl_store_objects(store), aside, &iov, 1, true, err);
@@ -249,7 +253,7 @@ static json_t *event_of(const struct pl_direct_upload *pack, const struct verdic
                      "hurt", (json_int_t)h->n, "files", h->files);
 }
 
-/* Its records are unknown from here on. 1: but it is another pack by now. */
+/* Makes the pack's records unknown. 1: the object has other bytes now. */
 static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_hash *pack, struct pl_err *err)
 {
     int r = hold(b, pack, err);
@@ -264,7 +268,7 @@ static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_
     return again;
 }
 
-/* 1: but it is another pack by now. */
+/* Records the quarantine and removes the object. 1: the object has other bytes now. */
 static int put_away(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload_mismatch *lie,
                     struct pl_err *err)
 {
@@ -280,7 +284,8 @@ static int put_away(struct pl_read_back *b, struct pl_store *store, const struct
     return r;
 }
 
-/* Its records are unknown while it is looked who needs them. 1: it is another pack by now, and stays. */
+/* Copies the pack aside, makes its records unknown, finds the files that need it, and removes it. 1: the
+ * object has other bytes now and stays. */
 static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack,
                       const struct verdict *v, struct pl_err *err)
 {
@@ -294,7 +299,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
     r = r < 0 ? r : drop(b, store, &pack->pack, err);
     if (r == 0 && pl_db_fsck_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
         pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
-    if (r == 0 && atomic_load(&b->stopping)) /* the next daemon does it anew */
+    if (r == 0 && atomic_load(&b->stopping)) /* the next daemon repeats the quarantine */
         r = pl_err_set(err, PL_ECANCELED, "the daemon stops");
     if (r == 0 && !(lie.told = event_of(pack, v, &hurt)))
         r = pl_err_nomem(err);
@@ -309,7 +314,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 
 /* ---- the thread ---- */
 
-/* What was read is good, or (`gone`) nothing is there. 1: it is another pack by now. */
+/* Ends the verification of a pack that is valid, or (`gone`) missing. 1: the object has other bytes now. */
 static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, bool gone,
                   struct pl_err *err)
 {
@@ -328,7 +333,7 @@ static int settle(struct pl_read_back *b, struct pl_store *store, const struct p
     return r;
 }
 
-/* 0: it is settled; 1: it is to be read anew. */
+/* Verifies one pack. 0: done; 1: read it again. */
 static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     _cleanup_(verdict_finish) struct verdict v = {0};
@@ -348,7 +353,7 @@ static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return r;
 }
 
-/* Under the lock: the first in the list is settled. */
+/* Removes the first, finished pack. With the lock held. */
 static void drop_first(struct pl_read_back *b)
 {
     struct waiting *w = b->first;
@@ -361,7 +366,7 @@ static void drop_first(struct pl_read_back *b)
     free(w);
 }
 
-/* Under the lock. */
+/* Waits until the time has passed, or the verifier stops. With the lock held. */
 static void wait_ms(struct pl_read_back *b, int64_t ms)
 {
     struct timespec until;
@@ -377,6 +382,7 @@ static void wait_ms(struct pl_read_back *b, int64_t ms)
         ;
 }
 
+/* The thread: verifies the first pack of the list until it succeeds, with growing pauses after errors. */
 static void *read_back_run(void *arg)
 {
     struct pl_read_back *b = arg;
@@ -386,7 +392,7 @@ static void *read_back_run(void *arg)
     pl_cancel_by(&b->stopping);
     pthread_mutex_lock(&b->lock);
     while (!atomic_load(&b->stopping)) {
-        struct waiting *w = b->first; /* which only this thread takes away */
+        struct waiting *w = b->first; /* only this thread removes packs from the list */
         struct pl_direct_upload pack;
         int r;
 
@@ -414,7 +420,7 @@ static void *read_back_run(void *arg)
     return NULL;
 }
 
-/* Under the lock. Without a thread what is unread waits for the next that comes. */
+/* Starts the thread if needed. If that fails, the next pack tries again. With the lock held. */
 static void start_thread(struct pl_read_back *b)
 {
     sigset_t all, old;
@@ -429,7 +435,8 @@ static void start_thread(struct pl_read_back *b)
 
 /* ---- the list ---- */
 
-/* Known as unread from now on, in no list yet; NULL without memory; `*ret_known`: it was before, and is read anew. */
+/* Marks a pack as unread, without listing it; NULL without memory. `*ret_known`: it was unread before, and
+ * will be read again. */
 static struct waiting *reserve(struct pl_read_back *b, const struct pl_direct_upload *pack, bool *ret_known)
 {
     struct waiting *w;
@@ -463,7 +470,7 @@ static void enlist(struct pl_read_back *b, struct waiting *w)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* ---- what the last daemon left ---- */
+/* ---- packs left by an earlier daemon ---- */
 
 static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
@@ -484,8 +491,8 @@ static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err 
     return 0;
 }
 
-/* It was put, and we were not told; or it is told to lie, and is there: the last daemon ended before it took that out, or what is there came
- * later. */
+/* Adds a pack only if its object exists: it was expected, or its quarantine was not finished, or its name was
+ * used again. */
 static int go_on_if_there(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
@@ -525,7 +532,7 @@ static int add_note(void *self, const struct pl_direct_upload *pack, struct pl_e
     return 0;
 }
 
-/* Calls `visit` for each in that state, without a reader. */
+/* Calls `visit` for each pack in that state; no reader is open then. */
 static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
                       int (*visit)(void *self, const struct pl_direct_upload *b, struct pl_err *err), struct pl_err *err)
 {
@@ -542,7 +549,7 @@ static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
     return PL_MIN(r, 0);
 }
 
-/* A key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
+/* Notes the pack of an object; its key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
 static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err *err)
 {
     struct pl_direct_upload pack = {.bytes = size, .writer = "somebody before a recovery"};
@@ -554,8 +561,8 @@ static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err 
     return add_note(self, &pack, err);
 }
 
-/* Clients put packs by themselves, and what the database knew of these is of its checkpoint: each pack is looked at again. Where all packs
- * come through the daemon they were looked at then. */
+/* After a recovery verifies all packs again, because the notes are as old as the checkpoint. Needed only if
+ * clients can upload directly. */
 static int doubt_all(struct pl_read_back *b, struct pl_err *err)
 {
     struct pl_object_store *objects = pl_project_stores_objects(b->stores);
@@ -645,7 +652,7 @@ struct pl_read_back *pl_upload_verify_destroy(struct pl_read_back *b)
     return NULL;
 }
 
-/* ---- what comes ---- */
+/* ---- add packs ---- */
 
 bool pl_upload_verify_is_full(struct pl_read_back *b)
 {
@@ -662,7 +669,7 @@ int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_uploa
     return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_expect, (void *)pack, err);
 }
 
-/* Whether the thread has it although the store does not. */
+/* Returns true if the thread still has the pack, although the store does not. */
 static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
 {
     bool going;
@@ -673,7 +680,7 @@ static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
     return going;
 }
 
-/* While it is held. */
+/* With the pack held. */
 static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -689,7 +696,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
     if (r < 0)
         return r;
-    /* first the note: whatever happens then, it will be read before others are told of it */
+    /* note it first: after a crash it is verified before others are told of it */
     r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_add, (void *)pack, err);
     if (r < 0)
         return r;
@@ -697,10 +704,10 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     if (!w)
         return pl_err_nomem(err);
     r = pl_store_add_pack(store, &pack->pack, PL_DOUBT_UNREAD, err);
-    if (r < 0 && is_the_packs_fault(r)) /* the writer's bytes, not ours */
+    if (r < 0 && is_the_packs_fault(r)) /* the client sent these bytes */
         r = err->code = PL_EPROTO;
     if (!known)
-        enlist(b, w); /* also one that is no pack: it is to be taken out */
+        enlist(b, w); /* an object that is not a pack too: it must be removed */
     return r;
 }
 
@@ -728,7 +735,7 @@ static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return pl_direct_upload_is_noted(rd.conn, pack->project, &pack->pack, err);
 }
 
-/* While it is held. */
+/* With the pack held. */
 static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
                    struct pl_err *err)
 {
@@ -757,7 +764,7 @@ int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_uplo
     return r;
 }
 
-/* Under the lock. */
+/* With the lock held. */
 static bool is_of(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
 {
     const struct waiting *w = pl_map_get(&b->unread, pack, sizeof *pack);
