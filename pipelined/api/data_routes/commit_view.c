@@ -1,3 +1,4 @@
+/* Looks a ref up among the finished commits first, then among the open ones. */
 #include "pipelined/api/data_routes/commit_view.h"
 
 #include "storage/tree/tree_walk.h"
@@ -37,7 +38,8 @@ static int view_open(struct pl_open_commit *c, struct pl_commit_view *ret, struc
     return 0;
 }
 
-/* "ID" and the sum of its "^n". */
+/* Splits a ref into "ID" and the total of its "^n". Returns false for refs that cannot name an open
+ * commit. */
 static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_back)
 {
     const char *caret = strchr(ref, '^');
@@ -53,7 +55,7 @@ static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_ba
     return *ret_back <= 1000000;
 }
 
-/* The ref names no finished commit: an open one, or one behind its base. */
+/* Finds an open commit, or one at or behind its base, for a ref that names no finished commit. */
 static int find_open(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
                      struct pl_err *err)
 {

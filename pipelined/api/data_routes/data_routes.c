@@ -1,3 +1,4 @@
+/* Lists the route tables of this room. */
 #include "pipelined/api/data_routes/data_routes.h"
 
 #include "pipelined/api/server/api_context.h"

@@ -16,6 +16,7 @@ static json_t *branch_json(const struct pl_rows *rows)
                      "bytes", (json_int_t)pl_col_int(rows, 4), "moved_us", pl_api_time_or_null(pl_col_int(rows, 5)));
 }
 
+/* Lists one page of branches by name. */
 static int list_branches(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -80,7 +81,7 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force")};
-    /* Else it would come back with what gathers. */
+    /* otherwise the gathering commit would create the branch again when it is finished */
     int r = pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
 
     (void)ret;

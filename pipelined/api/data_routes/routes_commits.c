@@ -1,4 +1,4 @@
-/* Commits of a repo: listed, told about, deleted, and made by a push. */
+/* Commits of a repo: list, inspect, delete; and their creation by a push of operations. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
@@ -28,7 +28,7 @@ static json_t *commit_json(const struct pl_rows *rows)
 
 /* ---- list ---- */
 
-/* All of the repo, newest first: in the order of the log. */
+/* Lists all commits of the repo, newest first, in the order of the log. */
 static int list_all(struct pl_conn *c, int64_t repo, int64_t before, size_t limit, json_t *items, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -40,7 +40,7 @@ static int list_all(struct pl_conn *c, int64_t repo, int64_t before, size_t limi
     return r;
 }
 
-/* From a commit back through its parents: the history of a branch. */
+/* Lists a commit and its parents: the history of a branch. */
 static int list_chain(struct pl_conn *c, int64_t repo, const char *from, size_t limit, json_t *items, struct pl_err *err)
 {
     char run[PL_ID_HEX + 1];
@@ -60,6 +60,7 @@ static int list_chain(struct pl_conn *c, int64_t repo, const char *from, size_t 
     return PL_MIN(r, 0);
 }
 
+/* Reads one page, plus one commit that shows whether another page follows. */
 static int list_page(struct pl_conn *c, const struct pl_http_request *req, const struct pl_api_page *page, json_t *items,
                      struct pl_err *err)
 {
@@ -101,7 +102,7 @@ static int list_commits(struct pl_api *a, struct pl_http_request *req, json_t **
     r = r < 0 ? r : list_page(rd.conn, req, &page, items, err);
     if (r < 0)
         return r;
-    if (json_array_size(items) > page.limit) { /* one more was read, to know whether there is one */
+    if (json_array_size(items) > page.limit) { /* the extra commit exists: there is another page */
         json_array_remove(items, page.limit);
         snprintf(next, sizeof next, "%s", json_string_value(json_object_get(json_array_get(items, page.limit - 1), "id")));
     }
@@ -109,9 +110,10 @@ static int list_commits(struct pl_api *a, struct pl_http_request *req, json_t **
     return 0;
 }
 
-/* ---- one ---- */
+/* ---- one commit ---- */
 
-/* Of an open one; with `pack` all of it goes into packs first, so that its root can be read like that of any other. */
+/* Inspects an open commit. With `pack` its content is put into packs first, so that its root can be read like
+ * any other. */
 static int inspect_open(const struct pl_http_request *req, struct pl_open_commit *c, json_t **ret, struct pl_err *err)
 {
     struct pl_hash root;

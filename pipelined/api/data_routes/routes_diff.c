@@ -1,4 +1,5 @@
-/* What differs between two commits. There may be ten thousand changes in an answer: it is written as text, without a tree of JSON. */
+/* Differences of two commits. A page may have ten thousand changes, so it is written as text directly,
+ * without building JSON values. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
@@ -9,7 +10,7 @@
 
 struct diff {
     const struct pl_api_page *page;
-    const char *path; /* a directory or a file: changes of it and below it */
+    const char *path; /* a directory or a file; only changes of it and below it are listed */
     size_t path_len, after_len;
     struct pl_buf out;
     struct pl_effort effort;
@@ -17,7 +18,7 @@ struct diff {
     char last[PL_PATH_MAX_BYTES + 1];
 };
 
-/* A path as JSON: it has no control characters and is UTF-8. */
+/* Appends a path as a JSON string; paths are UTF-8 without control characters. */
 static int add_path(struct pl_buf *out, const char *path, size_t len, struct pl_err *err)
 {
     int r = pl_buf_reserve(out, 2 * len + 2, err);
@@ -41,7 +42,7 @@ static int add_text(struct pl_buf *out, const char *text, struct pl_err *err)
     return pl_buf_add_str(out, text, err);
 }
 
-/* ,"old":{"kind":"file","size":12,"id":"…"} */
+/* Appends ,"old":{"kind":"file","size":12,"id":"…"} for one side of a change. */
 static int add_side(struct pl_buf *out, const char *name, const struct pl_entry *entry, struct pl_err *err)
 {
     char text[192], hex[PL_HASH_HEX + 1] = "";
@@ -55,7 +56,7 @@ static int add_side(struct pl_buf *out, const char *name, const struct pl_entry 
     return pl_buf_add(out, text, (size_t)n, err);
 }
 
-/* 1 when the page is full. */
+/* Adds one change; returns 1 when the page is full. */
 static int add_change(void *self, const struct pl_tree_change *change, struct pl_err *err)
 {
     struct diff *d = self;
@@ -65,7 +66,7 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
     if (r < 0)
         return r;
     if (d->path_len && change->path_len > d->path_len && change->path[d->path_len] != '/')
-        return 0; /* "ab" beside "a" */
+        return 0; /* "ab" is not below "a" */
     if (d->page->after && pl_key_cmp(change->path, change->path_len, d->page->after, d->after_len) <= 0)
         return 0;
     if (d->n == d->page->limit)
@@ -81,7 +82,7 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
     return r < 0 ? r : add_text(&d->out, "}", err);
 }
 
-/* Both commits; without `from` it is the parent of the other, or nothing. */
+/* Opens views of both commits. Without `from` it is the parent of `to`, or nothing. */
 static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_view *from_view,
                         struct pl_commit_view *to_view, struct pl_err *err)
 {
@@ -96,19 +97,20 @@ static int diff_commits(struct pl_api *a, const struct pl_http_request *req, str
     return r < 0 ? pl_err_field(err, r, "from") : 0;
 }
 
-/* Nodes of either side: two open commits have some of their own. */
+/* Gets a node of either commit: two open commits each have nodes of their own. */
 static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     const struct pl_commit_view *const *views = self;
     int r = views[0]->source.get(views[0]->source.self, id, ret, err);
 
-    if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open) /* what the store lacks may be the other's own */
+    /* a node that the store lacks may belong to the other open commit */
+    if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open)
         return r;
     pl_buf_clear(ret);
     return views[1]->source.get(views[1]->source.self, id, ret, err);
 }
 
-/* The end of the document; `more`: from `last` on. */
+/* Ends the document; `more`: another page follows `last`. */
 static int add_end(struct diff *d, const struct pl_commit_view *from, const struct pl_commit_view *to, bool more,
                    struct pl_err *err)
 {

@@ -1,4 +1,4 @@
-/* Files of a commit: their bytes, their lists; and one file put by itself. */
+/* Files of a commit: their bytes, and lists of them. Defines the routes for putting one file. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
@@ -28,7 +28,7 @@ static json_t *content_json(const struct pl_entry *entry)
 
 /* ---- bytes ---- */
 
-/* Whether there is a directory of this name. */
+/* Returns 1 if a directory of this name has entries, else 0. */
 static int is_directory(const struct pl_node_source *source, const struct pl_hash *root, const char *path, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
@@ -40,6 +40,7 @@ static int is_directory(const struct pl_node_source *source, const struct pl_has
     return r < 0 ? r : pl_tree_cursor_next(c, &item, err);
 }
 
+/* Finds the file of the request's path; the error says whether the path is a directory or missing. */
 static int find_file(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_view *v, struct pl_entry *ret,
                      struct pl_err *err)
 {
@@ -81,7 +82,8 @@ static void get_file(struct pl_api *a, struct pl_http_request *req)
         pl_http_reply_error(req, &err);
         return;
     }
-    pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind)); /* the bytes of a link are its target */
+    /* the bytes of a symbolic link are its target */
+    pl_http_reply_header(req, "X-Pipelined-Kind", pl_api_kind_name(entry.kind));
     if (v.open)
         from = (struct pl_download_from){pl_open_commit_reader(v.open), pl_open_commit_ref(v.open), drop_open};
     else
@@ -102,6 +104,7 @@ static int add_item(void *self, const struct pl_tree_listing_item *item, struct 
     return json_array_append_new(self, o) < 0 ? pl_err_nomem(err) : 0;
 }
 
+/* Lists one page of files and directories. */
 static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;

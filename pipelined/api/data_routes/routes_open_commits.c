@@ -1,4 +1,5 @@
-/* Open commits: started, listed, put into, finished. They are read like any other, by their id, and deleted like one. */
+/* Open commits: start, list, put into, finish, flush. They are read by their id and deleted through the
+ * routes of finished commits. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/data_routes/commit_view.h"
@@ -8,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Reads the open commits, as DIR/open has them. */
+/* Opens the open commits stored in DIR/open. */
 static int open_commits(struct pl_api *a, struct pl_err *err)
 {
     _cleanup_free_ char *dir = NULL;
@@ -57,7 +58,7 @@ static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret
     _cleanup_(json_decrefp) json_t *items = json_array();
     int r = pl_branch_push_check(&a->services, req, NULL, err);
 
-    if (r == PL_EOUTPUT) /* an output repo has none */
+    if (r == PL_EOUTPUT) /* an output repo has no open commits: the list is empty */
         r = 0;
     r = r < 0
             ? r
@@ -70,7 +71,8 @@ static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return 0;
 }
 
-/* What is open no more was finished by an answer that was lost, or by another: of a commit it is what was made. */
+/* Replies for a commit that is no longer open, because the client lost the first reply or another client
+ * finished it: the commit that was made, or why there is none. */
 static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);

@@ -1,4 +1,5 @@
-/* The data plane: sessions of writers, which ids are there and where, packs in and out. Bytes only; what they mean is for commits. */
+/* The data plane: sessions, look-ups of record ids, upload and download of packs. It handles bytes only;
+ * commits give them meaning. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/transfer/branch_push.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 
 #define IDS_BODY_MAX  ((uint64_t)PL_PACK_SINK_HAS_MAX * PL_HASH_BYTES)
-#define LOCATED_BYTES 80 /* of one id's answer */
+#define LOCATED_BYTES 80 /* bytes of the reply for one id */
 #define BYTES_TYPE    "application/octet-stream"
 #define PIECE_BYTES   ((uint64_t)1 << 20)
 
@@ -44,7 +45,7 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
     return 201;
 }
 
-/* Whose work is done says so: what waits for its end need not wait for the lease's. */
+/* Ends a session, so that garbage collection need not wait until its lease runs out. */
 static int close_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_upload_session_args args = {.project = pl_http_query(req, "project")};
@@ -64,9 +65,9 @@ static int close_session(struct pl_api *a, struct pl_http_request *req, json_t *
     return 0;
 }
 
-/* ---- questions about ids ---- */
+/* ---- look-ups of ids ---- */
 
-/* The body as ids, and the store that they are asked of. */
+/* Reads the body as ids, and opens the store to look them up in. */
 static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret_store, const struct pl_hash **ret,
                     size_t *ret_n, struct pl_err *err)
 {
@@ -80,7 +81,8 @@ static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_sto
     return pl_api_store(a, req, ret_store, err);
 }
 
-/* What is said to be there is durable, and stays until the session ends. */
+/* Makes the found records durable and pins their packs until the session ends; only then the reply may
+ * mention them. */
 static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *store, uint32_t *packs, size_t n,
                 struct pl_err *err)
 {
@@ -90,10 +92,12 @@ static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *
                  : pl_upload_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
 }
 
+/* Replies for each id whether the session may skip its upload. The store is held from the look-up until the
+ * pins are written. */
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project");
-    _cleanup_(pl_store_release) struct pl_store_hold hold = {0}; /* until the pins are written */
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {0}; /* held until the pins are written */
     _cleanup_free_ uint8_t *bitmap = NULL;
     _cleanup_free_ uint32_t *packs = NULL;
     const struct pl_hash *ids;
@@ -174,7 +178,7 @@ static void on_locate(struct pl_api *a, struct pl_http_request *req)
     reply_bytes(req, locate(a, req, &out, &err), &out, &err);
 }
 
-/* ---- packs in: to a file of the object store's, verified there, renamed in ---- */
+/* ---- upload of a pack: into a temporary file of the object store, verified there, then renamed ---- */
 
 struct intake {
     struct pl_api *api;
@@ -193,12 +197,12 @@ static int intake_write(void *self, const void *data, size_t n, struct pl_err *e
     return pl_io_write(in->fd, data, n, in->path, err);
 }
 
-/* Durable when it returns 0; the file is gone or renamed in any case. */
+/* Verifies the uploaded file and makes it durable. The file is removed or renamed in every case. */
 static int intake_finish(struct intake *in, struct pl_http_request *req, struct pl_err *err)
 {
     int r = pl_guard_check_again(req, in->api->services.guard, err);
 
-    /* a session that has lasted until now has held its pin all the while: the pack of that id was not removed meanwhile */
+    /* a session that is still valid has held its pin all the time, so the pack was not removed meanwhile */
     r = r < 0 ? r : pl_upload_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
     struct pl_direct_upload b;
 
@@ -210,7 +214,7 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
     }
     pl_upload_verify_origin(req, pl_store_project(in->store), &in->id, in->size, &b);
     r = pl_upload_verify_receive(in->api->read_back, &b, in->path, err);
-    if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the writer's bytes, not ours */
+    if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the client sent these bytes */
         r = err->code = PL_EPROTO;
     return r;
 }
@@ -283,7 +287,8 @@ static void put_pack(struct pl_api *a, struct pl_http_request *req)
     pl_http_body_to(req, &(struct pl_http_sink){.self = in, .write = intake_write, .end = intake_end});
 }
 
-/* ---- packs out: the store's own file, or a copy of it; a small piece of a pack that lies elsewhere comes by itself ---- */
+/* ---- download: the store's own file or a local copy; a small range of a remote pack is fetched alone
+ * ---- */
 
 static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret, struct pl_hash *ret_id,
                       char key[PL_PACK_KEY_BYTES], struct pl_err *err)
@@ -296,7 +301,8 @@ static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_s
     return r;
 }
 
-/* Whether the pack was taken in, which its object alone does not say: it may have been put by a URL, and nobody was told. */
+/* Replies whether the pack is known. Its object alone does not show that: a client may have uploaded it by a
+ * URL without reporting it. */
 static void reply_head(struct pl_http_request *req, struct pl_store *store, const struct pl_hash *id, const char *key)
 {
     char hex[PL_HASH_HEX + 1];
@@ -314,7 +320,8 @@ static void reply_head(struct pl_http_request *req, struct pl_store *store, cons
         pl_http_reply_head(req, 200, BYTES_TYPE, size);
 }
 
-/* Who asks so has read what does not verify: a copy of ours may be damaged. */
+/* Drops the local copy if the client asks for no-cache: it has read data that failed verification, so the
+ * copy may be damaged. */
 static void forget_copy(const struct pl_http_request *req, struct pl_object_store *objects, const char *key)
 {
     const char *control = pl_http_header(req, "Cache-Control");
@@ -323,7 +330,7 @@ static void forget_copy(const struct pl_http_request *req, struct pl_object_stor
         pl_object_forget_local(objects, key);
 }
 
-/* "bytes=5-9" and no more than PIECE_BYTES of them. */
+/* Parses a range such as "bytes=5-9"; true if it has at most PIECE_BYTES bytes. */
 static bool small_piece(const struct pl_http_request *req, uint64_t *ret_first, uint64_t *ret_count)
 {
     const char *range = pl_http_header(req, "Range");
@@ -371,6 +378,7 @@ static void reply_file(struct pl_api *a, struct pl_http_request *req, struct pl_
     pl_http_reply_fd(req, TAKE_FD(fd), 0, (uint64_t)st.st_size, BYTES_TYPE);
 }
 
+/* Replies with a pack or a range of it. */
 static void get_pack(struct pl_api *a, struct pl_http_request *req)
 {
     struct pl_object_store *objects;

@@ -1,4 +1,5 @@
-/* The data plane beside the daemon: URLs for packs in the bucket, and what was put there by them. */
+/* The data plane without the daemon: presigned URLs for packs in the bucket, and the registration of packs
+ * uploaded with them. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/transfer/upload_session.h"
@@ -7,12 +8,13 @@
 
 #include <stdio.h>
 
-#define URLS_MAX   256 /* in one question */
-#define LIFE_GET_S 900 /* of a URL to read by */
-#define LIFE_PUT_S 600 /* to write by: a session that is used has as much left of its lease */
+#define URLS_MAX   256 /* per request */
+#define LIFE_GET_S 900 /* seconds that a URL for reading is valid */
+/* seconds that a URL for writing is valid; a session in use has at least that much of its lease left */
+#define LIFE_PUT_S 600
 #define BODY_MAX   (1 << 20)
 
-/* Something asked of one pack of the body's list. */
+/* A request about the packs in its body's list; passed to the step of one item. */
 struct asked {
     struct pl_api *api;
     struct pl_http_request *req;
@@ -33,7 +35,7 @@ static int hash_of(const char *hex, const char *name, struct pl_hash *ret, struc
     return r < 0 ? pl_err_field(err, r, name) : 0;
 }
 
-/* Each of `list` in the body through `step`, which adds its answer. */
+/* Calls `step`, which adds its reply, for each item of the body's array `list`. */
 static int each(struct pl_api *a, struct pl_http_request *req, const char *list,
                 int (*step)(struct asked *k, size_t i, struct pl_err *err), json_t **ret, const char *name, struct pl_err *err)
 {
@@ -67,7 +69,7 @@ static int add_url(json_t *answers, const struct pl_object_signed *q, struct pl_
                        err);
 }
 
-/* ---- reading ---- */
+/* ---- URLs for reading ---- */
 
 static int sign_get(struct asked *k, size_t i, struct pl_err *err)
 {
@@ -85,7 +87,7 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
     r = hash_of(pack, "ranges", &id, err);
     if (r == 0 && (offset < 0 || bytes < 1 || offset > (json_int_t)PL_PACK_MAX_BYTES || bytes > (json_int_t)PL_PACK_MAX_BYTES))
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is no range of a pack", i), "ranges");
-    if (r == 0 && !pl_store_has_pack(k->store, &id)) /* the others of the list are none the worse for it */
+    if (r == 0 && !pl_store_has_pack(k->store, &id)) /* a missing pack does not fail the other items */
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 0), err);
     r = r < 0 ? r
               : pl_object_sign_get(pl_store_objects(k->store), pl_pack_key(pl_store_project(k->store), &id, key),
@@ -103,7 +105,7 @@ static int get_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     return each(a, req, "ranges", sign_get, ret, "urls", err);
 }
 
-/* ---- writing ---- */
+/* ---- URLs for writing, and registration ---- */
 
 static int check_size(json_int_t bytes, size_t i, struct pl_err *err)
 {
@@ -115,7 +117,7 @@ static int check_size(json_int_t bytes, size_t i, struct pl_err *err)
                         "packs");
 }
 
-/* A pack that is there already needs no URL. */
+/* Makes the URL for one pack, or replies that the pack exists already. */
 static int sign_put(struct asked *k, size_t i, struct pl_err *err)
 {
     const char *pack = NULL, *sha256 = NULL;
@@ -164,6 +166,7 @@ static int put_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     return each(a, req, "packs", sign_put, ret, "urls", err);
 }
 
+/* Registers one pack that was uploaded with a URL. */
 static int take_in(struct asked *k, size_t i, struct pl_err *err)
 {
     const char *pack = NULL;

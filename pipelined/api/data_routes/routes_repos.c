@@ -51,8 +51,9 @@ static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t *
     return 0;
 }
 
-/* One that there was may have left secrets, or somebody has them ready: whose they shall be is said, or they go first. "default" is there, made or
- * not. */
+/* Refuses to create a project if secrets of its name exist: a deleted project may have left them, or they
+ * were prepared in advance, which the client must confirm (with_secrets). The project "default" always
+ * exists. */
 static int check_secrets(struct pl_api *a, const char *project, struct pl_err *err)
 {
     const struct pl_secret_op none = {.what = PL_SECRET_NONE, .project = project};
@@ -66,7 +67,7 @@ static int check_secrets(struct pl_api *a, const char *project, struct pl_err *e
     return r == PL_ENOTFOUND ? a->config.engine->secrets(a->config.engine_self, &none, NULL, err) : 0;
 }
 
-/* "network" of a request, -1 where it does not say. */
+/* Applies "network" of a request; -1 = not given. Refused where it could not be enforced. */
 static int read_network(const struct pl_api *a, int network, struct pl_repo_args *args, struct pl_err *err)
 {
     args->set_network = network >= 0;
@@ -82,6 +83,7 @@ static int read_network(const struct pl_api *a, int network, struct pl_repo_args
         "network");
 }
 
+/* Creates a project, unless secrets of that name exist. */
 static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -100,7 +102,7 @@ static int create_project(struct pl_api *a, struct pl_http_request *req, json_t 
     pthread_rwlock_unlock(&a->secrets);
     if (r < 0)
         return r;
-    if (args.changed && args.set_network) /* it may have been there */
+    if (args.changed && args.set_network) /* the project may have existed already, with workers running */
         a->config.engine->network_changed(a->config.engine_self, args.name);
     *ret = json_pack("{s:s}", "name", args.name);
     return args.changed ? 201 : 200;
@@ -126,7 +128,8 @@ static int update_project(struct pl_api *a, struct pl_http_request *req, json_t 
     return read_project(a, args.name, ret, err);
 }
 
-/* Its secrets go first: they are not the next one's of that name, whatever ends the daemon in between. Both may be done again. */
+/* Deletes a project: its secrets first, so that a later project of the same name cannot get them if the
+ * daemon ends in between. Both steps can be repeated. */
 static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay, struct pl_err *err)
 {
     const struct pl_secret_op secrets = {.what = PL_SECRET_DELETE, .project = name};
@@ -159,7 +162,7 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- repos ---- */
 
-/* The newest of the branches' heads stands for the repo. */
+/* A repo is shown with the newest of its branches' heads. */
 #define REPO_SELECT                                                                                                              \
     "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
     " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \
@@ -176,7 +179,7 @@ static json_t *repo_json(const struct pl_rows *rows)
                      (json_int_t)pl_col_int(rows, 9), "durable", pl_col_text(rows, 10), "keep", pl_col_json(rows, 11));
 }
 
-/* "project/name" of the last repo of the page before. */
+/* The position "project/name" of the last repo on the previous page. */
 struct place {
     char project[PL_NAME_MAX_BYTES + 1];
     const char *name;
@@ -198,6 +201,7 @@ static int read_place(const char *after, struct place *ret, struct pl_err *err)
     return 0;
 }
 
+/* Lists one page of the repos that the principal may read. */
 static int list_repos(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -233,7 +237,7 @@ static int read_repo(struct pl_api *a, const char *project, const char *name, js
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_repo_row row;
-    int r = pl_db_repo_find(rd.conn, project, name, &row, err); /* says what may have been meant */
+    int r = pl_db_repo_find(rd.conn, project, name, &row, err); /* its error suggests a similar name */
 
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
@@ -243,7 +247,7 @@ static int read_repo(struct pl_api *a, const char *project, const char *name, js
     return 0;
 }
 
-/* "commit_window" as a duration. */
+/* Reads "commit_window", a duration; NULL = not given. */
 static int read_window(const char *text, struct pl_repo_args *args, struct pl_err *err)
 {
     int r = text ? pl_duration_parse(text, &args->commit_window_ms, err) : 0;
@@ -252,7 +256,7 @@ static int read_window(const char *text, struct pl_repo_args *args, struct pl_er
     return r < 0 ? pl_err_field(err, r, "commit_window") : 0;
 }
 
-/* "keep" as an object. */
+/* Reads "keep", an object; NULL = not given. */
 static int read_keep(const json_t *object, struct pl_retention_rule *keep, struct pl_repo_args *args, struct pl_err *err)
 {
     int r = object ? pl_retention_read(object, keep, err) : 0;
@@ -261,6 +265,7 @@ static int read_keep(const json_t *object, struct pl_retention_rule *keep, struc
     return r;
 }
 
+/* Creates an input repo with its options. */
 static int create_repo(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;

@@ -1,23 +1,24 @@
-/* Entries of a tree by its root, as an ops stream that is made while the client takes it: what workers and checkouts fetch. */
+/* Entries of a tree by its root hash, as a stream of operations that is produced while the client reads it;
+ * workers and checkouts use it. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/text/glob.h"
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/tree_ops.h"
 
-#define FILES_MAX  1000  /* globs in one request */
-#define NAMES_MAX  65536 /* files by name in one request */
+#define FILES_MAX  1000  /* globs per request */
+#define NAMES_MAX  65536 /* files per request when named in the body */
 #define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
-#define PULL_STEPS 5000000u /* of looking for them: then others have the thread */
+#define PULL_STEPS 5000000u /* search steps per pull; then the thread serves other streams */
 
 struct entries {
     struct pl_node_source source;
     struct pl_tree_cursor *cursor;
-    struct pl_glob_set *files; /* NULL = all */
+    struct pl_glob_set *files; /* NULL = all files */
     struct pl_tree_ops_writer writer;
-    size_t cut;     /* leading bytes of the tree's paths that are not told */
-    uint64_t steps; /* of this pull */
+    size_t cut;     /* bytes at the start of the tree's paths that the reply leaves out */
+    uint64_t steps; /* steps of the present pull */
     bool single, begun;
 };
 
@@ -33,14 +34,15 @@ static void entries_free(void *self)
     free(e);
 }
 
-/* Empty directories are in a whole tree, not in a choice of files. */
+/* Returns true if the entry belongs to the reply. Empty directories are part of a whole tree, not of selected
+ * files. */
 static bool takes(const struct entries *e, const struct pl_tree_item *item)
 {
     return !e->files ||
            (item->entry.kind != PL_KIND_DIR && pl_glob_set_takes(e->files, item->path + e->cut, item->path_len - e->cut));
 }
 
-/* 1, or 0 at the end. */
+/* Writes the next entry. Returns 1, or 0 at the end. */
 static int pull_one(struct entries *e, struct pl_err *err)
 {
     struct pl_tree_item item;
@@ -88,7 +90,7 @@ static int read_files(struct entries *e, const struct pl_http_request *req, stru
     return r < 0 ? pl_err_field(err, r, "files") : 0;
 }
 
-/* Places the cursor before the first entry; `path` is a directory, a file, or everything. */
+/* Moves the cursor before the first entry. `path` is a directory, a file, or "" for everything. */
 static int place(struct entries *e, const struct pl_hash *root, char path[PL_PATH_MAX_BYTES + 2], struct pl_err *err)
 {
     struct pl_tree_item item;
@@ -109,7 +111,7 @@ static int place(struct entries *e, const struct pl_hash *root, char path[PL_PAT
     e->cut = len + 1;
     memcpy(path + len, "/", 2);
     e->cursor = pl_tree_cursor_destroy(e->cursor);
-    if (r == 0) { /* not an empty directory: something must be in it */
+    if (r == 0) { /* no entry for it: a directory exists if a file is below it */
         r = pl_tree_cursor_create(&e->source, root, path, len + 1, &e->cursor, err);
         r = r < 0 ? r : pl_tree_cursor_next(e->cursor, &item, err);
         if (r <= 0)
@@ -119,7 +121,7 @@ static int place(struct entries *e, const struct pl_hash *root, char path[PL_PAT
     return pl_tree_cursor_create(&e->source, root, path, len + 1, &e->cursor, err);
 }
 
-/* The tree that is asked about, and where its nodes come from. */
+/* Reads the root hash of the request and opens its store. */
 static int tree_root(struct pl_api *a, struct pl_http_request *req, struct entries *e, struct pl_hash *ret, struct pl_err *err)
 {
     struct pl_store *store;
@@ -130,8 +132,8 @@ static int tree_root(struct pl_api *a, struct pl_http_request *req, struct entri
     r = pl_api_store(a, req, &store, err);
     if (r < 0)
         return r;
-    if (!pl_hash_is_zero(ret) &&
-        pl_store_locate(store, ret, &(struct pl_location){0}, NULL) < 0) /* no damage: who asks named it */
+    /* the client named this root, so a missing one is not damage */
+    if (!pl_hash_is_zero(ret) && pl_store_locate(store, ret, &(struct pl_location){0}, NULL) < 0)
         return pl_err_set(err, PL_ENOTFOUND, "tree %.12s is not in the store of project %s", pl_http_param(req, "root"),
                           pl_store_project(store));
     e->source = (struct pl_node_source){store, pl_store_node_get};
@@ -164,7 +166,7 @@ static void get_entries(struct pl_api *a, struct pl_http_request *req)
     pl_http_stream_close(pl_http_reply_stream(req, &options, &(struct pl_http_stream_ops){e, entries_pull, entries_free}));
 }
 
-/* ---- some files, by their names ---- */
+/* ---- files named in the body ---- */
 
 struct name {
     const char *text;
@@ -178,7 +180,7 @@ static int name_cmp(const void *a, const void *b)
     return pl_key_cmp(x->text, x->len, y->text, y->len);
 }
 
-/* The lines of the body, each once, in the order of a tree: `*ret` is the caller's to free. */
+/* Reads the lines of the body, sorted in the tree's order, without duplicates. The caller frees `*ret`. */
 static int read_names(const struct pl_http_request *req, struct name **ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_buf *body = pl_http_body(req);
@@ -210,7 +212,7 @@ static int read_names(const struct pl_http_request *req, struct name **ret, size
     return 0;
 }
 
-/* `path` has `below` bytes of the folder, a slash included. */
+/* Adds one file. The first `below` bytes of `path` are the folder, including its slash. */
 static int add_named(struct entries *e, char path[2 * PL_PATH_MAX_BYTES + 2], size_t below, const struct name *name,
                      struct pl_err *err)
 {

@@ -1,3 +1,5 @@
+/* Checks target and disk space, spools the body, and then applies it: a small file at once, other bodies in
+ * the principal's turn. */
 #include "pipelined/api/data_routes/upload_request.h"
 
 #include "pipelined/api/transfer/branch_push.h"
@@ -8,14 +10,16 @@
 #include "storage/pack/pack_builder.h"
 #include "storage/tree_edit/tree_ops.h"
 
-#define QUICK_BYTES (1u << 20) /* a file up to here is put away at once; larger ones and operations take their turn */
+/* a file up to this size is applied at once; larger files and operations wait for their turn */
+#define QUICK_BYTES (1u << 20)
 
 struct upload {
     struct pl_api *api;
     bool is_file;
-    char path[PL_PATH_MAX_BYTES + 1]; /* of a file */
-    struct pl_open_commit *open;      /* named by the request */
-    int64_t window_ms;                /* of a branch that gathers; 0 = it does not */
+    char path[PL_PATH_MAX_BYTES + 1]; /* path of the file */
+    /* the open commit that the request names; NULL = the target is a branch */
+    struct pl_open_commit *open;
+    int64_t window_ms; /* commit_window of the repo; 0 = none: commit at once */
     struct pl_body_spool spool;
 };
 
@@ -33,7 +37,7 @@ static uint8_t kind_of(const struct pl_http_request *req)
 
 /* ---- a commit of its own ---- */
 
-/* The body's chunks become durable; `ret_ops` the one operation that puts it. */
+/* Chunks the body and makes it durable; `ret_ops` gets one operation that puts the file. */
 static int store_file(struct upload *u, const struct pl_http_request *req, struct pl_buf *ret_ops, uint64_t *ret_new_bytes,
                       struct pl_err *err)
 {
@@ -60,7 +64,7 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
     return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
-/* What the session of the request has brought, told once. */
+/* Returns the bytes that the request's session has uploaded since they were last reported. */
 static uint64_t brought(struct upload *u, const struct pl_http_request *req)
 {
     const char *session = pl_http_query(req, "session");
@@ -76,8 +80,8 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
         pl_upload_sessions_count_bytes(u->api->sessions, session, bytes);
 }
 
-/* While the store is held: so what the session of the request was told, or has brought, is there until that ends, and nobody else's word
- * is taken for it. */
+/* Checks and renews the session. With the store held: the records that the session was told of or has
+ * uploaded then stay until the operations are applied, and only this session's own uploads count. */
 static int use_session(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
 {
     const char *session = u->is_file ? NULL : pl_http_query(req, "session");
@@ -85,7 +89,7 @@ static int use_session(struct upload *u, const struct pl_http_request *req, stru
     return session ? pl_upload_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
 }
 
-/* A commit at once; what gathers on the branch comes before it. */
+/* Commits at once, after finishing the branch's gathering commit. */
 static int push(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
@@ -108,7 +112,7 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
     n = u->is_file ? ops.len : (size_t)u->spool.size;
     r = r < 0 ? r : pl_branch_push(&u->api->services, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
     if (r < 0 && !u->is_file)
-        bring_again(u, req, new_bytes); /* it may come again */
+        bring_again(u, req, new_bytes); /* the client may repeat the request */
     if (r >= 0)
         pl_http_reply_json(req, (unsigned)r, answer);
     return PL_MIN(r, 0);
@@ -157,7 +161,8 @@ static int gather(struct upload *u, struct pl_http_request *req, struct pl_err *
 
 /* ---- the body ---- */
 
-/* What only takes away is always taken, as far as it can be read; others find out what is wrong with the rest. */
+/* Returns true if the operations only delete, which is allowed on a full disk. Malformed operations count as
+ * deletes: they are refused later with a better error. */
 static bool only_removes(struct pl_body_spool *spool)
 {
     struct pl_tree_ops_reader reader;
@@ -183,9 +188,10 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
 {
     int r = 0;
 
-    if (!u->is_file) /* a file was asked about before it came */
+    if (!u->is_file) /* a file's size was checked before its body was received */
         r = pl_branch_push_admit(&u->api->services, req, err);
-    else if (u->spool.fd >= 0) /* but not how long it would take, and what others would bring */
+    /* but receiving it may have taken long, and others have used space meanwhile */
+    else if (u->spool.fd >= 0)
         r = pl_disk_watch_admit(u->api->services.disks, u->spool.size, err);
     if (r < 0 && (u->is_file || !only_removes(&u->spool)))
         return r;
@@ -235,7 +241,8 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     return r;
 }
 
-/* Whether there is room for a file: beyond PL_BODY_SPOOL_MEMORY_BYTES it lies on the disk of the daemon's folder first. */
+/* Checks the disk space for a file. Above PL_BODY_SPOOL_MEMORY_BYTES it is spooled on the disk of the
+ * daemon's folder first. */
 static int admit_file(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     int64_t length = pl_http_body_length(req);
@@ -252,7 +259,7 @@ static int check(struct upload *u, const struct pl_http_request *req, struct pl_
         r = pl_path_canonical(pl_http_param(req, "path"), u->path, err);
         return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root is no file: give a path") : r;
     }
-    return use_session(u, req, err); /* and again when the body has come */
+    return use_session(u, req, err); /* checked again when the body is complete */
 }
 
 static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, bool open)

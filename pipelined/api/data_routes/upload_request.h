@@ -1,15 +1,16 @@
-/* uploads: bodies that change a branch or an open commit: one file, or an ops stream. The body is spooled; then
+/* upload_request: requests whose body changes a branch or an open commit: one file, or a stream of
+ * operations. The body is spooled first; then its target decides:
  *
- *   to an open commit                     the file's chunks and the operation go into it: answered when they survive a crash (202)
- *   to a branch that gathers              the same, into the commit that gathers there (the repo's commit_window)
- *   to a branch else, or with a base      a commit and its run, at once (201; 200 when nothing changed)
+ *   an open commit                          added to it; 202 when durable
+ *   a branch of a repo with commit_window   added to the branch's gathering commit; 202 when durable
+ *   another branch, or with `base`          a commit and its run, at once; 201, or 200 if nothing changed
  *
- * Handlers of routes whose pattern has {project}, {repo} and {branch} or {commit}, and {path...} for a file. */
+ * Handlers of routes whose pattern has {project}, {repo}, {branch} or {commit}, and for a file {path...}. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
 
-#define PL_PUSH_BODY_MAX ((uint64_t)256 << 20) /* of an ops stream */
+#define PL_PUSH_BODY_MAX ((uint64_t)256 << 20) /* bytes of an operation stream */
 
 void pl_upload_file_to_branch(struct pl_api *a, struct pl_http_request *req);
 void pl_upload_ops_to_branch(struct pl_api *a, struct pl_http_request *req);
