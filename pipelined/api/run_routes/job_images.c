@@ -1,11 +1,13 @@
+/* Reads image ids from the details of kept attempts, and compares them with those of the stage's previous
+ * job. */
 #include "pipelined/api/run_routes/job_images.h"
 
 #include "storage/base/path.h"
 
 #include <stdio.h>
 
-#define IMAGES_MAX 8  /* of one job that are told */
-#define JOBS_BACK  20 /* jobs of the stage that are looked into for the one before: those that ran nothing have no image */
+#define IMAGES_MAX 8  /* images listed per job */
+#define JOBS_BACK  20 /* earlier jobs of the stage that are searched: a job that ran nothing has no image */
 
 static int images_of(struct pl_conn *c, int64_t job, json_t *list, struct pl_err *err)
 {
@@ -20,7 +22,8 @@ static int images_of(struct pl_conn *c, int64_t job, json_t *list, struct pl_err
     return r;
 }
 
-/* The last job before it whose commands ran in the same image as written ("": the default): 1, or 0. */
+/* Finds the last earlier job whose commands ran in the image `image`, as written in the spec ("" = the
+ * default). Returns 1, or 0. */
 static int job_before(struct pl_conn *c, int64_t job, const char *image, int64_t *ret, char ret_run[PL_ID_HEX + 1],
                       struct pl_err *err)
 {
@@ -41,7 +44,7 @@ static int job_before(struct pl_conn *c, int64_t job, const char *image, int64_t
     return 1;
 }
 
-/* "sha256:…" behind the name; NULL: this runtime says something else. */
+/* Returns "sha256:…" after the image's name; NULL if the runtime reports another form. */
 static const char *digest_of(const json_t *image)
 {
     const char *at = json_is_string(image) ? strrchr(json_string_value(image), '@') : NULL;
@@ -49,13 +52,13 @@ static const char *digest_of(const json_t *image)
     return at ? at + 1 : NULL;
 }
 
-/* Are the two known to be different ones? */
+/* Returns true if both digests are known and differ. */
 static bool differ(const json_t *a, const json_t *b)
 {
     return digest_of(a) && digest_of(b) && !pl_streq(digest_of(a), digest_of(b));
 }
 
-/* Of `list` the first that differs from `image`; NULL. */
+/* Returns the first image of `list` that differs from `image`, or NULL. */
 static const json_t *other_than(const json_t *list, const json_t *image)
 {
     const json_t *one;
@@ -71,7 +74,7 @@ static const json_t *other_than(const json_t *list, const json_t *image)
 
 #define DIGEST_SHOWN "%.19s" /* "sha256:" and 12 digits */
 
-/* `where`: behind each digest. */
+/* Adds the warning; `where_a` and `where_b` follow the digests in the text. */
 static int add_warning(json_t *warnings, const char *image, const json_t *a, const char *where_a, const json_t *b,
                        const char *where_b, struct pl_err *err)
 {
@@ -80,10 +83,11 @@ static int add_warning(json_t *warnings, const char *image, const json_t *a, con
     snprintf(text, sizeof text, "%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; a digest in the spec stays",
              *image ? "image " : "the default image", image, digest_of(a), where_a, digest_of(b), where_b,
              *image ? "its tag was moved" : "its tag was moved, or another is the default");
-    return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err); /* a name may be cut within a character */
+    /* the text may be cut inside a character */
+    return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err);
 }
 
-/* With what the job before ended with. */
+/* Warns if the previous job ended with another digest. */
 static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, const json_t *now, json_t *warnings,
                           struct pl_err *err)
 {
@@ -101,7 +105,7 @@ static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, con
     return add_warning(warnings, image, before, where, now, " in this one", err);
 }
 
-/* At most one sentence. `list`: the job's images, at least one. */
+/* Adds at most one warning. `list` has the job's images, at least one. */
 static int warn_of_tag(struct pl_conn *c, int64_t job, const char *image, const json_t *list, json_t *warnings,
                        struct pl_err *err)
 {
@@ -129,7 +133,7 @@ int pl_job_images_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err
         "SELECT coalesce(json_extract(s.spec, '$.image'), '') FROM job j JOIN stage s ON s.id = j.version WHERE j.id = ?", "i",
         job);
     if (r < 0)
-        return r == PL_ENOTFOUND ? 0 : r; /* its pipeline was deleted */
+        return r == PL_ENOTFOUND ? 0 : r; /* the pipeline was deleted */
     return warn_of_tag(c, job, image, list, json_object_get(out, "warnings"), err);
 }
 

@@ -1,13 +1,16 @@
-/* job_images: which images the commands of a job ran in, as the nodes of its pods resolved them: "REPO@sha256:…". Of attempts that are kept, and once
- * their node has said so: a moment after a quick command has ended. Jobs of processes have none. */
+/* job_images: the container images in which a job's commands ran, as its nodes resolved them:
+ * "REPO@sha256:…". Known only for kept attempts, and only after the node has reported it, shortly after a
+ * quick command has ended. Jobs that ran as local processes have none. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
 
-/* Adds "images", and a warning when one tag was two digests: within the job, or in it and in the last job before it that ran the same image. Nothing
- * to compare is a digest in the spec, and what two kinds of container runtimes call it. */
+/* Adds "images" to the job's JSON, and a warning if one tag stood for two digests: within the job, or in this
+ * job and in the previous job that ran the same image. A digest in the spec, and ids of different container
+ * runtimes, are not compared. */
 PL_MUST_CHECK
 int pl_job_images_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err);
-/* The image of a datum's last good attempt, of all datums when that one is not kept and there was one image; NULL: it is not known. The caller frees. */
+/* Finds the image of a datum's last successful attempt; if that attempt is not kept, the job's image, if it
+ * had only one. `ret` is malloc'ed; NULL = unknown. */
 PL_MUST_CHECK
 int pl_job_image_of(struct pl_conn *c, int64_t job, const struct pl_hash *datum, char **ret, struct pl_err *err);

@@ -1,3 +1,4 @@
+/* Converts rows to JSON, and finds jobs by stage and run. */
 #include "pipelined/api/run_routes/job_json.h"
 
 #include <stdio.h>
@@ -25,7 +26,8 @@ static json_t *datums_json(const json_t *counts)
     return out;
 }
 
-/* What its GPUs did; null of a job on CPUs. What no driver's library told is null, never 0. */
+/* Makes the GPU figures; null for a job on CPUs. A figure that no driver library measured is null, never
+ * 0. */
 static json_t *gpu_json(const json_t *ms)
 {
     const bool measured = num(ms, "gpu_measured") > 0;
@@ -40,7 +42,8 @@ static json_t *gpu_json(const json_t *ms)
     return out;
 }
 
-/* What its commands ran on; before the first has, what the stage asks for; null: that may be either, or none will. */
+/* Returns what the commands ran on; before the first command, what the stage asks for; NULL if it may be
+ * either or no command will run. */
 static const char *device_of(const struct pl_rows *rows, const json_t *counts, const json_t *ms)
 {
     _cleanup_(json_decrefp) json_t *asked = pl_col_json(rows, 20);
@@ -56,7 +59,8 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
     struct pl_hash code = pl_col_hash(rows, 10);
-    json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null(); /* none: the pipeline was deleted */
+    /* 0: the pipeline was deleted */
+    json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null();
     json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s?, s:s, s:I, s:o, s:o}", "run",
                             pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",
                             pl_col_text(rows, 4), "version", version, "state", pl_col_text(rows, 6), "reason",

@@ -1,9 +1,9 @@
-/* job_json: rows of runs, jobs and attempts as the interface gives them. */
+/* job_json: rows of runs, jobs and attempts as JSON of the API. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
 
-/* Columns for pl_job_row_json, to be followed by FROM job j …. */
+/* The columns for pl_job_row_json; append "FROM job j …". */
 #define PL_JOB_COLUMNS                                                                                                           \
     "SELECT j.id, j.run, j.project, j.stage, j.pipeline, coalesce((SELECT version FROM stage WHERE id = j.version), 0), "        \
     "j.state, j.reason, j.base, j.output, j.code, j.inputs, "                                                                    \
@@ -13,17 +13,18 @@
     " CASE WHEN json_extract(j.counts, '$.attempts') > 0 THEN '' ELSE"                                                           \
     " coalesce((SELECT json_extract(spec, '$.gpu') FROM stage WHERE id = j.version), '') END"
 
-/* A job as its row has it. New reference. */
+/* Makes the JSON of a job; `whole` adds its inputs, code and attempts. New reference. */
 json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
-/* Adds to a job that is not over what only the engine knows. Blocks until the loop answers: on the pool, holding no reader, for what
- * keeps the loop waiting may itself wait for one. */
+/* Adds live figures that only the engine knows, if the job has not ended. Blocks until the loop replies: call
+ * it on the pool without a database reader, because the loop may be waiting for a reader. */
 void pl_job_add_live(struct pl_api *a, json_t *job);
-/* The same to each of an array. */
+/* The same for each job of an array. */
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
-/* Columns id, state, reason, message, cause, created_us, finished_us. */
+/* Makes the JSON of a run from the columns id, state, reason, message, cause, created_us, finished_us. */
 json_t *pl_run_row_json(const struct pl_rows *rows);
-/* Row id of a job; PL_ENOTFOUND names stage and run, alike whether the run is there or not. `run` may be the start of an id, among the runs
- * that the stage has jobs in, or "" = the stage's newest job. */
+/* Finds a job's row id. `run` may be a prefix of an id, among the runs in which the stage has jobs, or "" for
+ * the stage's newest job. PL_ENOTFOUND names stage and run, and does not reveal whether the run exists;
+ * PL_ECONFLICT: ambiguous prefix. */
 PL_MUST_CHECK
 int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, const char *run, int64_t *ret_id,
                     char ret_run[PL_ID_HEX + 1], struct pl_err *err);

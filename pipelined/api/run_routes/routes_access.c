@@ -1,4 +1,5 @@
-/* Users with their roles, tokens, S3 keys, and the audit of all that. Secrets are answered once, when they are made. */
+/* Users and their roles, tokens, S3 keys, and the audit log of changes to them. A secret is in a reply only
+ * once, when it is created. */
 #include "pipelined/api/access/access.h"
 #include "pipelined/api/server/api_context.h"
 
@@ -26,7 +27,7 @@ static struct pl_audit audit_of(const struct pl_http_request *req, const char *v
     return pl_api_audit_entry(req, asker(req), verb, target);
 }
 
-/* Whether it may see and change what is `user`'s: it is its own, or it operates. */
+/* Checks that the principal may see and change what belongs to `user`: it is that user, or an operator. */
 static int check_own(const struct pl_http_request *req, const char *user, struct pl_err *err)
 {
     if (asker(req)->kind == PL_PRINCIPAL_USER && pl_streq(user, asker(req)->name))
@@ -34,7 +35,7 @@ static int check_own(const struct pl_http_request *req, const char *user, struct
     return pl_api_may(req, PL_VERB_OPERATE, NULL, NULL, err);
 }
 
-/* A change has been made: who may come in is known from here on. */
+/* Makes a committed change take effect: reloads the credentials and ends streams of revoked principals. */
 static int take_effect(struct pl_api *a, struct pl_err *err)
 {
     int r = pl_access_reload(a->services.access, err);
@@ -52,7 +53,7 @@ static int change(struct pl_api *a, pl_tx_fn fn, void *args, struct pl_err *err)
 
 /* ---- users ---- */
 
-/* Their own [[scope, role]…] as [{"scope", "role"}…]. */
+/* Converts [[scope, role]…] of the database to [{"scope", "role"}…]. */
 static json_t *roles_json(const json_t *pairs)
 {
     json_t *list = json_array(), *pair;
@@ -111,7 +112,8 @@ static int list_users(struct pl_api *a, struct pl_http_request *req, json_t **re
     return 0;
 }
 
-/* The request's [{"scope", "role"}…] as pairs, each checked; giving a role over a project takes its admin, over everything everything's. */
+/* Reads the request's [{"scope", "role"}…] as checked pairs. Granting a role in a project needs the project's
+ * admin role; granting one over everything needs the operator's. */
 static int read_roles(const struct pl_http_request *req, const json_t *roles, json_t *out, struct pl_err *err)
 {
     const json_t *one;
@@ -160,7 +162,7 @@ static int create_user(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r < 0 ? r : 201;
 }
 
-/* "create user bob: reader of images" is what the audit should say. */
+/* Appends the text for the audit log: "bob images:reader". */
 static void tell_roles(const char *user, const json_t *pairs, struct pl_buf *out)
 {
     const json_t *pair;
@@ -177,7 +179,8 @@ static void tell_roles(const char *user, const json_t *pairs, struct pl_buf *out
     }
 }
 
-/* An admin of a project gives roles in it to users whom they can name; the answer tells no more than that. */
+/* Sets roles. An admin of a project grants roles in it to any user whose name they know; their reply shows
+ * only these roles, not the user. */
 static int update_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
@@ -219,7 +222,7 @@ static int delete_user(struct pl_api *a, struct pl_http_request *req, json_t **r
     return change(a, pl_tx_user_delete, &args, err);
 }
 
-/* Who asks, and what the token leaves them. */
+/* Replies with the principal's name and the roles that its token leaves it. */
 static int who_am_i(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const struct pl_principal *who = asker(req);
@@ -237,7 +240,7 @@ static int who_am_i(struct pl_api *a, struct pl_http_request *req, json_t **ret,
 
 /* ---- tokens and S3 keys ---- */
 
-/* What both are asked for with. Texts are the body's. */
+/* The properties of a new token or S3 key. Its texts belong to `body`. */
 struct wanted {
     json_t *body;
     struct pl_credential_args args;
@@ -248,7 +251,8 @@ static void wanted_finish(struct wanted *w)
     json_decref(w->body);
 }
 
-/* Limits a new token or S3 key to the life of the token that asks, whoever asks, and to what that token may do. */
+/* Limits a new token or S3 key to the remaining life of the requesting token, and, except for operators, to
+ * that token's role and scope. */
 static int check_limit(const struct pl_http_request *req, struct wanted *w, struct pl_err *err)
 {
     const struct pl_principal *who = asker(req);
@@ -279,6 +283,7 @@ static int read_expires(const char *text, int64_t *ret_us, struct pl_err *err)
     return r < 0 ? pl_err_field(err, r, "expires") : 0;
 }
 
+/* Reads the request for a token or S3 key and checks it. */
 static int read_wanted(struct pl_http_request *req, struct wanted *w, struct pl_err *err)
 {
     const struct pl_principal *who = asker(req);
@@ -331,6 +336,7 @@ static int create_token(struct pl_api *a, struct pl_http_request *req, json_t **
     return r < 0 ? r : 201;
 }
 
+/* Creates an S3 key: seals its secret with the master key, stores it, and replies with the secret. */
 static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(wanted_finish) struct wanted w = {0};
@@ -406,7 +412,7 @@ static json_t *credential_json(struct pl_api *a, const struct kind *kind, const 
                                                                     : "good");
 }
 
-/* Their own; all of them for whoever operates. */
+/* Lists one page: the principal's own, or all for an operator. */
 static int list_credentials(struct pl_api *a, struct pl_http_request *req, const struct kind *kind, json_t **ret,
                             struct pl_err *err)
 {
@@ -449,7 +455,7 @@ static int list_login_sessions(struct pl_api *a, struct pl_http_request *req, js
     return list_credentials(a, req, &login_session_kind, ret, err);
 }
 
-/* The one that the start of an id names, of those that are the asker's to name. */
+/* Finds the token or key by a prefix of its id, among those that the principal may see. */
 static int find_credential(struct pl_api *a, const struct pl_http_request *req, const struct kind *kind,
                            char ret_id[PL_S3_KEY_CHARS + 1], char ret_user[PL_USER_MAX + 1], struct pl_err *err)
 {
@@ -487,7 +493,7 @@ static int hash_of_id(struct pl_api *a, const char *id, struct pl_hash *ret, str
     return r < 0 ? r : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "token %s was deleted just now", id) : 0;
 }
 
-/* The token `old` as it stands; texts are the body's. */
+/* Reads the properties of the token `old`. */
 static int read_token(struct pl_api *a, struct wanted *w, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -527,7 +533,7 @@ static int delete_credential(struct pl_api *a, struct pl_http_request *req, cons
     return r;
 }
 
-/* What the token was but its text, and no more than the token that asks. */
+/* Replaces a token by a new one with the same properties, limited like any new token. */
 static int rotate_token(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(wanted_finish) struct wanted w = {.body = json_object()};
@@ -595,7 +601,7 @@ static int delete_login_session(struct pl_api *a, struct pl_http_request *req, j
     return 0;
 }
 
-/* ---- audit ---- */
+/* ---- audit log ---- */
 
 static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {

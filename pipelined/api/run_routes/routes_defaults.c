@@ -1,4 +1,4 @@
-/* Defaults of stages: the cluster's, and a project's over them. */
+/* Defaults of stages: those of the cluster, and those of a project, which override them. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/pipelines/defaults_tx.h"
@@ -37,7 +37,8 @@ static int get_defaults(struct pl_api *a, struct pl_http_request *req, json_t **
     return r < 0 ? r : answer(a, project, ret, err);
 }
 
-/* A project's own would be passed over where its network is off. */
+/* Refuses "network": true in a project's defaults while the project's network is off, where it would have no
+ * effect. */
 static int check_network(struct pl_api *a, const struct pl_defaults_args *args, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);

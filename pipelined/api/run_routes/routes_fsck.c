@@ -1,4 +1,4 @@
-/* Checks of the store: one at a time, told as it goes. */
+/* Checks of the store: one at a time, with its progress published as events. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/writer/db_fsck.h"
@@ -14,10 +14,10 @@ struct asked {
     struct pl_api *api;
     const struct pl_http_request *req;
     json_t *findings;
-    int64_t told_ms; /* when the last event was written */
+    int64_t told_ms; /* monotonic time of the last event */
 };
 
-/* ---- what is found ---- */
+/* ---- findings ---- */
 
 static json_t *text_or_null(const char *s)
 {
@@ -39,7 +39,7 @@ static int note_finding(void *self, const struct pl_fsck_finding *f, struct pl_e
                        err);
 }
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
 static json_t *state_json(const struct pl_api *a)
 {
@@ -56,7 +56,7 @@ static int write_event(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "fsck", json_incref(arg), err);
 }
 
-/* For those who follow the events; a check goes on without. */
+/* Publishes an event; the check continues if that fails. */
 static void tell(struct pl_api *a, json_t *data)
 {
     if (data)
@@ -125,7 +125,7 @@ static int run_check(struct asked *k, bool full, struct pl_fsck_report *sum, str
     return pl_db_fsck_run(&check, sum, err);
 }
 
-/* It may read the whole store: one at a time, and for nobody's sake none. */
+/* Runs a check, which may read the whole store: one at a time, and stopped when its client disconnects. */
 static int run_fsck(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *findings = json_array();

@@ -1,11 +1,11 @@
-/* Garbage collection: begin one, see what it does, end it. */
+/* Garbage collection: start one, show its progress, stop it. */
 #include "pipelined/api/server/api_context.h"
 
 #include <stdio.h>
 
 #define WAIT_MAX_MS 25000
 
-/* After the open commits: they need packs. */
+/* Creates the collector. After the open commits, which need packs. */
 static int open_gc(struct pl_api *a, struct pl_err *err)
 {
     char index[4200];

@@ -1,4 +1,4 @@
-/* Logs of stages, and of the containers of their pods: what is there, or followed as it comes. */
+/* Logs of stages, and of the containers of their pods: what exists, or followed while it grows. */
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/db/retention/retention.h"
@@ -10,10 +10,11 @@
 
 #define PIECE_BYTES (64u << 10)
 #define FIRST_MS    30000
-#define AWAITED_MAX 2u /* answers whose first piece threads of the pool wait for */
+#define AWAITED_MAX 2u /* replies whose first data threads of the pool wait for at the same time */
 #define TAIL_MAX    1000000u
 
-/* Held by the stream until `closed`, and by the handler until the stream is known here. */
+/* A log being sent. Referenced by the stream until `closed`, and by the handler until it has stored the
+ * stream here. */
 struct following {
     _Atomic unsigned refs;
     struct pl_api *api;
@@ -38,7 +39,8 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct following *f = self;
     size_t before = out->len;
-    bool over = !f->follow || job_over(f); /* asked first: what came before the end is read below */
+    /* checked before reading, so that everything logged before the end is read */
+    bool over = !f->follow || job_over(f);
     int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
                                out, err);
 
@@ -71,11 +73,12 @@ static void closed(void *self)
 {
     struct following *f = self;
 
-    pl_stage_logs_unwatch(f->api->config.logs, f); /* after it no wake comes */
+    pl_stage_logs_unwatch(f->api->config.logs, f); /* after this call `wake` is not called any more */
     unref(f);
 }
 
-/* The datum by its id, the start of it, or its paths, among the attempts kept; else it must be a whole id. */
+/* Finds a datum by its id, a prefix of it, or its paths, among the kept attempts; a whole id is accepted as
+ * it is. */
 static int find_datum(struct pl_conn *c, struct following *f, const char *text, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -95,6 +98,7 @@ static int find_datum(struct pl_conn *c, struct following *f, const char *text, 
                     : 0;
 }
 
+/* Checks the request and prepares the stream's state. */
 static int start(struct pl_api *a, struct pl_http_request *req, struct following **ret, struct pl_err *err)
 {
     const char *run = pl_http_query(req, "run"), *datum = pl_http_query(req, "datum");
@@ -125,6 +129,7 @@ static int start(struct pl_api *a, struct pl_http_request *req, struct following
     return 0;
 }
 
+/* Replies with the log of a stage's job, as a stream. */
 static void get_logs(struct pl_api *a, struct pl_http_request *req)
 {
     struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};
@@ -149,22 +154,23 @@ static void get_logs(struct pl_api *a, struct pl_http_request *req)
     f->stream = stream;
     pl_http_stream_wake(stream);
     unref(f);
-    pl_http_stream_close(stream); /* it goes on until `pull` says that was all */
+    pl_http_stream_close(stream); /* the stream continues until `pull` returns PL_PULL_END */
 }
 
-/* ---- what a container of a stage's pod prints ---- */
+/* ---- logs of containers ---- */
 
-/* Held by the stream until `closed`, and by the handler until it has replied. */
+/* A container's log being sent. Referenced by the stream until `closed`, and by the handler until it has
+ * replied. */
 struct printed {
     _Atomic unsigned refs;
     struct pl_principal *who;
     struct pl_http_stream_ops from;
     struct pl_http_stream *_Atomic stream;
-    struct pl_buf first; /* that came before the reply */
-    bool follow, ended;  /* ended: `first` is all */
+    struct pl_buf first; /* data received before the reply */
+    bool follow, ended;  /* ended: `first` is the whole log */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool came; /* lock */
+    bool came; /* data arrived; guarded by `lock` */
 };
 
 static void printed_came(void *self)
@@ -194,11 +200,11 @@ static void printed_closed(void *self)
 {
     struct printed *p = self;
 
-    p->from.closed(p->from.self); /* after it nothing comes */
+    p->from.closed(p->from.self); /* after this call the source calls nothing any more */
     printed_unref(p);
 }
 
-/* An answer that has begun has no other place for an error than its end. */
+/* Sends more of the log. After the reply has begun, an error can only be told as its last line. */
 static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct printed *p = self;
@@ -221,8 +227,8 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* Waits until the status of the answer is known: so that what cannot be had is refused in words. Who follows has an answer, too, when nothing
- * is wrong but that nothing is printed. */
+/* Waits for the first data, so that an error becomes the reply's status. A request that follows the log gets
+ * its reply also when the source works but nothing is printed. */
 static int await_first(struct printed *p, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;
@@ -246,8 +252,8 @@ static int await_first(struct printed *p, struct pl_err *err)
     return r;
 }
 
-/* A kubelet that does not answer holds up no thread for long, and others serve the rest meanwhile: where they would not, an answer begins before
- * its status is known. */
+/* Waits for the first data if fewer than AWAITED_MAX threads do so; otherwise the reply begins before its
+ * status is known. A kubelet that does not answer then blocks only a few threads, each for a limited time. */
 static int await_status(struct printed *p, struct pl_err *err)
 {
     static atomic_uint awaited;
@@ -257,7 +263,7 @@ static int await_status(struct printed *p, struct pl_err *err)
     return r;
 }
 
-/* One that is no more may have pods yet. */
+/* Checks that the stage exists or had jobs: a deleted stage may still have pods. */
 static int need_stage(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -286,7 +292,7 @@ static int read_ask(struct pl_http_request *req, struct pl_container_log_request
     return r < 0 ? r : pl_http_query_u64(req, "tail", 0, TAIL_MAX, &ask->tail, err);
 }
 
-/* `p` is the stream's and the handler's when it succeeds, else the handler's alone. */
+/* On success `p` belongs to the stream and the handler, on failure to the handler alone. */
 static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
 {
     struct pl_container_log_request ask = {.follow = p->follow, .came = printed_came, .self = p};
@@ -305,6 +311,7 @@ static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct p
     return r;
 }
 
+/* Replies with the log of a container, as a stream. */
 static void get_container_log(struct pl_api *a, struct pl_http_request *req)
 {
     struct pl_http_stream_options options = {.content_type = "text/plain; charset=utf-8", .length = PL_HTTP_LENGTH_UNKNOWN};

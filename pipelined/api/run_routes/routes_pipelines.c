@@ -1,4 +1,5 @@
-/* Pipelines: a spec comes in as text with the roots of its code folders; everything is checked before anything is kept. */
+/* Pipelines. A spec is sent as text, with the tree roots of its code folders; everything is checked before
+ * anything is stored. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/pipelines/defaults_tx.h"
@@ -12,14 +13,14 @@
 
 #define SPEC_BODY_MAX (12u << 20)
 
-/* ---- what the spec reader asks of the store ---- */
+/* ---- context of the spec parser ---- */
 
 struct context {
     struct pl_conn *conn;
     const struct pl_principal *who;
     char owner[PL_NAME_MAX_BYTES + 1];
     char *defaults[3];    /* of the cluster, of the project, NULL */
-    struct pl_err failed; /* its answers are void */
+    struct pl_err failed; /* if set, the callbacks' results are invalid */
 };
 
 static void context_finish(struct context *c)
@@ -38,7 +39,8 @@ static bool find_repo(struct context *c, const char *project, const char *repo, 
     return r > 0;
 }
 
-/* Of repos that the asker may not read nothing is told: they are taken to be there for anybody, and refused behind. */
+/* Reveals nothing about repos that the principal may not read: they are treated as existing here and refused
+ * later by may_set. */
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
     struct context *c = self;
@@ -97,7 +99,7 @@ static json_t *problems_json(const struct pl_spec_problem *list, size_t n)
     return out;
 }
 
-/* ---- set ---- */
+/* ---- create and update ---- */
 
 struct setting {
     struct pl_api *api;
@@ -108,10 +110,10 @@ struct setting {
     struct pl_spec_errors problems;
     struct pl_stage_code *code;
     struct pl_pipeline_args args;
-    json_t *warnings; /* the cluster's */
+    json_t *warnings; /* the parser's and the cluster's */
     struct pl_store_hold hold;
-    struct pl_pack_set hidden; /* packs of the code folders */
-    struct pl_effort effort;   /* of looking at these */
+    struct pl_pack_set hidden; /* condemned packs that the code folders need */
+    struct pl_effort effort;   /* limit of the work of checking the code folders */
 };
 
 static void setting_finish(struct setting *s)
@@ -125,8 +127,8 @@ static void setting_finish(struct setting *s)
     json_decref(s->body);
 }
 
-/* Its stages may be made there, and whoever makes them may read what they read: what they write can be read by all who may read the
- * project. */
+/* Checks that the principal may define stages in the project, and may read their inputs, because everyone who
+ * may read the project can read what the stages write. */
 static int may_set(const struct setting *s, struct pl_err *err)
 {
     int r = pl_api_may(s->req, PL_VERB_DEFINE, s->spec->project, NULL, err);
@@ -141,7 +143,7 @@ static int may_set(const struct setting *s, struct pl_err *err)
     return r;
 }
 
-/* The spec, of a project that exists: nothing is opened or made for another. */
+/* Parses the spec and checks that its project exists, before a store is opened for it. */
 static int parse(struct setting *s, const char *project, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(s->api->config.db);
@@ -173,7 +175,7 @@ static int refuse_code(const char *stage, const char *key, const char *why, stru
     return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s: %s", field, why), field);
 }
 
-/* `code` of the request: {STAGE: {"root", "git"}} of stages that have a code folder. */
+/* Checks `code` of the request: {STAGE: {"root", "git"}} for stages that have a code folder. */
 static int check_code(const struct setting *s, json_t *code, struct pl_err *err)
 {
     const char *name, *key;
@@ -210,7 +212,7 @@ static int note_hidden(void *self, const struct pl_hash *pack, struct pl_err *er
     return pl_pack_set_add(&s->hidden, pack, err);
 }
 
-/* The root of a stage's code folder, as the client stored it. */
+/* Reads and checks the tree root of a stage's code folder, which the client has uploaded. */
 static int read_root(struct setting *s, const struct pl_stage *stage, const char *text, struct pl_hash *ret, struct pl_err *err)
 {
     struct pl_store *store;
@@ -252,7 +254,7 @@ static int read_code(struct setting *s, json_t *code, struct pl_err *err)
     return 0;
 }
 
-/* The spec as written and as it is meant, as blobs; of a dry run their ids alone. */
+/* Stores the spec as written and in its effective form, as blobs; a dry run only computes their ids. */
 static int store_specs(struct setting *s, struct pl_err *err)
 {
     _cleanup_(pl_pack_builder_closep) struct pl_pack_builder *session = NULL;
@@ -280,7 +282,7 @@ static int store_specs(struct setting *s, struct pl_err *err)
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* What the cluster says of the stages' pods, before anything is stored. */
+/* Asks the cluster about the stages' pods, before anything is stored. */
 static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
 {
     const struct pl_api_config *config = &s->api->config;
@@ -296,6 +298,7 @@ static json_t *set_reply(const struct setting *s)
                      s->args.changes, "gpu_s", (json_int_t)s->args.gpu_s, "warnings", json_incref(s->warnings));
 }
 
+/* Creates or updates a pipeline, or says what an update would do. */
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_turns_effort(req)};
@@ -340,7 +343,7 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
 
     args.force = force;
-    /* It reads what was answered before. */
+    /* the run must see everything that was acknowledged before */
     r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (r == 0) {
@@ -427,6 +430,7 @@ static int pipeline_json(struct pl_conn *c, const struct pl_rows *rows, bool who
 
 #define PIPELINE_COLUMNS "SELECT id, project, name, version, created_us, updated_us FROM pipeline"
 
+/* Lists one page of pipelines with their stages. */
 static int list_pipelines(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -466,7 +470,7 @@ static int no_pipeline(const char *project, const char *name, struct pl_err *err
     return pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" does not exist in project \"%s\"", name, project);
 }
 
-/* Which spec, and what its file is called: 1, or 0 when the pipeline has none. */
+/* Finds the pipeline's spec and its file name. Returns 1, or 0 if there is none. */
 static int find_spec(struct pl_conn *c, int64_t id, struct pl_hash *ret, json_t *out, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -496,7 +500,7 @@ static int add_spec_text(struct pl_api *a, const char *project, const struct pl_
     return r;
 }
 
-/* Its rows: 1 with a spec, 0 without. */
+/* Reads the pipeline's rows. Returns 1 with a spec, 0 without. */
 static int read_pipeline(struct pl_api *a, const char *project, const char *name, struct pl_hash *ret_spec, json_t **ret,
                          struct pl_err *err)
 {

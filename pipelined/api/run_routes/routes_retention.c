@@ -1,4 +1,4 @@
-/* What the repos' rules drop, told and done. */
+/* What the repos' retention rules drop: as a plan, and carried out. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/retention/retention.h"

@@ -1,4 +1,4 @@
-/* Runs, jobs and datums: what happened, what is going on, and stopping it. */
+/* Runs, jobs, datums and metrics: list, inspect, wait, stop, run again. */
 #include "pipelined/api/run_routes/job_images.h"
 #include "pipelined/api/run_routes/job_json.h"
 
@@ -15,11 +15,13 @@
 
 /* ---- runs ---- */
 
-/* What a run says in words may name other repos and stages: it is shown to readers of all of them (the run: PL_RUN_SEEN). */
+/* A run's reason and message may name other repos and stages: they are shown only to principals that may read
+ * all of these (the run itself: PL_RUN_SEEN). */
 #define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
 #define RUN_COLUMNS                                                                                                              \
     "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
 
+/* Lists one page of runs, newest first. */
 static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);
@@ -50,7 +52,8 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return 0;
 }
 
-/* "ID" or its start, or the head of "REPO@REF" that a client resolved: its commit id is the run's. */
+/* Finds a run by "ID" or a prefix of it. A client that names "REPO@REF" resolves it first: a commit's id is
+ * its run's id. */
 static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, struct pl_err *err)
 {
     char id[PL_ID_HEX + 1];
@@ -102,7 +105,8 @@ static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
-/* The verb over every stage that has a job in the run; over the repos that it has commits in when no stage has. */
+/* Checks write permission on every stage that has a job in the run, or, if none has, on the repos that it has
+ * commits in. */
 static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, const char *run, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -116,8 +120,8 @@ static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, c
     return r;
 }
 
-/* The run that the request names, if its principal may change it. A run of which they see nothing is not there for them: PL_ENOTFOUND, as for an id
- * that no run has. */
+/* Finds the request's run and checks that the principal may change it. PL_ENOTFOUND both for an id without a
+ * run and for a run of which the principal may see nothing. */
 static int find_own(struct pl_conn *c, const struct pl_http_request *req, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -146,6 +150,7 @@ static int stop_run(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     return 0;
 }
 
+/* Runs the jobs of a run again: all, or those that failed. */
 static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -173,9 +178,10 @@ static int rerun(struct pl_api *a, struct pl_http_request *req, json_t **ret, st
     return r;
 }
 
-/* ---- waiting: answered when the run ends, or after WAIT_MS with what is then ---- */
+/* ---- wait: reply when the run has ended, or after WAIT_MS with its present state ---- */
 
-/* A run that does nothing but be superseded leads on to the one that took its place: "superseded by run <id>". */
+/* Finds the run that replaced this one, from the reason "superseded by run <id>" of its jobs. Returns 1, or
+ * 0. */
 static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_free_ char *by = NULL;
@@ -190,7 +196,7 @@ static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX 
     return r < 0 ? r : 1;
 }
 
-/* A commit that is still open: its run begins when it is finished. */
+/* Makes the reply for a commit that is still open: its run begins when it is finished. */
 static int not_begun(const char *id, json_t **ret)
 {
     *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b}", "id", id, "state", "running", "reason",
@@ -199,7 +205,8 @@ static int not_begun(const char *id, json_t **ret)
     return 0;
 }
 
-/* A commit that was open and made none has no run: that is over, and says where what it held is. */
+/* Makes the reply for an open commit that ended without a commit and so has no run: it is done, and names the
+ * commit that has its content. */
 static int never_began(struct pl_conn *c, const char *id, json_t **ret)
 {
     struct pl_open_commit_end end;
@@ -212,7 +219,7 @@ static int never_began(struct pl_conn *c, const char *id, json_t **ret)
     return *ret ? 1 : PL_ENOMEM;
 }
 
-/* pl_run_waiters_fn. */
+/* pl_run_waiters_fn: checks the request's run. */
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_api *a = self;
@@ -322,7 +329,7 @@ static int read_job(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     *ret = pl_job_row_json(&rows, true);
-    return pl_job_images_add(rd.conn, id, *ret, err); /* the caller gives back what it finds there */
+    return pl_job_images_add(rd.conn, id, *ret, err); /* the caller releases `*ret` also after an error */
 }
 
 static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -334,7 +341,7 @@ static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
-/* What a job ran, though its pipeline may be another by now. */
+/* Replies with the spec and code that a job ran, although its pipeline may have changed since. */
 static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -359,7 +366,7 @@ static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret,
         return r;
     code = pl_col_hash(&rows, 3);
     spec = pl_col_json(&rows, 2);
-    if (off) /* so its workers have it, whatever it says */
+    if (off) /* the workers of this project have no network, whatever the spec says */
         json_object_set_new(spec, "network", json_false());
     *ret = json_pack("{s:s, s:s, s:I, s:o, s:o}", "run", run, "pipeline", pl_col_text(&rows, 0), "version",
                      (json_int_t)pl_col_int(&rows, 1), "spec", spec, "code_root", pl_api_hash_json(&code));
@@ -408,7 +415,7 @@ static json_t *attempt_json(const struct pl_rows *rows, bool whole)
 }
 
 #define PLACE_ATTEMPT_DIGITS 20
-/* Where a page of attempts goes on: after this attempt at this datum. "HASH/N". */
+/* The position "HASH/N" in a list of attempts: the next page begins after attempt N at this datum. */
 struct datum_place {
     struct pl_hash datum;
     int64_t attempt;
@@ -419,7 +426,7 @@ static int datum_place_parse(const struct pl_api_page *page, struct datum_place 
     const char *slash = page->after ? strchr(page->after, '/') : NULL;
     char hex[PL_HASH_HEX + 1];
 
-    *ret = (struct datum_place){0}; /* attempts count from 1 */
+    *ret = (struct datum_place){0}; /* attempts are numbered from 1 */
     if (!page->after)
         return 0;
     if (!slash || slash - page->after != PL_HASH_HEX)
@@ -431,6 +438,7 @@ static int datum_place_parse(const struct pl_api_page *page, struct datum_place 
     return 0;
 }
 
+/* Lists one page of kept attempts, by datum and number. */
 static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -466,7 +474,8 @@ static int list_datums(struct pl_api *a, struct pl_http_request *req, json_t **r
     return 0;
 }
 
-/* With the line that runs it again on somebody's own machine; the reference to `attempts` is taken. */
+/* Makes the reply with the command that runs the datum on the user's machine. Takes the reference to
+ * `attempts`. */
 static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *attempts)
 {
     const char *project = pl_http_param(req, "project");
@@ -479,6 +488,7 @@ static json_t *datum_json(struct pl_http_request *req, const char *run, json_t *
                      "attempts", attempts);
 }
 
+/* Replies with all kept attempts at one datum. */
 static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);

@@ -1,4 +1,4 @@
-/* Secrets of projects: they come in and are never given out again; who keeps them is the executor's matter. */
+/* Secrets of projects. Values are accepted and never returned; the executor stores them. */
 #include "pipelined/api/server/api_context.h"
 
 #define SECRETS_BODY_MAX (3u << 20)
@@ -32,7 +32,7 @@ static int list_secrets(struct pl_api *a, struct pl_http_request *req, json_t **
     return *ret ? 0 : pl_err_nomem(err);
 }
 
-/* Of a project that neither goes nor is made meanwhile. */
+/* Changes a secret while no project can be created or deleted. */
 static int change(struct pl_api *a, const struct pl_secret_op *op, struct pl_err *err)
 {
     int r;

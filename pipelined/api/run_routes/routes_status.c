@@ -31,7 +31,7 @@ static json_t *counts_json(struct pl_conn *c)
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));
 }
 
-/* The daemon's folder's, which is the last of them, with all. */
+/* Makes the free space of the daemon's folder, which is the last place, and of all places. */
 static json_t *disk_json(struct pl_api *a)
 {
     json_t *disks = pl_disk_watch_json(a->services.disks), *data = json_array_get(disks, json_array_size(disks) - 1);
@@ -40,8 +40,9 @@ static json_t *disk_json(struct pl_api *a)
                      json_object_get(data, "total_bytes"), "places", disks);
 }
 
-/* By which certificates the bucket is known to those who use signed URLs; NULL: by those of the system. What cannot be read, or is a whole
- * system's, is not handed out: then they go through the daemon. */
+/* Returns the CA certificates with which clients verify the bucket's presigned URLs; NULL: those of the
+ * system. A file that cannot be read, or is as large as a system's, is not sent: clients then go through the
+ * daemon. */
 static json_t *bucket_ca(struct pl_object_store *objects)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = BUCKET_CA_BYTES};
@@ -52,7 +53,7 @@ static json_t *bucket_ca(struct pl_object_store *objects)
     return json_stringn((const char *)text.data, text.len);
 }
 
-/* How packs come and go, and what of them went through this program. */
+/* Makes the figures of pack traffic: the bucket's abilities, bytes through the daemon, and verification. */
 static json_t *packs_json(struct pl_api *a)
 {
     struct pl_object_store *objects = pl_project_stores_objects(a->config.stores);
@@ -74,7 +75,8 @@ static bool readable_at(const struct pl_http_request *req, const json_t *o)
     return pl_access_may_read(pl_http_context(req), pl_json_text_at(o, "project"), pl_json_text_at(o, "stage"));
 }
 
-/* Of a node's GPUs: who has them, or only how many where the asker may not know. Pods that are not ours are the operators' matter. */
+/* Replaces holders of a node's GPUs by their number, where the principal may not read them. Pods of other
+ * systems are shown to operators only. */
 static void hide_holders(const struct pl_http_request *req, json_t *rows)
 {
     const bool operates = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL);
@@ -93,7 +95,7 @@ static void hide_holders(const struct pl_http_request *req, json_t *rows)
     }
 }
 
-/* Workers and GPUs, without whose they are where the asker may not read that. */
+/* Makes the live state: workers and GPUs, without those that the principal may not read. */
 static json_t *live_json(struct pl_api *a, const struct pl_http_request *req)
 {
     json_t *live = a->config.engine->live(a->config.engine_self), *workers = json_object_get(live, "workers"), *one;
@@ -137,6 +139,7 @@ static json_t *clock_json(struct pl_api *a)
                      (json_int_t)now.now_us);
 }
 
+/* Replies with the daemon's status. */
 static int get_status(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     json_t *counts, *live = live_json(a, req);

@@ -1,4 +1,5 @@
-/* Why: from a path of a commit to the datum that wrote it, its inputs, their commits, and so on back to what was pushed. */
+/* Provenance: from a path of a commit to the datum that wrote it, the datum's inputs, their commits, and so
+ * on back to what was pushed. */
 #include "pipelined/api/run_routes/job_images.h"
 
 #include "pipelined/plan/datum_identity.h"
@@ -9,13 +10,13 @@
 
 #include <stdio.h>
 
-#define NODES_MAX 500 /* of one answer; the rest is said to be left out */
+#define NODES_MAX 500 /* nodes in one reply; the rest is reported as left out */
 #define DEPTH_MAX 64
-#define FILES_MAX 20 /* of a folder that a datum read: so many are followed */
-/* Of a folder with patterns: so many are looked at for files to follow. */
+#define FILES_MAX 20 /* files of an input folder that are followed */
+/* Entries of an input folder that are examined with patterns. */
 #define VISITS_MAX 100000
 
-/* Holds no reader while it reads trees. */
+/* Holds no database reader while it reads trees. */
 struct why {
     struct pl_api *api;
     const struct pl_http_request *req;
@@ -55,7 +56,7 @@ static int open_place(struct why *w, const char *project, const char *repo, cons
 
 /* ---- the datum of an output path ---- */
 
-/* Reads a row of a tree of rows into `out`: 1, or 0. */
+/* Reads a row of a tree of rows into `out`. Returns 1, or 0 if there is none. */
 static int row_at(const struct place *at, const struct pl_hash *root, const void *key, size_t len, struct pl_buf *out,
                   struct pl_err *err)
 {
@@ -70,15 +71,16 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
     return r < 0 ? r : 1;
 }
 
-/* What a datum has of one of its inputs. */
+/* The part of an enumeration key for one input. */
 struct match {
-    size_t leaf;      /* number of the input */
-    const char *path; /* in the key */
+    size_t leaf;      /* index of the input */
+    const char *path; /* points into the key */
     size_t path_len;
     bool dir;
 };
 
-/* The next of an enumeration key (plan.h), one per input that the datum has; false also when the key was too long and is a hash. */
+/* Reads the next part of an enumeration key (plan.h), which has one for each input of the datum. False at the
+ * end, and for a key that was too long and is a hash. */
 static bool next_match(struct pl_cursor *c, struct match *ret)
 {
     const uint8_t *start, *end;
@@ -102,7 +104,7 @@ static bool next_match(struct pl_cursor *c, struct match *ret)
 
 /* ---- inputs ---- */
 
-/* `files` of the input; NULL = all. */
+/* Compiles `files` of the input; NULL = all files. */
 static int compile_files(const json_t *files, struct pl_glob_set **ret, struct pl_err *err)
 {
     size_t n = json_array_size(files);
@@ -116,13 +118,13 @@ static int compile_files(const json_t *files, struct pl_glob_set **ret, struct p
     return n ? pl_glob_set_compile(patterns, n, ret, err) : 0;
 }
 
-/* The files of a folder that a datum read. */
+/* The files of a folder that a datum has read. */
 struct folder {
-    char prefix[PL_PATH_MAX_BYTES + 2]; /* "" or with its slash */
+    char prefix[PL_PATH_MAX_BYTES + 2]; /* the folder's path with its slash, or "" */
     size_t prefix_len;
-    struct pl_glob_set *set; /* NULL = all of them */
-    uint64_t files;          /* how many there are, */
-    bool more;               /* or at least: it was not counted to the end */
+    struct pl_glob_set *set; /* NULL = all files */
+    uint64_t files;          /* number of files counted */
+    bool more;               /* there are more: the count is incomplete */
     json_t *inputs;
 };
 
@@ -138,7 +140,7 @@ static bool takes(const struct folder *f, const struct pl_tree_item *item)
            (!f->set || pl_glob_set_takes(f->set, item->path + f->prefix_len, item->path_len - f->prefix_len));
 }
 
-/* The first FILES_MAX explained, and whether there is another. */
+/* Explains the first FILES_MAX files and finds out whether there are more. */
 static int explain_files(struct why *w, const struct place *at, struct folder *f, unsigned depth, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *c = NULL;
@@ -162,7 +164,7 @@ static int explain_files(struct why *w, const struct place *at, struct folder *f
     return PL_MIN(r, 0);
 }
 
-/* A folder: its files, the first FILES_MAX of them explained. Without patterns the tree knows how many they are. */
+/* Explains a folder: the first FILES_MAX of its files. Without patterns the tree knows their total number. */
 static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
                           json_t **ret, struct pl_err *err)
 {
@@ -202,7 +204,7 @@ static const json_t *leaf_of(const json_t *node, size_t *at, size_t wanted_leaf)
     return NULL;
 }
 
-/* One input of the datum: `in` is the job's {project, repo, branch, commit, name}. */
+/* Explains one input of the datum. `in` is the job's {project, repo, branch, commit, name}. */
 static int explain_input(struct why *w, const json_t *in, const json_t *leaf, const char *path, bool dir, unsigned depth,
                          json_t **ret, struct pl_err *err)
 {
@@ -271,7 +273,8 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
 }
 
-/* The id of the datum with that enumeration key, as attempts have it; of a key that is a hash it is nobody's. */
+/* Computes the id of the datum with that enumeration key, as attempts store it. For a key that is a hash the
+ * id belongs to no datum. */
 static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_hash *ret)
 {
     struct pl_cursor c = pl_cursor_of(key->data, key->len);
@@ -294,7 +297,8 @@ static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_h
     pl_datum_id(leaves, n, ret);
 }
 
-/* The image that it was made in, in a run of its own where the row is of an earlier one. */
+/* Adds the image that the datum ran in. `run` is the run that computed it, which may be earlier than the
+ * commit's. */
 static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
                      struct pl_err *err)
 {
@@ -317,6 +321,7 @@ static int add_image(struct why *w, const struct place *at, const char *run, con
     return r;
 }
 
+/* Adds the origin of each input of the datum. */
 static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf *key, unsigned depth, json_t *out,
                       struct pl_err *err)
 {
@@ -342,6 +347,7 @@ static int add_inputs(struct why *w, const struct maker *m, const struct pl_buf 
     return 0;
 }
 
+/* Adds the datum that wrote the path: its stage, run, key and code, and its inputs. */
 static int add_datum(struct why *w, const struct place *at, const char *path, unsigned depth, json_t *out, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf key = {0}, bytes = {0};
@@ -371,6 +377,7 @@ static int add_datum(struct why *w, const struct place *at, const char *path, un
     return depth < DEPTH_MAX ? add_inputs(w, &m, &key, depth, out, err) : 0;
 }
 
+/* Explains one path: its size and commit, and the datum that wrote it. */
 static int explain(struct why *w, const struct place *at, const char *path, unsigned depth, json_t **ret, struct pl_err *err)
 {
     char shown[PL_PATH_MAX_BYTES + 2];
@@ -412,7 +419,7 @@ static int get_why(struct pl_api *a, struct pl_http_request *req, json_t **ret, 
         if (json_integer_value(json_object_get(*ret, "files")) > 0)
             return 0;
         json_decref(*ret);
-        *ret = NULL; /* the caller gives back what it finds there */
+        *ret = NULL; /* the caller releases `*ret` also after an error */
         return r;
     }
     return r;

@@ -1,3 +1,4 @@
+/* Lists the route tables of this room. */
 #include "pipelined/api/run_routes/run_routes.h"
 
 #include "pipelined/api/server/api_context.h"

@@ -26,5 +26,5 @@
 
 #include "pipelined/api/server/api.h"
 
-/* For pl_api_config.tables. */
+/* The tables of this room, for pl_api_config.tables. */
 extern const struct pl_api_tables pl_api_run_routes;
