@@ -34,8 +34,8 @@ struct pl_guard_config {
     /* as in pl_api_config; for its port 0, pl_guard_add_port adds the port in use */
     const char *listen;
     const char *const *hosts; /* further names of this daemon; NULL-terminated; may be NULL */
-    const char *public_url;   /* its host and port are accepted too; "" = none */
-    const char *worker_url;   /* its host and port are accepted too; "" or NULL = none */
+    const char *public_url;   /* the Host header may also name this URL's host and port; "" = none */
+    const char *worker_url;   /* the Host header may also name this URL's host and port; "" or NULL = none */
     /* A request without a token from one of `proxy_addresses` ("10.0.0.7, fd00::/8") is made by the user whom
      * this header names. "" or NULL = no proxy. */
     const char *proxy_header, *proxy_addresses;

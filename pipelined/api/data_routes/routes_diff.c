@@ -66,7 +66,7 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
     if (r < 0)
         return r;
     if (d->path_len && change->path_len > d->path_len && change->path[d->path_len] != '/')
-        return 0; /* "ab" is not below "a" */
+        return 0; /* the path "ab" is not below the directory "a" */
     if (d->page->after && pl_key_cmp(change->path, change->path_len, d->page->after, d->after_len) <= 0)
         return 0;
     if (d->n == d->page->limit)

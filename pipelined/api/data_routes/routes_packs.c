@@ -97,7 +97,8 @@ static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project");
-    _cleanup_(pl_store_release) struct pl_store_hold hold = {0}; /* held until the pins are written */
+    _cleanup_(pl_store_release) struct pl_store_hold hold = {
+        0}; /* garbage collection waits for this hold until the pins are written */
     _cleanup_free_ uint8_t *bitmap = NULL;
     _cleanup_free_ uint32_t *packs = NULL;
     const struct pl_hash *ids;
@@ -214,7 +215,8 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
     }
     pl_upload_verify_origin(req, pl_store_project(in->store), &in->id, in->size, &b);
     r = pl_upload_verify_receive(in->api->read_back, &b, in->path, err);
-    if (r == PL_ECORRUPT || r == PL_EFORMAT) /* the client sent these bytes */
+    /* the fault is in the bytes that the client sent, not in the store */
+    if (r == PL_ECORRUPT || r == PL_EFORMAT)
         r = err->code = PL_EPROTO;
     return r;
 }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define URLS_MAX   256 /* per request */
+#define URLS_MAX   256 /* largest number of URLs in one request */
 #define LIFE_GET_S 900 /* seconds that a URL for reading is valid */
 /* seconds that a URL for writing is valid; a session in use has at least that much of its lease left */
 #define LIFE_PUT_S 600

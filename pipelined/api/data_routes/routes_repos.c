@@ -237,7 +237,8 @@ static int read_repo(struct pl_api *a, const char *project, const char *name, js
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     struct pl_repo_row row;
-    int r = pl_db_repo_find(rd.conn, project, name, &row, err); /* its error suggests a similar name */
+    /* for a missing repo the error suggests a similar name */
+    int r = pl_db_repo_find(rd.conn, project, name, &row, err);
 
     r = r < 0 ? r : pl_sql_query(rd.conn, err, &rows, REPO_SELECT " WHERE r.id = ?", "i", row.id);
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);

@@ -6,8 +6,8 @@
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/tree_ops.h"
 
-#define FILES_MAX  1000  /* globs per request */
-#define NAMES_MAX  65536 /* files per request when named in the body */
+#define FILES_MAX  1000  /* largest number of globs in one request */
+#define NAMES_MAX  65536 /* largest number of files that a request's body may name */
 #define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
 #define PULL_STEPS 5000000u /* search steps per pull; then the thread serves other streams */

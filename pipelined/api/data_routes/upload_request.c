@@ -112,7 +112,8 @@ static int push(struct upload *u, struct pl_http_request *req, struct pl_err *er
     n = u->is_file ? ops.len : (size_t)u->spool.size;
     r = r < 0 ? r : pl_branch_push(&u->api->services, req, u->is_file ? ops.data : bytes, n, new_bytes, &answer, err);
     if (r < 0 && !u->is_file)
-        bring_again(u, req, new_bytes); /* the client may repeat the request */
+        /* the client may repeat the request: count the session's bytes again */
+        bring_again(u, req, new_bytes);
     if (r >= 0)
         pl_http_reply_json(req, (unsigned)r, answer);
     return PL_MIN(r, 0);
@@ -190,7 +191,7 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
 
     if (!u->is_file) /* a file's size was checked before its body was received */
         r = pl_branch_push_admit(&u->api->services, req, err);
-    /* but receiving it may have taken long, and others have used space meanwhile */
+    /* receiving the body may have taken long, and other requests have used space meanwhile */
     else if (u->spool.fd >= 0)
         r = pl_disk_watch_admit(u->api->services.disks, u->spool.size, err);
     if (r < 0 && (u->is_file || !only_removes(&u->spool)))
@@ -259,7 +260,7 @@ static int check(struct upload *u, const struct pl_http_request *req, struct pl_
         r = pl_path_canonical(pl_http_param(req, "path"), u->path, err);
         return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root is no file: give a path") : r;
     }
-    return use_session(u, req, err); /* checked again when the body is complete */
+    return use_session(u, req, err); /* the session is checked again when the body is complete */
 }
 
 static void begin(struct pl_api *a, struct pl_http_request *req, bool is_file, bool open)

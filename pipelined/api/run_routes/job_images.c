@@ -72,7 +72,7 @@ static const json_t *other_than(const json_t *list, const json_t *image)
     return NULL;
 }
 
-#define DIGEST_SHOWN "%.19s" /* "sha256:" and 12 digits */
+#define DIGEST_SHOWN "%.19s" /* shows "sha256:" and 12 digits of a digest */
 
 /* Adds the warning; `where_a` and `where_b` follow the digests in the text. */
 static int add_warning(json_t *warnings, const char *image, const json_t *a, const char *where_a, const json_t *b,
@@ -83,7 +83,7 @@ static int add_warning(json_t *warnings, const char *image, const json_t *a, con
     snprintf(text, sizeof text, "%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; a digest in the spec stays",
              *image ? "image " : "the default image", image, digest_of(a), where_a, digest_of(b), where_b,
              *image ? "its tag was moved" : "its tag was moved, or another is the default");
-    /* the text may be cut inside a character */
+    /* snprintf may have cut the text inside a UTF-8 character */
     return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err);
 }
 
@@ -133,7 +133,7 @@ int pl_job_images_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err
         "SELECT coalesce(json_extract(s.spec, '$.image'), '') FROM job j JOIN stage s ON s.id = j.version WHERE j.id = ?", "i",
         job);
     if (r < 0)
-        return r == PL_ENOTFOUND ? 0 : r; /* the pipeline was deleted */
+        return r == PL_ENOTFOUND ? 0 : r; /* the job's pipeline was deleted, and its spec with it */
     return warn_of_tag(c, job, image, list, json_object_get(out, "warnings"), err);
 }
 

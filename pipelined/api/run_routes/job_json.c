@@ -59,7 +59,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole)
 {
     _cleanup_(json_decrefp) json_t *counts = pl_col_json(rows, 13), *ms = pl_col_json(rows, 14);
     struct pl_hash code = pl_col_hash(rows, 10);
-    /* 0: the pipeline was deleted */
+    /* a version of 0 means that the pipeline was deleted */
     json_t *version = pl_col_int(rows, 5) ? json_integer(pl_col_int(rows, 5)) : json_null();
     json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:O, s:o, s:s?, s:s, s:I, s:o, s:o}", "run",
                             pl_col_text(rows, 1), "project", pl_col_text(rows, 2), "stage", pl_col_text(rows, 3), "pipeline",

@@ -167,7 +167,7 @@ struct printed {
     struct pl_http_stream_ops from;
     struct pl_http_stream *_Atomic stream;
     struct pl_buf first; /* data received before the reply */
-    bool follow, ended;  /* ended: `first` is the whole log */
+    bool follow, ended;  /* `ended`: the log is complete, and `first` has all of it */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool came; /* data arrived; guarded by `lock` */

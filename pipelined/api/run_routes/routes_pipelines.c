@@ -19,8 +19,8 @@ struct context {
     struct pl_conn *conn;
     const struct pl_principal *who;
     char owner[PL_NAME_MAX_BYTES + 1];
-    char *defaults[3];    /* of the cluster, of the project, NULL */
-    struct pl_err failed; /* if set, the callbacks' results are invalid */
+    char *defaults[3];    /* malloc'ed JSON: the cluster's defaults, the project's defaults, NULL */
+    struct pl_err failed; /* first error of a callback; if set, the callbacks' results are invalid */
 };
 
 static void context_finish(struct context *c)
@@ -110,7 +110,7 @@ struct setting {
     struct pl_spec_errors problems;
     struct pl_stage_code *code;
     struct pl_pipeline_args args;
-    json_t *warnings; /* the parser's and the cluster's */
+    json_t *warnings; /* list of warnings, from the spec parser and the cluster */
     struct pl_store_hold hold;
     struct pl_pack_set hidden; /* condemned packs that the code folders need */
     struct pl_effort effort;   /* limit of the work of checking the code folders */

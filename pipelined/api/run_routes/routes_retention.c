@@ -1,4 +1,4 @@
-/* What the repos' retention rules drop: as a plan, and carried out. */
+/* Retention: plans what the repos' rules would drop, and drops it. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/retention/retention.h"

@@ -219,7 +219,7 @@ static int never_began(struct pl_conn *c, const char *id, json_t **ret)
     return *ret ? 1 : PL_ENOMEM;
 }
 
-/* pl_run_waiters_fn: checks the request's run. */
+/* Checks whether the request's run has ended (pl_run_waiters_fn). */
 static int look_at_run(void *self, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     struct pl_api *a = self;

@@ -1,4 +1,4 @@
-/* The daemon itself: status, GPUs. */
+/* The daemon's own state: status and GPUs. */
 #include "pipelined/api/data_routes/commit_view.h"
 #include "pipelined/api/run_routes/job_json.h"
 

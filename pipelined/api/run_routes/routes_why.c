@@ -74,7 +74,7 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
 /* The part of an enumeration key for one input. */
 struct match {
     size_t leaf;      /* index of the input */
-    const char *path; /* points into the key */
+    const char *path; /* the path, without a final slash; points into the key */
     size_t path_len;
     bool dir;
 };
@@ -124,7 +124,7 @@ struct folder {
     size_t prefix_len;
     struct pl_glob_set *set; /* NULL = all files */
     uint64_t files;          /* number of files counted */
-    bool more;               /* there are more: the count is incomplete */
+    bool more;               /* more files exist than were counted */
     json_t *inputs;
 };
 

@@ -24,8 +24,8 @@ typedef void (*pl_api_raw_fn)(struct pl_api *a, struct pl_http_request *req);
 /* One route. Its handler runs on the pool and receives no body, unless a field says otherwise. */
 struct pl_api_route {
     const char *method, *pattern;
-    pl_api_json_fn json; /* the handler: either this */
-    pl_api_raw_fn raw;   /* or this */
+    pl_api_json_fn json; /* the route's handler, if it returns JSON; else NULL */
+    pl_api_raw_fn raw;   /* the route's handler, if it replies by itself; else NULL */
     enum pl_http_body body;
     uint64_t body_max; /* bytes, as in pl_http_route */
     enum pl_verb verb; /* required: the verb that a principal must be allowed */
@@ -35,13 +35,13 @@ struct pl_api_route {
     bool somewhere;
     bool audits; /* the handler writes the audit entry itself */
     bool asks;   /* the body or query names the project or repo: the handler checks with pl_api_may */
-    /* For the OpenAPI document: */
+    /* The fields below are for the OpenAPI document. */
     const char *summary; /* one sentence; required */
     /* query arguments, "after limit:integer force:boolean files*"; the default type is string; * = may be
      * repeated */
     const char *query;
     const char *request; /* schema of the body, or its media type (which contains '/'); NULL = no body */
-    const char *reply;   /* the same for the reply */
+    const char *reply;   /* schema of the reply's JSON, or the reply's media type; NULL = no body */
 };
 
 /* A JSON object of the API: "name:string size:integer next:string? entries:Entry[]". Types: string, integer,
@@ -73,7 +73,7 @@ const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *
 /* Progress of the store check that runs, or of the last one. */
 struct pl_api_check {
     _Atomic bool running, full;
-    const char *_Atomic stage; /* name of the step; a constant string */
+    const char *_Atomic stage; /* name of the step that the check is at; a constant string */
     _Atomic uint64_t done, total, found;
 };
 
@@ -91,7 +91,7 @@ struct pl_api {
     struct pl_api_services services;
     struct pl_http_server *server;
     struct pl_http_server *local;       /* with TLS, a second listener: plain HTTP on loopback; else NULL */
-    const struct pl_api_table **tables; /* the tables of pl_api_tables */
+    const struct pl_api_table **tables; /* all route tables, as pl_api_tables returns them */
     size_t n_tables;
     struct pl_http_route *routes;
     struct pl_api_bound *bound; /* arguments of the rows' handlers; defined in api.c */
@@ -99,14 +99,14 @@ struct pl_api {
     struct pl_sse_hub *hub;
     /* held shared while a secret is set, exclusively while a project is created or deleted */
     pthread_rwlock_t secrets;
-    char *url; /* for people: public_url, or http://host:port */
+    char *url; /* URL shown to people: public_url, or http://host:port */
     char *local_url;
     struct pl_buf openapi;
     struct pl_sessions *sessions;
     struct pl_read_back *read_back;
     struct pl_api_moved moved;
     struct pl_run_waits *waits;
-    _Atomic bool draining; /* the daemon is ending */
+    _Atomic bool draining; /* set when the daemon begins to end */
     struct pl_api_check check;
     struct pl_gc *gc;
 };
@@ -137,7 +137,7 @@ int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *e
 
 /* The query arguments "after" and "limit" of a list. */
 struct pl_api_page {
-    const char *after; /* NULL = from the start */
+    const char *after; /* the position after which the page begins; NULL = the start of the list */
     size_t limit;
 };
 /* Reads them; `limit` must be 1..PL_API_LIMIT_MAX. PL_EINVAL. */

@@ -17,10 +17,10 @@ static void get_health(struct pl_api *a, struct pl_http_request *req)
     pl_http_reply_static(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
-/* Open commits that the clock could not finish. */
+/* Counts the open commits that could not be finished automatically. */
 struct stalls {
     size_t n;
-    int code; /* error code of the first */
+    int code; /* error code of the first of them */
 };
 
 static int add_stall(void *self, struct pl_open_commit *c)

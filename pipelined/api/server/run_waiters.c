@@ -44,7 +44,7 @@ static void look_soon(struct wait *w)
     w->again = !w->looking;
 }
 
-/* With the lock held. */
+/* Removes `w` from the list. With the lock held. */
 static void unlink_wait(struct wait *w)
 {
     if (w->prev)

@@ -16,14 +16,14 @@
 struct pl_disk_watch;
 
 struct pl_body_spool {
-    const char *dir; /* folder of the unnamed file */
+    const char *dir; /* folder in which the unnamed file is made; borrowed */
     struct pl_disk_watch *disks;
     struct pl_buf memory;
     /* bytes of this body kept in memory at most: PL_BODY_SPOOL_MEMORY_BYTES, or what the owner sets before
      * the first write */
     size_t memory_max;
     size_t counted; /* this spool's share of PL_BODY_SPOOL_MEMORY_ALL */
-    int fd;         /* the file; -1 while the body is in memory */
+    int fd;         /* descriptor of the unnamed file; -1 while the body is in memory */
     uint64_t size;
     uint64_t at; /* offset of the next pl_body_spool_read */
     void *mapped;

@@ -61,7 +61,7 @@ static struct put *put_new(const struct pl_open_commit_put_options *how, struct 
     return p;
 }
 
-/* pl_open_commit_write.done: passes the result on and frees the put. */
+/* Called when the open commit's writer is done: passes the result on and frees the put. */
 static void put_done(struct pl_open_commit_write *w, int r, const struct pl_err *err)
 {
     struct put *p = PL_CONTAINER_OF(w, struct put, write);
@@ -313,7 +313,7 @@ int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c
         return r;
     p->new_bytes = new_bytes;
     r = pl_tree_ops_read(p->stream.data, p->stream.len, &p->ops, &p->write.n_ops, err);
-    if (r == PL_EFORMAT) /* the client sent these bytes */
+    if (r == PL_EFORMAT) /* the fault is in the bytes that the client sent */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->write.ops = p->ops;
     r = r < 0 ? r : pl_db_check_content(pl_open_commit_store(c), p->ops, p->write.n_ops, &hidden, &effort, err);

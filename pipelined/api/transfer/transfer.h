@@ -55,8 +55,8 @@ struct pl_api_services {
     struct pl_audit_log *audit;
     const char *token; /* the daemon's own token */
     char *tmp_dir;     /* DIR/tmp, emptied at the start */
-    /* Settings of the listeners: */
-    bool tls;             /* https */
+    /* The two fields below are settings of the listeners. */
+    bool tls;             /* the listeners serve https */
     unsigned per_address; /* limit of connections per client address; 0 = no limit */
     /* Tells the engine that a transaction has created a run, which it then schedules (pl_engine_ops). Never
      * blocks. */

@@ -158,7 +158,8 @@ static int resume(struct walk *w, struct pl_err *err)
     set_place(w, after, len);
     if (after[len - 1] == '/' && !(wants_dir(w->l, after, len - 1) & ENTER))
         return pl_tree_cursor_seek_past(w->cursor, after, len, err);
-    r = pl_tree_cursor_get(w->cursor, after, len, &item, err); /* the next item is the one after it */
+    /* finding `after` leaves the cursor just past it */
+    r = pl_tree_cursor_get(w->cursor, after, len, &item, err);
     return r > 0 ? 0 : r < 0 ? r : pl_tree_cursor_seek(w->cursor, after, len, err);
 }
 

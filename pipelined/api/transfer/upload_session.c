@@ -19,7 +19,7 @@ struct pl_sessions {
         uint64_t bytes;
         /* number of the pack + 1, at index number % PL_UPLOAD_SESSION_PINS; 0 = none */
         uint32_t pinned[PL_UPLOAD_SESSION_PINS];
-    } sums[PL_UPLOAD_SESSIONS_COUNTED]; /* a ring */
+    } sums[PL_UPLOAD_SESSIONS_COUNTED]; /* ring of the sessions with counters; the oldest slot is reused */
     size_t next;
 };
 

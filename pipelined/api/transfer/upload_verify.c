@@ -228,7 +228,7 @@ static int set_aside(struct pl_store *store, const struct pl_direct_upload *pack
     struct iovec iov = {bytes->data, bytes->len};
     int r;
 
-    if (bytes->len == 0) /* larger than any pack: not worth keeping */
+    if (bytes->len == 0) /* the object is larger than any pack: not worth keeping */
         return 0;
     snprintf(aside, sizeof aside, PL_QUARANTINE_KEY, pl_pack_key(pack->project, &pack->pack, key) + 1);
     r = pl_object_put(pl_store_objects(store), aside, &iov, 1, true, err);
@@ -680,7 +680,7 @@ static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
     return going;
 }
 
-/* With the pack held. */
+/* The caller holds the pack. */
 static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -704,10 +704,10 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     if (!w)
         return pl_err_nomem(err);
     r = pl_store_add_pack(store, &pack->pack, PL_DOUBT_UNREAD, err);
-    if (r < 0 && is_the_packs_fault(r)) /* the client sent these bytes */
+    if (r < 0 && is_the_packs_fault(r)) /* the fault is in the bytes that the client uploaded */
         r = err->code = PL_EPROTO;
     if (!known)
-        enlist(b, w); /* an object that is not a pack too: it must be removed */
+        enlist(b, w); /* list an object that is not a pack too: the thread must remove it */
     return r;
 }
 
@@ -735,7 +735,7 @@ static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return pl_direct_upload_is_noted(rd.conn, pack->project, &pack->pack, err);
 }
 
-/* With the pack held. */
+/* The caller holds the pack. */
 static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
                    struct pl_err *err)
 {
@@ -764,7 +764,7 @@ int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_uplo
     return r;
 }
 
-/* With the lock held. */
+/* The caller has the lock. */
 static bool is_of(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
 {
     const struct waiting *w = pl_map_get(&b->unread, pack, sizeof *pack);

@@ -20,10 +20,11 @@
 
 /* unread packs (at most 256 GiB); further packs must be sent through the daemon, which is slower */
 #define PL_UPLOAD_VERIFY_MAX   4096
-#define PL_UPLOAD_VERIFY_FILES 32    /* damaged files named in an event */
-#define PL_UPLOAD_VERIFY_LEAST 100   /* ms until a failed read is repeated; doubled each time, */
-#define PL_UPLOAD_VERIFY_MOST  30000 /* up to this */
-#define PL_QUARANTINE_KEY      "q%s" /* the argument is the pack's key without its first letter */
+#define PL_UPLOAD_VERIFY_FILES 32    /* largest number of damaged files named in an event */
+#define PL_UPLOAD_VERIFY_LEAST 100   /* milliseconds until a failed read is repeated; doubled each time */
+#define PL_UPLOAD_VERIFY_MOST  30000 /* largest pause between two attempts, in milliseconds */
+/* key of a quarantined pack; the argument is the pack's key without its first letter */
+#define PL_QUARANTINE_KEY "q%s"
 
 struct pl_read_back;
 
@@ -56,9 +57,9 @@ void pl_upload_verify_reveal(struct pl_read_back *b, struct pl_store *store, con
 bool pl_upload_verify_is_full(struct pl_read_back *b);
 
 struct pl_upload_verify_stats {
-    uint64_t unread;      /* now */
-    uint64_t good;        /* since the start */
-    uint64_t quarantined; /* since the start */
+    uint64_t unread;      /* packs that are unread now */
+    uint64_t good;        /* packs found valid since the start of the daemon */
+    uint64_t quarantined; /* packs quarantined since the start of the daemon */
 };
 void pl_upload_verify_get_stats(struct pl_read_back *b, struct pl_upload_verify_stats *ret);
 /* Ends the thread and cancels its read. Call it before the database and the stores are closed. */

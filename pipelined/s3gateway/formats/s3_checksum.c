@@ -105,7 +105,7 @@ static uint64_t multiply(const struct crc *c, uint64_t a, uint64_t b)
 /* Returns x^(8 n) modulo the polynomial. */
 static uint64_t power(const struct crc *c, uint64_t n)
 {
-    /* the constants 1 and x^8 */
+    /* `result` begins as the polynomial 1, `square` as x^8 */
     uint64_t result = UINT64_C(1) << (c->bits - 1), square = UINT64_C(1) << (c->bits - 9);
 
     for (; n; n >>= 1) {
@@ -187,7 +187,7 @@ void pl_s3_sum_get(struct pl_s3_sum *s, uint8_t ret[PL_S3_SUM_MAX_BYTES])
 
 void pl_s3_sum_text(enum pl_s3_sum_kind kind, const uint8_t bytes[PL_S3_SUM_MAX_BYTES], char ret[PL_S3_SUM_TEXT])
 {
-    /* 32 bytes give 44 digits and a NUL, which fit */
+    /* the longest sum, 32 bytes, gives 44 digits and a NUL */
     EVP_EncodeBlock((unsigned char *)ret, bytes, (int)infos[kind].bytes);
 }
 

@@ -9,13 +9,13 @@ enum pl_s3_sum_kind { PL_S3_SUM_NONE, PL_S3_CRC32, PL_S3_CRC32C, PL_S3_CRC64NVME
 
 #define PL_S3_ETAG_MAX      63u
 #define PL_S3_SUM_MAX_BYTES 32
-#define PL_S3_SUM_TEXT      56 /* bytes for base64, "-10000" and the NUL */
+#define PL_S3_SUM_TEXT      56 /* size of a sum as text: base64, "-10000" and the NUL fit */
 #define PL_S3_ETAG_MAX      63u
 
 struct pl_s3_sum_info {
-    const char *name;    /* "CRC32", as in x-amz-checksum-algorithm */
-    const char *header;  /* "x-amz-checksum-crc32" */
-    const char *element; /* "ChecksumCRC32", in XML documents */
+    const char *name;    /* name in x-amz-checksum-algorithm, such as "CRC32" */
+    const char *header;  /* name of the header, such as "x-amz-checksum-crc32" */
+    const char *element; /* name of the XML element, such as "ChecksumCRC32" */
     size_t bytes;
     bool joins; /* the sum of a file can be computed from the sums of its parts */
 };

@@ -29,20 +29,20 @@ struct pl_s3_upload {
     struct pl_s3_upload_head head;
     json_t *head_json;          /* the JSON object that holds the head's texts */
     _Atomic int64_t touched_ms; /* monotonic time of the last part, or of the creation */
-    unsigned refs;              /* guarded by all->lock */
-    bool ended;                 /* guarded by all->lock */
+    unsigned refs;              /* guarded by all->lock, not by `lock` */
+    bool ended;                 /* guarded by all->lock, not by `lock` */
 
     pthread_mutex_t lock;     /* guards the fields below; taken before all->lock */
     struct pl_s3_part *parts; /* sorted by number */
     size_t n, cap;
-    bool broken; /* a failed write could not be undone */
+    bool broken; /* a failed write could not be undone: the file accepts no more lines */
 };
 
 struct pl_s3_upload_files {
     char *dir;
     pthread_mutex_t lock;
     struct pl_map map; /* id → struct pl_s3_upload, one reference each */
-    int64_t now_us;    /* `now_us` of pl_s3_upload_files_open */
+    int64_t now_us;    /* trusted wall time when the files were opened, from which idle times are computed */
     size_t n_parts;
     struct pl_s3_ended_list *ended;
 };
@@ -265,7 +265,7 @@ static int no_upload(struct pl_err *err)
     return pl_s3_error(err, PL_S3_NO_SUCH_UPLOAD);
 }
 
-/* With u->lock held. */
+/* Checks that the upload may get another part. With u->lock held. */
 static int check_open(struct pl_s3_upload *u, struct pl_err *err)
 {
     bool ended, full;
@@ -485,7 +485,7 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
     if (!was) {
         pl_map_remove(&all->map, u->id, PL_S3_UPLOAD_ID_HEX);
         all->n_parts -= u->n;
-        u->refs--; /* the map's reference; the caller still has one */
+        u->refs--; /* drops the map's reference; the caller still has one */
         if (result)
             pl_s3_ended_add(all->ended, &ended, gone);
     }

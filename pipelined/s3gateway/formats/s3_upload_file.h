@@ -32,7 +32,7 @@ struct pl_s3_upload; /* one upload; a reference keeps the struct alive, also aft
 struct pl_s3_upload_head {
     const char *project, *repo, *branch, *key, *author;
     int64_t repo_id, created_us;
-    struct pl_buf attributes; /* of the object to be made; without ETag */
+    struct pl_buf attributes; /* attributes of the object that the upload will make; without ETag */
     enum pl_s3_sum_kind sum;
     bool whole; /* the object's checksum is over its bytes, not over its parts' checksums */
 };

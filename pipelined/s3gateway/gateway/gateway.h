@@ -47,7 +47,7 @@ struct pl_entry;
 struct pl_s3;
 
 struct pl_s3_config {
-    const char *listen; /* "127.0.0.1:7382"; port 0 picks a free one */
+    const char *listen; /* address to listen on, "127.0.0.1:7382"; port 0 picks a free one */
     const char *domain; /* host names BUCKET.domain are accepted too; "" = buckets by path only */
     /* origins whose web pages may call the gateway, separated by commas; "*" = all; "" = none */
     const char *cors;

@@ -24,7 +24,7 @@ struct pl_s3 {
     struct pl_http_server *server;
     struct pl_http_route routes[8];
     char *domain, *cors;
-    char *url;                   /* URL for clients */
+    char *url;                   /* URL at which clients reach the gateway; owned */
     struct pl_principal *daemon; /* principal of requests signed with the daemon's own key */
     struct pl_s3_upload_files *uploads;
 };
@@ -55,7 +55,7 @@ extern const size_t pl_s3_n_ops;
 /* The branch or commit that a bucket name stands for. */
 struct pl_s3_target {
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
-    char commit[PL_ID_HEX + 1]; /* "" = the branch itself */
+    char commit[PL_ID_HEX + 1]; /* id of the commit; "" = the branch itself */
     struct pl_repo_row row;
     struct pl_store *store;
 };
@@ -65,9 +65,9 @@ struct pl_s3_request {
     struct pl_api_services *services;
     struct pl_http_request *http;
     const struct pl_s3_op *op;
-    char *path; /* decoded path; owned */
+    char *path; /* decoded path of the request; owned */
     char bucket[PL_S3_BUCKET_MAX + 1];
-    const char *key; /* points into `path`; "" = none */
+    const char *key; /* object key; points into `path`; "" = none */
     size_t key_len;
     struct pl_principal *who;
     struct pl_sigv4_claim claim;
@@ -90,11 +90,12 @@ struct pl_s3_request {
 void pl_s3_on_request(struct pl_http_request *http, void *arg);
 /* Frees the request. Operations that return PL_S3_ANSWERS_LATER call it after the reply. NULL is allowed. */
 void pl_s3_request_end(struct pl_s3_request *q);
-/* Replies with the error. */
+/* Replies with the error as S3's XML document. */
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
 /* Formats the request for the audit log; returns `out`. */
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);
-const char *pl_s3_query(const struct pl_s3_request *q, const char *name); /* NULL = absent */
+/* returns NULL if the argument is absent */
+const char *pl_s3_query(const struct pl_s3_request *q, const char *name);
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name);
 const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name);
 /* Parses a decimal number of digits only; false if it is malformed or does not fit. */

@@ -1,4 +1,4 @@
-/* ListBuckets, CreateBucket, DeleteBucket, HeadBucket, GetBucketLocation, GetBucketVersioning. */
+/* The operations on buckets: list, create, delete, head, location, versioning. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 

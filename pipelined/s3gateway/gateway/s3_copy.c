@@ -99,7 +99,7 @@ int pl_s3_copy_source_read(const struct pl_s3_copy_source *s, uint64_t first, ui
 
 struct copied {
     char etag[PL_S3_ETAG_MAX + 1];
-    char version[PL_ID_HEX + 1]; /* of the source */
+    char version[PL_ID_HEX + 1]; /* commit id of the copied version; "" = none */
     struct pl_body_spool spool;
 };
 

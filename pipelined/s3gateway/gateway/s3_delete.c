@@ -1,4 +1,4 @@
-/* DeleteObject, DeleteObjects. */
+/* The operations DeleteObject and DeleteObjects. */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 #include "storage/s3/s3_xml.h"
@@ -82,7 +82,7 @@ struct many {
     bool quiet;
     size_t n;
     struct pl_tree_op ops[PL_S3_LIST_MAX];
-    const char *keys[PL_S3_LIST_MAX]; /* point into `xml` */
+    const char *keys[PL_S3_LIST_MAX]; /* keys that the request names; they point into `xml` */
     size_t n_keys;
 };
 
@@ -94,7 +94,7 @@ static void many_free(void *self)
     free(m);
 }
 
-/* Parses the request's document into `m`. */
+/* Parses the request's XML document: the keys to delete, and whether to reply quietly. */
 static int read_many(struct pl_s3_request *q, struct many *m, struct pl_err *err)
 {
     const struct pl_s3_xml_node *root, *object;

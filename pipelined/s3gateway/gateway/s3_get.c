@@ -1,4 +1,4 @@
-/* GetObject, HeadObject. */
+/* The operations GetObject and HeadObject, and the look-up of a key that other operations share. */
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
 #include "pipelined/api/transfer/download.h"

@@ -433,7 +433,8 @@ int pl_s3_read_conditions(const struct pl_s3_request *q, const char *prefix, con
     *ret_unchanged = false;
     if (match && !pl_s3_etag_listed(match, etag))
         return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
-    at = !match && until ? parse_http_time(until) : -1; /* if both are present only If-Match counts */
+    /* If-Unmodified-Since is ignored if If-Match is present */
+    at = !match && until ? parse_http_time(until) : -1;
     if (at >= 0 && modified > at)
         return pl_s3_error(err, PL_S3_PRECONDITION_FAILED);
     if (none)

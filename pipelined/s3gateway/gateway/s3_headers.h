@@ -35,7 +35,7 @@ int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err);
 const char *pl_s3_reply_attributes(struct pl_s3_request *q, const struct pl_branch_file *f, char *type, size_t type_size);
 /* Sets x-amz-version-id, unless `commit` is "". */
 void pl_s3_reply_version(struct pl_s3_request *q, const char *commit);
-/* Sets ETag, quoted. */
+/* Sets the ETag header, quoted. */
 void pl_s3_reply_etag(struct pl_s3_request *q, const char *etag);
 void pl_s3_reply_sum(struct pl_s3_request *q, enum pl_s3_sum_kind kind, const char *text);
 

@@ -144,7 +144,7 @@ static int give(struct list *l, const char *key, size_t len, const struct pl_bra
         return ON;
     shared = common(l, key, len);
     if (shared && pl_key_cmp(key, shared, l->place, l->place_len) <= 0)
-        return ON; /* the common prefix already has its line */
+        return ON; /* the common prefix of this key already has its line on a page */
     if (l->n == l->max_keys) {
         l->truncated = true;
         return FULL;
@@ -228,7 +228,8 @@ static int seek_first(struct list *l, struct pl_err *err)
     int r;
 
     if (!before && shared && pl_key_cmp_prefix(l->place, l->place_len, l->prefix, l->prefix_len) == 0)
-        return seek_past(l, l->place, shared, err); /* the common prefix already has its line */
+        /* the common prefix of this key already has its line on a page */
+        return seek_past(l, l->place, shared, err);
     /* the prefix is "name/": the walk does not meet the folder, which is stored as "name" */
     if (len && from[len - 1] == '/') {
         _cleanup_(pl_branch_file_finish) struct pl_branch_file f = {0};

@@ -1,4 +1,4 @@
-/* CreateMultipartUpload, UploadPart, UploadPartCopy, AbortMultipartUpload. */
+/* The operations CreateMultipartUpload, UploadPart, UploadPartCopy and AbortMultipartUpload. */
 #include "pipelined/s3gateway/gateway/s3_multipart.h"
 
 #include "pipelined/s3gateway/formats/s3_upload_file.h"

@@ -1,4 +1,4 @@
-/* ListParts, ListMultipartUploads. */
+/* The operations ListParts and ListMultipartUploads. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_multipart.h"
@@ -106,7 +106,7 @@ struct uploads_page {
     uint64_t max, n;
     bool url, truncated;
     struct pl_buf uploads, prefixes;
-    char shared[PL_PATH_MAX_BYTES + 2]; /* common prefix of the latest such line */
+    char shared[PL_PATH_MAX_BYTES + 2]; /* common prefix that was listed last; "" = none */
     const char *last_key, *last_id;
 };
 
@@ -165,8 +165,9 @@ static int take_upload(struct uploads_page *p, const struct pl_s3_upload *u, str
         at = strstr(key + p->prefix_len, p->delimiter);
     if (at)
         shared = (size_t)(at - key) + p->delimiter_len;
-    if (shared && ((strlen(p->shared) == shared && strncmp(key, p->shared, shared) == 0) ||
-                   (strncmp(key, p->key_marker, shared) == 0))) /* the common prefix already has its line */
+    /* the common prefix of this key already has its line */
+    if (shared &&
+        ((strlen(p->shared) == shared && strncmp(key, p->shared, shared) == 0) || (strncmp(key, p->key_marker, shared) == 0)))
         return 1;
     if (p->n == p->max) {
         p->truncated = true;

@@ -207,7 +207,7 @@ int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct
     int64_t window_ms = t->row.commit_window_ms ? t->row.commit_window_ms : PL_S3_WINDOW_MS;
     char target[512];
     struct pl_api_telling *told = pl_api_audit_put(q->services->audit, q->http, q->who, q->bucket, pl_s3_audit_target(q, target));
-    /* if 0, `q` may be freed already */
+    /* after a result of 0, `q` may be freed already */
     int r = pl_open_commit_put_run(q->services->opens, &args, window_ms, put, self, err);
 
     pl_api_audit_put_done(told, r == 0);
