@@ -378,9 +378,9 @@ int pl_pack_builder_add(struct pl_pack_builder *s, uint8_t kind, const void *dat
     int r;
 
     if (pl_pack_raw_max(kind) == 0)
-        return pl_err_set(err, PL_EINVAL, "a record of the unknown kind %u", kind);
+        return pl_err_set(err, PL_EINVAL, "the record has the unknown kind %u", kind);
     if (n > pl_pack_raw_max(kind))
-        return pl_err_set(err, PL_ETOOBIG, "a record of %zu bytes; its kind has at most %zu", n, pl_pack_raw_max(kind));
+        return pl_err_set(err, PL_ETOOBIG, "the record has %zu bytes; its kind allows at most %zu", n, pl_pack_raw_max(kind));
     pl_hash_sha256(data, n, &id);
     pthread_mutex_lock(&s->lock);
     r = session_take(s, kind, data, n, &id, &full, &why);

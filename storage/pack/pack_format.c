@@ -66,17 +66,17 @@ int pl_pack_header_decode(const uint8_t in[PL_PACK_HEADER_BYTES], struct pl_pack
     size_t len = in[24];
 
     if (memcmp(in, pack_magic, sizeof(pack_magic)) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "no pack: the magic is missing");
+        return pl_err_set(err, PL_ECORRUPT, "not a pack: it does not start with PLPK");
     if (in[4] != PACK_VERSION || in[5] != PACK_HASH || in[6] != PACK_CHUNKER)
-        return pl_err_set(err, PL_EFORMAT, "a pack of version %u, hash %u, chunker %u; known are %u, %u, %u", in[4], in[5], in[6],
-                          PACK_VERSION, PACK_HASH, PACK_CHUNKER);
+        return pl_err_set(err, PL_EFORMAT, "the pack has version %u, hash %u, chunker %u; this program knows %u, %u, %u", in[4],
+                          in[5], in[6], PACK_VERSION, PACK_HASH, PACK_CHUNKER);
     if (h.kind < PL_PACK_DATA || h.kind > PL_PACK_MIXED || len > PL_NAME_MAX_BYTES)
-        return pl_err_set(err, PL_ECORRUPT, "a damaged pack header");
+        return pl_err_set(err, PL_ECORRUPT, "the pack header is damaged");
     memcpy(h.nonce, in + 8, PL_PACK_NONCE_BYTES);
     memcpy(h.project, in + 25, len);
     if (pl_name_check("project", h.project, NULL) < 0 || strlen(h.project) != len ||
         !all_zero(in + 25 + len, PL_PACK_HEADER_BYTES - 25 - len))
-        return pl_err_set(err, PL_ECORRUPT, "a damaged pack header");
+        return pl_err_set(err, PL_ECORRUPT, "the pack header is damaged");
     *ret = h;
     return 0;
 }
@@ -95,7 +95,7 @@ int pl_pack_record_check(const uint8_t in[PL_PACK_RECORD_BYTES], const struct pl
 
     pl_pack_record_encode(e, want);
     if (memcmp(in, want, sizeof(want)) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "the record's head at %u is not what the index says", e->offset);
+        return pl_err_set(err, PL_ECORRUPT, "the head of the record at offset %u does not match the index", e->offset);
     return 0;
 }
 
@@ -123,10 +123,11 @@ int pl_pack_entry_decode(const uint8_t in[PL_PACK_ENTRY_BYTES], struct pl_pack_e
     e.codec = pl_cursor_u8(&c);
     e.kind = pl_cursor_u8(&c);
     if (pl_pack_raw_max(e.kind) == 0 || e.codec > PL_CODEC_ZSTD)
-        return pl_err_set(err, PL_EFORMAT, "a record of kind %u with codec %u; this program does not know it", e.kind, e.codec);
+        return pl_err_set(err, PL_EFORMAT, "the record has kind %u and codec %u, which this program does not know", e.kind,
+                          e.codec);
     if (pl_cursor_le16(&c) != 0 || e.offset < PL_PACK_HEADER_BYTES || e.offset > PL_PACK_MAX_BYTES ||
         e.raw > pl_pack_raw_max(e.kind) || e.stored > e.raw || (e.codec == PL_CODEC_RAW && e.raw != e.stored))
-        return pl_err_set(err, PL_ECORRUPT, "a damaged entry in a pack's footer");
+        return pl_err_set(err, PL_ECORRUPT, "an entry in the pack's footer is damaged");
     *ret = e;
     return 0;
 }

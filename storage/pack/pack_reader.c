@@ -65,15 +65,16 @@ static int tail_read(const struct pl_pack_input *in, struct pack_tail *ret, stru
     int r;
 
     if (in->size < PL_PACK_OVERHEAD(1))
-        return pl_err_set(err, PL_ECORRUPT, "a pack of %llu bytes is too short", (unsigned long long)in->size);
+        return pl_err_set(err, PL_ECORRUPT, "the pack is too short: it has %llu bytes", (unsigned long long)in->size);
     if (in->size > PL_PACK_MAX_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "a pack of %llu bytes; at most %zu", (unsigned long long)in->size, PL_PACK_MAX_BYTES);
+        return pl_err_set(err, PL_ETOOBIG, "the pack has %llu bytes; at most %zu are allowed", (unsigned long long)in->size,
+                          PL_PACK_MAX_BYTES);
     r = in->read(in->self, in->size - sizeof(bytes), bytes, sizeof(bytes), err);
     if (r < 0)
         return r;
     c = pl_cursor_of(bytes, sizeof(bytes));
     if (memcmp(pl_cursor_bytes(&c, 4), "PLPT", 4) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "the pack has no trailer: it was cut off or is none");
+        return pl_err_set(err, PL_ECORRUPT, "the pack has no trailer: it is truncated, or is not a pack");
     t.count = pl_cursor_le32(&c);
     t.footer_offset = pl_cursor_le64(&c);
     memcpy(t.footer_hash.b, pl_cursor_bytes(&c, PL_HASH_BYTES), PL_HASH_BYTES);
@@ -116,7 +117,7 @@ static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err
         const struct pl_pack_entry *e = f->order[i] < f->count ? &f->entries[f->order[i]] : NULL;
 
         if (e == NULL || e->offset != at)
-            return pl_err_set(err, PL_ECORRUPT, "the pack's records do not lie one behind the other");
+            return pl_err_set(err, PL_ECORRUPT, "the pack's records are not contiguous");
         at += PL_PACK_RECORD_BYTES + (uint64_t)e->stored;
         data |= e->kind == PL_REC_CHUNK;
         tree |= e->kind != PL_REC_CHUNK;
@@ -124,7 +125,7 @@ static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err
     if (at != f->footer_offset)
         return pl_err_set(err, PL_ECORRUPT, "the pack's records do not end where the footer begins");
     if (f->header.kind != (data && tree ? PL_PACK_MIXED : data ? PL_PACK_DATA : PL_PACK_TREE))
-        return pl_err_set(err, PL_ECORRUPT, "the pack's kind does not fit its records");
+        return pl_err_set(err, PL_ECORRUPT, "the pack's kind does not match its records");
     return 0;
 }
 
@@ -185,7 +186,7 @@ int pl_pack_footer_check_raw(const struct pl_pack_footer *f, uint64_t max, struc
     for (uint32_t i = 0; i < f->count; i++)
         raw += f->entries[i].raw;
     return raw <= max ? 0
-                      : pl_err_set(err, PL_ETOOBIG, "the pack's records have %llu bytes inflated; at most %llu",
+                      : pl_err_set(err, PL_ETOOBIG, "the pack's records have %llu bytes uncompressed; at most %llu are allowed",
                                    (unsigned long long)raw, (unsigned long long)max);
 }
 
@@ -224,7 +225,7 @@ int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, 
         return r;
     pl_hash_sha256(ret->data, e->raw, &id);
     if (!pl_hash_eq(&id, &e->id))
-        return pl_err_set(err, PL_ECORRUPT, "the record at %u does not match its hash", e->offset);
+        return pl_err_set(err, PL_ECORRUPT, "the record at offset %u does not match its hash", e->offset);
     ret->len = e->raw;
     return 0;
 }
@@ -388,11 +389,11 @@ static int verify_header(struct verify_window *w, const struct pl_pack_footer *f
         return r;
     pl_pack_header_encode(&f->header, want);
     if (memcmp(bytes, want, sizeof(want)) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "the pack's header is not what its footer says");
+        return pl_err_set(err, PL_ECORRUPT, "the pack's header differs from the copy in its footer");
     if (how->project != NULL && !pl_streq(how->project, f->header.project))
-        return pl_err_set(err, PL_ECORRUPT, "the pack is of project %s, not %s", f->header.project, how->project);
+        return pl_err_set(err, PL_ECORRUPT, "the pack belongs to project %s, not to %s", f->header.project, how->project);
     if (how->claimed != NULL && !pl_hash_eq(how->claimed, &f->pack_id))
-        return pl_err_set(err, PL_ECORRUPT, "the pack has another id than it was given");
+        return pl_err_set(err, PL_ECORRUPT, "the pack's id is not the given one");
     return 0;
 }
 

@@ -101,7 +101,7 @@ int pl_pack_writer_add(struct pl_pack_writer *w, const struct pl_pack_entry *e, 
     int r;
 
     if (need + PL_PACK_OVERHEAD(1) > w->max_bytes)
-        return pl_err_set(err, PL_ETOOBIG, "a record of %u bytes fits no pack of %zu", e->stored, w->max_bytes);
+        return pl_err_set(err, PL_ETOOBIG, "a record of %u bytes does not fit into a pack of %zu", e->stored, w->max_bytes);
     r = writer_make_room(w, err);
     if (r < 0)
         return r;
@@ -206,7 +206,7 @@ int pl_pack_writer_seal(struct pl_pack_writer *w, const void **ret_bytes, size_t
     if (sorted == NULL)
         return pl_err_nomem(err);
     if (w->count == 0)
-        return pl_err_set(err, PL_EINVAL, "a pack without records");
+        return pl_err_set(err, PL_EINVAL, "the pack has no records");
     for (uint32_t i = 0; i < w->count; i++)
         sorted[i] = i;
     qsort_r(sorted, w->count, sizeof(*sorted), entry_cmp, w->entries);
