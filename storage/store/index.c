@@ -185,7 +185,7 @@ static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const s
     int r;
 
     if (n > PL_PACK_MAX_RECORDS)
-        return pl_err_set(err, PL_ETOOBIG, "a pack of %zu records", n);
+        return pl_err_set(err, PL_ETOOBIG, "the pack has too many records: %zu", n);
     r = pl_index_memtable_reserve(&ix->table, (uint32_t)n, err);
     if (r == 0)
         r = pack_push(ix, pack, err);
@@ -702,7 +702,7 @@ int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct p
     pthread_mutex_unlock(&ix->disk);
     if (r < 0) {
         pl_index_view_close(v);
-        return pl_err_wrap(err, r, "view of the index");
+        return pl_err_wrap(err, r, "open a view of the index");
     }
     for (uint32_t i = 0; i < v->n; i++) {
         v->bases[i] = v->entries;

@@ -89,7 +89,7 @@ int pl_segment_open(const char *dir, uint64_t number, uint32_t level, uint64_t c
     if (fd < 0 || fstat(fd, &st) < 0)
         return pl_err_errno(err, errno, "open %s", path);
     if (count > SIZE_MAX / 64 || (uint64_t)st.st_size != size)
-        return pl_err_set(err, PL_ECORRUPT, "index segment %s has not the size it should have", path);
+        return pl_err_set(err, PL_ECORRUPT, "index segment %s has the wrong size", path);
     s.map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (s.map == MAP_FAILED)
         return pl_err_errno(err, errno, "map %s", path);

@@ -323,7 +323,7 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
     if (r < 0)
         return r;
     if (kind != 0 && at.raw > pl_pack_raw_max(kind))
-        return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, too many for what it is used as", pl_hash_hex(id, hex),
+        return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, which is too large for its use", pl_hash_hex(id, hex),
                           at.raw);
     while ((r = pl_pack_files_record(s->files, id, &at, ret, err)) < 0) {
         /* Look the record up again: garbage collection may have removed the pack after copying the record,
@@ -388,7 +388,7 @@ int pl_store_pack_footer(struct pl_store *s, const struct pl_hash *pack_id, stru
         return r;
     if (!pl_hash_eq(&f.pack_id, pack_id) || !pl_streq(f.header.project, s->project)) {
         pl_pack_footer_finish(&f);
-        return pl_err_set(err, PL_ECORRUPT, "pack %s is another one than its key says", pl_hash_hex(pack_id, hex));
+        return pl_err_set(err, PL_ECORRUPT, "pack %s: its id or project does not match its key", pl_hash_hex(pack_id, hex));
     }
     *ret = f;
     return 0;
@@ -524,7 +524,7 @@ int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const v
     int r = pl_pack_footer_read(&in, &f, err);
 
     if (r == 0 && (!pl_hash_eq(&f.pack_id, pack_id) || !pl_streq(f.header.project, s->project)))
-        r = pl_err_set(err, PL_EINVAL, "it has another id or project");
+        r = pl_err_set(err, PL_EINVAL, "its id or project is not the expected one");
     if (r == 0)
         r = pl_object_put(s->objects, pl_pack_key(s->project, pack_id, key), &iov, 1, true, err);
     if (r == PL_EEXISTS)
