@@ -25,7 +25,7 @@ int pl_content_id_file(const struct pl_entry *e, struct pl_hash *ret, struct pl_
     if (r < 0)
         return r;
     if (e->kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EINVAL, "a row is no file and has no content id");
+        return pl_err_set(err, PL_EINVAL, "a row is not a file and has no content id");
     if (e->kind == PL_KIND_DIR)
         empty_dir(ret);
     else if (e->content == PL_CONTENT_INLINE)
@@ -96,7 +96,7 @@ static int check_empty(const struct pl_node_source *source, const struct pl_hash
     r = pl_tree_get(source, root, dir, strlen(dir), &e, err);
     if (r < 0)
         return r;
-    return e.kind == PL_KIND_DIR ? 0 : pl_err_set(err, PL_EINVAL, "\"%.800s\" is no directory", dir);
+    return e.kind == PL_KIND_DIR ? 0 : pl_err_set(err, PL_EINVAL, "\"%.800s\" is not a directory", dir);
 }
 
 /* Returns the content id and number of files of the whole tree: the id of its root. */

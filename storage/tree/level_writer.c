@@ -110,7 +110,7 @@ int pl_level_writer_add(struct pl_level_writer *w, const struct pl_level_item *i
         return r;
     if (__builtin_add_overflow(w->stats.files, item->stats.files, &w->stats.files) ||
         __builtin_add_overflow(w->stats.bytes, item->stats.bytes, &w->stats.bytes))
-        return pl_err_set(err, PL_ELIMIT, "the sizes in the tree add up to more than 64 bits hold");
+        return pl_err_set(err, PL_ELIMIT, "the sum of the sizes in the tree exceeds 64 bits");
     w->n++;
     if (w->n == 1 && w->level > 0)
         memcpy(w->last_only.id.b, item->value, PL_HASH_BYTES);

@@ -84,7 +84,7 @@ int pl_node_stack_child(struct pl_node_stack *s, const struct pl_node **ret, str
         f->held = true;
     }
     if (s->low <= s->top && !child_fits(s, &f->node))
-        return pl_err_set(err, PL_ECORRUPT, "tree node %.12s is not what its parent says of it", pl_hash_hex(&id, hex));
+        return pl_err_set(err, PL_ECORRUPT, "tree node %.12s does not match its entry in the parent node", pl_hash_hex(&id, hex));
     *ret = &f->node;
     return 0;
 }

@@ -12,8 +12,8 @@ int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, st
 
 int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len)
 {
-    return pl_err_set(err, PL_ECOLLISION, "\"%.*s\" and \"%.*s\": a file has nothing below it", (int)PL_MIN(file_len, 400u), file,
-                      (int)PL_MIN(below_len, 400u), below);
+    return pl_err_set(err, PL_ECOLLISION, "\"%.*s\" and \"%.*s\": a path cannot be both a file and a folder",
+                      (int)PL_MIN(file_len, 400u), file, (int)PL_MIN(below_len, 400u), below);
 }
 
 int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len)

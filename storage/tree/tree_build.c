@@ -74,7 +74,7 @@ int pl_tree_builder_add(struct pl_tree_builder *b, const char *path, size_t path
         b->tree = tree;
     }
     if (b->tree != tree)
-        return pl_err_set(err, PL_EINVAL, "rows and paths do not go into one tree");
+        return pl_err_set(err, PL_EINVAL, "a tree cannot contain both rows and paths");
     r = check_place(b, path, path_len, err);
     if (r < 0)
         return r;

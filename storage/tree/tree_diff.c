@@ -151,7 +151,7 @@ static int start(struct pl_tree_differ *d, struct pl_err *err)
     if (r == 0)
         r = pl_node_stack_open(&d->b, err);
     if (r == 0 && !d->a.end && !d->b.end && d->a.f[d->a.top].node.tree != d->b.f[d->b.top].node.tree)
-        r = pl_err_set(err, PL_EINVAL, "a tree of rows and a tree of paths have no differences in common");
+        r = pl_err_set(err, PL_EINVAL, "a tree of rows cannot be compared with a tree of paths");
     d->started = r == 0;
     return r;
 }

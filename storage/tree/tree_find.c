@@ -34,7 +34,7 @@ struct node_index {
 
 static int bad_node(struct pl_err *err)
 {
-    return pl_err_set(err, PL_EFORMAT, "a node of a tree is none");
+    return pl_err_set(err, PL_EFORMAT, "a record is not a valid tree node");
 }
 
 /* Reads the header of a node and starts a scan for `key`. */
@@ -283,7 +283,7 @@ int pl_tree_find(const struct pl_node_shower *nodes, const struct pl_hash *root,
         if (r <= 0 || l.leaf)
             return r;
     }
-    return pl_err_set(err, PL_ECORRUPT, "a tree is deeper than %u levels", PL_TREE_MAX_LEVELS);
+    return pl_err_set(err, PL_ECORRUPT, "a tree has more than %u levels", PL_TREE_MAX_LEVELS);
 }
 
 int pl_tree_find_entry(const struct pl_node_shower *nodes, const struct pl_hash *root, const void *key, size_t key_len,

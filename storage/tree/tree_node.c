@@ -74,7 +74,7 @@ static int decode_key(struct pl_node *node, struct pl_cursor *c, uint32_t i, str
     int r;
 
     if (c->failed || shared > last_len || rest_len == 0 || rest_len > max - shared)
-        return format_error(err, "lengths of the key", i);
+        return format_error(err, "invalid key lengths", i);
     rest = pl_cursor_bytes(c, (size_t)rest_len);
     if (!rest)
         return format_error(err, "cut off", i);
@@ -109,7 +109,7 @@ static int decode_value(struct pl_node *node, struct pl_cursor *c, uint32_t i, s
         if (r < 0)
             return pl_err_wrap(err, r, "tree node: entry %u", i);
         if ((e.kind == PL_KIND_ROW) != (node->tree == PL_TREE_ROWS))
-            return format_error(err, "kind of another tree", i);
+            return format_error(err, "wrong kind for this tree", i);
         stats = (struct pl_tree_stats){.files = e.kind != PL_KIND_DIR, .bytes = e.size};
     } else {
         pl_cursor_bytes(c, PL_HASH_BYTES);
@@ -120,7 +120,7 @@ static int decode_value(struct pl_node *node, struct pl_cursor *c, uint32_t i, s
     }
     if (__builtin_add_overflow(node->stats.files, stats.files, &node->stats.files) ||
         __builtin_add_overflow(node->stats.bytes, stats.bytes, &node->stats.bytes))
-        return format_error(err, "sums past 64 bits", i);
+        return format_error(err, "the sums exceed 64 bits", i);
     node->items[i].value_at = (uint32_t)(start - node->raw.data);
     node->items[i].value_len = (uint16_t)(c->p - start);
     return 0;

@@ -233,7 +233,8 @@ int pl_tree_check(const struct pl_node_source *source, const struct pl_hash *roo
     if (r < 0)
         return r;
     if (!pl_hash_eq(root, &rebuilt))
-        return pl_err_set(err, PL_ECORRUPT, "tree %.12s is not cut into nodes by the rule", pl_hash_hex(root, hex));
+        return pl_err_set(err, PL_ECORRUPT, "tree %.12s is not split into nodes by the rule of the format",
+                          pl_hash_hex(root, hex));
     return 0;
 }
 

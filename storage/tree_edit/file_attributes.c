@@ -173,11 +173,11 @@ int pl_file_attributes_check(const struct pl_file_attributes *a, struct pl_err *
     size_t at = 0;
 
     if (a->len > PL_FILE_ATTRIBUTES_MAX_BYTES || !a->len || a->data[0] != VERSION)
-        return pl_err_set(err, PL_EFORMAT, "attributes of %zu bytes: at most %u, and of version %u", a->len,
+        return pl_err_set(err, PL_EFORMAT, "the attributes have %zu bytes; accepted are 1 to %u bytes of version %u", a->len,
                           PL_FILE_ATTRIBUTES_MAX_BYTES, VERSION);
     while (pl_file_attributes_next(a, &at, &f)) {
         if (!field_ok(&f, &last))
-            return pl_err_set(err, PL_EFORMAT, "attributes: field %u is out of order or holds what it may not", f.tag);
+            return pl_err_set(err, PL_EFORMAT, "attributes: field %u is out of order or has an invalid value", f.tag);
         last = f;
     }
     return at == a->len || a->len == 1 ? 0 : pl_err_set(err, PL_EFORMAT, "attributes end in the middle of a field");

@@ -155,7 +155,7 @@ static int add_put(struct pl_op_overlay *o, const struct pl_tree_op *op, struct 
 
     r = r < 0 ? r : pl_entry_check(&op->entry, err);
     if (r == 0 && op->entry.kind == PL_KIND_ROW)
-        r = pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
+        r = pl_err_set(err, PL_EINVAL, "an operation cannot put a row");
     if (r < 0)
         return r;
     if (op->op == PL_TREE_PUT) { /* fast path: most puts replace an existing file */
@@ -185,7 +185,7 @@ int pl_op_overlay_add(struct pl_op_overlay *o, const struct pl_tree_op *op, stru
             r = pl_path_check(op->path, op->path_len, err);
         return r < 0 ? r : pl_op_set_add(o->layers[0], op, err);
     default:
-        return pl_err_set(err, PL_EINVAL, "operation %u on a tree", op->op);
+        return pl_err_set(err, PL_EINVAL, "unknown tree operation %u", op->op);
     }
 }
 

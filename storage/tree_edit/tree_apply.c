@@ -421,6 +421,6 @@ int pl_tree_apply(const struct pl_node_source *source, const struct pl_node_sink
     if (s.end)
         return apply_to_nothing(sink, tree, next, self, ret_root, err);
     if (s.f[s.top].node.tree != tree)
-        return pl_err_set(err, PL_EINVAL, "rows and paths do not go into one tree");
+        return pl_err_set(err, PL_EINVAL, "a tree cannot contain both rows and paths");
     return apply_to_nodes(&s, sink, tree, next, self, ret_root, err);
 }

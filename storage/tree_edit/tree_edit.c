@@ -72,9 +72,9 @@ static int check_op(const struct edit *e, size_t i, struct pl_err *err)
     if (op->op == PL_TREE_DELETE || op->op == PL_TREE_DELETE_PREFIX)
         return 0;
     if (!is_put(op) || (op->op == PL_TREE_REPLACE && e->tree == PL_TREE_ROWS))
-        return pl_err_set(err, PL_EINVAL, "operation %u on a tree", op->op);
+        return pl_err_set(err, PL_EINVAL, "invalid tree operation %u", op->op);
     if ((op->entry.kind == PL_KIND_ROW) != (e->tree == PL_TREE_ROWS))
-        return pl_err_set(err, PL_EINVAL, "rows and paths do not go into one tree");
+        return pl_err_set(err, PL_EINVAL, "a tree cannot contain both rows and paths");
     r = pl_entry_check(&op->entry, err);
     return r < 0 ? pl_err_wrap(err, r, "%.*s", (int)PL_MIN(op->path_len, 400u), op->path) : 0;
 }
@@ -363,7 +363,7 @@ int pl_tree_edit(const struct pl_node_source *source, const struct pl_node_sink 
     int r;
 
     if (n > UINT32_MAX)
-        return pl_err_set(err, PL_ELIMIT, "%zu operations in one edit", n);
+        return pl_err_set(err, PL_ELIMIT, "too many operations in one edit: %zu", n);
     r = find_tree(&e, err);
     for (size_t i = 0; r == 0 && i < n; i++) {
         r = check_op(&e, i, err);

@@ -56,7 +56,7 @@ static int note_conflict(struct merge *m, const struct pl_tree_conflict *c, stru
     if (m->conflicts++ == 0 && c->path_len == c->other_len)
         snprintf(m->first, sizeof m->first, "both sides changed \"%.*s\"", path_len, c->path);
     else if (m->conflicts == 1)
-        snprintf(m->first, sizeof m->first, "\"%.*s\" is a file for one side, \"%.*s\" lies below it for the other", path_len,
+        snprintf(m->first, sizeof m->first, "\"%.*s\" is a file on one side, but \"%.*s\" is below it on the other", path_len,
                  c->path, other_len, c->other);
     r = m->fn ? m->fn(m->self, c, err) : 0;
     if (r <= 0)

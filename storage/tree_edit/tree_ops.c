@@ -69,7 +69,7 @@ static int write_entry(struct pl_tree_ops_writer *w, uint8_t wire, const char *p
     int r;
 
     if (entry->kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EINVAL, "a row is not put by an operation");
+        return pl_err_set(err, PL_EINVAL, "an operation cannot put a row");
     r = pl_entry_check(entry, err);
     if (r == 0)
         r = write_op(w, wire, path, path_len, err);
@@ -130,9 +130,9 @@ int pl_tree_ops_reader_init(struct pl_tree_ops_reader *r, const void *data, size
     uint8_t version = pl_cursor_u8(&c);
 
     if (c.failed || memcmp(magic, OPS_MAGIC, 4) != 0)
-        return pl_err_set(err, PL_EFORMAT, "operations do not start with " OPS_MAGIC);
+        return pl_err_set(err, PL_EFORMAT, "the stream of operations does not start with " OPS_MAGIC);
     if (version != OPS_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "operations of version %u, not %u", version, OPS_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "the stream of operations has version %u, not %u", version, OPS_VERSION);
     *r = (struct pl_tree_ops_reader){.c = c};
     return 0;
 }
@@ -142,7 +142,7 @@ static int read_end(struct pl_tree_ops_reader *r, struct pl_err *err)
     uint64_t count = pl_cursor_varint(&r->c);
 
     if (r->c.failed || count != r->count || pl_cursor_left(&r->c) > 0)
-        return pl_err_set(err, PL_EFORMAT, "operations do not end after the %llu that were read", (unsigned long long)r->count);
+        return pl_err_set(err, PL_EFORMAT, "the stream does not end after its %llu operations", (unsigned long long)r->count);
     r->ended = true;
     return 0;
 }
@@ -178,7 +178,7 @@ int pl_tree_ops_reader_next(struct pl_tree_ops_reader *r, struct pl_tree_op *ret
     if (r->c.failed || !path)
         return pl_err_set(err, PL_EFORMAT, "operation %llu is cut off or too long", (unsigned long long)r->count + 1);
     if (!op.op)
-        return pl_err_set(err, PL_EFORMAT, "operation %llu is of kind %u", (unsigned long long)r->count + 1, wire);
+        return pl_err_set(err, PL_EFORMAT, "operation %llu has the unknown kind %u", (unsigned long long)r->count + 1, wire);
     op.path = (const char *)path;
     op.path_len = (size_t)path_len;
     e = check_path(op.op, op.path, op.path_len, r->count, r->last, r->last_len, err);
