@@ -128,7 +128,7 @@ static int check_header(const struct log_header *h, const struct pl_log_head *he
     if (h->seq != head->seq + 1)
         return pl_err_set(err, PL_ECORRUPT, "log object says it is number %" PRIu64 ", expected %" PRIu64, h->seq, head->seq + 1);
     if (!pl_hash_eq(&h->prev, &head->hash))
-        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " does not follow what was applied last: another hash chain",
+        return pl_err_set(err, PL_ELOG, "log object %" PRIu64 " does not continue the hash chain of the last applied object",
                           h->seq);
     if (h->epoch < head->epoch)
         return pl_err_set(err, PL_ECORRUPT, "log object %" PRIu64 " is of epoch %" PRIu64 ", after epoch %" PRIu64, h->seq,
@@ -269,8 +269,8 @@ static int complete_one(void *arg, const char *key, uint64_t size, struct pl_err
         return 0;
     if (seq != c->last + 1) {
         pl_log_key(c->last + 1, missing);
-        pl_err_set(err, PL_ELOG, "%s is missing: the log goes on with %s", missing, key);
-        return pl_err_hint(err, PL_ELOG, "Bring it back from a mirror or a backup of the store.");
+        pl_err_set(err, PL_ELOG, "%s is missing, although the log continues with %s", missing, key);
+        return pl_err_hint(err, PL_ELOG, "Restore it from a mirror or a backup of the store.");
     }
     c->last = seq;
     return 0;
@@ -311,7 +311,7 @@ int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *hea
     }
     if (r == PL_ENOTFOUND) {
         pl_log_key(seq, key);
-        return pl_err_set(err, PL_ELOG, "%s is missing: it was there a moment ago", key);
+        return pl_err_set(err, PL_ELOG, "%s is missing: it has just been removed", key);
     }
     return r;
 }

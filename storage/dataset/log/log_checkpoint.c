@@ -76,7 +76,7 @@ static int writer_add(struct writer *w, const void *data, size_t n, struct pl_er
 {
     w->bytes += n;
     if (w->bytes > PL_LOG_CHECKPOINT_MAX_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "the checkpoint would pass %" PRIu64 " bytes", PL_LOG_CHECKPOINT_MAX_BYTES);
+        return pl_err_set(err, PL_ETOOBIG, "the checkpoint would exceed %" PRIu64 " bytes", PL_LOG_CHECKPOINT_MAX_BYTES);
     pl_hasher_add(&w->hasher, data, n);
     return pl_io_write(w->fd, data, n, w->name, err);
 }
@@ -126,7 +126,7 @@ static int press_all(int fd, uint64_t size, struct writer *w, bool (*stop)(void 
         size_t n = (size_t)PL_MIN((uint64_t)PL_LOG_CHECKPOINT_IO_BYTES, size - at);
 
         if (stop && stop(arg))
-            return pl_err_set(err, PL_ECANCELED, "the checkpoint was given up");
+            return pl_err_set(err, PL_ECANCELED, "the checkpoint was cancelled");
         r = pl_io_pread(fd, p.in, n, at, "database copy", err);
         at += n;
         r = r < 0 ? r : press_window(&p, n, at == size, w, err);

@@ -10,55 +10,55 @@
  * and rejected), meaning) */
 #define PL_RECORD_MAP(X)                                                                                                         \
     X(OPEN_EPOCH, 1, "open_epoch", "at epoch host nonce pid",                                                                    \
-      "A daemon starts. Its first object: whoever wrote before with a lower epoch finds its next number taken.")                 \
-    X(PROJECT, 2, "project", "at name", "A project is made.")                                                                    \
-    X(PROJECT_DELETE, 3, "project_delete", "name", "An empty project goes.")                                                     \
+      "A daemon starts. This is its first record: a daemon of a lower epoch that still writes finds its next number taken.")     \
+    X(PROJECT, 2, "project", "at name", "A project is created.")                                                                 \
+    X(PROJECT_DELETE, 3, "project_delete", "name", "An empty project is deleted.")                                               \
     X(REPO, 4, "repo", "at description kind name options project",                                                               \
-      "A repo is made, or its description and options are set. `kind` is `input` or `output`.")                                  \
-    X(REPO_DELETE, 5, "repo_delete", "name project", "A repo goes with its branches and commits.")                               \
-    X(BRANCH, 6, "branch", "at head name project repo", "A branch is made. `head`: a commit's id, `\"\"` = none yet.")           \
-    X(BRANCH_DELETE, 7, "branch_delete", "name project repo", "A branch goes; its commits stay.")                                \
+      "A repo is created, or its description and options are set. `kind` is `input` or `output`.")                               \
+    X(REPO_DELETE, 5, "repo_delete", "name project", "A repo is deleted with its branches and commits.")                         \
+    X(BRANCH, 6, "branch", "at head name project repo", "A branch is created. `head`: a commit's id, `\"\"` = none yet.")        \
+    X(BRANCH_DELETE, 7, "branch_delete", "name project repo", "A branch is deleted; its commits stay.")                          \
     X(COMMIT, 8, "commit",                                                                                                       \
       "at attributes author branch bytes code files generation message object owner parent project provenance repo root run "    \
       "stage table",                                                                                                             \
-      "A commit, named by its run, becomes the head of `branch`, which is made when absent. `object`: hash of the commit "       \
-      "object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")                        \
+      "A commit, named by its run, becomes the head of `branch`, which is created if it does not exist. `object`: hash of "      \
+      "the commit object; `parent`: id of the head before; `root` and `object` in full, an empty tree as 64 zeros.")             \
     X(COMMIT_DELETE, 9, "commit_delete", "at? project repo run why?",                                                            \
-      "Branches that stood on it fall back to its parent, which its children have instead. `why`: for whoever asks for it.")     \
+      "Its parent becomes the head of its branches and the parent of its children. `why`: the reason, for users.")               \
     X(REF, 10, "ref", "at branch head project repo", "A branch moves to another commit.")                                        \
     X(RUN, 11, "run", "as? at cause id message of? stages?",                                                                     \
-      "A run begins; runs are ordered as their records are. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; `stages`: " \
-      "[project, stage] pairs that run although no input moved; with `force` as a third word every datum of theirs runs again. " \
-      "`of`: the run whose jobs it does again; `as`: the branch of the stages' repos that has the outputs instead of theirs.")   \
+      "A run begins; runs have the order of their records. `cause`: `push`, `pipeline`, `manual`, `cron`, `delete`; "            \
+      "`stages`: [project, stage] pairs that run although no input changed; with `force` as a third word all their datums "      \
+      "run again. `of`: the run whose jobs it repeats; `as`: the branch that gets the outputs instead of the stages' own.")      \
     X(RUN_END, 12, "run_end", "at id reason state", "`state`: `success`, `failure`, `killed`.")                                  \
     X(PIPELINE, 13, "pipeline", "at effective_spec filename name project run stages user_spec version",                          \
       "A version of a pipeline becomes the current one. `user_spec`, `effective_spec`: blobs; `run`: the run it starts; "        \
       "`stages`: [{`name`, `branch`, `spec`, `code_root`, `code_identity`, `git`}] in order.")                                   \
-    X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions go; output repos have records of their own.")    \
+    X(PIPELINE_DELETE, 14, "pipeline_delete", "name project", "All its versions are deleted; its output repos are not.")         \
     X(DEFAULTS, 15, "defaults", "scope spec", "`scope`: `cluster` or `project/NAME`.")                                           \
     X(JOB, 16, "job",                                                                                                            \
       "base bytes code counts created finished inputs ms output pipeline project reason run stage started state version "        \
       "warnings",                                                                                                                \
-      "The final result of a stage in a run. `base`: the commit whose table was reused; `output`: the commit made; `started` 0 " \
-      "= never.")                                                                                                                \
+      "The final result of a stage in a run. `base`: the commit whose table was reused; `output`: the commit created; "          \
+      "`started` 0 = never.")                                                                                                    \
     X(FOLD, 17, "fold", "", "Reserved: partial roots of a running job.")                                                         \
     X(PACK_STATE, 18, "pack_state", "at pack project state",                                                                     \
-      "A step of garbage collection. `state`: `condemned`, `doomed`, `revived` (it lives again), `gone` (long after its "        \
-      "object).")                                                                                                                \
+      "A pack changes its state in garbage collection. `state`: `condemned`, `doomed`, `revived` (live again), `gone` (its "     \
+      "row is deleted, long after its object).")                                                                                 \
     X(USER, 19, "user", "at name roles",                                                                                         \
-      "A user is made, or gets these roles: `roles`: [scope, role] pairs, the scope `\"\"` = everything, `PROJECT`, "            \
+      "A user is created, or gets these roles: `roles`: [scope, role] pairs, scope `\"\"` = everything, `PROJECT`, "             \
       "`PROJECT/REPO`; the role `admin`, `writer`, `reader`.")                                                                   \
     X(TOKEN, 20, "token", "at expires hash name role scope user",                                                                \
       "A token of a user, by its SHA-256; it allows no more than `role` over `scope`. `expires`: 0 = never.")                    \
     X(SOURCE, 21, "source", "", "Reserved: a watched git repository.")                                                           \
     X(NOTIFY, 22, "notify", "", "Reserved.")                                                                                     \
-    X(USER_DELETE, 23, "user_delete", "name", "A user goes with all tokens and keys.")                                           \
-    X(TOKEN_DELETE, 24, "token_delete", "hash", "A token is good no more.")                                                      \
+    X(USER_DELETE, 23, "user_delete", "name", "A user is deleted with all tokens and keys.")                                     \
+    X(TOKEN_DELETE, 24, "token_delete", "hash", "A token becomes invalid.")                                                      \
     X(S3_KEY, 25, "s3_key", "access_key at expires name role scope user",                                                        \
-      "A key of a user for S3 clients: that there is one. Its secret is on the machine alone, sealed, and never logged.")        \
-    X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key is good no more.")                                              \
+      "A user's key for S3 clients exists. Its secret is stored only on the daemon's machine, encrypted, and never logged.")     \
+    X(S3_KEY_DELETE, 26, "s3_key_delete", "access_key", "The key becomes invalid.")                                              \
     X(PROJECT_OPTIONS, 27, "project_options", "name options",                                                                    \
-      "The settings of a project, all of them: `options` is {`network`: false} where its stages have none, else {}.")
+      "All settings of a project: `options` is {`network`: false} if its stages have no network, otherwise {}.")
 
 enum pl_record_kind {
 #define PL_RECORD_ENUM(name, number, ...) PL_RECORD_##name = (number),
