@@ -21,7 +21,7 @@ void pl_mirror_progress(struct pl_mirror *m, const char *stage, uint64_t done)
 int pl_mirror_stopped(const struct pl_mirror *m, struct pl_err *err)
 {
     if (m->options->stop && m->options->stop(m->options->self))
-        return pl_err_set(err, PL_ECANCELED, "mirroring was stopped; the same call goes on");
+        return pl_err_set(err, PL_ECANCELED, "mirroring was stopped; repeat the command to continue");
     return 0;
 }
 
@@ -29,7 +29,7 @@ static int refuse_foreign(void *arg, const char *key, uint64_t size, struct pl_e
 {
     (void)arg;
     (void)size;
-    return pl_err_set(err, PL_EFORMAT, "the target holds objects (\"%s\") but is no store: choose an empty place", key);
+    return pl_err_set(err, PL_EFORMAT, "the target contains objects (\"%s\") but is not a store: choose an empty place", key);
 }
 
 /* Gives an empty target the marker of the source, which makes it a mirror. If two mirrorings do that at
@@ -66,9 +66,10 @@ static int check_stores(struct pl_mirror *m, struct pl_err *err)
     if (r < 0)
         return pl_err_wrap(err, r, "target");
     if (!pl_streq(from.store_id, to.store_id)) {
-        pl_err_set(err, PL_ECONFLICT, "the target is store %.8s, the source %.8s: they have nothing to do with each other",
-                   to.store_id, from.store_id);
-        return pl_err_hint(err, PL_ECONFLICT, "Give an empty place, or the place of an earlier mirror of this store.");
+        pl_err_set(err, PL_ECONFLICT,
+                   "the target is store %.8s, the source is store %.8s: the target is not a mirror of this source", to.store_id,
+                   from.store_id);
+        return pl_err_hint(err, PL_ECONFLICT, "Use an empty place, or an earlier mirror of this store.");
     }
     /* pl_store_marker_read has checked the digits */
     (void)pl_hex_decode(from.store_id, m->store_id, sizeof m->store_id);
@@ -101,7 +102,7 @@ int pl_mirror(struct pl_object_store *from, struct pl_object_store *to, const st
     }
     pthread_mutex_destroy(&m.lock);
     if (r == 0 && again)
-        return pl_err_set(err, PL_EBUSY, "garbage collection in the source took packs away in each of %u rounds",
+        return pl_err_set(err, PL_EBUSY, "garbage collection removed packs from the source in each of %u rounds; try again later",
                           PL_MIRROR_ROUNDS_MAX);
     return r;
 }

@@ -41,7 +41,7 @@ static int see_record(void *self, const struct pl_log_record *record, uint64_t s
         return 0;
     payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
     if (!payload)
-        return pl_err_set(err, PL_ECORRUPT, "a record of a pack's state is no JSON");
+        return pl_err_set(err, PL_ECORRUPT, "a record of a pack's state is not valid JSON");
     state = json_string_value(json_object_get(payload, "state"));
     *dooms = *dooms || (state && pl_streq(state, "doomed"));
     json_decref(payload);
@@ -105,10 +105,11 @@ static int see_target(void *arg, const char *key, uint64_t size, struct pl_err *
 
 static int own_way(uint64_t seq, struct pl_err *err)
 {
-    pl_err_set(err, PL_ELOG, "the target's log has gone its own way: its object %" PRIu64 " is not the source's", seq);
-    return pl_err_hint(err, PL_ELOG,
-                       "A daemon has run on the target, or the source was set back. Mirror in the other direction, or into "
-                       "an empty place.");
+    pl_err_set(err, PL_ELOG, "the target's log differs from the source's: its object %" PRIu64 " is another one", seq);
+    return pl_err_hint(
+        err, PL_ELOG,
+        "A daemon has run on the target, or the source was reset to an earlier state. Mirror in the other direction, or into "
+        "an empty place.");
 }
 
 /* Checks that object `seq` exists on both sides and is the same. `head` becomes the state after it. */

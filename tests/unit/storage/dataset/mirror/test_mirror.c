@@ -422,9 +422,9 @@ static void a_target_that_a_daemon_has_used_is_refused(void **state)
     mirror(f, false);
     assert_ok(world_open(&other, "data", &err), &err); /* its open_epoch */
     world_close(&other);
-    assert_refused(f, PL_ELOG, "gone its own way");
+    assert_refused(f, PL_ELOG, "differs from the source's");
     steps(f, 5, 8); /* the source goes on, too */
-    assert_refused(f, PL_ELOG, "gone its own way");
+    assert_refused(f, PL_ELOG, "differs from the source's");
 }
 
 static void a_gap_in_the_sources_log_is_named(void **state)
