@@ -54,7 +54,8 @@ static int ops_next(void *self, const char **ret_path, size_t *ret_len, struct p
     if (r <= 0)
         return r;
     if (op.op != PL_TREE_PUT)
-        return pl_err_set(err, PL_EINVAL, "a list of files deletes %.*s", (int)op.path_len, op.path);
+        return pl_err_set(err, PL_EINVAL, "the list of files contains an operation that is not a PUT: %.*s", (int)op.path_len,
+                          op.path);
     *ret_path = op.path;
     *ret_len = op.path_len;
     *ret = op.entry;
@@ -75,7 +76,7 @@ static int tree_next(void *self, const char **ret_path, size_t *ret_len, struct 
     if (r <= 0)
         return r;
     if (item.path_len <= t->strip)
-        return pl_err_set(err, PL_EINVAL, "%s is not below the folder asked for", item.path);
+        return pl_err_set(err, PL_EINVAL, "%s is not below the requested folder", item.path);
     *ret_path = item.path + t->strip;
     *ret_len = item.path_len - t->strip;
     *ret = item.entry;
@@ -171,14 +172,14 @@ static int level_push(struct checkout *co, size_t end, struct pl_err *err)
     int fd;
 
     if (co->depth == PL_ARRAY_SIZE(co->levels))
-        return pl_err_set(err, PL_ELIMIT, "%s: folders within folders, more than %u", co->path, PL_CHECKOUT_DEPTH_MAX);
+        return pl_err_set(err, PL_ELIMIT, "%s: folders are nested more than %u deep", co->path, PL_CHECKOUT_DEPTH_MAX);
     memcpy(name, co->path + from, end - from);
     name[end - from] = '\0';
     if (mkdirat(top->dir->fd, name, 0755) < 0 && errno != EEXIST)
         return pl_err_errno(err, errno, "%.*s: make folder", (int)end, co->path);
     fd = openat(top->dir->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-        return pl_err_set(err, PL_ECOLLISION, "%.*s: a file or link is where the folder must go", (int)end, co->path);
+        return pl_err_set(err, PL_ECOLLISION, "%.*s: cannot make the folder: a file or link has this name", (int)end, co->path);
     if (fd < 0)
         return pl_err_errno(err, errno, "%.*s: open folder", (int)end, co->path);
     co->levels[co->depth] = (struct checkout_level){.dir = pl_dir_ref_create(fd), .path_len = end};
@@ -224,7 +225,7 @@ static int take_path(struct checkout *co, const char *path, size_t len, size_t *
     while (common < most && co->path[common] == path[common])
         common++;
     if (co->path_len > 0 && pl_key_cmp(co->path, co->path_len, path, len) >= 0)
-        return pl_err_set(err, PL_EINVAL, "%.*s comes after %s: entries are not in order", (int)len, path, co->path);
+        return pl_err_set(err, PL_EINVAL, "%.*s comes after %s: the entries are not in order", (int)len, path, co->path);
     memcpy(co->path, path, len);
     co->path[len] = '\0';
     co->path_len = len;
@@ -242,7 +243,7 @@ static int checkout_entry(struct checkout *co, const char *path, size_t len, con
     if (r < 0)
         return r;
     if (entry->kind == PL_KIND_ROW || (r = pl_entry_check(entry, err)) < 0)
-        return pl_err_set(err, PL_EINVAL, "%s: the entry is no file, link or folder", co->path);
+        return pl_err_set(err, PL_EINVAL, "%s: the entry is not a file, link or folder", co->path);
     if (entry->kind != PL_KIND_DIR) {
         while (dir_len > 0 && co->path[dir_len - 1] != '/')
             dir_len--;
@@ -363,7 +364,7 @@ int pl_checkout(const struct pl_entry_source *entries, const struct pl_chunk_rea
     pthread_mutex_destroy(&co->job.lock);
     if (r < 0) {
         if (made && pl_io_remove_tree(dest, NULL) < 0)
-            return pl_err_hint(err, r, "What was written stays in %s.", dest);
+            return pl_err_hint(err, r, "The files that were written remain in %s.", dest);
         return r;
     }
     if (ret_stats != NULL)

@@ -39,12 +39,12 @@ static void count(struct pl_checkout_job *job, const struct pl_entry *entry)
 static int make_way(const struct pl_checkout_job *job, int dirfd, const char *name, struct pl_err *err)
 {
     if (!job->replace)
-        return pl_err_set(err, PL_EEXISTS, "it is there already");
+        return pl_err_set(err, PL_EEXISTS, "it exists already");
     if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno == EISDIR)
-        return pl_err_set(err, PL_ECOLLISION, "a folder is where the file must go");
-    return pl_err_errno(err, errno, "remove what is there");
+        return pl_err_set(err, PL_ECOLLISION, "cannot write the file: a folder has this name");
+    return pl_err_errno(err, errno, "remove the existing file");
 }
 
 static int open_new(const struct pl_checkout_job *job, int dirfd, const char *name, mode_t mode, struct pl_err *err)
@@ -136,7 +136,7 @@ static int write_link(struct pl_checkout_job *job, int dirfd, const char *name, 
     if (r < 0)
         return r;
     if (target.len == 0 || memchr(target.data, '\0', target.len) != NULL)
-        return pl_err_set(err, PL_EINVAL, "the link's target is no path");
+        return pl_err_set(err, PL_EINVAL, "the link's target is not a path");
     if (pl_buf_str(&target) == NULL)
         return pl_err_nomem(err);
     while (symlinkat((const char *)target.data, dirfd, name) < 0) {
@@ -232,7 +232,7 @@ static int part_write(const struct large_part *p, struct pl_err *err)
         int r = reader->get(reader->self, &p->ids[i], PL_REC_CHUNK, &chunk, err);
 
         if (r == 0 && chunk.len != p->lens[i])
-            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %u are said", chunk.len, p->lens[i]);
+            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but its list says %u", chunk.len, p->lens[i]);
         if (r == 0)
             r = pl_io_pwrite(p->file->fd, chunk.data, chunk.len, at, "file", err);
         if (r < 0)
@@ -296,7 +296,7 @@ static int large_parts(struct large_file *f, struct pl_err *err)
     int r = pl_list_cursor_open(&source, &f->entry.id, &list, err);
 
     if (r == 0 && pl_list_cursor_bytes(list) != f->entry.size)
-        r = pl_err_set(err, PL_ECORRUPT, "the chunk list has %llu bytes where %llu are said",
+        r = pl_err_set(err, PL_ECORRUPT, "the chunk list has %llu bytes, but its entry says %llu",
                        (unsigned long long)pl_list_cursor_bytes(list), (unsigned long long)f->entry.size);
     while (r == 0) {
         r = large_part(f, list, err);

@@ -414,7 +414,7 @@ static int copy_out(struct pl_file_cache *c, const char *cached, int dirfd, cons
 {
     if (copyat(c->objects_fd, cached, dirfd, name) == 0)
         return 1;
-    return errno == EEXIST ? pl_err_set(err, PL_EEXISTS, "it is there already") : 0;
+    return errno == EEXIST ? pl_err_set(err, PL_EEXISTS, "it exists already") : 0;
 }
 
 static bool cacheable(const struct pl_entry *entry)
@@ -435,7 +435,7 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
     case EXDEV:
         return copy_out(c, cached, dirfd, name, err);
     case EEXIST:
-        return pl_err_set(err, PL_EEXISTS, "it is there already");
+        return pl_err_set(err, PL_EEXISTS, "it exists already");
     case ENOENT: /* not in the cache */
     case EMLINK: /* ext4 allows 65,000 links per file */
     case EPERM:  /* another user's file, or a filesystem without hard links */

@@ -77,8 +77,8 @@ static int commit_check(const struct pl_commit *c, struct pl_err *err)
     if (!pl_id_ok(c->id))
         return pl_err_set(err, PL_EINVAL, "commit: its id is not 32 hex digits");
     if (c->generation == 0 || (c->n_parents == 0 && c->generation != 1))
-        return pl_err_set(err, PL_EINVAL, "commit: generation %llu does not fit %zu parents", (unsigned long long)c->generation,
-                          c->n_parents);
+        return pl_err_set(err, PL_EINVAL, "commit: generation %llu is not possible with %zu parents",
+                          (unsigned long long)c->generation, c->n_parents);
     if (c->n_parents > PL_COMMIT_PARENTS_MAX)
         return pl_err_set(err, PL_EINVAL, "commit: %zu parents; at most %d are accepted", c->n_parents, PL_COMMIT_PARENTS_MAX);
     if (c->n_provenance > PL_COMMIT_PROVENANCE_MAX)
@@ -100,7 +100,7 @@ static int add_id(struct pl_buf *b, const char *id, struct pl_err *err)
     uint8_t raw[PL_ID_HEX / 2];
 
     if (!pl_hex_decode(id, raw, sizeof(raw)))
-        return pl_err_set(err, PL_EINVAL, "commit: \"%s\" is no id", id);
+        return pl_err_set(err, PL_EINVAL, "commit: \"%s\" is not an id", id);
     return pl_buf_add(b, raw, sizeof(raw), err);
 }
 
@@ -305,7 +305,8 @@ int pl_commit_decode(const void *bytes, size_t n, struct pl_arena *arena, struct
     if (rd.nomem)
         return pl_err_nomem(err);
     if (rd.c.failed)
-        return pl_err_set(err, PL_EFORMAT, "commit object: %zu bytes are not what version %d holds", n, PL_COMMIT_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "commit object: its %zu bytes are not a valid commit of version %d", n,
+                          PL_COMMIT_VERSION);
     if (pl_cursor_left(&rd.c) != 0)
         return pl_err_set(err, PL_EFORMAT, "commit object: %zu bytes after its end", pl_cursor_left(&rd.c));
     if (commit_check(&c, &why) < 0)

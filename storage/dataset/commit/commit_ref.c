@@ -36,7 +36,8 @@ static int parse_back(const char *s, const char *end, unsigned *ret, struct pl_e
         uint64_t step = 1;
 
         if (*s++ != '^')
-            return pl_err_set(err, PL_EINVAL, "behind ^ stands \"%.*s\"; a number is accepted", (int)(end - s + 1), s - 1);
+            return pl_err_set(err, PL_EINVAL, "\"%.*s\" comes after ^; only a number is accepted there", (int)(end - s + 1),
+                              s - 1);
         if (s < end && *s >= '0' && *s <= '9') {
             step = 0;
             while (s < end && *s >= '0' && *s <= '9' && step <= PL_COMMIT_REF_BACK_MAX)

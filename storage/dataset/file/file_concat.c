@@ -73,7 +73,7 @@ static int piece_of_list(struct join *j, const struct pl_entry *e, struct piece 
 
     r = r < 0 ? r : pl_list_cursor_next(j->cursor, &ret->id, NULL, &ret->len, err);
     if (r == 0)
-        return pl_err_set(err, PL_ECORRUPT, "a chunk list ends before its file");
+        return pl_err_set(err, PL_ECORRUPT, "a chunk list ends before the end of its file");
     if (r < 0)
         return r;
     j->part_at += ret->len;
@@ -144,7 +144,7 @@ static int add_bytes_of(struct join *j, const struct piece *p, struct pl_err *er
     if (!p->whole) {
         r = j->reader->get(j->reader->self, &p->id, PL_REC_CHUNK, &j->scratch, err);
         if (r == 0 && j->scratch.len != p->len)
-            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %zu are said", j->scratch.len, p->len);
+            r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but %zu are expected", j->scratch.len, p->len);
         bytes = j->scratch.data;
     }
     if (r < 0)
@@ -255,7 +255,8 @@ static int run(struct join *j, struct pl_err *err)
         if (r == 0)
             give_back(j);
     }
-    return r < 0 || j->out == j->size ? PL_MIN(r, 0) : pl_err_set(err, PL_ECORRUPT, "the parts are shorter than they say");
+    return r < 0 || j->out == j->size ? PL_MIN(r, 0)
+                                      : pl_err_set(err, PL_ECORRUPT, "the parts have fewer bytes than their entries say");
 }
 
 /* Appends bytes to a buffer, for a file that is small enough not to be chunked. */
@@ -300,10 +301,10 @@ static int check_parts(const struct pl_entry *parts, size_t n, uint64_t *ret_siz
 
     for (size_t i = 0; i < n; i++) {
         if (parts[i].kind != PL_KIND_FILE && parts[i].kind != PL_KIND_EXEC)
-            return pl_err_set(err, PL_EINVAL, "part %zu is no file", i + 1);
+            return pl_err_set(err, PL_EINVAL, "part %zu is not a file", i + 1);
         size += parts[i].size;
         if (parts[i].size >= PL_FILE_LIMIT_BYTES || size >= PL_FILE_LIMIT_BYTES)
-            return pl_err_set(err, PL_ETOOBIG, "%zu parts have more bytes than a file may have", n);
+            return pl_err_set(err, PL_ETOOBIG, "the %zu parts together are larger than a file may be", n);
     }
     *ret_size = size;
     return 0;

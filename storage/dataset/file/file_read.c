@@ -22,7 +22,8 @@ static int read_chunk(const struct pl_hash *id, uint64_t size, const struct pl_c
     int r = reader->get(reader->self, id, PL_REC_CHUNK, scratch, err);
 
     if (r == 0 && scratch->len != size)
-        return pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %llu are said", scratch->len, (unsigned long long)size);
+        return pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but %llu are expected", scratch->len,
+                          (unsigned long long)size);
     return r;
 }
 
@@ -49,7 +50,7 @@ static int read_list(const struct pl_entry *entry, uint64_t offset, uint64_t len
     if ((r = pl_list_cursor_open(&source, &entry->id, &c, err)) < 0)
         return r;
     if (pl_list_cursor_bytes(c) != entry->size)
-        return pl_err_set(err, PL_ECORRUPT, "the chunk list has %llu bytes where %llu are said",
+        return pl_err_set(err, PL_ECORRUPT, "the chunk list has %llu bytes, but its entry says %llu",
                           (unsigned long long)pl_list_cursor_bytes(c), (unsigned long long)entry->size);
     if (offset > 0 && (r = pl_list_cursor_seek(c, offset, err)) < 0)
         return r;

@@ -200,7 +200,7 @@ static int check_list(struct fsck *f, const struct pl_entry *entry, const char *
         return 0;
     r = pl_list_visit(&source, &entry->id, &seen, NULL, list_visit, &c, &bytes, &why);
     if (r == 0 && bytes != entry->size)
-        r = pl_err_set(&why, PL_ECORRUPT, "its list has %llu bytes where %llu are said", (unsigned long long)bytes,
+        r = pl_err_set(&why, PL_ECORRUPT, "its chunk list has %llu bytes, but its entry says %llu", (unsigned long long)bytes,
                        (unsigned long long)entry->size);
     if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;
@@ -249,9 +249,9 @@ static int node_lost(struct fsck *f, const struct node_place *at, const char *wh
     char what[PL_ERR_MSG_BYTES + 64];
 
     if (at->upto == NULL)
-        (void)snprintf(what, sizeof(what), "%s; all files are hurt", why);
+        (void)snprintf(what, sizeof(what), "%s; all files are affected", why);
     else
-        (void)snprintf(what, sizeof(what), "%s; %llu files after \"%.300s\" up to this one are hurt", why,
+        (void)snprintf(what, sizeof(what), "%s; %llu files after \"%.300s\" up to this one are affected", why,
                        (unsigned long long)at->files, at->after != NULL ? at->after : "");
     return hurt(f, &at->id, at->upto, what, err);
 }
@@ -301,7 +301,7 @@ static int check_node(struct fsck *f, const struct node_place *at, struct pl_err
         return r;
     r = pl_node_load(&node, &source, &at->id, &why);
     if (r == 0 && at->parent != NULL && !pl_node_fits(&node, at->parent, at->i, at->after, at->after_len))
-        r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u is not what the one above, of level %u, says of it",
+        r = pl_err_set(&why, PL_ECORRUPT, "a tree node of level %u does not match its entry in the node above, of level %u",
                        node.level, at->parent->level);
     if (r < 0 && !pl_fsck_is_damage(r)) {
         *err = why;

@@ -85,12 +85,12 @@ static int check_numbers(struct log_check *c, const struct pl_log_head *database
         if (c->ckpts[i].seq <= n.last)
             continue;
         pl_log_key(c->ckpts[i].seq, key);
-        r = tell(c, key, "a log object is missing that a checkpoint stands on", err);
+        r = tell(c, key, "a log object that a checkpoint needs is missing", err);
     }
     if (r < 0 || !database || database->seq <= n.last)
         return r;
     pl_log_key(database->seq, key);
-    return tell(c, key, "a log object is missing that the database has applied", err);
+    return tell(c, key, "a log object that the database has applied is missing", err);
 }
 
 /* ---- log objects ---- */
@@ -104,7 +104,7 @@ static int parse_record(void *self, const struct pl_log_record *record, uint64_t
     (void)self;
     json_decref(payload);
     return good ? 0
-                : pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object: %s",
+                : pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is not a JSON object: %s",
                              pl_record_name(record->kind), seq, payload ? "another value" : where.text);
 }
 
@@ -154,7 +154,7 @@ static int compare_ckpts(struct log_check *c, struct pl_err *err)
         if (c->ckpts[i].seq != c->head.seq || pl_hash_eq(&c->ckpts[i].log_hash, &c->head.hash))
             continue;
         pl_log_checkpoint_key(c->ckpts[i].seq, key);
-        r = tell(c, key, "the checkpoint names another log object of its number: recovery passes it over", err);
+        r = tell(c, key, "the checkpoint names another log object of its number: recovery skips it", err);
         if (r < 0)
             return r;
     }
@@ -266,7 +266,7 @@ static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t 
             *err = why;
         return r;
     }
-    snprintf(what, sizeof what, "%s: recovery passes it over", why.msg);
+    snprintf(what, sizeof what, "%s: recovery skips it", why.msg);
     return tell(c, key, what, err);
 }
 

@@ -119,7 +119,7 @@ static int misplaced(const struct pl_hash *id, const char *what, struct pl_err *
 {
     char hex[PL_HASH_HEX + 1];
 
-    return pl_err_set(err, PL_ECORRUPT, "%s %.12s is not what the one above says of it", what, pl_hash_hex(id, hex));
+    return pl_err_set(err, PL_ECORRUPT, "%s %.12s does not match its entry in the one above it", what, pl_hash_hex(id, hex));
 }
 
 /* Level and size of a list, as its entry in the list above says; NULL for the root. */

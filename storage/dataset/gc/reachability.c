@@ -25,7 +25,7 @@ static int wrong_size(const struct pl_hash *id, uint64_t real, uint64_t said, st
 {
     char hex[PL_HASH_HEX + 1];
 
-    return pl_err_set(err, PL_ECORRUPT, "data %.12s has %llu bytes where %llu are said", pl_hash_hex(id, hex),
+    return pl_err_set(err, PL_ECORRUPT, "data %.12s has %llu bytes, but its entry says %llu", pl_hash_hex(id, hex),
                       (unsigned long long)real, (unsigned long long)said);
 }
 

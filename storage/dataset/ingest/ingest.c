@@ -321,7 +321,7 @@ int pl_ingest_tree(struct pl_pack_builder *session, const struct pl_ingest_sourc
     int r;
 
     if (o->stat_cache != NULL && o->sink == NULL)
-        return pl_err_set(err, PL_EINVAL, "a stat cache is of use only with the sink to ask");
+        return pl_err_set(err, PL_EINVAL, "a stat cache needs a sink");
     if (ret_ops->max == 0)
         ret_ops->max = PL_INGEST_OPS_MAX_BYTES;
     r = ingest_pass(session, sources, n, o, true, ret_ops, &missing, &stats, err);

@@ -45,7 +45,7 @@ static int get_node(void *self, const struct pl_hash *id, struct pl_buf *ret, st
     const struct pl_buf *node = t->nodes ? pl_map_get(&t->nodes->by_id, id->b, sizeof(id->b)) : NULL;
 
     if (!node)
-        return pl_err_set(err, PL_ENOTFOUND, "a node that is not of this folder");
+        return pl_err_set(err, PL_ENOTFOUND, "the node does not belong to this folder");
     return pl_buf_add(ret, node->data, node->len, err);
 }
 

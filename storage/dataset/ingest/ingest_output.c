@@ -105,7 +105,7 @@ static int records_write(struct pl_ingest_out *o, struct pl_err *err)
         if (same && (op.op != PL_TREE_PUT || op.entry.kind == PL_KIND_DIR))
             continue;
         if (same)
-            return pl_err_set(err, PL_ECOLLISION, "two of the given sources put something at %.*s", (int)op.path_len, op.path);
+            return pl_err_set(err, PL_ECOLLISION, "two of the given sources have the path %.*s", (int)op.path_len, op.path);
         r = op.op == PL_TREE_PUT ? pl_tree_ops_writer_put(&o->writer, op.path, op.path_len, &op.entry, err)
                                  : pl_tree_ops_writer_delete_prefix(&o->writer, op.path, op.path_len, err);
         before = op;

@@ -99,7 +99,7 @@ const char *pl_walk_mode_name(mode_t mode)
     case S_IFDIR:
         return "a folder";
     default:
-        return "no regular file";
+        return "not a regular file";
     }
 }
 
@@ -219,7 +219,7 @@ static int link_keep(const struct pl_walk *w, const char *target, struct pl_err 
 
     if (link_stays(path_below_source(w), target))
         return 0;
-    return pl_err_set(err, PL_EINVAL, "%s is a link to %s; only relative links that stay inside what is stored are accepted",
+    return pl_err_set(err, PL_EINVAL, "%s is a link to %s; only relative links that stay inside the stored folder are accepted",
                       local_path(w->source, w->path, text), quote(target, to));
 }
 
@@ -391,7 +391,7 @@ static int enter(struct pl_walk *w, int dirfd, const char *name, int flags, stru
     int fd;
 
     if (w->depth == PL_INGEST_DEPTH_MAX)
-        return path_fail(w, pl_err_set(err, PL_ELIMIT, "folders within folders, more than %u", PL_INGEST_DEPTH_MAX), err);
+        return path_fail(w, pl_err_set(err, PL_ELIMIT, "folders are nested more than %u deep", PL_INGEST_DEPTH_MAX), err);
     fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (fd < 0)
         return path_fail(w, pl_err_errno(err, errno, "open folder"), err);

@@ -103,7 +103,7 @@ static bool job_take(struct pl_large_file_job *job, uint64_t *ret)
 
     pthread_mutex_lock(&job->lock);
     if (job->stop != NULL && atomic_load(job->stop) && job->err.code == 0) {
-        (void)pl_err_set(&job->err, PL_ECANCELED, "reading was given up");
+        (void)pl_err_set(&job->err, PL_ECANCELED, "reading was stopped");
         pthread_cond_broadcast(&job->moved);
     }
     while (job->err.code == 0 && job->taken < job->segments && job->taken - job->list_next >= PL_LARGE_FILE_SEGMENTS_AHEAD)

@@ -289,7 +289,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"not_found", "none", "DELETE", REPO "/branches/none", NULL},
         {"not_found", "none", "GET", REPO "/commits?branch=none", NULL},
         {"not_found", "ffff", "GET", REPO "/commits/ffffffff", NULL},
-        {"invalid", "behind ^", "GET", REPO "/commits/master%5Ex", NULL},
+        {"invalid", "after ^", "GET", REPO "/commits/master%5Ex", NULL},
         {"output_repo", "out", "DELETE", "/api/v1/repos/default/out/commits/master", NULL},
         {"output_repo", "out", "PUT", "/api/v1/repos/default/out/branches/master/files/a", "x"},
         {"output_repo", "out", "POST", "/api/v1/repos/default/out/branches/master/commits", "x"},

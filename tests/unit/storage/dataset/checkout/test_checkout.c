@@ -180,7 +180,7 @@ static void what_is_there_is_refused_unless_it_may_be_replaced(void **state)
 
     ops_of_tree(f, &ops);
     put_text(f, "out/a/b", "mine");
-    FAILS(f, checkout_ops(f, &ops, "out", NULL, NULL), PL_EEXISTS, "a/b: it is there already");
+    FAILS(f, checkout_ops(f, &ops, "out", NULL, NULL), PL_EEXISTS, "a/b: it exists already");
     OK(f, pl_io_read_file(at(f, "out/a/b"), &bytes, &f->err));
     assert_memory_equal(bytes.data, "mine", 4);
     OK(f, checkout_ops(f, &ops, "out", &replace, NULL));
@@ -380,7 +380,7 @@ static void where_links_do_not_reach_files_are_copied(void **state)
     OK(f, checkout_ops(f, &ops, "two", &o, &stats));
     assert_true(stats.linked > 0);
     assert_same(f, "in", "two");
-    FAILS(f, checkout_ops(f, &ops, "two", &o, &stats), PL_EEXISTS, "there already");
+    FAILS(f, checkout_ops(f, &ops, "two", &o, &stats), PL_EEXISTS, "exists already");
 }
 
 static void replacing_does_not_write_through_a_link(void **state)

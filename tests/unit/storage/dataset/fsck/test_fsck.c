@@ -251,7 +251,7 @@ static void a_damaged_leaf_says_which_files_are_hurt(void **state)
     flip_record(f, &leaf);
     (void)check(f, &commit, true, &all);
     assert_int_equal(all.files, 1);
-    assert_non_null(strstr(all.whats, "files after \"\" up to this one are hurt"));
+    assert_non_null(strstr(all.whats, "files after \"\" up to this one are affected"));
 }
 
 static void a_damaged_commit_is_named(void **state)
