@@ -24,7 +24,7 @@ struct pl_pack_builder;
 
 struct pl_pack_builder_stats {
     uint64_t records;     /* records added, including duplicates */
-    uint64_t new_records; /* records stored */
+    uint64_t new_records; /* records that were new and have been stored */
     uint64_t raw_bytes;   /* uncompressed bytes of all records added */
     uint64_t new_raw;     /* uncompressed bytes of the records stored */
     uint64_t new_bytes;   /* total size of the packs put */

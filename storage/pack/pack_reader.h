@@ -46,8 +46,8 @@ const struct pl_pack_entry *pl_pack_footer_find(const struct pl_pack_footer *f, 
  * PL_ECORRUPT, and errors of the input. */
 PL_MUST_CHECK
 int pl_pack_record_read(const struct pl_pack_input *in, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err);
-/* Does the same with a record in memory: its head and stored bytes, PL_PACK_RECORD_BYTES + e->stored in
- * all. */
+/* Decodes and verifies a record in memory (its head and stored bytes, PL_PACK_RECORD_BYTES + e->stored in
+ * all) into `ret`, replacing its content. PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_pack_record_decode(const uint8_t *record, const struct pl_pack_entry *e, struct pl_buf *ret, struct pl_err *err);
 

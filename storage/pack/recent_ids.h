@@ -15,7 +15,7 @@ struct pl_recent_ids {
 /* Returns true if the set contains the id. Otherwise adds it, unless there is no memory, and returns
  * false. */
 bool pl_recent_ids_put(struct pl_recent_ids *s, const struct pl_hash *id);
-/* Removes an id. */
+/* Removes an id from the set, if it is there. */
 void pl_recent_ids_forget(struct pl_recent_ids *s, const struct pl_hash *id);
 bool pl_recent_ids_has(const struct pl_recent_ids *s, const struct pl_hash *id);
 void pl_recent_ids_finish(struct pl_recent_ids *s);

@@ -18,7 +18,7 @@
 struct index_pack {
     struct pl_hash id;
     bool gone;
-    uint8_t seen;  /* enum pl_pack_seen */
+    uint8_t seen;  /* lookups that find the pack: enum pl_pack_seen */
     uint8_t doubt; /* flags of enum pl_pack_doubt */
 };
 
@@ -29,12 +29,12 @@ struct pl_index {
     pthread_mutex_t disk;
     pthread_rwlock_t lock; /* guards the fields below; never held during a write to disk */
     struct pl_index_memtable table;
-    struct index_pack *packs; /* by pack number */
+    struct index_pack *packs; /* array indexed by pack number */
     uint32_t pack_count, pack_cap;
     /* packs with lower numbers have all their entries in segments */
     uint32_t written;
     struct pl_map by_id;                            /* pack id → pack number + 1 */
-    struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* oldest first */
+    struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* segments, oldest first */
     uint32_t segment_count;
     uint64_t next_number;
     uint32_t write_at; /* entries in memory at which the next segment is written */
@@ -654,7 +654,8 @@ struct pl_index_view {
     uint64_t bases[INDEX_MAX_SEGMENTS + 1]; /* number of the first entry of each segment */
     uint64_t entries;
     struct pl_index_entry *table;
-    struct pl_segment segments[INDEX_MAX_SEGMENTS + 1]; /* oldest first */
+    /* segments, oldest first; the last one may be the copy of the table in memory */
+    struct pl_segment segments[INDEX_MAX_SEGMENTS + 1];
 };
 
 struct pl_index_view *pl_index_view_close(struct pl_index_view *v)

@@ -96,7 +96,7 @@ int pl_index_sync(struct pl_index *ix, struct pl_err *err);
 struct pl_index_stats {
     /* in memory and in segments; entries of dropped packs count until a merge removes them */
     uint64_t entries;
-    uint64_t memory; /* entries in memory */
+    uint64_t memory; /* entries in memory only */
     uint32_t segments;
     uint32_t packs;
 };

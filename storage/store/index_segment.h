@@ -31,7 +31,7 @@ struct pl_segment {
     uint64_t number; /* names the file: <16 hex digits>.seg */
     uint32_t level;
     uint64_t count;
-    const struct pl_index_entry *entries; /* inside the mapping */
+    const struct pl_index_entry *entries; /* array of entries, inside the mapping */
     void *map;
     size_t map_size;
 };
@@ -39,7 +39,7 @@ struct pl_segment {
 /* Opens and verifies a segment file of `count` entries. PL_ECORRUPT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_segment_open(const char *dir, uint64_t number, uint32_t level, uint64_t count, struct pl_segment *ret, struct pl_err *err);
-/* Unmaps a segment. */
+/* Unmaps a segment; its file stays. */
 void pl_segment_close(struct pl_segment *s);
 /* Unmaps a segment and deletes its file. */
 void pl_segment_remove(const char *dir, struct pl_segment *s);

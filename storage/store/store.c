@@ -30,7 +30,7 @@ struct pl_store {
     struct pl_hash *bad; /* packs whose footer failed verification when the store was opened */
     size_t bad_count;
     pthread_mutex_t holds_lock;  /* guards the next two fields */
-    struct pl_store_hold *holds; /* newest first */
+    struct pl_store_hold *holds; /* list of holds, newest first */
     uint64_t moment;
     pthread_mutex_t damaged_lock;
     /* keys made by damage_key, of a record in a pack; guarded by `damaged_lock` */
@@ -459,7 +459,8 @@ static int replace_pack(struct pl_store *s, const struct pl_pack_footer *f, cons
     return r;
 }
 
-/* Does the same with the bytes of an open file, whose name may be gone. */
+/* Overwrites the object under the pack's key with the verified bytes of an open file, whose name may be
+ * gone. */
 static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int fd, struct pl_err *err)
 {
     struct stat st;

@@ -84,7 +84,8 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
  * bytes. PL_ECORRUPT, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err);
-/* Does the same with a pack in memory that this process made; its records are not verified again. */
+/* Receives a pack in memory that this process made, as pl_store_receive_pack does; its records are not
+ * verified again. */
 PL_MUST_CHECK
 int pl_store_put_pack(struct pl_store *s, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err);
 /* Makes all packs received before this call durable: they survive a power failure. */

@@ -35,7 +35,7 @@ struct pl_level_writer {
     struct pl_tree_stats stats;
     struct pl_buf raw; /* bytes of the open node */
     struct pl_buf last_key;
-    struct pl_buf child; /* scratch */
+    struct pl_buf child; /* scratch: the entry of a written node for the level above */
     uint64_t written;    /* number of nodes written */
     /* About the last node written: its id, its number of entries, and its first child (meaningful if it
      * has only one). */

@@ -25,7 +25,7 @@ struct pl_node_stack {
     bool end;    /* behind the last item */
     unsigned top;
     unsigned low;
-    struct pl_node_frame f[PL_TREE_MAX_LEVELS]; /* frames by level */
+    struct pl_node_frame f[PL_TREE_MAX_LEVELS]; /* frames, indexed by level */
 };
 
 /* Initialises a stack; reads nothing. With a zero root the stack is at the end. */

@@ -19,7 +19,7 @@ int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t firs
  * come between "a" and "a/b". For paths only, not for rows. */
 struct pl_path_conflict_step {
     uint32_t len; /* length of the step: a prefix of the current path */
-    uint32_t tag; /* value of the caller */
+    uint32_t tag; /* value that the caller attached to the step */
 };
 struct pl_path_conflict_trail {
     struct pl_buf path;

@@ -42,7 +42,7 @@
 #define PL_ROW_MAX_BYTES     4096u        /* value of a row */
 /* key of a row; paths are limited by PL_PATH_MAX_BYTES */
 #define PL_ROW_KEY_MAX_BYTES 4096u
-#define PL_ENTRY_MAX_BYTES   (12u + PL_ROW_MAX_BYTES) /* an encoded entry */
+#define PL_ENTRY_MAX_BYTES   (12u + PL_ROW_MAX_BYTES) /* largest size of an encoded entry */
 /* leaves are level 0; 300^16 entries are never reached */
 #define PL_TREE_MAX_LEVELS    16u
 #define PL_NODE_LIMIT_BYTES   (256u << 10)
@@ -129,7 +129,7 @@ extern const struct pl_tree_params pl_tree_params_v1; /* 300, 4096, 256 KiB, 2^6
 struct pl_node_sink {
     void *self;
     int (*put)(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err);
-    const struct pl_tree_params *params; /* NULL = pl_tree_params_v1 */
+    const struct pl_tree_params *params; /* rule for splitting nodes; NULL = pl_tree_params_v1 */
 };
 
 /* Returns a sink that stores nothing and only computes ids, to find the root that a tree would have. */

@@ -10,7 +10,7 @@ struct pl_tree_builder {
     uint8_t tree; /* PL_TREE_PATHS or PL_TREE_ROWS; 0 = no entry added yet */
     struct pl_tree_stats stats;
     struct pl_path_conflict_trail trail;
-    struct pl_buf value; /* scratch */
+    struct pl_buf value; /* scratch: the encoded entry */
 };
 
 int pl_tree_builder_create(const struct pl_node_sink *sink, struct pl_tree_builder **ret, struct pl_err *err)

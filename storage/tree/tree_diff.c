@@ -5,8 +5,8 @@
 #include "storage/tree/node_stack.h"
 
 struct pl_tree_differ {
-    struct pl_node_stack a; /* old tree */
-    struct pl_node_stack b; /* new tree */
+    struct pl_node_stack a; /* position in the old tree */
+    struct pl_node_stack b; /* position in the new tree */
     struct pl_buf prefix;
     bool started;
     bool a_given; /* the current entry was returned or compared: move past it before the next comparison */

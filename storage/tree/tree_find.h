@@ -19,7 +19,8 @@ struct pl_node_shower {
 PL_MUST_CHECK
 int pl_tree_find(const struct pl_node_shower *nodes, const struct pl_hash *root, const void *key, size_t key_len,
                  struct pl_buf *ret, struct pl_err *err);
-/* Does the same and decodes the entry. The bytes of a ROW are in `ret_value`. */
+/* Finds the entry of `key` and decodes it; otherwise as pl_tree_find. The bytes of a ROW are in
+ * `ret_value`. */
 PL_MUST_CHECK
 int pl_tree_find_entry(const struct pl_node_shower *nodes, const struct pl_hash *root, const void *key, size_t key_len,
                        struct pl_buf *ret_value, struct pl_entry *ret, struct pl_err *err);

@@ -126,7 +126,7 @@ static int decode_value(struct pl_node *node, struct pl_cursor *c, uint32_t i, s
     return 0;
 }
 
-/* Decodes node->raw. */
+/* Decodes and checks the bytes in node->raw. */
 static int decode_raw(struct pl_node *node, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(node->raw.data, node->raw.len);

@@ -27,15 +27,15 @@ enum { PL_TREE_PATHS = 1, PL_TREE_ROWS = 2 };
 
 /* Positions of an entry's key and value; each key is followed by a NUL. */
 struct pl_node_item {
-    uint32_t key_at;   /* offset in `keys` */
-    uint32_t value_at; /* offset in `raw` */
+    uint32_t key_at;   /* offset of the key in `keys` */
+    uint32_t value_at; /* offset of the value in `raw` */
     uint16_t key_len;
     uint16_t value_len;
 };
 
 /* A decoded node: three blocks of memory, which the next decode reuses. `struct pl_node n = {0}` is empty. */
 struct pl_node {
-    uint8_t tree; /* PL_TREE_PATHS or PL_TREE_ROWS */
+    uint8_t tree; /* kind of tree: PL_TREE_PATHS or PL_TREE_ROWS */
     uint8_t level;
     uint32_t n;
     uint32_t items_cap;
@@ -98,7 +98,8 @@ struct pl_node_bound {
 };
 /* Returns the number of the first entry that reaches the bound; node->n if there is none. */
 uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bound);
-/* Does the same, faster if the result is `guess` or `guess` + 1. Any guess is valid. */
+/* Finds the first entry at or behind the bound, as pl_node_find does, but faster if it is `guess` or
+ * `guess` + 1. Any guess is valid. */
 uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess);
 /* True if `key` reaches the bound: it is the search target or behind it. */
 bool pl_node_bound_reached(const struct pl_node_bound *bound, const void *key, size_t key_len);

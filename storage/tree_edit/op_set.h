@@ -43,15 +43,16 @@ int pl_op_set_merge(struct pl_op_set *t, const struct pl_op_set *from, struct pl
 /* Reserves memory for pl_op_set_take of `from`. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err);
-/* Does the same as merge and empties `from`. Cannot fail if called directly after reserve. */
+/* Merges `from` into `t` as pl_op_set_merge does, and empties `from`. Cannot fail if called directly after
+ * reserve. */
 void pl_op_set_take(struct pl_op_set *t, struct pl_op_set *from);
 
 enum pl_op_set_item { PL_OP_UNKNOWN, PL_OP_GONE, PL_OP_THERE };
 /* Returns what the operations say about a path. PL_OP_UNKNOWN: nothing, so the tree below decides. `ret`
  * (may be NULL) is set for PL_OP_THERE. */
 enum pl_op_set_item pl_op_set_get(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_entry *ret);
-/* Does the same but returns the operation; its path and attributes are owned by the set and valid until it
- * changes. */
+/* Returns what the operations say about a path, as pl_op_set_get does, but returns the whole operation.
+ * Its path and attributes are owned by the set and valid until it changes. */
 enum pl_op_set_item pl_op_set_look(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_tree_op *ret);
 /* Returns the length of the outermost deleted directory that is `path` or contains it (0: everything was
  * deleted); -1 if there is none. */

@@ -59,7 +59,7 @@ struct pl_checkout_progress {
 };
 
 struct pl_checkout_stats {
-    uint64_t files; /* files and links */
+    uint64_t files; /* number of files and links written */
     uint64_t bytes;
     uint64_t linked; /* files that are hard links to the cache */
     double seconds;

@@ -16,7 +16,7 @@ struct pl_checkout_job {
     struct pl_file_cache *cache;
     struct pl_checkout_progress *progress;
     bool replace;
-    bool own;      /* see pl_checkout_options */
+    bool own;      /* write files for users: see `own` of pl_checkout_options */
     bool fix_mode; /* the umask removes bits of 0555, so each file needs fchmod */
     struct pl_pool *pool;
     _Atomic uint64_t files, bytes, linked;
@@ -32,8 +32,9 @@ void pl_checkout_fail(struct pl_checkout_job *job, const struct pl_err *err);
 PL_MUST_CHECK
 int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, const struct pl_entry *entry,
                       struct pl_buf *scratch, struct pl_err *err);
-/* Does the same for a file of PL_CHECKOUT_SPLIT_BYTES or more, with all threads of the pool. Errors that
- * occur after it returns go to the job. Called on the thread that submits batches. */
+/* Writes or links a file of PL_CHECKOUT_SPLIT_BYTES or more as pl_checkout_write does, but with all
+ * threads of the pool. Errors that occur after it returns go to the job. Called on the thread that submits
+ * batches. */
 PL_MUST_CHECK
 int pl_checkout_write_large(struct pl_checkout_job *job, struct pl_dir_ref *dir, const char *path, const struct pl_entry *entry,
                             struct pl_err *err);

@@ -39,16 +39,16 @@ struct pl_commit_source {
  * required texts is a valid commit of an empty repo. Texts are borrowed when encoding; decoding allocates
  * them in the arena. */
 struct pl_commit {
-    const char *project;       /* required */
-    const char *repo;          /* required */
+    const char *project;       /* project of the repo; required */
+    const char *repo;          /* name of the repo; required */
     char id[PL_ID_HEX + 1];    /* required: id of the run that made it, 32 hex digits */
     const char *branch;        /* branch that it was made on; may have moved or been deleted since */
     struct pl_hash tree;       /* root: paths → entries */
     struct pl_hash attributes; /* root: paths → ETag, content type, x-amz-meta-* */
     struct pl_hash table;      /* root of the datum table, for output commits */
     struct pl_hash owner;      /* root: path → the datum that wrote it */
-    struct pl_hash metrics;    /* reserved, zero */
-    struct pl_hash logs;       /* reserved, zero */
+    struct pl_hash metrics;    /* reserved for metrics; always zero */
+    struct pl_hash logs;       /* reserved for logs; always zero */
     uint64_t generation;       /* 1 + the largest generation of the parents; 1 without parents */
     int64_t wall_us;           /* µs since 1970 UTC; shown to users, not used for ordering */
     uint64_t files;

@@ -17,7 +17,7 @@
 #define PL_COMMIT_REF_PREFIX_DIGITS 4
 
 enum pl_commit_ref_kind {
-    PL_COMMIT_REF_NONE,   /* no @ref */
+    PL_COMMIT_REF_NONE,   /* the reference has no "@ref" part */
     PL_COMMIT_REF_BRANCH, /* the name of a branch */
     PL_COMMIT_REF_ID,     /* 32 lower-case hex digits: a commit id */
     /* 4 to 31 lower-case hex digits: a branch, or if there is none the start of a commit id */

@@ -7,7 +7,7 @@
 #include "storage/chunk/chunk_list.h"
 #include "storage/tree/tree.h"
 
-struct pl_pack_builder; /* storage/pack/pack_builder.h */
+struct pl_pack_builder; /* declared in storage/pack/pack_builder.h */
 
 #define PL_FILE_WRITE_BUFFER_BYTES ((size_t)1 << 20) /* at least 2 × PL_CHUNK_MAX_BYTES */
 

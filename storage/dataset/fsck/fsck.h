@@ -47,11 +47,11 @@ struct pl_fsck_root {
 
 /* One finding. Pointers are valid during the call; NULL = not applicable. */
 struct pl_fsck_finding {
-    const char *what;           /* description */
-    const struct pl_hash *pack; /* damaged pack */
+    const char *what;           /* description of the finding, for users */
+    const struct pl_hash *pack; /* id of the damaged pack */
     const struct pl_hash *id;   /* damaged or missing record */
     const char *commit;         /* label of the affected root */
-    const char *path;           /* affected file */
+    const char *path;           /* path of the affected file */
     const char *object;         /* key of the damaged or missing object, if it is not a pack */
 };
 

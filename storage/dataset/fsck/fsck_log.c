@@ -171,7 +171,7 @@ static int check_object(struct log_check *c, uint64_t seq, int r, const struct p
 
     pl_log_key(seq, key);
     c->head.seq = seq - 1;
-    if (r == PL_ENOTFOUND) { /* reported by check_numbers */
+    if (r == PL_ENOTFOUND) { /* check_numbers has reported the missing object */
         *trusted = false;
         return 0;
     }

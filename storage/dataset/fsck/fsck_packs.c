@@ -6,7 +6,7 @@
 /* One pass over all packs. The lock of `f` guards next, done, first_open, n_done, result and err. */
 struct pass {
     struct pl_fsck *f;
-    struct pl_hash *packs; /* ascending */
+    struct pl_hash *packs; /* ids of all packs, ascending */
     bool *done;
     size_t n, next;
     size_t first_open; /* number of the first pack that is not done */

@@ -5,10 +5,11 @@
 
 #include "storage/dataset/gc/gc_mark.h"
 
-/* a pack is copied if less than this part of its bytes is live … */
+/* in percent: packs of which less than this part of the bytes is live are copied */
 #define PL_GC_LIVE_PERCENT 60
-#define PL_GC_SMALL_BYTES  ((uint64_t)4 << 20) /* … or if it is smaller than this and there are … */
-/* … at least so many small packs, so that the same few are not copied again and again */
+/* packs smaller than this are copied if there are at least PL_GC_SMALL_PACKS of them */
+#define PL_GC_SMALL_BYTES ((uint64_t)4 << 20)
+/* minimum number of small packs for copying them, so that the same few are not copied again and again */
 #define PL_GC_SMALL_PACKS 16u
 
 struct pl_gc_copy;
@@ -31,7 +32,7 @@ PL_MUST_CHECK
 int pl_gc_copy_finish(struct pl_gc_copy *c, struct pl_err *err);
 
 struct pl_gc_copy_stats {
-    uint64_t packs, bytes; /* written */
+    uint64_t packs, bytes; /* number and total size of the new packs written */
 };
 void pl_gc_copy_stats(const struct pl_gc_copy *c, struct pl_gc_copy_stats *ret);
 

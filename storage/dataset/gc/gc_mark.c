@@ -258,7 +258,7 @@ void pl_gc_mark_stats(const struct pl_gc_mark *m, struct pl_gc_mark_stats *ret)
 
 struct counting {
     const struct pl_gc_mark *m;
-    struct pl_gc_pack *packs; /* by number */
+    struct pl_gc_pack *packs; /* array indexed by pack number */
 };
 
 static void count_entry(void *self, uint64_t number)

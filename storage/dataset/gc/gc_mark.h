@@ -69,7 +69,7 @@ struct pl_gc_pack {
      * same records that was counted may be wrong */
     bool unread;
     uint32_t records, live_records;
-    uint64_t bytes, live_bytes; /* of records */
+    uint64_t bytes, live_bytes; /* stored bytes of all records and of the live ones */
 };
 static inline bool pl_gc_pack_needed(const struct pl_gc_pack *p)
 {

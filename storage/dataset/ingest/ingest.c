@@ -29,7 +29,7 @@ struct ingest {
     _Atomic bool failed;              /* set with the lock held */
     struct pl_large_file_job *shared; /* a large file with which other readers may help; NULL = none */
     unsigned helpers;                 /* readers that help with a shared file, without its owner */
-    struct pl_err err;                /* the first error */
+    struct pl_err err;                /* the first error of any reader */
 };
 
 struct reader_thread {

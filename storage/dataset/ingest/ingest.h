@@ -35,7 +35,7 @@
 #include "storage/tree_edit/tree_ops.h"
 #include <stdatomic.h>
 
-struct pl_pack_builder; /* storage/pack/pack_builder.h */
+struct pl_pack_builder; /* declared in storage/pack/pack_builder.h */
 struct pl_pack_sink;
 
 #define PL_INGEST_THREADS_MAX   64u
@@ -61,7 +61,7 @@ struct pl_ingest_progress {
  * finished. */
 struct pl_ingest_stats {
     uint64_t files;  /* files and links, without empty folders */
-    uint64_t bytes;  /* total size */
+    uint64_t bytes;  /* total size of the files */
     uint64_t cached; /* files not read because the stat cache knew them */
     double seconds;
 };

@@ -10,7 +10,7 @@
  * thread at a time. */
 struct pl_name_tree {
     struct pl_hash root;
-    uint64_t files; /* files and links */
+    uint64_t files; /* number of files and links */
     struct pl_name_tree_nodes *nodes;
 };
 

@@ -55,12 +55,12 @@ struct pl_mirror_options {
 };
 
 struct pl_mirror_report {
-    uint64_t packs, bytes; /* copied */
+    uint64_t packs, bytes; /* number and total size of the packs copied */
     uint64_t there;        /* packs that the target already had */
     uint64_t replaced;     /* damaged packs of the target that were replaced (`full`) */
-    uint64_t log_objects;  /* copied */
+    uint64_t log_objects;  /* log objects copied */
     uint64_t log_seq;      /* last log object of the target now */
-    uint64_t checkpoints;  /* copied */
+    uint64_t checkpoints;  /* checkpoints copied */
     uint64_t findings;
 };
 
