@@ -171,7 +171,7 @@ static void skip_earlier(struct pass *p)
 
 static int run(struct pass *p, unsigned threads, struct pl_err *err)
 {
-    struct pl_pool *pool;
+    struct pl_pool *pool = NULL;
     int r;
 
     if (threads < 2) {

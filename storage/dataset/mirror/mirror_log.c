@@ -241,7 +241,8 @@ static int copy_ckpt(struct pl_mirror *m, uint64_t seq, struct pl_err *err)
     if (r == PL_ECORRUPT || r == PL_EFORMAT)
         return pl_mirror_tell(m, key, why.msg, err);
     if (r < 0) {
-        *err = why;
+        if (err)
+            *err = why;
         return r;
     }
     if (snprintf(path, sizeof path, "%s/ckpt-XXXXXX", m->options->temp_dir) >= (int)sizeof path)

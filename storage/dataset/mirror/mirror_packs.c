@@ -82,7 +82,8 @@ static int check_there(struct pl_mirror *m, const char *key, struct pl_buf *byte
         return 1;
     if (is_damage(r) || r == PL_ENOTFOUND)
         return 0;
-    *err = why;
+    if (err)
+        *err = why;
     return r;
 }
 
@@ -106,7 +107,8 @@ static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_er
     if (r < 0 && is_damage(r))
         return tell(m, "source", key, &why, err);
     if (r < 0) {
-        *err = why;
+        if (err)
+            *err = why;
         return r;
     }
     iov = (struct iovec){bytes.data, bytes.len};
