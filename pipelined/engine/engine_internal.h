@@ -10,6 +10,7 @@
 #include "pipelined/plan/datum_table.h"
 #include "pipelined/plan/plan.h"
 #include "pipelined/sched/sched.h"
+#include "storage/system/pool_turns.h"
 #include <pthread.h>
 
 /* rows of `attempt` kept per job: this many failed attempts, and this many successful ones */
@@ -202,6 +203,7 @@ struct pl_engine {
     pthread_mutex_t later_mutex; /* guards later and later_last (retry_queue.c) */
     struct pl_later *later, *later_last;
     struct pl_timer *later_timer;
+    struct pl_turns *turns; /* slow work of one project takes turns */
     /* number of stage rows ever made, when the scheduler's stages were last brought up to date */
     _Atomic int64_t stages_made;
     struct pl_reshaping *reshaping; /* reshaping in progress; NULL = none */
@@ -255,8 +257,9 @@ void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w);
 /* Runs fn(arg) on the pool, possibly later. If the engine has failed, fn runs within this call; a long fn
  * checks for that. Any thread. */
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg);
-/* The same for work that may take long (storage/system/thread_pool.h). */
-void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg);
+/* The same for work that may take long: that of one project takes turns (storage/system/pool_turns.h). `project`
+ * must live as long as `arg`. */
+void pl_engine_pool_slow(struct pl_engine *e, const char *project, pl_pool_fn fn, void *arg);
 /* Submits a transaction like pl_db_submit, but waits if the database's queue is full. Calls `done` exactly
  * once; within this call if the database is closed. Any thread. */
 void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg);

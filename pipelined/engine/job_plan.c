@@ -463,7 +463,7 @@ static void start_planning(void *arg, int r, const struct pl_err *err)
     struct planning *p = arg;
 
     if (r >= 0 && !p->job->over) {
-        pl_engine_pool_slow(p->job->engine, plan_on_pool, p);
+        pl_engine_pool_slow(p->job->engine, p->job->stage->project, plan_on_pool, p);
         return;
     }
     p->result = r < 0 ? r : pl_err_set(&p->err, PL_ECANCELED, "the job has ended");

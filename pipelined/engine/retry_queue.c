@@ -16,6 +16,7 @@ struct pl_later {
     pl_tx_fn tx; /* the transaction, with class and done */
     pl_tx_done done;
     void *arg;
+    const char *project; /* owner of slow work for the pool; lives as long as `arg` */
 };
 
 /* ---- the list ---- */
@@ -71,15 +72,15 @@ static void retry_work(struct pl_later *l)
 
 static void retry_slow_work(struct pl_later *l)
 {
-    pl_engine_pool_slow(l->engine, l->work, l->arg);
+    pl_engine_pool_slow(l->engine, l->project, l->work, l->arg);
 }
 
-void pl_engine_pool_slow(struct pl_engine *e, pl_pool_fn fn, void *arg)
+void pl_engine_pool_slow(struct pl_engine *e, const char *project, pl_pool_fn fn, void *arg)
 {
     if (e->failed)
         fn(arg);
-    else if (pl_pool_submit_slow(e->config.pool, fn, arg, NULL) < 0)
-        put_off(e, &(struct pl_later){.retry = retry_slow_work, .work = fn, .arg = arg});
+    else if (pl_turns_run(e->turns, project, fn, arg, NULL) < 0)
+        put_off(e, &(struct pl_later){.retry = retry_slow_work, .project = project, .work = fn, .arg = arg});
 }
 
 void pl_engine_pool(struct pl_engine *e, pl_pool_fn fn, void *arg)
@@ -113,8 +114,10 @@ void pl_engine_submit(struct pl_engine *e, enum pl_tx_class class, pl_tx_fn fn, 
 
 int pl_engine_retry_queue_init(struct pl_engine *e, struct pl_err *err)
 {
+    int r = pl_turns_create(e->config.pool, &e->turns, err);
+
     pthread_mutex_init(&e->later_mutex, NULL);
-    return pl_timer_create(e->config.loop, "engine.later", retry_all, e, &e->later_timer, err);
+    return r < 0 ? r : pl_timer_create(e->config.loop, "engine.later", retry_all, e, &e->later_timer, err);
 }
 
 void pl_engine_retry_queue_flush(struct pl_engine *e)
@@ -125,5 +128,6 @@ void pl_engine_retry_queue_flush(struct pl_engine *e)
 void pl_engine_retry_queue_finish(struct pl_engine *e)
 {
     pthread_mutex_destroy(&e->later_mutex);
+    pl_turns_destroy(e->turns);
     pl_timer_destroy(e->later_timer);
 }

@@ -11,6 +11,7 @@
  *   io                 whole-file reads and writes, fsync, fault injection for tests
  *   lock_order         debug builds abort on a lock cycle
  *   log_line           log lines on stderr, as JSON or text
+ *   pool_turns         slow work of one owner takes turns
  *   process_hardening  no core dumps, no debugger: the process holds tokens
  *   program_run        runs a program and returns one line of its output and its exit status
  *   sync_priority      lets foreground threads sync before background threads

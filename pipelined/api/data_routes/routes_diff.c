@@ -130,7 +130,7 @@ static int write_diff(struct pl_api *a, const struct pl_http_request *req, struc
     const struct pl_commit_view *views[] = {&to, &from};
     struct pl_node_source source = {(void *)views, get_of_either};
     struct pl_api_page page;
-    struct diff d = {.page = &page, .path = path, .effort = pl_turns_effort(req), .out = {.max = (size_t)64 << 20}};
+    struct diff d = {.page = &page, .path = path, .effort = pl_request_effort(req), .out = {.max = (size_t)64 << 20}};
     int r = pl_api_page_read(req, &page, err);
 
     r = r < 0 ? r : pl_api_path_arg(req, "path", path, err);

@@ -301,7 +301,7 @@ static json_t *set_reply(const struct setting *s)
 /* Creates or updates a pipeline, or says what an update would do. */
 static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
-    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_turns_effort(req)};
+    _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_request_effort(req)};
     const char *project = NULL;
     int update = 0, dry_run = 0, yes = 0, strict = 0, r;
     json_t *code = NULL;

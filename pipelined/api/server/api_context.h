@@ -30,7 +30,7 @@ struct pl_api_route {
     uint64_t body_max; /* bytes, as in pl_http_route */
     enum pl_verb verb; /* required: the verb that a principal must be allowed */
     bool on_loop;      /* run on the loop: the handler needs neither the pool nor the database */
-    bool costly;       /* may take long: costly requests of one principal run in turns (request_turns.h) */
+    bool costly;       /* may take long: costly requests of one principal run in turns (pool_turns.h) */
     /* with `asks`: refuse, before the body is received, a principal that has the verb's role nowhere */
     bool somewhere;
     bool audits; /* the handler writes the audit entry itself */
@@ -123,7 +123,7 @@ struct pl_db_reading pl_api_read(struct pl_api *a, const struct pl_http_request 
 PL_MUST_CHECK
 int pl_api_may(const struct pl_http_request *req, enum pl_verb verb, const char *project, const char *repo, struct pl_err *err);
 
-/* Calls fn(self, req), which replies, on the pool when it is the principal's turn (request_turns.h).
+/* Calls fn(self, req), which replies, on the pool when it is the principal's turn (pool_turns.h).
  * PL_EBUSY, PL_ENOMEM: not called. */
 PL_MUST_CHECK
 int pl_api_in_turn(struct pl_api *a, struct pl_http_request *req, void (*fn)(void *self, struct pl_http_request *req), void *self,

@@ -45,7 +45,7 @@ json_t *pl_branch_push_json(const char *project, const char *repo, const char *b
 int pl_branch_push(struct pl_api_services *s, const struct pl_http_request *req, const void *ops, size_t n, uint64_t new_bytes,
                    json_t **ret, struct pl_err *err)
 {
-    struct pl_effort effort = pl_turns_effort(req);
+    struct pl_effort effort = pl_request_effort(req);
     struct pl_push_args args = {.project = pl_http_param(req, "project"),
                                 .repo = pl_http_param(req, "repo"),
                                 .branch = pl_http_param(req, "branch"),

@@ -302,7 +302,7 @@ int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c
                            struct pl_err *err)
 {
     const struct pl_open_commit_put_options how = rest(req);
-    struct pl_effort effort = pl_turns_effort(req);
+    struct pl_effort effort = pl_request_effort(req);
     _cleanup_(put_freep) struct put *p = put_new(&how, c);
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     const void *bytes;

@@ -19,7 +19,7 @@
  *
  * Inside:
  *   disk_watch       watches free disk space
- *   request_turns    costly requests take turns, by principal */
+ *   request_effort   bound on the work of one request */
 
 /* transfer: the services that the REST routes and the S3 gateway share. */
 #pragma once
@@ -28,7 +28,7 @@
 #include "pipelined/api/access/audit.h"
 #include "pipelined/api/access/guard.h"
 #include "pipelined/api/transfer/disk_watch.h"
-#include "pipelined/api/transfer/request_turns.h"
+#include "pipelined/api/transfer/request_effort.h"
 #include "pipelined/db/open_commits/head_cache.h"
 #include "pipelined/db/open_commits/open_commits.h"
 #include "pipelined/db/writer/db.h"
@@ -36,7 +36,7 @@
 #include "pipelined/net/loop/loop.h"
 #include "pipelined/net/server/http_server.h"
 #include "storage/store/project_stores.h"
-#include "storage/system/thread_pool.h"
+#include "storage/system/pool_turns.h"
 
 /* Services of the daemon for routes and the S3 gateway. The API creates them; they exist from pl_api_start to
  * pl_api_destroy. Any thread. */

@@ -40,7 +40,7 @@ struct pl_s3_op {
     const char *header; /* header that must be present; NULL = none required */
     uint64_t body_max;  /* largest body in bytes; 0 = no body */
     bool sum_elsewhere; /* a checksum header does not describe the body of this request */
-    bool costly;        /* may take long: costly requests of one user run in turns (request_turns.h) */
+    bool costly;        /* may take long: costly requests of one user run in turns (pool_turns.h) */
     bool brings;        /* adds data to the store: refused if there is no disk space */
     /* Checks the request before its body is received; may be NULL. */
     int (*before)(struct pl_s3_request *q, struct pl_err *err);

@@ -1,8 +1,7 @@
 /* A map of the principals that have requests running or waiting. A finished request submits the principal's
  * next one. */
-#include "pipelined/api/transfer/request_turns.h"
+#include "storage/system/pool_turns.h"
 
-#include "storage/base/clock.h"
 #include "storage/base/map.h"
 
 #include <pthread.h>
@@ -140,15 +139,4 @@ int pl_turns_run(struct pl_turns *t, const char *who, pl_pool_fn fn, void *arg, 
     if (r < 0)
         free(turn);
     return r;
-}
-
-static bool client_gone(const void *req)
-{
-    return pl_http_request_gone(req);
-}
-
-struct pl_effort pl_turns_effort(const struct pl_http_request *req)
-{
-    return (struct pl_effort){
-        .visits_max = PL_TURNS_STEPS_MAX, .until_ms = pl_clock_mono_ms() + PL_TURNS_WORK_MS, .gone = client_gone, .self = req};
 }

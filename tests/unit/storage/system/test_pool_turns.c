@@ -1,8 +1,8 @@
-// link: pipelined/api/transfer storage/base storage/system
+// link: storage/base storage/system
 /* turns: so many costly requests of each principal run at once, so many more wait, and others are not held up. */
 #include "tests/support/fixtures/store_fixture.h"
 
-#include "pipelined/api/transfer/request_turns.h"
+#include "storage/system/pool_turns.h"
 
 #include <pthread.h>
 #include <semaphore.h>
