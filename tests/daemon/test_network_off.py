@@ -193,8 +193,8 @@ def test_without_a_sandbox_the_stage_waits_and_says_why(make_daemon, off):
     d.options[d.options.index("--sandbox") + 1] = "none"
     d.start()
     run = project.commit("in", {"a": "1"})["run"]
-    whose = "project patients has no network" if off == "project" else 'stage s has no network ("network": false)'
-    says = f"{whose}, and without a sandbox (--sandbox none) it cannot be taken away: use bubblewrap"
+    whose = "project patients must run without network" if off == "project" else 'stage s must run without network ("network": false)'
+    says = f"{whose}, which needs a sandbox: use bubblewrap, not --sandbox none"
     d.wait_job(run, "s", lambda job: says in job["reason"], f"to say: {says}")
     assert d.job(run, "s")["state"] in ("starting", "created") and not workers(project)
     d.post(f"/runs/{run}/stop")

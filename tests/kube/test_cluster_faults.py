@@ -153,7 +153,7 @@ def test_of_a_pipeline_the_first_stage_alone_waits_for_an_api_server_that_is_awa
     first, *others = [line for line in warned if "not checked: " in line]
     assert first.startswith("stage first: not checked: ") and "was not asked" not in first, warned
     assert [line.split(":")[0] for line in others] == ["stage second", "stage third"], warned
-    assert all("was not asked: it did not answer for the stage before" in line for line in others), warned
+    assert all("was not asked, because it did not answer for the previous stage" in line for line in others), warned
 
 
 def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(plane, world, gate):  # noqa: F811
@@ -176,7 +176,7 @@ def test_a_daemon_that_starts_while_the_api_server_is_away_serves_and_goes_on(pl
     for stage in ("runs", "stays", "waits"):
         took(one, stage, 1)
     one.kubelet.until(lambda: not one.kubelet.all(), "all pods are removed")
-    assert one.daemon.log().count("the daemon goes on without it") == 1
+    assert one.daemon.log().count("the daemon continues without pods") == 1
 
 
 def quota(one, pods, status=True):

@@ -16,7 +16,7 @@ def test_why_an_agent_does_not_come_is_what_its_job_says(world):  # noqa: F811
     nobody = f"http://127.0.0.1:{control_plane.servers.free_port()}"
     one = world([nodes.cpu("a")], options=("--worker-url", nobody))
     run = begin(one, "st", "true")
-    job = says(one, run, "st", f"but its agent has not come: no server at {nobody}", timeout=90)
+    job = says(one, run, "st", f"but its agent has not connected: no server at {nobody}", timeout=90)
     name, = names(one, "st")
     assert f"pod {name} runs on node a, but" in job["reason"], job
     assert f"no server at {nobody}" in log_of(one, "st", "--container", "agent").out
@@ -52,9 +52,9 @@ def test_what_cannot_be_shown_is_refused_in_words(world, gate):  # noqa: F811
     run = begin(one, "st", hold(gate), **ONCE)
     gate.arrived()
     for words, code, said in ((("st", "--container", "sidecar"), 5, "a pod has main, agent and install"),
-                              (("st", "--container", "agent", "-f", "--pod", "other"), 3, "the stage has no pod other, or not any more"),
+                              (("st", "--container", "agent", "-f", "--pod", "other"), 3, "the stage has no pod other; it may have ended"),
                               (("other", "--container", "agent"), 3, 'project "default" has no stage "other"'),
-                              (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other, or not any more"),
+                              (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other; it may have ended"),
                               ((f"st@{run[:8]}", "--container", "agent"), 2, "name the stage without a run"),
                               (("st", "--container", "agent", "--datum", "1f"), 2, "do not go together"),
                               (("st", "--pod", "other"), 2, "--pod goes with --container")):

@@ -196,7 +196,7 @@ def test_a_trusted_project_may_ask_for_all_that_the_cluster_takes(world):  # noq
             if any("not checked: " in line for line in said) != (cluster == "not checked: "):
                 wrong.append(f"{field}: {said}")
         except kit.HttpError as refusal:
-            if cluster in ("", "not checked: ") or refusal.status != 400 or "the cluster refuses its pod: " not in refusal.error["message"] or cluster not in refusal.error["message"]:
+            if cluster in ("", "not checked: ") or refusal.status != 400 or "the cluster rejects its pod: " not in refusal.error["message"] or cluster not in refusal.error["message"]:
                 wrong.append(f"{field}: {refusal.status} {refusal.error}")
     assert not wrong, "\n".join(wrong)
 

@@ -7,7 +7,7 @@ from test_demo import COMMANDS, world  # noqa: F401  a fixture
 from test_pod_faults import ONCE, begin, gate, hold, names, succeeds  # noqa: F401  a fixture
 
 SLEEPS = {"restartPolicy": "Never", "containers": [{"name": "main", "image": COMMANDS, "command": ["sleep", "1000"]}]}
-SAYS = "pod {} has the labels of this daemon's pods, and is none of them: it is left alone"
+SAYS = "pod {} has the labels of this daemon's pods but was not created by it: ignored"
 
 
 def test_who_carries_our_labels_is_not_ours_for_that(world, gate):  # noqa: F811

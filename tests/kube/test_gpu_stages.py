@@ -74,7 +74,7 @@ def test_a_broken_file_of_nodes_is_no_reason_not_to_start(world):  # noqa: F811
     pathlib.Path(one.daemon.dir, "nodes.json").write_text('{"version": 1, "sha', encoding="ascii")
     one.daemon.start()
     kit.wait_until(lambda: "A100" in seen_nodes(one), "it is made anew")
-    assert one.daemon.log().count("nodes.json: 1:") == 1 == one.daemon.log().count("it is made anew")
+    assert one.daemon.log().count("nodes.json: 1:") == 1 == one.daemon.log().count("the file will be rewritten")
     assert one.daemon.stop() == 0
     one.daemon.start()
     assert "nodes.json" not in one.daemon.log()
@@ -83,7 +83,7 @@ def test_a_broken_file_of_nodes_is_no_reason_not_to_start(world):  # noqa: F811
 PRESETS = {  # preset: values, what the pod must have beside, what is said where nobody schedules by it
     "hami": ({"memory": 3000, "cores": 30}, {}, "0/1 nodes are available: 1 Insufficient nvidia.com/gpucores, 1 Insufficient nvidia.com/gpumem."),
     "kai": ({"fraction": 0.5, "queue": "team"}, {"gpu-fraction": "0.5", "kai.scheduler/queue": "team"}, "scheduler kai-scheduler has not looked at it yet"),
-    "volcano": ({"memory": 8000, "cores": 50}, {}, "scheduler volcano has not looked at it yet: does the cluster have one of that name?"),
+    "volcano": ({"memory": 8000, "cores": 50}, {}, "scheduler volcano has not examined the pod yet: does the cluster have a scheduler of that name?"),
 }
 
 

@@ -61,7 +61,7 @@ def test_what_a_limit_range_gives_a_stage_runs_with_and_is_named_when_it_is_too_
     run = begin(one, "more", "/usr/bin/python3 -c 'bytearray(500 << 20)'", **ONCE)
     job, = one.daemon.wait(run, 90)["jobs"]
     space = one.kubelet.namespace
-    assert f"OOMKilled: it needs more than 200Mi, the limit that a LimitRange of namespace {space} sets: give resources.memory" in job["reason"], (job, one.tell())
+    assert f"OOMKilled: the command needs more than 200Mi, the limit that a LimitRange of namespace {space} sets: set resources.memory" in job["reason"], (job, one.tell())
     succeeds(one, begin(one, "says", "/usr/bin/python3 -c 'bytearray(300 << 20)'; cp /pfs/in/f /pfs/out/f", resources={"memory": "600Mi"}, **ONCE), 90)
 
 
@@ -83,7 +83,7 @@ def test_a_quota_that_demands_limits_has_them_where_we_know_what_they_are(world)
     succeeds(one, earlier)
     one.kubelet.until(lambda: not one.kubelet.all(), "its pod is removed")
     quota(one.kubelet, limits_cpu="40", limits_memory="40Gi")
-    sentence = f"the quota of namespace {one.kubelet.namespace} demands a limit of memory: give resources.memory"
+    sentence = f"the quota of namespace {one.kubelet.namespace} requires a memory limit: set resources.memory"
     says(one, one.daemon.push("in-earlier", "f", "again")["run"], "earlier", sentence)
     with pytest.raises(kit.HttpError) as refused:
         begin(one, "silent", COPY, **ONCE)

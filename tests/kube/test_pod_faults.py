@@ -152,7 +152,7 @@ def test_who_needs_more_memory_than_it_asked_for_is_told_so(world):  # noqa: F81
     run = begin(one, "st", "/usr/bin/python3 -c 'bytearray(300 << 20)'", resources={"memory": "128Mi"}, **ONCE)
     end = one.daemon.wait(run, 90)
     job = next(job for job in end["jobs"] if job["stage"] == "st")
-    assert end["state"] == "failure" and "OOMKilled: it needs more than the 128Mi of its resources.memory" in job["reason"], (job, one.tell())
+    assert end["state"] == "failure" and "OOMKilled: the command needs more than the 128Mi of its resources.memory" in job["reason"], (job, one.tell())
 
 
 def test_a_daemon_that_comes_back_finds_its_pods(world, gate):  # noqa: F811

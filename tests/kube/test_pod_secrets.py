@@ -130,4 +130,4 @@ def test_those_of_another_daemon_and_those_labelled_by_hand_stay_whose_they_are(
     ctl(one, "create", "secret", "own", "--value", "k=v", project="other")
     put(one, "lent", "other", token=VALUE)
     gone = one.daemon.ctl("delete", "project", "other")
-    assert "by hand, and stay: lent." in gone.err and set(objects(one)) == {"twin", "hub", "left", "lent"}
+    assert "by hand and remain: lent." in gone.err and set(objects(one)) == {"twin", "hub", "left", "lent"}

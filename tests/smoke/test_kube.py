@@ -95,7 +95,7 @@ def test_a_project_without_network_has_none_in_pods(make_daemon, cluster):
     assert one.read("st", "said") == b"opened\n"
     daemon.http("PATCH", "/api/v1/projects/default", {"network": False})
     run = one.commit("in", {"f": "2"})["run"]
-    says = 'containers[2] is a container beside the command\'s ("extra"), and the network is off in project "default"'
+    says = 'containers[2] is an additional container ("extra"), which would have network access, but the network is off in project "default"'
     daemon.wait_job(run, "two", lambda job: says in job["reason"], f"to say: {says}")
     daemon.wait_job(run, "st", lambda job: job["state"] == "success", "to end")
     assert one.read("st", "said") == b"EAFNOSUPPORT\n"

@@ -183,7 +183,7 @@ static bool note_away(struct kube *k, const struct pl_err *err)
         return false;
     k->away_code = err->code;
     snprintf(k->away, sizeof k->away, "%.200s%s%.400s", named ? "" : name, named ? "" : ": ", err->msg);
-    pl_log_warn("kubernetes", "%s; the daemon goes on without it, and makes pods as soon as it answers", k->away);
+    pl_log_warn("kubernetes", "%s; the daemon continues without pods and retries until the API server answers", k->away);
     return true;
 }
 

@@ -179,7 +179,7 @@ static int ask_access(struct pl_cluster *c, struct pl_err *err)
         p += n + (p[n] == '\n');
     }
     if (!c->access.on[PL_KUBE_MAY_PODS])
-        return pl_err_set(err, PL_EFORBIDDEN, "%s: pods cannot be made in namespace %s: %.600s", pl_kube_client_name(c->client),
+        return pl_err_set(err, PL_EFORBIDDEN, "%s: cannot create pods in namespace %s: %.600s", pl_kube_client_name(c->client),
                           c->space, text ? text : "");
     return 0;
 }
@@ -440,9 +440,10 @@ const struct pl_node_capacity *pl_cluster_offer(const struct pl_cluster *c)
 json_t *pl_cluster_gpus(const struct pl_cluster *c)
 {
     const bool nodes = c->access.on[PL_KUBE_MAY_NODES], pods = c->access.on[PL_KUBE_MAY_ALL_PODS];
-    const char *problem = !nodes  ? "nodes are not seen: the daemon's account may not list and watch them"
-                          : !pods ? "pods of other namespaces are not seen: the daemon's account may not list and watch pods"
-                                  : pl_gpu_usage_problem(c->use);
+    const char *problem =
+        !nodes  ? "nodes are unknown: allow the daemon's account to list and watch them"
+        : !pods ? "pods of other namespaces are unknown: allow the daemon's account to list and watch pods in all namespaces"
+                : pl_gpu_usage_problem(c->use);
 
     return json_pack("{s:s, s:s, s:[], s:o, s:s}", "node", pl_kube_client_name(c->client), "driver", "", "gpus", "nodes",
                      pl_gpu_report_json(c->gpus), "not_measured", problem);

@@ -71,7 +71,7 @@ static void find_problem(struct pl_gpu_use *u)
 
     u->problem[0] = '\0';
     if (u->exporters.len == 0)
-        snprintf(u->problem, sizeof u->problem, "no pod of dcgm-exporter is seen");
+        snprintf(u->problem, sizeof u->problem, "no running dcgm-exporter pod was found");
     for (size_t i = 0; !*u->problem && (slot = pl_map_next(&u->exporters, &i));) {
         const struct exporter *x = slot->value;
 

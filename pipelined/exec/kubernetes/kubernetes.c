@@ -57,7 +57,7 @@ static void report_gone(void *arg)
     struct gone *g = arg;
     struct kube *k = g->kube;
 
-    k->events.exited(k->events.self, g->id, &(struct pl_executor_end){.text = "it was gone already"});
+    k->events.exited(k->events.self, g->id, &(struct pl_executor_end){.text = "it no longer exists"});
     free(g);
 }
 
@@ -157,7 +157,7 @@ static void synced(struct kube *k)
 
             if (!p->adopted || p->seen)
                 continue;
-            pl_worker_pod_gone(p, "its pod was gone when the daemon came back");
+            pl_worker_pod_gone(p, "its pod no longer existed when the daemon restarted");
             again = true;
         }
     }
@@ -187,7 +187,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     } else if (is_named_for_worker(json_object_get(object, "metadata"))) {
         remove_stray(k, object);
     } else if (e == PL_KUBE_ADDED) {
-        pl_log_warn("kubernetes", "pod %s has the labels of this daemon's pods, and is none of them: it is left alone",
+        pl_log_warn("kubernetes", "pod %s has the labels of this daemon's pods but was not created by it: ignored",
                     pl_json_str(json_object_get(object, "metadata"), "name"));
     }
 }
@@ -313,7 +313,8 @@ static int kube_secrets(struct pl_executor *x, const struct pl_secret_op *op, js
     int r;
 
     if (!secrets)
-        return pl_err_set(err, PL_EUNAVAILABLE, "secrets are kept in the cluster, and %s has not answered since the daemon began",
+        return pl_err_set(err, PL_EUNAVAILABLE,
+                          "secrets are kept in the cluster, but %s has not answered since the daemon started",
                           pl_kube_client_name(k->client));
     r = pl_project_secrets_carry_out(secrets, op, ret, err);
     return r < 0 && err ? pl_kube_client_blame(k->client, err) : r;

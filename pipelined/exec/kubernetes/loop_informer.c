@@ -155,7 +155,7 @@ static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err 
     pthread_mutex_unlock(&f->lock);
     if (full) {
         free(i);
-        return pl_err_set(err, PL_EBUSY, "%u events wait already", PL_LOOP_INFORMER_MAX);
+        return pl_err_set(err, PL_EBUSY, "the event queue is full: %u events wait", PL_LOOP_INFORMER_MAX);
     }
     pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
     return 0;

@@ -55,7 +55,7 @@ static int take(const json_t *file, const char *server, struct pl_node_capacity 
     if (json_integer_value(json_object_get(file, "version")) != VERSION || !json_is_array(shapes))
         return pl_err_set(err, PL_EINVAL, "it is not {\"version\": %d, \"server\": …, \"shapes\": […]}", VERSION);
     if (!pl_streq(other, server))
-        return pl_err_set(err, PL_EINVAL, "it is of %.200s", other);
+        return pl_err_set(err, PL_EINVAL, "it belongs to another cluster: %.200s", other);
     json_array_foreach((json_t *)(uintptr_t)shapes, i, shape)
     {
         struct pl_err why = {0};
@@ -109,7 +109,7 @@ int pl_node_history_create(const char *path, const char *server, struct pl_node_
         return pl_err_nomem(err);
     }
     if (r < 0 && r != PL_ENOTFOUND) {
-        pl_log_warn("cluster", "%s: it is made anew", why.msg);
+        pl_log_warn("cluster", "%s: the file will be rewritten", why.msg);
         pl_node_history_keep(s, offer, now_ms);
     }
     pl_node_capacity_expire(offer, now_ms);
@@ -157,7 +157,7 @@ static bool settle(struct pl_seen_nodes *s)
     if (s->err.code == 0)
         s->written = s->number;
     else if (s->err.code != s->told)
-        pl_log_warn("cluster", "%s; it is tried again every minute", s->err.msg);
+        pl_log_warn("cluster", "%s; retrying every minute", s->err.msg);
     s->told = s->err.code;
     free(s->text);
     s->text = NULL;

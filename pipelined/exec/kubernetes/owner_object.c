@@ -29,10 +29,10 @@ static void know(struct kube *k, const char *uid)
     if (pl_streq(uid, k->owner_uid))
         return;
     if (*uid)
-        pl_log_info("kubernetes", "ConfigMap %s of namespace %s was made anew: pods belong to that one now",
+        pl_log_info("kubernetes", "ConfigMap %s of namespace %s was recreated: it owns the pods from now on",
                     k->settings->owner_name, k->space);
     else
-        pl_log_warn("kubernetes", "ConfigMap %s of namespace %s is gone: no pod is made until it is there again",
+        pl_log_warn("kubernetes", "ConfigMap %s of namespace %s was deleted: no pod is created until it exists again",
                     k->settings->owner_name, k->space);
     snprintf(k->owner_uid, sizeof k->owner_uid, "%s", uid);
     pl_kube_on_changed(k);

@@ -33,7 +33,7 @@ static void tell(struct kpod *p, const char *mark, const char *words)
     struct kube *k = p->kube;
     char why[PL_POD_WHY_BYTES];
 
-    snprintf(why, sizeof why, "pod %s runs on node %.100s, but its agent has not come%s%s", p->name, p->node ? p->node : "?",
+    snprintf(why, sizeof why, "pod %s runs on node %.100s, but its agent has not connected%s%s", p->name, p->node ? p->node : "?",
              mark, words);
     if (pl_streq(why, p->why))
         return;
@@ -51,7 +51,7 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     if (call->err.code == 0)
         pl_log_tail((const char *)call->reply.data, call->reply.len, false, line, sizeof line);
     if (call->err.code < 0)
-        tell(p, ", and what it prints cannot be read: ", call->err.msg);
+        tell(p, ", and its log cannot be read: ", call->err.msg);
     else if (*line)
         tell(p, ": ", line);
     else
@@ -82,5 +82,5 @@ void pl_pod_attach_timeout_check(struct kpod *p)
     if (pl_cluster_may(k->cluster, PL_KUBE_MAY_LOGS))
         pl_pod_poll_wait(&k->silent, p);
     else
-        tell(p, ", and what it prints may not be read (pods/log: get)", "");
+        tell(p, ", and the daemon's account may not read its log (pods/log: get)", "");
 }

@@ -107,7 +107,7 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
     if (pl_kube_object_create_run(k->client, &op) == 0)
         know(k, check->number);
     else if ((op.status.code == 400 || op.status.code == 422) && !refuses_dry_runs(&op.status))
-        r = pl_err_set(err, PL_EINVAL, "the cluster refuses its pod: %.700s", op.err.msg);
+        r = pl_err_set(err, PL_EINVAL, "the cluster rejects its pod: %.700s", op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
     check->away = op.verdict == PL_KUBE_AGAIN; /* retried until the deadline */
@@ -117,7 +117,7 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
 
 static void say_away(const struct kube *k, struct pl_executor_check *check)
 {
-    snprintf(check->not_checked, sizeof check->not_checked, "%s was not asked: it did not answer for the stage before",
+    snprintf(check->not_checked, sizeof check->not_checked, "%s was not asked, because it did not answer for the previous stage",
              pl_kube_client_name(k->client));
 }
 

@@ -16,7 +16,7 @@
 #define PIECE_BYTES (64u << 10)
 #define NAMES_SHOWN 8u
 #define END_MS      5000 /* time for a connection to end after its container has; if the node is lost it never does */
-#define MAY_NOT     "the daemon's account may not read what containers of namespace %.200s print (pods/log: get)"
+#define MAY_NOT     "the daemon's account may not read container logs in namespace %.200s (pods/log: get)"
 
 static const struct {
     const char *name, *list;
@@ -109,7 +109,7 @@ static int on_line(void *self, int64_t time_us, const char *line, size_t n, bool
     pthread_mutex_lock(&l->lock);
     forget_pulled(l);
     if (l->text.len - l->pulled + n >= HELD_MAX)
-        r = pl_err_set(err, PL_ETOOBIG, "more is printed than is read: %u MiB wait", HELD_MAX >> 20);
+        r = pl_err_set(err, PL_ETOOBIG, "the log is read too slowly: %u MiB wait", HELD_MAX >> 20);
     else
         r = pl_buf_add(&l->text, line, n, err);
     if (r == 0 && whole)
@@ -220,7 +220,7 @@ static int find(const struct kube *k, const uint64_t *workers, size_t n, const c
         found = p;
     }
     if (there == 0 && name)
-        return pl_err_set(err, PL_ENOTFOUND, "the stage has no pod %.200s, or not any more", name);
+        return pl_err_set(err, PL_ENOTFOUND, "the stage has no pod %.200s; it may have ended", name);
     if (there == 0)
         return pl_err_set(err, PL_ENOTFOUND, "the stage has no pod now");
     if (there > 1)
@@ -321,7 +321,7 @@ static int may_open(const struct kube *k, struct pl_err *err)
     LIST_FOREACH(l, &k->logs, link)
     n++;
     if (n >= PL_KUBE_LOGS)
-        return pl_err_set(err, PL_EBUSY, "%u logs of containers are being read already, and no more at a time", n);
+        return pl_err_set(err, PL_EBUSY, "%u container logs are being read, the maximum; try again later", n);
     return 0;
 }
 

@@ -48,7 +48,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
         return pl_err_set(err, PL_EUNAVAILABLE, "%s", k->away);
     if (k->settings->owner_name && !k->owner_uid[0])
         return pl_err_set(err, PL_EUNAVAILABLE,
-                          "ConfigMap %s of namespace %s, which pods belong to (kubernetes.owner), is gone: make it again",
+                          "ConfigMap %s of namespace %s, which owns the pods (kubernetes.owner), does not exist: create it again",
                           k->settings->owner_name, k->space);
     r = trusted ? 0 : pl_project_secrets_have(k->secrets, spec->project, spec->def, err);
     if (r < 0)

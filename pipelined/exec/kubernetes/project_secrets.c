@@ -121,7 +121,7 @@ static int answer_add(void *self, const void *data, size_t n, struct pl_err *err
 
     if (a->n + n > a->cap) {
         if (a->n + n > PL_KUBE_REPLY_MAX)
-            return pl_err_set(err, PL_ETOOBIG, "secrets: an answer of more than %u bytes", PL_KUBE_REPLY_MAX);
+            return pl_err_set(err, PL_ETOOBIG, "secrets: the API server's answer has more than %u bytes", PL_KUBE_REPLY_MAX);
         grown = (struct answer){.n = a->n, .cap = PL_MAX(2 * a->cap, a->n + n + 16384)};
         grown.text = malloc(grown.cap);
         if (!grown.text)
@@ -158,7 +158,7 @@ static int get_json(struct pl_project_secrets *s, const char *path, const char *
     if (r == 0) {
         pl_secret_object_blank(answer.text, answer.n);
         *ret = json_loadb(answer.text ? answer.text : "", answer.n, JSON_ALLOW_NUL, NULL);
-        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: what came is no JSON", path);
+        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "GET %s: the answer is not JSON", path);
     }
     answer_forget(&answer);
     pl_kube_call_finish(&call);
@@ -333,8 +333,8 @@ int pl_project_secrets_have(struct pl_project_secrets *s, const char *project, c
 
     if (stage->n_secrets && !s->may_see)
         return pl_err_set(err, PL_EUNAVAILABLE,
-                          "whose the secrets of namespace %s are cannot be seen, so that none is given to a stage: allow the "
-                          "daemon's account to list and watch them",
+                          "cannot list the secrets of namespace %s, so no stage gets any: allow the daemon's account to list and "
+                          "watch them",
                           s->space);
     for (size_t i = 0; i < stage->n_secrets; i++) {
         const struct pl_secret_use *use = &stage->secrets[i];
@@ -343,7 +343,7 @@ int pl_project_secrets_have(struct pl_project_secrets *s, const char *project, c
             continue;
         pl_secret_label(project, label);
         return pl_err_set(err, PL_EUNAVAILABLE,
-                          "project %s has no secret \"%s\": pipelinectl create secret %s --project %s --file %s=FILE; or, where "
+                          "project %s has no secret \"%s\": pipelinectl create secret %s --project %s --file %s=FILE; or, if "
                           "namespace %s has it already: kubectl -n %s label secret %s " PL_SECRET_LABEL "=%s",
                           project, use->name, use->name, project, use->key ? use->key : "KEY", s->space, s->space, use->name,
                           label);
@@ -376,7 +376,8 @@ static int may_not(const struct pl_project_secrets *s, const struct pl_secret_op
     pl_err_set(err, PL_EFORBIDDEN, "the daemon's account may not %s secrets in namespace %s",
                op->what == PL_SECRET_LIST ? "list" : "keep", s->space);
     return pl_err_hint(err, PL_EFORBIDDEN,
-                       "Make them with kubectl -n %s create secret generic NAME, and give them the label " PL_SECRET_LABEL "=%s.",
+                       "Create them with kubectl -n %s create secret generic NAME, and give them the label " PL_SECRET_LABEL
+                       "=%s.",
                        s->space, label);
 }
 
@@ -390,7 +391,8 @@ static int no_secret(const struct pl_project_secrets *s, const struct pl_secret_
 /* Refuses to change a secret that was labelled for the project by hand. */
 static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *op, int code, struct pl_err *err)
 {
-    pl_err_set(err, code, "secret \"%s\" of namespace %s was labelled for project \"%s\" by hand, and is changed and removed so",
+    pl_err_set(err, code,
+               "secret \"%s\" of namespace %s was labelled for project \"%s\" by hand; change or delete it with kubectl",
                op->name, s->space, op->project);
     return pl_err_hint(err, code,
                        "kubectl -n %s edit secret %s; or have this daemon keep it: kubectl -n %s label secret %s " PL_SECRET_STORE
@@ -440,12 +442,12 @@ static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, st
     if (whose == PL_SECRET_LENT)
         return lent(s, op, PL_EEXISTS, err);
     if (whose == PL_SECRET_OWN) {
-        pl_err_set(err, PL_EEXISTS, "secret \"%s\" exists already in project \"%s\"", op->name, op->project);
-        return pl_err_hint(err, PL_EEXISTS, "pipelinectl update secret %s --project %s sets keys of it.", op->name, op->project);
+        pl_err_set(err, PL_EEXISTS, "secret \"%s\" already exists in project \"%s\"", op->name, op->project);
+        return pl_err_hint(err, PL_EEXISTS, "pipelinectl update secret %s --project %s changes its keys.", op->name, op->project);
     }
-    pl_err_set(err, PL_EEXISTS, "namespace %s has a secret \"%s\" that is not of project \"%s\"", s->space, op->name,
+    pl_err_set(err, PL_EEXISTS, "namespace %s has a secret \"%s\" that does not belong to project \"%s\"", s->space, op->name,
                op->project);
-    return pl_err_hint(err, PL_EEXISTS, "Projects of one namespace share its names: take another.");
+    return pl_err_hint(err, PL_EEXISTS, "Projects share the names of their namespace: choose another name.");
 }
 
 /* Adds a random annotation by which a repeated create recognises the object that the first attempt made. It
@@ -473,7 +475,7 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     if (!object || !names)
         return pl_err_nomem(err);
     if (n >= PL_SECRETS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "project %s has %zu secrets, no more can be", op->project, n);
+        return pl_err_set(err, PL_ELIMIT, "project %s has %zu secrets, the maximum", op->project, n);
     path_of(s, NULL, path);
     add_mark(object, mark);
     text = json_dumps(object, JSON_COMPACT);
@@ -637,7 +639,7 @@ static void lent_command(const struct pl_project_secrets *s, const char *project
 /* Returns sentences about the secrets that stay after their project was deleted. */
 static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay)
 {
-    static const char again[] = "A project of its name is not made again over them";
+    static const char again[] = "They prevent a new project of that name until you run";
     char own[COMMAND_BYTES], lent[COMMAND_BYTES];
     json_t *says = json_array();
 
@@ -645,15 +647,15 @@ static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay
     lent_command(s, stay->project, lent, sizeof lent);
     if (!s->may_see)
         json_array_append_new(says,
-                              json_sprintf("whether namespace %s has secrets of project %s is not seen: the daemon's account "
+                              json_sprintf("cannot check whether namespace %s has secrets of project %s: the daemon's account "
                                            "may not list and watch them",
                                            s->space, stay->project));
     if (stay->own.n)
-        json_array_append_new(says,
-                              json_sprintf("the daemon's account may not delete secrets, so these of project %s stay: %s. %s: %s",
-                                           stay->project, names_text(&stay->own), again, own));
+        json_array_append_new(
+            says, json_sprintf("the daemon's account may not delete secrets, so these of project %s remain: %s. %s: %s",
+                               stay->project, names_text(&stay->own), again, own));
     if (stay->lent.n)
-        json_array_append_new(says, json_sprintf("these secrets were labelled for project %s by hand, and stay: %s. %s: %s",
+        json_array_append_new(says, json_sprintf("these secrets were labelled for project %s by hand and remain: %s. %s: %s",
                                                  stay->project, names_text(&stay->lent), again, lent));
     return says;
 }
@@ -669,7 +671,7 @@ static int delete_all(struct pl_project_secrets *s, const struct pl_secret_op *o
     r = s->may_see ? each(s, selector, remove_or_leave, &stay, err) : 0;
     if (r < 0) {
         own_command(s, op->project, own, sizeof own);
-        pl_err_wrap(err, r, "project %s stays, for its secrets cannot be removed", op->project);
+        pl_err_wrap(err, r, "project %s was not deleted, because its secrets cannot be deleted", op->project);
         pl_err_hint(err, r, "%s; then delete the project again", own);
     } else {
         *ret = say_stay(s, &stay);
@@ -689,11 +691,12 @@ static int say_there(const struct pl_project_secrets *s, struct staying *stay, s
         (void)!pl_buf_addf(&says, NULL, "; %s removes %s", command, names_text(&stay->own));
     lent_command(s, stay->project, command, sizeof command);
     if (stay->lent.n)
-        (void)!pl_buf_addf(&says, NULL, "; labelled by hand, and freed by %s: %s", command, names_text(&stay->lent));
+        (void)!pl_buf_addf(&says, NULL, "; %s releases these, which were labelled by hand: %s", command, names_text(&stay->lent));
     text = pl_buf_str(&says);
-    pl_err_set(err, PL_EINUSE, "namespace %s has secrets for a project \"%s\" already%s", s->space, stay->project,
+    pl_err_set(err, PL_EINUSE, "namespace %s already has secrets for a project \"%s\"%s", s->space, stay->project,
                text ? text : "");
-    return pl_err_hint(err, PL_EINUSE, "What it says; or take them over: pipelinectl create project %s --with-secrets",
+    return pl_err_hint(err, PL_EINUSE,
+                       "Run these commands, or take the secrets over: pipelinectl create project %s --with-secrets",
                        stay->project);
 }
 

@@ -281,7 +281,7 @@ static void on_claim(struct kpod *p)
 
     p->claim = (json_decref(p->claim), NULL);
     if (p->stop)
-        (void)pl_err_set(&err, PL_ECANCELED, "it was told to end before its pod was made");
+        (void)pl_err_set(&err, PL_ECANCELED, "it was stopped before its pod was created");
     else if (pl_worker_pod_make(p, &err) == 0)
         return;
     failed_to_make(p, &err, false);
@@ -396,7 +396,7 @@ static void on_left(void *arg)
         destroy(p);
         return;
     }
-    report(p, "it was told to end before its pod was made", false, false);
+    report(p, "it was stopped before its pod was created", false, false);
     if (!p->uid[0]) {
         pl_worker_pod_free(p);
         return;
@@ -477,7 +477,7 @@ static void on_deleted(void *arg)
         pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
         p->asked = KPOD_ASKED_NOTHING; /* the next timer tick sends the deletion again */
     } else if (was_gone) {
-        pl_worker_pod_gone(p, "its pod was gone already");
+        pl_worker_pod_gone(p, "its pod no longer exists");
     } else if (p->kill) {
         pl_worker_pod_delete(p, true); /* the request may have been a graceful one */
     }
@@ -534,7 +534,7 @@ static void tell_image(struct kpod *p, const struct pl_pod_state *st)
 
 static void end(struct kpod *p, const struct pl_pod_state *st)
 {
-    const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod is over";
+    const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod has ended";
 
     tell_image(p, st);
     if (st->deleted && !p->stop) /* deleted by another party, possibly together with the owner object */

@@ -131,7 +131,7 @@ static void say_there(const struct pl_gpu_slots *g, struct pl_buf *out)
             (void)!pl_buf_addf(out, NULL, "%s (%lld MiB, compute %u.%u)", s->product, (long long)s->memory_mib, s->compute / 100,
                                s->compute % 100);
         else
-            (void)!pl_buf_add_str(out, "what --gpus declares, of which nothing is known", NULL);
+            (void)!pl_buf_add_str(out, "declared by --gpus, with unknown properties", NULL);
     }
     if (!some)
         (void)!pl_buf_add_str(out, " no GPU", NULL);

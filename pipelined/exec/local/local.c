@@ -435,7 +435,7 @@ static int check_network(const struct local *l, const struct pl_worker_spec *spe
     if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
         return 0;
     return pl_err_set(err, PL_EUNAVAILABLE,
-                      "%s%s has no network%s, and without a sandbox (--sandbox none) it cannot be taken away: use bubblewrap",
+                      "%s%s must run without network%s, which needs a sandbox: use bubblewrap, not --sandbox none",
                       spec->network_off ? "project " : "stage ", spec->network_off ? spec->project : spec->stage,
                       spec->network_off ? "" : " (\"network\": false)");
 }
@@ -484,7 +484,7 @@ static void send_signal(const struct worker *w, int signum)
 /* Runs in a later loop turn, because the caller of stop or adopt is still carrying out a step. */
 static void report_gone(void *arg)
 {
-    agent_gone(arg, "it was gone already");
+    agent_gone(arg, "it no longer exists");
 }
 
 static void report_later(struct local *l, struct worker *w)
@@ -517,7 +517,7 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
     unwatch(TAKE_PTR(w->watch));
     pl_closep(&w->pidfd);
     w->pidfd = -1;
-    agent_gone(w, "it ended after its daemon");
+    agent_gone(w, "it ended after the daemon restarted");
 }
 
 /* Watches an agent of an earlier daemon; a process with another start time is not that agent. */
@@ -563,7 +563,7 @@ static void sweep_stray(struct local *l, uint64_t id)
     l->strays++;
     held_path(l, id, path);
     w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    agent_gone(w, "nobody knew it");
+    agent_gone(w, "it was not on record");
 }
 
 /* Sweeps the unknown workers among a folder's entries "<prefix><id>" and "<prefix><id>.held". */
@@ -780,9 +780,9 @@ int pl_exec_local_create(const struct pl_exec_local_config *config, struct pl_ex
         strcpy(l->host, "localhost");
     r = l->data_dir && l->store_dir && l->ca && l->program && l->sandbox && l->secrets ? 0 : pl_err_nomem(err);
     if (r == 0 && !pl_streq(l->sandbox, "bwrap") && !pl_streq(l->sandbox, "none"))
-        r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": accepted are bwrap and none", l->sandbox);
+        r = pl_err_set(err, PL_EINVAL, "--sandbox \"%s\": use bwrap or none", l->sandbox);
     if (r == 0 && access(l->program, X_OK) != 0)
-        r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is not there: install pipelined-worker beside pipelined", l->program);
+        r = pl_err_set(err, PL_ENOTFOUND, "the agent %s is missing: install pipelined-worker next to pipelined", l->program);
     if (r == 0 && pl_streq(l->sandbox, "bwrap"))
         r = pl_sandbox_probe(l->program, err);
     r = r < 0 ? r : pl_timer_create(l->loop, "workers.grace", grace_over, l, &l->grace, err);

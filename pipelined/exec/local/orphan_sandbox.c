@@ -69,7 +69,7 @@ static void looked(uv_work_t *work, int status)
     (void)status;
     for (size_t i = 0; i < l->n; i++)
         if (l->killed[i])
-            pl_log_info("exec", "worker %" PRIu64 " left %zu process%s of its sandbox, killed now", l->ids[i], l->killed[i],
+            pl_log_info("exec", "worker %" PRIu64 " left %zu process%s of its sandbox behind: killed", l->ids[i], l->killed[i],
                         l->killed[i] == 1 ? "" : "es");
     drop(l);
     l->busy = false;

@@ -18,5 +18,5 @@ int pl_sandbox_probe(const char *program, struct pl_err *err)
                       "--sandbox none (stages then see this machine's files)",
                       r < 0     ? why.msg
                       : line[0] ? line
-                                : "the probe ended without a word");
+                                : "the probe failed without a message");
 }

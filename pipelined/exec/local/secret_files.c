@@ -153,7 +153,7 @@ static int create(const char *folder, const struct pl_secret_op *op, struct pl_e
     r = r < 0 ? r : names_in(own, true, &names, &n, err);
     names_free(names, n);
     if (r == 0 && n >= PL_SECRETS_MAX)
-        r = pl_err_set(err, PL_ELIMIT, "project %s has %zu secrets, no more can be", op->project, n);
+        r = pl_err_set(err, PL_ELIMIT, "project %s has %zu secrets, the maximum", op->project, n);
     if (r == 0 && access(path, F_OK) == 0)
         r = PL_EEXISTS;
     r = r < 0 ? r : pl_io_remove_tree(beside, err);
@@ -161,8 +161,8 @@ static int create(const char *folder, const struct pl_secret_op *op, struct pl_e
     r = r < 0 ? r : write_values(beside, op->values, err);
     r = r < 0 ? r : pl_io_rename_noreplace(beside, path, err);
     if (r == PL_EEXISTS) {
-        pl_err_set(err, r, "secret \"%s\" exists already in project \"%s\"", op->name, op->project);
-        r = pl_err_hint(err, r, "pipelinectl update secret %s --project %s sets keys of it.", op->name, op->project);
+        pl_err_set(err, r, "secret \"%s\" already exists in project \"%s\"", op->name, op->project);
+        r = pl_err_hint(err, r, "pipelinectl update secret %s --project %s changes its keys.", op->name, op->project);
     }
     return r < 0 ? r : pl_io_fsync_dir(own, err);
 }

@@ -35,7 +35,8 @@ int pl_worker_limits_open(const char *data_dir, struct pl_worker_limits **ret, s
     if (pl_cgroup_held(l->groups) == PL_CGROUP_ALL)
         pl_log_info("exec", "each worker is limited by a cgroup in %s", pl_cgroup_folder(l->groups));
     else
-        pl_log_info("exec", "not all limits of workers hold: %s: %s", pl_cgroup_why(l->groups), pl_cgroup_remedy(l->groups));
+        pl_log_info("exec", "not all limits of workers are enforced: %s: %s", pl_cgroup_why(l->groups),
+                    pl_cgroup_remedy(l->groups));
     *ret = l;
     return 0;
 }

@@ -179,7 +179,7 @@ static void begin(struct pl_kube_client *c, struct pl_kube_call *call)
     int r;
 
     if (atomic_load(&c->closing) || is_cancelled(call)) {
-        give_up(call, PL_ECANCELED, "it was given up");
+        give_up(call, PL_ECANCELED, "the request was cancelled");
         return;
     }
     if (call->stream && c->streams >= PL_KUBE_STREAMS) {
@@ -478,7 +478,7 @@ struct pl_kube_client *pl_kube_client_destroy(struct pl_kube_client *c)
         pl_http_io_stop(c->io);
     pl_kube_identity_destroy(c->identity); /* a running plugin ends here, on its own thread */
     while ((call = take_first(&c->for_auth)) != NULL)
-        give_up(call, PL_ECANCELED, "it was given up");
+        give_up(call, PL_ECANCELED, "the request was cancelled");
     pl_http_io_destroy(c->io);
     free(c);
     return NULL;
@@ -547,7 +547,7 @@ int pl_kube_client_blame(const struct pl_kube_client *c, struct pl_err *err)
     if (!away && says.code != PL_EAUTH)
         return says.code;
     if (!away)
-        (void)pl_err_set(err, PL_EUNAVAILABLE, "the API server does not take the daemon's credentials: %.800s", says.msg);
+        (void)pl_err_set(err, PL_EUNAVAILABLE, "the API server rejects the daemon's credentials: %.800s", says.msg);
     else if (strstr(says.msg, c->name) == NULL)
         (void)pl_err_set(err, PL_EUNAVAILABLE, "%.450s: %.500s", c->name, says.msg);
     else
@@ -555,7 +555,7 @@ int pl_kube_client_blame(const struct pl_kube_client *c, struct pl_err *err)
     return pl_err_hint(err, PL_EUNAVAILABLE, "%s",
                        says.hint[0] != '\0' ? says.hint
                                             : "That is the API server of the stages' cluster, not pipelined: pipelinectl doctor "
-                                              "--cluster says whether it is reached.");
+                                              "--cluster tests whether it can be reached.");
 }
 
 void pl_kube_call_finish(struct pl_kube_call *call)
@@ -575,7 +575,7 @@ int pl_kube_client_get(struct pl_kube_client *c, const char *path, json_t **ret,
         json_t *value = json_loadb((const char *)call.reply.data, call.reply.len, JSON_ALLOW_NUL, &e);
 
         if (value == NULL)
-            r = pl_err_set(err, PL_EPROTO, "%s: GET %s: what came is no JSON: %s", c->name, path, e.text);
+            r = pl_err_set(err, PL_EPROTO, "%s: GET %s: the answer is not JSON: %s", c->name, path, e.text);
         else
             *ret = value;
     }

@@ -110,7 +110,7 @@ bool pl_kube_time_parse(const char *text, int64_t *ret_us)
 static int no_credential(const char *command, const char *why, struct pl_err *err)
 {
     (void)pl_err_set(err, PL_EAUTH, "the plugin %s of the kubeconfig: %s", command, why);
-    return pl_err_hint(err, PL_EAUTH, "Run it by hand; it must print an ExecCredential without asking anything.");
+    return pl_err_hint(err, PL_EAUTH, "Run it by hand: it must print an ExecCredential without asking for input.");
 }
 
 static int copy_text(const json_t *object, const char *key, char **ret, struct pl_err *err)
@@ -136,9 +136,9 @@ static int take_status(const char *command, const json_t *status, struct pl_kube
     if (r < 0)
         return r;
     if (c->token == NULL && (c->cert == NULL || c->key == NULL))
-        return no_credential(command, "what it printed has neither a token nor a certificate with its key", err);
+        return no_credential(command, "its output has neither a token nor a certificate with its key", err);
     if (until != NULL && !pl_kube_time_parse(until, &us))
-        return no_credential(command, "its expirationTimestamp is no time", err);
+        return no_credential(command, "its expirationTimestamp is not a valid time", err);
     c->until_s = until != NULL ? us / 1000000 : INT64_MAX;
     return 0;
 }
@@ -153,9 +153,9 @@ int pl_kube_credential_parse(const char *command, const char *api_version, const
     int r;
 
     if (kind == NULL || !pl_streq(kind, "ExecCredential"))
-        r = no_credential(command, "what it printed is no ExecCredential", err);
+        r = no_credential(command, "its output is not an ExecCredential", err);
     else if (version == NULL || !pl_streq(version, api_version))
-        r = no_credential(command, "what it printed is of another apiVersion than the kubeconfig names", err);
+        r = no_credential(command, "its output has another apiVersion than the kubeconfig names", err);
     else
         r = take_status(command, json_object_get(root, "status"), &c, err);
     json_decref(root);
@@ -212,7 +212,7 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
     if (failed == 0)
         return 0;
     run->pid = -1;
-    (void)pl_err_set(err, PL_EAUTH, "the plugin %s of the kubeconfig does not start: %s", p->command, strerror(failed));
+    (void)pl_err_set(err, PL_EAUTH, "the plugin %s of the kubeconfig cannot be started: %s", p->command, strerror(failed));
     return p->install_hint != NULL ? pl_err_hint(err, PL_EAUTH, "%s", p->install_hint) : PL_EAUTH;
 }
 
@@ -244,7 +244,7 @@ static int listen_to(struct run *run, int64_t until_ms, int stop_fd, struct pl_e
         const int64_t left_ms = until_ms - pl_clock_mono_ms();
 
         if (left_ms <= 0)
-            return no_credential(command, "it does not end", err);
+            return no_credential(command, "it did not end in time", err);
         if (poll(fds, 3, (int)left_ms) < 0 && errno != EINTR)
             return pl_err_errno(err, errno, "wait for the plugin %s", command);
         if (fds[2].revents != 0)
@@ -294,7 +294,7 @@ static int talk(struct run *run, int64_t timeout_ms, int stop_fd, struct pl_kube
     if (r < 0)
         return r;
     if (wait_for(run, until_ms, &status) < 0)
-        return no_credential(p->command, "it does not end", err);
+        return no_credential(p->command, "it did not end in time", err);
     run->pid = -1;
     if (status == 0)
         return pl_kube_credential_parse(p->command, p->api_version, (const char *)run->said.data, run->said.len, ret, err);

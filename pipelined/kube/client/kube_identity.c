@@ -178,7 +178,7 @@ static int set_authorization(const struct pl_kubeconfig *c, const char *token, s
 
     for (const char *at = token != NULL ? token : ""; *at != '\0'; at++)
         if (*at <= ' ' || *at == 0x7f) /* a line break would start another header */
-            return pl_err_set(err, PL_EAUTH, "the token for %s holds bytes that no token has", c->server);
+            return pl_err_set(err, PL_EAUTH, "the token for %s contains blanks or control characters", c->server);
     if (token != NULL) {
         if (asprintf(&a->authorization, "Authorization: Bearer %s", token) >= 0)
             return 0;
@@ -234,9 +234,9 @@ static int read_token(const char *path, struct pl_buf *out, struct pl_err *err)
         out->len--;
     for (size_t i = 0; i < out->len; i++)
         if (out->data[i] <= ' ' || out->data[i] == 0x7f)
-            return pl_err_set(err, PL_EAUTH, "%s holds more than a token", path);
+            return pl_err_set(err, PL_EAUTH, "%s contains more than one token", path);
     if (out->len == 0)
-        return pl_err_set(err, PL_EAUTH, "%s holds no token", path);
+        return pl_err_set(err, PL_EAUTH, "%s contains no token", path);
     return pl_buf_str(out) != NULL ? 0 : pl_err_nomem(err);
 }
 

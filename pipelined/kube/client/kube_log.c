@@ -165,7 +165,7 @@ static bool is_ending(struct pl_kube_log *l)
     ending = l->ending;
     pthread_mutex_unlock(&l->lock);
     if (ending) {
-        (void)pl_err_set(&err, PL_ECANCELED, "it is read no more");
+        (void)pl_err_set(&err, PL_ECANCELED, "reading the log was stopped");
         finish(l, &err);
     }
     return ending;

@@ -14,8 +14,8 @@ static int add_segment(struct pl_buf *out, const char *what, const char *text, s
 
     if (n == 0 || n > 253 || strspn(text, "-.0123456789abcdefghijklmnopqrstuvwxyz") != n || text[0] == '.' || text[0] == '-')
         return pl_err_set(err, PL_EINVAL,
-                          "\"%.100s\" is no %s of Kubernetes: lower case letters, digits, \"-\" and \".\", at most 253", text,
-                          what);
+                          "\"%.100s\" is not a Kubernetes %s: use lower case letters, digits, \"-\" and \".\", at most 253 bytes",
+                          text, what);
     return pl_buf_addf(out, err, "/%s", text);
 }
 
@@ -76,8 +76,8 @@ static void on_looked(struct pl_kube_object_create *op)
         op->made = PL_KUBE_WAS_THERE;
         take_uid(op, object);
     } else {
-        (void)pl_err_set(&op->err, PL_EEXISTS, "%s is there already, and is %s", call->path,
-                         hash != NULL ? "of another version of ours" : "not ours");
+        (void)pl_err_set(&op->err, PL_EEXISTS, "%s already exists, and is %s", call->path,
+                         hash != NULL ? "another version of our object" : "not our object");
     }
     json_decref(object);
     create_ended(op);

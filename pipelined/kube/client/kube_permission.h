@@ -11,17 +11,17 @@
 /* X(NAME, what is missing without it); without the first, nothing works */
 #define PL_KUBE_FEATURES(X)                                                                                                      \
     X(PODS, "no stage can run as a pod")                                                                                         \
-    X(MANIFESTS, "pods have no owner, so that deleting the daemon leaves them")                                                  \
-    X(EVENTS, "why a pod waits is told from its conditions alone")                                                               \
-    X(LOGS, "what a container printed is not shown: not where its agent does not come, not by pipelinectl logs --container")     \
-    X(NODES, "what the cluster could offer is learnt from the pods that ran; GPUs are not listed")                               \
-    X(ALL_PODS, "how much of a node is free is not shown: pods of other namespaces are not seen")                                \
-    X(QUOTAS, "quotas and limit ranges are seen only when they refuse a pod")                                                    \
-    X(ROOM, "a pod that a quota refused is tried again by time alone, not as soon as there is room")                             \
-    X(RUNTIME_CLASSES, "a runtime class is asked for without knowing whether it is there")                                       \
+    X(MANIFESTS, "pods have no owner, so they stay when the daemon is deleted")                                                  \
+    X(EVENTS, "the reason why a pod waits is taken only from its conditions")                                                    \
+    X(LOGS, "container logs are not shown: neither for an agent that does not connect nor by pipelinectl logs --container")      \
+    X(NODES, "the cluster's capacity is unknown and GPUs are not listed")                                                        \
+    X(ALL_PODS, "free capacity of nodes is not shown, because pods of other namespaces are unknown")                             \
+    X(QUOTAS, "quotas and limit ranges are noticed only when they refuse a pod")                                                 \
+    X(ROOM, "a pod that a quota refused is retried after a pause, not as soon as there is room")                                 \
+    X(RUNTIME_CLASSES, "runtime classes are requested without checking that they exist")                                         \
     X(CLAIMS, "GPUs by resource claims (DRA) are not available")                                                                 \
-    X(SECRETS, "stages with secrets do not run: whose a secret is is not seen")                                                  \
-    X(KEEP_SECRETS, "pipelinectl makes, changes and removes no secrets")
+    X(SECRETS, "stages with secrets do not run, because it is unknown which project a secret belongs to")                        \
+    X(KEEP_SECRETS, "pipelinectl cannot create, change or delete secrets")
 
 enum pl_kube_feature {
 #define PL_KUBE_FEATURE_ENUM(name, without) PL_KUBE_MAY_##name,

@@ -155,7 +155,7 @@ int pl_kube_status_error(const struct pl_kube_status *s, struct pl_err *err)
         r = PL_EBUSY;
     (void)pl_err_set(err, r, "%s", s->message);
     if (v == PL_KUBE_LOGIN)
-        (void)pl_err_hint(err, r, "Check the credentials that the kubeconfig names; a token may have ended.");
+        (void)pl_err_hint(err, r, "Check the credentials that the kubeconfig names; a token may have expired.");
     else if (v == PL_KUBE_DENIED)
         (void)pl_err_hint(err, r, "Give the daemon's account the permission that the message names.");
     if (s->field[0] != '\0')

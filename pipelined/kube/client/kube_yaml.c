@@ -85,11 +85,11 @@ static int member_of(struct reading *y, const yaml_node_pair_t *pair, unsigned d
     int r;
 
     if (key->type != YAML_SCALAR_NODE)
-        return bad(y->err, &key->start_mark, "a key is no text");
+        return bad(y->err, &key->start_mark, "a key is not a string");
     if (strlen(name) != key->data.scalar.length)
-        return bad(y->err, &key->start_mark, "a key with a byte 0");
+        return bad(y->err, &key->start_mark, "a key contains a NUL byte");
     if (json_object_get(object, name) != NULL)
-        return pl_err_set(y->err, PL_EINVAL, "line %zu, column %zu: \"%.100s\" stands there twice", key->start_mark.line + 1,
+        return pl_err_set(y->err, PL_EINVAL, "line %zu, column %zu: duplicate key \"%.100s\"", key->start_mark.line + 1,
                           key->start_mark.column + 1, name);
     r = value_of(y, pair->value, depth, &value);
     if (r == 0 && json_object_set_new(object, name, value) < 0)
@@ -118,11 +118,11 @@ static int value_of(struct reading *y, int index, unsigned depth, json_t **ret)
     const yaml_node_t *node = yaml_document_get_node(&y->doc, index);
 
     if (++y->nodes > PL_KUBE_YAML_NODES_MAX)
-        return pl_err_set(y->err, PL_ETOOBIG, "it stands for more than %u values", PL_KUBE_YAML_NODES_MAX);
+        return pl_err_set(y->err, PL_ETOOBIG, "it expands to more than %u values", PL_KUBE_YAML_NODES_MAX);
     if (depth == PL_KUBE_YAML_DEPTH_MAX)
         return bad(y->err, &node->start_mark, "it is nested too deeply");
     if (node->tag != NULL && strncmp((const char *)node->tag, "tag:yaml.org,2002:", 18) != 0)
-        return bad(y->err, &node->start_mark, "tags are not read");
+        return bad(y->err, &node->start_mark, "tags are not supported");
     switch (node->type) {
     case YAML_SEQUENCE_NODE:
         return sequence_of(y, node, depth + 1, ret);
@@ -130,7 +130,7 @@ static int value_of(struct reading *y, int index, unsigned depth, json_t **ret)
         return mapping_of(y, node, depth + 1, ret);
     default:
         *ret = scalar(node);
-        return *ret != NULL ? 0 : bad(y->err, &node->start_mark, "it is no UTF-8, or there is no memory");
+        return *ret != NULL ? 0 : bad(y->err, &node->start_mark, "it is not UTF-8, or memory is exhausted");
     }
 }
 
@@ -139,8 +139,8 @@ static int failed(const yaml_parser_t *p, struct pl_err *err)
     if (p->error == YAML_MEMORY_ERROR)
         return pl_err_nomem(err);
     if (p->error == YAML_READER_ERROR)
-        return pl_err_set(err, PL_EINVAL, "byte %zu: %s", p->problem_offset, p->problem != NULL ? p->problem : "it is no text");
-    return bad(err, &p->problem_mark, p->problem != NULL ? p->problem : "it is no YAML");
+        return pl_err_set(err, PL_EINVAL, "byte %zu: %s", p->problem_offset, p->problem != NULL ? p->problem : "it is not text");
+    return bad(err, &p->problem_mark, p->problem != NULL ? p->problem : "it is not YAML");
 }
 
 /* Loads the first document and checks that there is no second. */
@@ -160,7 +160,7 @@ static int load(yaml_parser_t *p, struct reading *y, json_t **ret)
         r = failed(p, y->err);
     else if (r == 0) {
         if (yaml_document_get_root_node(&second) != NULL)
-            r = pl_err_set(y->err, PL_EINVAL, "there are several documents in it");
+            r = pl_err_set(y->err, PL_EINVAL, "it contains several documents");
         yaml_document_delete(&second);
     }
     if (r < 0)

@@ -73,7 +73,7 @@ static int files_read(struct files *f, const struct pl_kubeconfig_text *texts, s
             return pl_err_wrap(err, r, "%s", texts[i].path);
         f->f[f->n++] = (struct file){texts[i].path, root};
         if (!json_is_object(root) && !json_is_null(root))
-            return pl_err_set(err, PL_EINVAL, "%s: it is no kubeconfig", texts[i].path);
+            return pl_err_set(err, PL_EINVAL, "%s: not a kubeconfig", texts[i].path);
     }
     return 0;
 }
@@ -122,7 +122,7 @@ static int find(const struct files *f, const char *list, const char *kind, const
             *ret = (struct entry){json_object_get(item, kind), f->f[i].path, kind, its};
             return json_is_object(ret->value) || json_is_null(ret->value) || ret->value == NULL
                        ? 0
-                       : pl_err_set(err, PL_EINVAL, "%s: %s \"%s\" is no mapping", ret->path, kind, its);
+                       : pl_err_set(err, PL_EINVAL, "%s: %s \"%s\" is not a mapping", ret->path, kind, its);
         }
     }
     names_of(f, list, known, sizeof(known));
@@ -156,7 +156,7 @@ static int take_text(const struct entry *e, const char *field, char **to, struct
         return set_text(to, number, err);
     }
     if (!json_is_string(value))
-        return wrong(e, field, "is no text", err);
+        return wrong(e, field, "is not a string", err);
     return *json_string_value(value) != '\0' ? set_text(to, json_string_value(value), err) : 0;
 }
 
@@ -215,7 +215,7 @@ static int take_pem(const struct entry *e, const char *field, char **data, char 
                 break;
         }
     if (pl_base64_decode(base64, &pem, NULL) < 0)
-        return wrong(e, name, "is no base64", err);
+        return wrong(e, name, "is not base64", err);
     *data = pl_buf_take_str(&pem);
     return *data != NULL ? 0 : pl_err_nomem(err);
 }
@@ -251,14 +251,14 @@ static int take_cluster(const struct entry *e, struct pl_kubeconfig *c, struct p
     if (c->server == NULL)
         return wrong(e, "server", "is missing", err);
     if (!is_address(c->server))
-        return wrong(e, "server", "is no address: https://HOST:PORT", err);
+        return wrong(e, "server", "is not an address: use https://HOST:PORT", err);
     for (size_t n = strlen(c->server); n > 0 && c->server[n - 1] == '/'; n--)
         c->server[n - 1] = '\0';
     if (c->proxy_url != NULL && strncmp(c->proxy_url, "http://", 7) != 0 && strncmp(c->proxy_url, "https://", 8) != 0 &&
         strncmp(c->proxy_url, "socks5://", 9) != 0)
-        return wrong(e, "proxy-url", "is no address of a proxy: http://, https:// or socks5://", err);
+        return wrong(e, "proxy-url", "is not the address of a proxy: use http://, https:// or socks5://", err);
     if (c->tls_server_name != NULL && strspn(c->tls_server_name, NAME_BYTES) != strlen(c->tls_server_name))
-        return wrong(e, "tls-server-name", "is no name of a host", err);
+        return wrong(e, "tls-server-name", "is not a host name", err);
     if (c->insecure && (c->ca_data != NULL || c->ca_file != NULL))
         return wrong(e, "insecure-skip-tls-verify", "and a certificate-authority exclude each other", err);
     return 0;
@@ -278,7 +278,8 @@ static int take_list(const struct entry *e, const json_t *list, bool pairs, char
         const char *value = pairs ? json_string_value(json_object_get(item, "value")) : "";
 
         if (name == NULL || value == NULL || (pairs && *name == '\0'))
-            return wrong(e, "exec", pairs ? "has an env without name and value as texts" : "has an arg that is no text", err);
+            return wrong(e, "exec",
+                         pairs ? "has an env entry without name and value as strings" : "has an arg that is not a string", err);
         if (asprintf(&out[i], pairs ? "%s=%s" : "%s%s", name, value) < 0) {
             out[i] = NULL;
             return pl_err_nomem(err);
@@ -329,11 +330,12 @@ static int take_exec(const struct entry *user, struct pl_kubeconfig *c, struct p
         return r;
     if (p->api_version == NULL || (!pl_streq(p->api_version, "client.authentication.k8s.io/v1") &&
                                    !pl_streq(p->api_version, "client.authentication.k8s.io/v1beta1")))
-        return wrong(user, "exec", "has an apiVersion other than client.authentication.k8s.io/v1 and /v1beta1", err);
+        return wrong(user, "exec", "has an unsupported apiVersion: use client.authentication.k8s.io/v1 or /v1beta1", err);
     mode = json_string_value(json_object_get(e.value, "interactiveMode"));
     if (mode != NULL && pl_streq(mode, "Always"))
         return wrong(user, "exec",
-                     "wants a terminal (interactiveMode: Always), which a daemon has not: use a token or a certificate", err);
+                     "needs a terminal (interactiveMode: Always), which a daemon does not have: use a token or a certificate",
+                     err);
     return 0;
 }
 
@@ -514,7 +516,8 @@ int pl_kubeconfig_load(const struct pl_kubeconfig_where *where, struct pl_kubeco
     else if (r == 0 && host != NULL && where->files == NULL)
         r = pl_kubeconfig_in_cluster(dir, host, port, ret, err);
     else if (r == 0)
-        r = pl_err_set(err, PL_ENOTFOUND, "no kubeconfig at %s, and this is no pod (KUBERNETES_SERVICE_HOST is not set)", list);
+        r = pl_err_set(err, PL_ENOTFOUND, "no kubeconfig at %s, and this is not a pod (KUBERNETES_SERVICE_HOST is not set)",
+                       list);
     texts_finish(&t);
     return r;
 }
@@ -528,7 +531,8 @@ int pl_kubeconfig_in_cluster(const char *dir, const char *host, const char *port
     int r = 0;
 
     if (host == NULL || *host == '\0' || port == NULL || *port == '\0')
-        return pl_err_set(err, PL_ENOTFOUND, "this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+        return pl_err_set(err, PL_ENOTFOUND,
+                          "this is not a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
     if (asprintf(&c.server, v6 ? "https://[%s]:%s" : "https://%s:%s", host, port) < 0 ||
         asprintf(&c.ca_file, "%s/ca.crt", dir) < 0 || asprintf(&c.token_file, "%s/token", dir) < 0 ||
         asprintf(&path, "%s/namespace", dir) < 0)

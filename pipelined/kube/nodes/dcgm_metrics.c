@@ -151,7 +151,7 @@ static int find(struct list *list, const struct pl_dcgm_gpu *gpu, struct pl_dcgm
             return 0;
         }
     if (list->n == PL_DCGM_GPUS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "the exporter tells of more than %u GPUs", PL_DCGM_GPUS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the exporter reports more than %u GPUs", PL_DCGM_GPUS_MAX);
     if (list->n == list->cap) {
         list->cap = list->cap ? 2 * list->cap : 16;
         grown = realloc(list->items, list->cap * sizeof *grown);
@@ -198,7 +198,7 @@ static int read_line(struct list *list, const char *at, const char *end, size_t 
     if (l.at == l.end || *l.at == '#' || *l.at == '\r')
         return 0;
     if (!take_name(&l, l.name, sizeof l.name) || (blanks(&l), !take_labels(&l)) || !take_value(&l))
-        return pl_err_set(err, PL_EFORMAT, "line %zu is none of Prometheus' text format: %.60s", number, l.name);
+        return pl_err_set(err, PL_EFORMAT, "line %zu is not in Prometheus' text format: %.60s", number, l.name);
     return keep(list, &l, err);
 }
 

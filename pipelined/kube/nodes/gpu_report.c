@@ -89,7 +89,7 @@ static int put(struct pl_map *all, size_t max, const char *what, const char *key
 
     json_decref(value);
     if (r == 0 && all->len >= max && !pl_map_get(all, key, strlen(key)))
-        r = pl_err_set(err, PL_ELIMIT, "more than %zu %s have GPUs: %s is not told of", max, what, key);
+        r = pl_err_set(err, PL_ELIMIT, "more than %zu %s have GPUs: %s is left out", max, what, key);
     r = r < 0 ? r : pl_map_put(all, key, strlen(key), text, &old, err);
     free(r < 0 ? text : old);
     return r;

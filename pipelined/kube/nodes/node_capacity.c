@@ -188,7 +188,7 @@ static int shape_of(struct pl_node_capacity *o, const struct shape_key *key, str
     struct shape *s = place_of(o, key);
 
     if (s == NULL)
-        return pl_err_set(err, PL_ELIMIT, "nodes of more than %u shapes", PL_NODE_CAPACITY_SHAPES_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the cluster's nodes have more than %u shapes", PL_NODE_CAPACITY_SHAPES_MAX);
     if (!s->taken)
         *s = (struct shape){.key = *key, .taken = true};
     *ret = s;

@@ -136,7 +136,7 @@ static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_cap
         if (most == 0)
             append(why, &at, "no node offers %s", name);
         else
-            append(why, &at, "no node offers %lld %s%s: one has %lld at most", (long long)request->extended[i].count, name,
+            append(why, &at, "no node offers %lld %s%s: one has at most %lld", (long long)request->extended[i].count, name,
                    pl_streq(name, PL_GPUSHARE_MEM) ? " of one device" : "", (long long)most);
         append_known(o, why, &at);
         return true;
@@ -167,7 +167,7 @@ static void lacks_room(const struct pl_node_capacity *o, const struct pl_node_ca
     append(why, &at, "no node has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(request->cpu_milli, 1), cpu),
            pl_quantity_bytes_text(PL_MAX(request->memory_bytes, 1), memory));
     for (size_t i = 0; i < request->n; i++)
-        append(why, &at, " beside %lld %s", (long long)request->extended[i].count, request->extended[i].name);
+        append(why, &at, " in addition to %lld %s", (long long)request->extended[i].count, request->extended[i].name);
     append(why, &at, ": the largest has cpu %s and memory %s", pl_quantity_cpu_text(PL_MAX(best->cpu_milli, 1), has_cpu),
            pl_quantity_bytes_text(PL_MAX(best->memory_bytes, 1), has_memory));
 }

@@ -68,7 +68,7 @@ int pl_node_cache_path_check(const char *folder, struct pl_err *err)
     if (is_plain(folder, &names) && names >= 2 && is_allowed(folder))
         return 0;
     return pl_err_set(err, PL_EINVAL,
-                      "kubernetes.node_cache is \"%.200s\": accepted is a folder for nothing else, such as /var/cache/pipelined: "
-                      "not / or one directly below it, none of the system's (/etc, /proc, …), without \".\" and \"..\"",
+                      "kubernetes.node_cache is \"%.200s\": use a folder that nothing else uses, such as /var/cache/pipelined: "
+                      "not / or directly below it, not a system folder (/etc, /proc, …), without \".\" and \"..\"",
                       folder);
 }

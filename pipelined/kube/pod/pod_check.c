@@ -38,9 +38,9 @@ int pl_pod_refuse(struct pod_check *c, const char *path, const char *what)
     return pl_err_field(
         c->err,
         pl_err_set(c->err, PL_EFORBIDDEN,
-                   "stage %s: %s %s%s%.80s%s: leave it out; only projects that kubernetes.trusted_projects names may%s",
+                   "stage %s: %s %s%s%.80s%s: leave it out; only projects in kubernetes.trusted_projects may have it%s",
                    c->worker->stage->name, path, what, text != NULL ? " (" : "", text != NULL ? text : "",
-                   text != NULL ? ")" : "", c->worker->network_off ? ", and of those none whose network is off" : ""),
+                   text != NULL ? ")" : "", c->worker->network_off ? ", and only if their network is not off" : ""),
         path);
 }
 
@@ -114,7 +114,7 @@ int pl_pod_refuse_changed(struct pod_check *c, const char *where, const json_t *
     if (key == NULL)
         return 0;
     (void)snprintf(path, sizeof(path), "%.180s%s%.60s", where, where[0] != '\0' ? "." : "", key);
-    return pl_pod_refuse(c, path, pl_pod_at(before, key) != NULL ? "is changed" : "is asked for");
+    return pl_pod_refuse(c, path, pl_pod_at(before, key) != NULL ? "is changed" : "is forbidden");
 }
 
 bool pl_pod_profile_fine(const struct pod_check *c, const json_t *before, const json_t *after, const char *profile)
@@ -186,10 +186,10 @@ static int check_fields(struct pod_check *c)
         const json_t *value = pl_pod_at(c->after, off[i]);
 
         if (value != NULL && !json_is_false(value) && !pl_pod_same(value, json_object_get(c->before, off[i])))
-            return pl_pod_refuse(c, off[i], "is asked for");
+            return pl_pod_refuse(c, off[i], "is forbidden");
     }
     if (!pl_pod_same(pl_pod_at(c->after, "resourceClaims"), pl_pod_at(c->before, "resourceClaims")))
-        return pl_pod_refuse(c, "resourceClaims", "asks for devices beside the stage's \"gpu\"");
+        return pl_pod_refuse(c, "resourceClaims", "requests devices other than the stage's \"gpu\"");
     if (pl_pod_at(c->template, "runtimeClassName") != NULL &&
         !pl_pod_same(pl_pod_at(c->before, "runtimeClassName"), pl_pod_at(c->after, "runtimeClassName")))
         return pl_pod_refuse(c, "runtimeClassName", "is changed");
@@ -207,7 +207,7 @@ static int check_hostname(struct pod_check *c)
     host = strstr(url, "://");
     host = host != NULL ? host + 3 : url;
     if (strcspn(host, ".:/") == strlen(name) && strncasecmp(host, name, strlen(name)) == 0)
-        return pl_pod_refuse(c, "hostname", "is the daemon's");
+        return pl_pod_refuse(c, "hostname", "is the daemon's host name");
     return 0;
 }
 
@@ -219,7 +219,7 @@ static int check_priority(struct pod_check *c)
 
     if (name != NULL && strncmp(name, "system-", 7) == 0 &&
         !pl_pod_same(class, json_object_get(c->template, "priorityClassName")))
-        return pl_pod_refuse(c, "priorityClassName", "is one of the system's");
+        return pl_pod_refuse(c, "priorityClassName", "is a system priority class");
     if (!pl_pod_same(pl_pod_at(c->before, "priority"), pl_pod_at(c->after, "priority")))
         return pl_pod_refuse(c, "priority", "is set");
     return 0;
@@ -233,7 +233,7 @@ static int check_pod_security(struct pod_check *c)
     const json_t *after = pl_pod_at(c->after, "securityContext"), *before = json_object_get(c->before, "securityContext"), *uid;
 
     if (after != NULL && !json_is_object(after))
-        return pl_pod_refuse(c, "securityContext", "is no object");
+        return pl_pod_refuse(c, "securityContext", "is not an object");
     uid = pl_pod_at(after, "runAsUser");
     if (!pl_pod_profile_fine(c, before, after, "seccompProfile"))
         return pl_pod_refuse(c, "securityContext.seccompProfile", "is changed");
@@ -242,9 +242,9 @@ static int check_pod_security(struct pod_check *c)
     if (pl_pod_lowered(before, after, "runAsNonRoot"))
         return pl_pod_refuse(c, "securityContext.runAsNonRoot", "is changed");
     if (!pl_pod_ids_are_integers(after))
-        return pl_pod_refuse(c, "securityContext", "has a user or group that is no integer");
+        return pl_pod_refuse(c, "securityContext", "has a user or group that is not an integer");
     if (json_integer_value(uid) == PL_AGENT_UID && !pl_pod_same(uid, json_object_get(before, "runAsUser")))
-        return pl_pod_refuse(c, "securityContext.runAsUser", "is the agent's");
+        return pl_pod_refuse(c, "securityContext.runAsUser", "is the agent's user");
     return pl_pod_refuse_changed(c, "securityContext", before, after, open, PL_ARRAY_SIZE(open));
 }
 
@@ -322,9 +322,9 @@ static int check_annotations(struct pod_check *c, const json_t *metadata)
         of_preset = is_of_preset(rows, key);
         (void)snprintf(path, sizeof(path), "metadata.annotations.%.120s", key);
         if (of_preset && !c->worker->gpu)
-            return pl_pod_refuse(c, path, "asks for devices beside the stage's \"gpu\"");
+            return pl_pod_refuse(c, path, "requests devices other than the stage's \"gpu\"");
         if (!allowed && (of_spec || !of_preset))
-            return pl_pod_refuse(c, path, "is none that specs may set or kubernetes.annotations names");
+            return pl_pod_refuse(c, path, "is not an annotation that specs may set or that kubernetes.annotations allows");
     }
     return 0;
 }
@@ -353,7 +353,7 @@ static int check_labels(struct pod_check *c, const json_t *metadata)
         (void)snprintf(path, sizeof(path), "metadata.labels.%s", names[i][0]);
         if (text != NULL && (names[i][1] == NULL || pl_streq(names[i][1], text)) &&
             !pl_pod_same(value, json_object_get(ours, names[i][0])))
-            return pl_pod_refuse(c, path, "is one by which others are found");
+            return pl_pod_refuse(c, path, "is reserved for other programs");
     }
     return 0;
 }

@@ -91,10 +91,10 @@ static int check_security(struct pod_check *c, const struct judged *one)
     const char *bad;
 
     if (after != NULL && !json_is_object(after))
-        return refuse_at(c, one, "securityContext", "is no object");
+        return refuse_at(c, one, "securityContext", "is not an object");
     bad = bad_security(c, pl_pod_at(one->before, "securityContext"), after);
     (void)snprintf(field, sizeof(field), "securityContext.%.60s", bad != NULL ? bad : "");
-    return bad != NULL ? refuse_at(c, one, field, "is asked for") : 0;
+    return bad != NULL ? refuse_at(c, one, field, "is forbidden") : 0;
 }
 
 /* ---- env and envFrom ---- */
@@ -125,7 +125,7 @@ static const char *bad_source(struct pod_check *c, const json_t *from)
     if (file != NULL && (volume == NULL || !pl_pod_may_mount(c, volume)))
         return "reads a volume that is not the stage's";
     return pl_pod_changed(NULL, from, known, PL_ARRAY_SIZE(known)) != NULL
-               ? "reads what is no configMap, secret, file or field of the pod"
+               ? "reads something other than a configMap, secret, file or field of the pod"
                : NULL;
 }
 
@@ -139,11 +139,11 @@ static const char *bad_variable(struct pod_check *c, const struct judged *one, c
     size_t n = name != NULL ? count_named(json_object_get(one->after, "env"), name) : 0;
 
     if (n > 1 && n > count_named(old, name)) /* duplicates: the last one would count */
-        return "is there twice";
+        return "is defined twice";
     if (pl_pod_has_equal(old, variable))
         return NULL;
     if (name != NULL && pl_pod_gives_devices(name) && !nothing)
-        return "gives devices beside the stage's \"gpu\"";
+        return "gives devices other than the stage's \"gpu\"";
     return bad_source(c, pl_pod_at(variable, "valueFrom"));
 }
 
@@ -160,7 +160,8 @@ static const char *bad_variables(struct pod_check *c, const struct judged *one, 
         return "reads a secret that is not labelled for the project";
     if (c->worker->gpu && one->before != NULL)
         return "may bring variables that give devices (name those that are needed in \"env\")";
-    return pl_pod_changed(NULL, from, known, PL_ARRAY_SIZE(known)) != NULL ? "reads what is no configMap or secret" : NULL;
+    return pl_pod_changed(NULL, from, known, PL_ARRAY_SIZE(known)) != NULL ? "reads something other than a configMap or secret"
+                                                                           : NULL;
 }
 
 /* Checks all variables, and that none that gives devices was removed. */
@@ -183,7 +184,7 @@ static int check_env(struct pod_check *c, const struct judged *one)
         const char *name = json_string_value(json_object_get(variable, "name"));
 
         if (name != NULL && pl_pod_gives_devices(name) && pl_pod_named(env, name) == NULL)
-            return refuse_at(c, one, "env", "loses a variable that says which devices there are");
+            return refuse_at(c, one, "env", "lacks a variable that limits the visible devices");
     }
     json_array_foreach(json_object_get(one->after, "envFrom"), i, variable)
     {
@@ -207,7 +208,7 @@ static int check_ports(struct pod_check *c, const struct judged *one)
     {
         (void)snprintf(field, sizeof(field), "ports[%zu].hostPort", i);
         if (pl_pod_at(port, "hostPort") != NULL && !pl_pod_has_equal(json_object_get(one->before, "ports"), port))
-            return refuse_at(c, one, field, "is asked for");
+            return refuse_at(c, one, field, "is forbidden");
     }
     return 0;
 }
@@ -222,10 +223,11 @@ static int check_handler(struct pod_check *c, const struct judged *one, const ch
     for (size_t i = 0; i < PL_ARRAY_SIZE(calls); i++) {
         (void)snprintf(at, sizeof(at), "%s.%s.host", field, calls[i]);
         if (pl_pod_at(pl_pod_at(handler, calls[i]), "host") != NULL)
-            return refuse_at(c, one, at, "is called from the node");
+            return refuse_at(c, one, at, "would be called from the node's network");
     }
     (void)snprintf(at, sizeof(at), "%s.exec", field);
-    return one->before != NULL && pl_pod_at(handler, "exec") != NULL ? refuse_at(c, one, at, "runs beside the runner") : 0;
+    return one->before != NULL && pl_pod_at(handler, "exec") != NULL ? refuse_at(c, one, at, "would run outside of the runner")
+                                                                     : 0;
 }
 
 static int check_handlers(struct pod_check *c, const struct judged *one)
@@ -291,11 +293,11 @@ static const char *bad_place(const struct judged *one, const json_t *mount)
 
     if (text == NULL || strlen(text) >= sizeof(path))
         /* too long to compare: Kubernetes allows 1024 bytes, but no folder of ours is that long */
-        return "is no folder";
+        return "is not a valid folder";
     clean_path(text, path);
     for (i = 0; i < PL_ARRAY_SIZE(devices); i++)
         if (is_within(path, devices[i]))
-            return "gives devices beside the stage's \"gpu\"";
+            return "gives devices other than the stage's \"gpu\"";
     if (one->before == NULL)
         return NULL;
     if (pl_streq(path, "/") || is_within(path, "/pl") || is_within(path, "/pfs"))
@@ -347,7 +349,7 @@ static int check_mounts(struct pod_check *c, const struct judged *one)
     {
         name = json_string_value(json_object_get(mount, "name"));
         if (name != NULL && pl_streq(name, "pl") && !pl_pod_has_equal(mounts, mount))
-            return refuse_at(c, one, "volumeMounts", "leaves out a folder of the agent");
+            return refuse_at(c, one, "volumeMounts", "lacks a folder of the agent");
     }
     json_array_foreach(json_object_get(one->after, "volumeDevices"), i, mount)
     {
@@ -391,11 +393,11 @@ static int check_resources(struct pod_check *c, const struct judged *one)
     for (size_t i = 0; i < PL_ARRAY_SIZE(open); i++) {
         (void)snprintf(field, sizeof(field), "resources.%s", open[i]);
         if (devices_changed(pl_pod_at(before, open[i]), pl_pod_at(after, open[i])))
-            return refuse_at(c, one, field, "asks for devices beside the stage's \"gpu\"");
+            return refuse_at(c, one, field, "requests devices other than the stage's \"gpu\"");
     }
     return pl_pod_changed(before, after, open, PL_ARRAY_SIZE(open)) == NULL
                ? 0
-               : refuse_at(c, one, "resources.claims", "asks for devices beside the stage's \"gpu\"");
+               : refuse_at(c, one, "resources.claims", "requests devices other than the stage's \"gpu\"");
 }
 
 /* ---- a container, and all of a list ---- */
@@ -426,7 +428,7 @@ static int check_lists(struct pod_check *c, const struct judged *one)
         const json_t *value = pl_pod_at(one->after, lists[i]);
 
         if (value != NULL && !json_is_array(value))
-            return refuse_at(c, one, lists[i], "is no list");
+            return refuse_at(c, one, lists[i], "is not a list");
     }
     return 0;
 }
@@ -451,8 +453,8 @@ static int check_container(struct pod_check *c, const char *list, const json_t *
         return pl_err_field(
             c->err,
             pl_err_set(c->err, PL_EFORBIDDEN,
-                       "stage %s: %s is a container beside the command's (\"%.60s\"), and the network is off in project \"%s\", "
-                       "which such a container would have: leave it out, or ask an admin of the project for pipelinectl "
+                       "stage %s: %s is an additional container (\"%.60s\"), which would have network access, but the network "
+                       "is off in project \"%s\": leave it out, or ask an admin of the project for pipelinectl "
                        "update project %s --network on",
                        c->worker->stage->name, path, name, c->worker->project, c->worker->project),
             path);
@@ -476,7 +478,7 @@ int pl_pod_check_containers(struct pod_check *c, const char *list)
     json_array_foreach((json_t *)(uintptr_t)before, i, container)
     {
         if (!pl_pod_same(json_object_get(container, "name"), json_object_get(json_array_get(after, i), "name")))
-            return pl_pod_refuse(c, list, "loses or moves a container that was there");
+            return pl_pod_refuse(c, list, "removes or moves an existing container");
     }
     json_array_foreach((json_t *)(uintptr_t)after, i, container)
     {
@@ -486,7 +488,7 @@ int pl_pod_check_containers(struct pod_check *c, const char *list)
         if (r < 0)
             return r;
         if (pl_pod_named(after, name) != container)
-            return pl_pod_refuse(c, list, "has two of one name");
+            return pl_pod_refuse(c, list, "has two entries with the same name");
     }
     return 0;
 }

@@ -37,7 +37,7 @@ static int check_projected(struct pod_check *c, const json_t *projected, const c
             if (pl_streq(key, "secret"))
                 return pl_pod_refuse(c, path, "projects a secret that is not labelled for the project");
             if (!pl_streq(key, "configMap") && !pl_streq(key, "downwardAPI"))
-                return pl_pod_refuse(c, path, "projects what is no configMap, secret or downwardAPI");
+                return pl_pod_refuse(c, path, "projects something other than a configMap, secret or downwardAPI");
         }
     }
     return 0;
@@ -82,7 +82,7 @@ static int check_source(struct pod_check *c, const char *path, const char *key, 
         return pl_pod_secret_allowed(c, json_object_get(value, "secretName"))
                    ? 0
                    : pl_pod_refuse(c, at, "is not labelled for the project");
-    return pl_streq(key, "projected") ? check_projected(c, value, at) : pl_pod_refuse(c, at, "is asked for");
+    return pl_streq(key, "projected") ? check_projected(c, value, at) : pl_pod_refuse(c, at, "is forbidden");
 }
 
 static int check_volume(struct pod_check *c, const json_t *volume, size_t i)
@@ -138,7 +138,7 @@ int pl_pod_check_volumes(struct pod_check *c)
         if (r < 0)
             return r;
         if (name != NULL && pl_pod_named(after, name) != volume)
-            return pl_pod_refuse(c, "volumes", "has two of one name");
+            return pl_pod_refuse(c, "volumes", "has two entries with the same name");
     }
     return 0;
 }

@@ -122,7 +122,7 @@ static int apply(json_t *pod, const char *text, const char *field, int (*how)(js
 
     json_decref(patch);
     if (r == 0 && !json_is_object(spec))
-        r = pl_err_set(&why, PL_EINVAL, "the pod's spec would be no object any more");
+        r = pl_err_set(&why, PL_EINVAL, "the pod's spec would no longer be an object");
     if (json_object_set_new(pod, "spec", spec) < 0 || r == PL_ENOMEM)
         return pl_err_nomem(err);
     return r < 0 ? pl_err_field(err, pl_err_set(err, r, "%s: %.700s", field, why.msg), field) : 0;

@@ -235,11 +235,11 @@ static int no_device(const struct pod_build *b, struct pl_err *err)
         if (r == 0 && pl_device_named(name, &d))
             r = pl_buf_addf(&text, err, "has %lld MiB, %u.%u", (long long)d.memory_mib, d.compute / 100, d.compute % 100);
         else if (r == 0)
-            r = pl_buf_add_str(&text, "says neither", err);
+            r = pl_buf_add_str(&text, "has unknown memory and capability", err);
     }
     r = r < 0 ? r
               : pl_buf_add_str(&text,
-                               "; GPU Feature Discovery labels nodes with both (" GPU_MEMORY ", " GPU_COMPUTE
+                               "; install GPU Feature Discovery, which labels nodes with both (" GPU_MEMORY ", " GPU_COMPUTE
                                "major and minor), or name gpu.product",
                                err);
     if (r < 0 || pl_buf_str(&text) == NULL)
@@ -618,9 +618,9 @@ static int no_preset(const struct pod_build *b, const json_t *rows, struct pl_er
         if (n < sizeof(known) - 1)
             n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%.60s", n > 0 ? ", " : "", key);
     }
-    return pl_err_field(err,
-                        pl_err_set(err, PL_EINVAL, "there is no preset \"%s\": %s are known", b->stage->gpu.share.preset, known),
-                        "gpu.share.preset");
+    return pl_err_field(
+        err, pl_err_set(err, PL_EINVAL, "there is no preset \"%s\"; known presets: %s", b->stage->gpu.share.preset, known),
+        "gpu.share.preset");
 }
 
 /* Applies the preset that the stage names, with its values. */

@@ -36,10 +36,10 @@ static int directive(const json_t *patch, const char **ret, struct pl_err *err)
     json_object_foreach((json_t *)(uintptr_t)patch, key, member)
     {
         if (key[0] == '$' && !pl_streq(key, "$patch"))
-            return pl_err_set(err, PL_EINVAL, "\"%.40s\" is not accepted: of directives only \"$patch\" is known", key);
+            return pl_err_set(err, PL_EINVAL, "directive \"%.40s\" is not supported: only \"$patch\" is", key);
     }
     if (word != NULL && (text == NULL || (!pl_streq(text, "delete") && !pl_streq(text, "replace"))))
-        return pl_err_set(err, PL_EINVAL, "\"$patch\" is not accepted: \"delete\" or \"replace\"");
+        return pl_err_set(err, PL_EINVAL, "\"$patch\" must be \"delete\" or \"replace\"");
     *ret = text;
     return 0;
 }
@@ -91,7 +91,7 @@ static int merge_list(json_t *target, const json_t *patch, const char *by, unsig
         const char *what = NULL;
 
         if (json_object_get(element, by) == NULL)
-            return pl_err_set(err, PL_EINVAL, "an element without \"%s\" is not accepted: it says which one is meant", by);
+            return pl_err_set(err, PL_EINVAL, "a list element needs \"%s\", which identifies it", by);
         r = directive(element, &what, err);
         if (r < 0)
             return r;
@@ -149,9 +149,9 @@ static int merge_into(json_t *target, const json_t *patch, bool by_name, unsigne
     int r;
 
     if (depth >= PL_PATCH_DEPTH_MAX)
-        return pl_err_set(err, PL_EINVAL, "a patch deeper than %u is not accepted", PL_PATCH_DEPTH_MAX);
+        return pl_err_set(err, PL_EINVAL, "the patch is nested deeper than %u levels", PL_PATCH_DEPTH_MAX);
     if (!json_is_object(target) || !json_is_object(patch))
-        return pl_err_set(err, PL_EINVAL, "an object is merged into an object only");
+        return pl_err_set(err, PL_EINVAL, "an object can be merged only into an object");
     json_object_foreach((json_t *)(uintptr_t)patch, key, member)
     {
         if (by_name && pl_streq(key, "$patch"))
@@ -169,7 +169,7 @@ static int patched(const json_t *doc, struct pl_err *err)
     size_t n = json_dumpb(doc, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
 
     if (n == 0)
-        return pl_err_set(err, PL_ETOOBIG, "the patched document is too deep");
+        return pl_err_set(err, PL_ETOOBIG, "the patched document is nested too deeply");
     return n > PL_PATCHED_MAX ? pl_err_set(err, PL_ETOOBIG, "the patched document has %zu bytes; at most %u", n, PL_PATCHED_MAX)
                               : 0;
 }
@@ -257,11 +257,11 @@ static int find_place(json_t *doc, const char *pointer, struct place *ret, struc
 
         rest = segment(rest, ret->key);
         if (rest == NULL)
-            return pl_err_set(err, PL_EINVAL, "path \"%.80s\" is no JSON pointer", pointer);
+            return pl_err_set(err, PL_EINVAL, "path \"%.80s\" is not a JSON pointer", pointer);
         if (!json_is_object(here) && !json_is_array(here))
-            return pl_err_set(err, PL_EINVAL, "path \"%.80s\": there is nothing that has a \"%.40s\"", pointer, ret->key);
+            return pl_err_set(err, PL_EINVAL, "path \"%.80s\": \"%.40s\" has no parent object or list", pointer, ret->key);
         if (json_is_array(here) && !index_of(ret->key, json_array_size(here), &ret->index))
-            return pl_err_set(err, PL_EINVAL, "path \"%.80s\": \"%.40s\" is no place of a list of %zu", pointer, ret->key,
+            return pl_err_set(err, PL_EINVAL, "path \"%.80s\": \"%.40s\" is not an index of a list of %zu", pointer, ret->key,
                               json_array_size(here));
         ret->parent = here;
     }
@@ -296,13 +296,13 @@ static int find_value(json_t *doc, const char *pointer, struct place *ret, json_
     if (r < 0)
         return r;
     *ret_value = value_at(doc, ret);
-    return *ret_value != NULL ? 0 : pl_err_set(err, PL_EINVAL, "path \"%.80s\": nothing is there", pointer);
+    return *ret_value != NULL ? 0 : pl_err_set(err, PL_EINVAL, "path \"%.80s\": there is no value", pointer);
 }
 
 static int remove_at(const struct place *p, const char *pointer, struct pl_err *err)
 {
     if (p->parent == NULL)
-        return pl_err_set(err, PL_EINVAL, "path \"%s\": the document itself cannot go", pointer);
+        return pl_err_set(err, PL_EINVAL, "path \"%s\": the document itself cannot be removed", pointer);
     if (json_is_array(p->parent))
         (void)json_array_remove(p->parent, p->index);
     else
@@ -348,7 +348,7 @@ static int operate(json_t **doc, const json_t *operation, struct pl_err *err)
     int r;
 
     if (op == NULL || path == NULL)
-        return pl_err_set(err, PL_EINVAL, "an operation has an \"op\" and a \"path\"");
+        return pl_err_set(err, PL_EINVAL, "an operation needs \"op\" and \"path\"");
     if (needs_value && value == NULL)
         return pl_err_set(err, PL_EINVAL, "\"value\" is missing");
     if (pl_streq(op, "move") || pl_streq(op, "copy"))
@@ -358,7 +358,8 @@ static int operate(json_t **doc, const json_t *operation, struct pl_err *err)
         return r < 0 ? r : put_at(doc, &at, json_deep_copy(value), true, err);
     }
     if (!needs_value && !pl_streq(op, "remove"))
-        return pl_err_set(err, PL_EINVAL, "\"%.20s\" is not accepted: add, remove, replace, move, copy or test", op);
+        return pl_err_set(err, PL_EINVAL, "operation \"%.20s\" is not supported: use add, remove, replace, move, copy or test",
+                          op);
     r = find_value(*doc, path, &at, &old, err);
     if (r < 0)
         return r;
@@ -366,7 +367,7 @@ static int operate(json_t **doc, const json_t *operation, struct pl_err *err)
         return remove_at(&at, path, err);
     if (pl_streq(op, "replace"))
         return put_at(doc, &at, json_deep_copy(value), false, err);
-    return json_equal(old, value) ? 0 : pl_err_set(err, PL_EINVAL, "test of \"%.80s\": another value is there", path);
+    return json_equal(old, value) ? 0 : pl_err_set(err, PL_EINVAL, "test of \"%.80s\" failed: the value differs", path);
 }
 
 int pl_json_patch(json_t **doc, const json_t *operations, struct pl_err *err)

@@ -315,7 +315,7 @@ static int security_of_main(struct pod_build *b, struct pl_err *err)
         return pl_err_field(
             err,
             pl_err_set(err, PL_EINVAL,
-                       "user \"0\" is root, which namespace %s forbids (Pod Security \"restricted\"): another number, "
+                       "user \"0\" is root, which namespace %s forbids (Pod Security \"restricted\"): use another number, "
                        "or none",
                        b->settings->namespace),
             "user");
@@ -353,8 +353,7 @@ static int add_memory(struct pod_build *b, struct pl_err *err)
 
     if (has->memory_bytes == 0 && b->cluster->demands_memory_limit)
         return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL,
-                                       "the quota of namespace %s demands a limit of memory: give resources.memory",
+                            pl_err_set(err, PL_EINVAL, "the quota of namespace %s requires a memory limit: set resources.memory",
                                        b->settings->namespace),
                             "resources.memory");
     if (has->memory_bytes > 0) {
@@ -422,10 +421,12 @@ static int make_main(struct pod_build *b, struct pl_err *err)
 
     if (image == NULL) {
         json_decref(resources);
-        return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL, "stage %s has no image and no default is set: pipelinectl update defaults",
-                                       b->stage->name),
-                            "image");
+        return pl_err_field(
+            err,
+            pl_err_set(err, PL_EINVAL,
+                       "stage %s has no image and no default is set: set \"image\", or run pipelinectl update defaults",
+                       b->stage->name),
+            "image");
     }
     b->limits = json_object();
     b->requests = json_object();
@@ -607,7 +608,7 @@ static int want_arch(struct pod_build *b, struct pl_err *err)
     if (placement->n_arch == 0)
         return 0;
     return pl_err_field(err,
-                        pl_err_set(err, PL_EUNAVAILABLE, "arch %s: the image of the agent is not for it", placement->arch[0]),
+                        pl_err_set(err, PL_EUNAVAILABLE, "arch %s: the agent's image does not support it", placement->arch[0]),
                         "placement.arch");
 }
 

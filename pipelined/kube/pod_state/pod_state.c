@@ -159,9 +159,10 @@ static void wait_for_node(struct look *l)
         no = NULL;
     l->to->no_growth = no != NULL;
     if (message[0] == '\0' && *scheduler && !pl_streq(scheduler, "default-scheduler"))
-        say(l, PL_POD_WAITS, "scheduler %.100s has not looked at it yet: does the cluster have one of that name?", scheduler);
+        say(l, PL_POD_WAITS, "scheduler %.100s has not examined the pod yet: does the cluster have a scheduler of that name?",
+            scheduler);
     else if (message[0] == '\0')
-        say(l, PL_POD_WAITS, "the scheduler has not looked at it yet");
+        say(l, PL_POD_WAITS, "the scheduler has not examined the pod yet");
     else if (no != NULL)
         say(l, PL_POD_WAITS, "%.300s; %.300s", message, event_words(no));
     else if (yes != NULL)
@@ -178,13 +179,13 @@ static const struct {
     {"ErrImagePull", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
     {"ImagePullBackOff", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
     {"ErrImageNeverPull", 0, "the image is not on the node and may not be pulled"},
-    {"InvalidImageName", 0, "give another \"image\""},
+    {"InvalidImageName", 0, "correct \"image\""},
     {"ImageInspectError", PL_POD_PULL_MS, "the image is damaged"},
     {"RegistryUnavailable", PL_POD_PULL_MS, "the registry does not answer"},
     {"SignatureValidationFailed", 0, "the cluster does not trust the image's signature"},
     {"CreateContainerConfigError", PL_POD_CONFIG_MS, "check the names and keys of \"secrets\""},
-    {"CreateContainerError", PL_POD_CONFIG_MS, "the node cannot make the container"},
-    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot make the container"},
+    {"CreateContainerError", PL_POD_CONFIG_MS, "the node cannot create the container"},
+    {"PreCreateHookError", PL_POD_CONFIG_MS, "the node cannot create the container"},
     {"RunContainerError", PL_POD_CONFIG_MS, "the node cannot start the container"},
     {"PreStartHookError", PL_POD_CONFIG_MS, "the node cannot start the container"},
     {"CrashLoopBackOff", -1, ""},
@@ -204,7 +205,7 @@ static void wait_for_containers(struct look *l)
     if (event != NULL)
         say(l, PL_POD_WAITS, "node %s: %.500s", words(l->to->node != NULL ? l->to->node : "", "?"), event_words(event));
     else
-        say(l, PL_POD_WAITS, "node %s makes its containers", words(l->to->node != NULL ? l->to->node : "", "?"));
+        say(l, PL_POD_WAITS, "node %s is creating its containers", words(l->to->node != NULL ? l->to->node : "", "?"));
 }
 
 /* True if the container waits for a known reason; then sets the verdict. */
@@ -282,7 +283,7 @@ static bool ended_by_reason(struct look *l)
 
         if (strncmp(reason, pod_reasons[i].reason, n) == 0 && (pod_reasons[i].prefix || reason[n] == '\0')) {
             say(l, pod_reasons[i].verdict, "%s: %.580s", reason,
-                words(pl_json_str(l->status, "message"), "the cluster says no more"));
+                words(pl_json_str(l->status, "message"), "the cluster gives no details"));
             return true;
         }
     }
@@ -298,7 +299,7 @@ static bool ended_by_disruption(struct look *l)
     if (!pl_streq(pl_json_str(disrupted, "status"), "True"))
         return false;
     say(l, PL_POD_ELSEWHERE, "%s: %.580s", pl_json_str(disrupted, "reason"),
-        words(pl_json_str(disrupted, "message"), "the cluster says no more"));
+        words(pl_json_str(disrupted, "message"), "the cluster gives no details"));
     return true;
 }
 
@@ -313,17 +314,17 @@ static void ran_out_of_memory(struct look *l)
     int64_t bytes = 0;
 
     if (limit[0] == '\0' || pl_quantity_bytes(limit, &bytes, NULL) < 0)
-        say(l, PL_POD_FAILED, "OOMKilled: node %s had no memory left, and the stage has no limit: give resources.memory",
+        say(l, PL_POD_FAILED, "OOMKilled: node %s had no memory left, and the stage has no limit: set resources.memory",
             words(l->to->node != NULL ? l->to->node : "", "?"));
     else if (l->asked->memory_bytes == bytes)
-        say(l, PL_POD_FAILED, "OOMKilled: it needs more than the %s of its resources.memory", limit);
+        say(l, PL_POD_FAILED, "OOMKilled: the command needs more than the %s of its resources.memory", limit);
     else if (strstr(ranger, "memory limit for container main") != NULL || l->asked->memory_bytes == 0)
-        say(l, PL_POD_FAILED, "OOMKilled: it needs more than %s, the limit that %s of namespace %s sets: give resources.memory",
-            limit, ranger[0] != '\0' ? "a LimitRange" : "a LimitRange or webhook", namespace);
+        say(l, PL_POD_FAILED,
+            "OOMKilled: the command needs more than %s, the limit that %s of namespace %s sets: set resources.memory", limit,
+            ranger[0] != '\0' ? "a LimitRange" : "a LimitRange or webhook", namespace);
     else
         say(l, PL_POD_FAILED,
-            "OOMKilled: it needs more than %s, the limit that a patch or webhook has put in the place of resources.memory",
-            limit);
+            "OOMKilled: the command needs more than %s, the limit by which a patch or webhook replaced resources.memory", limit);
 }
 
 /* The container could not be started: either its image is wrong, and no other node would help, or the node
@@ -346,7 +347,7 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
         }
     }
     say(l, PL_POD_ELSEWHERE, "%s of %s: %.560s", pl_json_str(end, "reason"), container,
-        words(message, "the cluster says no more"));
+        words(message, "the cluster gives no details"));
 }
 
 /* Judges the end of one container; true if it decides about the pod. */
@@ -363,9 +364,9 @@ static bool container_ended(struct look *l, const char *container, const json_t 
     else if (pl_streq(reason, "OOMKilled") && pl_streq(container, "main"))
         ran_out_of_memory(l);
     else if (pl_streq(reason, "OOMKilled"))
-        say(l, PL_POD_ELSEWHERE, "%s ran out of memory: the daemon's setting of its agents is too small", container);
+        say(l, PL_POD_ELSEWHERE, "%s ran out of memory: increase the daemon's setting for agent memory", container);
     else if (pl_streq(reason, "DeadlineExceeded"))
-        say(l, PL_POD_FAILED, "DeadlineExceeded: %.560s", words(message, "the pod's activeDeadlineSeconds are over"));
+        say(l, PL_POD_FAILED, "DeadlineExceeded: %.560s", words(message, "the pod exceeded its activeDeadlineSeconds"));
     else if (pl_streq(reason, "ContainerStatusUnknown"))
         say(l, PL_POD_ELSEWHERE, "ContainerStatusUnknown: %.560s", words(message, "its node is gone"));
     else if (code == 137)
@@ -433,7 +434,7 @@ static void ended(struct look *l)
         return;
     if (main == NULL && agent == NULL)
         say(l, PL_POD_ELSEWHERE, "%s: %.560s", words(pl_json_str(l->status, "phase"), "it ended"),
-            words(pl_json_str(l->status, "message"), "the cluster says no more"));
+            words(pl_json_str(l->status, "message"), "the cluster gives no details"));
 }
 
 /* The pod was deleted before its containers ran: none will be started, and on a lost node the pod may stay

@@ -26,7 +26,7 @@ static bool is_name_byte(char c)
 
 static int bad_keep(const char *text, size_t at, const char *why, struct pl_err *err)
 {
-    return pl_err_set(err, PL_EINVAL, "what is kept of an object, \"%.200s\", at byte %zu: %s", text, at, why);
+    return pl_err_set(err, PL_EINVAL, "selection of members \"%.200s\", byte %zu: %s", text, at, why);
 }
 
 /* Parses the selection without recursion: `open` is a stack of the names whose braces are open. */
@@ -42,7 +42,7 @@ static int keep_parse(struct pl_kube_keep *k, const char *text, struct pl_err *e
             const size_t len = strspn(text + at, "-_./*abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
 
             if (k->n == PL_KUBE_KEEP_MAX)
-                return bad_keep(text, at, "more names than may be", err);
+                return bad_keep(text, at, "too many names", err);
             last = &k->nodes[k->n++];
             *last = (struct node){.name = k->text + at, .next = open[depth]->children};
             open[depth]->children = last;
@@ -54,7 +54,7 @@ static int keep_parse(struct pl_kube_keep *k, const char *text, struct pl_err *e
         else if (c == '}' && depth > 0)
             depth--;
         else if (c != ' ')
-            return bad_keep(text, at, "neither a name nor a brace that fits", err);
+            return bad_keep(text, at, "expected a name or a matching brace", err);
         k->text[at++] = '\0';
         last = c == ' ' ? last : NULL;
     }
@@ -163,7 +163,7 @@ struct pl_kube_scan *pl_kube_scan_destroy(struct pl_kube_scan *s)
 
 static int bad(struct pl_kube_scan *s, const char *why)
 {
-    return pl_err_set(&s->err, PL_EPROTO, "what came is no JSON of the API: %s", why);
+    return pl_err_set(&s->err, PL_EPROTO, "the API server's answer is malformed: %s", why);
 }
 
 static struct level *top(struct pl_kube_scan *s)
@@ -179,7 +179,7 @@ static int put(struct pl_kube_scan *s, bool quiet, const void *data, size_t n)
         return 0;
     r = pl_buf_add(s->out, data, n, &s->err);
     if (r == PL_ETOOBIG)
-        (void)pl_err_set(&s->err, r, "an object of the API is larger than %u bytes", PL_KUBE_OBJECT_MAX);
+        (void)pl_err_set(&s->err, r, "an object in the API server's answer is larger than %u bytes", PL_KUBE_OBJECT_MAX);
     return r;
 }
 
@@ -304,7 +304,7 @@ static int begin_element(struct pl_kube_scan *s, char c)
     s->next = (struct level){.quiet = l->quiet, .keep = l->keep};
     if (l->role == ROLE_ITEMS) {
         if (c != '{')
-            return bad(s, "an item of a list is no object");
+            return bad(s, "an item of a list is not an object");
         s->next = (struct level){.role = ROLE_OBJECT, .keep = keep_of_object(s, false)};
         s->item_depth = s->depth;
         s->out = &s->item;
@@ -328,7 +328,7 @@ static int open_level(struct pl_kube_scan *s, char c)
     if (c == '[' && s->next.role != ROLE_ITEMS)
         s->levels[s->depth].role = ROLE_OTHER;
     if (c == '{' && s->next.role == ROLE_ITEMS)
-        return bad(s, "the items of a list are no array");
+        return bad(s, "the items of a list are not an array");
     s->depth++;
     s->state = c == '[' ? ST_FIRST_VALUE : ST_FIRST_KEY;
     return put(s, s->next.quiet, &c, 1);
@@ -363,7 +363,7 @@ static int close_level(struct pl_kube_scan *s, char c)
     const struct level *l;
 
     if (s->depth == 0 || top(s)->array != (c == ']'))
-        return bad(s, "a bracket does not fit");
+        return bad(s, "a bracket does not match");
     l = top(s);
     s->depth--;
     if (put(s, l->quiet, &c, 1) < 0)
@@ -423,11 +423,11 @@ static ssize_t in_scalar(struct pl_kube_scan *s, const char *data, size_t n)
 
     while (i < n && strchr(",}] \t\r\n", data[i]) == NULL)
         if (!isalnum((unsigned char)data[i]) && strchr("+-.", data[i]) == NULL)
-            return bad(s, "a number or word is none");
+            return bad(s, "a number or literal is malformed");
         else
             i++;
     if (i < n && data[i] == '\0')
-        return bad(s, "a byte 0");
+        return bad(s, "it contains a NUL byte");
     r = put(s, s->next.quiet, data, i);
     if (r == 0 && i < n)
         r = end_value(s);
@@ -441,7 +441,7 @@ static int begin_document(struct pl_kube_scan *s, char c)
     if (c != '{')
         return bad(s, "an object is missing");
     if (s->kind == PL_KUBE_SCAN_LIST && s->docs > 0)
-        return bad(s, "something follows the list");
+        return bad(s, "data after the end of the list");
     s->whole_frame = true;
     s->in_type = false;
     s->next = (struct level){.role = ROLE_TOP};

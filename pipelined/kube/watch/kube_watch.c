@@ -122,7 +122,7 @@ static int remember(struct pl_kube_watch *w, const struct pl_buf *key, const cha
     int r;
 
     if (w->objects.len >= PL_KUBE_OBJECTS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "%s holds more than %u objects", w->path, PL_KUBE_OBJECTS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "%s contains more than %u objects", w->path, PL_KUBE_OBJECTS_MAX);
     k = malloc(sizeof(*k) + n);
     if (k == NULL)
         return pl_err_nomem(err);
@@ -239,7 +239,7 @@ static int keep_version(struct pl_kube_watch *w, const json_t *object, struct pl
     const char *version = pl_json_str(json_object_get(object, "metadata"), "resourceVersion");
 
     if (*version == '\0' || strlen(version) >= sizeof(w->version))
-        return pl_err_set(err, PL_EPROTO, "%s: no resourceVersion to go on from", w->path);
+        return pl_err_set(err, PL_EPROTO, "%s: the answer has no resourceVersion to continue from", w->path);
     (void)snprintf(w->version, sizeof(w->version), "%s", version);
     return 0;
 }
@@ -259,7 +259,7 @@ static int on_page(void *self, json_t *doc, struct pl_err *err)
     if (pl_streq(pl_json_str(doc, "kind"), "Status"))
         return take_status(w, doc, err);
     if (json_object_get(doc, "items") == NULL)
-        return pl_err_set(err, PL_EPROTO, "%s: what came is no list", w->path);
+        return pl_err_set(err, PL_EPROTO, "%s: the answer is not a list", w->path);
     r = keep_version(w, doc, err);
     if (r < 0)
         return r;
@@ -291,7 +291,7 @@ static int on_frame(void *self, json_t *doc, struct pl_err *err)
     if (pl_streq(type, "BOOKMARK"))
         return keep_version(w, object, err);
     if (!pl_streq(type, "ADDED") && !pl_streq(type, "MODIFIED") && !pl_streq(type, "DELETED"))
-        return pl_err_set(err, PL_EPROTO, "%s: a frame of type \"%.40s\"", w->path, type);
+        return pl_err_set(err, PL_EPROTO, "%s: a frame of unknown type \"%.40s\"", w->path, type);
     r = take_object(w, object, *type == 'D', err);
     return r < 0 ? r : keep_version(w, object, err);
 }

@@ -589,7 +589,7 @@ static void a_server_that_does_not_answer_is_asked_once(void **state_)
     assert_int_equal(f->x->ops->check(f->x, "default", &other->stages[0], false, &c, &err), 0);
     c.away = true;
     assert_int_equal(f->x->ops->ask(f->x, &c, &err), 0);
-    assert_non_null(strstr(c.not_checked, "was not asked: it did not answer for the stage before"));
+    assert_non_null(strstr(c.not_checked, "was not asked, because it did not answer for the previous stage"));
     assert_true(c.away);
     assert_int_equal(f->x->ops->check(f->x, "default", &f->spec->stages[0], false, &c, &err), 0);
     c.away = true;
@@ -684,7 +684,7 @@ static void who_may_make_no_pods_is_told_at_the_start(void **state_)
     f->settings = (struct pl_pod_settings){.store_id = STORE, .image = "pipelined:1"};
     kube_fake_deny(f->fake, " create /pods ");
     assert_int_equal(pl_exec_kubernetes_create(&config, &f->x, &err), PL_EFORBIDDEN);
-    assert_non_null(strstr(err.msg, "pods cannot be made in namespace n"));
+    assert_non_null(strstr(err.msg, "cannot create pods in namespace n"));
 }
 
 int main(void)

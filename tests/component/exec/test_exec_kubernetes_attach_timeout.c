@@ -37,8 +37,8 @@ static void assert_why(struct fixture *f, const char *end)
 {
     char path[256], why[600];
 
-    (void)snprintf(why, sizeof why, "pod %s runs on node cpu-1, but its agent has not come%s", strrchr(path_of(7, path), '/') + 1,
-                   end);
+    (void)snprintf(why, sizeof why, "pod %s runs on node cpu-1, but its agent has not connected%s",
+                   strrchr(path_of(7, path), '/') + 1, end);
     assert_string_equal(f->heard.why, why);
 }
 
@@ -96,7 +96,7 @@ static void of_many_each_has_its_turn(void **state_)
     kube_fake_log(f->fake, "nobody", "", true);
     clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, all_are_told);
-    assert_non_null(strstr(f->heard.why, "what it prints cannot be read"));
+    assert_non_null(strstr(f->heard.why, "its log cannot be read"));
     assert_int_equal(f->heard.waits, MANY);
 }
 
@@ -120,7 +120,7 @@ static void a_log_that_may_not_be_read_is_not_asked_for(void **state_)
     log_is(f, NO_SERVER);
     clock_ahead_ms += PL_POD_ATTACH_TIMEOUT_MS;
     until(f, says_why);
-    assert_why(f, ", and what it prints may not be read (pods/log: get)");
+    assert_why(f, ", and the daemon's account may not read its log (pods/log: get)");
 }
 
 static bool is_asked_whether_it_came(struct fixture *f)

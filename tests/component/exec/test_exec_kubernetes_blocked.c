@@ -387,7 +387,7 @@ static bool says_owner(struct fixture *f)
 
     assert_int_equal(f->x->ops->shape(f->x, "default", &f->spec->stages[0], 1, false, &id, NULL), 0);
     return !f->heard.offered && strstr(f->heard.shape, "ConfigMap anchor of namespace n") &&
-           strstr(f->heard.shape, "make it again");
+           strstr(f->heard.shape, "create it again");
 }
 
 static bool is_offered(struct fixture *f)

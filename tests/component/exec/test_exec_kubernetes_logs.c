@@ -253,7 +253,7 @@ static void of_several_pods_one_is_named(void **state_)
     (void)snprintf(names, sizeof names, "the stage has 2 pods: name one of them: %s", strrchr(path_of(7, path), '/') + 1);
     assert_true(strncmp(err.msg, names, strlen(names)) == 0 && strstr(err.msg, strrchr(path_of(8, path), '/') + 1));
     assert_int_equal(open_log(f, &r, "other", false, &err), PL_ENOTFOUND);
-    assert_string_equal(err.msg, "the stage has no pod other, or not any more");
+    assert_string_equal(err.msg, "the stage has no pod other; it may have ended");
     name = strrchr(path_of(8, path), '/') + 1;
     kube_fake_log(f->fake, path, T1 "of 8\n", false);
     assert_int_equal(open_log(f, &r, name, false, NULL), 0);
@@ -284,10 +284,10 @@ static void what_the_daemon_may_not_is_not_the_askers_fault(void **state_)
         {403,
          "{\"kind\":\"Status\",\"message\":\"pods \\\"p\\\" is forbidden: User \\\"system:serviceaccount:pipelined:pipelined\\\" "
          "cannot get resource \\\"pods/log\\\"\"}",
-         "the daemon's account may not read what containers of namespace n print (pods/log: get): pods \"p\" is forbidden: User "
+         "the daemon's account may not read container logs in namespace n (pods/log: get): pods \"p\" is forbidden: User "
          "\"system:serviceaccount:pipelined:pipelined\" cannot get resource \"pods/log\""},
         {401, "{\"kind\":\"Status\",\"message\":\"Unauthorized\"}",
-         "the API server does not take the daemon's credentials: Unauthorized"}};
+         "the API server rejects the daemon's credentials: Unauthorized"}};
     struct fixture *f = *state_;
 
     a_pod_runs(f);
@@ -384,7 +384,7 @@ static void so_many_are_read_at_a_time_and_no_more(void **state_)
     for (size_t i = 0; i < PL_ARRAY_SIZE(all); i++)
         assert_int_equal(open_log(f, &all[i], NULL, true, NULL), 0);
     assert_int_equal(open_log(f, &more, NULL, true, &err), PL_EBUSY);
-    assert_string_equal(err.msg, "16 logs of containers are being read already, and no more at a time");
+    assert_string_equal(err.msg, "16 container logs are being read, the maximum; try again later");
     finish_reader(&all[0]);
     reading = &more;
     until(f, may_open_one_more);

@@ -171,7 +171,7 @@ static void a_trusted_project_is_not_while_its_network_is_off(void **state_)
     assert_string_equal(err.field, "hostNetwork");
     assert_int_equal(f->x->ops->shape(f->x, "default", &spec->stages[0], 1, false, &id, NULL), 0);
     assert_false(f->heard.offered); /* one that is there waits, and says why */
-    assert_non_null(strstr(f->heard.shape, "hostNetwork is asked for"));
+    assert_non_null(strstr(f->heard.shape, "hostNetwork is forbidden"));
     worker_spec.network_off = true;
     assert_int_equal(f->x->ops->start(f->x, &worker_spec, &err), PL_EFORBIDDEN);
     worker_spec.network_off = false;

@@ -70,7 +70,7 @@ static void a_pod_that_went_with_a_backup_while_nobody_looked_is_not_waited_for(
     create(f, false);
     f->x->ops->adopt(f->x, &spec, 0, 0);
     until(f, has_end);
-    assert_string_equal(f->heard.end, "its pod was gone when the daemon came back");
+    assert_string_equal(f->heard.end, "its pod no longer existed when the daemon restarted");
     assert_false(f->heard.hopeless);
 }
 
@@ -86,7 +86,7 @@ static void a_foreign_pod_under_our_name_is_left_alone(void **state_)
     create(f, true);
     start(f, 7);
     until(f, has_end);
-    if (strstr(f->heard.end, "is there already, and is not ours") == NULL || strstr(f->heard.end, name) == NULL)
+    if (strstr(f->heard.end, "already exists, and is not our object") == NULL || strstr(f->heard.end, name) == NULL)
         fail_msg("says \"%s\"", f->heard.end);
     assert_false(f->heard.hopeless);
     assert_int_equal(f->heard.up, 0);
@@ -195,7 +195,7 @@ static void a_copy_is_not_adopted(void **state_)
     spec.def = NULL;
     f->x->ops->adopt(f->x, &spec, 0, 0);
     until(f, has_end);
-    assert_string_equal(f->heard.end, "its pod was gone when the daemon came back");
+    assert_string_equal(f->heard.end, "its pod no longer existed when the daemon restarted");
     assert_there(f, PODS "/a-copy");
 }
 

@@ -37,7 +37,7 @@ static void no_stage_has_pods_until_the_server_answers(void **state_)
     assert_null(c.body);
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
     assert_int_equal(f->x->ops->secrets(f->x, &list, &secrets, &err), PL_EUNAVAILABLE);
-    assert_non_null(strstr(err.msg, "has not answered since the daemon began"));
+    assert_non_null(strstr(err.msg, "has not answered since the daemon started"));
     gpus = f->x->ops->gpus(f->x);
     assert_non_null(strstr(json_string_value(json_object_get(gpus, "not_measured")), "it starts"));
     json_decref(gpus);
@@ -53,7 +53,7 @@ static void no_stage_has_pods_until_the_server_answers(void **state_)
     json_decref(secrets);
     kube_fake_token(f->fake, "another"); /* than the daemon's: who asks has his own */
     assert_int_equal(f->x->ops->secrets(f->x, &list, &secrets, &err), PL_EUNAVAILABLE);
-    assert_string_equal(err.msg, "the API server does not take the daemon's credentials: Unauthorized");
+    assert_string_equal(err.msg, "the API server rejects the daemon's credentials: Unauthorized");
 }
 
 /* Who was adopted meanwhile is found, is gone, or is told to end, as if the server had been there. */

@@ -120,7 +120,7 @@ static void exporters_are_read_again_and_again(void **state)
 {
     struct fixture *f = *state;
 
-    assert_string_equal(pl_gpu_usage_problem(f->use), "no pod of dcgm-exporter is seen");
+    assert_string_equal(pl_gpu_usage_problem(f->use), "no running dcgm-exporter pod was found");
     answers(f, PROXY "x:9400/proxy/metrics", 200, TEXT);
     tell(f, PL_KUBE_ADDED, "other", "app", "jupyter", json_array(), "Running");
     tell(f, PL_KUBE_ADDED, "x", "app", "nvidia-dcgm-exporter", json_array(), "Running");
@@ -131,7 +131,7 @@ static void exporters_are_read_again_and_again(void **state)
     assert_string_equal(pl_gpu_usage_problem(f->use), "");
     tell(f, PL_KUBE_DELETED, "x", "app", "nvidia-dcgm-exporter", json_array(), "Running");
     assert_int_equal(f->nothing, 1); /* it is not known any more */
-    assert_string_equal(pl_gpu_usage_problem(f->use), "no pod of dcgm-exporter is seen");
+    assert_string_equal(pl_gpu_usage_problem(f->use), "no running dcgm-exporter pod was found");
 }
 
 static void a_pod_says_at_which_port(void **state)

@@ -220,7 +220,7 @@ static void with_a_project_its_secrets_go_and_no_others(void **state)
     assert_int_equal(kube_fake_count(f->fake, SECRETS), 2);
     kube_fake_fault(f->fake, (struct kube_fake_fault){"DELETE", "/secrets/c", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p2", NULL, NULL, &err), PL_EFORBIDDEN);
-    assert_non_null(strstr(err.msg, "project p2 stays, for its secrets cannot be removed: "));
+    assert_non_null(strstr(err.msg, "project p2 was not deleted, because its secrets cannot be deleted: "));
     assert_non_null(strstr(err.hint, "kubectl -n n delete secret -l pipelined.io/project=p2,pipelined.io/store=57; "));
 }
 
@@ -240,7 +240,7 @@ static void a_project_is_not_made_over_secrets_that_are_there(void **state)
         put(f, name, "p");
     }
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
-    assert_non_null(strstr(err.msg, "namespace n has secrets for a project \"p\" already; kubectl -n n delete secret -l "
+    assert_non_null(strstr(err.msg, "namespace n already has secrets for a project \"p\"; kubectl -n n delete secret -l "
                                     "pipelined.io/project=p,pipelined.io/store=57 removes s00, s01, "));
     assert_non_null(strstr(err.msg, "s09 and more"));
     assert_null(strstr(err.msg, "s10"));
@@ -250,8 +250,10 @@ static void a_project_is_not_made_over_secrets_that_are_there(void **state)
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0);
     put_of(f, "hub", "p", NULL);
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
-    assert_non_null(strstr(err.msg, "already; labelled by hand, and freed by kubectl -n n label secret -l "
-                                    "'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project-: hub"));
+    assert_non_null(strstr(
+        err.msg,
+        "already has secrets for a project \"p\"; kubectl -n n label secret -l "
+        "'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project- releases these, which were labelled by hand: hub"));
     kube_fake_fault(f->fake, (struct kube_fake_fault){"GET", "/secrets", KUBE_FAULT_ANSWER, 403, 0, "{}", 0, 0});
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EFORBIDDEN);
 }
@@ -341,15 +343,15 @@ static void one_that_was_labelled_by_hand_is_given_and_left_to_that_hand(void **
     json_decref(listed);
     assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "hub", "{\"k\": \"eA==\"}", &err), PL_EFORBIDDEN);
     assert_string_equal(err.msg,
-                        "secret \"hub\" of namespace n was labelled for project \"p\" by hand, and is changed and removed so");
+                        "secret \"hub\" of namespace n was labelled for project \"p\" by hand; change or delete it with kubectl");
     assert_string_equal(err.hint, edit);
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "hub", NULL, &err), PL_EFORBIDDEN);
     assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "hub", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
     assert_string_equal(err.hint, edit);
     says_of_those_that_stay(
         f, "p",
-        "these secrets were labelled for project p by hand, and stay: hub. A project of its name is not made again "
-        "over them: kubectl -n n label secret -l 'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project-");
+        "these secrets were labelled for project p by hand and remain: hub. They prevent a new project of that name "
+        "until you run: kubectl -n n label secret -l 'pipelined.io/project=p,!pipelined.io/store' pipelined.io/project-");
     has(f, "hub", "{\"k\": \"" VALUE "\"}");
     assert_true(
         kube_fake_patch(f->fake, SECRETS "/hub", json_pack("{s:{s:{s:s}}}", "metadata", "labels", "pipelined.io/store", STORE)));
@@ -368,8 +370,8 @@ static void without_the_right_it_is_said_who_can(void **state)
     assert_non_null(strstr(err.hint, "kubectl -n n create secret generic NAME"));
     says_of_those_that_stay(
         f, "p",
-        "the daemon's account may not delete secrets, so these of project p stay: pg. A project of its name is "
-        "not made again over them: kubectl -n n delete secret -l pipelined.io/project=p,pipelined.io/store=57");
+        "the daemon's account may not delete secrets, so these of project p remain: pg. They prevent a new project "
+        "of that name until you run: kubectl -n n delete secret -l pipelined.io/project=p,pipelined.io/store=57");
     assert_int_equal(kube_fake_count(f->fake, SECRETS), 1);
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), PL_EINUSE);
     f->s = pl_project_secrets_destroy(f->s);
@@ -379,7 +381,7 @@ static void without_the_right_it_is_said_who_can(void **state)
     assert_int_equal(ask(f, PL_SECRET_LIST, "p", NULL, NULL, &err), PL_EFORBIDDEN);
     says_of_those_that_stay(
         f, "p",
-        "whether namespace n has secrets of project p is not seen: the daemon's account may not list and watch "
+        "cannot check whether namespace n has secrets of project p: the daemon's account may not list and watch "
         "them");
     assert_int_equal(ask(f, PL_SECRET_NONE, "p", NULL, NULL, &err), 0); /* no stage is given any */
 }

@@ -286,7 +286,7 @@ static void an_api_server_that_is_away_is_not_the_daemon(void **state)
                 {PL_ETIMEOUT, name, "", PL_EUNAVAILABLE, ""}, /* it says which already */
                 {PL_EPROTO, "no JSON", "", PL_EUNAVAILABLE, name},
                 {PL_ETLS, name, "Name the CA.", PL_EUNAVAILABLE, ""},
-                {PL_EAUTH, "Unauthorized", "", PL_EUNAVAILABLE, "the API server does not take the daemon's credentials"},
+                {PL_EAUTH, "Unauthorized", "", PL_EUNAVAILABLE, "the API server rejects the daemon's credentials"},
                 {PL_EINVAL, "no such key", "Another.", PL_EINVAL, ""},
                 {PL_ENOTFOUND, "no such pod", "", PL_ENOTFOUND, ""}};
 

@@ -369,11 +369,9 @@ static void what_is_not_allowed_is_listed_with_what_is_off_for_it(void **state)
     assert_int_equal(pl_kube_access_ask(c, "n", &a, &lines, NULL), 0);
     assert_string_equal(
         pl_buf_str(&lines),
-        "list nodes (cluster), watch nodes (cluster): not allowed: what the cluster could offer is learnt from the pods that "
-        "ran; "
-        "GPUs are not listed\n"
+        "list nodes (cluster), watch nodes (cluster): not allowed: the cluster's capacity is unknown and GPUs are not listed\n"
         "create resourceclaimtemplates.resource.k8s.io: not allowed: GPUs by resource claims (DRA) are not available\n"
-        "patch secrets: not allowed: pipelinectl makes, changes and removes no secrets\n");
+        "patch secrets: not allowed: pipelinectl cannot create, change or delete secrets\n");
     assert_true(a.on[PL_KUBE_MAY_PODS] && !a.on[PL_KUBE_MAY_NODES] && !a.on[PL_KUBE_MAY_CLAIMS] && a.on[PL_KUBE_MAY_ALL_PODS]);
     pl_buf_finish(&lines);
     pl_kube_client_destroy(c);

@@ -214,7 +214,8 @@ static void a_file_that_is_no_good_is_said_once_and_made_anew(void **state)
         {"[]", "it is not {\"version\": 1, "},
         {"{\"version\": 2, \"server\": \"" SERVER "\", \"shapes\": []}", "it is not {\"version\": 1, "},
         {FILE_OF("{}"), "it is not {\"version\": 1, "},
-        {"{\"version\": 1, \"server\": \"https://other.example\", \"shapes\": [" GOOD "]}", "it is of https://other.example"},
+        {"{\"version\": 1, \"server\": \"https://other.example\", \"shapes\": [" GOOD "]}",
+         "it belongs to another cluster: https://other.example"},
         {FILE_OF("[" GOOD ", {\"cpu\": \"8\", \"memory\": \"32Gi\", \"resources\": {\"x/y\": 8}}]"),
          "shapes[1]: a shape without \"seen_ms\"", true},
         {FILE_OF("[7, " GOOD "]"), "shapes[0]: a shape without \"seen_ms\"", true},
@@ -236,7 +237,8 @@ static void a_file_that_is_no_good_is_said_once_and_made_anew(void **state)
         assert_true(offers(f, "example.com/x", 1));
         end_life(f, NOW);
         log = log_until(f, kept);
-        if (lines(log) != 1 || !strstr(log, cases[i].says) || !strstr(log, "nodes.json: ") || !strstr(log, ": it is made anew"))
+        if (lines(log) != 1 || !strstr(log, cases[i].says) || !strstr(log, "nodes.json: ") ||
+            !strstr(log, ": the file will be rewritten"))
             fail_msg("%s\nsays: %s", cases[i].text, log);
         free(log);
     }
@@ -269,7 +271,7 @@ static void a_disk_that_refuses_it_is_said_once_and_asked_again(void **state)
     pl_io_fail_nth(PL_IO_WRITE, 0, 0);
     end_life(f, NOW);
     log = log_until(f, kept);
-    if (lines(log) != 1 || !strstr(log, "No space left on device; it is tried again every minute"))
+    if (lines(log) != 1 || !strstr(log, "No space left on device; retrying every minute"))
         fail_msg("%s", log);
     free(log);
     begin_life(f, NOW);

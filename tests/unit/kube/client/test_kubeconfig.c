@@ -59,9 +59,9 @@ static void yaml_that_is_none_or_too_much_is_refused(void **state)
         int code;
     } rows[] = {
         {"a: [1", "line 2, column 1", PL_EINVAL},
-        {"a: 1\na: 2", "line 2, column 1: \"a\" stands there twice", PL_EINVAL},
-        {"a: !mine 1", "tags are not read", PL_EINVAL},
-        {"[a]: 1", "a key is no text", PL_EINVAL},
+        {"a: 1\na: 2", "line 2, column 1: duplicate key \"a\"", PL_EINVAL},
+        {"a: !mine 1", "tags are not supported", PL_EINVAL},
+        {"[a]: 1", "a key is not a string", PL_EINVAL},
         {"a: 1\n---\nb: 2", "several documents", PL_EINVAL},
         {"\xff\xff\xff", "byte", PL_EINVAL},
         {"a: &x [*x]", "nested too deeply", PL_EINVAL},
@@ -177,35 +177,36 @@ static void what_is_wrong_is_named(void **state)
         int code;
         const char *words;
     } rows[] = {
-        {"- 1", PL_EINVAL, "/home/x/.kube/config: it is no kubeconfig"},
+        {"- 1", PL_EINVAL, "/home/x/.kube/config: not a kubeconfig"},
         {"a: [", PL_EINVAL, "/home/x/.kube/config: line "},
         {"", PL_ENOTFOUND, "no current-context: name one of: none"},
         {HEAD "contexts: [{name: a}, {name: b}]", PL_ENOTFOUND, "name one of: a, b"},
         {HEAD "current-context: x\ncontexts: [{name: a}, {name: b}]", PL_ENOTFOUND, "no context \"x\"; it has: a, b"},
         {HEAD "current-context: x\ncontexts: [{name: x}]", PL_EINVAL, "context \"x\": cluster is missing"},
         {HEAD "current-context: x\ncontexts: [{name: x, context: {cluster: q}}]", PL_ENOTFOUND, "no cluster \"q\"; it has: none"},
-        {HEAD "current-context: x\ncontexts: [{name: x, context: 3}]", PL_EINVAL, "context \"x\" is no mapping"},
+        {HEAD "current-context: x\ncontexts: [{name: x, context: 3}]", PL_EINVAL, "context \"x\" is not a mapping"},
         {CLUSTER(""), PL_EINVAL, "cluster \"c\": server is missing"},
-        {CLUSTER("server: [1]"), PL_EINVAL, "server is no text"},
-        {CLUSTER("server: 'h:1'"), PL_EINVAL, "server is no address"},
-        {CLUSTER("server: 'https://'"), PL_EINVAL, "server is no address"},
-        {CLUSTER("server: 'https:///x'"), PL_EINVAL, "server is no address"},
-        {CLUSTER("server: 'https://h/?q'"), PL_EINVAL, "server is no address"},
-        {CLUSTER("server: \"https://h/\\r\\nX: y\""), PL_EINVAL, "server is no address"},
-        {CLUSTER("server: https://s, proxy-url: x"), PL_EINVAL, "proxy-url is no address"},
+        {CLUSTER("server: [1]"), PL_EINVAL, "server is not a string"},
+        {CLUSTER("server: 'h:1'"), PL_EINVAL, "server is not an address"},
+        {CLUSTER("server: 'https://'"), PL_EINVAL, "server is not an address"},
+        {CLUSTER("server: 'https:///x'"), PL_EINVAL, "server is not an address"},
+        {CLUSTER("server: 'https://h/?q'"), PL_EINVAL, "server is not an address"},
+        {CLUSTER("server: \"https://h/\\r\\nX: y\""), PL_EINVAL, "server is not an address"},
+        {CLUSTER("server: https://s, proxy-url: x"), PL_EINVAL, "proxy-url is not the address of a proxy"},
         {CLUSTER("server: https://s, insecure-skip-tls-verify: maybe"), PL_EINVAL, "is neither true nor false"},
         {CLUSTER("server: https://s, insecure-skip-tls-verify: true, certificate-authority: x"), PL_EINVAL, "exclude each other"},
-        {CLUSTER("server: https://s, certificate-authority-data: '***'"), PL_EINVAL, "certificate-authority-data is no base64"},
+        {CLUSTER("server: https://s, certificate-authority-data: '***'"), PL_EINVAL, "certificate-authority-data is not base64"},
         {USER("    client-certificate: x\n"), PL_EINVAL, "go together: one is missing"},
         {USER("    auth-provider: {name: gcp}\n"), PL_EINVAL, "removed from Kubernetes in 1.26"},
         {USER("    exec: {apiVersion: client.authentication.k8s.io/v1}\n"), PL_EINVAL, "exec has no command"},
-        {USER("    exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}\n"), PL_EINVAL, "apiVersion other than"},
+        {USER("    exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}\n"), PL_EINVAL,
+         "unsupported apiVersion"},
         {USER("    exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Always}\n"), PL_EINVAL,
-         "wants a terminal"},
+         "needs a terminal"},
         {USER("    exec: {apiVersion: client.authentication.k8s.io/v1, command: x, args: [{}]}\n"), PL_EINVAL,
-         "arg that is no text"},
+         "arg that is not a string"},
         {USER("    exec: {apiVersion: client.authentication.k8s.io/v1, command: x, env: [{name: a}]}\n"), PL_EINVAL,
-         "env without name"},
+         "env entry without name"},
         {HEAD "current-context: k\nclusters: [{name: c, cluster: {server: https://s}}]\ncontexts: [{name: k, context: {cluster: "
               "c, user: w}}]\n",
          PL_ENOTFOUND, "no user \"w\""},
@@ -470,12 +471,12 @@ static void a_plugin_that_fails_says_why(void **state)
     } rows[] = {
         {"#!/bin/sh\necho 'log in first' >&2; exit 3\n", "exit status 3: log in first"},
         {"#!/bin/sh\nkill -9 $$\n", "ended by signal 9"},
-        {"#!/bin/sh\necho hello\n", "is no ExecCredential"},
+        {"#!/bin/sh\necho hello\n", "is not an ExecCredential"},
         {"#!/bin/sh\necho '" CREDENTIAL("{}") "'\n", "neither a token nor a certificate"},
         {"#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1beta1\",\"kind\":\"ExecCredential\"}'\n",
          "another apiVersion"},
         {"#!/bin/sh\necho '" CREDENTIAL("{\"token\":\"t\",\"expirationTimestamp\":\"soon\"}") "'\n",
-         "expirationTimestamp is no time"},
+         "expirationTimestamp is not a valid time"},
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(rows); i++) {
@@ -506,7 +507,7 @@ static void a_plugin_that_is_not_there_or_does_not_end(void **state)
     struct pl_err err = {0};
 
     assert_int_equal(pl_kube_exec_run(&c, 50, -1, &got, &err), PL_EAUTH);
-    assert_non_null(strstr(err.msg, "it does not end"));
+    assert_non_null(strstr(err.msg, "it did not end in time"));
     assert_int_equal(pl_kube_identity_create(&c, on_changed, &changed, &id, NULL), 0);
     assert_int_equal(pl_kube_identity_get(id, 0, &a, NULL), PL_EBUSY);
     pl_kube_identity_destroy(id); /* kills it */

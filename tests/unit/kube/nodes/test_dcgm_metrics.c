@@ -54,7 +54,7 @@ static void what_is_no_such_text_is_refused_with_its_line(void **state)
     } cases[] = {
         {"<html>", PL_EFORMAT, "line 1"},
         {"ok 1\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\" 1\n", PL_EFORMAT,
-         "line 2 is none of Prometheus' text format: DCGM_FI_DEV_GPU_UTIL"},
+         "line 2 is not in Prometheus' text format: DCGM_FI_DEV_GPU_UTIL"},
         {"a{b=\"c\"}\n", PL_EFORMAT, "line 1"},
         {"a{b=\"c}\n", PL_EFORMAT, "line 1"},
         {"a{b=c} 1\n", PL_EFORMAT, "line 1"},

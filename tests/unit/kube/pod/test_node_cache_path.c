@@ -66,8 +66,7 @@ static void what_is_the_system_s_or_anybody_s_is_refused_by_its_name(void **stat
 
         if (pl_node_cache_path_check(folders[i], &err) != PL_EINVAL)
             fail_msg("\"%s\" is accepted", folders[i]);
-        (void)snprintf(words, sizeof(words), "kubernetes.node_cache is \"%s\": accepted is a folder for nothing else",
-                       folders[i]);
+        (void)snprintf(words, sizeof(words), "kubernetes.node_cache is \"%s\": use a folder that nothing else uses", folders[i]);
         assert_non_null(strstr(err.msg, words));
     }
 }

@@ -70,7 +70,7 @@ static void is_refused(const struct ask *a, const char *field, const char *what)
         fail_msg("%s\nnames %s: %s", a->patch, err.field, err.msg);
     (void)snprintf(words, sizeof(words), "stage Train_net: %s %s", field, what);
     if (strncmp(err.msg, words, strlen(words)) != 0 ||
-        strstr(err.msg, ": leave it out; only projects that kubernetes.trusted_projects names may") == NULL)
+        strstr(err.msg, ": leave it out; only projects in kubernetes.trusted_projects may have it") == NULL)
         fail_msg("%s\nsays: %s\nnot:  %s", a->patch, err.msg, words);
 }
 
@@ -87,8 +87,8 @@ static void is_taken(const struct ask *a)
 #define ADDED(text)    "{\"containers\": [{\"name\": \"extra\", \"image\": \"i\", " text "}]}"
 #define VOLUME(text)   "{\"volumes\": [{\"name\": \"v\", " text "}]}"
 
-#define BESIDE         "asks for devices beside the stage's \"gpu\""
-#define GIVES          "gives devices beside the stage's \"gpu\""
+#define BESIDE         "requests devices other than the stage's \"gpu\""
+#define GIVES          "gives devices other than the stage's \"gpu\""
 #define NOT_THE_STAGES "mounts a volume that is not the stage's"
 #define HIDES          "hides a folder of the agent"
 
@@ -157,13 +157,13 @@ static const struct {
     {MAIN("\"envFrom\": [{\"secretRef\": {\"name\": \"pipelined-key\"}}]"), "containers[0].envFrom[0]"},
     {MAIN("\"env\": [{\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[0].env[0]", GIVES},
     {MAIN("\"env\": [{\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"$patch\": \"delete\"}]"), "containers[0].env",
-     "loses a variable that says which devices there are"},
+     "lacks a variable that limits the visible devices"},
     {"[{\"op\": \"add\", \"path\": \"/containers/0/env/-\", \"value\": {\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"value\": "
      "\"all\"}}]",
-     "containers[0].env[0]", "is there twice"},
+     "containers[0].env[0]", "is defined twice"},
     {"[{\"op\": \"add\", \"path\": \"/containers/0/env/0\", \"value\": {\"name\": \"A\", \"value\": \"1\"}}, {\"op\": \"add\", "
      "\"path\": \"/containers/0/env/0\", \"value\": {\"name\": \"A\", \"value\": \"2\"}}]",
-     "containers[0].env[0]", "is there twice"},
+     "containers[0].env[0]", "is defined twice"},
     {MAIN("\"env\": [{\"name\": \"HABANA_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[0].env[1]", GIVES},
     {MAIN("\"env\": [{\"name\": \"SOMEBODY_S_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[0].env[1]", GIVES},
     {ADDED("\"env\": [{\"name\": \"NVIDIA_VISIBLE_DEVICES\", \"value\": \"all\"}]"), "containers[2].env[0]", GIVES},
@@ -179,7 +179,7 @@ static const struct {
     {ADDED("\"resources\": {\"limits\": {\"habana.ai/gaudi\": 1}}"), "containers[2].resources.limits", BESIDE},
     {"{\"initContainers\": [{\"name\": \"extra\", \"image\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}}]}",
      "initContainers[1].resources.limits", BESIDE},
-    {"{\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}}", "resources", "is asked for"},
+    {"{\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}}", "resources", "is forbidden"},
     {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/run/nvidia-container-devices/all\"}]"),
      "containers[0].volumeMounts[5]", GIVES},
     {MAIN("\"resources\": {\"limits\": {\"nvidia.com/gpu\": 1}}"), "containers[0].resources.limits"},
@@ -215,43 +215,43 @@ static const struct {
     {VOLUME(
          "\"ephemeral\": {\"volumeClaimTemplate\": {\"spec\": {\"dataSource\": {\"kind\": \"PersistentVolumeClaim\", \"name\": "
          "\"theirs\"}}}}"),
-     "volumes[2].ephemeral.volumeClaimTemplate.spec.dataSource", "is asked for ({\"kind\":"},
+     "volumes[2].ephemeral.volumeClaimTemplate.spec.dataSource", "is forbidden ({\"kind\":"},
     {VOLUME("\"ephemeral\": {\"volumeClaimTemplate\": {\"spec\": {\"dataSourceRef\": {\"kind\": \"VolumeSnapshot\"}}}}"),
-     "volumes[2].ephemeral.volumeClaimTemplate.spec.dataSourceRef", "is asked for"},
+     "volumes[2].ephemeral.volumeClaimTemplate.spec.dataSourceRef", "is forbidden"},
     {VOLUME("\"ephemeral\": {\"volumeClaimTemplate\": {\"spec\": {\"volumeName\": \"pv-7\"}}}"),
-     "volumes[2].ephemeral.volumeClaimTemplate.spec.volumeName", "is asked for (\"pv-7\")"},
+     "volumes[2].ephemeral.volumeClaimTemplate.spec.volumeName", "is forbidden (\"pv-7\")"},
     {VOLUME("\"ephemeral\": {\"volumeClaimTemplate\": {\"spec\": {\"selector\": {}}}}"),
-     "volumes[2].ephemeral.volumeClaimTemplate.spec.selector", "is asked for"},
+     "volumes[2].ephemeral.volumeClaimTemplate.spec.selector", "is forbidden"},
     {VOLUME("\"ephemeral\": {\"volumeClaimTemplate\": {\"metadata\": {\"annotations\": {\"nfs.io/storage-path\": \"/\"}}}}"),
-     "volumes[2].ephemeral.volumeClaimTemplate.metadata.annotations", "is asked for"},
-    {VOLUME("\"iscsi\": {}"), "volumes[2].iscsi", "is asked for"},
+     "volumes[2].ephemeral.volumeClaimTemplate.metadata.annotations", "is forbidden"},
+    {VOLUME("\"iscsi\": {}"), "volumes[2].iscsi", "is forbidden"},
     {VOLUME("\"projected\": {\"sources\": [{\"clusterTrustBundle\": {\"path\": \"t\"}}]}"), "volumes[2].projected",
-     "projects what is no configMap, secret or downwardAPI"},
+     "projects something other than a configMap, secret or downwardAPI"},
     /* kubelets that call, and run, for a spec */
     {MAIN("\"livenessProbe\": {\"httpGet\": {\"host\": \"169.254.169.254\", \"port\": 80}}"),
-     "containers[0].livenessProbe.httpGet.host", "is called from the node (\"169.254.169.254\")"},
+     "containers[0].livenessProbe.httpGet.host", "would be called from the node's network (\"169.254.169.254\")"},
     {MAIN("\"startupProbe\": {\"tcpSocket\": {\"host\": \"10.0.0.1\", \"port\": 22}}"),
-     "containers[0].startupProbe.tcpSocket.host", "is called from the node"},
+     "containers[0].startupProbe.tcpSocket.host", "would be called from the node's network"},
     {MAIN("\"readinessProbe\": {\"exec\": {\"command\": [\"sh\"]}}"), "containers[0].readinessProbe.exec",
-     "runs beside the runner"},
-    {MAIN("\"lifecycle\": {\"postStart\": {\"exec\": {\"command\": [\"sh\"]}}}"), "containers[0].lifecycle", "is asked for"},
+     "would run outside of the runner"},
+    {MAIN("\"lifecycle\": {\"postStart\": {\"exec\": {\"command\": [\"sh\"]}}}"), "containers[0].lifecycle", "is forbidden"},
     {ADDED("\"livenessProbe\": {\"httpGet\": {\"host\": \"10.0.0.1\", \"port\": 80}}"),
-     "containers[2].livenessProbe.httpGet.host", "is called from the node"},
+     "containers[2].livenessProbe.httpGet.host", "would be called from the node's network"},
     {ADDED("\"lifecycle\": {\"preStop\": {\"httpGet\": {\"host\": \"10.0.0.1\", \"port\": 80}}}"),
-     "containers[2].lifecycle.preStop.httpGet.host", "is called from the node"},
+     "containers[2].lifecycle.preStop.httpGet.host", "would be called from the node's network"},
     {ADDED("\"lifecycle\": {\"postStart\": {\"tcpSocket\": {\"host\": \"10.0.0.1\", \"port\": 80}}}"),
-     "containers[2].lifecycle.postStart.tcpSocket.host", "is called from the node"},
+     "containers[2].lifecycle.postStart.tcpSocket.host", "would be called from the node's network"},
     /* whom the agent takes for the daemon, and what it keeps */
-    {"{\"hostAliases\": [{\"ip\": \"10.0.0.9\", \"hostnames\": [\"pipelined.ml.svc\"]}]}", "hostAliases", "is asked for"},
-    {"{\"dnsPolicy\": \"None\"}", "dnsPolicy", "is asked for (\"None\")"},
-    {"{\"dnsConfig\": {\"nameservers\": [\"10.0.0.9\"]}}", "dnsConfig", "is asked for"},
-    {"{\"hostname\": \"pipelined\"}", "hostname", "is the daemon's (\"pipelined\")"},
-    {"{\"hostnameOverride\": \"pipelined.ml.svc\"}", "hostnameOverride", "is asked for"},
+    {"{\"hostAliases\": [{\"ip\": \"10.0.0.9\", \"hostnames\": [\"pipelined.ml.svc\"]}]}", "hostAliases", "is forbidden"},
+    {"{\"dnsPolicy\": \"None\"}", "dnsPolicy", "is forbidden (\"None\")"},
+    {"{\"dnsConfig\": {\"nameservers\": [\"10.0.0.9\"]}}", "dnsConfig", "is forbidden"},
+    {"{\"hostname\": \"pipelined\"}", "hostname", "is the daemon's host name (\"pipelined\")"},
+    {"{\"hostnameOverride\": \"pipelined.ml.svc\"}", "hostnameOverride", "is forbidden"},
     {MAIN("\"env\": [{\"name\": \"K\", \"valueFrom\": {\"fileKeyRef\": {\"volumeName\": \"pl\", \"path\": \"x\", \"key\": "
           "\"k\"}}}]"),
      "containers[0].env[1]", "reads a volume that is not the stage's"},
     {MAIN("\"env\": [{\"name\": \"K\", \"valueFrom\": {\"vaultRef\": {}}}]"), "containers[0].env[1]",
-     "reads what is no configMap, secret, file or field of the pod"},
+     "reads something other than a configMap, secret, file or field of the pod"},
     {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/pl/bin/pl-runner\", \"subPath\": \"mine\"}]"),
      "containers[0].volumeMounts[5]", HIDES},
     {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/pl\"}]"), "containers[0].volumeMounts[5]", HIDES},
@@ -264,31 +264,31 @@ static const struct {
      "is a volume that is not the stage's"},
     /* privileges, by what was there and by what is new */
     {ADDED("\"securityContext\": {\"allowPrivilegeEscalation\": true}"), "containers[2].securityContext.allowPrivilegeEscalation",
-     "is asked for"},
-    {ADDED("\"securityContext\": {\"futureField\": 1}"), "containers[2].securityContext.futureField", "is asked for (1)"},
-    {ADDED("\"env\": 7"), "containers[2].env", "is no list (7)"},
-    {ADDED("\"restartPolicyRules\": []"), "containers[2].restartPolicyRules", "is asked for"},
-    {"{\"hostNetwork\": null, \"HostNetwork\": true}", "HostNetwork", "is asked for (true)"},
+     "is forbidden"},
+    {ADDED("\"securityContext\": {\"futureField\": 1}"), "containers[2].securityContext.futureField", "is forbidden (1)"},
+    {ADDED("\"env\": 7"), "containers[2].env", "is not a list (7)"},
+    {ADDED("\"restartPolicyRules\": []"), "containers[2].restartPolicyRules", "is forbidden"},
+    {"{\"hostNetwork\": null, \"HostNetwork\": true}", "HostNetwork", "is forbidden (true)"},
     {"{\"resourceClaims\": [{\"name\": \"g\", \"resourceClaimName\": \"theirs\"}]}", "resourceClaims", BESIDE},
     {"{\"initContainers\": [{\"name\": \"agent\", \"image\": \"mine\"}]}", "initContainers[1]",
      "has the name of another container"},
     {"{\"metadata\": {\"finalizers\": [\"f\"], \"ownerReferences\": []}}", "metadata",
-     "is asked for"}, /* patches are the spec's */
-    {"{\"setHostnameAsFQDN\": true}", "setHostnameAsFQDN", "is asked for"},
-    {"{\"overhead\": {\"cpu\": \"0\"}}", "overhead", "is asked for"},
-    {"{\"containers\": {}}", "containers", "loses or moves a container that was there"},
-    {"{\"initContainers\": {}}", "initContainers", "loses or moves a container that was there"},
+     "is forbidden"}, /* patches are the spec's */
+    {"{\"setHostnameAsFQDN\": true}", "setHostnameAsFQDN", "is forbidden"},
+    {"{\"overhead\": {\"cpu\": \"0\"}}", "overhead", "is forbidden"},
+    {"{\"containers\": {}}", "containers", "removes or moves an existing container"},
+    {"{\"initContainers\": {}}", "initContainers", "removes or moves an existing container"},
     {"{\"volumes\": {}}", "volumes", "changes a volume that is not the stage's"},
     {MAIN("\"volumeMounts\": [{\"name\": \"pl\", \"mountPath\": \"/x\", \"subPathExpr\": \"$(HOME)\"}]"),
      "containers[0].volumeMounts[5]", NOT_THE_STAGES},
     {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/d\", \"mountPropagation\": \"HostToContainer\"}]"),
      "containers[0].volumeMounts[5]", "asks for mountPropagation"},
     {MAIN("\"volumeMounts\": [{\"mountPath\": \"/x\"}]"), "containers[0].volumeMounts[5]", NOT_THE_STAGES},
-    {MAIN("\"restartPolicy\": \"Always\""), "containers[0].restartPolicy", "is asked for"},
-    {MAIN("\"stdin\": true"), "containers[0].stdin", "is asked for"},
+    {MAIN("\"restartPolicy\": \"Always\""), "containers[0].restartPolicy", "is forbidden"},
+    {MAIN("\"stdin\": true"), "containers[0].stdin", "is forbidden"},
     {ADDED("\"securityContext\": {\"seccompProfile\": {\"type\": \"Unconfined\"}}"),
-     "containers[2].securityContext.seccompProfile", "is asked for"},
-    {ADDED("\"ports\": [{\"containerPort\": 1, \"hostPort\": 1}]"), "containers[2].ports[0].hostPort", "is asked for"},
+     "containers[2].securityContext.seccompProfile", "is forbidden"},
+    {ADDED("\"ports\": [{\"containerPort\": 1, \"hostPort\": 1}]"), "containers[2].ports[0].hostPort", "is forbidden"},
 };
 
 static void each_forbidden_field_is_refused_by_its_name(void **state)
@@ -450,7 +450,7 @@ static void what_the_operators_template_brings_is_no_specs_to_use(void **state)
         {"{\"containers\": [{\"name\": \"vpn\", \"command\": [\"sh\"]}]}", "containers[2]",
          "changes a container that is not the stage's"},
         {"{\"containers\": [{\"name\": \"vpn\", \"$patch\": \"delete\"}]}", "containers",
-         "loses or moves a container that was there"},
+         "removes or moves an existing container"},
         {MAIN("\"volumeMounts\": [{\"name\": \"driver\", \"mountPath\": \"/w\"}]"), "containers[0].volumeMounts[6]",
          NOT_THE_STAGES},
         {MAIN("\"volumeMounts\": [{\"name\": \"driver\", \"mountPath\": \"/usr/local/nvidia\", \"readOnly\": false}]"),
@@ -465,17 +465,17 @@ static void what_the_operators_template_brings_is_no_specs_to_use(void **state)
         {MAIN("\"env\": [{\"name\": \"MINE\", \"valueFrom\": {\"secretKeyRef\": {\"name\": \"ops-key\", \"key\": \"k\"}}}]"),
          "containers[0].env[2]", "reads a secret that is not labelled for the project"},
         {MAIN("\"securityContext\": {\"readOnlyRootFilesystem\": false}"), "containers[0].securityContext.readOnlyRootFilesystem",
-         "is asked for (false)"},
+         "is forbidden (false)"},
         {MAIN("\"securityContext\": {\"capabilities\": {\"drop\": []}}"), "containers[0].securityContext.capabilities.drop",
-         "is asked for ([])"},
+         "is forbidden ([])"},
         {MAIN("\"securityContext\": {\"capabilities\": {\"add\": [\"SYS_ADMIN\", \"IPC_LOCK\"]}}"),
-         "containers[0].securityContext.capabilities.add", "is asked for"},
+         "containers[0].securityContext.capabilities.add", "is forbidden"},
         {MAIN("\"securityContext\": {\"appArmorProfile\": {\"type\": \"RuntimeDefault\"}}"),
-         "containers[0].securityContext.appArmorProfile", "is asked for"},
+         "containers[0].securityContext.appArmorProfile", "is forbidden"},
         {MAIN("\"resources\": {\"limits\": {\"rdma/hca\": 2}}"), "containers[0].resources.limits", BESIDE},
         {"{\"runtimeClassName\": \"runc\"}", "runtimeClassName", "is changed (\"runc\")"},
         {"{\"dnsPolicy\": null}", "dnsPolicy", "is changed"},
-        {"{\"priorityClassName\": \"system-node-critical\"}", "priorityClassName", "is one of the system's"},
+        {"{\"priorityClassName\": \"system-node-critical\"}", "priorityClassName", "is a system priority class"},
     };
 
     (void)state;
@@ -483,12 +483,12 @@ static void what_the_operators_template_brings_is_no_specs_to_use(void **state)
         is_refused(&(struct ask){"pod_patch", refused[i][0], .template = OPERATORS}, refused[i][1], refused[i][2]);
 }
 
-#define NOT_LISTED "is none that specs may set or kubernetes.annotations names"
+#define NOT_LISTED "is not an annotation that specs may set or that kubernetes.annotations allows"
 /* Of what the stage itself brings a part stands in the pod before its patches do. */
 static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **state)
 {
     static const char *const refused[][3] = {
-        {"\"placement\": {\"priority_class\": \"system-node-critical\"}", "priorityClassName", "is one of the system's"},
+        {"\"placement\": {\"priority_class\": \"system-node-critical\"}", "priorityClassName", "is a system priority class"},
         {"\"placement\": {\"annotations\": {\"cdi.k8s.io/x\": \"nvidia.com/gpu=all\"}}", "metadata.annotations.cdi.k8s.io/x",
          NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"io.kubernetes.cri-o.Devices\": \"/dev/nvidia0\"}}",
@@ -497,7 +497,7 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
          "metadata.annotations.sidecar.istio.io/userVolume", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"gpu-fraction\": \"0.5\"}}", "metadata.annotations.gpu-fraction", BESIDE},
         {"\"placement\": {\"labels\": {\"app.kubernetes.io/name\": \"pipelined\"}}", "metadata.labels.app.kubernetes.io/name",
-         "is one by which others are found"},
+         "is reserved for other programs"},
         {"\"placement\": {\"annotations\": {\"k8s.v1.cni.cncf.io/networks\": \"kube-system/host\"}}",
          "metadata.annotations.k8s.v1.cni.cncf.io/networks", NOT_LISTED},
         {"\"placement\": {\"annotations\": {\"cni.projectcalico.org/ipAddrs\": \"[]\"}}",
@@ -505,13 +505,13 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
         {"\"placement\": {\"annotations\": {\"iam.amazonaws.com/role\": \"admin\"}}",
          "metadata.annotations.iam.amazonaws.com/role", NOT_LISTED},
         {"\"placement\": {\"labels\": {\"aadpodidbinding\": \"admin\"}}", "metadata.labels.aadpodidbinding",
-         "is one by which others are found"},
+         "is reserved for other programs"},
         {"\"placement\": {\"labels\": {\"azure.workload.identity/use\": \"true\"}}",
-         "metadata.labels.azure.workload.identity/use", "is one by which others are found"},
-        {"\"placement\": {\"labels\": {\"app\": \"dcgm-exporter\"}}", "metadata.labels.app", "is one by which others are found"},
+         "metadata.labels.azure.workload.identity/use", "is reserved for other programs"},
+        {"\"placement\": {\"labels\": {\"app\": \"dcgm-exporter\"}}", "metadata.labels.app", "is reserved for other programs"},
         {"\"gpu\": {\"share\": {\"mode\": \"custom\", \"limits\": {\"own.io/gpu\": 1}, \"labels\": {\"app\": "
          "\"nvidia-dcgm-exporter\"}}}",
-         "metadata.labels.app", "is one by which others are found"},
+         "metadata.labels.app", "is reserved for other programs"},
         {"\"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
          "is a variable that gives devices"},
         {"\"gpu\": 1, \"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
@@ -653,9 +653,9 @@ static void secrets_of_the_stage_are_the_projects_too(void **state)
     is_taken(&(struct ask){"pod_spec", "{}", "\"secrets\": [{\"name\": \"tls\", \"mount\": \"/t\"}]"});
     is_refused(&theirs, "secrets[0]", "is not labelled for the project");
     is_refused(&nobodys, "secrets[0]", "is not labelled for the project");
-    is_refused(&(struct ask){"pod_spec", "{\"hostPID\": true}"}, "hostPID", "is asked for (true)");
+    is_refused(&(struct ask){"pod_spec", "{\"hostPID\": true}"}, "hostPID", "is forbidden (true)");
     is_refused(&(struct ask){"pod_spec", "{\"containers\": [{\"name\": \"main\"}]}"}, "containers",
-               "loses or moves a container that was there");
+               "removes or moves an existing container");
     /* what the agent masks them by is its own */
     is_refused(&(struct ask){"pod_patch", "{\"volumes\": [{\"name\": \"masked-0\", \"secret\": null, \"emptyDir\": {}}]}",
                              "\"secrets\": [{\"name\": \"tls\", \"mount\": \"/t\"}]"},
@@ -701,19 +701,19 @@ static void json_patches_are_those_of_rfc_6902(void **state)
          "{\"a/b\": 1, \"m~n\": 2}"},
         {"{\"\": 1}", "[{\"op\": \"replace\", \"path\": \"/\", \"value\": 2}]", "{\"\": 2}"},
         {"{\"a\": 1}", "[{\"op\": \"replace\", \"path\": \"\", \"value\": {\"b\": 1}}]", "{\"b\": 1}"},
-        {"{\"a\": 1}", "[{\"op\": \"test\", \"path\": \"/a\", \"value\": 2}]", "![0]: test of \"/a\": another value is there"},
-        {"{\"a\": 1}", "[{\"op\": \"remove\", \"path\": \"/b\"}]", "![0]: path \"/b\": nothing is there"},
-        {"{\"a\": 1}", "[{\"op\": \"replace\", \"path\": \"/b\", \"value\": 1}]", "!nothing is there"},
-        {"{\"a\": [1]}", "[{\"op\": \"add\", \"path\": \"/a/2\", \"value\": 1}]", "!\"2\" is no place of a list of 1"},
-        {"{\"a\": [1]}", "[{\"op\": \"add\", \"path\": \"/a/01\", \"value\": 1}]", "!\"01\" is no place of a list of 1"},
-        {"{\"a\": [1]}", "[{\"op\": \"remove\", \"path\": \"/a/-\"}]", "!nothing is there"},
-        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/a/b\", \"value\": 1}]", "!there is nothing that has a \"b\""},
-        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/x/b\", \"value\": 1}]", "!there is nothing that has a \"b\""},
-        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/~2\", \"value\": 1}]", "!is no JSON pointer"},
+        {"{\"a\": 1}", "[{\"op\": \"test\", \"path\": \"/a\", \"value\": 2}]", "![0]: test of \"/a\" failed: the value differs"},
+        {"{\"a\": 1}", "[{\"op\": \"remove\", \"path\": \"/b\"}]", "![0]: path \"/b\": there is no value"},
+        {"{\"a\": 1}", "[{\"op\": \"replace\", \"path\": \"/b\", \"value\": 1}]", "!there is no value"},
+        {"{\"a\": [1]}", "[{\"op\": \"add\", \"path\": \"/a/2\", \"value\": 1}]", "!\"2\" is not an index of a list of 1"},
+        {"{\"a\": [1]}", "[{\"op\": \"add\", \"path\": \"/a/01\", \"value\": 1}]", "!\"01\" is not an index of a list of 1"},
+        {"{\"a\": [1]}", "[{\"op\": \"remove\", \"path\": \"/a/-\"}]", "!there is no value"},
+        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/a/b\", \"value\": 1}]", "!\"b\" has no parent object or list"},
+        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/x/b\", \"value\": 1}]", "!\"b\" has no parent object or list"},
+        {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/~2\", \"value\": 1}]", "!is not a JSON pointer"},
         {"{\"a\": {}}", "[{\"op\": \"move\", \"from\": \"/a\", \"path\": \"/a/b\"}]", "!cannot be moved into itself"},
-        {"{\"a\": 1}", "[{\"op\": \"remove\", \"path\": \"\"}]", "!the document itself cannot go"},
+        {"{\"a\": 1}", "[{\"op\": \"remove\", \"path\": \"\"}]", "!the document itself cannot be removed"},
         {"{\"a\": 1}", "[{\"op\": \"add\", \"path\": \"/b\"}]", "!\"value\" is missing"},
-        {"{\"a\": 1}", "[{\"op\": \"set\", \"path\": \"/b\"}]", "!\"set\" is not accepted"},
+        {"{\"a\": 1}", "[{\"op\": \"set\", \"path\": \"/b\"}]", "!operation \"set\" is not supported"},
         {"{\"a\": 1}", "{}", "!a list of operations is expected"},
     };
 
@@ -748,10 +748,10 @@ static void merges_are_those_of_rfc_7396_and_of_kubernetes(void **state)
          "{\"containers\": [{\"name\": \"a\", \"env\": [{\"name\": \"b\"}]}]}"},
         {"{\"affinity\": {\"a\": 1}}", "{\"affinity\": {\"$patch\": \"replace\", \"b\": 1}}", "{\"affinity\": {\"b\": 1}}"},
         {"{\"affinity\": {\"a\": 1}}", "{\"affinity\": {\"$patch\": \"delete\"}}", "{}"},
-        {"{\"volumes\": []}", "{\"volumes\": [{\"emptyDir\": {}}]}", "!an element without \"name\" is not accepted"},
+        {"{\"volumes\": []}", "{\"volumes\": [{\"emptyDir\": {}}]}", "!a list element needs \"name\""},
         {"{\"volumes\": []}", "{\"volumes\": [{\"name\": \"a\", \"$patch\": \"merge\"}]}",
-         "!\"$patch\" is not accepted: \"delete\" or \"replace\""},
-        {"{}", "{\"a\": {\"$retainKeys\": []}}", "!\"$retainKeys\" is not accepted"},
+         "!\"$patch\" must be \"delete\" or \"replace\""},
+        {"{}", "{\"a\": {\"$retainKeys\": []}}", "!directive \"$retainKeys\" is not supported"},
     };
 
     (void)state;

@@ -287,7 +287,7 @@ static void stages_that_cannot_be_pods_say_why(void **state)
     } cases[] = {
         {{.fields = "\"image\": null"},
          PL_EINVAL,
-         "stage Train_net has no image and no default is set: pipelinectl update defaults",
+         "stage Train_net has no image and no default is set: set \"image\", or run pipelinectl update defaults",
          "image"},
         {{.fields = "\"user\": 0", .level = PL_LEVEL_RESTRICTED},
          PL_EINVAL,
@@ -295,7 +295,7 @@ static void stages_that_cannot_be_pods_say_why(void **state)
          "user"},
         {{.fields = "", .cluster = CLUSTER_QUOTA},
          PL_EINVAL,
-         "the quota of namespace ml demands a limit of memory",
+         "the quota of namespace ml requires a memory limit",
          "resources.memory"},
         {{.fields = "\"gpu\": {\"product\": [\"*B200*\", \"*B300*\"]}", .cluster = CLUSTER_GFD},
          PL_EUNAVAILABLE,
@@ -309,7 +309,8 @@ static void stages_that_cannot_be_pods_say_why(void **state)
          PL_EUNAVAILABLE,
          "no GPU of the cluster is known to have compute capability 9.0; nvidia-tesla-t4 has 15360 MiB, 7.5, nvidia-l4 has 23034 "
          "MiB, "
-         "8.9, a10g has 22731 MiB, 8.6, nvidia says neither; GPU Feature Discovery labels nodes with both",
+         "8.9, a10g has 22731 MiB, 8.6, nvidia has unknown memory and capability; install GPU Feature Discovery, which labels "
+         "nodes with both",
          "gpu.compute"},
         {{.fields = "\"gpu\": {\"memory\": \"80G\", \"product\": [\"*l4\"]}", .cluster = CLUSTER_NAMED},
          PL_EUNAVAILABLE,
@@ -321,7 +322,7 @@ static void stages_that_cannot_be_pods_say_why(void **state)
          "gpu.share.mode"},
         {{.fields = SHARE("\"mode\": \"custom\", \"preset\": \"nobody\"")},
          PL_EINVAL,
-         "there is no preset \"nobody\": hami, kai, volcano are known",
+         "there is no preset \"nobody\"; known presets: hami, kai, volcano",
          "gpu.share.preset"},
         {{.fields = SHARE("\"mode\": \"custom\", \"preset\": \"kai\", \"values\": {\"cores\": 1}")},
          PL_EINVAL,
@@ -334,7 +335,7 @@ static void stages_that_cannot_be_pods_say_why(void **state)
         {{.fields = "\"placement\": {\"arch\": \"riscv64\"}", .full = true}, PL_EUNAVAILABLE, "arch riscv64", "placement.arch"},
         {{.fields = "\"placement\": {\"pod_patch\": [{\"op\": \"remove\", \"path\": \"/x\"}]}"},
          PL_EINVAL,
-         "placement.pod_patch: [0]: path \"/x\": nothing is there",
+         "placement.pod_patch: [0]: path \"/x\": there is no value",
          "placement.pod_patch"},
     };
 
@@ -560,7 +561,8 @@ static void in_a_project_without_network_a_pod_is_that_of_a_stage_without(void *
 }
 
 #define PATCH(text) "\"placement\": {\"pod_patch\": {" text "}}"
-#define BESIDE      "is a container beside the command's (\"extra\"), and the network is off in project \"default\""
+#define BESIDE                                                                                                                   \
+    "is an additional container (\"extra\"), which would have network access, but the network is off in project \"default\""
 
 static void no_patch_gives_the_network_back(void **state)
 {
@@ -570,20 +572,20 @@ static void no_patch_gives_the_network_back(void **state)
         {PATCH("\"initContainers\": [{\"name\": \"extra\", \"image\": \"i\", \"restartPolicy\": \"Always\"}]"),
          "initContainers[1]", BESIDE},
         {"\"placement\": {\"pod_spec\": {\"hostNetwork\": true}}", "hostNetwork",
-         "(true): leave it out; only projects that kubernetes.trusted_projects names may, and of those none whose network is "
+         "(true): leave it out; only projects in kubernetes.trusted_projects may have it, and only if their network is not "
          "off"},
         {"\"placement\": {\"pod_patch\": [{\"op\": \"remove\", \"path\": \"/containers/0/command/3\"}]}", "containers[0].command",
          "is changed"},
         {PATCH("\"containers\": [{\"name\": \"main\", \"command\": [\"sh\"]}]"), "containers[0].command", "is changed"},
-        {PATCH("\"containers\": [{\"name\": \"main\", \"args\": [\"x\"]}]"), "containers[0].args", "is asked for"},
+        {PATCH("\"containers\": [{\"name\": \"main\", \"args\": [\"x\"]}]"), "containers[0].args", "is forbidden"},
         {PATCH("\"containers\": [{\"name\": \"main\", \"lifecycle\": {\"postStart\": {\"exec\": {\"command\": "
                "[\"sh\"]}}}}]"),
-         "containers[0].lifecycle", "is asked for"},
+         "containers[0].lifecycle", "is forbidden"},
         {PATCH("\"containers\": [{\"name\": \"main\", \"startupProbe\": {\"exec\": {\"command\": [\"sh\"]}}}]"),
-         "containers[0].startupProbe.exec", "runs beside the runner"},
+         "containers[0].startupProbe.exec", "would run outside of the runner"},
         {PATCH("\"containers\": [{\"name\": \"agent\", \"image\": \"i\"}]"), "containers[1]",
          "changes a container that is not the stage's"},
-        {PATCH("\"shareProcessNamespace\": true"), "shareProcessNamespace", "is asked for"},
+        {PATCH("\"shareProcessNamespace\": true"), "shareProcessNamespace", "is forbidden"},
     };
     static const char *const taken[] = {
         PATCH("\"containers\": [{\"name\": \"main\", \"env\": [{\"name\": \"A\", \"value\": \"b\"}], \"image\": \"j\"}]"),

@@ -149,13 +149,13 @@ static void what_is_no_such_json_is_refused_with_the_reason(void **state)
         {PL_KUBE_SCAN_WATCH, "{a:1}", "the name of a member is missing"},
         {PL_KUBE_SCAN_WATCH, "{\"a\":}", "a value is missing"},
         {PL_KUBE_SCAN_WATCH, "{\"a\":[1,]}", "a value is missing"},
-        {PL_KUBE_SCAN_WATCH, "{\"a\":[1}", "a bracket does not fit"},
-        {PL_KUBE_SCAN_WATCH, "{\"a\":tru\"e\"}", "a number or word is none"},
-        {PL_KUBE_SCAN_WATCH, "{\"a\":trew}", "what came is no JSON"},
-        {PL_KUBE_SCAN_WATCH, "{\"a\":\"\x01\"}", "what came is no JSON"},
-        {PL_KUBE_SCAN_LIST, "{\"items\":[1]}", "an item of a list is no object"},
-        {PL_KUBE_SCAN_LIST, "{\"items\":{}}", "the items of a list are no array"},
-        {PL_KUBE_SCAN_LIST, "{}{}", "something follows the list"},
+        {PL_KUBE_SCAN_WATCH, "{\"a\":[1}", "a bracket does not match"},
+        {PL_KUBE_SCAN_WATCH, "{\"a\":tru\"e\"}", "a number or literal is malformed"},
+        {PL_KUBE_SCAN_WATCH, "{\"a\":trew}", "the API server's answer is malformed"},
+        {PL_KUBE_SCAN_WATCH, "{\"a\":\"\x01\"}", "the API server's answer is malformed"},
+        {PL_KUBE_SCAN_LIST, "{\"items\":[1]}", "an item of a list is not an object"},
+        {PL_KUBE_SCAN_LIST, "{\"items\":{}}", "the items of a list are not an array"},
+        {PL_KUBE_SCAN_LIST, "{}{}", "data after the end of the list"},
     };
 
     (void)state;
@@ -201,7 +201,7 @@ static void bounds_hold(void **state)
         assert_int_equal(pl_buf_add(&text, "abcdefgh", 8, NULL), 0);
     assert_int_equal(pl_buf_add_str(&text, "\"}}", NULL), 0);
     assert_int_equal(feed(PL_KUBE_SCAN_WATCH, NULL, pl_buf_str(&text), 5, &h, &whole, &err), PL_ETOOBIG);
-    assert_string_equal(err.msg, "an object of the API is larger than 8388608 bytes");
+    assert_string_equal(err.msg, "an object in the API server's answer is larger than 8388608 bytes");
     /* what is not kept may be as large as it likes */
     assert_int_equal(feed(PL_KUBE_SCAN_WATCH, "status", pl_buf_str(&text), 5, &h, &whole, &err), 0);
     assert_string_equal(pl_buf_str(&h.text), "doc {\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n");
