@@ -196,3 +196,18 @@ def test_workers_share_the_datums(project, gate):
         gate.open()
     assert project.wait(run)["job"]["s"]["datums"]["done"] == 4
     assert sorted(project.files("s")) == [str(i) for i in range(4)]
+
+
+def test_expensive_plans_of_one_project_do_not_hold_up_the_plans_of_another(make_daemon):
+    """Many stages with a plan of 160,000 datums each wait for a GPU that is not there; a small run of another project passes their plans."""
+    d = make_daemon().start()
+    big, small = d.project("big"), d.project("small")
+    big.repo("in").stages(*[
+        {"name": f"s{i}", "input": {"cross": [{"repo": "in", "glob": "/*", "name": "a"}, {"repo": "in", "glob": "/*", "name": "b"}]}, "run": ["true"], "gpu": True}
+        for i in range(24)])
+    small.repo("in").stages(sh("s", 'cp "$PL_INPUT_IN/n" "$PL_OUT"'))
+    run = big.commit("in", {f"{i:03}": str(i) for i in range(400)})["run"]
+    small.run("in", {"n": "1"})
+    planned = [j["stage"] for j in d.get(f"/runs/{run}")["jobs"] if j["datums"]["total"]]
+    assert len(planned) < 24, "the small run came after all plans of the other project"
+    d.post(f"/runs/{run}/stop")
