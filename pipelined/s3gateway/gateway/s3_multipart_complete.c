@@ -262,12 +262,16 @@ static int make_file(struct pl_s3_request *q, const struct complete *c, struct p
     struct pl_pack_sink sink = pl_store_sink(q->target.store);
     struct pl_chunk_reader reader = pl_store_chunk_reader(q->target.store);
     struct pl_file_write_sink stream;
+    struct pl_effort effort = pl_request_effort(q->http);
     int r = pl_pack_builder_open(&sink, q->target.project, &session, err);
 
     if (r < 0)
         return r;
     stream = pl_file_write_sink_pack(session);
-    r = pl_file_concat(c->parts, c->n, PL_KIND_FILE, &reader, &stream, ret, err);
+    r = pl_file_concat(c->parts, c->n, PL_KIND_FILE, &reader, &stream, &effort, ret, err);
+    if (r == PL_ELIMIT)
+        return pl_err_set(err, PL_S3_ENTITY_TOO_LARGE, "The parts have more than %llu chunks.",
+                          (unsigned long long)effort.visits_max);
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 

@@ -25,7 +25,8 @@ struct join {
     size_t n_parts;
     const struct pl_chunk_reader *reader;
     const struct pl_file_write_sink *sink;
-    uint64_t size; /* of the resulting file, in bytes */
+    struct pl_effort *effort; /* NULL = no limits */
+    uint64_t size;            /* of the resulting file, in bytes */
 
     size_t part; /* part of the next piece */
     struct pl_list_source lists;
@@ -95,6 +96,9 @@ static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
         j->part++;
     if (j->part == j->n_parts)
         return 0;
+    r = pl_effort_add(j->effort, 1, err);
+    if (r < 0)
+        return r;
     e = &j->parts[j->part];
     *ret = (struct piece){.id = e->id, .len = (size_t)e->size, .part = j->part, .whole = e->content == PL_CONTENT_INLINE};
     if (e->content == PL_CONTENT_LIST)
@@ -311,7 +315,7 @@ static int check_parts(const struct pl_entry *parts, size_t n, uint64_t *ret_siz
 }
 
 int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
-                   const struct pl_file_write_sink *sink, struct pl_entry *ret, struct pl_err *err)
+                   const struct pl_file_write_sink *sink, struct pl_effort *effort, struct pl_entry *ret, struct pl_err *err)
 {
     _cleanup_(join_freep) struct join *j = NULL;
     uint64_t size;
@@ -326,6 +330,7 @@ int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const s
     j->n_parts = n;
     j->reader = reader;
     j->sink = sink;
+    j->effort = effort;
     j->size = size;
     return size <= PL_CHUNK_WHOLE_BYTES ? join_small(j, kind, ret, err) : join_large(j, kind, ret, err);
 }

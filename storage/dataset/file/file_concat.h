@@ -8,14 +8,16 @@
  * The caller's thread. Memory: JOIN_BUFFER_BYTES, the arrays of pieces, and one list node per level. */
 #pragma once
 
+#include "storage/base/effort.h"
 #include "storage/dataset/file/file_write.h"
 #include "storage/pack/chunk_reader.h"
 #include "storage/tree/tree.h"
 
 /* Joins `n` parts, which are entries of kind FILE or EXEC, to an entry of `kind`, FILE or EXEC. New chunks
  * and lists go to `sink`. Chunks of the parts are read through `reader` and stay where they are.
- * PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL: another kind of entry; errors of
- * reader and sink. */
+ * `effort` counts each chunk of the parts; NULL = no limits. A list may name one node many times, so few
+ * stored bytes can be many chunks. PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL:
+ * another kind of entry; errors of effort, reader and sink. */
 PL_MUST_CHECK
 int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
-                   const struct pl_file_write_sink *sink, struct pl_entry *ret, struct pl_err *err);
+                   const struct pl_file_write_sink *sink, struct pl_effort *effort, struct pl_entry *ret, struct pl_err *err);

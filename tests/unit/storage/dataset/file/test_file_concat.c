@@ -85,7 +85,7 @@ static void joins(const uint8_t *data, const size_t *lengths, size_t n)
         parts[i] = whole(data + at, lengths[i]);
     expected = whole(data, at);
     read_bytes = 0;
-    assert_ok(pl_file_concat(parts, n, PL_KIND_FILE, &reader, &sink, &joined, &err), &err);
+    assert_ok(pl_file_concat(parts, n, PL_KIND_FILE, &reader, &sink, NULL, &joined, &err), &err);
     if (!pl_entry_eq(&joined, &expected))
         fail_msg("%zu parts, the first of %zu bytes: other bytes than those of %zu in one piece", n, n ? lengths[0] : 0, at);
     free(parts);
@@ -198,8 +198,35 @@ static void what_is_no_file_and_what_is_too_long_is_refused(void **state)
     struct pl_err err = {0};
 
     (void)state;
-    assert_int_equal(pl_file_concat(&dir, 1, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_EINVAL);
-    assert_int_equal(pl_file_concat(huge, 2, PL_KIND_FILE, &reader, &sink, &ret, &err), PL_ETOOBIG);
+    assert_int_equal(pl_file_concat(&dir, 1, PL_KIND_FILE, &reader, &sink, NULL, &ret, &err), PL_EINVAL);
+    assert_int_equal(pl_file_concat(huge, 2, PL_KIND_FILE, &reader, &sink, NULL, &ret, &err), PL_ETOOBIG);
+}
+
+static bool gone(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+/* A few lists that name one list again and again are many chunks: the join counts them, and stops. */
+static void the_work_of_a_join_is_bounded(void **state)
+{
+    size_t lengths = (size_t)5 << 20;
+    uint8_t *data = calloc(1, lengths);
+    struct pl_effort none = {0}, few = {.visits_max = 100}, left = {.gone = gone};
+    struct pl_entry parts[64], ret;
+    struct pl_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < PL_ARRAY_SIZE(parts); i++)
+        parts[i] = whole(data, lengths);
+    assert_ok(pl_file_concat(parts, PL_ARRAY_SIZE(parts), PL_KIND_FILE, &reader, &sink, &none, &ret, &err), &err);
+    assert_int_equal(none.visits, PL_ARRAY_SIZE(parts) * lengths / PL_CHUNK_MAX_BYTES);
+    assert_int_equal(pl_file_concat(parts, PL_ARRAY_SIZE(parts), PL_KIND_FILE, &reader, &sink, &few, &ret, &err), PL_ELIMIT);
+    assert_int_equal(pl_file_concat(parts, PL_ARRAY_SIZE(parts), PL_KIND_FILE, &reader, &sink, &left, &ret, &err), PL_ECANCELED);
+    free(data);
+    pl_map_finish(&records, free);
+    records = (struct pl_map){0};
 }
 
 int main(void)
@@ -211,6 +238,7 @@ int main(void)
         cmocka_unit_test(random_parts_are_the_file),
         cmocka_unit_test(little_is_read),
         cmocka_unit_test(what_is_no_file_and_what_is_too_long_is_refused),
+        cmocka_unit_test(the_work_of_a_join_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
