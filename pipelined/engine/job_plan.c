@@ -4,6 +4,7 @@
 
 #include "pipelined/db/pipelines/manual_run.h"
 #include "storage/system/log_line.h"
+#include "storage/system/trace.h"
 #include "storage/tree_edit/tree_ops.h"
 
 #include <stdio.h>
@@ -453,8 +454,11 @@ static void plan_on_pool(void *arg)
 {
     struct planning *p = arg;
 
+    pl_trace("engine", "plan job %llu of stage %s", (unsigned long long)p->job->id, p->job->stage->def->name);
     p->result =
         p->job->engine->failed ? pl_err_set(&p->err, PL_ESTOPPING, "the daemon is stopping") : pl_job_plan(p->job, NULL, &p->err);
+    pl_trace("engine", "planned job %llu: %d, %llu datums, %u to run", (unsigned long long)p->job->id, p->result,
+             p->result < 0 ? 0 : (unsigned long long)p->job->plan->n_total, p->job->n_rows);
     pl_engine_post(p->job->engine, "engine.plan", write_plan, p);
 }
 

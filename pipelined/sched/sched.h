@@ -14,6 +14,7 @@
  *   sched_graph          pipelines, stages and versions
  *   sched_internal       state shared by the scheduler's files
  *   sched_job            life of a job
+ *   sched_names          names of events and actions
  *   sched_node_failures  avoids nodes where workers of a job were lost
  *   sched_pod_shape      pod shapes and the limit on pending pods
  *   sched_restore        rebuilds the state after a restart
@@ -557,6 +558,10 @@ struct pl_sched_action {
         int64_t at_ms;
     };
 };
+
+/* "STAGE_SET", "START_WORKER": for traces. "?" for an unknown kind. */
+const char *pl_sched_event_name(enum pl_sched_event_kind kind);
+const char *pl_sched_action_name(enum pl_sched_action_kind kind);
 
 /* Filled by a step. The arrays and texts belong to the scheduler and are valid until the next step.
  * Initialise with {0}; carry out the actions in order. */

@@ -3,6 +3,7 @@
 #include "storage/object/object_libs3.h"
 #include "storage/object/object_s3.h"
 #include "storage/system/lock_order.h"
+#include "storage/system/trace.h"
 
 struct pl_object_store *pl_object_close(struct pl_object_store *s)
 {
@@ -16,6 +17,7 @@ int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "put %s", key);
     return r < 0 ? r : s->ops->put(s, key, iov, n, exclusive, err);
 }
 
@@ -24,6 +26,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "adopt %s", key);
     if (r < 0) {
         unlink(temp_path);
         return r;
@@ -34,6 +37,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
 int pl_object_flush(struct pl_object_store *s, struct pl_err *err)
 {
     pl_lock_order_request("flush");
+    pl_trace("storage/object", "flush");
     return s->ops->flush(s, err);
 }
 
@@ -43,6 +47,7 @@ int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, u
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "get %s", key);
     return r < 0 ? r : s->ops->get(s, key, offset, len, ret, err);
 }
 
@@ -51,6 +56,7 @@ int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, st
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "size %s", key);
     return r < 0 ? r : s->ops->size(s, key, ret, err);
 }
 
@@ -59,6 +65,7 @@ int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, s
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "open_fd %s", key);
     return r < 0 ? r : s->ops->open_fd(s, key, ret_fd, err);
 }
 
@@ -71,6 +78,7 @@ int pl_object_list_after(struct pl_object_store *s, const char *prefix, const ch
                          struct pl_err *err)
 {
     pl_lock_order_request(prefix);
+    pl_trace("storage/object", "list_after %s", prefix);
     return s->ops->list(s, prefix, after, visit, arg, err);
 }
 
@@ -79,6 +87,7 @@ int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "remove %s", key);
     return r < 0 ? r : s->ops->remove(s, key, err);
 }
 
@@ -99,6 +108,7 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "tail %s", key);
     if (r < 0)
         return r;
     if (s->ops->tail != NULL)
@@ -118,6 +128,7 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "get_some %s", key);
     if (r < 0)
         return r;
     if (s->ops->get_some != NULL)
@@ -133,6 +144,7 @@ int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, 
     int r = pl_path_object_key_check(key, err);
 
     pl_lock_order_request(key);
+    pl_trace("storage/object", "local_fd %s", key);
     if (r < 0)
         return r;
     return s->ops->local_fd != NULL ? s->ops->local_fd(s, key, ret_fd, err) : s->ops->open_fd(s, key, ret_fd, err);
@@ -162,6 +174,7 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
     int r = 0;
 
     pl_lock_order_request("removal");
+    pl_trace("storage/object", "remove_many %s", "removal");
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_path_object_key_check(keys[i], err);
     if (r < 0 || n == 0)

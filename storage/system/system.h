@@ -15,5 +15,6 @@
  *   process_hardening  no core dumps, no debugger: the process holds tokens
  *   program_run        runs a program and returns one line of its output and its exit status
  *   sync_priority      lets foreground threads sync before background threads
- *   thread_pool        fixed number of threads with one bounded work queue */
+ *   thread_pool        fixed number of threads with one bounded work queue
+ *   trace              what a room does, line by line, for debugging (PIPELINED_TRACE) */
 #pragma once

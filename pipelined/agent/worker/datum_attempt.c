@@ -7,6 +7,7 @@
 #include "storage/base/clock.h"
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
+#include "storage/system/trace.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -520,6 +521,8 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_ta
         return 0;
     r = pl_inputs_stage(c->inputs, row, alone, &o->bytes_in, &why);
     o->fetch_ms += since_ms(start_us);
+    pl_trace("agent/worker", "datum %llu fetched: %d, %llu bytes in %lld ms", (unsigned long long)row->index, r,
+             (unsigned long long)o->bytes_in, (long long)o->fetch_ms);
     if (r == PL_ENOSPC && !alone)
         return r;
     return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
@@ -549,7 +552,10 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_
     if (c->checkpoint)
         pl_checkpoint_begin(c->checkpoint, &task->lease, row->index);
     pl_early_upload_begin(c->early, row);
+    pl_trace("agent/worker", "datum %llu, attempt %u: command starts", (unsigned long long)row->index, (unsigned)row->attempt);
     r = run_command(&a, o, err);
+    pl_trace("agent/worker", "datum %llu: command ended: %d%s%s", (unsigned long long)row->index, r, *o->reason ? ", " : "",
+             o->reason);
     pl_early_upload_end(c->early, row, r == 0 && !o->gave_back && !o->reason[0]);
     if (c->checkpoint)
         pl_checkpoint_end(c->checkpoint, o->gave_back ? a.stop_ms != 0 : o->reason[0] != 0);

@@ -18,6 +18,7 @@
 #include "storage/system/io.h"
 #include "storage/system/log_line.h"
 #include "storage/system/thread_pool.h"
+#include "storage/system/trace.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -235,6 +236,7 @@ static void agent_gone(struct worker *w, const char *text)
 {
     char cgroup[PL_CGROUP_PATH];
 
+    pl_trace("exec/local", "worker %llu ended: %s", (unsigned long long)w->id, text);
     if (*pl_worker_limits_cgroup(w->local->limits, w->id, cgroup))
         pl_cgroup_kill(cgroup);
     snprintf(w->end, sizeof w->end, "%s", text);
@@ -299,6 +301,7 @@ static void make_env(struct command *c)
                                        "TMPDIR",
                                        "PIPELINED_SANDBOX_RO",
                                        "PIPELINED_OVERLAP",
+                                       "PIPELINED_TRACE",
                                        "ASAN_OPTIONS",
                                        "UBSAN_OPTIONS",
                                        "LSAN_OPTIONS",
@@ -467,6 +470,8 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
         return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
     }
     w->pid = pl_child_pid(w->child);
+    pl_trace("exec/local", "worker %llu of stage %s started, process %lld", (unsigned long long)w->id, spec->stage,
+             (long long)w->pid);
     l->events.started(l->events.self, w->id, l->host, w->pid, process_start(w->pid));
     return 0;
 }

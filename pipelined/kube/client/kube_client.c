@@ -7,6 +7,7 @@
 #include "pipelined/kube/client/kube_wait.h"
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
+#include "storage/system/trace.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ static void end_call(struct pl_kube_call *call, int code)
     struct pl_kube_client *c = call->client_;
 
     call->err.code = code;
+    pl_trace("kube/client", "%s %s: %d, status %d", call->method, call->path, code, call->status.code);
     release_auth(call);
     atomic_fetch_sub(&c->waiting, 1);
     call->done(call);

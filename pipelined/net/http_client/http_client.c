@@ -7,6 +7,7 @@
 #include "storage/http/curl_library.h"
 #include "storage/http/loopback_host.h"
 #include "storage/system/io.h"
+#include "storage/system/trace.h"
 #include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -576,6 +577,7 @@ int pl_http_client_call(struct pl_http_client *c, const struct pl_http_call *cal
     }
     give_back(c, line);
     c->curl->slist_free_all(t.headers);
+    pl_trace("net/http_client", "%s %s: %d, status %d", call->method, call->path, r, (int)t.answer.status);
     if (r == 0 && t.answer.status >= 400)
         r = refused(&t, err);
     pl_buf_finish(&t.error_body);

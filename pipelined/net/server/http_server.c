@@ -8,6 +8,7 @@
 #include "pipelined/text/json_text.h"
 #include "storage/base/alloc_failure.h"
 #include "storage/base/clock.h"
+#include "storage/system/trace.h"
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -408,6 +409,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
     settle = r->intake;
     if (r->intake)
         pl_httpd_body_gone(r);
+    pl_trace("net/server", "%s %s: %u%s", r->method, pl_http_path(r), r->status, r->gone ? ", the client has gone" : "");
     pthread_mutex_unlock(&r->lock);
     pl_httpd_drop_response(r, response);
     request_unlink(arg, r);
