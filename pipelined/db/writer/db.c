@@ -481,9 +481,8 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         if (r < 0 && !sqlite3_get_autocommit(db->writer->db) && pl_sql_script(db->writer, "ROLLBACK", NULL) < 0)
             tx.breaks = true;
     }
-    pl_trace("db/writer", "%s group, log %llu: %d, %u log records, %lld us",
-             group->class == PL_TX_LOGGED ? "logged" : "unlogged", (unsigned long long)tx.seq, r, tx.batch.n,
-             (long long)(pl_clock_wall_us() - tx.now_us));
+    pl_trace("db/writer", "%s group, log %llu: %d, %u log records, %lld us", group->class == PL_TX_LOGGED ? "logged" : "unlogged",
+             (unsigned long long)tx.seq, r, tx.batch.n, (long long)(pl_clock_wall_us() - tx.now_us));
     if (r < 0)
         fail_group(group, r, &err);
     else
