@@ -24,6 +24,7 @@ struct owner {
 struct pl_turns {
     struct pl_pool *pool;
     unsigned each;
+    pthread_cond_t none;  /* no owner is left */
     pthread_mutex_t lock; /* guards the fields below, and all owners */
     struct pl_map owners;
 };
@@ -37,6 +38,7 @@ int pl_turns_create(struct pl_pool *pool, struct pl_turns **ret, struct pl_err *
     t->pool = pool;
     t->each = (pl_pool_slow_threads(pool) + 1) / 2;
     pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->none, NULL);
     *ret = t;
     return 0;
 }
@@ -45,7 +47,12 @@ struct pl_turns *pl_turns_destroy(struct pl_turns *t)
 {
     if (!t)
         return NULL;
+    pthread_mutex_lock(&t->lock);
+    while (t->owners.len) /* the last piece may have replied, and not yet left */
+        pthread_cond_wait(&t->none, &t->lock);
+    pthread_mutex_unlock(&t->lock);
     pl_map_finish(&t->owners, NULL); /* the map is empty */
+    pthread_cond_destroy(&t->none);
     pthread_mutex_destroy(&t->lock);
     free(t);
     return NULL;
@@ -77,6 +84,8 @@ static void owner_leave(struct pl_turns *t, struct owner *o)
     (void)pl_map_remove(&t->owners, o->who, strlen(o->who));
     free(o->who);
     free(o);
+    if (!t->owners.len)
+        pthread_cond_signal(&t->none);
 }
 
 /* Counts a request as finished and returns the owner's next one, counted as running; NULL if none waits. With

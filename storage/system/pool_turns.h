@@ -15,7 +15,7 @@ struct pl_turns;
 
 PL_MUST_CHECK
 int pl_turns_create(struct pl_pool *pool, struct pl_turns **ret, struct pl_err *err);
-/* Frees the object. Call it when nothing runs or waits any more. NULL is allowed; returns NULL. */
+/* Waits until all work has run, and frees the object. Not on the pool. NULL is allowed; returns NULL. */
 struct pl_turns *pl_turns_destroy(struct pl_turns *t);
 
 /* Calls fn(arg) on the pool when it is the turn of `owner`, whose name is copied. PL_EBUSY: too much work of this owner waits, or the pool

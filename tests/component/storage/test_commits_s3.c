@@ -21,7 +21,7 @@ static int open_bucket(struct pl_object_store **ret, struct pl_err *err)
                                        .tmp_dir = tmp,
                                        .cache_dir = fixture_path(tmp, "cache"),
                                        .pause_ms = 1,
-                                       .stall_ms = 100,
+                                       .stall_ms = 400,
                                        .deadline_ms = 20000};
 
     return pl_object_open(&c, ret, err);
