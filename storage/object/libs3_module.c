@@ -1,4 +1,5 @@
-/* libs3_module: see libs3_module.h. */
+/* libs3_module: calls of libs3 whose callbacks fill a struct call; libs3's statuses are mapped to
+ * pl_libs3_result. The contract is in libs3_module.h. */
 #include "storage/object/libs3_module.h"
 
 #include <libs3.h>
@@ -8,18 +9,18 @@
 #define EXPORTED __attribute__((visibility("default")))
 #define PAGE     1000
 
-/* What one call is about. */
+/* State of one call. */
 struct call {
     char *text;
     S3Status status;
     uint64_t size;
-    /* put */
+    /* for put: the remaining bytes */
     const struct iovec *iov;
     int n;
-    size_t at; /* in iov[0] */
-    /* get */
+    size_t at; /* offset in iov[0] */
+    /* for get */
     int (*data)(void *arg, const void *bytes, size_t n);
-    /* list */
+    /* for list */
     int (*visit)(void *arg, const char *key, uint64_t size);
     bool more;
     void *arg;
@@ -54,6 +55,7 @@ static void on_complete(S3Status status, const S3ErrorDetails *details, void *ar
                        details != NULL && details->message != NULL ? details->message : "");
 }
 
+/* Maps the status of a finished call. */
 static enum pl_libs3_result result(const struct call *c)
 {
     switch (c->status) {
@@ -78,10 +80,10 @@ static enum pl_libs3_result result(const struct call *c)
         return PL_LIBS3_NO_MEMORY;
     case S3StatusAbortedByCallback:
         return PL_LIBS3_STOPPED;
-    case S3StatusErrorUnknown:     /* 5xx with a body that libs3 has no word for */
-    case S3StatusHttpErrorUnknown: /* or without one */
+    case S3StatusErrorUnknown:     /* 5xx with an error code that libs3 does not know */
+    case S3StatusHttpErrorUnknown: /* 5xx without a body */
     case S3StatusErrorIncompleteBody:
-    case S3StatusXmlParseFailure: /* an answer that was cut off */
+    case S3StatusXmlParseFailure: /* a truncated response */
         return PL_LIBS3_AGAIN;
     default:
         return S3_status_is_retryable(c->status) ? PL_LIBS3_AGAIN : PL_LIBS3_FAILED;
@@ -159,7 +161,7 @@ static S3Status take_keys(int truncated, const char *next, int n, const S3ListBu
 {
     struct call *c = arg;
 
-    (void)next; /* only given with a delimiter: the last key says where to go on */
+    (void)next; /* set only with a delimiter; the next page starts after the last key */
     (void)n_prefixes;
     (void)prefixes;
     c->more = truncated != 0;

@@ -1,10 +1,11 @@
-/* libs3_module: what the module pl-libs3.so gives the daemon: plain S3 calls signed with Signature V2, by Debian's libs3.
+/* libs3_module: the interface of the module pl-libs3.so, which gives the daemon plain S3 calls signed with
+ * Signature V2, through Debian's libs3.
  *
- * libs3 is packaged under GPL-3 and exports names of every day (urlEncode, hash): it stays in a module of its own, loaded with
- * RTLD_LOCAL by object_libs3, and nothing but these functions passes between them. The module uses nothing of ours: no function, no
- * type beyond this header.
+ * libs3 is packaged under GPL-3 and exports common names (urlEncode, hash). It therefore stays in a module of
+ * its own, which object_libs3 loads with RTLD_LOCAL; only the functions below connect the two. The module
+ * uses no other function and no other type of this program.
  *
- * One call is one attempt; blocking; any thread. */
+ * One call is one attempt and blocks. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +18,7 @@
 #define PL_LIBS3_FUNCTION "pl_libs3_module"
 
 struct pl_libs3_bucket {
-    const char *host; /* "s3.example.org", "127.0.0.1:9000" */
+    const char *host; /* such as "s3.example.org", "127.0.0.1:9000" */
     const char *bucket;
     const char *access_key, *secret_key;
     bool tls;
@@ -26,32 +27,35 @@ struct pl_libs3_bucket {
 
 enum pl_libs3_result {
     PL_LIBS3_OK,
-    PL_LIBS3_NOT_FOUND, /* the key */
-    PL_LIBS3_NO_BUCKET, /* the bucket */
-    PL_LIBS3_DENIED,    /* key, signature or rights */
-    PL_LIBS3_RANGE,     /* the object ends before */
-    PL_LIBS3_DAMAGED,   /* the server got other bytes than the MD5 said */
+    PL_LIBS3_NOT_FOUND, /* the key does not exist */
+    PL_LIBS3_NO_BUCKET, /* the bucket does not exist */
+    PL_LIBS3_DENIED,    /* wrong key or signature, or missing permission */
+    PL_LIBS3_RANGE,     /* the object ends before the range */
+    PL_LIBS3_DAMAGED,   /* the bytes that the server received do not match their MD5 */
     PL_LIBS3_NO_MEMORY,
-    PL_LIBS3_STOPPED, /* by a callback */
-    PL_LIBS3_AGAIN,   /* lost connection, 500, 503: nobody knows, and another attempt may help */
+    PL_LIBS3_STOPPED, /* a callback stopped the call */
+    /* lost connection, 500 or 503: the request may or may not have been carried out; a retry may succeed */
+    PL_LIBS3_AGAIN,
     PL_LIBS3_FAILED
 };
 
-/* `text`: on everything but OK, what libs3 and the server said; room for PL_LIBS3_TEXT bytes. */
+/* `text` has room for PL_LIBS3_TEXT bytes. For every result but OK it receives the message of libs3 and the
+ * server. */
 struct pl_libs3_module {
     unsigned version; /* PL_LIBS3_VERSION */
-    /* `md5`: base64, which the server checks. */
+    /* `md5` in base64; the server checks it. */
     enum pl_libs3_result (*put)(const struct pl_libs3_bucket *b, const char *key, const struct iovec *iov, int n, const char *md5,
                                 char *text);
-    /* `count` 0: to the end. `data` negative: STOPPED. */
+    /* `count` 0: up to the end. A negative result of `data` ends the call with STOPPED. */
     enum pl_libs3_result (*get)(const struct pl_libs3_bucket *b, const char *key, uint64_t offset, uint64_t count,
                                 int (*data)(void *arg, const void *bytes, size_t n), void *arg, char *text);
     enum pl_libs3_result (*size)(const struct pl_libs3_bucket *b, const char *key, uint64_t *ret, char *text);
-    /* One page of keys after `after`. */
+    /* Visits one page of keys after `after`; `*ret_more`: further pages follow. */
     enum pl_libs3_result (*list)(const struct pl_libs3_bucket *b, const char *prefix, const char *after,
                                  int (*visit)(void *arg, const char *key, uint64_t size), void *arg, bool *ret_more, char *text);
     enum pl_libs3_result (*remove)(const struct pl_libs3_bucket *b, const char *key, char *text);
 };
 
-/* The module's one symbol: the table, or NULL with why in `text`. Called once. */
+/* Type of the module's only exported function. Returns the table, or NULL with the reason in `text`. Called
+ * once. */
 typedef const struct pl_libs3_module *(*pl_libs3_module_fn)(char *text);

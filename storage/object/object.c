@@ -1,3 +1,5 @@
+/* object: checks keys and passes each call to the driver; emulates optional functions with others where the
+ * driver lacks them. In debug builds each request is reported to lock_order. */
 #include "storage/object/object.h"
 
 #include "storage/object/object_libs3.h"

@@ -1,3 +1,5 @@
+/* object_cache: a map of entries and a list in order of use, under one mutex, which is not held while an
+ * object is loaded. A file is written under a temporary name and renamed. */
 #include "storage/object/object_cache.h"
 
 #include "storage/base/hash.h"
@@ -24,18 +26,19 @@ struct pl_object_cache {
     uint64_t max_bytes;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct pl_map entries; /* name → entry */
+    struct pl_map entries; /* file name → entry */
     struct entry *newest, *oldest;
-    uint64_t bytes; /* of those that are ready */
+    uint64_t bytes; /* total size of the entries in state READY */
     unsigned loads;
 };
 
-/* Keys have no ':'. */
+/* Converts a key to a file name: '/' becomes ':', which keys do not contain. Returns false if it is too
+ * long. */
 static bool name_of(const char *key, char out[NAME_MAX + 1])
 {
     const size_t n = strlen(key);
 
-    if (n == 0 || n > NAME_MAX - 40) /* room for a temp name */
+    if (n == 0 || n > NAME_MAX - 40) /* leaves room for a temporary name */
         return false;
     for (size_t i = 0; i <= n; i++)
         out[i] = key[i] == '/' ? ':' : key[i];
@@ -56,7 +59,7 @@ static void link_newest(struct pl_object_cache *c, struct entry *e)
     c->newest = e;
 }
 
-/* These want the lock. */
+/* The following functions are called with the lock held. */
 static struct entry *add_entry(struct pl_object_cache *c, const char *name, enum entry_state state, uint64_t size)
 {
     const size_t n = strlen(name);
@@ -103,7 +106,8 @@ static struct entry *find(struct pl_object_cache *c, const char *name)
     return pl_map_get(&c->entries, name, strlen(name));
 }
 
-/* A descriptor of a copy that is ready; -1 when it is not there any more. */
+/* Opens the file of an entry in state READY and marks it as used. Returns -1, and drops the entry, if the
+ * file is gone. */
 static int open_ready(struct pl_object_cache *c, struct entry *e)
 {
     char path[PATH_MAX];
@@ -120,7 +124,8 @@ static int open_ready(struct pl_object_cache *c, struct entry *e)
     return fd;
 }
 
-/* Writes the bytes under a temp name, gives them their own. No sync: a copy that a crash damages is found out when it is read. */
+/* Writes the bytes under a temporary name and renames the file. It is not synced: a reader detects a copy
+ * that a crash damaged. */
 static int store_copy(const struct pl_object_cache *c, const char *name, const void *bytes, size_t n, int *ret_fd,
                       struct pl_err *err)
 {
@@ -139,7 +144,7 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const v
         return pl_err_errno(err, errno, "make %s", temp);
     r = n > 0 ? pl_io_write(fd, bytes, n, temp, err) : 0;
     if (r == 0 && n > c->max_bytes)
-        (void)unlink(temp); /* to be read, not to be kept */
+        (void)unlink(temp); /* only opened, not kept */
     else if (r == 0)
         r = pl_io_rename(temp, path, err);
     if (r < 0) {
@@ -150,7 +155,7 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const v
     return 0;
 }
 
-/* The end of LOADING, under the lock: those who wait look again. */
+/* Ends the state LOADING and wakes the threads that wait for it. The caller holds the lock. */
 static void end_loading(struct pl_object_cache *c, struct entry *e, bool stored, uint64_t size)
 {
     if (stored && size <= c->max_bytes) {
@@ -164,7 +169,8 @@ static void end_loading(struct pl_object_cache *c, struct entry *e, bool stored,
     pthread_cond_broadcast(&c->changed);
 }
 
-/* Without the lock, but for its ends: the entry is LOADING and nobody else's. */
+/* Loads the object of an entry in state LOADING, which no other thread changes. The caller holds the lock; it
+ * is released while the object is loaded. */
 static int load_entry(struct pl_object_cache *c, struct entry *e, const char *key,
                       int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,
                       struct pl_err *err)
@@ -179,7 +185,7 @@ static int load_entry(struct pl_object_cache *c, struct entry *e, const char *ke
     r = load(self, key, &bytes, err);
     if (r == 0)
         r = store_copy(c, e->name, bytes.data, bytes.len, ret_fd, err);
-    if (r == PL_ENOSPC) { /* what is wanted now is worth more than what was */
+    if (r == PL_ENOSPC) { /* the disk is full: remove all other copies */
         pthread_mutex_lock(&c->lock);
         make_room(c, 0);
         pthread_mutex_unlock(&c->lock);
@@ -212,6 +218,7 @@ void pl_object_cache_keep(struct pl_object_cache *c, const char *key, const void
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Waits while another thread loads the object; loads it if no copy is ready. */
 int pl_object_cache_get(struct pl_object_cache *c, const char *key,
                         int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,
                         struct pl_err *err)
@@ -278,7 +285,8 @@ uint64_t pl_object_cache_bytes(struct pl_object_cache *c)
     return bytes;
 }
 
-/* What an earlier run left: order of use is not known any more, so they go in the order of the folder. */
+/* Adds the files of an earlier run. Their order of use is unknown, so they are ordered as the folder lists
+ * them. */
 static int take_over(struct pl_object_cache *c, struct pl_err *err)
 {
     struct dirent *d;

@@ -1,10 +1,13 @@
-/* The file driver: an object is a file of the folder, named by its key.
+/* object_file: the file driver. An object is a file of the folder, named by its key.
  *
- *   write DIR/tmp/<random> → fdatasync → renameat2(NOREPLACE) or rename → the folder's name is noted; flush fsyncs each noted
- * folder once. A folder made on the way is a new name in its parent, so the parent is noted too. The first flush after opening syncs the whole
- * filesystem: a process that was killed may have left names that are seen, and are not on the disk.
+ *   write DIR/tmp/<random> → fdatasync → renameat2(NOREPLACE) or rename → record the folder as dirty
  *
- * Who removes objects syncs their folders itself: removals come by the hundred, and the next flush is somebody's who waits for one put. */
+ * A flush fsyncs each dirty folder once. A folder made on the way is a new name in its parent, so the parent
+ * becomes dirty too. The first flush after opening syncs the whole filesystem, because a killed process may
+ * have left names that are visible but not yet on the disk.
+ *
+ * Removals sync their folders themselves: they come by the hundred, and the next flush usually belongs to a
+ * client that waits for one put. */
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/map.h"
@@ -22,10 +25,13 @@
 struct object_file {
     struct pl_object_store store;
     char *dir;
-    pthread_mutex_t lock;  /* of dirty and all_dirty */
-    pthread_mutex_t flush; /* one flush at a time: who finds nothing to do must not return before the other is done */
-    struct pl_map dirty;   /* folders, relative to dir ("" = itself) → no value */
-    bool all_dirty;        /* and others: for which there was no memory, or which a process before this one left */
+    pthread_mutex_t lock; /* guards dirty and all_dirty */
+    /* One flush at a time: a flush that finds nothing to do must not return before the flush that runs has
+     * finished. */
+    pthread_mutex_t flush;
+    struct pl_map dirty; /* set of folders with new names, relative to `dir` ("" = itself) */
+    /* other folders may be dirty too: there was no memory to record them, or an earlier process left them */
+    bool all_dirty;
 };
 
 static struct object_file *file_of(struct pl_object_store *s)
@@ -40,8 +46,9 @@ static int file_path(const struct object_file *f, const char *key, char out[PATH
     return 0;
 }
 
-/* Notes the folder that is the first `len` bytes of a key. Under the lock. What has its name cannot be said not to be there: without
- * memory for the note the next flush syncs all. */
+/* Records the folder whose name is the first `len` bytes of a key as dirty. The caller holds the lock. The
+ * object already has its name, so this cannot fail: without memory the next flush syncs the whole
+ * filesystem. */
 static void note_locked(struct object_file *f, const char *dir, size_t len)
 {
     if (pl_map_put(&f->dirty, dir, len, f, NULL, NULL) < 0)
@@ -55,8 +62,9 @@ static void file_note_dirty(struct object_file *f, const char *dir, size_t len)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Makes one folder and notes its parent (the first `parent` bytes of `key`). Under the lock: who sees the new folder and takes
- * the lock after us finds its parent noted, so nobody's flush can miss it. */
+/* Makes one folder and records its parent (the first `parent` bytes of `key`) as dirty. Both happen under the
+ * lock: a thread that sees the new folder and then takes the lock finds the parent recorded, so no flush
+ * misses it. */
 static int file_make_dir(struct object_file *f, const char *path, const char *key, size_t parent, struct pl_err *err)
 {
     int r = 0;
@@ -70,7 +78,7 @@ static int file_make_dir(struct object_file *f, const char *path, const char *ke
     return r;
 }
 
-/* Length of the key's folder: "a/b" of "a/b/c", 0 for a key without one. */
+/* Returns the length of the key's folder: 3 for "a/b/c", 0 for a key without a folder. */
 static size_t key_dir_len(const char *key)
 {
     const char *slash = strrchr(key, '/');
@@ -78,6 +86,7 @@ static size_t key_dir_len(const char *key)
     return slash != NULL ? (size_t)(slash - key) : 0;
 }
 
+/* Makes the folders of a key that do not exist. */
 static int file_make_dirs(struct object_file *f, const char *key, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -111,8 +120,8 @@ static int file_tmp_path(struct pl_object_store *s, char out[PATH_MAX], struct p
     return file_path(f, name, out, err);
 }
 
-/* The written and synced temp file gets its name. A name that is there already is noted too: who made it may not have come to it.
- */
+/* Gives the written and synced temporary file its name. If the name exists already, its folder is recorded as
+ * dirty too, because the program that created it may not have synced it yet. */
 static int file_name_it(struct object_file *f, const char *key, const char *temp, bool exclusive, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -177,7 +186,8 @@ static int file_adopt(struct pl_object_store *s, const char *key, const char *te
     return r;
 }
 
-/* Puts back what could not be synced, so that no later flush says it was. */
+/* Syncs folders. Those that could not be synced are recorded as dirty again, so that no later flush reports
+ * them as durable. */
 static int file_sync_dirs(struct object_file *f, struct pl_map *dirs, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
@@ -197,6 +207,8 @@ static int file_sync_dirs(struct object_file *f, struct pl_map *dirs, struct pl_
     return r;
 }
 
+/* Takes over the set of dirty folders and syncs them, and the filesystem if all_dirty. On failure they stay
+ * dirty. */
 static int file_flush(struct pl_object_store *s, struct pl_err *err)
 {
     struct object_file *f = file_of(s);
@@ -261,6 +273,7 @@ static int file_size(struct pl_object_store *s, const char *key, uint64_t *ret, 
     return r < 0 ? r : fd_size(fd, key, ret, err);
 }
 
+/* Reads a range; the size of the file is compared first, so that a short object is PL_ECORRUPT. */
 static int file_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                     struct pl_err *err)
 {
@@ -287,7 +300,7 @@ static int file_get(struct pl_object_store *s, const char *key, uint64_t offset,
     return 0;
 }
 
-/* The name goes, and its folder is noted in `dirs`. */
+/* Removes the file of a key and adds its folder to `dirs`. */
 static int file_unlink(struct object_file *f, const char *key, struct pl_map *dirs, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -311,7 +324,8 @@ static int file_remove_many(struct pl_object_store *s, const char *const *keys, 
 
     for (size_t i = 0; i < n && r == 0; i++)
         r = file_unlink(f, keys[i], &dirs, err);
-    synced = file_sync_dirs(f, &dirs, r < 0 ? NULL : err); /* of those that went before one that did not, too */
+    /* after an error, also sync the folders of the objects removed before it */
+    synced = file_sync_dirs(f, &dirs, r < 0 ? NULL : err);
     pl_map_finish(&dirs, NULL);
     return r < 0 ? r : synced;
 }
@@ -321,7 +335,8 @@ static int file_remove(struct pl_object_store *s, const char *key, struct pl_err
     return file_remove_many(s, &key, 1, err);
 }
 
-/* One name of a folder. `name` of a folder ends with '/': so sorted, names give keys in order. */
+/* A name in a folder. The name of a subfolder ends with '/', so that sorted names yield keys in byte
+ * order. */
 struct file_name {
     char *name;
     uint64_t size;
@@ -366,7 +381,8 @@ static int file_names_add(struct file_names *v, const char *name, bool is_dir, u
     return 0;
 }
 
-/* True when keys under key[0..len) (a folder when it ends with '/') can start with the prefix. */
+/* Returns true if keys that start with key[0..len) can also start with the prefix; key[0..len) is a folder if
+ * it ends with '/'. */
 static bool prefix_may_match(const char *key, size_t len, const char *prefix)
 {
     size_t want = strlen(prefix);
@@ -374,8 +390,8 @@ static bool prefix_may_match(const char *key, size_t len, const char *prefix)
     return strncmp(key, prefix, PL_MIN(len, want)) == 0 && (len >= want || (len > 0 && key[len - 1] == '/'));
 }
 
-/* Notes a name of folder `rel` ("" or ending with '/') that is a key after `after`, or may hold some, under the prefix. Other files are not
- * ours. */
+/* Adds a name of folder `rel` ("" or ending with '/') if it is a key after `after` with the prefix, or a
+ * folder that may contain some. Files that are not valid keys are skipped. */
 static int file_read_name(DIR *dir, const char *name, const char *rel, const char *prefix, const char *after,
                           struct file_names *v, struct pl_err *err)
 {
@@ -396,7 +412,7 @@ static int file_read_name(DIR *dir, const char *name, const char *rel, const cha
     return file_names_add(v, name, is_dir, (uint64_t)st.st_size, err);
 }
 
-/* Its names in order of the keys. */
+/* Reads the matching names of a folder, in the order of their keys. */
 static int file_read_dir(const struct object_file *f, const char *rel, const char *prefix, const char *after,
                          struct file_names *v, struct pl_err *err)
 {
@@ -420,7 +436,8 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
     return r;
 }
 
-/* Recursion is as deep as keys have segments: at most PL_OBJECT_KEY_MAX / 2. Positive: the visitor has enough. */
+/* Lists a folder. The recursion is as deep as the keys: at most PL_OBJECT_KEY_MAX / 2. A positive result is
+ * the visitor's and ends the listing. */
 static int file_list_dir(const struct object_file *f, const char *rel, const char *prefix, const char *after,
                          pl_object_visit_fn visit, void *arg, struct pl_err *err)
 {
@@ -472,7 +489,8 @@ static const struct pl_object_ops file_ops = {
     .destroy = file_destroy,
 };
 
-/* Another process may be writing here (a daemon about to be fenced): only what nobody has touched for a day goes. */
+/* Removes temporary files that are older than a day. Younger ones may belong to another process, such as a
+ * daemon that is about to be fenced. */
 static void file_remove_stale_temps(const struct object_file *f)
 {
     char path[PATH_MAX];
@@ -494,7 +512,7 @@ static void file_remove_stale_temps(const struct object_file *f)
     closedir(dir);
 }
 
-/* A new store's own folder is a name in its parent. */
+/* Makes the store's folder and its tmp folder, and syncs them and their parent. */
 static int file_make_store(const char *dir, struct pl_err *err)
 {
     char path[PATH_MAX];

@@ -1,3 +1,5 @@
+/* object_libs3: loads the module, repeats its calls after transient errors, and implements exclusive puts by
+ * a check before each put under a lock. */
 #include "storage/object/object_libs3.h"
 
 #include "storage/base/clock.h"
@@ -18,20 +20,22 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define MODULE_FILE "../lib/pl-libs3.so" /* from the folder of the program */
+#define MODULE_FILE "../lib/pl-libs3.so" /* relative to the folder of the program */
 #define PUT_LOCKS   16u
-#define KEPT_MAX    ((size_t)256 << 20) /* bytes of an object that local_fd takes in */
+#define KEPT_MAX    ((size_t)256 << 20) /* maximum size of an object for local_fd, in bytes */
 
 struct libs3_store {
     struct pl_object_store store;
     struct pl_s3_place place;
-    struct pl_libs3_bucket bucket; /* its texts are the next fields' */
+    struct pl_libs3_bucket bucket; /* its strings are owned by the fields below */
     char access_key[PL_S3_ACCESS_KEY_MAX + 1];
     char secret[PL_S3_SECRET_MAX + 1];
     struct pl_object_cache *cache; /* NULL = none */
     char *tmp_dir;
     int64_t pause_ms, deadline_ms;
-    pthread_mutex_t puts[PUT_LOCKS]; /* of exclusive puts, by key: looking and putting is one step for this process */
+    /* Locks of exclusive puts, chosen by the hash of the key; they make check and put one step within this
+     * process. */
+    pthread_mutex_t puts[PUT_LOCKS];
 };
 
 static struct libs3_store *of(struct pl_object_store *s)
@@ -39,7 +43,7 @@ static struct libs3_store *of(struct pl_object_store *s)
     return PL_CONTAINER_OF(s, struct libs3_store, store);
 }
 
-/* --- the module --- */
+/* ---- the module ---- */
 
 static const struct pl_libs3_module *module;
 static struct pl_err module_error;
@@ -57,6 +61,7 @@ static int module_path(char out[PATH_MAX], struct pl_err *err)
     return 0;
 }
 
+/* Loads the module and verifies its version; on failure sets module_error. */
 static void load_once(void)
 {
     char path[PATH_MAX], text[PL_LIBS3_TEXT] = "";
@@ -93,7 +98,7 @@ int pl_object_libs3_load(struct pl_err *err)
     return pl_err_set(err, module_error.code, "%s", module_error.msg);
 }
 
-/* --- attempts --- */
+/* ---- attempts ---- */
 
 static int code_of(enum pl_libs3_result result)
 {
@@ -133,7 +138,8 @@ static struct attempts attempts_of(struct pl_object_store *store)
     return (struct attempts){.s = s, .deadline_ms = pl_clock_mono_ms() + s->deadline_ms};
 }
 
-/* Whether to try once more; then it has waited: anything up to a bound that doubles. */
+/* Decides whether to make another attempt. If so, it has slept for a random time, whose upper bound doubles
+ * with each attempt, and returns true. */
 static bool again(struct attempts *a, enum pl_libs3_result result)
 {
     const int64_t bound = PL_MIN(a->s->pause_ms << PL_MIN(a->n, 16u), (int64_t)PL_LIBS3_PAUSE_MAX_MS);
@@ -157,14 +163,14 @@ static int outcome(const struct attempts *a, enum pl_libs3_result result, const 
     return pl_err_set(err, code_of(result), "%s %s: libs3: %s", what, key, a->text);
 }
 
-/* The key behind the prefix. */
+/* Writes the prefix and the key to `out`; returns `out`. */
 static char *whole(const struct libs3_store *s, const char *key, char out[PL_S3_KEY_MAX + 1])
 {
     (void)snprintf(out, PL_S3_KEY_MAX + 1, "%s%s", s->place.prefix, key);
     return out;
 }
 
-/* --- reading --- */
+/* ---- reading ---- */
 
 static int libs3_size(struct pl_object_store *store, const char *key, uint64_t *ret, struct pl_err *err)
 {
@@ -190,7 +196,7 @@ static int take(void *arg, const void *bytes, size_t n)
     return pl_buf_add(r->out, bytes, n, r->err);
 }
 
-/* `count` 0: to the end. */
+/* Reads `count` bytes; 0 = up to the end. */
 static int read_bytes(struct pl_object_store *store, const char *key, uint64_t offset, uint64_t count, struct pl_buf *ret,
                       struct pl_err *err)
 {
@@ -214,6 +220,8 @@ static int ends_early(const char *key, uint64_t size, struct pl_err *err)
     return pl_err_set(err, PL_ECORRUPT, "object %s ends after %llu bytes", key, (unsigned long long)size);
 }
 
+/* Reads a range. libs3 cannot request an empty range or one without an end, so the size is requested first
+ * for these. */
 static int libs3_get(struct pl_object_store *store, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                      struct pl_err *err)
 {
@@ -225,7 +233,7 @@ static int libs3_get(struct pl_object_store *store, const char *key, uint64_t of
     if (len != PL_OBJECT_TO_END && ret->max != 0 && len > ret->max)
         return pl_err_set(err, PL_ETOOBIG, "get object %s: %llu bytes are more than the %zu that are taken", key,
                           (unsigned long long)len, ret->max);
-    if (len == PL_OBJECT_TO_END || len == 0) { /* a range of nothing cannot be asked for */
+    if (len == PL_OBJECT_TO_END || len == 0) { /* an empty range cannot be requested */
         r = libs3_size(store, key, &size, err);
         if (r == 0 && offset > size)
             r = ends_early(key, size, err);
@@ -270,14 +278,14 @@ static int libs3_open_fd(struct pl_object_store *store, const char *key, int *re
     return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, it is no file", key);
 }
 
-/* --- listing --- */
+/* ---- listing ---- */
 
 struct listing {
     struct libs3_store *s;
     pl_object_visit_fn visit;
     void *arg;
     char last[PL_S3_KEY_MAX + 1];
-    int code; /* of visit: negative or positive ends it */
+    int code; /* result of `visit`: a non-zero value ends the listing */
     struct pl_err err;
 };
 
@@ -291,12 +299,14 @@ static int listed(void *arg, const char *key, uint64_t size)
         return -1;
     }
     (void)snprintf(l->last, sizeof(l->last), "%s", key);
-    if (pl_path_object_key_check(key + prefix, NULL) < 0) /* not ours: a folder's marker, somebody's file */
+    /* not an object of this store, such as a folder marker or a user's file */
+    if (pl_path_object_key_check(key + prefix, NULL) < 0)
         return 0;
     l->code = l->visit(l->arg, key + prefix, size, &l->err);
     return l->code == 0 ? 0 : -1;
 }
 
+/* Lists page after page; each page starts after the last key of the previous one. */
 static int libs3_list(struct pl_object_store *store, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
                       struct pl_err *err)
 {
@@ -308,7 +318,9 @@ static int libs3_list(struct pl_object_store *store, const char *prefix, const c
 
     if (*after != '\0')
         (void)whole(l.s, after, l.last);
-    while (more) { /* a page that broke off is asked for again from where it got to: nothing is visited twice */
+    /* A page that was cut off is requested again from the last key visited, so that no key is visited
+     * twice. */
+    while (more) {
         memcpy(before, l.last, sizeof(before));
         result =
             module->list(&l.s->bucket, whole(l.s, prefix, name), l.last[0] != '\0' ? l.last : NULL, listed, &l, &more, a.text);
@@ -328,7 +340,7 @@ static int libs3_list(struct pl_object_store *store, const char *prefix, const c
     return 0;
 }
 
-/* --- writing --- */
+/* ---- writing ---- */
 
 static int md5_of(const struct iovec *iov, int n, char **ret, struct pl_err *err)
 {
@@ -370,7 +382,8 @@ static int compare(void *arg, const void *bytes, size_t n)
     return c->differs ? -1 : 0;
 }
 
-/* That it is there may be our own doing, of a put whose answer was lost: then it holds these very bytes. 1 = so it is. */
+/* Returns 1 if the object has these bytes, otherwise 0 or an error. The object may be the result of this
+ * put's own attempt whose response was lost. */
 static int is_same(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     struct attempts a = attempts_of(store);
@@ -387,7 +400,8 @@ static int is_same(struct pl_object_store *store, const char *key, const struct 
     return result == PL_LIBS3_OK ? pl_stream_compare_end(&c) : outcome(&a, result, "look at object", key, err);
 }
 
-/* Nobody else writes here (`exclusive`): looking before putting keeps this process to it. */
+/* Puts an object if its key is absent. No other program writes to the store (`exclusive`), so a check before
+ * the put is enough. */
 static int put_absent(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     struct pl_hash hash;
@@ -445,7 +459,8 @@ static int libs3_adopt(struct pl_object_store *store, const char *key, const cha
     return r;
 }
 
-static int libs3_flush(struct pl_object_store *store, struct pl_err *err) /* what was answered is durable */
+/* the server answers only when the object is durable */
+static int libs3_flush(struct pl_object_store *store, struct pl_err *err)
 {
     (void)store;
     (void)err;
@@ -477,7 +492,7 @@ static int libs3_tmp_path(struct pl_object_store *store, char out[PATH_MAX], str
     return 0;
 }
 
-/* --- open and close --- */
+/* ---- open and close ---- */
 
 static void libs3_destroy(struct pl_object_store *store)
 {
@@ -518,7 +533,8 @@ static const char *first_of(const char *a, const char *b, const char *c)
     return given(b) ? b : c;
 }
 
-/* Keys of the configuration, the environment, the shared credentials file: only such that last. */
+/* Finds the access key in the configuration, the environment or the shared credentials file. Only permanent
+ * keys are accepted. */
 static int find_keys(struct libs3_store *s, const struct pl_object_config *config, struct pl_err *err)
 {
     const char *key = first_of(config->access_key, getenv("AWS_ACCESS_KEY_ID"), NULL);
@@ -547,7 +563,7 @@ static int find_keys(struct libs3_store *s, const struct pl_object_config *confi
         s->place.bucket, profile);
 }
 
-/* What this driver cannot do is refused, not passed over. */
+/* Rejects settings that this driver does not support, instead of ignoring them. */
 static int check(const struct pl_object_config *config, const struct pl_s3_place *place, struct pl_err *err)
 {
     if (given(config->ca))
@@ -626,7 +642,7 @@ int pl_object_libs3_open(const struct pl_object_config *config, struct pl_object
         r = find_keys(s, config, err);
     if (r == 0)
         r = open_local(s, config, err);
-    if (r == 0) /* the bucket, and that the keys are good for it, are known now or never */
+    if (r == 0) /* a first request verifies the bucket and the keys */
         r = libs3_list(&s->store, "", "", one_key, NULL, err);
     if (r < 0) {
         libs3_destroy(&s->store);

@@ -1,3 +1,5 @@
+/* object_s3: opens the driver, and puts and removes objects. An exclusive put uses If-None-Match and, if the
+ * key exists, compares the object's bytes. */
 #include "storage/object/object_s3.h"
 
 #include "storage/base/hash.h"
@@ -17,12 +19,12 @@
 #define UPLOAD_PREFIX     "s3-"
 #define UPLOAD_RANDOM_HEX 32
 #define UPLOAD_STALE_S    (24 * 60 * 60)
-#define PUT_ROUNDS        3 /* when what stood in the way is gone the next moment */
+#define PUT_ROUNDS        3 /* repeated if the object that blocked the put was removed at once */
 
-/* --- put --- */
+/* ---- put ---- */
 
-/* The header that says what the bytes are, so that what is damaged on the way is refused: SHA-256 in the signature, or, where TLS keeps
- * them whole, the CRC that the server checks again. */
+/* Checksums that let the server reject damaged bytes: the SHA-256 in the signature or, over TLS, which
+ * already protects the bytes in transit, the CRC-32C, which is cheaper. */
 struct put_sum {
     char hex[PL_HASH_HEX + 1];
     char crc[PL_CRC32C_BASE64 + 1];
@@ -63,7 +65,8 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     if (condition)
         headers[call.n_headers++] = (struct pl_sigv4_pair){"if-none-match", "*"};
     r = pl_s3_client_run(s->client, &call, err);
-    if ((r == PL_ENET || r == PL_ETIMEOUT) && !call.unknown) /* it never got there: that is known */
+    /* the request was never sent, so the outcome is known */
+    if ((r == PL_ENET || r == PL_ETIMEOUT) && !call.unknown)
         r = pl_err_wrap(err, PL_EIO, "the store cannot be reached");
     if (ret_status != NULL)
         *ret_status = call.x.status;
@@ -71,8 +74,8 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     return r;
 }
 
-/* That a key is there may be our own doing: an attempt whose answer was lost, or that somebody on the way delivered twice. Then it holds
- * these very bytes. */
+/* Puts with If-None-Match. An existing key may be the result of this put's own attempt, whose response was
+ * lost or which a proxy delivered twice; the object then has these very bytes. */
 static int put_absent(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     int r = PL_EEXISTS, same = PL_ENOTFOUND;
@@ -84,12 +87,13 @@ static int put_absent(struct pl_object_s3 *s, const char *key, const struct iove
     }
     if (r != PL_EEXISTS)
         return r;
-    if (same < 0) /* it is there, or was; whose it is remains to be seen */
+    if (same < 0) /* the key exists or existed; whether it holds these bytes is unknown */
         return pl_err_wrap(err, same == PL_ETIMEOUT ? PL_ETIMEOUT : PL_ENET, "look at what is there");
     return same == 1 ? 0 : pl_err_set(err, PL_EEXISTS, "object %s exists", key);
 }
 
-/* Without put-if-absent: as good as one process alone can. */
+/* Exclusive put without put-if-absent: checks before it puts, which excludes only puts of this process that
+ * are not simultaneous. */
 static int put_looking(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     int same = pl_object_s3_compare(s, key, iov, n, err);
@@ -142,7 +146,7 @@ static int s3_adopt(struct pl_object_store *store, const char *key, const char *
     return r;
 }
 
-/* What was answered is durable. */
+/* The server answers only when an object is durable. */
 static int s3_flush(struct pl_object_store *store, struct pl_err *err)
 {
     (void)store;
@@ -169,7 +173,7 @@ static int s3_tmp_path(struct pl_object_store *store, char out[PATH_MAX], struct
     return 0;
 }
 
-/* --- remove --- */
+/* ---- remove ---- */
 
 static int s3_remove(struct pl_object_store *store, const char *key, struct pl_err *err)
 {
@@ -212,7 +216,7 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
     return pl_base64_encode(md5, n, ret, err);
 }
 
-/* A key that is still there, and why: what may come right is tried again, alone. */
+/* Handles a key that a batch did not remove: retries it alone if its error code is transient. */
 static int delete_again(struct pl_object_store *store, const char *key, const char *code, struct pl_err *err)
 {
     const char *prefix = pl_object_s3_of(store)->place.prefix;
@@ -225,7 +229,7 @@ static int delete_again(struct pl_object_store *store, const char *key, const ch
     return s3_remove(store, key + strlen(prefix), err);
 }
 
-/* The answer names the keys that are still there. */
+/* Reads the response of a batch, which lists the keys that were not removed. */
 static int read_delete(struct pl_object_store *store, const struct pl_buf *reply, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
@@ -243,7 +247,8 @@ static int read_delete(struct pl_object_store *store, const struct pl_buf *reply
     return r;
 }
 
-/* `*ret_none`: the server has no such call. */
+/* Removes up to PL_S3_DELETE_KEYS objects with one request. `*ret_none`: the server does not support the
+ * request. */
 static int delete_batch(struct pl_object_store *store, const char *const *keys, size_t n, bool *ret_none, struct pl_err *err)
 {
     static const struct pl_sigv4_pair query[] = {{"delete", ""}};
@@ -312,7 +317,7 @@ static int s3_remove_many(struct pl_object_store *store, const char *const *keys
     return r < 0 ? pl_err_wrap(err, r, "remove %zu objects", n) : 0;
 }
 
-/* --- open and close --- */
+/* ---- open and close ---- */
 
 static void s3_forget_local(struct pl_object_store *store, const char *key)
 {
@@ -383,7 +388,8 @@ static const char *first_of(const char *a, const char *b, const char *c)
     return b != NULL && *b != '\0' ? b : c;
 }
 
-/* The region of the shared config file, when nothing else says it. */
+/* Returns the region in the shared config file, for a store whose region is not set elsewhere; "" if there is
+ * none. */
 static const char *profile_region(const struct pl_object_config *config, char out[PL_SIGV4_REGION_MAX + 1])
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
@@ -413,6 +419,7 @@ static int find_places(struct pl_object_s3 *s, const struct pl_object_config *co
     return r < 0 ? pl_err_field(err, r, "worker_endpoint") : 0;
 }
 
+/* Creates the S3 client from the configuration and the environment. */
 static int open_client(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
 {
     const struct pl_s3_client_config c = {
@@ -435,7 +442,7 @@ static int open_client(struct pl_object_s3 *s, const struct pl_object_config *co
     return pl_s3_client_create(&c, &s->client, err);
 }
 
-/* Uploads that a crash left: nobody has touched them for a day. */
+/* Removes files of uploads that a crash left, if they are older than a day. */
 static void remove_stale_uploads(const char *dir)
 {
     const time_t before = time(NULL) - UPLOAD_STALE_S;
@@ -457,7 +464,7 @@ static int open_local(struct pl_object_s3 *s, const struct pl_object_config *con
     s->tmp_dir = strdup(first_of(config->tmp_dir, getenv("TMPDIR"), "/tmp"));
     if (s->tmp_dir == NULL)
         return pl_err_nomem(err);
-    if (config->tmp_dir != NULL) /* a folder of ours */
+    if (config->tmp_dir != NULL) /* this folder is used only by this program */
         remove_stale_uploads(s->tmp_dir);
     if (config->cache_dir == NULL || config->cache_dir[0] == '\0')
         return 0;
@@ -465,6 +472,7 @@ static int open_local(struct pl_object_s3 *s, const struct pl_object_config *con
                                 &s->cache, err);
 }
 
+/* Tests the server if configured, and requires put-if-absent unless the store is exclusive. */
 static int find_caps(struct pl_object_s3 *s, const struct pl_object_config *config, struct pl_err *err)
 {
     int r;

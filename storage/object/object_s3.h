@@ -1,38 +1,41 @@
-/* object_s3: the driver of S3 buckets, over s3_client: object_s3 (open, put, remove), object_s3_read, object_s3_list, object_s3_sign
- * (presigned requests, and what the server honours of them).
+/* object_s3: the driver of S3 buckets, on top of s3_client. Its files: object_s3 (open, put, remove),
+ * object_s3_read, object_s3_list, object_s3_sign (presigned requests, and a test of which of them the server
+ * supports).
  *
- * Objects are made by one PUT each, keys are never reused, and an ETag is never taken for a hash. Memory: what callers bring,
- * PL_S3_MEMORY_BYTES, and, in local_fd, PL_OBJECT_CACHE_LOADS objects at a time (each and PL_S3_RANGE_BYTES while it grows). */
+ * Each object is created by a single PUT, keys are never reused, and an ETag is never used as a hash. Memory:
+ * that of the callers, PL_S3_MEMORY_BYTES and, in local_fd, PL_OBJECT_CACHE_LOADS objects at a time (each
+ * plus PL_S3_RANGE_BYTES while its buffer grows). */
 #pragma once
 
 #include "storage/object/object.h"
 #include "storage/object/object_cache.h"
 #include "storage/s3/s3_client.h"
 
-#define PL_S3_RANGE_BYTES  ((uint64_t)8 << 20) /* what is larger is read in pieces of this size, */
-#define PL_S3_RANGES       4u                  /* so many at a time */
-#define PL_S3_DELETE_KEYS  1000u               /* in one request: the most that S3 takes */
-#define PL_S3_OBJECT_MAX   ((size_t)256 << 20) /* that local_fd takes in */
-#define PL_S3_EMPTY_PAGES  100u                /* of a list in a row: then it has no end */
+#define PL_S3_RANGE_BYTES ((uint64_t)8 << 20) /* a larger range is read in pieces of this size */
+#define PL_S3_RANGES      4u                  /* pieces read at a time */
+#define PL_S3_DELETE_KEYS 1000u               /* keys per request, S3's maximum */
+#define PL_S3_OBJECT_MAX  ((size_t)256 << 20) /* maximum size of an object for local_fd, in bytes */
+/* consecutive empty pages after which a listing is considered endless */
+#define PL_S3_EMPTY_PAGES  100u
 #define PL_S3_PROBE_PREFIX "tmp/"
-/* With so many connections busy: their buffers, and what is said on them. */
+/* Memory of that many busy connections: their buffers, and those of TLS and the requests. */
 #define PL_S3_MEMORY_BYTES(connections)                                                                                          \
     ((size_t)(connections) * (2 * (size_t)PL_HTTP_IO_BUFFER_BYTES + ((size_t)128 << 10)) + ((size_t)1 << 20))
 
-/* pl_object_open of an s3:// URL. */
+/* Implements pl_object_open for an s3:// URL. */
 PL_MUST_CHECK
 int pl_object_s3_open(const struct pl_object_config *config, struct pl_object_store **ret, struct pl_err *err);
 
-/* From here on for the driver's own files. */
+/* The declarations below are for the driver's own files. */
 struct pl_object_s3 {
     struct pl_object_store store;
     struct pl_s3_client *client;
     struct pl_object_cache *cache; /* NULL = none */
     struct pl_s3_place place;
-    struct pl_s3_place workers; /* where presigned URLs lead, when `elsewhere` */
+    struct pl_s3_place workers; /* place for presigned URLs, if `elsewhere` */
     bool elsewhere;
     char *tmp_dir;
-    atomic_bool no_batch; /* the server has no DeleteObjects */
+    atomic_bool no_batch; /* the server does not support DeleteObjects */
 };
 static inline struct pl_object_s3 *pl_object_s3_of(struct pl_object_store *s)
 {
@@ -40,6 +43,8 @@ static inline struct pl_object_s3 *pl_object_s3_of(struct pl_object_store *s)
 }
 
 PL_MUST_CHECK
+/* The functions below that take a pl_object_store are functions of pl_object_ops; object.h has their
+ * contracts. */
 int pl_object_s3_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                      struct pl_err *err);
 PL_MUST_CHECK
@@ -52,7 +57,7 @@ int pl_object_s3_tail(struct pl_object_store *s, const char *key, size_t n, stru
                       struct pl_err *err);
 PL_MUST_CHECK
 int pl_object_s3_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
-/* 1 when the object is these very bytes, 0 when it is not; PL_ENOTFOUND. */
+/* Returns 1 if the object has exactly these bytes, 0 if it has others; PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err);
 PL_MUST_CHECK
@@ -64,11 +69,12 @@ int pl_object_s3_sign_get(struct pl_object_store *s, const char *key, uint64_t o
 PL_MUST_CHECK
 int pl_object_s3_sign_put(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
                           struct pl_object_signed *ret, struct pl_err *err);
-/* Sets s->store.caps by trying. PL_EFORBIDDEN and the like when not even a plain put works. */
+/* Sets s->store.caps after testing the server. Returns PL_EFORBIDDEN or another error if not even a plain put
+ * works. */
 PL_MUST_CHECK
 int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err);
-/* One PUT as it stands: `condition`: If-None-Match: *. PL_EEXISTS when that failed. `ret_status` (may be NULL): of the last answer, 0 = there
- * was none. */
+/* Sends one PUT; with `condition`, If-None-Match: *. PL_EEXISTS if the condition failed. `ret_status` (may be
+ * NULL) receives the status of the last response; 0 = there was none. */
 PL_MUST_CHECK
 int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, bool condition,
                           unsigned *ret_status, struct pl_err *err);

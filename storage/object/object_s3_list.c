@@ -1,3 +1,5 @@
+/* object_s3_list: ListObjectsV2, page after page. Each page is parsed and its keys are visited before the
+ * next one is requested. */
 #include "storage/object/object_s3.h"
 
 #include "storage/http/uri.h"
@@ -6,17 +8,17 @@
 
 #include <stdio.h>
 
-/* One listing, page after page. */
+/* State of a listing. */
 struct listing {
     struct pl_object_s3 *s;
-    size_t prefix_len; /* of the store's prefix: cut off what is shown */
+    size_t prefix_len; /* length of the store's prefix, which visitors do not see */
     pl_object_visit_fn visit;
     void *arg;
-    const char *after;            /* whole; "" = from the first one */
-    char last[PL_S3_KEY_MAX + 1]; /* the key before, whole */
-    struct pl_buf token, key;     /* texts */
+    const char *after;            /* start after this key, with prefix; "" = start with the first */
+    char last[PL_S3_KEY_MAX + 1]; /* the previous key, with prefix */
+    struct pl_buf token, key;     /* continuation token; current key */
     bool more;
-    unsigned empty; /* pages in a row */
+    unsigned empty; /* consecutive pages without a key */
 };
 
 static void listing_finish(struct listing *l)
@@ -40,7 +42,7 @@ static int read_size(const char *text, uint64_t *ret, struct pl_err *err)
                : pl_err_set(err, PL_EPROTO, "the list of objects has no size for one");
 }
 
-/* The key as it is; servers that know `encoding-type` say so in the answer. */
+/* Stores the decoded key in l->key. Servers that support `encoding-type` say so in the response. */
 static int read_key(struct listing *l, const char *text, bool encoded, struct pl_err *err)
 {
     int r;
@@ -54,7 +56,8 @@ static int read_key(struct listing *l, const char *text, bool encoded, struct pl
     return r == 0 && pl_buf_str(&l->key) == NULL ? pl_err_nomem(err) : r;
 }
 
-/* Positive: the visitor has enough. Keys that are none of ours, and those of probes, are left out. */
+/* Visits one key. A positive result is the visitor's and ends the listing. Keys that are not objects of this
+ * store, and those of tests of the server, are skipped. */
 static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool encoded, struct pl_err *err)
 {
     const char *key;
@@ -71,13 +74,14 @@ static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool 
                           "the server lists %.200s after %.200s: this store needs keys in the order of their bytes", key,
                           l->last);
     memcpy(l->last, key, l->key.len + 1);
-    if (strcmp(key, l->after) <= 0) /* a server that does not know start-after */
+    if (strcmp(key, l->after) <= 0) /* the server does not support start-after */
         return 0;
     if (l->key.len < l->prefix_len || pl_path_object_key_check(key + l->prefix_len, NULL) < 0)
         return 0;
     return l->visit(l->arg, key + l->prefix_len, size, err);
 }
 
+/* Parses a page, notes where the next one starts, and visits the keys. */
 static int read_page(struct listing *l, const struct pl_buf *reply, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;

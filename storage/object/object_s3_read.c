@@ -1,3 +1,5 @@
+/* object_s3_read: range reads. A large range is read in pieces by parallel requests. Each response is
+ * checked: right range, right length. */
 #include "storage/object/object_s3.h"
 
 #include "storage/object/stream_compare.h"
@@ -5,9 +7,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* --- one range --- */
+/* ---- one range ---- */
 
-/* "bytes=0-9", "bytes=5-", "bytes=-100" */
+/* Text of a Range header: "bytes=0-9", "bytes=5-", "bytes=-100". */
 struct range_text {
     char text[64];
 };
@@ -31,7 +33,8 @@ static int ends_early(const char *key, uint64_t total, struct pl_err *err)
     return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)total);
 }
 
-/* The size of an object of which there is no such range. Not every server says it then, and of an empty object some give all, with 200. */
+/* Finds the size of an object that has no bytes in the requested range. Not every server includes it in the
+ * response, and for an empty object some return status 200. */
 static int size_of(struct pl_object_s3 *s, const char *key, const struct pl_http_exchange *x, uint64_t *ret, struct pl_err *err)
 {
     *ret = x->status == 200 ? 0 : x->total;
@@ -43,7 +46,8 @@ static int too_much(const char *key, struct pl_err *err)
     return pl_err_set(err, PL_EPROTO, "object %s: more came than was asked for: does the server know ranges?", key);
 }
 
-/* A ranged GET into `ret`, of at most `most` bytes; `*ret_total` is the object's size. PL_ECORRUPT when the range begins past the end. */
+/* Reads a range of at most `most` bytes with a ranged GET into `ret`; `*ret_first` is the offset of its first
+ * byte and `*ret_total` the size of the object. PL_ECORRUPT if the range begins at or after the end. */
 static int get_range(struct pl_object_s3 *s, const char *key, const char *range, uint64_t most, struct pl_buf *ret,
                      uint64_t *ret_first, uint64_t *ret_total, struct pl_err *err)
 {
@@ -73,7 +77,7 @@ static int get_range(struct pl_object_s3 *s, const char *key, const char *range,
     return r;
 }
 
-/* All of it in one request, bounded by ret->max. */
+/* Reads the whole object with one request, at most ret->max bytes. */
 static int get_all(struct pl_object_s3 *s, const char *key, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_s3_call call = {.method = "GET", .key = key, .etag = true, .expect = 200, .out = ret};
@@ -83,7 +87,7 @@ static int get_all(struct pl_object_s3 *s, const char *key, struct pl_buf *ret, 
     return r;
 }
 
-/* --- a large range in pieces, several at a time --- */
+/* ---- a large range, in pieces that are read in parallel ---- */
 
 struct pieces {
     struct pl_object_s3 *s;
@@ -108,7 +112,7 @@ static int piece_write(void *self, const void *data, size_t n, struct pl_err *er
 {
     struct piece *p = self;
 
-    if (n > p->len - p->got) /* final, unlike what only fails on the way */
+    if (n > p->len - p->got) /* PL_ETOOBIG is not retried, unlike transport errors */
         return pl_err_set(err, PL_ETOOBIG, "object %s: more came than was asked for", p->all->key);
     memcpy(p->all->into + p->at + p->got, data, n);
     p->got += n;
@@ -152,7 +156,7 @@ static void piece_start(struct pieces *all, struct piece *p, uint64_t at)
     pl_s3_client_start(all->s->client, &p->call);
 }
 
-/* Takes one that has ended away; the first failure is kept. */
+/* Collects a finished piece; the first failure is kept in `*r` and `err`. */
 static void piece_take(struct pieces *all, struct piece *p, int *r, struct pl_err *err)
 {
     p->busy = false;
@@ -171,6 +175,8 @@ static void piece_take(struct pieces *all, struct piece *p, int *r, struct pl_er
     pl_s3_call_finish(&p->call);
 }
 
+/* Reads a range into `into` in pieces, PL_S3_RANGES at a time, and waits for all of them, even after a
+ * failure. */
 static int get_pieces(struct pl_object_s3 *s, const char *key, uint64_t offset, uint64_t len, uint8_t *into, struct pl_err *err)
 {
     struct pieces all = {.s = s,
@@ -203,7 +209,7 @@ static int get_pieces(struct pl_object_s3 *s, const char *key, uint64_t offset, 
     return r;
 }
 
-/* --- the driver's reads --- */
+/* ---- the driver's reads ---- */
 
 static int wrap(struct pl_err *err, int r, const char *key)
 {
@@ -247,7 +253,7 @@ static int get_known(struct pl_object_s3 *s, const char *key, uint64_t offset, u
     return r;
 }
 
-/* From an offset to an end that is not known. */
+/* Reads from an offset to the end, whose position is unknown. */
 static int get_rest(struct pl_object_s3 *s, const char *key, uint64_t offset, struct pl_buf *ret, struct pl_err *err)
 {
     uint64_t first, total;
@@ -315,7 +321,7 @@ int pl_object_s3_tail(struct pl_object_store *store, const char *key, size_t n, 
     }
     (void)snprintf(range, sizeof(range), "bytes=-%zu", n);
     r = get_range(pl_object_s3_of(store), key, range, n, ret, &first, &total, err);
-    if (r == PL_ECORRUPT && total == 0) { /* of nothing there is no range */
+    if (r == PL_ECORRUPT && total == 0) { /* an empty object has no ranges */
         pl_buf_clear(ret);
         *ret_size = 0;
         return 0;
@@ -327,7 +333,7 @@ int pl_object_s3_tail(struct pl_object_store *store, const char *key, size_t n, 
     return wrap(err, r, key);
 }
 
-/* Read to be kept: the first piece says how large it is. */
+/* Loads a whole object for the cache. The first piece tells the object's size. */
 static int load(void *self, const char *key, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_object_s3 *s = self;
@@ -364,13 +370,14 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
     return wrap(err, pl_object_cache_get(s->cache, key, load, s, ret_fd, err), key);
 }
 
-/* --- is it what we have? --- */
+/* ---- comparison with expected bytes ---- */
 
-#define COMPARE_ON_BYTES ((size_t)256 << 10) /* cheaper to read on than to give the connection up */
+/* up to this many bytes, reading on is cheaper than closing the connection */
+#define COMPARE_ON_BYTES ((size_t)256 << 10)
 
 struct looking {
-    struct pl_stream_compare now, all; /* as it begins */
-    size_t after;                      /* bytes read after the difference */
+    struct pl_stream_compare now, all; /* current state, and the state at the start of an attempt */
+    size_t after;                      /* bytes received after the first difference */
 };
 
 static int compare_write(void *self, const void *data, size_t n, struct pl_err *err)
@@ -402,7 +409,8 @@ int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct i
     int r = pl_s3_client_run(s->client, &call, err);
 
     pl_s3_call_finish(&call);
-    if (r == PL_EINVAL && l.after > COMPARE_ON_BYTES && call.x.etag[0] != '\0') /* enough was seen of the object itself */
+    /* the object itself was seen to differ */
+    if (r == PL_EINVAL && l.after > COMPARE_ON_BYTES && call.x.etag[0] != '\0')
         return 0;
     return r < 0 ? r : pl_stream_compare_end(&l.now);
 }

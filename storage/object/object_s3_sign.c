@@ -1,4 +1,5 @@
-/* Presigned requests, and the questions by which a server shows what it honours of them. */
+/* object_s3_sign: presigned requests, and the test that finds out which restrictions of them the server
+ * enforces. */
 #include "storage/object/object_s3.h"
 
 #include "storage/base/clock.h"
@@ -10,17 +11,17 @@
 
 #define PROBE_TIMEOUT_MS   20000
 #define PROBE_LIFE_S       300
-#define PROBE_TRIES        8 /* in some seven seconds */
+#define PROBE_TRIES        8 /* within about seven seconds */
 #define PROBE_PAUSE_MS     100
 #define PROBE_PAUSE_MAX_MS 2000
 #define PROBE_PATIENCE_MS                                                                                                        \
-    30000 /* no try begins later: one at a server that is away takes minutes by itself, for some of its requests are repeated */
+    30000 /* no attempt begins later; one at an unreachable server takes minutes: its requests are retried */
 
-/* The request's headers but for Host, as lines. */
+/* Stores the request's headers except Host as lines. */
 static void note_headers(struct pl_object_signed *q, const struct pl_sigv4_pair *headers, size_t n)
 {
     for (size_t i = 0; i < n && q->n_headers < PL_OBJECT_SIGNED_HEADERS; i++)
-        if (!pl_streq(headers[i].name, "content-length")) /* follows from the body */
+        if (!pl_streq(headers[i].name, "content-length")) /* Content-Length follows from the body */
             (void)snprintf(q->headers[q->n_headers++], sizeof(q->headers[0]), "%s: %s", headers[i].name, headers[i].value);
 }
 
@@ -83,9 +84,10 @@ int pl_object_s3_sign_put(struct pl_object_store *s, const char *key, uint64_t s
     return sign_put(pl_object_s3_of(s), true, key, size, sha256, expires_s, ret, err);
 }
 
-/* --- what does the server honour? --- */
+/* ---- testing the server ---- */
 
-/* Sends a presigned request as a stranger would, with other headers in their place when `instead` is given. Returns the status. */
+/* Sends a presigned request without credentials; `instead` (may be NULL) replaces its first header. Returns
+ * the status. */
 static int play(struct pl_object_s3 *s, const char *method, const struct pl_object_signed *q, const char *instead,
                 const char *body, struct pl_err *err)
 {
@@ -106,7 +108,8 @@ static int play(struct pl_object_s3 *s, const char *method, const struct pl_obje
         headers[0] = instead;
     r = pl_http_io_run(pl_s3_client_io(s->client), &x, err);
     pl_buf_finish(&x.problem);
-    if (r == 0 && x.status >= 500 && x.status != 501) /* a fault says nothing of what the server honours */
+    /* a server fault does not show what the server supports */
+    if (r == 0 && x.status >= 500 && x.status != 501)
         return pl_err_set(err, PL_ENET, "%s of a presigned URL was answered with %u", method, x.status);
     return r < 0 ? r : (int)x.status;
 }
@@ -128,7 +131,7 @@ static int probe_get(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
-/* Other bytes of the same length, fewer bytes, the right ones, the right ones again. */
+/* Sends other bytes of the same length, fewer bytes, the right bytes, and the right bytes again. */
 static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err)
 {
     static const char bytes[] = "these bytes", other[] = "other bytes", fewer[] = "these";
@@ -156,13 +159,14 @@ static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
-/* The server answered that it does not take this (501, 4xx). That it cannot be reached or has a fault says nothing of what it takes. */
+/* Returns true if the server responded that it does not support the request (501, 4xx). An unreachable or
+ * faulty server shows nothing. */
 static bool is_no_call(int r, unsigned status)
 {
     return (status == 501 || (status >= 400 && status < 500)) && (r == PL_EUNAVAILABLE || r == PL_EIO);
 }
 
-/* The second put must be refused, and the first one's bytes must stay. */
+/* The second put must be refused, and the bytes of the first must remain. */
 static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *err)
 {
     struct iovec first = {(void *)"first bytes", 11}, second = {(void *)"second bytes", 12};
@@ -171,7 +175,7 @@ static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *
 
     s->store.caps = PL_OBJECT_PUT_IF_ABSENT;
     r = pl_object_s3_put_once(s, key, &first, 1, true, &status, err);
-    if (r == PL_EEXISTS) /* an attempt of ours whose answer was lost */
+    if (r == PL_EEXISTS) /* the result of an earlier attempt whose response was lost */
         r = 0;
     if (is_no_call(r, status)) {
         s->store.caps = 0;
@@ -189,6 +193,7 @@ static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *
     return 0;
 }
 
+/* Runs the three tests once, with objects under PL_S3_PROBE_PREFIX that are removed at the end. */
 static int probe_all(struct pl_object_s3 *s, struct pl_err *err)
 {
     char hex[33], key[64], signed_key[64];
@@ -206,14 +211,14 @@ static int probe_all(struct pl_object_s3 *s, struct pl_err *err)
         r = probe_get(s, key, err);
     if (r == 0)
         r = probe_put(s, signed_key, err);
-    for (size_t i = 0; i < PL_ARRAY_SIZE(keys);
-         i++) /* the one thing that a failure here is left out of: it says nothing of the store */
+    /* a failure here is ignored: it does not affect the result */
+    for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         (void)!s->store.ops->remove(&s->store, keys[i], NULL);
     return r;
 }
 
-/* The presigned ones of its dozen requests are sent once, so that an answer is the server's to that very request. A fault on the way is therefore met
- * by trying all of them again. */
+/* The presigned requests of the test are sent without retries, so that a response belongs to that very
+ * request. After a transient failure the whole test is repeated. */
 int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + PROBE_PATIENCE_MS;

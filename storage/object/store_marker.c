@@ -1,10 +1,11 @@
+/* store_marker: a small parser and an exclusive put. */
 #include "storage/object/store_marker.h"
 
 #include <stdio.h>
 
 #define MARKER_MAX_BYTES 4096
 
-/* The marker is a JSON object of strings without escapes; the scanner knows no more than that. */
+/* The marker is a JSON object of strings without escapes; this parser supports nothing else. */
 static void marker_skip_space(struct pl_cursor *c)
 {
     while (c->p < c->end && (*c->p == ' ' || *c->p == '\t' || *c->p == '\n' || *c->p == '\r'))
@@ -35,7 +36,7 @@ static bool marker_string(struct pl_cursor *c, char *out, size_t size)
     return marker_char(c, '"');
 }
 
-/* Unknown fields are left alone: `format` says whether we may. */
+/* Parses the marker. Unknown fields are ignored: the field `format` tells whether this is safe. */
 static bool marker_parse(const struct pl_buf *text, struct pl_store_marker *m)
 {
     struct pl_cursor c = pl_cursor_of(text->data, text->len);
@@ -100,6 +101,7 @@ static int marker_foreign(void *arg, const char *key, uint64_t size, struct pl_e
                       key);
 }
 
+/* Puts a marker with a new random id, unless another program puts one first. */
 static int marker_make(struct pl_object_store *s, struct pl_err *err)
 {
     uint8_t id[PL_ID_HEX / 2];
@@ -115,7 +117,7 @@ static int marker_make(struct pl_object_store *s, struct pl_err *err)
                          "\",\"chunker\":\"" PL_STORE_MARKER_CHUNKER "\"}\n",
                          hex);
     r = pl_object_put(s, PL_STORE_MARKER_KEY, &iov, 1, true, err);
-    if (r < 0 && r != PL_EEXISTS) /* somebody else was first: theirs it is */
+    if (r < 0 && r != PL_EEXISTS) /* another program was first: use its marker */
         return r;
     return pl_object_flush(s, err);
 }
@@ -127,7 +129,7 @@ int pl_store_marker_init(struct pl_object_store *s, struct pl_store_marker *ret,
     if (r != PL_ENOTFOUND)
         return r;
     r = pl_object_list(s, "", marker_foreign, NULL, err);
-    if (r == PL_EFORMAT) { /* unless the other who makes it came in between */
+    if (r == PL_EFORMAT) { /* another program may have made the store since the first read */
         int again = pl_store_marker_read(s, ret, NULL);
 
         return again == 0 ? 0 : r;
@@ -144,6 +146,7 @@ int pl_store_marker_id(struct pl_object_store *s, uint8_t ret[PL_ID_HEX / 2], st
 
     if (r < 0)
         return r;
-    (void)pl_hex_decode(m.store_id, ret, PL_ID_HEX / 2); /* checked by read */
+    /* cannot fail: pl_store_marker_read has checked it */
+    (void)pl_hex_decode(m.store_id, ret, PL_ID_HEX / 2);
     return 0;
 }

@@ -1,8 +1,9 @@
+/* stream_compare: memcmp of each piece with the next part of the iovec. */
 #include "storage/object/stream_compare.h"
 
 #include "storage/base/base.h"
 
-/* Past what is done with; false at the end. */
+/* Skips the elements that are compared completely; returns false at the end. */
 static bool go_on(struct pl_stream_compare *c)
 {
     for (; c->n > 0 && c->at == c->iov->iov_len; c->iov++, c->n--)

@@ -1,19 +1,19 @@
-/* comparison: whether bytes that come piece by piece are those of an iovec, to its end. One thread. */
+/* stream_compare: compares bytes that arrive in pieces with an iovec, up to its end. One thread. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* `{.iov = …, .n = …}` begins one; both are borrowed. */
+/* Initialise with `{.iov = …, .n = …}`; both are borrowed. */
 struct pl_stream_compare {
-    const struct iovec *iov; /* from here on */
+    const struct iovec *iov; /* the part that is not compared yet */
     int n;
-    size_t at; /* in iov[0] */
+    size_t at; /* offset in iov[0] */
     bool differs;
 };
 
-/* Takes the next bytes; how many of them came after a difference was known. */
+/* Compares the next bytes. Returns how many of them came after the first difference. */
 size_t pl_stream_compare_add(struct pl_stream_compare *c, const void *bytes, size_t n);
-/* No more come: whether all were the same. */
+/* Call after the last bytes. Returns true if all bytes were equal and none are missing. */
 bool pl_stream_compare_end(struct pl_stream_compare *c);
