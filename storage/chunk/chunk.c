@@ -1,3 +1,4 @@
+/* chunk: the gear rolling hash and the rules that choose boundaries among its candidates. */
 #include "storage/chunk/chunk.h"
 
 #include "storage/base/hash.h"
@@ -21,8 +22,9 @@ const uint64_t *pl_chunk_table(void)
     return chunk_gear;
 }
 
-/* Rolls `n` bytes into *h; returns how many it took until h was below the limit (that byte included), or 0 when it never was. The
- * sum of 64 shifted terms is kept by one shift and one addition, since what is 64 bytes old has left the word. */
+/* Updates *h with up to `n` bytes. Stops after the first byte at which h is below the limit and returns the
+ * number of bytes up to and including it, or 0 if there is none. One shift and one addition per byte suffice
+ * for the sum of 64 shifted terms, because a term older than 64 bytes has been shifted out of the word. */
 static size_t chunk_scan(const uint64_t *gear, const uint8_t *p, size_t n, uint64_t *h)
 {
     uint64_t v = *h;
@@ -52,7 +54,7 @@ static size_t chunk_scan(const uint64_t *gear, const uint8_t *p, size_t n, uint6
     return 0;
 }
 
-/* The same without looking for a limit: the bytes before the first possible cut. */
+/* Updates the hash without comparing it with the limit, for bytes before the first possible cut. */
 static uint64_t chunk_roll(const uint64_t *gear, const uint8_t *p, size_t n, uint64_t h)
 {
     for (size_t i = 0; i < n; i++)
@@ -80,7 +82,8 @@ void pl_chunker_init(struct pl_chunker *c)
     *c = (struct pl_chunker){0};
 }
 
-/* Looks at bytes of the chunk that began at the last cut; returns how many. `*ret_cut`: the chunk's length when it ends there. */
+/* Scans bytes of the chunk that began at the last cut; returns how many. `*ret_cut` is the chunk's length if
+ * it ends there, else 0. */
 static size_t chunker_scan(struct pl_chunker *c, const uint8_t *p, size_t n, size_t *ret_cut)
 {
     const size_t roll = PL_CHUNK_MIN_BYTES - PL_CHUNK_WINDOW_BYTES, test = PL_CHUNK_MIN_BYTES - 1;
@@ -109,6 +112,7 @@ static size_t chunker_scan(struct pl_chunker *c, const uint8_t *p, size_t n, siz
     return used;
 }
 
+/* Cuts within the first 64 KiB are held back, because a file of at most that size is a single chunk. */
 size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t *ret_cut)
 {
     size_t cut, used;
@@ -122,11 +126,13 @@ size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t 
         c->held_count--;
         return 0;
     }
-    if (c->fed <= PL_CHUNK_WHOLE_BYTES) /* so that the byte that decides is the last one of its step */
+    /* so that the byte that decides whether the file is longer than that is the last one of this call */
+    if (c->fed <= PL_CHUNK_WHOLE_BYTES)
         n = PL_MIN(n, PL_CHUNK_WHOLE_BYTES + 1 - (size_t)c->fed);
     used = chunker_scan(c, data, n, &cut);
     if (cut > 0 && (c->fed <= PL_CHUNK_WHOLE_BYTES || c->held_count > 0))
-        c->held[c->held_count++] = cut; /* at most two: the shortest chunks fill the 64 KiB */
+        /* at most two, because two chunks of the minimum size already fill 64 KiB */
+        c->held[c->held_count++] = cut;
     else
         *ret_cut = cut;
     return used;

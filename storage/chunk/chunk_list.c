@@ -1,3 +1,5 @@
+/* chunk_list: the builder collects the entries of each level and writes an object as soon as its end is
+ * known. Cursor and walk read one object per level at a time. */
 #include "storage/chunk/chunk_list.h"
 
 #include "storage/chunk/chunk.h"
@@ -16,8 +18,8 @@ struct list_item {
     uint64_t bytes;
 };
 
-/* One level of the list being built: the entries that are in no object yet. `cutting` once there were more than fit one object.
- */
+/* A level of the list that is being built: the entries that are not in an object yet. `cutting` is set once
+ * there are more entries than fit in one object. */
 struct list_level {
     struct list_item *items;
     size_t n, cap;
@@ -68,6 +70,7 @@ static int list_push(struct list_level *level, const struct list_item *item, str
     return 0;
 }
 
+/* Encodes entries as a list object in `b`. */
 static int list_encode(struct pl_buf *b, unsigned level, const struct list_item *items, size_t n, struct pl_err *err)
 {
     int r;
@@ -100,7 +103,7 @@ static bool list_ends_with(const struct list_item *item, unsigned level, size_t 
            (count >= PL_LIST_MIN_ENTRIES && pl_xxh64(item->id.b, PL_HASH_BYTES, level) < LIST_CUT_THRESHOLD);
 }
 
-/* Puts the first `n` entries of a level as one object; `ret` becomes its entry one level up. */
+/* Stores the first `n` entries of a level as one object; `ret` receives its entry for the next level. */
 static int list_put(struct pl_list_builder *b, unsigned level, size_t n, struct list_item *ret, struct pl_err *err)
 {
     struct list_level *l = &b->levels[level];
@@ -122,7 +125,8 @@ static int list_put(struct pl_list_builder *b, unsigned level, size_t n, struct 
 
 static int list_add(struct pl_list_builder *b, unsigned level, const struct list_item *item, struct pl_err *err);
 
-/* Puts every object that ends within the entries of the level. With `all` also the rest. */
+/* Stores every object that ends within the entries of the level, checking from entry `from` on; with `all`,
+ * also the rest. */
 static int list_cut(struct pl_list_builder *b, unsigned level, size_t from, bool all, struct pl_err *err)
 {
     struct list_level *l = &b->levels[level];
@@ -136,7 +140,7 @@ static int list_cut(struct pl_list_builder *b, unsigned level, size_t from, bool
         r = list_put(b, level, i + 1, &up, err);
         if (r == 0)
             r = list_add(b, level + 1, &up, err);
-        i = SIZE_MAX; /* the next entry is the first now */
+        i = SIZE_MAX; /* the next entry is now the first */
     }
     return r;
 }
@@ -206,7 +210,7 @@ void pl_list_entry(const struct pl_list *list, size_t i, struct pl_hash *ret_id,
         *ret_bytes |= (uint64_t)p[PL_HASH_BYTES + k] << (8 * k);
 }
 
-/* Adds up the entries, each of which has to be of a possible length. */
+/* Sums up the entries' lengths, each of which must be in its valid range. */
 static int list_sum(struct pl_list *list, struct pl_err *err)
 {
     uint64_t max = list->level == 0 ? PL_CHUNK_MAX_BYTES : PL_FILE_MAX_BYTES;
@@ -252,7 +256,7 @@ int pl_list_decode(const void *bytes, size_t n, struct pl_list *ret, struct pl_e
     return 0;
 }
 
-/* The list being read at one level, with the next entry to take. */
+/* The list that is read at one level, and the index of its next entry. */
 struct cursor_level {
     struct pl_buf bytes;
     struct pl_list list;
@@ -261,13 +265,14 @@ struct cursor_level {
 
 struct pl_list_cursor {
     struct pl_list_source source;
-    struct cursor_level levels[PL_LIST_MAX_LEVEL + 1]; /* [i] is the list of level i on the way to the chunk */
+    /* levels[i]: list of level i on the path to the chunk */
+    struct cursor_level levels[PL_LIST_MAX_LEVEL + 1];
     unsigned top;
-    uint64_t offset; /* in the file, of the next chunk */
+    uint64_t offset; /* offset in the file of the next chunk */
 };
 
-/* Reads a list into the cursor's level; `level` UINT_MAX: whichever it says it is. It has to have the bytes that its parent says.
- */
+/* Reads a list into the cursor. It must have the level and size that its parent states; `level` UINT_MAX: it
+ * is the root and may have any. */
 static int cursor_load(struct pl_list_cursor *c, const struct pl_hash *id, unsigned level, uint64_t bytes, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
@@ -339,7 +344,7 @@ int pl_list_cursor_seek(struct pl_list_cursor *c, uint64_t offset, struct pl_err
         uint64_t len;
         int r;
 
-        for (l->next = 0;; l->next++) { /* the sums were checked: it ends before the list does */
+        for (l->next = 0;; l->next++) { /* ends within the list, because its sum was checked */
             pl_list_entry(&l->list, l->next, &id, &len);
             if (offset - at < len)
                 break;
@@ -398,7 +403,8 @@ void pl_list_seen_finish(struct pl_list_seen *s)
     pl_map_finish(&s->lists, NULL);
 }
 
-/* What a list was found to be, as the map's value: never NULL, since a list has bytes. */
+/* Encodes the level and size of a list as a value of the map; never NULL, because a list has at least one
+ * byte. */
 static void *list_found(unsigned level, uint64_t bytes)
 {
     return (void *)(uintptr_t)(bytes << 3 | level);
@@ -413,7 +419,8 @@ static int list_mismatch(const struct pl_hash *id, struct pl_err *err)
 
 static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err);
 
-/* A list that was not seen; `level` UINT_MAX for the root, `bytes` what the parent says. */
+/* Visits a list that is not in `seen`. `level` is UINT_MAX for the root; `bytes` is the size that the parent
+ * states. */
 static int list_visit_new(const struct list_visit *v, const struct pl_hash *id, unsigned level, uint64_t bytes,
                           uint64_t *ret_bytes, struct pl_err *err)
 {
@@ -438,7 +445,8 @@ static int list_visit_new(const struct list_visit *v, const struct pl_hash *id, 
     return PL_MIN(r, 0);
 }
 
-/* Recursion is at most PL_LIST_MAX_LEVEL deep: each list is of a lower level than the one above. */
+/* Visits the entries of a list. The recursion is at most PL_LIST_MAX_LEVEL deep, because each list has a
+ * lower level than its parent. */
 static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err)
 {
     int r = pl_effort_add(v->effort, list->count, err);

@@ -1,3 +1,5 @@
+/* chunk_scan: four rolling hashes side by side mark candidates in a bit map; boundaries are found with bit
+ * operations. */
 #include "storage/chunk/chunk_scan.h"
 
 #define LANES 4u
@@ -7,7 +9,7 @@ static void scan_mark(uint64_t *bits, size_t at)
     bits[at / 64] |= UINT64_C(1) << (at % 64);
 }
 
-/* One after another: what the lanes leave over. */
+/* Scans with a single hash: the bytes that the lanes leave over. */
 static void scan_plain(const uint64_t *gear, const uint8_t *data, size_t from, size_t to, uint64_t *bits)
 {
     const uint8_t *p = data + from - (PL_CHUNK_WINDOW_BYTES - 1);
@@ -22,7 +24,8 @@ static void scan_plain(const uint64_t *gear, const uint8_t *data, size_t from, s
     }
 }
 
-/* The hash is one long chain of dependent additions; four chains side by side keep the core busy. */
+/* Scans four equal parts in parallel. A rolling hash is a long chain of dependent additions; four independent
+ * chains keep the CPU busy. */
 static void scan_lanes(const uint64_t *gear, const uint8_t *data, size_t lane, uint64_t *bits)
 {
     const uint8_t *p[LANES];
@@ -61,7 +64,7 @@ void pl_chunk_scan(const uint8_t *data, size_t n, uint64_t *ret_bits)
     scan_plain(gear, data, lane * LANES, n, ret_bits);
 }
 
-/* The first set bit at or after `from`, `n` when there is none. */
+/* Returns the index of the first set bit at or after `from`; `n` if there is none. */
 static size_t scan_find(const uint64_t *bits, size_t n, size_t from)
 {
     size_t word = from / 64;
@@ -80,7 +83,7 @@ static size_t scan_find(const uint64_t *bits, size_t n, size_t from)
 
 size_t pl_chunk_scan_cut(const uint64_t *bits, size_t n, size_t carry, size_t from)
 {
-    /* Positions of the first and the last byte at which the chunk may end, in the segment. */
+    /* positions in the segment of the first and the last byte at which the chunk may end */
     size_t least = from + (PL_CHUNK_MIN_BYTES > carry + 1 ? PL_CHUNK_MIN_BYTES - 1 - carry : 0);
     size_t most = from + PL_CHUNK_MAX_BYTES - 1 - carry, at = scan_find(bits, n, least);
 

@@ -1,7 +1,8 @@
-/* chunk_scan: the cuts of chunk.h in two passes, for files that several threads share: where a cut may be depends on 64 bytes
- * only, so segments are scanned side by side; which of these cuts are made depends on the one before and costs next to nothing.
+/* chunk_scan: finds the boundaries of chunk.h in two passes, for a file that several threads process. A
+ * candidate depends only on 64 bytes, so segments can be scanned in parallel. The choice among the candidates
+ * depends on the previous cut, but is fast.
  *
- *     scan(segment k)  any thread, any order   →  one bit a byte
+ *     scan(segment k)  any thread, any order   →  one bit per byte
  *     cut(segment k)   in order                →  chunk lengths */
 #pragma once
 
@@ -9,11 +10,13 @@
 
 #define PL_CHUNK_SCAN_WORDS(n) (((n) + 63) / 64)
 
-/* Sets bit i of `ret_bits` (PL_CHUNK_SCAN_WORDS(n) words, LSB first) exactly when data[i] is the last byte of a candidate. The 63
- * bytes before `data` must be readable and those of the file; at the start of a file they may be anything. */
+/* Sets bit i of `ret_bits` (PL_CHUNK_SCAN_WORDS(n) words, least significant bit first) if data[i] is the last
+ * byte of a candidate, and clears the others. The 63 bytes before `data` must be readable and belong to the
+ * file; at the start of a file their values do not matter. */
 void pl_chunk_scan(const uint8_t *data, size_t n, uint64_t *ret_bits);
 
-/* Length of the chunk that starts `carry` bytes (< PL_CHUNK_MAX_BYTES, nothing to cut in them) before byte `from` of a segment of
- * `n` scanned bytes (`carry` > 0 only with `from` = 0); 0 when its end is not in the segment. For files longer than
- * PL_CHUNK_WHOLE_BYTES. */
+/* Returns the length of a chunk if it ends in the segment, else 0. The segment has `n` scanned bytes. The
+ * chunk starts `carry` bytes before position `from` of the segment: 0, or, with `from` = 0, the bytes of
+ * earlier segments (fewer than PL_CHUNK_MAX_BYTES) in which it does not end. For files longer than
+ * PL_CHUNK_WHOLE_BYTES. Any thread. */
 size_t pl_chunk_scan_cut(const uint64_t *bits, size_t n, size_t carry, size_t from);

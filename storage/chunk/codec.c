@@ -1,17 +1,19 @@
+/* codec: decides with cheap statistics whether compression is worthwhile, because compressing random bytes is
+ * slow and useless. Each thread keeps one pair of zstd contexts. */
 #include "storage/chunk/codec.h"
 
 #include <pthread.h>
 #include <zstd.h>
 
 #define CODEC_LEVEL        1
-#define CODEC_MIN_BYTES    64u           /* zstd's own frame takes a dozen */
-#define CODEC_LOOK_FROM    ((size_t)512) /* below, statistics say nothing */
+#define CODEC_MIN_BYTES    64u           /* zstd's frame alone takes about a dozen bytes */
+#define CODEC_LOOK_FROM    ((size_t)512) /* with fewer bytes statistics are meaningless */
 #define CODEC_LOOK_BYTES   ((size_t)1 << 10)
 #define CODEC_PROBE_FROM   ((size_t)16 << 10)
-#define CODEC_PROBE_BYTES  ((size_t)2 << 10) /* of each of three places */
+#define CODEC_PROBE_BYTES  ((size_t)2 << 10) /* at each of three places */
 #define CODEC_PROBE_PLACES 3u
 
-/* One pair of contexts a thread: making one costs more than compressing 4 KiB. */
+/* One pair of contexts per thread, because creating one costs more than compressing 4 KiB. */
 struct codec_thread {
     ZSTD_CCtx *compress;
     ZSTD_DCtx *inflate;
@@ -35,7 +37,7 @@ static void codec_make_key(void)
     codec_key_made = pthread_key_create(&codec_key, codec_free) == 0;
 }
 
-/* NULL without memory. */
+/* Returns the contexts of this thread; NULL without memory. */
 static struct codec_thread *codec_here(void)
 {
     static __thread struct codec_thread *here;
@@ -80,18 +82,19 @@ size_t pl_codec_bound(size_t n)
     return ZSTD_compressBound(n);
 }
 
-/* At least 6 % smaller. */
+/* Returns true if the result is at least 6 % smaller. */
 static bool codec_gains(size_t raw, size_t stored)
 {
     return stored <= raw - raw / 50 * 3 - raw % 50 * 3 / 50;
 }
 
-/* Whether `n` (512 to 1,024) bytes look like noise: bytes as frequent as chance has them, and no four of them twice. Noise would cost
- * zstd ten times the microsecond that this takes. No branch depends on the bytes: it would be mispredicted every other time. */
+/* Returns true if `n` (512 to 1,024) bytes look random: bytes are as frequent as in random data, and no
+ * four-byte sequence was found twice. The test takes a microsecond, a tenth of the time that zstd would need.
+ * No branch depends on the data, because half of such branches would be mispredicted. */
 static bool codec_noise(const uint8_t *p, size_t n)
 {
     uint16_t counts[256] = {0};
-    uint32_t words[512] = {0}; /* of each hash, the last word */
+    uint32_t words[512] = {0}; /* the last word with each hash */
     uint64_t squares = 0;
     unsigned repeats = 0;
 
@@ -107,11 +110,12 @@ static bool codec_noise(const uint8_t *p, size_t n)
     n -= 3;
     for (size_t i = 0; i < PL_ARRAY_SIZE(counts); i++)
         squares += (uint64_t)counts[i] * counts[i];
-    /* chance gives squares = n + n²/256; an eighth more is five deviations */
+    /* random data has squares = n + n²/256; an eighth more is five standard deviations */
     return repeats == 0 && (squares - n) * 256 * 8 < (uint64_t)n * n * 9;
 }
 
-/* Beginning, middle and end of a large piece, compressed together: what is random there is taken to be random throughout. */
+/* Compresses the beginning, the middle and the end of a large piece together, and returns true if this saves
+ * 2 %. If these parts are random, the whole piece is assumed to be random. */
 static bool codec_sample(ZSTD_CCtx *ctx, const uint8_t *p, size_t n, void *out, size_t room)
 {
     uint8_t sample[CODEC_PROBE_PLACES * CODEC_PROBE_BYTES];
@@ -124,6 +128,7 @@ static bool codec_sample(ZSTD_CCtx *ctx, const uint8_t *p, size_t n, void *out, 
     return !ZSTD_isError(size) && size < sizeof(sample) - sizeof(sample) / 50;
 }
 
+/* Returns true if the data is worth compressing; the test depends on its size. */
 static bool codec_promises(ZSTD_CCtx *ctx, const uint8_t *p, size_t n, void *out, size_t room)
 {
     size_t look = PL_MIN(n, CODEC_LOOK_BYTES);
@@ -168,7 +173,8 @@ int pl_codec_decode(uint8_t codec, const void *stored, size_t stored_size, void 
         ctx = codec_inflater();
         if (ctx == NULL)
             return pl_err_nomem(err);
-        size = ZSTD_decompressDCtx(ctx, out, raw_size, stored, stored_size); /* never writes past raw_size */
+        /* never writes more than raw_size bytes */
+        size = ZSTD_decompressDCtx(ctx, out, raw_size, stored, stored_size);
         if (ZSTD_isError(size))
             return pl_err_set(err, PL_ECORRUPT, "zstd: %s", ZSTD_getErrorName(size));
         if (size != raw_size)
