@@ -47,8 +47,8 @@ struct pl_arena *pl_arena_destroy(struct pl_arena *a)
     return NULL;
 }
 
-/* A request that is large and does not fit gets a block of its own behind the current one, so
- * that the current block can still be filled. */
+/* A request that is large and does not fit gets a block of its own, second in the list, so
+ * that the first block can still be filled. */
 static void *arena_alloc_large(struct pl_arena *a, size_t n)
 {
     struct arena_block *block = calloc(1, sizeof(*block) + n);

@@ -41,7 +41,7 @@ int pl_buf_add_str(struct pl_buf *b, const char *s, struct pl_err *err);
 PL_MUST_CHECK
 /* Appends text formatted as by printf, without the NUL. Also PL_EINTERNAL if vsnprintf fails. */
 int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...) PL_PRINTF(3, 4);
-/* Returns the bytes as a C string, owned by the buffer: adds a NUL behind them that `len` does not count.
+/* Returns the bytes as a C string, owned by the buffer: adds a NUL at their end, which `len` does not count.
  * NULL only without memory. */
 char *pl_buf_str(struct pl_buf *b);
 /* Returns the bytes as a NUL-terminated malloc'ed string that the caller owns; the buffer is empty

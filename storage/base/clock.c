@@ -47,8 +47,8 @@ static const struct {
     {"ms", 1000000}, {"us", 1000}, {"ns", 1}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000},
 };
 
-/* Parses one number with its unit at *p, e.g. "1.5h", into nanoseconds, and moves *p behind it. Returns false
- * if there is none or it does not fit. */
+/* Parses one number with its unit at *p, e.g. "1.5h", into nanoseconds, and moves *p to its end. Returns
+ * false if there is none or it does not fit. */
 static bool duration_part(const char **p, int64_t *ret_ns)
 {
     const char *s = *p;

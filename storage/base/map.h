@@ -12,7 +12,7 @@ struct pl_map {
 };
 
 struct pl_map_slot {
-    uint8_t *key; /* copy of the key with a NUL behind it; NULL = free slot */
+    uint8_t *key; /* copy of the key with a NUL at its end; NULL = free slot */
     size_t key_len;
     uint64_t hash;
     void *value;

@@ -126,7 +126,7 @@ size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t 
         c->held_count--;
         return 0;
     }
-    /* so that the byte that decides whether the file is longer than that is the last one of this call */
+    /* stop at the first byte beyond PL_CHUNK_WHOLE_BYTES, which shows that the file is longer */
     if (c->fed <= PL_CHUNK_WHOLE_BYTES)
         n = PL_MIN(n, PL_CHUNK_WHOLE_BYTES + 1 - (size_t)c->fed);
     used = chunker_scan(c, data, n, &cut);

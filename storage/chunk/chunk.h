@@ -22,7 +22,6 @@
  *
  * No chunk except the last is shorter than the 64 bytes of the window, so a cut depends only on the bytes of
  * its own chunk. */
-
 #pragma once
 
 #include "storage/base/base.h"
@@ -65,8 +64,8 @@ struct pl_chunker {
 /* Starts a file. */
 void pl_chunker_init(struct pl_chunker *c);
 /* Scans bytes from `data` and returns how many (0 to n). `*ret_cut` receives the length of the next chunk of
- * the file if its end is now known, else 0. Either the result or the cut is not 0. The end of a chunk may lie
- * before the bytes scanned by this call, never behind them. */
+ * the file if its end is now known, else 0. Either the result or the cut is not 0. The end of a chunk may be
+ * before the bytes scanned by this call, but not after them. */
 size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t *ret_cut);
 /* Ends the file: each call returns the length of one remaining chunk, then 0. */
 size_t pl_chunker_end(struct pl_chunker *c);

@@ -17,8 +17,9 @@
 #include <sys/socket.h>
 
 /* seconds that a kept connection may be idle; libcurl's default */
-#define IDLE_S        118L
-#define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* where Debian's libcurl looks */
+#define IDLE_S 118L
+/* file in which Debian's libcurl looks for CA certificates */
+#define SYSTEM_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 
 /* A curl handle and the progress of the exchange that runs on it. */
 struct pl_http_run {
@@ -226,6 +227,7 @@ static bool set_headers(struct pl_http_run *run)
     return ok;
 }
 
+/* Applies the route's settings to the handle; they override those of the configuration. */
 static void set_route(const struct pl_http_run *run, const struct pl_http_io_route *route)
 {
     __typeof__(curl_easy_setopt) *const set = run->io->curl->easy_setopt;

@@ -14,13 +14,13 @@ struct call {
     char *text;
     S3Status status;
     uint64_t size;
-    /* for put: the remaining bytes */
+    /* bytes that put has not sent yet */
     const struct iovec *iov;
     int n;
     size_t at; /* offset in iov[0] */
-    /* for get */
+    /* receiver of the bytes of get */
     int (*data)(void *arg, const void *bytes, size_t n);
-    /* for list */
+    /* receiver of the keys of list */
     int (*visit)(void *arg, const char *key, uint64_t size);
     bool more;
     void *arg;

@@ -21,7 +21,6 @@
  *
  * An object is created once under its key, completely or not at all, and read by ranges. Apart from the
  * marker, this room does not interpret the content of objects. Valid keys: pl_path_object_key_check. */
-
 #pragma once
 
 #include "storage/base/buf.h"
@@ -63,8 +62,9 @@ struct pl_object_signed {
     uint32_t expires_s; /* lifetime from now; may be shorter than requested */
 };
 
-/* The functions of a driver; the public functions of the same names below have the contracts. Functions after
- * `destroy` may be NULL: then object.c uses others instead, or fails with PL_EUNAVAILABLE. */
+/* The functions of a driver; the public functions of the same names below have the contracts. A driver may
+ * leave the functions after `destroy` NULL: object.c then combines other functions, or fails with
+ * PL_EUNAVAILABLE. */
 struct pl_object_ops {
     int (*put)(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive, struct pl_err *err);
     int (*adopt)(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err);
@@ -109,28 +109,28 @@ int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl
  * the environment variables of Amazon's tools, then from the shared profile. */
 struct pl_object_config {
     const char *url;    /* file:///FOLDER or s3://BUCKET/PREFIX */
-    const char *driver; /* for s3://: "" or "s3", or "libs3" (object_libs3.h) */
-    /* http(s)://HOST[:PORT]; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else Amazon's endpoint of the
+    const char *driver; /* driver of an s3:// URL: "" or "s3", or "libs3" (object_libs3.h) */
+    /* http(s)://HOST[:PORT]; default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's endpoint in the
      * region */
     const char *endpoint;
-    const char *region; /* else AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1 */
-    const char *style;  /* "path" or "virtual"; else path if an endpoint is given */
+    const char *region; /* default: AWS_REGION, AWS_DEFAULT_REGION, the profile's, us-east-1 */
+    const char *style;  /* "path" or "virtual"; default: path if an endpoint is given */
     /* endpoint in presigned URLs, if workers reach the store at another address */
     const char *worker_endpoint;
-    /* file with the CA certificates to trust instead of the system's; else AWS_CA_BUNDLE */
+    /* file with the CA certificates to trust instead of the system's; default: AWS_CA_BUNDLE */
     const char *ca;
     const char *profile, *access_key, *secret_key, *session_token;
-    const char *tmp_dir;   /* for pl_object_tmp_path; else TMPDIR */
-    const char *cache_dir; /* for pl_object_local_fd; else no cache */
+    const char *tmp_dir;   /* folder of pl_object_tmp_path; default: TMPDIR */
+    const char *cache_dir; /* folder of the cache of pl_object_local_fd; default: no cache */
     uint64_t cache_bytes;  /* maximum size of the cache; 0 = PL_OBJECT_CACHE_BYTES */
-    unsigned connections;  /* maximum at a time; 0 = the driver's */
+    unsigned connections;  /* maximum number at a time; 0 = the driver's default */
     /* the operator states that no other daemon uses the store; PL_OBJECT_PUT_IF_ABSENT is then not
      * required */
     bool exclusive;
     /* Test what the server supports, with a few small objects under tmp/ that are removed again. Without the
      * test, only S3's plain calls and put-if-absent are assumed. */
     bool probe;
-    /* pause between attempts, longest time without data, time limit of a call; 0 = the driver's */
+    /* pause between attempts, longest time without data, time limit of a call; 0 = the driver's default */
     int64_t pause_ms, stall_ms, deadline_ms;
 };
 #define PL_OBJECT_CACHE_BYTES ((uint64_t)4 << 30)

@@ -359,6 +359,7 @@ static int file_name_cmp(const void *a, const void *b)
     return strcmp(((const struct file_name *)a)->name, ((const struct file_name *)b)->name);
 }
 
+/* Appends a copy of the name, with a '/' if it is a folder. */
 static int file_names_add(struct file_names *v, const char *name, bool is_dir, uint64_t size, struct pl_err *err)
 {
     size_t len = strlen(name);

@@ -216,7 +216,8 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
     return pl_base64_encode(md5, n, ret, err);
 }
 
-/* Handles a key that a batch did not remove: retries it alone if its error code is transient. */
+/* Handles a key that a batch did not remove: retries it with a request of its own if its error code is
+ * transient. */
 static int delete_again(struct pl_object_store *store, const char *key, const char *code, struct pl_err *err)
 {
     const char *prefix = pl_object_s3_of(store)->place.prefix;

@@ -380,7 +380,7 @@ static enum pl_s3_response_class read_answer(const struct pl_s3_client *c, struc
     if (class == PL_S3_FORBIDDEN && x->date_s != 0 && llabs(x->date_s - server_now_s(c)) > SKEW_SEEN_S)
         return PL_S3_CLOCK_SKEW; /* the response to a HEAD request has no body with the error code */
     if (class == PL_S3_BAD_RESPONSE && x->status == 400 && p->code[0] == '\0' && call->keys_->token[0] != '\0')
-        return PL_S3_BAD_CREDENTIALS; /* as above */
+        return PL_S3_BAD_CREDENTIALS; /* a HEAD response has no error code, see above */
     return class;
 }
 

@@ -82,7 +82,7 @@ struct pl_s3_call {
     struct pl_s3_access_keys *keys_;
     struct pl_buf text_; /* URL and headers of the current attempt */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
-    struct pl_s3_place moved_; /* where a redirect sent this call, if has_moved_ */
+    struct pl_s3_place moved_; /* place to which a redirect sent this call, if has_moved_ */
     bool has_moved_;
     int64_t deadline_ms_, due_ms_; /* deadline of the call; time of its next attempt */
     unsigned redirects_;

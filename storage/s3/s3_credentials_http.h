@@ -10,7 +10,7 @@ enum pl_s3_source_kind { PL_S3_SOURCE_FIXED, PL_S3_SOURCE_WEB_IDENTITY, PL_S3_SO
 
 struct pl_s3_credential_source {
     enum pl_s3_source_kind kind;
-    char name[96];        /* for messages */
+    char name[96];        /* name of the source, for messages */
     char url[512];        /* address of the source */
     char token_file[512]; /* file with the web identity's token, or with the container's authorization */
     char token[1024];     /* the container's authorization itself */

@@ -10,7 +10,7 @@ enum pl_s3_response_class {
     PL_S3_EXISTS,    /* a precondition failed because the key exists */
     /* failure of the server or the network: retry; the request may have been carried out */
     PL_S3_RETRY,
-    PL_S3_REDUCE_RATE,     /* as RETRY, and the server asks for fewer requests */
+    PL_S3_REDUCE_RATE,     /* like RETRY, but the server asks for fewer requests */
     PL_S3_CLOCK_SKEW,      /* this machine's clock differs from the server's */
     PL_S3_WRONG_REGION,    /* the bucket is in another region */
     PL_S3_BAD_CREDENTIALS, /* the credentials have expired */

@@ -18,7 +18,7 @@ struct pl_s3_place {
     char bucket[PL_S3_BUCKET_MAX + 1];
     char prefix[PL_OBJECT_KEY_MAX + 2]; /* "", or ends with "/" */
     char region[PL_SIGV4_REGION_MAX + 1];
-    /* as in the Host header: with the port unless it is the scheme's default */
+    /* value of the Host header: with the port unless it is the scheme's default */
     char host[PL_S3_ENDPOINT_MAX + 1];
     char base[PL_S3_ENDPOINT_MAX + 1]; /* path of the endpoint without a final "/"; usually "" */
     bool tls;

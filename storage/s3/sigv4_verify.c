@@ -120,7 +120,7 @@ static int read_part(const char *part, size_t len, struct pl_sigv4_claim *c, str
     return pl_err_set(why, PL_EINVAL, "\"%.*s\" is none of Credential=, SignedHeaders=, Signature=", (int)PL_MIN(len, 64), part);
 }
 
-/* Parses the Authorization header behind the algorithm. */
+/* Parses the parts of the Authorization header that follow the algorithm. */
 static int read_header_claim(const char *text, const struct pl_sigv4_request *q, struct pl_sigv4_claim *c, struct pl_err *why)
 {
     const char *time = pl_sigv4_header_find(q->headers, q->n_headers, "x-amz-date");

@@ -37,7 +37,7 @@ struct pl_sigv4_verdict_info {
 };
 const struct pl_sigv4_verdict_info *pl_sigv4_verdict_info(enum pl_sigv4_verdict v);
 
-/* What a request claims about its signature, copied from the request. */
+/* The claim of a request about its signature, copied from the request. */
 struct pl_sigv4_claim {
     bool presigned;
     char access_key[PL_SIGV4_ACCESS_KEY_MAX + 1];

@@ -428,7 +428,7 @@ int pl_cgroup_make(const struct pl_cgroup *g, const char *worker, const struct p
 {
     const bool memory = g->held & PL_CGROUP_MEMORY && limits->memory_bytes > 0;
     const struct {
-        /* whether the value is written; whether the file may be absent (older kernels, no swap) */
+        /* write the value; the file may be absent (older kernels, no swap) */
         bool said, may_lack;
         const char *file;
         uint64_t value;

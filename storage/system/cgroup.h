@@ -51,7 +51,7 @@ uint64_t pl_cgroup_weight(uint64_t cpu_milli);
 uint64_t pl_cgroup_pids(uint64_t pid_max, uint64_t threads_max, uint64_t group_max);
 
 struct pl_cgroup_facts {
-    const char *root;    /* where cgroups are mounted */
+    const char *root;    /* folder where cgroups are mounted */
     const char *program; /* name for messages: "pipelined" */
     const char *own;     /* parent of the workers' groups, from /proc/self/cgroup; NULL = none */
     bool version_1;      /* version 1, or both versions, are mounted at `root` */
@@ -73,8 +73,10 @@ unsigned pl_cgroup_judge(const struct pl_cgroup_facts *facts, char why[PL_CGROUP
 struct pl_cgroup;
 
 struct pl_cgroup_config {
-    const char *program;               /* for messages and suggested commands: "pipelined", "pipelinectl" */
-    const char *name;                  /* of the group made below the root group; the same after a restart */
+    /* name for messages and commands in them: "pipelined", "pipelinectl" */
+    const char *program;
+    /* name of the group made in the root group; the same after a restart */
+    const char *name;
     const char *root, *proc, *systemd; /* NULL = /sys/fs/cgroup, /proc, /run/systemd/system; tests set them */
 };
 
@@ -85,7 +87,7 @@ struct pl_cgroup_limits {
 
 /* Finds out what this program may do, moves it to a leaf group and enables controllers. Also returns 0 if
  * nothing is possible: then pl_cgroup_held returns 0 and the program stays in its group. Must be called
- * before the program starts others. The caller frees `*ret` with pl_cgroup_close. PL_ENOMEM. */
+ * before the program starts child processes. The caller frees `*ret` with pl_cgroup_close. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret, struct pl_err *err);
 /* Removes the group ROOT/NAME if it was made and no worker's group is left in it, and frees `g`. NULL is
