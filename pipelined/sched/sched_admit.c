@@ -108,7 +108,8 @@ int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *
     const struct pl_map_slot *slot;
 
     if (c->gpu_slots > PL_SCHED_GPUS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "%u GPUs, at most %u", c->gpu_slots, PL_SCHED_GPUS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the executor reports %u GPUs: at most %u are supported", c->gpu_slots,
+                          PL_SCHED_GPUS_MAX);
     s->capacity = *c;
     s->capacity.gpu_offered = PL_MAX(c->gpu_offered, c->gpu_slots);
     slots_count(s);

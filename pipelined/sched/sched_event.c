@@ -21,7 +21,7 @@ static int take_plan(struct pl_sched *s, const struct pl_sched_event *ev, struct
             return pl_err_set(err, PL_ELIMIT, "a job runs at most %u datums, the plan has %u", PL_SCHED_ROWS_MAX,
                               ev->plan.to_run);
         if (ev->plan.to_run > ev->plan.datums)
-            return pl_err_set(err, PL_EINVAL, "%u of %llu datums are to run", ev->plan.to_run,
+            return pl_err_set(err, PL_EINVAL, "the plan runs %u datums but has only %llu", ev->plan.to_run,
                               (unsigned long long)ev->plan.datums);
         pl_sched_job_planned(s, job, ev->plan.datums, ev->plan.to_run);
     } else {
@@ -58,7 +58,7 @@ static int take_stray(struct pl_sched *s, const struct pl_sched_event *ev)
 
         a->worker.id = ev->id;
         a->worker.kill = ev->kind == PL_SCHED_EV_WORKER_ATTACHED;
-        a->worker.reason = "it is not known";
+        a->worker.reason = "the daemon does not know this worker";
     }
     return 0;
 }
@@ -127,7 +127,7 @@ static int take_stop_run(struct pl_sched *s, const struct pl_sched_event *ev, st
     struct run *run = pl_sched_run_find(s, ev->run.id);
 
     if (!run)
-        return pl_err_set(err, PL_ENOTFOUND, "no run %s is under way", ev->run.id ? ev->run.id : "");
+        return pl_err_set(err, PL_ENOTFOUND, "there is no unfinished run %s", ev->run.id ? ev->run.id : "");
     pl_sched_run_settle(s);
     run = pl_sched_run_find(s, ev->run.id); /* a run without jobs has ended and is gone */
     for (size_t i = 0; run && i < run->n_jobs; i++)
@@ -164,10 +164,10 @@ static bool is_restore(enum pl_sched_event_kind kind)
 static int check_phase(const struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     if (!s->restoring && is_restore(ev->kind))
-        return pl_err_set(err, PL_EINVAL, "all is restored already");
+        return pl_err_set(err, PL_EINVAL, "the scheduler's state is restored already");
     if (s->restoring && !is_restore(ev->kind) && ev->kind != PL_SCHED_EV_STAGE_SET && ev->kind != PL_SCHED_EV_CAPACITY &&
         ev->kind != PL_SCHED_EV_SHAPE)
-        return pl_err_set(err, PL_EINVAL, "event %d before all is restored", (int)ev->kind);
+        return pl_err_set(err, PL_EINVAL, "event %d is refused until the scheduler's state is restored", (int)ev->kind);
     return 0;
 }
 

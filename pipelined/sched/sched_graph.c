@@ -189,11 +189,11 @@ static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *d
     unsigned n_new = 0;
 
     if (def->cpu_shape && (!def->shape || !may_do_without))
-        return pl_err_set(err, PL_EINVAL, "stage %s: only pods that can do without a GPU have a shape without one", name);
+        return pl_err_set(err, PL_EINVAL, "stage %s: a CPU shape is only for pods whose GPU is not required", name);
     for (unsigned i = 0; i < PL_ARRAY_SIZE(ids); i++)
         n_new += ids[i] && !pl_sched_has_shape(s, ids[i]);
     if (n_new > 0 && s->shapes.len + n_new > PL_SCHED_SHAPES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the limit of %u pod shapes is reached", PL_SCHED_SHAPES_MAX);
     return 0;
 }
 
@@ -209,19 +209,22 @@ static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, str
         return pl_err_set(err, PL_EINVAL, "a stage needs a name, at least 1 worker and 1 try");
     for (size_t i = 0; i < def->n_gpu_slots; i++)
         if (def->gpu_slots[i] >= PL_SCHED_GPUS_MAX)
-            return pl_err_set(err, PL_ELIMIT, "stage %s: GPU slot %u, below %u", def->name, def->gpu_slots[i], PL_SCHED_GPUS_MAX);
+            return pl_err_set(err, PL_ELIMIT, "stage %s: GPU slot %u is too high: slots are below %u", def->name,
+                              def->gpu_slots[i], PL_SCHED_GPUS_MAX);
     if (def->gpu_count > PL_SCHED_WORKER_GPUS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs, at most %u a worker", def->name, def->gpu_count,
+        return pl_err_set(err, PL_ELIMIT, "stage %s: %u GPUs per worker: use at most %u", def->name, def->gpu_count,
                           PL_SCHED_WORKER_GPUS_MAX);
     r = check_shapes(s, def, def->name, def->gpu_count > 0 && !def->gpu_required, err);
     if (r < 0)
         return r;
     if (!stage && s->stages.len >= PL_SCHED_STAGES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "there are %u stages, no more can be", PL_SCHED_STAGES_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the limit of %u stages is reached: delete pipelines that are not used",
+                          PL_SCHED_STAGES_MAX);
     if (stage && stage->current && def->version <= stage->current->def.version)
-        return pl_err_set(err, PL_EEXISTS, "stage %s has version %llu already", def->name, (unsigned long long)def->version);
+        return pl_err_set(err, PL_EEXISTS, "stage %s already has version %llu", def->name, (unsigned long long)def->version);
     if (out && out->writer && out->writer->id != def->stage)
-        return pl_err_set(err, PL_EINVAL, "stage %s would write what stage %s writes", def->name, out->writer->current->def.name);
+        return pl_err_set(err, PL_EINVAL, "stage %s would write the branch that stage %s writes", def->name,
+                          out->writer->current->def.name);
     if (makes_cycle(s, def, &through))
         return pl_err_set(err, PL_EINVAL, "stage %s would read its own output through stage %s", def->name, through);
     return 0;
@@ -413,10 +416,10 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     int r;
 
     if (!v)
-        return pl_err_set(err, PL_ENOTFOUND, "no stage %llu of version %llu", (unsigned long long)def->stage,
+        return pl_err_set(err, PL_ENOTFOUND, "stage %llu has no version %llu", (unsigned long long)def->stage,
                           (unsigned long long)def->version);
     if (!v->shape != !def->shape)
-        return pl_err_set(err, PL_EINVAL, "stage %s: its workers are pods, or they are not", v->def.name);
+        return pl_err_set(err, PL_EINVAL, "stage %s: workers cannot change between processes and pods", v->def.name);
     r = check_shapes(s, def, v->def.name, v->def.gpu_count > 0 && !v->def.gpu_required, err);
     if (r < 0)
         return r;

@@ -286,7 +286,7 @@ void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state s
         snprintf(text, sizeof(text), "superseded by run %.8s", by);
         memcpy(job->superseded_by, by, sizeof(job->superseded_by) - 1);
     } else {
-        snprintf(text, sizeof(text), "%s", reason && *reason ? reason : "no reason is known");
+        snprintf(text, sizeof(text), "%s", reason && *reason ? reason : "no reason was given");
     }
     planned(s, job);
     if (job->state == PL_SCHED_FINISHING)
@@ -375,7 +375,7 @@ static bool fail_start(struct pl_sched *s, struct job *job)
 
     if (v->start_failures <= PL_SCHED_LOSSES_MAX || v->starting + v->idle + v->busy > 0)
         return false;
-    snprintf(text, sizeof(text), "%u workers in a row did not come up: %s", v->start_failures,
+    snprintf(text, sizeof(text), "%u workers in a row failed to start: %s", v->start_failures,
              v->last_failure ? v->last_failure : "");
     job->version->start_failures = 0; /* the next job starts counting from 0 */
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
@@ -434,7 +434,7 @@ static void serve(struct pl_sched *s, struct job *job)
             continue;
         }
         if (pl_sched_node_idles(s, job->rows, w)) {
-            pl_sched_worker_stop(s, w, false, "what waits was lost on its node: another one is to have it");
+            pl_sched_worker_stop(s, w, false, "the waiting datums were lost on its node before: they run on another node");
             continue;
         }
         if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_datums_ready(s, job->rows) == 0))

@@ -108,12 +108,12 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
     char *text;
 
     if (def->id == 0)
-        return pl_err_set(err, PL_EINVAL, "a shape has a number other than 0");
+        return pl_err_set(err, PL_EINVAL, "a pod shape has an id other than 0");
     shape = pl_sched_get(&s->shapes, def->id);
     if (!shape && !s->restoring) /* nothing uses the shape; the event is sent again after a stage uses it */
         return 0;
     if (!shape && s->shapes.len >= PL_SCHED_SHAPES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "there are %u shapes of pods, no more can be", PL_SCHED_SHAPES_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the limit of %u pod shapes is reached", PL_SCHED_SHAPES_MAX);
     shape = shape_of(s, def->id);
     text = pl_sched_strdup(s, def->text);
     if (!shape || !text) {
@@ -204,7 +204,7 @@ void pl_sched_shape_renew(struct pl_sched *s, struct version *v)
         const struct shape *now = w->on_gpu || v->def.gpu_count == 0 ? v->shape : v->cpu_shape;
 
         if (may_be_replaced(w) && w->needs && now && now->told && now->offered && now->needs && now->needs != w->needs)
-            pl_sched_worker_stop(s, w, true, "its stage asks for something else of a node by now");
+            pl_sched_worker_stop(s, w, true, "its stage now needs something else of a node");
     }
 }
 

@@ -14,7 +14,8 @@ static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
             e++;
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < ev->job.tried[i - 1].rows.hi) ||
             (e < ev->job.n_ended && ev->job.ended[e].lo < r->hi))
-            return pl_err_set(err, PL_EINVAL, "job %llu: tried rows %u to %u", (unsigned long long)ev->job.id, r->lo, r->hi);
+            return pl_err_set(err, PL_EINVAL, "job %llu: tried rows %u to %u are out of range or out of order",
+                              (unsigned long long)ev->job.id, r->lo, r->hi);
     }
     return 0;
 }
@@ -27,18 +28,19 @@ static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, 
     *ret_run = pl_sched_run_find(s, ev->job.run);
     *ret_v = pl_sched_version_find(s, ev->job.stage, ev->job.version);
     if (!*ret_run || !*ret_v)
-        return pl_err_set(err, PL_ENOTFOUND, "a job of run %.8s without its %s", ev->job.run ? ev->job.run : "?",
+        return pl_err_set(err, PL_ENOTFOUND, "a job of run %.8s does not have its %s", ev->job.run ? ev->job.run : "?",
                           *ret_run ? "stage" : "run");
     if (pl_sched_get(&s->jobs, ev->job.id) || pl_sched_job_find(s, (*ret_v)->stage, *ret_run))
-        return pl_err_set(err, PL_EEXISTS, "job %llu is there twice", (unsigned long long)ev->job.id);
+        return pl_err_set(err, PL_EEXISTS, "job %llu is restored twice", (unsigned long long)ev->job.id);
     if (ev->job.to_run > PL_SCHED_ROWS_MAX || ev->job.to_run > ev->job.datums)
-        return pl_err_set(err, PL_EINVAL, "job %llu: %u of %llu datums to run", (unsigned long long)ev->job.id, ev->job.to_run,
-                          (unsigned long long)ev->job.datums);
+        return pl_err_set(err, PL_EINVAL, "job %llu: the plan runs %u datums but has only %llu", (unsigned long long)ev->job.id,
+                          ev->job.to_run, (unsigned long long)ev->job.datums);
     for (size_t i = 0; i < ev->job.n_ended; i++) {
         const struct pl_sched_range *r = &ev->job.ended[i];
 
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < r[-1].hi))
-            return pl_err_set(err, PL_EINVAL, "job %llu: ended rows %u to %u", (unsigned long long)ev->job.id, r->lo, r->hi);
+            return pl_err_set(err, PL_EINVAL, "job %llu: ended rows %u to %u are out of range or out of order",
+                              (unsigned long long)ev->job.id, r->lo, r->hi);
     }
     return check_tried(ev, err);
 }
@@ -126,17 +128,17 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     struct worker *w;
 
     if (!v)
-        return pl_err_set(err, PL_ENOTFOUND, "a worker of a stage that is not there");
+        return pl_err_set(err, PL_ENOTFOUND, "the stage of the worker does not exist");
     if (pl_sched_get(&s->workers, ev->worker.id))
-        return pl_err_set(err, PL_EEXISTS, "worker %llu is there twice", (unsigned long long)ev->worker.id);
+        return pl_err_set(err, PL_EEXISTS, "worker %llu is restored twice", (unsigned long long)ev->worker.id);
     if (ev->worker.n_gpus > PL_SCHED_WORKER_GPUS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "a worker with %zu GPUs", ev->worker.n_gpus);
+        return pl_err_set(err, PL_ELIMIT, "the worker has too many GPUs: %zu", ev->worker.n_gpus);
     for (size_t i = 0; i < ev->worker.n_gpus; i++)
         if (ev->worker.gpus[i] >= PL_SCHED_GPUS_MAX || s->gpus[ev->worker.gpus[i]])
             return pl_err_set(err, PL_EINVAL, "GPU %u is held by two workers", ev->worker.gpus[i]);
     shape = ev->worker.shape ? pl_sched_get(&s->shapes, ev->worker.shape) : NULL;
     if (ev->worker.shape && (!shape || (shape != v->shape && shape != v->cpu_shape)))
-        return pl_err_set(err, PL_EINVAL, "worker %llu is a pod of a shape that its stage has not",
+        return pl_err_set(err, PL_EINVAL, "worker %llu is a pod of a shape that its stage does not have",
                           (unsigned long long)ev->worker.id);
     w = pl_sched_worker_make(s, v, ev->worker.id,
                              /* a restored worker that has attached may be computing, until it asks for a
@@ -179,12 +181,13 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
     uint32_t next = 0;
 
     if (!job || !job->rows || !w || w->version != job->version)
-        return pl_err_set(err, PL_ENOTFOUND, "task %llu without its job or worker", (unsigned long long)ev->task.task);
+        return pl_err_set(err, PL_ENOTFOUND, "task %llu: its job or worker was not restored", (unsigned long long)ev->task.task);
     if (w->n_tasks == PL_SCHED_WORKER_LEASES || pl_sched_get(&s->tasks, ev->task.task))
-        return pl_err_set(err, PL_EEXISTS, "task %llu is there twice, or one too many", (unsigned long long)ev->task.task);
+        return pl_err_set(err, PL_EEXISTS, "task %llu is restored twice, or its worker has too many tasks",
+                          (unsigned long long)ev->task.task);
     *ret_bin = bin_of(job->rows, ev->task.failures, ev->task.losses);
     if (ev->task.n_rows == 0 || !*ret_bin)
-        return pl_err_set(err, PL_EINVAL, "task %llu: none of its rows waits", (unsigned long long)ev->task.task);
+        return pl_err_set(err, PL_EINVAL, "task %llu: none of its rows are waiting", (unsigned long long)ev->task.task);
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *r = &ev->task.rows[i];
 

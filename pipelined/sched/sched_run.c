@@ -24,14 +24,14 @@ struct job *pl_sched_job_find(const struct pl_sched *s, const struct stage *stag
 static int check_run(const struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     if (!ev->run.id || strlen(ev->run.id) != 32)
-        return pl_err_set(err, PL_EINVAL, "the id of a run has 32 digits");
+        return pl_err_set(err, PL_EINVAL, "the id of a run has 32 hex digits");
     if (pl_sched_run_find(s, ev->run.id))
         return pl_err_set(err, PL_EEXISTS, "run %s is known already", ev->run.id);
     if (ev->run.order <= s->last_order)
-        return pl_err_set(err, PL_EINVAL, "run %.8s comes after %llu but is %llu", ev->run.id, (unsigned long long)s->last_order,
-                          (unsigned long long)ev->run.order);
+        return pl_err_set(err, PL_EINVAL, "run %.8s must have an order above %llu, not %llu", ev->run.id,
+                          (unsigned long long)s->last_order, (unsigned long long)ev->run.order);
     if (s->jobs.len + s->stages.len > PL_SCHED_JOBS_MAX)
-        return pl_err_set(err, PL_EBUSY, "%zu jobs are under way, no more can be", s->jobs.len);
+        return pl_err_set(err, PL_EBUSY, "%zu jobs are unfinished: the limit is reached; try again later", s->jobs.len);
     return 0;
 }
 

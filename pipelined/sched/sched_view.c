@@ -9,7 +9,7 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job
     const struct job *job = pl_sched_get(&s->jobs, id);
 
     if (!job)
-        return pl_err_set(err, PL_ENOTFOUND, "job %llu is not under way", (unsigned long long)id);
+        return pl_err_set(err, PL_ENOTFOUND, "job %llu is not in an unfinished run", (unsigned long long)id);
     *ret = (struct pl_sched_job_info){
         .state = job->state, .workers = job->workers, .planned = job->rows != NULL, .busy_ms = pl_sched_job_busy_ms(s, job)};
     if (job->rows) {

@@ -133,11 +133,11 @@ static void say_gpu(struct pl_sched *s, struct job *job)
     struct users users = {0};
 
     if (!def->gpu_required)
-        snprintf(tail, sizeof(tail), "; after %s it goes to the CPU", pl_duration_text(def->gpu_wait_ms, duration));
+        snprintf(tail, sizeof(tail), "; after %s it runs on the CPU", pl_duration_text(def->gpu_wait_ms, duration));
     if (available >= def->gpu_count) {
         pl_sched_wait_reason(s, job, "waiting for %u GPU%s: %u of %zu free, but %s%s", def->gpu_count,
                              def->gpu_count == 1 ? "" : "s", available, slots,
-                             pl_sched_admit_missing_resource(s, job->version) ? "no CPU or memory beside it"
+                             pl_sched_admit_missing_resource(s, job->version) ? "too little CPU or memory is free"
                                                                               : "another stage is first",
                              tail);
         return;
@@ -161,9 +161,9 @@ static void say_cpu(struct pl_sched *s, struct job *job)
     int looked = 0;
 
     if (available >= need) {
-        pl_sched_wait_reason(s, job, "waiting for %g CPU%s: there is %s", (double)need / 1000, need == 1000 ? "" : "s",
-                             pl_sched_admit_missing_resource(s, job->version) ? "too little memory free beside it"
-                                                                              : "another stage that is first");
+        pl_sched_wait_reason(s, job, "waiting for %g CPU%s: %s", (double)need / 1000, need == 1000 ? "" : "s",
+                             pl_sched_admit_missing_resource(s, job->version) ? "too little memory is free"
+                                                                              : "another stage is first");
         return;
     }
     for (size_t i = 0; looked++ < USERS_LOOKED_AT && (slot = pl_map_next(&s->workers, &i));) {
@@ -182,7 +182,7 @@ static void say_pod(struct pl_sched *s, struct job *job)
     const struct shape *shape = v->wish_device == CPU && v->cpu_shape ? v->cpu_shape : v->shape;
 
     if (!shape->told)
-        pl_sched_wait_reason(s, job, "waiting to hear what the cluster offers");
+        pl_sched_wait_reason(s, job, "waiting until the cluster reports what it offers");
     else
         pl_sched_wait_reason(s, job, "waiting for room on the cluster: other pods of its kind wait%s%s",
                              shape->why ? ": " : " for a node", shape->why ? shape->why : "");
@@ -217,13 +217,13 @@ static void say_impossible(struct pl_sched *s, struct job *job)
     if (job->version->shape)
         pl_sched_wait_reason(s, job, "waiting for the cluster: %s", job->version->shape->text);
     else if (def->gpu_required && def->gpu_chosen && !pl_sched_gpus_offered(s, job->version))
-        pl_sched_wait_reason(s, job, "waiting for %u GPU%s a worker %s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
+        pl_sched_wait_reason(s, job, "waiting for %u GPU%s per worker %s", def->gpu_count, def->gpu_count == 1 ? "" : "s",
                              def->gpu_text);
     else if (def->gpu_required && def->gpu_count > s->capacity.gpu_offered)
-        pl_sched_wait_reason(s, job, "waiting for %u GPU%s a worker: the executor offers %u", def->gpu_count,
+        pl_sched_wait_reason(s, job, "waiting for %u GPU%s per worker: the executor offers %u", def->gpu_count,
                              def->gpu_count == 1 ? "" : "s", s->capacity.gpu_offered);
     else
-        pl_sched_wait_reason(s, job, "waiting for %llu MiB of memory a worker: the executor offers %llu",
+        pl_sched_wait_reason(s, job, "waiting for %llu MiB of memory per worker: the executor offers %llu MiB",
                              (unsigned long long)(def->memory_bytes >> 20), (unsigned long long)(s->capacity.memory_bytes >> 20));
 }
 
@@ -241,7 +241,7 @@ static void say_waiting(struct pl_sched *s, struct job *job)
     else if (v->starting > 0)
         say_starting(s, job);
     else if (v->retry_at > s->now)
-        pl_sched_wait_reason(s, job, "a worker did not come up (%u in a row; the next one follows after %s): %s",
+        pl_sched_wait_reason(s, job, "a worker failed to start (%u in a row; the next one starts after %s): %s",
                              v->start_failures, pl_duration_text(pl_sched_backoff(v->start_failures), duration), v->last_failure);
     else if (!pl_sched_admit_possible(s, v))
         say_impossible(s, job);

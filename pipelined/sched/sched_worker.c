@@ -183,7 +183,7 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
 
     if (s->now >= w->seen + 2 * s->config.lease_ms) {
         pl_sched_node_lost(s, w);
-        pl_sched_worker_stop(s, w, true, "it fell silent");
+        pl_sched_worker_stop(s, w, true, "it stopped responding");
     } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) {
         /* it will soon get work: keep it */
         pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
@@ -196,7 +196,7 @@ static void busy_expired(struct pl_sched *s, struct worker *w)
 {
     if (s->now >= w->seen + s->config.lease_ms) {
         pl_sched_node_lost(s, w);
-        pl_sched_worker_stop(s, w, true, "its worker fell silent");
+        pl_sched_worker_stop(s, w, true, "its worker stopped responding");
         return;
     }
     if (is_unready(w) && s->now >= unused_until(s, w)) {
@@ -221,7 +221,7 @@ static void nowhere_else(struct pl_sched *s, struct worker *w)
 
     if (job && job->rows)
         pl_sched_nodes_forget(job->rows);
-    snprintf(text, sizeof(text), "no node but those on which workers were lost took it within %s",
+    snprintf(text, sizeof(text), "only nodes on which workers were lost had room for it within %s",
              pl_duration_text(PL_SCHED_ELSEWHERE_MS, duration));
     pl_sched_worker_stop(s, w, true, text);
 }
@@ -262,7 +262,7 @@ void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
     default:
         w->kill = true;
         w->since = s->now;
-        say_stop(s, w, "it has not ended");
+        say_stop(s, w, "it did not end when it was told to");
         pl_sched_worker_timer(s, w);
     }
 }
@@ -274,7 +274,7 @@ static bool is_fresh(const struct worker *w)
 
 static void stop_retired(struct pl_sched *s, struct worker *w)
 {
-    pl_sched_worker_stop(s, w, is_fresh(w), "what it was started with is no longer so");
+    pl_sched_worker_stop(s, w, is_fresh(w), "the settings with which it was started have changed");
 }
 
 void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
@@ -458,7 +458,7 @@ static void fail_first(struct pl_sched *s, const struct version *v, const char *
 /* Returns the worker's tasks, counts a failed start, frees the worker. */
 void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
-    const char *text = ev->text ? ev->text : "no reason known";
+    const char *text = ev->text ? ev->text : "no reason was given";
     struct version *v = w->version;
     char loss[PL_SCHED_MESSAGE_MAX];
 

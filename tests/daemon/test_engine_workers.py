@@ -52,7 +52,7 @@ def test_memory_is_reserved_as_far_as_there_is_any(daemon):
     run = p.commit("in", {"f": "1"})["run"]
     job = daemon.wait_job(run, "small", lambda j: j["state"] == "success", "to succeed")
     assert any("resources.memory" in w for w in job["warnings"]), job["warnings"]
-    daemon.wait_job(run, "large", lambda j: "of memory a worker: the executor offers" in j["reason"], "to say that it asks too much")
+    daemon.wait_job(run, "large", lambda j: "of memory per worker: the executor offers" in j["reason"], "to say that it asks too much")
 
 
 def test_what_a_killed_daemon_left_of_a_worker_that_nobody_knows_goes(make_daemon):

@@ -52,7 +52,7 @@ def test_a_stage_gets_a_device_that_is_what_it_asks_for(machine):
                    gpu_stage("cpu", {"product": ["*B200*"], "required": False, "wait": "1m"}),
                    gpu_stage("never", {"product": ["*B200*"], "memory": "180G", "compute": "10.0"}))
     run = project.commit("in", {"x": "1"})["run"]
-    says = ("waiting for 1 GPU a worker with product *B200*, at least 165888 MiB, compute capability 10.0: this machine has"
+    says = ("waiting for 1 GPU per worker with product *B200*, at least 165888 MiB, compute capability 10.0: this machine has"
             " 2 × NVIDIA A100-SXM4-40GB (40960 MiB, compute 8.0), 1 × NVIDIA H100 80GB HBM3 (81559 MiB, compute 9.0)")
     d.wait_job(run, "never", lambda j: j["reason"] == says, "what it waits for")
     for stage, got in (("any", None), ("product", "GPU-2 gpu"), ("memory", "GPU-2 gpu"), ("compute", "GPU-2 gpu"), ("two", "GPU-0,GPU-1 gpu"),

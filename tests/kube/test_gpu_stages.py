@@ -174,7 +174,7 @@ def test_a_pod_that_waits_for_what_nodes_have_no_more_is_made_anew(world, away):
     assert "nvidia.com/gpu" in limits(first) and "nvidia.com/gpu.shared" in limits(second), one.tell()
     assert "nodeName" not in first["spec"] and second["spec"]["nodeName"] == "new"
     job = one.daemon.job(run, "st")
-    assert job["state"] == "success" and "did not come up" not in job["reason"], job
+    assert job["state"] == "success" and "failed to start" not in job["reason"], job
 
 
 def test_who_waits_without_a_gpu_takes_one_that_comes_to_be_offered(world):  # noqa: F811

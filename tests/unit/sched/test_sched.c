@@ -284,12 +284,12 @@ static void a_stage_whose_workers_never_come_up_fails_in_the_end(void **state)
 
         kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_START_FAILED, .id = worker, .text = "bwrap: not found"});
         if (starts == 0)
-            SAYS(k, 1, 1, "a worker did not come up (1 in a row; the next one follows after 10s): bwrap: not found");
+            SAYS(k, 1, 1, "a worker failed to start (1 in a row; the next one starts after 10s): bwrap: not found");
         for (int i = 0; i < 700 && kit_count(&k, PL_SCHED_START_WORKER) == 0 && kit_job(&k, 1, 1)->state != PL_SCHED_FAILURE; i++)
             kit_wait(&k, 1000);
     }
     assert_int_equal(starts, PL_SCHED_LOSSES_MAX + 1);
-    SAYS(k, 1, 1, "21 workers in a row did not come up: bwrap: not found");
+    SAYS(k, 1, 1, "21 workers in a row failed to start: bwrap: not found");
     kit_close(&k);
 }
 

@@ -135,7 +135,7 @@ static void what_was_lost_is_not_given_to_who_is_there_still(void **state)
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
     assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, stays);
     assert_string_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.reason,
-                        "what waits was lost on its node: another one is to have it");
+                        "the waiting datums were lost on its node before: they run on another node");
     first = started("a");
     on(first, "a"); /* it was the only one that there is, after all */
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 1);
@@ -160,7 +160,7 @@ static void where_no_other_node_takes_it_the_same_will_do(void **state)
     kit_wait(&k, 1);
     assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, worker);
     assert_string_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.reason,
-                        "no node but those on which workers were lost took it within 10m");
+                        "only nodes on which workers were lost had room for it within 10m");
     if (!kit_count(&k, PL_SCHED_START_WORKER))
         lost(worker);
     (void)started("");

@@ -73,7 +73,7 @@ static void a_pod_that_is_stopped_makes_room(void **state)
     first = kit_the(&k, PL_SCHED_START_WORKER)->worker.id;
     said(PL_SCHED_EV_WORKER_EXITED, first, false, "pod deleted");
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0); /* it waits a little first */
-    SAYS(k, 1, 1, "a worker did not come up (1 in a row; the next one follows after 10s): pod deleted");
+    SAYS(k, 1, 1, "a worker failed to start (1 in a row; the next one starts after 10s): pod deleted");
     kit_wait(&k, 10000);
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 1);
     kit_close(&k);
@@ -84,7 +84,7 @@ static void until_the_cluster_has_told_nothing_starts(void **state)
     (void)state;
     open_pods((struct pl_sched_stage){0}, true, 0);
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
-    SAYS(k, 1, 1, "waiting to hear what the cluster offers");
+    SAYS(k, 1, 1, "waiting until the cluster reports what it offers");
     shape(7, false, 1);
     SAYS(k, 1, 1, "waiting for the cluster: no node offers nvidia.com/gpux; known: nvidia.com/gpu");
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);

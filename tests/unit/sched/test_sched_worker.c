@@ -457,7 +457,7 @@ static void memory_is_a_bound_too(void **state)
     kit_ready(&k);
     kit_push(&k, 1, 1);
     kit_planned(&k, 1, 1, 1);
-    SAYS(k, 1, 1, "waiting for 4096 MiB of memory a worker: the executor offers 3072");
+    SAYS(k, 1, 1, "waiting for 4096 MiB of memory per worker: the executor offers 3072 MiB");
     kit_planned(&k, 2, 1, 1);
     assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.stage, 2); /* who can never start keeps nobody waiting */
     kit_close(&k);
@@ -509,7 +509,7 @@ static void workers_that_go_together_are_one_failed_start(void **state)
     for (unsigned i = 0; i < WORKERS; i++)
         kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, started[i]);
     IS(k, 1, 1, PL_SCHED_STARTING);
-    SAYS(k, 1, 1, "a worker did not come up (1 in a row; the next one follows after 10s): killed by signal 9");
+    SAYS(k, 1, 1, "a worker failed to start (1 in a row; the next one starts after 10s): killed by signal 9");
     kit_wait(&k, 10000);
     assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), WORKERS);
     kit_close(&k);
@@ -612,7 +612,7 @@ static void a_gpu_that_is_not_on_offer_is_named(void **state)
     open_gpu(1, (struct pl_sched_stage){.gpu_count = 2, .gpu_required = true});
     kit_push(&k, 1, 2);
     kit_planned(&k, 2, 1, 1);
-    SAYS(k, 2, 1, "waiting for 2 GPUs a worker: the executor offers 1");
+    SAYS(k, 2, 1, "waiting for 2 GPUs per worker: the executor offers 1");
     kit_do(&k, (struct pl_sched_event){.kind = PL_SCHED_EV_CAPACITY, .capacity = {.cpu_milli = 1000, .gpu_slots = 2}});
     assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.n_gpus, 2);
     kit_close(&k);
@@ -655,7 +655,7 @@ static void only_some_of_the_gpus_will_do(void **state)
     assert_int_equal(kit_the(&k, PL_SCHED_START_WORKER)->worker.gpus[0], 0);
     kit_push(&k, 4, 4);
     kit_planned(&k, 4, 4, 1);
-    SAYS(k, 4, 4, "waiting for 2 GPUs a worker with product *H100*: this machine has one");
+    SAYS(k, 4, 4, "waiting for 2 GPUs per worker with product *H100*: this machine has one");
     kit_worker(&k, PL_SCHED_EV_WORKER_EXITED, first.worker.id);
     assert_int_equal(kit_nth(&k, PL_SCHED_START_WORKER, 0)->worker.stage, 2);
     kit_close(&k);
@@ -679,7 +679,7 @@ static void after_its_wait_it_goes_to_the_cpu(void **state)
     kit_planned(&k, 1, 1, 1);
     kit_push(&k, 2, 2);
     kit_planned(&k, 2, 2, 1);
-    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 1 free, used by stage prepare of run 11111111; after 10m it goes to the CPU");
+    SAYS(k, 2, 2, "waiting for 1 GPU: 0 of 1 free, used by stage prepare of run 11111111; after 10m it runs on the CPU");
     for (int i = 0; i < 600; i++) {
         kit_worker(&k, PL_SCHED_EV_WORKER_ATTACHED, kit_job(&k, 1, 1)->id + 1); /* the other one lives */
         assert_int_equal(kit_count(&k, PL_SCHED_START_WORKER), 0);
