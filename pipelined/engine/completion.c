@@ -80,7 +80,7 @@ static void ending_over(void *arg)
         return;
     }
     if (!end->then)
-        pl_log_error("engine", "end of %s%srun %.8s, to be written again: %s", end->job ? end->job->stage->def->name : "",
+        pl_log_error("engine", "cannot write the end of %s%srun %.8s, will retry: %s", end->job ? end->job->stage->def->name : "",
                      end->job ? " of " : "", end->job ? end->job->run : end->run_id, end->err.msg);
     ending_wait(end);
     pl_engine_retry(e);

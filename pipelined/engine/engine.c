@@ -59,7 +59,7 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
     if (!e->executor || e->executor->ops->shape)
         return list; /* pods run the image and are held to their limits */
     if (stage->def->image) {
-        snprintf(text, sizeof text, "image %.300s is part of the code's identity, but this executor runs on the host's files",
+        snprintf(text, sizeof text, "image %.300s counts as code only: this executor runs commands on the host's files",
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
@@ -127,7 +127,7 @@ static void seal_log(void *arg)
     struct pl_err err = {0};
 
     if (pl_stage_logs_seal(j->engine->config.logs, j->stage->project, j->row, &err) < 0)
-        pl_log_error("engine", "log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
+        pl_log_error("engine", "cannot seal the log of stage %s, run %.8s: %s", j->stage->def->name, j->run, err.msg);
     pl_engine_job_unref(j);
 }
 
@@ -147,7 +147,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     if (!j) {
         if (pl_engine_stage(e, a->job.version, &stage, &err) < 0 ||
             pl_engine_add_job(e, a->job.id, a->job.order, a->job.run, stage, &j, &err) < 0) {
-            pl_log_error("engine", "job of run %.8s: %s", a->job.run, err.msg);
+            pl_log_error("engine", "cannot add a job of run %.8s: %s", a->job.run, err.msg);
             return;
         }
     }
@@ -508,7 +508,7 @@ static void do_container_log(struct call *c)
     else if (!x || !x->ops->container_log)
         c->result = pl_err_set(&c->err, PL_EUNAVAILABLE,
                                "workers are processes of the daemon's machine and have no containers; what commands "
-                               "print: pipelinectl logs %s",
+                               "print is shown by: pipelinectl logs %s",
                                c->stage);
     else
         c->result = x->ops->container_log(x, ids, found, c->ask, c->printed, &c->err);
@@ -665,7 +665,7 @@ static void do_new_runs(void *arg)
     struct pl_err err = {0};
 
     if (e->started && !e->failed && pl_engine_new_runs(e, &err) < 0)
-        pl_log_error("engine", "new runs: %s", err.msg);
+        pl_log_error("engine", "cannot schedule new runs: %s", err.msg);
 }
 
 static void ops_run_created(void *self, const char *run)
@@ -689,7 +689,7 @@ static void do_pipelines_changed(void *arg)
     pl_engine_take_stages(e, c->stages, c->n);
     free(c);
     if (e->started && !e->failed && pl_engine_sync_stages(e, &err) < 0)
-        pl_log_error("engine", "stages: %s", err.msg);
+        pl_log_error("engine", "cannot update the stages: %s", err.msg);
     do_new_runs(e);
 }
 
@@ -703,7 +703,7 @@ static void ops_pipelines_changed(void *self, const char *run)
         usleep(1000);
     c->engine = self;
     if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
-        pl_log_warn("engine", "stages: %s", err.msg); /* the loop tries again */
+        pl_log_warn("engine", "cannot update the stages: %s", err.msg); /* the loop tries again */
     pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
 }
 
@@ -715,7 +715,7 @@ static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, 
     if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name)))
         return 0;
     return x->ops->secrets ? x->ops->secrets(x, op, ret, err)
-                           : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s keeps no secrets", x->ops->name);
+                           : pl_err_set(err, PL_EUNAVAILABLE, "the executor %s does not store secrets", x->ops->name);
 }
 
 const struct pl_engine_ops *pl_engine_api_ops(void)
@@ -781,7 +781,7 @@ int pl_engine_start(struct pl_engine *e, struct pl_err *err)
     r = pl_engine_feed(e, &ev, err);
     r = r < 0 ? r : pl_engine_restore(e, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "restoring what was under way");
+        return pl_err_wrap(err, r, "restoring unfinished work");
     pl_worker_tokens_settle(e->doors);
     e->started = true;
     return 0;

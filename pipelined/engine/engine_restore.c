@@ -213,7 +213,7 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
-        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "job row vanished");
+        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "a row of table job is missing");
     ret->id = id;
     snprintf(ret->run, sizeof ret->run, "%s", pl_col_text(&rows, 0));
     ret->version = pl_col_int(&rows, 1);
@@ -242,8 +242,8 @@ static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct
 
     if ((uint64_t)total == j->plan->n_total && (uint64_t)reused == j->plan->n_total - j->n_rows)
         return 0;
-    return pl_err_set(err, PL_ECONFLICT, "it had %lld datums, %lld of them done before; now %zu and %zu", (long long)total,
-                      (long long)reused, j->plan->n_total, j->plan->n_total - j->n_rows);
+    return pl_err_set(err, PL_ECONFLICT, "the plan had %lld datums, %lld of them reused; now it has %zu and %zu",
+                      (long long)total, (long long)reused, j->plan->n_total, j->plan->n_total - j->n_rows);
 }
 
 /* Storage of the event's arrays and texts about rows that have ended. */
@@ -401,7 +401,7 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
         pl_engine_forget_job(e, j);
     if (r == 0 || r == PL_ENOMEM)
         return r;
-    pl_log_error("engine", "job %s of run %.8s is not taken up again: %s", j->stage->def->name, row.run, err->msg);
+    pl_log_error("engine", "job %s of run %.8s cannot be restored: %s", j->stage->def->name, row.run, err->msg);
     pl_engine_forget_job(e, j);
     return 0;
 }
@@ -448,7 +448,7 @@ static int read_worker(struct pl_engine *e, int64_t id, struct worker_row *ret, 
 
     r = r < 0 ? r : pl_sql_next(rd.conn, &rows, err);
     if (r <= 0)
-        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "worker row vanished");
+        return r < 0 ? r : pl_err_set(err, PL_EINTERNAL, "a row of table worker is missing");
     ret->id = id;
     ret->stage = pl_col_int(&rows, 0);
     snprintf(ret->incarnation, sizeof ret->incarnation, "%s", pl_col_text(&rows, 1));
@@ -510,7 +510,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     r = row.pod ? pl_engine_shape(e, stage, spec.gpu, &ev.worker.shape, err) : 0;
     r = r < 0 ? r : pl_engine_feed(e, &ev, err);
     if (r < 0) {
-        pl_log_warn("engine", "worker %lld is not taken back: %s", (long long)id, err->msg);
+        pl_log_warn("engine", "worker %lld cannot be restored and is stopped: %s", (long long)id, err->msg);
         send_away(e, &spec, &row);
     } else {
         e->executor->ops->adopt(e->executor, &spec, row.pid, row.pid_start);
@@ -646,7 +646,7 @@ static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, str
                                 .created_us = pl_col_int(rows, 12),
                                 .started_us = pl_col_int(rows, 13)};
     ret->state = "killed";
-    ret->reason = pl_col_int(rows, 14) ? "its pipeline was deleted" : "the daemon ended before it could say how this job did";
+    ret->reason = pl_col_int(rows, 14) ? "its pipeline was deleted" : "the daemon ended before it recorded how this job ended";
     return ret->inputs && ret->warnings && ret->counts && ret->ms && ret->bytes ? 1 : pl_err_nomem(err);
 }
 

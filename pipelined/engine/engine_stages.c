@@ -48,7 +48,7 @@ static int parse(struct pl_estage *s, struct pl_err *err)
 
     json_decref(spec);
     if (!text)
-        return pl_err_set(err, PL_ECORRUPT, "the stored spec of a stage of pipeline %s does not parse", s->pipeline);
+        return pl_err_set(err, PL_ECORRUPT, "the stored spec of a stage of pipeline %s cannot be parsed", s->pipeline);
     r = pl_spec_parse(text, strlen(text), "stored spec", NULL, &s->spec, NULL, err);
     if (r < 0)
         return r;
@@ -204,7 +204,7 @@ static void reshape(struct pl_engine *e, const struct pl_estage *s)
 
     r = r < 0 ? r : pl_engine_feed(e, &ev, &err);
     if (r < 0 && r != PL_ENOTFOUND) /* PL_ENOTFOUND: nothing uses the version any more */
-        pl_log_warn("engine", "shape of stage %s: %s", s->def->name, err.msg);
+        pl_log_warn("engine", "cannot update the pod shape of stage %s: %s", s->def->name, err.msg);
 }
 
 static void reshape_some(void *arg)
@@ -238,7 +238,7 @@ void pl_engine_reshape(struct pl_engine *e)
         return;
     some = malloc(sizeof *some + e->stages.len * sizeof *some->versions);
     if (!some) {
-        pl_engine_fail(e, "memory for the shapes of pods");
+        pl_engine_fail(e, "no memory for the shapes of pods");
         return;
     }
     *some = (struct pl_reshaping){0};
@@ -254,7 +254,7 @@ bool pl_engine_network_off(struct pl_engine *e, const char *project)
     bool off = true;
 
     if (pl_db_network_off(e->conn, project, &off, &err) < 0)
-        pl_log_error("engine", "network of project %s: %s", project, err.msg);
+        pl_log_error("engine", "cannot read the network setting of project %s, so it counts as off: %s", project, err.msg);
     return off;
 }
 
@@ -267,7 +267,7 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project)
     size_t n = 0;
 
     if (!ids) {
-        pl_engine_fail(e, "memory for the workers of a project");
+        pl_engine_fail(e, "no memory for the workers of a project");
         return;
     }
     for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {
@@ -278,7 +278,7 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project)
     }
     for (size_t i = 0; i < n && !e->failed; i++)
         if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_WORKER_RETIRE, .id = ids[i]}, &err) < 0)
-            pl_log_warn("engine", "worker %" PRIu64 ": %s", ids[i], err.msg);
+            pl_log_warn("engine", "cannot retire worker %" PRIu64 ": %s", ids[i], err.msg);
     if (project && e->executor->ops->shape && !e->failed)
         pl_engine_reshape(e);
 }
@@ -414,7 +414,7 @@ static void sync_again(void *arg)
     struct pl_err err = {0};
 
     if (!e->failed && pl_engine_sync_stages(e, &err) < 0)
-        pl_log_error("engine", "stages: %s", err.msg);
+        pl_log_error("engine", "cannot update the stages: %s", err.msg);
 }
 
 /* Removes stages that are gone: their pipeline was deleted or no longer has them. Each removal may end jobs,

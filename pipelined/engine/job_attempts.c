@@ -89,7 +89,7 @@ static void change_done(void *arg, int r, const struct pl_err *err)
     struct change *g = arg;
 
     if (r < 0)
-        pl_log_warn("engine", "what rows of job %" PRId64 " went through: %s", g->job, err->msg);
+        pl_log_warn("engine", "cannot save the attempts of job %" PRId64 ": %s", g->job, err->msg);
     pl_job_attempts_finish(&g->tried);
     free(g);
 }

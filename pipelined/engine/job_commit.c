@@ -253,7 +253,7 @@ static int build_either(struct committing *c, struct pl_err *err)
     if (c->job->plan->partial && build(c, false, &why) == 0)
         return 0;
     if (c->job->plan->partial)
-        pl_log_info("engine", "output of %s in run %.8s is put together anew: %s", c->job->stage->def->name, c->job->run,
+        pl_log_info("engine", "the output of %s in run %.8s is built in full: %s", c->job->stage->def->name, c->job->run,
                     why.msg);
     return build(c, true, err);
 }
@@ -287,7 +287,7 @@ static void committed(void *arg)
         j->over = true;
     }
     if (pl_engine_feed(j->engine, &ev, &err) < 0)
-        pl_log_error("engine", "commit of %s: %s", j->stage->def->name, err.msg);
+        pl_log_error("engine", "cannot report the commit of stage %s: %s", j->stage->def->name, err.msg);
     pl_store_release(&c->hold);
     pl_engine_job_args_done(&c->end);
     json_decref(c->provenance);
@@ -327,7 +327,7 @@ static char *left_out(const struct pl_etotals *t)
     if (n == 0)
         return NULL;
     snprintf(text, sizeof text, "%llu of %llu datums failed and %s left out%s", (unsigned long long)n,
-             (unsigned long long)t->datums, n == 1 ? "is" : "are", t->recovered == n ? ": on_error saw to it" : "");
+             (unsigned long long)t->datums, n == 1 ? "is" : "are", t->recovered == n ? ": on_error handled it" : "");
     return strdup(text);
 }
 

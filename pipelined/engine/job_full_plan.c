@@ -63,7 +63,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
         }
         r = pl_datum_table_find(table, key, len, &w->own_plan->keys[d], &row, err);
         if (r == 0)
-            return pl_err_set(err, PL_EINTERNAL, "datum (%s) is neither planned nor in the base",
+            return pl_err_set(err, PL_EINTERNAL, "datum (%s) is neither in the plan nor in the base commit",
                               pl_plan_datum_text(w->own_plan, d, text, sizeof text));
         r = r < 0 ? r : take_row(w, d, &row, err);
     }

@@ -411,7 +411,7 @@ static void planning_over(void *arg)
         ev.plan.to_run = j->n_rows;
     }
     if (pl_engine_feed(j->engine, &ev, &err) < 0)
-        pl_log_error("engine", "plan of %s: %s", j->stage->def->name, err.msg);
+        pl_log_error("engine", "cannot report the plan of stage %s: %s", j->stage->def->name, err.msg);
     pl_engine_job_args_done(&p->args);
     pl_engine_job_unref(j);
     free(p);

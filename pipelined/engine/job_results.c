@@ -47,7 +47,7 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     if (r < 0)
         return pl_err_wrap(err, r, "output of row %lld", (long long)num(row, "index"));
     if (!pl_hex_decode(run, result.run, sizeof result.run))
-        return pl_err_set(err, PL_EINTERNAL, "run id %s", run);
+        return pl_err_set(err, PL_EINTERNAL, "malformed run id %s", run);
     *ret = result;
     return 0;
 }
@@ -171,7 +171,7 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
     }
     rows = realloc(k->tried_rows[state], (k->n_tried[state] + 1) * sizeof *rows);
     if (!rows) {
-        pl_engine_fail(j->engine, "no memory for what failed");
+        pl_engine_fail(j->engine, "no memory for failed datums");
         return;
     }
     k->tried_rows[state] = rows;
@@ -232,7 +232,7 @@ static void finish_tried(const struct reporting *p, struct kept *k)
         t->losses = p->losses;
         t->state = s;
         if (k->n_tried[s] > 0 && !(t->rows = pl_ranges_text(k->tried_rows[s], k->n_tried[s])))
-            pl_engine_fail(p->engine, "no memory for what failed");
+            pl_engine_fail(p->engine, "no memory for failed datums");
     }
 }
 
@@ -306,7 +306,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
         int64_t index = num(o, "index");
 
         if (index < 0 || index >= t->job->n_rows)
-            return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, t->job->n_rows);
+            return pl_err_set(err, PL_EPROTO, "row %lld does not exist: the job has %u rows", (long long)index, t->job->n_rows);
         rows[i] = (struct pl_sched_row){.index = (uint32_t)index};
         rows[i].gave_back = pl_streq(state, "gave_back");
         rows[i].failed = pl_streq(state, "failed");
@@ -497,7 +497,7 @@ static void write_done(void *arg, int r, const struct pl_err *err)
     struct write *w = arg;
 
     if (r < 0)
-        pl_log_error("engine", "results of task %llu: %s", (unsigned long long)w->kept->task, err->msg);
+        pl_log_error("engine", "cannot write the results of task %llu: %s", (unsigned long long)w->kept->task, err->msg);
     pl_engine_post(w->reporting->engine, "engine.results", written, w);
 }
 
@@ -546,7 +546,7 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
     json_array_foreach(results, i, result)
     {
         if (feed_result(p, result, &err) < 0)
-            pl_log_info("engine", "result of worker %llu not taken: %s", (unsigned long long)w->id, err.msg);
+            pl_log_info("engine", "a result of worker %llu is refused: %s", (unsigned long long)w->id, err.msg);
     }
     one_over(p);
 }

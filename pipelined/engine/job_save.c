@@ -80,7 +80,7 @@ static void job_written(void *arg)
     if (w->result >= 0 && !j->row)
         j->row = w->args.id;
     if (w->result < 0 && w->result != PL_ESTOPPING) {
-        pl_log_error("engine", "row of job %s of run %.8s, to be written again: %s", j->stage->def->name, j->run, w->err.msg);
+        pl_log_error("engine", "cannot write job %s of run %.8s, will retry: %s", j->stage->def->name, j->run, w->err.msg);
         j->dirty = true;
         pl_engine_retry(j->engine);
     } else if (j->dirty) {
@@ -211,7 +211,7 @@ static int busy_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 static void busy_done(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0)
-        pl_log_warn("engine", "how long jobs have run: %s", err->msg);
+        pl_log_warn("engine", "cannot save how long jobs have run: %s", err->msg);
     free(arg);
 }
 

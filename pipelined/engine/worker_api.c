@@ -36,11 +36,11 @@ static int worker_of(struct pl_engine *e, struct pl_http_request *req, const cha
         return pl_err_set(err, PL_EPROTO, "\"worker\" is \"%s\", not a worker's id", text);
     if (who->kind == PL_PRINCIPAL_WORKER && who->worker != id) {
         e->config.refused(e->config.refused_arg, req);
-        return pl_err_set(err, PL_EFORBIDDEN, "this token belongs to another worker than %s", text);
+        return pl_err_set(err, PL_EFORBIDDEN, "this token does not belong to worker %s", text);
     }
     *ret = pl_engine_worker(e, id);
     if (!*ret)
-        return pl_err_set(err, PL_ENOTFOUND, "worker %s is not known here: it was stopped, or its daemon is another one", text);
+        return pl_err_set(err, PL_ENOTFOUND, "worker %s is unknown: it was stopped, or belongs to another daemon", text);
     return 0;
 }
 
@@ -91,15 +91,16 @@ static int exchange(struct pl_engine *e, struct pl_http_request *req, const json
 
     token[0] = 0;
     if (!json_is_true(json_object_get(body, "exchange")))
-        return atomic_load(&who->exchanged)
-                   ? pl_err_set(err, PL_EAUTH,
-                                "this token of worker %" PRIu64 " is good for an exchange by whoever made the first", id)
-                   : 0;
+        return atomic_load(&who->exchanged) ? pl_err_set(err, PL_EAUTH,
+                                                         "the first token of worker %" PRIu64
+                                                         " was exchanged: only the process that did so can exchange it again",
+                                                         id)
+                                            : 0;
     if (!pl_engine_incarnation_ok(incarnation))
-        return pl_err_set(
-            err, PL_EPROTO,
-            "\"incarnation\" is \"%.80s\": to exchange a token it has 16 to %d characters of 0-9, a-f and -, and a -",
-            incarnation, PL_INCARNATION_BYTES - 1);
+        return pl_err_set(err, PL_EPROTO,
+                          "\"incarnation\" is \"%.80s\": to exchange a token, use 16 to %d characters of 0-9, a-f and -, at "
+                          "least one of them -",
+                          incarnation, PL_INCARNATION_BYTES - 1);
     r = pl_engine_exchange_token(e, id, incarnation, token, err);
     if (r == PL_EFORBIDDEN)
         e->config.refused(e->config.refused_arg, req);
@@ -301,7 +302,7 @@ struct telling {
 static void told(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0) /* a later renewal tries again */
-        pl_log_warn("engine", "leases that last: %s", err->msg);
+        pl_log_warn("engine", "cannot extend the sessions of leases: %s", err->msg);
     free(arg);
 }
 
@@ -495,7 +496,7 @@ static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t
     if (!t || !t->job->row)
         return pl_err_set(err, PL_ENOTFOUND, "task %" PRIu64 " has ended", task);
     if (t->worker != w->id)
-        return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " is not worker %" PRIu64 "'s", task, w->id);
+        return pl_err_set(err, PL_ELEASE, "task %" PRIu64 ": worker %" PRIu64 " does not hold its lease", task, w->id);
     p->job = pl_engine_job_ref(t->job);
     p->job_row = t->job->row;
     return 0;
@@ -624,7 +625,7 @@ static int start_metrics(struct piece *p, struct pl_err *err)
         return r;
     index = json_integer_value(json_object_get(p->body, "index"));
     if (index < 0 || index >= p->job->n_rows)
-        return pl_err_set(err, PL_EPROTO, "row %lld is not one of the job's %u", (long long)index, p->job->n_rows);
+        return pl_err_set(err, PL_EPROTO, "row %lld does not exist: the job has %u rows", (long long)index, p->job->n_rows);
     pl_plan_datum_id(p->job->plan, p->job->rows[index], &p->datum);
     p->first_metric = p->job->next_metric;
     p->job->next_metric += (uint32_t)json_array_size(json_object_get(p->body, "lines"));
@@ -667,7 +668,7 @@ static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct p
         return pl_err_set(err, PL_ELEASE, "task %" PRIu64 " was given to another worker or has ended", task);
     if (index < 0 || index >= t->job->n_rows || !t->job->plan ||
         !pl_sched_holds(e->sched, w->id, &(struct pl_sched_lease){.task = task, .fence = t->fence}, (uint32_t)index))
-        return pl_err_set(err, PL_EPROTO, "row %lld is not one that task %" PRIu64 " has before it", (long long)index, task);
+        return pl_err_set(err, PL_EPROTO, "row %lld is not part of task %" PRIu64 ", or has ended", (long long)index, task);
     pl_engine_checkpoint(e, req, t->job, (uint32_t)index, &root);
     return 0;
 }

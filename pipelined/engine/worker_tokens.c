@@ -115,7 +115,8 @@ int pl_worker_tokens_exchange(struct pl_worker_doors *d, uint64_t worker, const 
     ok = !door || is_its(door, incarnation);
     pthread_mutex_unlock(&d->lock);
     return ok ? 0
-              : pl_err_set(err, PL_EFORBIDDEN, "the token of worker %" PRIu64 " was exchanged already: somebody else has it, too",
+              : pl_err_set(err, PL_EFORBIDDEN,
+                           "the token of worker %" PRIu64 " was already exchanged by another process: it may have been stolen",
                            worker);
 }
 
@@ -148,7 +149,7 @@ int pl_worker_tokens_find(struct pl_worker_doors *d, uint64_t worker, const char
     if (door && !p)
         return pl_err_set(err, PL_EAUTH, "this token of worker %" PRIu64 " was exchanged when the worker attached", worker);
     if (!p && !settled)
-        return pl_err_set(err, PL_EBUSY, "the daemon has just begun, and looks which workers there are");
+        return pl_err_set(err, PL_EBUSY, "the daemon has just started and is still restoring its workers: try again");
     if (!p)
         return pl_principal_worker(worker, 0, "", "", ret, err);
     *ret = p;

@@ -81,14 +81,14 @@ int pl_engine_worker_principal(void *self, const char *token, struct pl_principa
     uint64_t id;
 
     if (strncmp(token, PL_WORKER_TOKEN_START, start) != 0)
-        return pl_err_set(err, PL_EAUTH, "this is no worker's token");
+        return pl_err_set(err, PL_EAUTH, "this is not a worker's token");
     id = strtoull(token + start, &end, 10);
     mac = *end == '_' ? strchr(end + 1, '_') : NULL;
     if (mac && (size_t)(mac - end) <= sizeof incarnation)
         snprintf(incarnation, sizeof incarnation, "%.*s", (int)(mac - end - 1), end + 1);
     token_text(e, id, mac ? incarnation : NULL, expected);
     if (*end != '_' || strlen(token) != strlen(expected) || !pl_secret_eq(token, expected, strlen(expected)))
-        return pl_err_set(err, PL_EAUTH, "this is no worker's token");
+        return pl_err_set(err, PL_EAUTH, "this is not a worker's token");
     return pl_worker_tokens_find(e->doors, id, mac ? incarnation : NULL, ret, err);
 }
 
@@ -228,7 +228,7 @@ static void worker_row_done(void *arg, int r, const struct pl_err *err)
     struct worker_row *w = arg;
 
     if (r < 0)
-        pl_log_error("engine", "row of worker %lld: %s", (long long)w->id, err->msg);
+        pl_log_error("engine", "cannot write worker %lld: %s", (long long)w->id, err->msg);
     if (w->done)
         w->done(w->arg, r, err);
     free(w);
@@ -314,7 +314,7 @@ static int name_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 static void name_done(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0)
-        pl_log_error("engine", "image of attempts: %s", err->msg);
+        pl_log_error("engine", "cannot save the image of attempts: %s", err->msg);
     free(arg);
 }
 
@@ -392,7 +392,7 @@ static void deliver_shape(void *arg)
 
     ev.shape.text = p->text;
     if (pl_engine_feed(p->engine, &ev, &err) < 0)
-        pl_log_warn("engine", "shape %" PRIx64 " of pods: %s", p->shape.id, err.msg);
+        pl_log_warn("engine", "pod shape %" PRIx64 " is refused: %s", p->shape.id, err.msg);
     free(p);
 }
 
@@ -402,7 +402,7 @@ static void on_shape(void *self, const struct pl_sched_shape *shape)
     struct shape_report *p = malloc(sizeof *p);
 
     if (!p) {
-        pl_engine_fail(e, "memory for a shape of pods");
+        pl_engine_fail(e, "no memory for a shape of pods");
         return;
     }
     *p = (struct shape_report){.engine = e, .shape = *shape};
@@ -713,7 +713,7 @@ static void lease_written(void *arg, int r, const struct pl_err *err)
 
     if (r < 0) {
         /* the worker is not told: the lease expires, and its rows are leased again */
-        pl_log_error("engine", "lease %" PRIu64 ": %s", l->task, err->msg);
+        pl_log_error("engine", "cannot write lease %" PRIu64 ": %s", l->task, err->msg);
         pl_engine_post(l->engine, "engine.leased", leased, l);
         return;
     }
@@ -769,7 +769,7 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
         pl_etask_free(t);
     r = r < 0 ? r : pl_db_submit(e->config.db, PL_TX_UNLOGGED, lease_tx, lease_written, l, &err);
     if (r < 0) {
-        pl_log_error("engine", "lease of job %s: %s", j->stage->def->name, err.msg);
+        pl_log_error("engine", "cannot lease a task of job %s: %s", j->stage->def->name, err.msg);
         leased(l);
     }
 }

@@ -370,11 +370,11 @@ static const struct {
      75},
     /* without its agent a command comes to nothing */
     {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
-         "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("1", "Error", "attach: this is no worker's token")) "]}}",
+         "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("1", "Error", "attach: this is not a worker's token")) "]}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "agent ended with exit code 1: attach: this is no worker's token",
+     "agent ended with exit code 1: attach: this is not a worker's token",
      -1},
     {"{" NODE ", \"status\": {\"phase\": \"Running\", \"containerStatuses\": [" CONTAINER(
          "main", "\"running\": {}") ", " CONTAINER("agent", ENDED("0", "Completed", "")) "]}}",
@@ -388,11 +388,11 @@ static const struct {
      ", \"status\": {\"containerStatuses\": [" CONTAINER("main", ENDED("75", "Error", "the agent did not come")) ", " CONTAINER(
          "agent",
          ENDED("1", "Error",
-               "one line\\n{\\\"level\\\":\\\"error\\\",\\\"message\\\":\\\"attach: this is no worker's token\\\"}\\n")) "]}}",
+               "one line\\n{\\\"level\\\":\\\"error\\\",\\\"message\\\":\\\"attach: this is not a worker's token\\\"}\\n")) "]}}",
      NULL,
      {0},
      PL_POD_ELSEWHERE,
-     "agent ended with exit code 1: attach: this is no worker's token",
+     "agent ended with exit code 1: attach: this is not a worker's token",
      75},
     {"{" NODE ", \"status\": {\"containerStatuses\": [" CONTAINER("main", ENDED("0", "Completed", "")) ", " CONTAINER(
          "agent", ENDED("75", "Error", "the daemon is away")) "]}}",
