@@ -45,7 +45,7 @@ struct pl_api_services {
     struct pl_project_stores *stores;
     struct pl_loop *loop;
     struct pl_pool *pool;
-    struct pl_head_cache_entrys *heads;
+    struct pl_head_cache *heads;
     struct pl_open_commits *opens;
     struct pl_disk_watch *disks;
     struct pl_turns *turns;

@@ -6,8 +6,8 @@
 #include "storage/store/store.h"
 #include "storage/tree/tree_find.h"
 
-int pl_branch_view_init(struct pl_head_cache_entrys *heads, struct pl_open_commits *opens, struct pl_store *store,
-                        const char *repo, const char *branch, struct pl_branch_view *ret, struct pl_err *err)
+int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *opens, struct pl_store *store, const char *repo,
+                        const char *branch, struct pl_branch_view *ret, struct pl_err *err)
 {
     struct pl_branch_view v = {.store = store, .source = {store, pl_store_node_get}};
     const char *project = pl_store_project(store);

@@ -23,8 +23,8 @@ struct pl_branch_view {
 /* Makes a view of a branch. `opens` NULL: without gathering commits. A branch that does not exist has no head.
  * PL_ENOTFOUND: the repo. */
 PL_MUST_CHECK
-int pl_branch_view_init(struct pl_head_cache_entrys *heads, struct pl_open_commits *opens, struct pl_store *store,
-                        const char *repo, const char *branch, struct pl_branch_view *ret, struct pl_err *err);
+int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *opens, struct pl_store *store, const char *repo,
+                        const char *branch, struct pl_branch_view *ret, struct pl_err *err);
 /* Makes a view of one commit alone. */
 void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_store *store, struct pl_branch_view *ret);
 void pl_branch_view_finish(struct pl_branch_view *v);

@@ -9,15 +9,15 @@ struct slot {
     struct pl_head_cache_entry head;
 };
 
-struct pl_head_cache_entrys {
+struct pl_head_cache {
     struct pl_db *db;
     pthread_mutex_t lock;
     struct slot slots[PL_HEAD_CACHE_MAX];
 };
 
-int pl_head_cache_create(struct pl_db *db, struct pl_head_cache_entrys **ret, struct pl_err *err)
+int pl_head_cache_create(struct pl_db *db, struct pl_head_cache **ret, struct pl_err *err)
 {
-    struct pl_head_cache_entrys *h = calloc(1, sizeof *h);
+    struct pl_head_cache *h = calloc(1, sizeof *h);
 
     if (!h)
         return pl_err_nomem(err);
@@ -27,7 +27,7 @@ int pl_head_cache_create(struct pl_db *db, struct pl_head_cache_entrys **ret, st
     return 0;
 }
 
-struct pl_head_cache_entrys *pl_head_cache_destroy(struct pl_head_cache_entrys *h)
+struct pl_head_cache *pl_head_cache_destroy(struct pl_head_cache *h)
 {
     if (!h)
         return NULL;
@@ -55,7 +55,7 @@ static int read_head(struct pl_db *db, const char *project, const char *repo, co
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-static struct slot *slot_of(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch)
+static struct slot *slot_of(struct pl_head_cache *h, const char *project, const char *repo, const char *branch)
 {
     uint64_t hash = pl_xxh64(branch, strlen(branch), pl_xxh64(repo, strlen(repo), pl_xxh64(project, strlen(project), 0)));
 
@@ -67,7 +67,7 @@ static bool is_of(const struct slot *s, uint64_t seq, const char *project, const
     return s->seq == seq && pl_streq(s->repo, repo) && pl_streq(s->branch, branch) && pl_streq(s->project, project);
 }
 
-int pl_head_cache_get(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch,
+int pl_head_cache_get(struct pl_head_cache *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err)
 {
     uint64_t seq = pl_db_log_seq(h->db); /* before reading: a later change makes the entry stale, not wrong */

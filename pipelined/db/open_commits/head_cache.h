@@ -8,7 +8,7 @@
 
 #define PL_HEAD_CACHE_MAX 512u
 
-struct pl_head_cache_entrys;
+struct pl_head_cache;
 
 struct pl_head_cache_entry {
     struct pl_repo_row repo;
@@ -17,11 +17,11 @@ struct pl_head_cache_entry {
 };
 
 PL_MUST_CHECK
-int pl_head_cache_create(struct pl_db *db, struct pl_head_cache_entrys **ret, struct pl_err *err);
+int pl_head_cache_create(struct pl_db *db, struct pl_head_cache **ret, struct pl_err *err);
 /* NULL is allowed. */
-struct pl_head_cache_entrys *pl_head_cache_destroy(struct pl_head_cache_entrys *h);
+struct pl_head_cache *pl_head_cache_destroy(struct pl_head_cache *h);
 /* Returns a repo and a branch's head as the database has them now. PL_ENOTFOUND: the repo. Blocks only to read the
  * database: on the pool, or on the thread that writes open commits. */
 PL_MUST_CHECK
-int pl_head_cache_get(struct pl_head_cache_entrys *h, const char *project, const char *repo, const char *branch,
+int pl_head_cache_get(struct pl_head_cache *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err);

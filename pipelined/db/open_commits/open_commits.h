@@ -67,7 +67,7 @@ struct pl_open_commit; /* one open commit; a reference keeps it readable, also a
 
 struct pl_open_commits_config {
     struct pl_db *db;
-    struct pl_head_cache_entrys *heads; /* for writes with a check; otherwise may be NULL */
+    struct pl_head_cache *heads; /* for writes with a check; otherwise may be NULL */
     struct pl_project_stores *stores;
     struct pl_pool *pool; /* finishes gathering commits, packs records */
     const char *dir;      /* DIR/open */

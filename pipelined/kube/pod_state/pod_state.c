@@ -211,7 +211,7 @@ static void wait_for_containers(struct look *l)
 /* True if the container waits for a known reason; then sets the verdict. */
 static bool container_waits(struct look *l, const char *list, const json_t *status)
 {
-    static const char *const pulls[] = {"Failed", "FailedToPullImage", "BackOff"};
+    static const char *const pulls[] = {"Failed", "FailedToPullImage"};
     const json_t *waiting = json_object_get(json_object_get(status, "state"), "waiting"), *event;
     const char *reason = pl_json_str(waiting, "reason"), *message = pl_json_str(waiting, "message"),
                *name = pl_json_str(status, "name"), *image = pl_json_str(named(json_object_get(l->spec, list), name), "image");
@@ -221,7 +221,7 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
             continue;
         event =
             /* the message of ImagePullBackOff only says that it waits */
-            pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, 2) : NULL;
+            pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, PL_ARRAY_SIZE(pulls)) : NULL;
         message = words(event_words(event), message);
         if (l->asked->waited_ms < waiting_reasons[i].patience_ms)
             say(l, PL_POD_WAITS, "%s of %s: %.500s", reason, name, words(message, image));

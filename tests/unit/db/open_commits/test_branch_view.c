@@ -14,7 +14,7 @@ struct fixture {
     struct world *w;
     struct pl_pool *pool;
     struct pl_open_commits *opens;
-    struct pl_head_cache_entrys *heads;
+    struct pl_head_cache *heads;
 };
 
 static void on_finished(void *self, const char *run)

@@ -9,11 +9,11 @@ static const char *const repos[][2] = {{"default", "digits"}, {"vision", "cats"}
 static const char *const branches[] = {"master", "dev", "none"};
 
 /* Those that others have asked for before, against those that nobody has. */
-static void assert_as_read(struct pl_head_cache_entrys *kept, struct pl_db *db, const char *project, const char *repo,
+static void assert_as_read(struct pl_head_cache *kept, struct pl_db *db, const char *project, const char *repo,
                            const char *branch, size_t step)
 {
     struct pl_head_cache_entry got = {0}, want = {0};
-    struct pl_head_cache_entrys *anew;
+    struct pl_head_cache *anew;
     struct pl_err err = {0};
     int r;
 
@@ -29,7 +29,7 @@ static void assert_as_read(struct pl_head_cache_entrys *kept, struct pl_db *db, 
     pl_head_cache_destroy(anew);
 }
 
-static void assert_all(struct pl_head_cache_entrys *kept, struct pl_db *db, size_t step)
+static void assert_all(struct pl_head_cache *kept, struct pl_db *db, size_t step)
 {
     for (size_t i = 0; i < PL_ARRAY_SIZE(repos); i++)
         for (size_t b = 0; b < PL_ARRAY_SIZE(branches); b++)
@@ -47,7 +47,7 @@ static void set_window(struct pl_db *db, int64_t ms)
 static void heads_are_those_of_the_database_after_every_change(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    struct pl_head_cache_entrys *kept;
+    struct pl_head_cache *kept;
     struct pl_head_cache_entry head;
     struct pl_err err = {0};
 
@@ -74,7 +74,7 @@ static void options_of_a_repo_and_names_without_end(void **state)
 {
     char name[3 * PL_NAME_MAX_BYTES];
     struct world *w = calloc(1, sizeof *w);
-    struct pl_head_cache_entrys *kept;
+    struct pl_head_cache *kept;
     struct pl_head_cache_entry head;
     struct pl_err err = {0};
 
