@@ -1,3 +1,4 @@
+/* defaults_tx: sets the defaults of the cluster or of a project through a log record, and reads them. */
 #include "pipelined/db/pipelines/defaults_tx.h"
 
 #include "storage/base/path.h"
@@ -12,7 +13,7 @@ static const char *scope_of(const char *project, char out[SCOPE_BYTES])
     return out;
 }
 
-/* "default" is there from the start, with its first repo as a row. */
+/* Checks that the project exists. "default" always does, though its row is only made with its first repo. */
 static int need_project(struct pl_conn *c, const char *project, struct pl_err *err)
 {
     int64_t one;

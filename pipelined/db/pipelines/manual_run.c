@@ -1,10 +1,12 @@
+/* manual_run: reads the current stages of a pipeline as one spec, selects the stages that can run, and
+ * creates the run. */
 #include "pipelined/db/pipelines/manual_run.h"
 
 #include "pipelined/db/pipelines/pipeline_tx.h"
 #include "pipelined/db/tx/job_tx.h"
 #include <stdio.h>
 
-/* The current stages' effective specs as one spec. */
+/* Parses the effective specs of the pipeline's current stages as one spec. */
 static int read_spec(struct pl_conn *c, const struct pl_manual_run_args *a, struct pl_spec **ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -38,7 +40,8 @@ static int choose(const struct pl_manual_run_args *a, const struct pl_spec *spec
     return n ? 0 : pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" has no stage \"%s\"", a->pipeline, a->stage);
 }
 
-/* [project, stage] of those wanted that can run; `ready` has more: what follows from them. */
+/* Lists [project, stage] of the wanted stages that can run. `ready` also has the stages downstream of
+ * them. */
 static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec, const bool *wanted, json_t *ready,
                        struct pl_err *err)
 {
@@ -60,7 +63,7 @@ static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec,
     return r < 0 || a->stages ? r : pl_err_nomem(err);
 }
 
-/* The first repo without a commit that a stage wanted waits for. */
+/* Reports the first wanted stage that has no commit to read, and the repo to push to. */
 static int nothing_to_read(const struct pl_manual_run_args *a, const struct pl_spec *spec, const bool *wanted, struct pl_err *err)
 {
     for (size_t k = 0; k < spec->n_stages; k++) {
@@ -88,6 +91,7 @@ static int make_run(struct pl_tx *tx, struct pl_manual_run_args *a, struct pl_er
     return pl_tx_run_create(tx, &run, err);
 }
 
+/* The run names only the wanted stages; the scheduler adds those downstream. */
 int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_manual_run_args *a = arg;

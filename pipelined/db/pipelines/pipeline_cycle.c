@@ -1,15 +1,17 @@
+/* pipeline_cycle: builds a graph of the new stages and all stages upstream of them. It then removes stages
+ * that read no other stage of the graph until none can be removed; what is left forms or reads a cycle. */
 #include "pipelined/db/pipelines/pipeline_cycle.h"
 
 #include "storage/base/path.h"
 
 #include <stdio.h>
 
-/* Stages by the branch that they write, "project/stage@branch". */
+/* The graph: stages, named by the branch that they write, "project/stage@branch". */
 struct graph {
     struct pl_conn *conn;
     const struct pl_spec *spec;
     json_t *reads;   /* stage → [branches that it reads] */
-    json_t *pending; /* branches not looked at yet */
+    json_t *pending; /* branches whose writers are still to be looked up */
 };
 
 static void graph_finish(struct graph *g)
@@ -32,6 +34,7 @@ static int add_stage(struct graph *g, const char *key, json_t *reads, struct pl_
     return r;
 }
 
+/* Adds the stages of the new spec. */
 static int add_own(struct graph *g, struct pl_err *err)
 {
     char key[3 * PL_NAME_MAX_BYTES + 3];
@@ -56,7 +59,7 @@ static int add_own(struct graph *g, struct pl_err *err)
     return r;
 }
 
-/* The branches that a stored spec's `input` names. */
+/* Collects the branches that the `input` of a stored spec reads. */
 static int collect_reads(const json_t *input, json_t *reads, struct pl_err *err)
 {
     const json_t *child, *children = json_object_get(input, "cross");
@@ -72,7 +75,7 @@ static int collect_reads(const json_t *input, json_t *reads, struct pl_err *err)
     return r;
 }
 
-/* Who writes the branch, when it is a stage of another pipeline. */
+/* Adds the stage that writes the branch, if it belongs to another pipeline. */
 static int add_other(struct graph *g, const char *key, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -103,11 +106,11 @@ static int add_other(struct graph *g, const char *key, struct pl_err *err)
     return add_stage(g, key, reads, err);
 }
 
-/* A walk from what reads nothing of the rest to what reads that, and so on (Kahn). */
+/* State of Kahn's algorithm: stages that read no remaining stage are removed one after the other. */
 struct prune {
     json_t *readers; /* branch → [stages that read it] */
-    json_t *waits;   /* stage → how many of what it reads are left */
-    json_t *free;    /* stages that wait for nothing any more */
+    json_t *waits;   /* stage → number of remaining stages that it reads */
+    json_t *free;    /* stages that read no remaining stage */
 };
 
 static void prune_finish(struct prune *p)
@@ -117,6 +120,7 @@ static void prune_finish(struct prune *p)
     json_decref(p->free);
 }
 
+/* Counts the remaining stages that the stage reads, and lists it as their reader. */
 static int prune_add(struct prune *p, const json_t *reads, const char *key, const json_t *list, struct pl_err *err)
 {
     const json_t *read;
@@ -141,7 +145,8 @@ static int prune_add(struct prune *p, const json_t *reads, const char *key, cons
     return r < 0 || n ? r : pl_json_add(p->free, json_string(key), err);
 }
 
-/* Takes away all that read nothing of what is left; what stays then stands in a circle or reads one. */
+/* Removes all stages that are on no cycle and read none. Stages on a cycle, and stages that read one,
+ * stay. */
 static int prune(json_t *reads, struct pl_err *err)
 {
     _cleanup_(prune_finish) struct prune p = {json_object(), json_object(), json_array()};
@@ -179,7 +184,7 @@ static const char *read_of(const json_t *reads, const char *key)
         if (json_object_get(reads, json_string_value(read)))
             return json_string_value(read);
     }
-    return NULL; /* not after prune */
+    return NULL; /* cannot happen after prune */
 }
 
 static int name_len(const char *key)
@@ -193,7 +198,8 @@ static int report(const json_t *reads, struct pl_err *err)
     char text[512];
     size_t n = 0;
 
-    for (size_t i = 0; i < json_object_size(reads); i++) /* so far that it surely stands in the circle */
+    /* follow the inputs as many times as there are stages: the last one is on a cycle */
+    for (size_t i = 0; i < json_object_size(reads); i++)
         key = read_of(reads, key);
     first = key;
     do {
@@ -215,7 +221,8 @@ int pl_pipeline_cycle_check(struct pl_conn *c, const struct pl_spec *spec, struc
     own = json_object_size(g.reads);
     for (size_t i = 0; r == 0 && i < json_array_size(g.pending); i++)
         r = add_other(&g, json_string_value(json_array_get(g.pending, i)), err);
-    if (r < 0 || json_object_size(g.reads) == own) /* it reads no other pipeline */
+    /* no stage of another pipeline was found */
+    if (r < 0 || json_object_size(g.reads) == own)
         return r;
     r = prune(g.reads, err);
     return r == 0 && json_object_size(g.reads) ? report(g.reads, err) : r;

@@ -1,3 +1,6 @@
+/* pipeline_tx: creates, updates and deletes pipelines. Everything that can be computed before the transaction
+ * is prepared outside it; the transaction compares stages, makes repos, checks inputs, estimates the cost,
+ * and creates the new version and its run. */
 #include "pipelined/db/pipelines/pipeline_tx.h"
 
 #include "pipelined/db/pipelines/pipeline_cycle.h"
@@ -23,12 +26,13 @@ static json_t *stage_record(const struct pl_pipeline_args *a, size_t i, const ch
                      a->code[i].git ? json_incref(a->code[i].git) : json_object());
 }
 
-/* The newest stage version: while it stays the same no stage reads another branch. */
+/* Returns the highest stage row id ever used. While it does not change, no stage has changed its inputs. */
 static int newest_stage(struct pl_conn *c, int64_t *ret, struct pl_err *err)
 {
     return pl_sql_int(c, err, ret, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'stage'), 0)", "");
 }
 
+/* Runs on a pool thread, with a database reader. */
 int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
@@ -56,7 +60,7 @@ int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_
         r = r < 0 ? r : pl_json_add(a->records, stage_record(a, i, text), err);
     }
     if (r == 0 && pl_pipeline_cycle_check(rd.conn, a->spec, NULL) < 0)
-        a->newest_stage = -1; /* the transaction says what is wrong, after what it says before that */
+        a->newest_stage = -1; /* the transaction checks again and reports the cycle, after its other errors */
     return r;
 }
 
@@ -67,9 +71,9 @@ void pl_pipeline_args_finish(struct pl_pipeline_args *a)
     json_decref(TAKE_PTR(a->changes));
 }
 
-/* ---- names ---- */
+/* ---- repos ---- */
 
-/* Made when it is not there; the options that the spec names are set either way. */
+/* Creates a repo of the spec if it does not exist. Options that the spec gives are set in any case. */
 static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_spec_repo *repo, struct pl_err *err)
 {
     static const char *const durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket"};
@@ -85,7 +89,8 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
     return r < 0 || a.changed || !(a.set_window || a.durable || a.keep) ? r : pl_tx_repo_update(tx, &a, err);
 }
 
-/* `kept`: the version before said how long results are kept. What it said and this one does not is set back; what no spec said stays. */
+/* Creates or updates the output repo of a stage. `kept`: the previous version of the stage set a retention
+ * rule; it is removed if the new version has none. A rule that no spec has set stays. */
 static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, bool kept, struct pl_err *err)
 {
     static const struct pl_retention_rule everything = {.said = true};
@@ -118,7 +123,7 @@ static int make_repos(struct pl_tx *tx, const struct pl_spec *spec, const bool *
     return 0;
 }
 
-/* Is the repo that the leaf reads there? Each is looked for once. */
+/* Checks that the repo of an input exists; `known` remembers repos that were found. */
 static int check_input(struct pl_tx *tx, const struct pl_stage *stage, const struct pl_input *leaf, json_t *known,
                        struct pl_err *err)
 {
@@ -139,7 +144,7 @@ static int check_input(struct pl_tx *tx, const struct pl_stage *stage, const str
     return PL_MIN(r, 0);
 }
 
-/* Inputs are stages of the file, whose repos have just been made, or repos that exist. */
+/* Checks that every input is a stage of the spec, or a repo that exists. */
 static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *known = json_object();
@@ -155,9 +160,10 @@ static int check_inputs(struct pl_tx *tx, const struct pl_spec *spec, struct pl_
     return r;
 }
 
-/* ---- what changes ---- */
+/* ---- comparison with the previous version ---- */
 
-/* Holds stage `i` against the one that stands: what changes, and whether that one says how long results are kept. */
+/* Compares stage `i` with the current stage: says what changed, and whether the current stage has a retention
+ * rule. */
 static int stage_changed(struct pl_tx *tx, const struct pl_pipeline_args *a, size_t i, const char **ret, bool *ret_kept,
                          struct pl_err *err)
 {
@@ -205,7 +211,7 @@ static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
-/* `kept`: one a stage, false so far. */
+/* `kept` has one entry per stage, initially false. */
 static int stage_changes(struct pl_tx *tx, struct pl_pipeline_args *a, bool *kept, struct pl_err *err)
 {
     for (size_t i = 0; i < a->spec->n_stages; i++) {
@@ -222,9 +228,9 @@ static int stage_changes(struct pl_tx *tx, struct pl_pipeline_args *a, bool *kep
     return note_removed(tx, a, err);
 }
 
-/* ---- what runs ---- */
+/* ---- stages to run ---- */
 
-/* Has the branch a commit? Each is looked for once: `heads` keeps the answers. */
+/* Says whether the branch has a commit; `heads` remembers the answers. */
 static int has_head(struct pl_tx *tx, const struct pl_input *leaf, json_t *heads, bool *ret, struct pl_err *err)
 {
     char key[3 * PL_NAME_MAX_BYTES + 3];
@@ -247,8 +253,8 @@ static int has_head(struct pl_tx *tx, const struct pl_input *leaf, json_t *heads
     return json_object_set_new(heads, key, json_boolean(*ret)) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Does the tree have something to read? Every input of a cross, one of a union, each with a commit or from a stage of the file that runs;
- * `*ret_here`: one of them does. */
+/* Says whether an input tree can be read: all inputs of a cross, or one input of a union, have a commit or
+ * come from a stage of the spec that runs. `*ret_here`: one of them comes from such a stage. */
 static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, json_t *heads, bool *ret, bool *ret_here,
                     struct pl_err *err)
 {
@@ -288,7 +294,7 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
     return r;
 }
 
-/* Those that did not change need not run. */
+/* Lists the stages that are new or changed and can run, with those downstream. */
 static int changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *changed = calloc(a->spec->n_stages + 1, sizeof *changed);
@@ -340,7 +346,7 @@ static int next_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
-/* What it may run again is told, and must be confirmed when it is much. */
+/* Estimates the cost of the update, and refuses it if it is high and not confirmed. */
 static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *runs, struct pl_err *err)
 {
     int r = pl_update_cost(pl_tx_conn(tx), a, runs, a->changes, &a->gpu_s, err);
@@ -354,7 +360,7 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
     return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run says what would run, --yes does it");
 }
 
-/* The new version and its run. */
+/* Creates the new version and its run. */
 static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *runs = json_array();
@@ -370,7 +376,7 @@ static int make_version(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r < 0 ? r : make_run(tx, a, runs, err);
 }
 
-/* Within the transaction only when other stages came since it was looked at. */
+/* Checks for a cycle again if stages were added or changed since pl_pipeline_prepare. */
 static int check_circle(struct pl_tx *tx, const struct pl_pipeline_args *a, struct pl_err *err)
 {
     int64_t newest = 0;
@@ -379,6 +385,8 @@ static int check_circle(struct pl_tx *tx, const struct pl_pipeline_args *a, stru
     return r < 0 || newest == a->newest_stage ? r : pl_pipeline_cycle_check(pl_tx_conn(tx), a->spec, err);
 }
 
+/* The steps are ordered so that the most useful error comes first. A dry run does everything and is then
+ * rolled back. */
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_pipeline_args *a = arg;
@@ -409,9 +417,10 @@ int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r;
 }
 
-/* ---- delete ---- */
+/* ---- deleting a pipeline ---- */
 
-/* The output repos that its stages of all versions left, but for those that another pipeline's stage has taken over. */
+/* Lists the output repos of all versions of the pipeline's stages, except those that a stage of another
+ * pipeline has taken over. */
 static int list_outputs(struct pl_tx *tx, int64_t pipeline, json_t *names, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

@@ -1,61 +1,73 @@
-/* pipeline_tx: transactions on pipelines. A spec becomes a pipeline version, its stages' output repos, the repos it asks for, and a run of
- * the stages that are new or changed and have something to read. */
+/* pipeline_tx: transactions on pipelines. A spec becomes a pipeline version, with the output repos of its
+ * stages, the repos that it asks for, and a run of the stages that are new or changed and have inputs to
+ * read. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 #include "pipelined/spec/spec.h"
 
-#define PL_PIPELINE_TEXT_MAX (2u << 20) /* bytes of all stages with their defaults: written within the transaction */
+/* bytes of all stages with their defaults, which the transaction writes */
+#define PL_PIPELINE_TEXT_MAX (2u << 20)
 
-/* What belongs to one stage beside the spec; in the order of spec->stages. */
+/* Data of one stage that is not in the spec; in the order of spec->stages. */
 struct pl_stage_code {
-    struct pl_hash root;     /* tree of its code folder, zero = none */
-    struct pl_hash identity; /* pl_stage_code_identity */
-    json_t *git;             /* {head, dirty, path}; borrowed, NULL = none */
+    struct pl_hash root;     /* root of its code folder's tree; zero = none */
+    struct pl_hash identity; /* from pl_stage_code_identity */
+    json_t *git;             /* {head, dirty, path} of the code folder; borrowed, NULL = none */
 };
 
 struct pl_pipeline_args {
     const struct pl_spec *spec;
     const struct pl_stage_code *code;
-    struct pl_hash user_spec, effective_spec; /* stored as blobs already */
+    /* the specs as the user wrote it and with defaults, stored as blobs already */
+    struct pl_hash user_spec, effective_spec;
     const char *filename;
-    const struct pl_pack_set *stands_on; /* hidden packs of code and specs, which live again with it; NULL = none */
-    bool update;                         /* it may exist */
-    bool dry_run;                        /* everything is checked, nothing is kept: returns PL_ECANCELED */
-    bool confirmed;                      /* whatever it costs */
-    int64_t confirm_above_s;             /* of GPUs: an update that may take more must be confirmed; −1 = none need be */
-    json_t *records, *texts;             /* of pl_pipeline_prepare, as what follows */
-    int64_t newest_stage;                /* at which it closed no circle; −1 = it does */
-    /* out */
+    /* packs with the code and specs, condemned by garbage collection, which the transaction makes visible
+     * again; NULL = none */
+    const struct pl_pack_set *stands_on;
+    bool update;             /* the pipeline may exist */
+    bool dry_run;            /* check everything but change nothing: returns PL_ECANCELED */
+    bool confirmed;          /* the user has confirmed the cost */
+    int64_t confirm_above_s; /* GPU seconds above which an update must be confirmed; −1 = never */
+    json_t *records, *texts; /* set by pl_pipeline_prepare, like newest_stage */
+    /* highest stage row id when no cycle was found; −1 = there was a cycle */
+    int64_t newest_stage;
+    /* out: */
     bool changed;
     int64_t version;
-    char run[PL_ID_HEX + 1]; /* "" = nothing to run yet */
-    int64_t gpu_s;           /* what it may take, as update_price.h says */
-    json_t *changes; /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again (update_price.h)}]; new reference */
+    char run[PL_ID_HEX + 1]; /* id of the run; "" = no stage can run yet */
+    int64_t gpu_s;           /* estimated GPU seconds (update_cost.h) */
+    /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again (update_cost.h)}]; new reference */
+    json_t *changes;
 };
 
-/* Makes what the transaction writes of each stage, and what it compares with the stage that stands, and looks for a circle through other pipelines:
- * before the transaction, in which all other writers would wait for that. pl_pipeline_args_finish releases it, and `changes`. PL_ELIMIT: more than
- * PL_PIPELINE_TEXT_MAX. */
+/* Prepares the transaction: makes the records that it writes and the texts that it compares, and looks for a
+ * cycle through other pipelines. This is done before the transaction, because other writers would have to
+ * wait. Release with pl_pipeline_args_finish, which also releases `changes`. PL_ELIMIT: the stages exceed
+ * PL_PIPELINE_TEXT_MAX. Blocks for a database reader: on the pool. */
 PL_MUST_CHECK
 int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_err *err);
 void pl_pipeline_args_finish(struct pl_pipeline_args *a);
-/* arg: struct pl_pipeline_args, prepared. Holds the writer for some 50 µs a stage: PL_SPEC_STAGES_MAX. PL_EEXISTS (create of an existing one), PL_EINUSE (a name belongs to another pipeline or to a plain repo),
- * PL_ENOTFOUND (an input repo), PL_EINVAL (a circle through other pipelines), PL_ECONFIRM (above `confirm_above_s`). */
+/* Creates or updates the pipeline. arg: struct pl_pipeline_args, prepared. Occupies the writer thread for
+ * about 50 µs per stage (at most PL_SPEC_STAGES_MAX stages). PL_EEXISTS: create, but the pipeline exists;
+ * PL_EINUSE: a name belongs to another pipeline or to an input repo; PL_ENOTFOUND: an input repo does not
+ * exist; PL_EINVAL: a cycle through other pipelines; PL_ECONFIRM: the cost is above `confirm_above_s`. */
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* [project, stage] of the stages that are wanted, or read one that runs, and can run: each input has a commit, or comes from a stage of
- * the spec that can. `wanted`: one a stage. Put at the end of the array `ret`. */
+/* Appends [project, stage] to the array `ret` for each stage that can run and is wanted or reads a stage that
+ * runs. A stage can run if each input has a commit, or comes from a stage of the spec that runs. `wanted` has
+ * one entry per stage. */
 PL_MUST_CHECK
 int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted, json_t *ret, struct pl_err *err);
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
-    bool keep_repos; /* output repos stay, as plain results */
-    bool force;      /* although other pipelines read them */
+    bool keep_repos; /* keep the output repos, as repos with plain data */
+    bool force;      /* also if other pipelines read them */
 };
 
-/* PL_ENOTFOUND; PL_EINUSE. */
+/* Deletes the pipeline. arg: struct pl_pipeline_delete_args. PL_ENOTFOUND: no such pipeline; PL_EINUSE:
+ * another pipeline reads an output repo. */
 PL_MUST_CHECK
 int pl_tx_pipeline_delete(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* rerun: checks that the jobs of the earlier run can be repeated over the commits that they read, and creates
+ * the new run. */
 #include "pipelined/db/pipelines/rerun.h"
 
 #include "pipelined/db/tx/job_tx.h"
@@ -20,8 +22,8 @@ static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
     return r;
 }
 
-/* Does the rerun itself write the branch before the stage reads it? With `failed` only jobs that did not succeed are done again, and what a
- * stage reads of its own output was there before. */
+/* Says whether the rerun itself writes this branch before the stage reads it. With `failed`, only
+ * unsuccessful jobs are repeated, and a stage that reads its own output reads what was there before. */
 static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const char *project, const char *repo,
                      const char *branch, bool *ret, struct pl_err *err)
 {
@@ -36,7 +38,7 @@ static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const cha
     return r;
 }
 
-/* A run that has not ended may write it before the rerun reads it. */
+/* Refuses if an unfinished run may write the branch before the rerun reads it. */
 static int check_settled(struct pl_conn *c, const char *project, const char *repo, const char *branch, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -52,7 +54,7 @@ static int check_settled(struct pl_conn *c, const char *project, const char *rep
     return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
 }
 
-/* What the job read can be read again. */
+/* Checks that the commit which the job read still exists. */
 static int check_there(struct pl_conn *c, const char *project, const char *repo, const char *commit, struct pl_err *err)
 {
     struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
@@ -64,7 +66,7 @@ static int check_there(struct pl_conn *c, const char *project, const char *repo,
     return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s is not there any more", commit, repo) : r;
 }
 
-/* What the job read is what it would read now. */
+/* Checks that the job would now read the same commit as in the earlier run. */
 static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *in, struct pl_err *err)
 {
     const char *run = a->of;
@@ -77,9 +79,10 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
     int r;
 
     if (!project || !repo || !branch || !commit || !*repo)
-        return 0; /* parameters */
+        return 0; /* an input of parameters */
     r = is_output(c, a, stage, project, repo, branch, &own, err);
-    if (r == 0 && a->as) /* not what this run writes itself, nor what was not there */
+    /* neither what the rerun writes itself nor an input without a commit needs to exist */
+    if (r == 0 && a->as)
         return !*commit || (own && pl_streq(commit, run)) ? 0 : check_there(c, project, repo, commit, err);
     if (r < 0 || own)
         return r;
@@ -110,7 +113,7 @@ static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const 
     return r;
 }
 
-/* The stage is there, and (to run again what was done) as it was. */
+/* Checks that the stage still exists, and is unchanged unless only failed jobs are repeated. */
 static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const char *project, const char *stage, int64_t version,
                        struct pl_err *err)
 {
@@ -125,6 +128,7 @@ static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const c
     return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
 }
 
+/* Checks each job of the run that is to be repeated, and adds its stage to the list. */
 static int add_jobs(struct pl_conn *c, struct pl_rerun_args *a, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -157,6 +161,7 @@ static int check_as(const struct pl_rerun_args *a, struct pl_err *err)
     return r < 0 ? pl_err_field(err, r, "as") : 0;
 }
 
+/* The message of the run says what is repeated. */
 int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_rerun_args *a = arg;
@@ -165,7 +170,7 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = check_as(a, err);
 
     r = r < 0 ? r : check_over(pl_tx_conn(tx), a->of, err);
-    json_decref(a->stages); /* of a try before */
+    json_decref(a->stages); /* of an earlier try of this transaction */
     a->stages = json_array();
     r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
     if (r < 0)

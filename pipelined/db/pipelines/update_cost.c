@@ -1,3 +1,5 @@
+/* update_cost: compares each new stage with the current one, says which fields changed, and estimates from
+ * the stage's last jobs what runs again. */
 #include "pipelined/db/pipelines/update_cost.h"
 
 #include "pipelined/text/json_text.h"
@@ -5,15 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHAT_MAX  320 /* bytes of the sentence */
-#define VALUE_MAX 80u /* of a value in it: a longer one is not told */
+#define WHAT_MAX  320 /* bytes of the text that says what changed */
+#define VALUE_MAX 80u /* most bytes of a value in it; a longer value is left out */
 
 enum again { NOTHING, AT_MOST, ALL };
 
 /* ---- what changed ---- */
 
 struct old_stage {
-    json_t *spec; /* NULL: there was none */
+    json_t *spec; /* NULL: there is no current stage */
     struct pl_hash code_root, identity;
 };
 
@@ -33,7 +35,7 @@ static int read_old(struct pl_conn *c, const char *project, const char *stage, s
     return ret->spec ? 0 : pl_err_nomem(err);
 }
 
-/* A number, a word, a switch: short enough to be told. "" = it is not. */
+/* Formats a number, a string or a boolean; "" if the value is of another type or too long. */
 static void value_text(const json_t *v, char out[VALUE_MAX + 1])
 {
     _cleanup_free_ char *text = json_is_string(v) || json_is_object(v) || json_is_array(v) ? NULL
@@ -58,7 +60,8 @@ static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, 
         snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
 }
 
-/* Takes from the inputs what only says what a reference of one match brings: its path is in the key, its content is in none. */
+/* Removes from the inputs the fields that only select the content of a one-match `reference`: datum keys hold
+ * its path, not its content. */
 static void drop_unkeyed(json_t *tree)
 {
     const char *glob = pl_json_str(tree, "glob"), *key;
@@ -73,7 +76,7 @@ static void drop_unkeyed(json_t *tree)
     json_object_foreach(tree, key, one) drop_unkeyed(one);
 }
 
-/* Do the inputs differ in what a datum key holds, or could there be other datums? */
+/* True if the inputs differ in fields that datum keys hold or that may give other datums. */
 static bool inputs_differ(const json_t *before, const json_t *after)
 {
     _cleanup_(json_decrefp) json_t *old = json_deep_copy(before), *now = json_deep_copy(after);
@@ -83,7 +86,7 @@ static bool inputs_differ(const json_t *before, const json_t *after)
     return !json_equal(old, now);
 }
 
-/* Names of the fields that differ, of the code folder by what is in it. */
+/* Lists the fields that differ, with old and new value. The code folder differs if its tree does. */
 static void say_what(const struct old_stage *old, const json_t *now, const struct pl_stage_code *code, char out[WHAT_MAX])
 {
     const char *key;
@@ -107,7 +110,7 @@ static void say_what(const struct old_stage *old, const json_t *now, const struc
         add_what(out, "code", NULL, NULL);
 }
 
-/* Of one that did not change itself: what it reads may. */
+/* For an unchanged stage: its datums may run again if a stage that it reads runs again. */
 static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
 {
     for (size_t i = 0; i < stage->n_leaves; i++)
@@ -130,13 +133,14 @@ static enum again again_of(const struct pl_pipeline_args *a, size_t i, const str
     return again_by_inputs(stage, stages);
 }
 
-/* ---- what it takes ---- */
+/* ---- what it costs ---- */
 
 struct past {
-    int64_t datums;         /* of the last job; −1: there was none */
-    double gpu_s, worker_s; /* of one datum; negative: no job said */
+    int64_t datums;         /* datums of the last job; −1: there was none */
+    double gpu_s, worker_s; /* seconds per datum; negative: unknown */
 };
 
+/* Reads the number of datums of the stage's last job, and the time per datum of its last job that ran any. */
 static int read_past(struct pl_conn *c, const char *project, const char *stage, struct past *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -181,7 +185,7 @@ static int add_again(json_t *change, enum again again, const struct past *past, 
 
 /* ---- all stages ---- */
 
-/* Of the spec's stages those that the run has, of which `runs` are [project, name]. */
+/* Marks the stages of the spec that `runs` ([project, name]…) lists. */
 static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
 {
     const json_t *one;
@@ -196,6 +200,7 @@ static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
     }
 }
 
+/* Adds "what" and "again" to the stage's entry of changes. */
 static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum again *stages,
                        int64_t *gpu_s, struct pl_err *err)
 {
