@@ -1,6 +1,8 @@
+/* datum_identity: hashes lists of fields. The order of the fields is part of the format and must not
+ * change. */
 #include "pipelined/plan/datum_identity.h"
 
-/* A hasher for one hash. */
+/* Hasher of one identity. */
 struct identity {
     struct pl_hasher *h;
 };
@@ -30,6 +32,7 @@ static void identity_get(struct identity *id, struct pl_hash *ret)
     pl_hasher_get(id->h, ret);
 }
 
+/* The header lists the parts in this order. */
 void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *code_root, struct pl_hash *ret)
 {
     struct pl_hasher hasher;

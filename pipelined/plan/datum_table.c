@@ -1,3 +1,5 @@
+/* datum_table: encodes and decodes rows of the datum table, makes keys of the owner tree, and builds and
+ * searches tables. */
 #include "pipelined/plan/datum_table.h"
 
 #include "storage/tree/tree_build.h"
@@ -38,6 +40,7 @@ int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, stru
     return r < 0 ? r : row_encode_outputs(row, out, err);
 }
 
+/* Refuses trailing bytes and unknown values. */
 int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(data, len);
@@ -97,6 +100,7 @@ static int row_compare(const void *a, const void *b)
     return pl_key_cmp(x->enum_key, x->enum_key_len, y->enum_key, y->enum_key_len);
 }
 
+/* Sorts the rows by enumeration key and writes them as entries of a tree. */
 int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_row *rows, size_t n, struct pl_hash *ret_root,
                          struct pl_err *err)
 {

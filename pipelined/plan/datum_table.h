@@ -1,4 +1,5 @@
-/* table: rows of the datum table and of the owner tree, both trees of rows (PL_KIND_ROW) kept beside an output commit.
+/* datum_table: rows of the datum table and keys of the owner tree. Both are trees of rows (PL_KIND_ROW) that
+ * are stored with an output commit.
  *
  *   datum table  enumeration key (plan.h) → row:
  *     0   u8       1 (version)
@@ -6,13 +7,17 @@
  *     2   32 B     datum key
  *     34  16 B     run that computed it
  *     50  u8       outputs: 0 none, 1 inline, 2 tree
- *     51  inline:  varint length, ops stream (tree/ops.h), at most PL_DATUM_ROW_INLINE_OPS_MAX bytes
- *         tree:    32 B root of a tree with the datum's outputs; paths as the datum wrote them, without the prefix
- *   A FAILED row is a datum that was left out (on_error): it has no outputs and runs again in the next job, changed or not.
- *   owner tree   output path → enumeration key of the datum that wrote it (of an empty directory: the lowest of those that did)
- *                path, '/', 0x00, enumeration key → nothing: the datum wrote this empty directory; also when something below it made
- *                it give way, so that it comes back when that goes
- *                0x00, enumeration key → nothing: the datum's row is FAILED: so that they are found without a walk of the table */
+ *     51  inline:  varint length, ops stream (tree_ops.h), at most PL_DATUM_ROW_INLINE_OPS_MAX bytes
+ *         tree:    32 B root of a tree with the datum's outputs; paths as the datum wrote them, no prefix
+ *   A FAILED row belongs to a datum that was left out (on_error): it has no outputs, and the datum runs again
+ *   in the next job, even if nothing has changed.
+ *
+ *   owner tree   output path → enumeration key of the datum that wrote it; for an empty directory: the lowest
+ *                key of the datums that wrote it
+ *                path, '/', 0x00, enumeration key → nothing: the datum wrote this empty directory. The entry
+ *                stays when a file below the directory replaces it; the directory returns when the file goes
+ *                0x00, enumeration key → nothing: the datum's row is FAILED. Failed datums are found by this
+ *                prefix without a walk of the whole table */
 #pragma once
 
 #include "pipelined/plan/plan.h"
@@ -35,41 +40,44 @@ struct pl_datum_row {
     struct pl_hash key;
     uint8_t run[PL_RUN_ID_BYTES];
     enum pl_datum_row_outputs outputs;
-    const uint8_t *ops; /* INLINE: borrowed */
+    const uint8_t *ops; /* if INLINE: the ops stream; borrowed */
     size_t ops_len;
-    struct pl_hash root; /* TREE */
+    struct pl_hash root; /* if TREE: the root */
 };
 
-/* Appends. PL_ETOOBIG when ops_len > PL_DATUM_ROW_INLINE_OPS_MAX. */
+/* Appends the encoded row to `out`. PL_ETOOBIG: ops_len is above PL_DATUM_ROW_INLINE_OPS_MAX. */
 PL_MUST_CHECK
 int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, struct pl_err *err);
-/* Strict; `ret->ops` points into `data`. PL_EFORMAT. */
+/* Decodes a row and refuses anything malformed; `ret->ops` points into `data`. PL_EFORMAT. */
 PL_MUST_CHECK
 int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err);
 
-/* The owner tree's key of an empty directory that a datum wrote; without a datum (0 bytes) what the keys of all who did start with. The
- * length. */
+/* Makes the owner tree's key for an empty directory that a datum wrote. With an empty enumeration key: the
+ * common prefix of the keys of all datums that wrote it. Returns the length. */
 size_t pl_owner_dir_key(const char *path, size_t path_len, const uint8_t *enum_key, size_t enum_key_len,
                         uint8_t out[PL_OWNER_KEY_MAX]);
 
-/* The owner tree's key of a datum that failed; no path starts with its first byte. The length. */
+/* Makes the owner tree's key for a datum that failed; no path starts with its first byte, 0x00. Returns the
+ * length. */
 size_t pl_owner_failed_key(const uint8_t *enum_key, size_t enum_key_len, uint8_t out[PL_OWNER_KEY_MAX]);
-#define PL_OWNER_FAILED_PREFIX "" /* with its NUL: one byte */
+#define PL_OWNER_FAILED_PREFIX "" /* one byte, its NUL */
 
-/* A row to be written. */
+/* A row to be written to a table. */
 struct pl_datum_table_row {
     const uint8_t *enum_key;
     size_t enum_key_len;
     struct pl_datum_row row;
 };
 
-/* Builds a table from rows in any order (sorts `rows`). PL_EINVAL when two have one key. */
+/* Builds a table from rows in any order, and sorts `rows`. PL_EINVAL: two rows have the same enumeration
+ * key. */
 PL_MUST_CHECK
 int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_row *rows, size_t n, struct pl_hash *ret_root,
                          struct pl_err *err);
 
-/* Looks for a row of that enumeration key *and* that datum key in state SUCCESS: 1 and the row (bytes lie in the cursor until its
- * next call), or 0. Cheap for neighbouring keys. `cursor` is one over the table's root. */
+/* Looks for a row in state SUCCESS that has this enumeration key and this datum key: returns 1 and the row,
+ * whose bytes belong to the cursor until its next call, or 0. Fast if consecutive keys are close to each
+ * other. `cursor` is over the table's root. */
 PL_MUST_CHECK
 int pl_datum_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len,
                         const struct pl_hash *datum_key, struct pl_datum_row *ret, struct pl_err *err);

@@ -1,9 +1,12 @@
+/* plan: creates a plan, in full or from a base, and gives access to its datums: matches, ids, enumeration
+ * keys, output prefixes, texts. */
 #include "pipelined/plan/plan_change.h"
 #include "pipelined/spec/output_prefix.h"
 
 #include <stdio.h>
 
-/* How many datums a node gives; more than PL_DATUMS_MAX are one more. */
+/* Computes how many datums each node of the input tree gives. Numbers above PL_DATUMS_MAX are capped at
+ * PL_DATUMS_MAX + 1. */
 static size_t plan_count(const struct pl_plan *p, const struct pl_input *node, size_t *counts)
 {
     size_t n = node->kind == PL_INPUT_CROSS;
@@ -19,7 +22,7 @@ static size_t plan_count(const struct pl_plan *p, const struct pl_input *node, s
     return n;
 }
 
-/* "test 20 × (a 3 + b 4)" */
+/* Writes the factors of the number of datums: "test 20 × (a 3 + b 4)". */
 static int plan_count_text(const struct pl_plan *p, const struct pl_input *node, struct pl_buf *text, struct pl_err *err)
 {
     bool sum = node->kind == PL_INPUT_UNION && node->n_children > 1;
@@ -45,7 +48,7 @@ static int plan_too_many(const struct pl_plan *p, struct pl_err *err)
                       (const char *)text.data);
 }
 
-/* The matches of datum `rank` of the node; the last input of a cross runs fastest. */
+/* Sets the matches of datum number `rank` of the node. In a cross, the last input varies fastest. */
 static void plan_pick(const struct pl_input *node, const size_t *counts, size_t rank, uint32_t *picks)
 {
     if (node->n_children == 0)
@@ -67,7 +70,7 @@ static void plan_pick(const struct pl_input *node, const size_t *counts, size_t 
     }
 }
 
-/* The leaves that the datum has; how many. */
+/* Fills `leaves` with the inputs that the datum has, and returns their number. */
 static size_t plan_leaves_of(const struct pl_plan *p, size_t datum, struct pl_datum_leaf leaves[PL_SPEC_LEAVES_MAX])
 {
     size_t n = 0;
@@ -112,14 +115,14 @@ static int plan_enumerate(struct pl_plan *p, struct plan_memory *memory, struct 
     if (counts == NULL || p->picks == NULL)
         return pl_err_nomem(err);
     memory->arrays += picks;
-    memset(p->picks, 0xFF, picks); /* PL_PLAN_NO_PICK */
+    memset(p->picks, 0xFF, picks); /* all PL_PLAN_NO_PICK */
     for (size_t d = 0; d < n; d++)
         plan_pick(p->stage->input, counts, d, p->picks + d * p->n_leaves);
     p->n_datums = p->n_total = n;
     return 0;
 }
 
-/* Everything, by walking every input. */
+/* Makes a full plan by walking the tree of every input. */
 static int plan_in_full(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
     int r = 0;
@@ -190,7 +193,7 @@ void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret
     pl_datum_id(leaves, plan_leaves_of(p, datum, leaves), ret);
 }
 
-/* A long key goes through the hasher piece by piece: the exact key need not fit anywhere. */
+/* A key that is too long is only hashed, piece by piece; it is never stored as a whole. */
 size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX])
 {
     struct pl_hasher memory, *hasher = NULL;
@@ -226,7 +229,8 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     return 1 + PL_HASH_BYTES;
 }
 
-/* What the template sees of input i: of several with one name the one that the datum has. */
+/* Returns the value of input i for the prefix template. If several inputs have the same name, it is that of
+ * the input which the datum has. */
 static struct pl_template_value plan_value(const struct pl_plan *p, size_t datum, size_t i)
 {
     const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);
@@ -264,7 +268,8 @@ int pl_plan_prefix(const struct pl_plan *p, size_t datum, struct pl_buf *out, st
     r = pl_template_render(p->prefix, values, &id, out, err);
     if (r < 0)
         return r;
-    while (from + slashes < out->len && out->data[from + slashes] == '/') /* "${x.dir}/" of a file in the root */
+    /* "${x.dir}/" of a file in the root gives a leading slash */
+    while (from + slashes < out->len && out->data[from + slashes] == '/')
         slashes++;
     if (slashes > 0)
         memmove(out->data + from, out->data + from + slashes, out->len - from - slashes);

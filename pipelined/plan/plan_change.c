@@ -1,3 +1,5 @@
+/* plan_change: finds the combinations of matches that a change affects. It walks the tree of inputs
+ * recursively, and allows each combination exactly one way to be found. */
 #include "pipelined/plan/plan_change.h"
 
 #include "pipelined/plan/plan_diff.h"
@@ -5,10 +7,11 @@
 
 #include <jansson.h>
 
-/* Which matches of a leaf, and by that which combinations below a node: with a touched match in them, without, or either. */
+/* Selects matches of an input, and thereby combinations below a node: all, only untouched, or only touched
+ * ones. */
 enum pick_mode { PICK_ANY, PICK_COLD, PICK_HOT };
 
-/* Combinations of the matches that have the flag `in`; touched are those of them with (is & hot) == hot_is. */
+/* Selects combinations of matches that have the flag `in`; a match is touched if (is & hot) == hot_is. */
 struct pick_set {
     uint8_t in, hot, hot_is;
 };
@@ -19,13 +22,13 @@ struct picking {
     struct pl_plan *plan;
     struct plan_memory *memory;
     const struct pick_set *set;
-    bool hot[PL_SPEC_LEAVES_MAX];       /* the leaf has touched matches */
-    uint32_t picks[PL_SPEC_LEAVES_MAX]; /* of the combination that is being made */
-    uint32_t *out;                      /* n_leaves each */
+    bool hot[PL_SPEC_LEAVES_MAX];       /* the input has touched matches */
+    uint32_t picks[PL_SPEC_LEAVES_MAX]; /* combination that is being made */
+    uint32_t *out;                      /* combinations found, n_leaves numbers each */
     size_t n, cap;
 };
 
-/* What is left to combine: a list on the stack. */
+/* Inputs that are still to be combined: a list on the stack. */
 struct pick_rest {
     const struct pl_input *node;
     enum pick_mode mode;
@@ -47,6 +50,7 @@ static bool pick_node_hot(const struct picking *p, const struct pl_input *node)
     return false;
 }
 
+/* Appends the current combination to the list. */
 static int pick_emit(struct picking *p, struct pl_err *err)
 {
     size_t width = p->plan->n_leaves, cap = p->cap == 0 ? 64 : 2 * p->cap;
@@ -89,8 +93,8 @@ static int pick_leaf(struct picking *p, const struct pick_rest *rest, struct pl_
     return r;
 }
 
-/* The first i children and then `next`. HOT: child `hot` has a touched match and those before it have none, so that each combination
- * comes once. */
+/* Combines the first i children, and then `next`. With PICK_HOT, child number `hot` has a touched match and
+ * the children before it have none, so that each combination is found once. */
 static int pick_cross(struct picking *p, const struct pl_input *cross, size_t i, enum pick_mode mode,
                       const struct pick_rest *next, size_t hot, struct pl_err *err)
 {
@@ -103,7 +107,7 @@ static int pick_cross(struct picking *p, const struct pl_input *cross, size_t i,
     return pick_cross(p, cross, i - 1, mode, &child, hot, err);
 }
 
-/* The datums of its inputs one after the other. */
+/* Combines each input of a union, one after the other. */
 static int pick_union(struct picking *p, const struct pick_rest *rest, struct pl_err *err)
 {
     int r = 0;
@@ -146,14 +150,14 @@ static int pick_compare(const void *a, const void *b, void *width)
     return 0;
 }
 
-/* All combinations of the set with a touched match. */
+/* Finds all combinations of the set that have a touched match. */
 static int pick_all(struct picking *p, const struct pick_set *set, struct pl_err *err)
 {
     const struct pick_rest all = {.node = p->plan->stage->input, .mode = PICK_HOT};
     size_t width = p->plan->n_leaves;
 
     p->set = set;
-    memset(p->picks, 0xFF, sizeof(p->picks)); /* PL_PLAN_NO_PICK */
+    memset(p->picks, 0xFF, sizeof(p->picks)); /* all PL_PLAN_NO_PICK */
     for (size_t i = 0; i < width; i++) {
         const struct pl_plan_leaf *leaf = &p->plan->leaves[i];
 
@@ -180,7 +184,7 @@ static void pick_sort(struct picking *p, size_t from)
         qsort_r(p->out + from * width, p->n - from, width * sizeof(*p->out), pick_compare, &width);
 }
 
-/* Does any leaf below the node differ? */
+/* True if a match of any input below the node differs. */
 static bool change_below(const struct pl_plan *p, const struct pl_input *node)
 {
     if (node->n_children == 0)
@@ -191,7 +195,7 @@ static bool change_below(const struct pl_plan *p, const struct pl_input *node)
     return false;
 }
 
-/* Whose ranges are asked for: inputs that are crossed with one that changed. */
+/* Marks the inputs whose unchanged matches are needed: those crossed with an input that changed. */
 static void change_wanted(const struct pl_plan *p, const struct pl_input *node, bool wanted, bool *ret)
 {
     if (node->n_children == 0) {
@@ -207,7 +211,7 @@ static void change_wanted(const struct pl_plan *p, const struct pl_input *node, 
     }
 }
 
-/* How many of the planned are new rather than changed. */
+/* Counts the planned datums that did not exist in the base. */
 static size_t change_added(const struct pl_plan *p)
 {
     size_t n = 0;
@@ -242,6 +246,7 @@ static int change_leaves(struct pl_plan *p, const struct pl_plan_request *q, str
     return r < 0 ? r : pl_plan_retry_matches(p, q, memory, wanted, err);
 }
 
+/* First the planned datums with the failed ones, then the gone datums, each sorted in spec order. */
 int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
     struct picking picking = {.plan = p, .memory = memory};
@@ -272,9 +277,9 @@ int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct pl
     return 0;
 }
 
-/* ---- may it follow? ---- */
+/* ---- can a stage be planned from a base? ---- */
 
-/* What of a stage decides about its datums, in its one spelling. The caller's. */
+/* Makes JSON of the parts of a stage that determine its datums. The caller owns it. */
 static int change_signature(const struct pl_stage *stage, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};

@@ -1,3 +1,5 @@
+/* plan_diff: compares the tree of an input with the tree of the base, and reports the matches that differ:
+ * files directly, directories if anything below them differs. */
 #include "pipelined/plan/plan_diff.h"
 
 #include "storage/tree/content_id.h"
@@ -9,7 +11,7 @@ struct leaf_diff {
     bool reference;
 };
 
-/* The directory as a match in the tree `root`: there when a file is in it that counts. */
+/* Finds a directory as a match in the tree `root`: it exists if it has a file that counts. */
 static int diff_find_dir(struct plan_leaf_walk *w, const struct pl_hash *root, const char *dir, size_t len,
                          struct plan_found *ret, struct pl_err *err)
 {
@@ -36,7 +38,7 @@ static int diff_find_dir(struct plan_leaf_walk *w, const struct pl_hash *root, c
     return r;
 }
 
-/* What stood there and what stands there now. */
+/* Adds a match from its state in the base and its state now, if they differ. */
 static int diff_add(struct leaf_diff *d, const char *path, size_t len, const struct plan_found *old, const struct plan_found *now,
                     struct pl_err *err)
 {
@@ -44,7 +46,8 @@ static int diff_add(struct leaf_diff *d, const char *path, size_t len, const str
 
     if (old->kind == now->kind && (now->kind == 0 || pl_hash_eq(&old->content, &now->content)))
         return 0;
-    if (d->reference && old->kind != 0 && now->kind != 0) /* its content and kind are in no key */
+    /* datum keys hold neither content nor kind of a reference */
+    if (d->reference && old->kind != 0 && now->kind != 0)
         return 0;
     if (now->kind != 0)
         is |= PL_MATCH_CHANGED;
@@ -62,7 +65,7 @@ static int diff_dir(struct leaf_diff *d, const char *dir, size_t len, struct pl_
     return r < 0 ? r : diff_add(d, dir, len, &old, &now, err);
 }
 
-/* Directories above the path that no path before was in. */
+/* Compares the directories above the path that contained no earlier path. */
 static int diff_dirs(struct leaf_diff *d, const char *path, size_t len, struct pl_err *err)
 {
     struct plan_leaf_walk *w = &d->walk;
@@ -88,7 +91,7 @@ static int diff_change(void *self, const struct pl_tree_change *change, struct p
 
     if (pl_glob_is_root(w->glob)) {
         r = diff_dir(d, "", 0, err);
-        return r < 0 ? r : 1; /* that was all */
+        return r < 0 ? r : 1; /* the root is the only match */
     }
     r = diff_dirs(d, change->path, change->path_len, err);
     if (r < 0 || !pl_glob_match(w->glob, change->path, change->path_len, w->captures))

@@ -1,3 +1,4 @@
+/* plan_json: makes the JSON of a datum's inputs, which workers read. */
 #include "pipelined/plan/plan_json.h"
 
 static const char *kind_name(uint8_t kind)
@@ -14,7 +15,7 @@ static const char *kind_name(uint8_t kind)
     }
 }
 
-/* {"name": "params", "json": canonical JSON, "values": {name: text}} */
+/* Makes {"name": "params", "json": canonical JSON, "values": {name: text}}. */
 static json_t *params_json(const struct pl_plan *p, size_t leaf, const struct pl_plan_match *m)
 {
     const struct pl_input *in = p->stage->leaves[leaf];

@@ -1,3 +1,5 @@
+/* plan_leaf: walks the tree of one input and collects its matches: files and directories that the glob
+ * selects. Subtrees in which nothing can match are skipped. */
 #include "pipelined/plan/plan_leaf.h"
 
 #include "storage/tree/content_id.h"
@@ -48,7 +50,7 @@ static int leaf_grow(struct plan_leaf_walk *w, struct pl_err *err)
     return 0;
 }
 
-/* The path is copied with the captures before it (aligned as the arena gives it). */
+/* The captures and the path are stored together; the captures come first, because of their alignment. */
 int pl_plan_leaf_add(struct plan_leaf_walk *w, const char *path, size_t len, const struct plan_found *found, uint8_t is,
                      struct pl_err *err)
 {
@@ -79,7 +81,7 @@ bool pl_plan_leaf_takes(void *self, const char *path, size_t len)
     return pl_glob_set_takes(w->files, path, len);
 }
 
-/* A directory that matches; "" is the root, which has something in it. */
+/* Adds a matching directory; "" is the root, which is not empty. */
 static int leaf_add_dir(struct plan_leaf_walk *w, const char *dir, size_t len, struct pl_err *err)
 {
     struct plan_found found = {.kind = PL_KIND_DIR};
@@ -118,8 +120,8 @@ static int leaf_add_file(struct plan_leaf_walk *w, const struct pl_tree_item *it
     return r < 0 || found.kind == 0 ? r : pl_plan_leaf_add(w, item->path, item->path_len, &found, 0, err);
 }
 
-/* The directories above a file that the file before was not in: those that match are added. `ret_skip` gets the length of the first
- * below which nothing can match, else 0. */
+/* Adds the matching directories above a file that did not contain the previous file. `ret_skip`: length of
+ * the first directory path below which nothing can match; 0 = none. */
 static int leaf_dirs(struct plan_leaf_walk *w, const struct pl_tree_item *item, size_t *ret_skip, struct pl_err *err)
 {
     size_t common = 0;
@@ -164,6 +166,7 @@ static int leaf_item(struct plan_leaf_walk *w, struct pl_tree_cursor *cursor, co
     return 0;
 }
 
+/* Only files are tested here; directories are found through the files below them. */
 int pl_plan_leaf_walk(struct plan_leaf_walk *w, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
@@ -177,7 +180,7 @@ int pl_plan_leaf_walk(struct plan_leaf_walk *w, struct pl_err *err)
         return r;
     while ((r = pl_tree_cursor_next(cursor, &item, err)) > 0) {
         if (item.entry.kind == PL_KIND_DIR)
-            continue; /* an empty directory is no match, nor makes the one above it one */
+            continue; /* an empty directory is not a match, and does not make its parent one */
         if (pl_glob_is_root(w->glob))
             return leaf_add_dir(w, "", 0, err);
         r = leaf_item(w, cursor, &item, err);
@@ -213,7 +216,8 @@ int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input 
 
     if (r == 0)
         r = pl_plan_leaf_walk(&w, err);
-    if (r == 0 && input->previous && ret->n == 0) /* nothing yet is an empty folder */
+    /* a `previous` input without a commit is an empty directory */
+    if (r == 0 && input->previous && ret->n == 0)
         r = pl_plan_leaf_add(&w, "", 0, &(struct plan_found){.kind = PL_KIND_DIR}, 0, err);
     pl_plan_leaf_close(&w);
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
@@ -241,7 +245,7 @@ int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory
     return 0;
 }
 
-/* The byte of its key at `at`, -1 past the end. */
+/* Returns the byte of the match's key at `at`; −1 past its end. */
 static int match_byte(const struct pl_plan_match *m, size_t at)
 {
     if (at < m->path_len)

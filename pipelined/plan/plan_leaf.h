@@ -4,67 +4,68 @@
 #include "pipelined/plan/plan.h"
 #include "storage/tree/tree_walk.h"
 
-/* Memory of a plan: one bound over the arena and the arrays. */
+/* Memory of a plan: one limit for the arena and the arrays together. */
 struct plan_memory {
     struct pl_arena *arena;
-    size_t arrays; /* bytes of the arrays so far */
+    size_t arrays; /* bytes of all arrays so far */
     size_t max;
 };
 
-/* `n` more bytes of arrays or arena? PL_ELIMIT. */
+/* Checks that `n` more bytes may be allocated. PL_ELIMIT. */
 PL_MUST_CHECK
 int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err);
-/* From the arena. PL_ELIMIT, PL_ENOMEM. */
+/* Allocates from the arena, after the check. PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err);
 
-/* One input that is matched: its patterns compiled, and where the matches go. */
+/* A walk over one input: its compiled patterns, and the list to which matches are added. */
 struct plan_leaf_walk {
     const struct pl_plan_input *from;
     struct pl_glob *glob;
-    struct pl_glob_set *files; /* NULL: all */
+    struct pl_glob_set *files; /* NULL: all files */
     struct plan_memory *memory;
-    struct pl_plan_leaf *to; /* matches malloc'ed: the plan's */
+    struct pl_plan_leaf *to; /* its matches are malloc'ed and belong to the plan */
     size_t cap;
-    struct pl_span captures[PL_GLOB_CAPTURES_MAX]; /* of the match being added */
-    char before[PL_PATH_MAX_BYTES + 1];            /* the path before: its directories were tested */
+    struct pl_span captures[PL_GLOB_CAPTURES_MAX]; /* of the match that is being added */
+    char before[PL_PATH_MAX_BYTES + 1];            /* previous path, whose directories were tested */
     size_t before_len;
 };
 
+/* Opens and closes a walk: compiles the input's patterns, and frees them. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_plan_leaf_open(struct plan_leaf_walk *w, const struct pl_input *input, const struct pl_plan_input *from,
                       struct plan_memory *memory, struct pl_plan_leaf *to, struct pl_err *err);
 void pl_plan_leaf_close(struct plan_leaf_walk *w);
-/* What is there at a path, as a match; `kind` 0: nothing. */
+/* What a path is in a tree, as a match; `kind` 0: no match. */
 struct plan_found {
     uint8_t kind;
     struct pl_hash content;
 };
-/* The file (entry NULL or of another kind: none), when `files` takes it. */
+/* Makes a match of a file if `files` selects it; no match if the entry is NULL or a directory. */
 PL_MUST_CHECK
 int pl_plan_leaf_file(const struct plan_leaf_walk *w, const char *path, size_t len, const struct pl_entry *entry,
                       struct plan_found *ret, struct pl_err *err);
-/* Adds a match with w->captures. */
+/* Adds a match, with the captures in w->captures. */
 PL_MUST_CHECK
 int pl_plan_leaf_add(struct plan_leaf_walk *w, const char *path, size_t len, const struct plan_found *found, uint8_t is,
                      struct pl_err *err);
-/* pl_content_filter_fn; self is the walk. */
+/* A pl_content_filter_fn: true if `files` selects the path; `self` is the walk. */
 bool pl_plan_leaf_takes(void *self, const char *path, size_t len);
-/* All matches of the input's tree. */
+/* Adds all matches of the input's tree. */
 PL_MUST_CHECK
 int pl_plan_leaf_walk(struct plan_leaf_walk *w, struct pl_err *err);
 
-/* Fills `ret` (matches malloc'ed). */
+/* Fills `ret` with all matches of the input; they are malloc'ed. */
 PL_MUST_CHECK
 int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
                        struct pl_plan_leaf *ret, struct pl_err *err);
-/* The combinations of a `params` input; texts are the input's. */
+/* Fills `ret` with the combinations of a `params` input, whose texts they borrow. */
 PL_MUST_CHECK
 int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory, struct pl_plan_leaf *ret, struct pl_err *err);
-/* A directory below the root, whose path has a '/' after it in the enumeration key. */
+/* True for a directory below the root, whose path is followed by '/' in the enumeration key. */
 static inline bool pl_plan_is_folder(const struct pl_plan_match *m)
 {
     return m->kind == PL_KIND_DIR && m->path_len > 0;
 }
-/* The order of matches of one input. */
+/* Compares matches of one input by their order. */
 int pl_plan_match_cmp(const struct pl_plan_match *a, const struct pl_plan_match *b);

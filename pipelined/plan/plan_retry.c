@@ -1,3 +1,5 @@
+/* plan_retry: reads the failed datums of the base from its owner tree, decodes their enumeration keys, and
+ * finds their matches. */
 #include "pipelined/plan/plan_retry.h"
 
 #include "pipelined/plan/datum_table.h"
@@ -13,7 +15,7 @@ struct again_part {
     bool dir;
 };
 
-/* The next part of a key (plan.h): 1, or 0 at its end. */
+/* Reads the next part of an enumeration key (plan.h): 1, or 0 at its end. */
 static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again_part *ret, struct pl_err *err)
 {
     const uint8_t *end;
@@ -36,7 +38,7 @@ static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again
     return 1;
 }
 
-/* The match of a part; `n` when there is none. */
+/* Returns the index of the part's match; `n` if there is none. */
 static size_t again_find(const struct pl_plan_leaf *leaf, const struct again_part *part)
 {
     const struct pl_plan_match wanted = {.path = part->path,
@@ -62,7 +64,8 @@ static int again_open(const struct pl_plan_request *q, struct pl_tree_cursor **r
 
 /* ---- matches ---- */
 
-/* The leaf's matches in failed datums that its list lacks, in order of the owner tree: by what comes before in the key, then by path. */
+/* Adds the input's matches of failed datums that its list does not have. They come in the order of the owner
+ * tree, so they are sorted afterwards. */
 static int again_leaf(const struct pl_plan *p, const struct pl_plan_request *q, size_t leaf, struct plan_leaf_walk *w,
                       struct pl_err *err)
 {
@@ -89,7 +92,7 @@ static int again_compare(const void *a, const void *b)
     return pl_plan_match_cmp(a, b);
 }
 
-/* Sorts them and drops those that came twice. */
+/* Sorts the matches and removes duplicates. */
 static void again_settle(struct pl_plan_leaf *found)
 {
     size_t kept = 0;
@@ -123,7 +126,7 @@ static int again_join(struct pl_plan *p, const struct pl_plan_request *q, size_t
     return r < 0 ? pl_err_wrap(err, r, "input %s", input->name) : 0;
 }
 
-/* Are there any at all? */
+/* Returns 1 if the base has failed datums, else 0. */
 static int again_any(const struct pl_plan_request *q, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
@@ -149,14 +152,14 @@ int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, st
 
 /* ---- datums ---- */
 
-/* The picks of a key: 1, or 0 when the datum is planned or gone anyway. */
+/* Finds the picks of a failed datum: 1, or 0 if the datum is already planned or gone. */
 static int again_picks(const struct pl_plan *p, const struct pl_tree_item *item, uint32_t *picks, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(item->path + 1, item->path_len - 1);
     struct again_part part;
     int r;
 
-    memset(picks, 0xFF, PL_SPEC_LEAVES_MAX * sizeof(*picks)); /* PL_PLAN_NO_PICK */
+    memset(picks, 0xFF, PL_SPEC_LEAVES_MAX * sizeof(*picks)); /* all PL_PLAN_NO_PICK */
     while ((r = again_next(p, &c, &part, err)) > 0) {
         const struct pl_plan_leaf *leaf = &p->leaves[part.leaf];
         size_t at = again_find(leaf, &part);

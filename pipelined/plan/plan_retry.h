@@ -1,16 +1,17 @@
-/* plan_again (private to plan): datums that failed in the base and were left out. They run again although nothing of them changed: their
- * enumeration keys stand in the base's owner tree and say which matches they are of. */
+/* plan_retry (private to plan): datums that failed in the base and were left out of its output. They run
+ * again even if none of their inputs changed. The base's owner tree lists their enumeration keys, which name
+ * their matches. */
 #pragma once
 
 #include "pipelined/plan/plan_leaf.h"
 
-/* Adds the matches of failed datums that no list has yet; `complete`: leaves whose lists have all matches. PL_ELIMIT: a key is too long
- * to say. */
+/* Adds the matches of failed datums that the inputs' lists do not have yet. `complete`: one flag per input,
+ * true if its list has all matches. PL_ELIMIT: a key is stored only as a hash, so its matches are unknown. */
 PL_MUST_CHECK
 int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
                           struct pl_err *err);
 
-/* Calls `emit` with the picks of every failed datum of which no match changed or is gone. */
+/* Calls `emit` with the picks of every failed datum that has only unchanged matches. */
 typedef int (*pl_plan_retry_fn)(void *self, const uint32_t *picks, struct pl_err *err);
 PL_MUST_CHECK
 int pl_plan_retry(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_retry_fn emit, void *self,
