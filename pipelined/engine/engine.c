@@ -3,7 +3,6 @@
 #include "pipelined/engine/engine_internal.h"
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
-#include "storage/system/trace.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -45,9 +44,8 @@ static int job_key(char out[256], const char *run, const char *project, const ch
 struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const char *project, const char *stage)
 {
     char key[256];
-    int n = job_key(key, run, project, stage);
 
-    return pl_map_get(&e->by_key, key, (size_t)n);
+    return pl_map_get(&e->by_key, key, (size_t)job_key(key, run, project, stage));
 }
 
 /* Makes the list of warnings that every job of the stage gets on this executor. */
@@ -115,10 +113,9 @@ static void set_reason(struct pl_ejob *j, const char *reason)
 {
     char *copy = strdup(reason ? reason : "");
 
-    if (copy) {
+    if (copy)
         free(j->reason);
-        j->reason = copy;
-    }
+    j->reason = copy ? copy : j->reason;
 }
 
 static void seal_log(void *arg)
@@ -188,42 +185,11 @@ static void set_timer(struct pl_engine *e, int64_t at_ms)
         pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
 }
 
-static void trace_action(const struct pl_sched_action *a)
-{
-    const char *name = pl_sched_action_name(a->kind);
-
-    switch (a->kind) {
-    case PL_SCHED_RUN_STATE:
-        pl_trace("sched", "  %s run %s state %d", name, a->run.id, a->run.state);
-        break;
-    case PL_SCHED_JOB_STATE:
-    case PL_SCHED_PLAN:
-    case PL_SCHED_COMMIT:
-        pl_trace("sched", "  %s job %llu state %d %s", name, (unsigned long long)a->job.id, a->job.state,
-                 a->job.reason ? a->job.reason : "");
-        break;
-    case PL_SCHED_START_WORKER:
-    case PL_SCHED_STOP_WORKER:
-        pl_trace("sched", "  %s worker %llu", name, (unsigned long long)a->worker.id);
-        break;
-    case PL_SCHED_LEASE:
-    case PL_SCHED_LEASE_LOST:
-    case PL_SCHED_CANCEL:
-    case PL_SCHED_RETURNED:
-    case PL_SCHED_RECALL:
-        pl_trace("sched", "  %s worker %llu task %llu fence %llu", name, (unsigned long long)a->lease.worker,
-                 (unsigned long long)a->lease.task, (unsigned long long)a->lease.fence);
-        break;
-    default:
-        pl_trace("sched", "  %s", name);
-    }
-}
-
 /* Carries out one action. It must not feed an event directly, which would overwrite the actions that follow:
  * answers that are known at once are posted. */
 static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
-    trace_action(a);
+    pl_trace("sched", "  %s", pl_sched_action_text(a, (char[PL_SCHED_ACTION_TEXT]){0}));
     switch (a->kind) {
     case PL_SCHED_RUN_STATE:
         if (pl_sched_state_final(a->run.state))
@@ -297,8 +263,7 @@ int pl_engine_feed(struct pl_engine *e, struct pl_sched_event *ev, struct pl_err
         return pl_err_set(err, PL_ESTOPPING, "the scheduler has stopped");
     ev->now_ms = pl_clock_mono_ms();
     r = pl_sched_step(e->sched, ev, &out, err);
-    pl_trace("sched", "%s %llu %s: %d, %zu actions", pl_sched_event_name(ev->kind), (unsigned long long)ev->id,
-             ev->text ? ev->text : "", r, out.n);
+    pl_trace("sched", "%s %llu: %d, %zu actions", pl_sched_event_name(ev->kind), (unsigned long long)ev->id, r, out.n);
     if (r == PL_ENOMEM)
         pl_engine_fail(e, "the scheduler ran out of memory");
     if (r < 0)

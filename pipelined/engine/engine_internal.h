@@ -11,6 +11,7 @@
 #include "pipelined/plan/plan.h"
 #include "pipelined/sched/sched.h"
 #include "storage/system/pool_turns.h"
+#include "storage/system/trace.h"
 #include <pthread.h>
 
 /* rows of `attempt` kept per job: this many failed attempts, and this many successful ones */

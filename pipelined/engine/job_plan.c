@@ -4,7 +4,6 @@
 
 #include "pipelined/db/pipelines/manual_run.h"
 #include "storage/system/log_line.h"
-#include "storage/system/trace.h"
 #include "storage/tree_edit/tree_ops.h"
 
 #include <stdio.h>

@@ -559,9 +559,10 @@ struct pl_sched_action {
     };
 };
 
-/* "STAGE_SET", "START_WORKER": for traces. "?" for an unknown kind. */
+/* For traces: "STAGE_SET", and "LEASE worker 7 task 9 fence 12"; "?" for an unknown kind. */
+#define PL_SCHED_ACTION_TEXT 400
 const char *pl_sched_event_name(enum pl_sched_event_kind kind);
-const char *pl_sched_action_name(enum pl_sched_action_kind kind);
+const char *pl_sched_action_text(const struct pl_sched_action *a, char out[PL_SCHED_ACTION_TEXT]);
 
 /* Filled by a step. The arrays and texts belong to the scheduler and are valid until the next step.
  * Initialise with {0}; carry out the actions in order. */

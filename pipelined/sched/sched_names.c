@@ -3,6 +3,8 @@
 
 #include "storage/base/base.h"
 
+#include <stdio.h>
+
 const char *pl_sched_event_name(enum pl_sched_event_kind kind)
 {
     static const char *const names[] = {
@@ -40,7 +42,7 @@ const char *pl_sched_event_name(enum pl_sched_event_kind kind)
     return kind < PL_ARRAY_SIZE(names) ? names[kind] : "?";
 }
 
-const char *pl_sched_action_name(enum pl_sched_action_kind kind)
+static const char *action_name(enum pl_sched_action_kind kind)
 {
     static const char *const names[] = {
         [PL_SCHED_RUN_STATE] = "RUN_STATE",
@@ -62,4 +64,37 @@ const char *pl_sched_action_name(enum pl_sched_action_kind kind)
     };
 
     return kind < PL_ARRAY_SIZE(names) ? names[kind] : "?";
+}
+
+const char *pl_sched_action_text(const struct pl_sched_action *a, char out[PL_SCHED_ACTION_TEXT])
+{
+    const char *name = action_name(a->kind);
+    const size_t size = PL_SCHED_ACTION_TEXT;
+
+    switch (a->kind) {
+    case PL_SCHED_RUN_STATE:
+        snprintf(out, size, "%s run %s state %d", name, a->run.id, a->run.state);
+        break;
+    case PL_SCHED_JOB_STATE:
+    case PL_SCHED_PLAN:
+    case PL_SCHED_COMMIT:
+        snprintf(out, size, "%s job %llu state %d %s", name, (unsigned long long)a->job.id, a->job.state,
+                 a->job.reason ? a->job.reason : "");
+        break;
+    case PL_SCHED_START_WORKER:
+    case PL_SCHED_STOP_WORKER:
+        snprintf(out, size, "%s worker %llu", name, (unsigned long long)a->worker.id);
+        break;
+    case PL_SCHED_LEASE:
+    case PL_SCHED_LEASE_LOST:
+    case PL_SCHED_CANCEL:
+    case PL_SCHED_RETURNED:
+    case PL_SCHED_RECALL:
+        snprintf(out, size, "%s worker %llu task %llu fence %llu", name, (unsigned long long)a->lease.worker,
+                 (unsigned long long)a->lease.task, (unsigned long long)a->lease.fence);
+        break;
+    default:
+        snprintf(out, size, "%s", name);
+    }
+    return out;
 }

@@ -398,9 +398,7 @@ static void publish(struct pl_db *db, struct pl_tx *tx)
 
 static void answer(struct pending *group)
 {
-    struct pending *next;
-
-    for (; group; group = next) {
+    for (struct pending *next; group; group = next) {
         next = group->next;
         if (group->done)
             group->done(group->arg, group->result < 0 ? group->result : 0, &group->err);
@@ -411,10 +409,10 @@ static void answer(struct pending *group)
 static void fail_group(struct pending *group, int r, const struct pl_err *err)
 {
     for (; group; group = group->next) {
-        if (group->result >= 0) {
-            group->result = r;
-            group->err = *err;
-        }
+        if (group->result < 0)
+            continue;
+        group->result = r;
+        group->err = *err;
     }
 }
 
@@ -481,8 +479,8 @@ static struct pending *run_group(struct pl_db *db, struct pending *group)
         if (r < 0 && !sqlite3_get_autocommit(db->writer->db) && pl_sql_script(db->writer, "ROLLBACK", NULL) < 0)
             tx.breaks = true;
     }
-    pl_trace("db/writer", "%s group, log %llu: %d, %u log records, %lld us", group->class == PL_TX_LOGGED ? "logged" : "unlogged",
-             (unsigned long long)tx.seq, r, tx.batch.n, (long long)(pl_clock_wall_us() - tx.now_us));
+    pl_trace("db/writer", "class %d, log %llu: %d, %u records, %lld us", group->class, (unsigned long long)tx.seq, r, tx.batch.n,
+             (long long)(pl_clock_wall_us() - tx.now_us));
     if (r < 0)
         fail_group(group, r, &err);
     else

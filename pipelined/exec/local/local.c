@@ -23,7 +23,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -66,7 +65,6 @@ struct worker {
 static int64_t process_start(pid_t pid)
 {
     char path[64], text[1024], *p;
-    int64_t start = 0;
     FILE *f;
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -78,9 +76,7 @@ static int64_t process_start(pid_t pid)
     p = p ? strrchr(text, ')') : NULL; /* field 2, the name, may contain blanks and parentheses */
     for (int field = 2; p && field < 22; field++)
         p = strchr(p + 1, ' ');
-    if (p)
-        start = strtoll(p, NULL, 10);
-    return start;
+    return p ? strtoll(p, NULL, 10) : 0;
 }
 
 static void closed(uv_handle_t *h)
@@ -236,9 +232,9 @@ static void agent_gone(struct worker *w, const char *text)
 {
     char cgroup[PL_CGROUP_PATH];
 
-    pl_trace("exec/local", "worker %llu ended: %s", (unsigned long long)w->id, text);
     if (*pl_worker_limits_cgroup(w->local->limits, w->id, cgroup))
         pl_cgroup_kill(cgroup);
+    pl_trace("exec/local", "worker %llu ended: %s", (unsigned long long)w->id, text);
     snprintf(w->end, sizeof w->end, "%s", text);
     w->pid = 0;
     if (nobody_holds(w->held)) {
@@ -470,8 +466,7 @@ static int local_start(struct pl_executor *x, const struct pl_worker_spec *spec,
         return pl_err_wrap(err, r, "worker of stage %s", spec->stage);
     }
     w->pid = pl_child_pid(w->child);
-    pl_trace("exec/local", "worker %llu of stage %s started, process %lld", (unsigned long long)w->id, spec->stage,
-             (long long)w->pid);
+    pl_trace("exec/local", "worker %llu, stage %s: process %lld", (unsigned long long)w->id, spec->stage, (long long)w->pid);
     l->events.started(l->events.self, w->id, l->host, w->pid, process_start(w->pid));
     return 0;
 }
