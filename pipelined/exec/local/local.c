@@ -127,7 +127,7 @@ static void swept(uv_work_t *work, int status)
 
 static void held_path(const struct local *l, uint64_t id, char out[4200])
 {
-    snprintf(out, 4200, "%s/work/%" PRIu64 ".held", l->data_dir, id);
+    snprintf(out, 4200, "%s/work/%llu.held", l->data_dir, (unsigned long long)id);
 }
 
 static void sweep_work(struct local *l, uint64_t id)
