@@ -28,10 +28,10 @@
  * the database, results from workers, exits from the executor. It turns the scheduler's actions into plans,
  * leases, commits and database rows.
  *
- *   database ──runs──▶┌────────┐──PLAN──▶ pool: enumerate, look up ──────▶ JOB_PLANNED
- *   workers ─results─▶│ engine │──LEASE─▶ database: lease ──▶ answer to the worker's `next`
- *   executor ─exits──▶│ (loop) │──COMMIT▶ pool: merge, trees, packs ──▶ database: commit + job ──▶ JOB_COMMITTED
- *                     └────────┘──START/STOP_WORKER──▶ executor
+ * database ──runs──▶┌────────┐──PLAN──▶ pool: enumerate, look up ──────▶ JOB_PLANNED
+ * workers ─results─▶│ engine │──LEASE─▶ database: lease ──▶ answer to the worker's `next`
+ * executor ─exits──▶│ (loop) │──COMMIT▶ pool: merge, trees, packs ──▶ database: commit, job ─▶ JOB_COMMITTED
+ *                   └────────┘──START/STOP_WORKER──▶ executor
  *
  * All state lives on the event loop's thread. Work on the pool gets references to objects that do not change
  * (plans, stages). Whatever a restart must know is in the database before the engine acts on it: the inputs

@@ -270,7 +270,7 @@ int pl_engine_retry_queue_init(struct pl_engine *e, struct pl_err *err);
 void pl_engine_retry_queue_flush(struct pl_engine *e);
 void pl_engine_retry_queue_finish(struct pl_engine *e);
 
-/* ---- completion.c: ends of jobs and runs, written in order and retried until the database takes them ---- */
+/* ---- completion.c: ends of jobs and runs, written in order and retried until written ---- */
 PL_MUST_CHECK
 int pl_engine_completion_init(struct pl_engine *e, struct pl_err *err);
 void pl_engine_completion_finish(struct pl_engine *e);

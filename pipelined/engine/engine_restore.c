@@ -344,7 +344,8 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     struct pl_ejob *j;
     int r = pl_engine_stage(e, (uint64_t)row->version, &stage, err);
 
-    /* a job from a recovered log has no scheduler id (live): its row id is used, which is below all new ids */
+    /* a job from a recovered log has no scheduler id (live): its row id is used, which is below all new ids
+     *  */
     r = r < 0 ? r : pl_engine_add_job(e, row->live ? (uint64_t)row->live : (uint64_t)row->id, order, row->run, stage, &j, err);
     if (r < 0)
         return r;

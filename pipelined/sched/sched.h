@@ -41,7 +41,7 @@
  * A worker belongs to one version of one stage and keeps its devices until the engine reports that it is
  * gone:
  *
- *   starting ──ATTACHED, NEXT──▶ idle ──LEASE──▶ busy          any ──STOP_WORKER──▶ stopping ──EXITED──▶ (gone)
+ *   starting ──ATTACHED, NEXT──▶ idle ──LEASE──▶ busy        any ──STOP_WORKER──▶ stopping ──EXITED──▶ (gone)
  *                                  ▲───NEXT───────┘
  *
  * Rows. The datums of a job that must run are numbered 0 … to_run − 1 in spec order. These numbers are called

@@ -133,8 +133,8 @@ struct version {
     struct worker_list workers;
     /* workers that ask for a task: idle ones first, then busy ones that would fetch ahead */
     struct worker_list asking;
-    /* numbers of workers; with_gpu counts those with a GPU in the first three states, without pods that wait for
-     * a node */
+    /* numbers of workers; with_gpu counts those with a GPU in the first three states, without pods that wait
+     * for a node */
     uint32_t starting, idle, busy, stopping, with_gpu;
     uint32_t recalls;        /* workers that were asked to give rows back and have not answered */
     uint32_t start_failures; /* number of failed starts in a row */
@@ -327,8 +327,8 @@ char *pl_sched_strdup(struct pl_sched *s, const char *text);
 bool pl_sched_grow(struct pl_sched *s, void *array_ptr, size_t n, size_t *cap, size_t size);
 /* Appends a zeroed action and returns it. Without memory it returns a scratch action that is discarded. */
 struct pl_sched_action *pl_sched_action_new(struct pl_sched *s, enum pl_sched_action_kind kind);
-/* Copies `n` bytes (NULL as `data`: zeroes) into memory that lives as long as this step's actions. Returns NULL
- * and sets oom without memory. */
+/* Copies `n` bytes (NULL as `data`: zeroes) into memory that lives as long as this step's actions. Returns
+ * NULL and sets oom without memory. */
 void *pl_sched_keep(struct pl_sched *s, const void *data, size_t n);
 void pl_sched_stage_dirty(struct pl_sched *s, struct stage *stage);
 void pl_sched_timer(struct pl_sched *s, struct pl_timer *t, int64_t at);
