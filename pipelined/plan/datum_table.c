@@ -26,7 +26,7 @@ int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, stru
     int r;
 
     if (row->outputs == PL_ROW_INLINE && row->ops_len > PL_DATUM_ROW_INLINE_OPS_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "outputs of %zu bytes in a row; at most %u", row->ops_len,
+        return pl_err_set(err, PL_ETOOBIG, "a datum table row has %zu bytes of inline outputs: the limit is %u", row->ops_len,
                           PL_DATUM_ROW_INLINE_OPS_MAX);
     r = pl_buf_add_u8(out, ROW_VERSION, err);
     if (r == 0)
@@ -53,7 +53,8 @@ int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, 
     run = pl_cursor_bytes(&c, PL_RUN_ID_BYTES);
     row.outputs = pl_cursor_u8(&c);
     if (!c.failed && version != ROW_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "a row of version %u; known is %u", version, ROW_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "a datum table row has version %u: only version %u is supported", version,
+                          ROW_VERSION);
     if (row.outputs == PL_ROW_INLINE) {
         uint64_t n = pl_cursor_varint(&c);
 
@@ -115,7 +116,7 @@ int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_
         struct pl_entry entry;
 
         if (i > 0 && row_compare(&rows[i - 1], &rows[i]) == 0)
-            return pl_err_set(err, PL_EINVAL, "two rows of a datum table have one enumeration key");
+            return pl_err_set(err, PL_EINVAL, "two rows of a datum table have the same enumeration key");
         pl_buf_clear(&value);
         r = pl_datum_row_encode(&rows[i].row, &value, err);
         if (r < 0)
@@ -137,7 +138,7 @@ int pl_datum_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, 
     if (r <= 0)
         return r;
     if (item.entry.kind != PL_KIND_ROW)
-        return pl_err_set(err, PL_EFORMAT, "a datum table holds an entry that is no row");
+        return pl_err_set(err, PL_EFORMAT, "a datum table holds an entry that is not a row");
     r = pl_datum_row_decode(item.entry.row, (size_t)item.entry.size, &row, err);
     if (r < 0)
         return r;

@@ -58,7 +58,7 @@ static int pick_emit(struct picking *p, struct pl_err *err)
     int r;
 
     if (p->n == PL_DATUMS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "a change that touches more than %u datums", PL_DATUMS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the change affects more than %u datums", PL_DATUMS_MAX);
     if (p->n == p->cap) {
         r = pl_plan_memory_check(p->memory, (cap - p->cap) * width * sizeof(*grown), err);
         if (r < 0)
@@ -270,7 +270,8 @@ int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct pl
         return r;
     added = change_added(p);
     if (p->n_gone > q->base_datums)
-        return pl_err_set(err, PL_ECORRUPT, "%zu datums are gone of a base of %zu", p->n_gone, q->base_datums);
+        return pl_err_set(err, PL_ECORRUPT, "the change removes %zu datums, but the base has only %zu", p->n_gone,
+                          q->base_datums);
     p->n_total = q->base_datums - p->n_gone + added;
     if (p->n_total > PL_DATUMS_MAX)
         return pl_err_set(err, PL_ELIMIT, "stage %s would have more than %u datums", p->stage->name, PL_DATUMS_MAX);

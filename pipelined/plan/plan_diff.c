@@ -160,7 +160,7 @@ int pl_plan_leaf_at(struct plan_leaf_walk *w, const char *path, size_t len, bool
     if (r == 0 && !dir)
         r = pl_plan_leaf_file(w, path, len, &entry, &found, err);
     if (r == 0 && (found.kind == 0 || (pl_glob_test(w->glob, path, len, w->captures) & PL_GLOB_MATCH) == 0))
-        return pl_err_set(err, PL_ECORRUPT, "/%.*s is no match any more", (int)PL_MIN(len, (size_t)200), path);
+        return pl_err_set(err, PL_ECORRUPT, "/%.*s is no longer a match", (int)PL_MIN(len, (size_t)200), path);
     return r < 0 ? r : pl_plan_leaf_add(w, path, len, &found, PL_MATCH_OLD | PL_MATCH_NEW, err);
 }
 

@@ -12,7 +12,7 @@ int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *e
     size_t used = pl_arena_used(m->arena) + m->arrays;
 
     if (n > m->max || used > m->max - n)
-        return pl_err_set(err, PL_ELIMIT, "the datums do not fit the bound of %zu MiB for a plan", m->max >> 20);
+        return pl_err_set(err, PL_ELIMIT, "the datums exceed the limit of %zu MiB for a plan", m->max >> 20);
     return 0;
 }
 

@@ -23,12 +23,12 @@ static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again
     if (pl_cursor_left(c) == 0)
         return 0;
     if (c->p[0] == AGAIN_HASHED)
-        return pl_err_set(err, PL_ELIMIT, "a failed datum whose enumeration key is too long to be read");
+        return pl_err_set(err, PL_ELIMIT, "a failed datum has an enumeration key that is too long to be decoded");
     ret->leaf = (size_t)pl_cursor_u8(c) << 8;
     ret->leaf |= pl_cursor_u8(c);
     end = pl_cursor_left(c) > 0 ? memchr(c->p, 0, pl_cursor_left(c)) : NULL;
     if (c->failed || end == NULL || ret->leaf >= p->n_leaves)
-        return pl_err_set(err, PL_ECORRUPT, "a failed datum's enumeration key does not read");
+        return pl_err_set(err, PL_ECORRUPT, "the enumeration key of a failed datum is malformed");
     ret->path = (const char *)c->p;
     ret->len = (size_t)(end - c->p);
     ret->dir = pl_input_reads(p->stage->leaves[ret->leaf]) && (ret->len == 0 || ret->path[ret->len - 1] == '/');
@@ -165,7 +165,7 @@ static int again_picks(const struct pl_plan *p, const struct pl_tree_item *item,
         size_t at = again_find(leaf, &part);
 
         if (at == leaf->n)
-            return pl_err_set(err, PL_ECORRUPT, "a failed datum of the base is of a match that is not there");
+            return pl_err_set(err, PL_ECORRUPT, "a failed datum of the base has a match that does not exist");
         if (leaf->matches[at].is != (PL_MATCH_OLD | PL_MATCH_NEW))
             return 0;
         picks[part.leaf] = (uint32_t)at;
