@@ -133,7 +133,7 @@ def test_what_is_used_stays(make_daemon, gate):
     assert all(ids(p, r) == [runs[4]] for r in ("in", "s", "slow"))
     # a run over what was dropped is refused, one over what is there is planned from it as ever
     again = d.ctl("rerun", runs[0], "--as", "old", ok=False)
-    assert again.code != 0 and "is not there any more" in again.err
+    assert again.code != 0 and "no longer exists" in again.err
     runs.append(p.commit("in", {"g": "5"})["run"])
     gate.arrived()
     gate.open()

@@ -44,7 +44,7 @@ def test_failed_reads_what_the_failed_job_read_or_nothing(project):
     assert set(again["job"]) == {"two"} and [i["commit"] for i in again["job"]["two"]["inputs"]] == [old["id"]]
     new = project.run("in", {"a": "2"}, state="failure")
     got = rerun(project, old, "--failed", ok=False)
-    assert got.code == CONFLICT and f"stage two read commit {old['id'][:8]} of one@master" in got.err and f"now {new['id'][:8]} is there" in got.err
+    assert got.code == CONFLICT and f"stage two read commit {old['id'][:8]} of one@master" in got.err and f"the head is now {new['id'][:8]}" in got.err
     again = rerun(project, new, "--failed")
     assert [i["commit"] for i in again["job"]["two"]["inputs"]] == [new["id"]]
 
@@ -124,7 +124,7 @@ def test_as_reads_what_was_read_then_and_leaves_the_stages_branch_alone(project)
     id_before = project.read("two", "id")
     again = rerun(project, old, "--as", "again")
     assert again["state"] == "success" and reused(again) == {"one": (2, 0), "two": (1, 0), "below": (1, 0)}
-    assert again["cause"] == "manual" and again["message"] == f"all of run {old['id'][:8]} again, as again"
+    assert again["cause"] == "manual" and again["message"] == f"all jobs of run {old['id'][:8]} again, as again"
     for repo in "one", "two", "below":
         assert branches(project, repo) == {"master": new["id"], "again": again["id"]}
     assert project.read("two", "all") == b"3" and project.read("two", "all", "again") == b"12"
@@ -172,7 +172,7 @@ def test_failed_as_does_what_failed_over_what_the_rest_left_then(project):
     old = project.run("in", {"a": "1", "b": "bad", "c": "3"}, state="failure")
     new = project.run("in", {"a": "2", "b": "4"})
     again = rerun(project, old, "--failed", "--as", "again")
-    assert set(again["job"]) == {"two", "three"} and again["message"] == f"what failed of run {old['id'][:8]} again, as again"
+    assert set(again["job"]) == {"two", "three"} and again["message"] == f"failed jobs of run {old['id'][:8]} again, as again"
     assert again["state"] == "failure" and reused(again)["two"] == (3, 1)  # /c, which the newer commit has too
     assert [i["commit"] for i in again["job"]["two"]["inputs"]] == [old["id"]]
     assert branches(project, "one") == {"master": new["id"]} and branches(project, "two") == {"master": new["id"]}
@@ -251,7 +251,7 @@ def test_a_commit_that_is_gone_cannot_be_read_again(project):
     old = project.run("in", {"a": "2"})
     project.d.http("DELETE", f"/api/v1/repos/{project.name}/in/commits/{old['id']}")
     got = rerun(project, old, "--as", "again", ok=False)
-    assert got.code == CONFLICT and f"commit {old['id'][:8]} of in is not there any more" in got.err
+    assert got.code == CONFLICT and f"commit {old['id'][:8]} of in no longer exists" in got.err
 
 
 def test_what_is_aside_is_explained_and_tried_like_any_run(project):

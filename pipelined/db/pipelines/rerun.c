@@ -16,7 +16,7 @@ static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
     if (r == PL_ENOTFOUND)
         return pl_err_set(err, r, "there is no run %.8s", run);
     if (r == 0 && running) {
-        r = pl_err_set(err, PL_EINUSE, "run %.8s is not over", run);
+        r = pl_err_set(err, PL_EINUSE, "run %.8s has not ended", run);
         return pl_err_hint(err, r, "Wait for it: pipelinectl wait run ID");
     }
     return r;
@@ -63,7 +63,7 @@ static int check_there(struct pl_conn *c, const char *project, const char *repo,
 
     snprintf(ref.name, sizeof ref.name, "%s", commit);
     r = pl_db_commit_find(c, project, repo, &ref, &row, err);
-    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s is not there any more", commit, repo) : r;
+    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ECONFLICT, "commit %.8s of %s no longer exists", commit, repo) : r;
 }
 
 /* Checks that the job would now read the same commit as in the earlier run. */
@@ -92,11 +92,11 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
         return r;
     if (pl_streq(head.run, commit))
         return check_settled(c, project, repo, branch, err);
-    r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; now %.8s is there", stage,
+    r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; the head is now %.8s", stage,
                    *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
     return pl_err_hint(err, r,
-                       "What is there now: pipelinectl run pipeline NAME --force; what was there then, on a branch of its own: "
-                       "pipelinectl rerun RUN --as NAME");
+                       "To run over the current heads: pipelinectl run pipeline NAME --force. To repeat the run over the old "
+                       "commits, on a separate branch: pipelinectl rerun RUN --as NAME");
 }
 
 static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,
@@ -122,7 +122,7 @@ static int check_stage(struct pl_conn *c, const struct pl_rerun_args *a, const c
         pl_sql_int(c, err, &current, "SELECT id FROM stage WHERE project = ? AND name = ? AND current = 1", "ss", project, stage);
 
     if (r == PL_ENOTFOUND)
-        return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s is not there any more", stage, a->of);
+        return pl_err_set(err, PL_ECONFLICT, "stage %s of run %.8s no longer exists", stage, a->of);
     if (r < 0 || a->failed || current == version)
         return PL_MIN(r, 0);
     return pl_err_set(err, PL_ECONFLICT, "stage %s was changed since run %.8s", stage, a->of);
@@ -177,8 +177,8 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
         return r;
     if (json_array_size(a->stages) == 0)
         return pl_err_set(err, PL_ENOTFOUND, a->failed ? "no job of run %.8s failed" : "run %.8s has no jobs", a->of);
-    snprintf(message, sizeof message, "%s of run %.8s again%s%s", a->failed ? "what failed" : "all", a->of, a->as ? ", as " : "",
-             a->as ? a->as : "");
+    snprintf(message, sizeof message, "%s of run %.8s again%s%s", a->failed ? "failed jobs" : "all jobs", a->of,
+             a->as ? ", as " : "", a->as ? a->as : "");
     run.message = message;
     run.stages = a->stages;
     pl_id_make((uint64_t)(pl_tx_now_us(tx) / 1000), a->run);
