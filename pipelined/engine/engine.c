@@ -162,7 +162,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         j->over = true;
         pl_engine_end_job(j);
     }
-    pl_engine_forget_job(e, j); /* its plan and results are large, and its run may go on for long */
+    pl_engine_forget_job(e, j); /* the job's plan and results are large, and its run may last long */
 }
 
 static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
@@ -409,7 +409,7 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)
         json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
-    if (*check->not_held) /* its jobs can run, so this is no reason to refuse it, even with `strict` */
+    if (*check->not_held) /* the stage's jobs can run, so this is no reason to refuse it, even with `strict` */
         json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
     return 0;
 }

@@ -132,7 +132,7 @@ struct pl_ejob *pl_engine_job_ref(struct pl_ejob *j);
 void pl_engine_job_unref(struct pl_ejob *j);
 void pl_engine_result_finish(struct pl_eresult *r);
 
-/* As stored in column `pod` of table `worker`. */
+/* Values of column `pod` of table `worker`. */
 enum pl_pod_kind { PL_NO_POD, PL_POD_WITHOUT_GPU, PL_POD_WITH_GPU };
 
 struct pl_eworker {
@@ -444,7 +444,7 @@ int pl_job_attempts_load(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *
 /* Returns true if the row of a restored job has exactly this history. A lease with another history is not the
  * row's newest. */
 bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
-/* Deletes the job's records, because it is planned anew and its rows get other numbers. Waits for the
+/* Deletes the job's records, because it is planned again and its rows get other numbers. Waits for the
  * database. */
 PL_MUST_CHECK
 int pl_job_attempts_forget(struct pl_ejob *j, struct pl_err *err);

@@ -292,7 +292,7 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
 }
 
 /* Restores the plan of an unfinished job that was planned: makes the same plan again, over the same commits,
- * and loads the stored results. If that fails, the job is planned anew over the same commits. */
+ * and loads the stored results. If that fails, the job is planned again over the same commits. */
 static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct ended *ended,
                         struct pl_sched_event *ev, struct pl_err *err)
 {
@@ -493,7 +493,7 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
-    if (pl_engine_incarnation_ok(row.incarnation)) /* its first token was exchanged */
+    if (pl_engine_incarnation_ok(row.incarnation)) /* the worker's first token was exchanged */
         r = pl_worker_tokens_exchange(e->doors, (uint64_t)id, row.incarnation, err);
     if (r < 0)
         return r;

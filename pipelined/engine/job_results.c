@@ -94,7 +94,7 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
 
 /* ---- one RESULT: feed, keep, write ---- */
 
-/* What is written for one RESULT. Holds a reference to the job. */
+/* Data written to the database for one RESULT. Holds a reference to the job. */
 struct kept {
     struct pl_ejob *job;
     json_t *rows;                                   /* accepted rows with a result: [[number, row, key]…] */
@@ -238,8 +238,8 @@ static void finish_tried(const struct reporting *p, struct kept *k)
 
 static void persist(struct reporting *p, struct kept *k);
 
-/* The write is submitted before the step's other consequences, so that whoever sees the job's end also finds
- * its attempts. */
+/* The write is submitted before the step's other consequences, so that a client that sees the job's end also
+ * finds its attempts. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->result.job);

@@ -36,7 +36,7 @@ PL_MUST_CHECK
 int pl_plan_leaf_open(struct plan_leaf_walk *w, const struct pl_input *input, const struct pl_plan_input *from,
                       struct plan_memory *memory, struct pl_plan_leaf *to, struct pl_err *err);
 void pl_plan_leaf_close(struct plan_leaf_walk *w);
-/* What a path is in a tree, as a match; `kind` 0: no match. */
+/* A match found at a path of a tree; `kind` 0: no match. */
 struct plan_found {
     uint8_t kind;
     struct pl_hash content;

@@ -133,7 +133,7 @@
 #define PL_SCHED_AHEAD_MS 1000
 /* ready rows per worker from which tasks are leased ahead before any row was measured */
 #define PL_SCHED_AHEAD_ROWS 16
-/* losses after which a row, or workers of a stage that fail to start in a row, are given up */
+/* limit on the losses of one row, and on consecutive failed starts of the workers of a stage */
 #define PL_SCHED_LOSSES_MAX     20
 #define PL_SCHED_BACKOFF_MIN_MS 10000
 #define PL_SCHED_BACKOFF_MAX_MS 600000
@@ -418,7 +418,7 @@ struct pl_sched_event {
         enum pl_sched_state state;
         const char *text;          /* reason of a final state */
         const char *superseded_by; /* id of the superseding run as reported before, or NULL */
-        /* the engine still has the plan to which rows and tasks refer; else the job is planned anew */
+        /* the engine still has the plan to which rows and tasks refer; else the job is planned again */
         bool planned;
         bool leased; /* some task was ever leased */
         uint64_t datums;

@@ -123,7 +123,7 @@ static void users_add(struct users *u, const struct worker *w)
         users_text(u, before, w->version->def.name, " of run ", job->run->id);
 }
 
-/* Waits for GPU slots of this machine: names the number of free slots and the stages that use the others. */
+/* Waits for GPU slots of this machine: names the number of free slots and the stages that use the rest. */
 static void say_gpu(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;

@@ -287,7 +287,7 @@ void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
         return;
     }
     stop_asking(w);
-    if (!w->recall && !s->draining) /* with a draining daemon nobody would get the rows */
+    if (!w->recall && !s->draining) /* while the daemon drains, rows are not leased again */
         pl_sched_worker_ask_back(s, w);
 }
 
