@@ -5,8 +5,8 @@
  *   submit ─▶ waiting (all connections busy) ─▶ running ─▶ done() on the I/O thread, exactly once
  *
  * Bounds: `connections` exchanges run at a time, and further ones wait in order; PL_HTTP_IO_WAITING_MAX
- * waiting exchanges; PL_HTTP_IO_BUFFER_BYTES per connection and direction; PL_HTTP_IO_ERROR_BYTES of an error's body.
- * The memory of bodies belongs to the callers. */
+ * waiting exchanges; PL_HTTP_IO_BUFFER_BYTES per connection and direction;
+ * PL_HTTP_IO_ERROR_BYTES of an error's body. The memory of bodies belongs to the callers. */
 #pragma once
 
 #include "storage/base/buf.h"
