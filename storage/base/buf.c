@@ -46,7 +46,7 @@ int pl_buf_reserve(struct pl_buf *b, size_t n, struct pl_err *err)
     size_t max = buf_max(b);
 
     if (b->len > max || n > max - b->len)
-        return pl_err_set(err, PL_ETOOBIG, "a buffer would grow past its bound of %zu bytes", max);
+        return pl_err_set(err, PL_ETOOBIG, "the data is larger than the limit of %zu bytes", max);
     if (b->len + n <= b->cap && b->data != NULL)
         return 0;
     return buf_grow(b, b->len + n, max, err);
@@ -122,7 +122,7 @@ int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...)
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n < 0)
-        return pl_err_set(err, PL_EINTERNAL, "a text could not be formatted");
+        return pl_err_set(err, PL_EINTERNAL, "cannot format a text");
     r = pl_buf_reserve(b, (size_t)n, err);
     if (r == 0 && b->cap - b->len <= (size_t)n) /* `max` and `len` do not count vsnprintf's NUL */
         r = buf_grow(b, b->len + (size_t)n + 1, SIZE_MAX, err);

@@ -106,7 +106,7 @@ int pl_duration_parse(const char *text, int64_t *ret_ms, struct pl_err *err)
     return 0;
 refuse:
     return pl_err_set(err, PL_EINVAL,
-                      "\"%.64s\" is no duration; accepted: numbers with units, such as 500ms, 90s, 10m, 1h30m, 2d", text);
+                      "\"%.64s\" is not a duration; accepted: numbers with units, such as 500ms, 90s, 10m, 1h30m, 2d", text);
 }
 
 char *pl_duration_text(int64_t ms, char out[32])

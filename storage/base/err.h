@@ -18,55 +18,55 @@
       "Use letters, digits, _ and -, at most 51, not starting with _ or -, and not 32 or 64 hex digits.")                        \
     X(EPATH, 3, "invalid_path", 400, 5, 0, "A path in a dataset is not allowed.",                                                \
       "Use UTF-8 without control characters, segments of 1 to 255 bytes, no . or .., at most 1,024 bytes.")                      \
-    X(EGLOB, 4, "invalid_glob", 400, 5, 0, "A glob does not parse.", "Mend it at the column that the message names.")            \
-    X(ESPEC, 5, "invalid_spec", 422, 5, 0, "A pipeline spec is not valid.", "Mend the spec at the line and column named.")       \
+    X(EGLOB, 4, "invalid_glob", 400, 5, 0, "A glob does not parse.", "Correct it at the column that the message names.")         \
+    X(ESPEC, 5, "invalid_spec", 422, 5, 0, "A pipeline spec is not valid.", "Correct the spec at the line and column named.")    \
     X(EUSAGE, 6, "usage", 400, 2, 0, "The command line is not understood.", "See pipelinectl help VERB.")                        \
-    X(ENOTFOUND, 7, "not_found", 404, 3, 0, "What was named does not exist.", "Check the name; list shows what exists.")         \
-    X(EEXISTS, 8, "exists", 409, 4, 0, "What was to be created exists already.", "Use update, or another name.")                 \
-    X(ECONFLICT, 9, "conflict", 409, 4, 0, "Somebody else changed the same paths since your base.",                              \
+    X(ENOTFOUND, 7, "not_found", 404, 3, 0, "The named object does not exist.", "Check the name; list shows what exists.")       \
+    X(EEXISTS, 8, "exists", 409, 4, 0, "An object with this name exists already.", "Use update, or another name.")               \
+    X(ECONFLICT, 9, "conflict", 409, 4, 0, "Another commit changed the same paths since your base.",                             \
       "Look at diff file, then push again from the new head.")                                                                   \
     X(ECOLLISION, 10, "path_collision", 409, 4, 0, "Two datums, or a file and a folder, claim one output path.",                 \
       "Give each datum a folder of its own with output.prefix.")                                                                 \
     X(EOUTPUT, 11, "output_repo", 409, 5, 0, "The repo is written by a stage.",                                                  \
       "Push to an input repo, or delete the pipeline.")                                                                          \
-    X(EINUSE, 12, "in_use", 409, 4, 0, "Something else still needs it.", "Delete or change what uses it first.")                 \
+    X(EINUSE, 12, "in_use", 409, 4, 0, "Another object still uses it.", "First delete or change the object that uses it.")       \
     X(EAUTH, 13, "unauthorized", 401, 1, 0, "The token is missing or wrong.",                                                    \
       "Set PIPELINED_TOKEN, or pipelinectl login URL, or --data DIR: the daemon's folder, as the user who owns it.")             \
     X(EFORBIDDEN, 14, "forbidden", 403, 1, 0, "The token does not allow this.", "Ask an admin for the role.")                    \
-    X(EHOST, 15, "wrong_host", 421, 1, 0, "The Host header names no host of this daemon.", "Use the URL in DIR/pipelined.url.")  \
-    X(EORIGIN, 16, "foreign_origin", 403, 1, 0, "A page of another origin tried to change something.",                           \
+    X(EHOST, 15, "wrong_host", 421, 1, 0, "The Host header does not name this daemon.", "Use the URL in DIR/pipelined.url.")     \
+    X(EORIGIN, 16, "foreign_origin", 403, 1, 0, "A web page of another origin sent a request that changes data.",                \
       "Use the daemon's own page.")                                                                                              \
-    X(ETOOBIG, 17, "too_large", 413, 5, 0, "Something is larger than its limit.", "Split it; the message names the limit.")      \
+    X(ETOOBIG, 17, "too_large", 413, 5, 0, "A value or file exceeds its limit.", "Split it; the message names the limit.")       \
     X(ENOMEM, 18, "out_of_memory", 503, 1, 1, "Memory ran out.", "Try again; give the daemon more memory.")                      \
-    X(EIO, 19, "io_error", 500, 1, 1, "Reading or writing failed.", "Check the disk; nothing acknowledged was lost.")            \
+    X(EIO, 19, "io_error", 500, 1, 1, "Reading or writing failed.", "Check the disk; no acknowledged data was lost.")            \
     X(ENOSPC, 20, "disk_full", 507, 1, 1, "The disk is full.", "Free space and push again; the store is unharmed.")              \
     X(ECORRUPT, 21, "corrupt", 500, 1, 0, "Stored bytes do not match their hash.", "Run pipelinectl fsck --full.")               \
-    X(EFORMAT, 22, "unknown_format", 500, 1, 0, "Bytes are of a format or version this program does not know.",                  \
+    X(EFORMAT, 22, "unknown_format", 500, 1, 0, "The data has a format or version that this program does not support.",          \
       "Use a newer program.")                                                                                                    \
     X(ELOG, 23, "wrong_log", 500, 1, 0, "Database and log do not belong together.",                                              \
-      "Use pipelinectl recover into an empty folder.")                                                                           \
+      "Run pipelinectl recover into an empty folder.")                                                                           \
     X(EFENCED, 24, "fenced", 503, 1, 0, "Another daemon has taken over the store.", "Stop one of the two daemons.")              \
     X(ELOCKED, 25, "locked", 409, 1, 0, "Another daemon runs on this folder.", "Stop it, or choose another --data.")             \
-    X(ERETRY, 26, "retry", 409, 1, 1, "Data that was said to be there is not.", "Push again; the client does so by itself.")     \
-    X(EBUSY, 27, "busy", 503, 1, 1, "A queue is at its bound.", "Try again in a moment.")                                        \
-    X(ETIMEOUT, 28, "timeout", 504, 1, 1, "It took longer than allowed.", "Try again, or raise the timeout.")                    \
-    X(ECANCELED, 29, "canceled", 409, 1, 0, "It was stopped on request.", "Nothing.")                                            \
+    X(ERETRY, 26, "retry", 409, 1, 1, "Data that should be stored is missing.", "Push again; the client retries by itself.")     \
+    X(EBUSY, 27, "busy", 503, 1, 1, "A queue is full.", "Try again in a moment.")                                                \
+    X(ETIMEOUT, 28, "timeout", 504, 1, 1, "The operation took longer than allowed.", "Try again, or raise the timeout.")         \
+    X(ECANCELED, 29, "canceled", 409, 1, 0, "The operation was stopped on request.", "Nothing.")                                 \
     X(ECHANGED, 30, "file_changed", 409, 1, 1, "A file changed while it was read.", "Push again when nothing writes to it.")     \
-    X(ELEASE, 31, "lease_lost", 409, 1, 0, "The task was given to another worker.", "Nothing; the result of the other counts.")  \
-    X(EUNAVAILABLE, 32, "not_available", 501, 5, 0, "The program cannot do this (yet).",                                         \
-      "The message says what it can do instead.")                                                                                \
-    X(ENET, 33, "unreachable", 502, 6, 1, "No server answers there.", "Start pipelined, or set --server.")                       \
-    X(EPROTO, 34, "protocol", 400, 1, 0, "The other side does not speak our protocol.",                                          \
-      "Bring client and daemon to one version.")                                                                                 \
+    X(ELEASE, 31, "lease_lost", 409, 1, 0, "The task was given to another worker.", "Nothing; its result is used instead.")      \
+    X(EUNAVAILABLE, 32, "not_available", 501, 5, 0, "The program does not support this.",                                        \
+      "The message says what it supports instead.")                                                                              \
+    X(ENET, 33, "unreachable", 502, 6, 1, "No server responds at this address.", "Start pipelined, or set --server.")            \
+    X(EPROTO, 34, "protocol", 400, 1, 0, "The other side does not follow the protocol.",                                         \
+      "Use the same version of client and daemon.")                                                                              \
     X(ESTAGE, 35, "stage_failed", 422, 1, 0, "The stage's command failed.", "Read its log: pipelinectl logs STAGE.")             \
-    X(EPACKFULL, 36, "pack_full", 500, 1, 0, "A pack took no more.", "Internal: the next pack is opened.")                       \
-    X(ELIMIT, 37, "limit", 422, 5, 0, "A limit of the product is reached.", "The message names the limit.")                      \
+    X(EPACKFULL, 36, "pack_full", 500, 1, 0, "The pack is full.", "Internal: the next pack is opened.")                          \
+    X(ELIMIT, 37, "limit", 422, 5, 0, "A limit of the program was reached.", "The message names the limit.")                     \
     X(ESTOPPING, 38, "stopping", 503, 1, 1, "The daemon is shutting down.", "Try again when it is back.")                        \
-    X(EINTERNAL, 39, "internal", 500, 1, 0, "The program found itself in a state it does not know.",                             \
-      "Report it with the message.")                                                                                             \
-    X(ETLS, 40, "untrusted", 502, 6, 0, "The server's certificate is not one that is trusted.",                                  \
+    X(EINTERNAL, 39, "internal", 500, 1, 0, "The program reached a state that it does not expect.",                              \
+      "Report this error with its message.")                                                                                     \
+    X(ETLS, 40, "untrusted", 502, 6, 0, "The server's certificate is not trusted.",                                              \
       "Name the file of its CA: --ca FILE, or PIPELINED_CA.")                                                                    \
-    X(ECONFIRM, 41, "not_confirmed", 409, 5, 0, "The change costs more than is done without being asked for.",                   \
+    X(ECONFIRM, 41, "not_confirmed", 409, 5, 0, "The change is so costly that it needs a confirmation.",                         \
       "See what it would run (--dry-run), then confirm it (--yes).")
 
 enum {

@@ -82,7 +82,7 @@ int pl_hash_parse(const char *hex, struct pl_hash *ret, struct pl_err *err)
     struct pl_hash h;
 
     if (strlen(hex) != PL_HASH_HEX || !pl_hex_decode(hex, h.b, PL_HASH_BYTES))
-        return pl_err_set(err, PL_EINVAL, "\"%.80s\" is no hash; accepted: %d hex digits", hex, PL_HASH_HEX);
+        return pl_err_set(err, PL_EINVAL, "\"%.80s\" is not a hash; accepted: %d hex digits", hex, PL_HASH_HEX);
     *ret = h;
     return 0;
 }
@@ -199,7 +199,7 @@ int pl_base64_decode(const char *text, struct pl_buf *ret, struct pl_err *err)
     }
     if (r < 0)
         ret->len = before;
-    return r == PL_EINVAL ? pl_err_set(err, PL_EINVAL, "the text is no base64") : r;
+    return r == PL_EINVAL ? pl_err_set(err, PL_EINVAL, "the text is not valid base64") : r;
 }
 
 uint64_t pl_xxh64(const void *data, size_t n, uint64_t seed)
@@ -217,7 +217,7 @@ void pl_random_bytes(void *out, size_t n)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            hash_abort("the kernel gives no random bytes");
+            hash_abort("cannot read random bytes from the kernel");
         p += got;
         n -= (size_t)got;
     }

@@ -13,7 +13,7 @@ static int path_check_segment(const char *seg, size_t len, const char *path, siz
     if (len == 0)
         return pl_err_set(err, PL_EPATH, "path \"%.*s\" has an empty segment", (int)path_len, path);
     if (len > PL_SEGMENT_MAX_BYTES)
-        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" has a segment of %zu bytes; at most %d", path, len,
+        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" has a segment of %zu bytes; at most %d are allowed", path, len,
                           PL_SEGMENT_MAX_BYTES);
     if ((len == 1 && seg[0] == '.') || (len == 2 && seg[0] == '.' && seg[1] == '.'))
         return pl_err_set(err, PL_EPATH, "path \"%.*s\" has a segment \"%.*s\"", (int)path_len, path, (int)len, seg);
@@ -29,13 +29,14 @@ int pl_path_check(const char *path, size_t len, struct pl_err *err)
     if (len == 0)
         return pl_err_set(err, PL_EPATH, "the path is empty");
     if (len > PL_PATH_MAX_BYTES)
-        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" is %zu bytes long; at most %d", path, len, PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "path \"%.64s…\" is %zu bytes long; at most %d are allowed", path, len,
+                          PL_PATH_MAX_BYTES);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)path[i];
 
         seen |= c;
         if (c < 0x20 || c == 0x7F)
-            return pl_err_set(err, PL_EPATH, "path \"%.*s\" has the control byte 0x%02x at %zu", (int)i, path, c, i);
+            return pl_err_set(err, PL_EPATH, "path \"%.*s\" has the control byte 0x%02x at offset %zu", (int)i, path, c, i);
         if (c != '/')
             continue;
         r = path_check_segment(path + start, i - start, path, len, err);
@@ -89,7 +90,8 @@ int pl_name_check(const char *what, const char *name, struct pl_err *err)
     if (len == 0)
         return pl_err_set(err, PL_ENAME, "the name of the %s is empty", what);
     if (len > PL_NAME_MAX_BYTES)
-        return pl_err_set(err, PL_ENAME, "%s name \"%.60s…\" is %zu bytes long; at most %d", what, name, len, PL_NAME_MAX_BYTES);
+        return pl_err_set(err, PL_ENAME, "%s name \"%.60s…\" is %zu bytes long; at most %d are allowed", what, name, len,
+                          PL_NAME_MAX_BYTES);
     for (size_t i = 0; i < len; i++)
         if (!name_byte_ok(name[i], i == 0))
             return pl_err_set(err, PL_ENAME, "%s name \"%s\" is not allowed: letters, digits, _ and -, not starting with _ or -",
@@ -264,14 +266,14 @@ int pl_path_object_key_check(const char *key, struct pl_err *err)
     bool start = true;
 
     if (len == 0 || len > PL_OBJECT_KEY_MAX)
-        return pl_err_set(err, PL_EINVAL, "an object key has 1 to %d bytes, this has %zu", PL_OBJECT_KEY_MAX, len);
+        return pl_err_set(err, PL_EINVAL, "an object key must have 1 to %d bytes; this one has %zu", PL_OBJECT_KEY_MAX, len);
     if (strncmp(key, "tmp/", 4) == 0 || pl_streq(key, "tmp"))
-        return pl_err_set(err, PL_EINVAL, "object key \"%s\" is reserved", key);
+        return pl_err_set(err, PL_EINVAL, "object key \"%s\" is reserved for temporary files", key);
     for (size_t i = 0; i < len; i++) {
         bool slash = key[i] == '/';
 
         if (start ? slash || key[i] == '.' || !key_byte_ok(key[i]) : !slash && !key_byte_ok(key[i]))
-            return pl_err_set(err, PL_EINVAL, "object key \"%s\" is not allowed at byte %zu", key, i);
+            return pl_err_set(err, PL_EINVAL, "object key \"%s\" has a character at byte %zu that is not allowed", key, i);
         start = slash;
     }
     return start ? pl_err_set(err, PL_EINVAL, "object key \"%s\" ends with a slash", key) : 0;

@@ -50,7 +50,7 @@ int pl_seal(const uint8_t master[PL_SEAL_KEY_BYTES], const char *purpose, const 
     int r;
 
     if (n > PL_SEAL_SECRET_MAX)
-        return pl_err_set(err, PL_ELIMIT, "a secret of %zu bytes; at most %d", n, PL_SEAL_SECRET_MAX);
+        return pl_err_set(err, PL_ELIMIT, "a secret has %zu bytes; at most %d are allowed", n, PL_SEAL_SECRET_MAX);
     r = pl_buf_reserve(out, n + PL_SEAL_EXTRA_BYTES, err);
     if (r < 0)
         return r;
@@ -72,7 +72,7 @@ int pl_unseal(const uint8_t master[PL_SEAL_KEY_BYTES], const char *purpose, cons
     int r;
 
     if (n < PL_SEAL_EXTRA_BYTES || n > PL_SEAL_SECRET_MAX + PL_SEAL_EXTRA_BYTES || from[0] != SEAL_VERSION)
-        return pl_err_set(err, PL_ECORRUPT, "this is no sealed secret");
+        return pl_err_set(err, PL_ECORRUPT, "the stored bytes are not a sealed secret");
     secret = n - PL_SEAL_EXTRA_BYTES;
     memcpy(tag, from + n - TAG_BYTES, TAG_BYTES);
     r = pl_buf_reserve(out, secret + 1, err);
@@ -80,7 +80,7 @@ int pl_unseal(const uint8_t master[PL_SEAL_KEY_BYTES], const char *purpose, cons
         return r;
     if (!pass(false, master, purpose, from + 1, from + 1 + NONCE_BYTES, secret, out->data + out->len, tag)) {
         OPENSSL_cleanse(out->data + out->len, secret);
-        return pl_err_set(err, PL_ECORRUPT, "a sealed secret does not open with this master.key");
+        return pl_err_set(err, PL_ECORRUPT, "a sealed secret cannot be decrypted with this master.key");
     }
     out->len += secret;
     return 0;

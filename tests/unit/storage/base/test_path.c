@@ -30,8 +30,8 @@ static void paths_that_are_refused(void **state)
         {"..", "segment \"..\""},
         {"a/../b", "segment \"..\""},
         {"a/.", "segment \".\""},
-        {"a\nb", "control byte 0x0a at 1"},
-        {"a\x7f", "control byte 0x7f at 1"},
+        {"a\nb", "control byte 0x0a at offset 1"},
+        {"a\x7f", "control byte 0x7f at offset 1"},
         {"a\x01", "control byte"},
         {"\xff", "UTF-8"},
         {"a\xc0\x80", "UTF-8"},        /* overlong NUL */
