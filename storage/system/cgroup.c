@@ -131,9 +131,9 @@ static void say_delegate(const char *program, char remedy[PL_CGROUP_TEXT])
 {
     if (pl_streq(program, "pipelined"))
         snprintf(remedy, PL_CGROUP_TEXT,
-                 "run it as its systemd unit, or by systemd-run --user --scope -p \"" PL_CGROUP_ASKED "\" pipelined");
+                 "run it as its systemd unit, or with systemd-run --user --scope -p \"" PL_CGROUP_ASKED "\" pipelined");
     else
-        snprintf(remedy, PL_CGROUP_TEXT, "run it by systemd-run --user --scope -p \"" PL_CGROUP_ASKED "\" %.60s", program);
+        snprintf(remedy, PL_CGROUP_TEXT, "run it with systemd-run --user --scope -p \"" PL_CGROUP_ASKED "\" %.60s", program);
 }
 
 unsigned pl_cgroup_judge(const struct pl_cgroup_facts *f, char why[PL_CGROUP_TEXT], char remedy[PL_CGROUP_TEXT])
@@ -144,7 +144,7 @@ unsigned pl_cgroup_judge(const struct pl_cgroup_facts *f, char why[PL_CGROUP_TEX
     *why = *remedy = '\0';
     say_delegate(f->program, remedy);
     if (!f->version_2 && f->version_1) {
-        snprintf(why, PL_CGROUP_TEXT, "this machine has version 1 of cgroups, or both versions");
+        snprintf(why, PL_CGROUP_TEXT, "this machine uses version 1 of cgroups, or both versions");
         snprintf(remedy, PL_CGROUP_TEXT, "boot it with systemd.unified_cgroup_hierarchy=1");
     } else if (!f->version_2) {
         snprintf(why, PL_CGROUP_TEXT, "no cgroups are mounted at %.200s", f->root);
@@ -152,17 +152,17 @@ unsigned pl_cgroup_judge(const struct pl_cgroup_facts *f, char why[PL_CGROUP_TEX
     } else if (f->read_only) {
         snprintf(why, PL_CGROUP_TEXT, "%.200s is mounted read-only", f->root);
         snprintf(remedy, PL_CGROUP_TEXT,
-                 "take ProtectControlGroups out of its systemd unit, or give its container a writable one");
+                 "remove ProtectControlGroups from its systemd unit, or mount cgroups writable in its container");
     } else if (!f->own) {
-        snprintf(why, PL_CGROUP_TEXT, "%.60s is in no cgroup that can be seen below %.200s", f->program, f->root);
+        snprintf(why, PL_CGROUP_TEXT, "%.60s is not in a cgroup that is visible below %.200s", f->program, f->root);
     } else if (!f->writable || f->systemds) {
         snprintf(why, PL_CGROUP_TEXT, "the cgroup %.200s is not delegated to %.60s", f->own, f->program);
     } else if (f->others > 0 && !f->in_root) {
-        snprintf(why, PL_CGROUP_TEXT, "the cgroup %.200s of %.60s has other processes in it", f->own, f->program);
+        snprintf(why, PL_CGROUP_TEXT, "the cgroup %.200s of %.60s contains other processes", f->own, f->program);
     } else if ((missing = PL_CGROUP_ALL & ~f->controllers) != 0) {
         snprintf(why, PL_CGROUP_TEXT, "the cgroup %.200s has no controller %s", f->own, pl_cgroup_names(missing, names));
         if (!f->in_root)
-            snprintf(remedy, PL_CGROUP_TEXT, "ask systemd for it: " PL_CGROUP_ASKED);
+            snprintf(remedy, PL_CGROUP_TEXT, "request it from systemd: " PL_CGROUP_ASKED);
         else
             snprintf(remedy, PL_CGROUP_TEXT, "boot without cgroup_disable=, and without version 1 of cgroups");
         return f->controllers & PL_CGROUP_ALL;
@@ -300,7 +300,7 @@ static unsigned enable(struct pl_cgroup *g, const char *folder, unsigned want)
         if (r == 0)
             took |= controllers[i].bit;
         else
-            snprintf(g->why, sizeof g->why, "%.300s/cgroup.subtree_control does not take %s: %s", folder, text, strerror(-r));
+            snprintf(g->why, sizeof g->why, "%.300s/cgroup.subtree_control rejects %s: %s", folder, text, strerror(-r));
     }
     if (!*g->remedy)
         say_delegate(g->program, g->remedy);
@@ -406,8 +406,8 @@ bool pl_cgroup_not_held(const struct pl_cgroup *g, bool memory, bool cpu, char *
     cpu = cpu && !(g->held & PL_CGROUP_CPU);
     if (!memory && !cpu)
         return false;
-    snprintf(out, size, "%s%s%s %s not hold here, where %s only reserved: %s: %s", memory ? "resources.memory" : "",
-             memory && cpu ? " and " : "", cpu ? "resources.cpu" : "", memory && cpu ? "do" : "does",
+    snprintf(out, size, "%s%s%s %s not enforced here, %s only reserved: %s: %s", memory ? "resources.memory" : "",
+             memory && cpu ? " and " : "", cpu ? "resources.cpu" : "", memory && cpu ? "are" : "is",
              memory && cpu ? "they are" : "it is", g->why, g->remedy);
     return true;
 }
@@ -494,7 +494,8 @@ int pl_cgroup_remove(const char *path, struct pl_err *err)
         if (errno != EBUSY)
             return pl_err_errno(err, errno, "cgroup %s", path);
         if (pl_clock_mono_ms() >= until_ms)
-            return pl_err_set(err, PL_EBUSY, "cgroup %s: processes of it have not ended in %d s", path, PL_CGROUP_REMOVE / 1000);
+            return pl_err_set(err, PL_EBUSY, "cgroup %s: its processes have not ended within %d s", path,
+                              PL_CGROUP_REMOVE / 1000);
         wait_change(path);
     }
     return 0;

@@ -189,7 +189,7 @@ int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, 
         if (r < 0)
             return pl_err_errno(err, errno, "read %s", what);
         if (r == 0)
-            return pl_err_set(err, PL_ECORRUPT, "%s ends early: %zu bytes wanted at %llu, %zu are there", what, n,
+            return pl_err_set(err, PL_ECORRUPT, "%s ends early: expected %zu bytes at offset %llu, found %zu", what, n,
                               (unsigned long long)offset, have);
         have += (size_t)r;
     }
@@ -274,7 +274,7 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
         return pl_err_errno(err, errno, "stat %s", path);
     pl_buf_clear(out);
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
-        return pl_err_set(err, PL_ETOOBIG, "%s has %lld bytes; at most %zu", path, (long long)st.st_size, max);
+        return pl_err_set(err, PL_ETOOBIG, "%s has %lld bytes; at most %zu are allowed", path, (long long)st.st_size, max);
     for (;;) {
         /* One byte more than the file's size, so that the end is found without growing the buffer. Files in
          * /proc have size 0. */
@@ -286,7 +286,7 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
             uint8_t extra;
 
             n = pl_io_read(fd, &extra, 1, path, err);
-            return n <= 0 ? (int)n : pl_err_set(err, PL_ETOOBIG, "%s has more than %zu bytes", path, max);
+            return n <= 0 ? (int)n : pl_err_set(err, PL_ETOOBIG, "%s has more than the %zu bytes that are allowed", path, max);
         }
         r = pl_buf_reserve(out, want, err);
         if (r < 0)

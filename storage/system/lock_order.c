@@ -90,7 +90,7 @@ _Noreturn static void stop(const void *code)
 {
     say_code("lock order: here:", code);
     for (unsigned i = 0; i < mine.n; i++)
-        say_kind("lock order: this thread holds what was made at:", mine.held[i].kind);
+        say_kind("lock order: this thread holds the lock initialised at:", mine.held[i].kind);
     abort();
 }
 
@@ -202,8 +202,8 @@ static void note(unsigned held, unsigned kind, const void *code)
         return;
     __real_pthread_mutex_lock(&order.mutex);
     if (leads(kind, held, seen)) {
-        say_kind("lock order: and now while this is held:", held);
-        say_kind("lock order:   this is to be taken:", kind);
+        say_kind("lock order: but now, while this is held:", held);
+        say_kind("lock order:   this is about to be taken:", kind);
         stop(code);
     }
     atomic_store(&order.taken_at[held][kind], code);
@@ -243,7 +243,7 @@ static void take(const void *lock, bool exclusive, const void *code)
         return;
     for (unsigned i = 0; i < mine.n; i++) {
         if (exclusive && mine.held[i].lock == lock) {
-            fprintf(stderr, "lock order: this thread has that very lock\n");
+            fprintf(stderr, "lock order: this thread holds this lock already\n");
             stop(code);
         }
         if (mine.held[i].kind != kind)
@@ -260,7 +260,7 @@ void pl_lock_order_take(enum pl_lock_thing thing)
 
     for (unsigned i = 0; i < mine.n; i++) {
         if (mine.held[i].kind == (unsigned)thing && thing == PL_LOCK_DB_READER) {
-            fprintf(stderr, "lock order: this thread has a reader and would wait for a second one\n");
+            fprintf(stderr, "lock order: this thread has a database reader and would wait for a second one\n");
             stop(code);
         }
         if (mine.held[i].kind != (unsigned)thing)

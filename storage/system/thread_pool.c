@@ -113,7 +113,7 @@ int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct 
     int r;
 
     if (threads < 1 || threads > POOL_MAX_THREADS || queue_max < 1)
-        return pl_err_set(err, PL_EINVAL, "a pool has 1 to %u threads and room for at least one piece of work", POOL_MAX_THREADS);
+        return pl_err_set(err, PL_EINVAL, "a pool needs 1 to %u threads and a queue for at least one item", POOL_MAX_THREADS);
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return pl_err_nomem(err);
@@ -158,7 +158,7 @@ static int pool_submit(struct pl_pool *p, struct pool_lane *lane, pl_pool_fn fn,
     if (!full)
         pool_push(p, lane, fn, arg);
     pthread_mutex_unlock(&p->lock);
-    return full ? pl_err_set(err, PL_EBUSY, "the queue of pool %s is at its bound of %zu", p->name, p->queue_max) : 0;
+    return full ? pl_err_set(err, PL_EBUSY, "the queue of pool %s is full: %zu items wait; try again", p->name, p->queue_max) : 0;
 }
 
 int pl_pool_submit(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err)

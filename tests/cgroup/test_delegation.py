@@ -114,10 +114,10 @@ def test_a_controller_that_was_not_delegated_is_named(delegated):
     own = "/" + str(here.group.relative_to(ROOT))
     why = f"the cgroup {own} has no controller cpu"
     limits = d.get("/status")["live"]["limits"]
-    assert limits == {"held": "memory and pids", "not_held": "cpu", "folder": str(here.group), "why": why, "remedy": "ask systemd for it: Delegate=cpu memory pids"}
+    assert limits == {"held": "memory and pids", "not_held": "cpu", "folder": str(here.group), "why": why, "remedy": "request it from systemd: Delegate=cpu memory pids"}
     p = d.default.repo("in")
     reply = p.stages(kit.sh("s", "true", resources={"memory": LIMIT, "cpu": 1}))
-    assert reply["warnings"] == [f"stage s: resources.cpu does not hold here, where it is only reserved: {why}: ask systemd for it: Delegate=cpu memory pids"]
+    assert reply["warnings"] == [f"stage s: resources.cpu is not enforced here, it is only reserved: {why}: request it from systemd: Delegate=cpu memory pids"]
 
 
 @pytest.mark.parametrize("what", ["others", "foreign"])
@@ -131,11 +131,11 @@ def test_a_group_that_is_not_the_daemons_alone_is_left_as_it_is(delegated, what)
         os.chown(here.group / "cgroup.subtree_control", 0, 0)
     d = here.daemon.start()
     limits = d.get("/status")["live"]["limits"]
-    assert limits["held"] == "" and ("has other processes in it" if other else "is not delegated to pipelined") in limits["why"], limits
+    assert limits["held"] == "" and ("contains other processes" if other else "is not delegated to pipelined") in limits["why"], limits
     assert text(here.group, "cgroup.subtree_control") == "" and not (here.group / "daemon").exists()
     p = d.default.repo("in")
     warning, = p.stages(kit.sh("s", "echo >$PL_OUT/f", resources={"memory": LIMIT}))["warnings"]
-    assert warning.startswith("stage s: resources.memory does not hold here, where it is only reserved: the cgroup /slice-"), warning
+    assert warning.startswith("stage s: resources.memory is not enforced here, it is only reserved: the cgroup /slice-"), warning
     run = p.run("in", {"f": "1"})
     assert run["job"]["s"]["warnings"] == [warning.removeprefix("stage s: ")]
     if other:

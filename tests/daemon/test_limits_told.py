@@ -20,9 +20,9 @@ def why(shared):
 
 
 @pytest.mark.parametrize("resources, said", [
-    ({"memory": "1Gi"}, "resources.memory does not hold here, where it is only reserved"),
-    ({"cpu": 1}, "resources.cpu does not hold here, where it is only reserved"),
-    ({"cpu": 1, "memory": "1Gi"}, "resources.memory and resources.cpu do not hold here, where they are only reserved"),
+    ({"memory": "1Gi"}, "resources.memory is not enforced here, it is only reserved"),
+    ({"cpu": 1}, "resources.cpu is not enforced here, it is only reserved"),
+    ({"cpu": 1, "memory": "1Gi"}, "resources.memory and resources.cpu are not enforced here, they are only reserved"),
     ({"disk": "1Gi"}, None),
     (None, None),
 ], ids=["memory", "cpu", "both", "disk", "none"])
@@ -42,7 +42,7 @@ def test_pipelinectl_says_it_once_and_a_strict_one_is_made_nevertheless(project,
     for words, script in ((("create", "pipeline", "--strict"), "true"), (("update", "pipeline", "--dry-run"), "true; true"), (("update", "pipeline"), "true; true")):
         spec = d.write(f"{project.name}.json", json.dumps({"pipeline": "p", "project": project.name, "stages": [{**stage, "run": ["sh", "-c", script]}]}))
         done = d.ctl(*words, "-f", spec)
-        assert done.err == f"stage s: resources.memory does not hold here, where it is only reserved: {why} (warning)\n", (words, done.err)
+        assert done.err == f"stage s: resources.memory is not enforced here, it is only reserved: {why} (warning)\n", (words, done.err)
 
 
 def test_status_and_doctor_say_it_in_a_line(shared, why):
@@ -58,5 +58,5 @@ def test_a_try_says_it_of_itself(project, why):
         spec = d.write(f"{project.name}/spec.json", json.dumps({"pipeline": "p", "stages": [sh("s", "true", resources=resources)]}))
         folder = os.path.dirname(d.write(f"{project.name}/in/f", "1"))
         done = d.ctl("try", "-f", spec, "s", "--input", f"in={folder}")
-        assert done.err.count("stage s: resources.memory does not hold here, where it is only reserved: ") == warned, done.err
+        assert done.err.count("stage s: resources.memory is not enforced here, it is only reserved: ") == warned, done.err
         assert "success in" in done.err, done.err

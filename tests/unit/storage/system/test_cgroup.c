@@ -106,7 +106,7 @@ static void a_sandbox_has_a_quarter_of_the_processes_that_there_may_be(void **st
         assert_int_equal(pl_cgroup_pids(rows[i][0], rows[i][1], rows[i][2]), rows[i][3]);
 }
 
-#define DELEGATE "run it as its systemd unit, or by systemd-run --user --scope -p \"Delegate=cpu memory pids\" pipelined"
+#define DELEGATE "run it as its systemd unit, or with systemd-run --user --scope -p \"Delegate=cpu memory pids\" pipelined"
 #define FACTS    .root = "/sys/fs/cgroup", .program = "pipelined"
 
 static void what_does_not_hold_has_a_reason_and_a_remedy(void **state)
@@ -123,14 +123,14 @@ static void what_does_not_hold_has_a_reason_and_a_remedy(void **state)
          ""},
         {{FACTS, .version_1 = true},
          0,
-         "this machine has version 1 of cgroups, or both versions",
+         "this machine uses version 1 of cgroups, or both versions",
          "boot it with systemd.unified_cgroup_hierarchy=1"},
         {{FACTS}, 0, "no cgroups are mounted at /sys/fs/cgroup", "mount -t cgroup2 none /sys/fs/cgroup"},
         {{FACTS, .version_2 = true, .read_only = true, .own = "/", .writable = true},
          0,
          "/sys/fs/cgroup is mounted read-only",
-         "take ProtectControlGroups out of its systemd unit, or give its container a writable one"},
-        {{FACTS, .version_2 = true}, 0, "pipelined is in no cgroup that can be seen below /sys/fs/cgroup", DELEGATE},
+         "remove ProtectControlGroups from its systemd unit, or mount cgroups writable in its container"},
+        {{FACTS, .version_2 = true}, 0, "pipelined is not in a cgroup that is visible below /sys/fs/cgroup", DELEGATE},
         {{FACTS, .version_2 = true, .own = "/user.slice/session-2.scope", .controllers = PL_CGROUP_ALL},
          0,
          "the cgroup /user.slice/session-2.scope is not delegated to pipelined",
@@ -142,12 +142,12 @@ static void what_does_not_hold_has_a_reason_and_a_remedy(void **state)
          DELEGATE},
         {{FACTS, .version_2 = true, .own = "/a", .writable = true, .others = 1, .controllers = PL_CGROUP_ALL},
          0,
-         "the cgroup /a of pipelined has other processes in it",
+         "the cgroup /a of pipelined contains other processes",
          DELEGATE},
         {{FACTS, .version_2 = true, .own = "/a", .writable = true, .controllers = PL_CGROUP_MEMORY},
          PL_CGROUP_MEMORY,
          "the cgroup /a has no controller cpu and pids",
-         "ask systemd for it: Delegate=cpu memory pids"},
+         "request it from systemd: Delegate=cpu memory pids"},
         {{FACTS, .version_2 = true, .own = "/", .in_root = true, .writable = true},
          0,
          "the cgroup / has no controller cpu, memory and pids",
@@ -155,7 +155,7 @@ static void what_does_not_hold_has_a_reason_and_a_remedy(void **state)
         {{.root = "/r", .program = "pipelinectl", .version_2 = true, .own = "/a"},
          0,
          "the cgroup /a is not delegated to pipelinectl",
-         "run it by systemd-run --user --scope -p \"Delegate=cpu memory pids\" pipelinectl"},
+         "run it with systemd-run --user --scope -p \"Delegate=cpu memory pids\" pipelinectl"},
     };
     char why[PL_CGROUP_TEXT], remedy[PL_CGROUP_TEXT];
 
@@ -299,13 +299,13 @@ static void nothing_is_touched_where_nothing_may_be_done(void **state)
     assert_string_equal(get(t->own, "daemon/cgroup.procs"), "");
     assert_false(pl_cgroup_not_held(t->g, false, false, text, sizeof text)); /* nothing was asked for */
     assert_true(pl_cgroup_not_held(t->g, true, false, text, sizeof text));
-    assert_string_equal(text, "resources.memory does not hold here, where it is only reserved: the cgroup /svc of pipelined has "
-                              "other processes in it: " DELEGATE);
+    assert_string_equal(text, "resources.memory is not enforced here, it is only reserved: the cgroup /svc of pipelined "
+                              "contains other processes: " DELEGATE);
     assert_true(pl_cgroup_not_held(t->g, true, true, text, sizeof text));
     assert_non_null(
-        strstr(text, "resources.memory and resources.cpu do not hold here, where they are only reserved: the cgroup "));
+        strstr(text, "resources.memory and resources.cpu are not enforced here, they are only reserved: the cgroup "));
     assert_true(pl_cgroup_not_held(t->g, false, true, text, sizeof text));
-    assert_non_null(strstr(text, "resources.cpu does not hold here, where it is only reserved: the cgroup "));
+    assert_non_null(strstr(text, "resources.cpu is not enforced here, it is only reserved: the cgroup "));
 }
 
 static void a_controller_that_is_missing_takes_only_its_limits_away(void **state)
@@ -318,8 +318,8 @@ static void a_controller_that_is_missing_takes_only_its_limits_away(void **state
     assert_int_equal(pl_cgroup_held(t->g), PL_CGROUP_MEMORY | PL_CGROUP_PIDS);
     assert_false(pl_cgroup_not_held(t->g, true, false, text, sizeof text));
     assert_true(pl_cgroup_not_held(t->g, true, true, text, sizeof text));
-    assert_string_equal(text, "resources.cpu does not hold here, where it is only reserved: the cgroup /svc has no controller "
-                              "cpu: ask systemd for it: Delegate=cpu memory pids");
+    assert_string_equal(text, "resources.cpu is not enforced here, it is only reserved: the cgroup /svc has no controller "
+                              "cpu: request it from systemd: Delegate=cpu memory pids");
 }
 
 /* A folder takes no text, as a group with processes takes no controllers. */
@@ -334,7 +334,7 @@ static void one_that_the_kernel_refuses_leaves_the_program_where_it_was(void **s
     open_it(t);
     assert_int_equal(pl_cgroup_held(t->g), 0);
     assert_string_equal(get(t->own, "cgroup.procs"), "0"); /* back */
-    assert_non_null(strstr(pl_cgroup_why(t->g), "/svc/cgroup.subtree_control does not take +pids: Is a directory"));
+    assert_non_null(strstr(pl_cgroup_why(t->g), "/svc/cgroup.subtree_control rejects +pids: Is a directory"));
     assert_string_equal(pl_cgroup_remedy(t->g), DELEGATE);
 }
 
@@ -349,7 +349,7 @@ static void version_1_and_no_cgroups_are_told_apart(void **state)
     assert_non_null(strstr(pl_cgroup_why(t->g), "no cgroups are mounted at "));
     put(t->root, "memory/cgroup.procs", "");
     open_it(t);
-    assert_string_equal(pl_cgroup_why(t->g), "this machine has version 1 of cgroups, or both versions");
+    assert_string_equal(pl_cgroup_why(t->g), "this machine uses version 1 of cgroups, or both versions");
 }
 
 /* The files that the kernel puts into a new group. */
