@@ -146,7 +146,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     else if (x->out != NULL)
         r = pl_buf_add(x->out, data, n, &x->err);
     if (r < 0 && x->err.code == 0)
-        (void)pl_err_set(&x->err, r, "the answer was not taken");
+        (void)pl_err_set(&x->err, r, "the response could not be processed");
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
@@ -378,7 +378,7 @@ static void start(struct pl_http_io *io, struct pl_http_exchange *x)
     set_options(run);
     if (io->curl->multi_add_handle(io->multi, run->handle) != CURLM_OK) {
         run_release(run);
-        fail(x, PL_ENOMEM, "libcurl takes no more requests");
+        fail(x, PL_ENOMEM, "libcurl accepts no more requests");
     }
 }
 
@@ -452,9 +452,10 @@ static void check_patience(struct pl_http_io *io, int64_t now_ms, int64_t *due_m
         const int64_t still = x != NULL && x->stall_ms > 0 ? run->moved_ms + x->stall_ms : INT64_MAX;
 
         if (x != NULL && x->cancel != NULL && atomic_load(x->cancel))
-            cut(run, PL_ECANCELED, "it was given up");
+            cut(run, PL_ECANCELED, "the request was canceled");
         else if (PL_MIN(whole, still) <= now_ms)
-            cut(run, PL_ETIMEOUT, whole <= now_ms ? "it took longer than allowed" : "nothing came or went for too long");
+            cut(run, PL_ETIMEOUT,
+                whole <= now_ms ? "the request took longer than allowed" : "no data was transferred for too long");
         else
             *due_ms = PL_MIN(*due_ms, PL_MIN(whole, still));
     }
@@ -564,9 +565,9 @@ static void cancel_all(struct pl_http_io *io)
 
     for (unsigned i = 0; i < io->connections; i++)
         if (io->runs[i].x != NULL)
-            cut(&io->runs[i], PL_ECANCELED, "it was given up");
+            cut(&io->runs[i], PL_ECANCELED, "the request was canceled");
     while ((x = take_waiting(io)) != NULL)
-        fail(x, PL_ECANCELED, "it was given up");
+        fail(x, PL_ECANCELED, "the request was canceled");
     run_timers(io, 0, true);
 }
 
@@ -618,8 +619,7 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
 
     io->curl = pl_curl_library();
     if (io->curl == NULL)
-        return pl_err_set(err, PL_EUNAVAILABLE,
-                          "it wants libcurl, which is not on this machine: apt-get install libcurl3-gnutls");
+        return pl_err_set(err, PL_EUNAVAILABLE, "this needs libcurl, which is not installed: apt-get install libcurl3-gnutls");
     io->connections = PL_MAX(1u, PL_MIN(config->connections, PL_HTTP_IO_CONNECTIONS_MAX));
     io->buffer_bytes = config->buffer_bytes > 0 ? config->buffer_bytes : PL_HTTP_IO_BUFFER_BYTES;
     io->no_proxy = config->no_proxy;
@@ -702,7 +702,7 @@ void pl_http_io_submit(struct pl_http_io *io, struct pl_http_exchange *x)
     }
     pthread_mutex_unlock(&io->lock);
     if (over)
-        fail(x, PL_ECANCELED, "it was given up");
+        fail(x, PL_ECANCELED, "the request was canceled");
     else
         io->curl->multi_wakeup(io->multi);
 }
