@@ -66,7 +66,7 @@ static bool is_known(const struct pl_s3_call *call, int code)
 static void fail_call(struct pl_s3_call *call, int code)
 {
     if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
-        code = pl_err_wrap(&call->err, PL_ENET, "an attempt before may have been carried out");
+        code = pl_err_wrap(&call->err, PL_ENET, "an earlier attempt may have been carried out");
     call->err.code = code;
     end_call(call);
 }
@@ -223,7 +223,7 @@ static void begin(struct pl_s3_client *c, struct pl_s3_call *call)
     int r;
 
     if (atomic_load(&c->closing) || is_cancelled(call)) {
-        give_up(call, PL_ECANCELED, is_cancelled(call) ? "it was given up" : "the store is being closed");
+        give_up(call, PL_ECANCELED, is_cancelled(call) ? "the request was canceled" : "the store is being closed");
         return;
     }
     if (call->keys_ == NULL)
@@ -349,9 +349,9 @@ static const char *what_is_wrong(const struct pl_s3_call *call)
     const struct pl_http_exchange *x = &call->x;
 
     if ((call->etag && x->etag[0] == '\0') || (call->expect != 0 && call->expect != x->status))
-        return "the answer is not one to this request";
+        return "the response does not match the request: another server or a proxy may have sent it";
     if (x->length == UINT64_MAX && !x->chunked && pl_streq(call->method, "GET"))
-        return "the answer does not say where it ends";
+        return "the response has neither a Content-Length nor chunked encoding";
     return NULL;
 }
 
@@ -667,7 +667,7 @@ int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behin
     int r;
 
     if (n_headers > PL_S3_CALL_HEADERS)
-        return pl_err_set(err, PL_EINVAL, "%zu headers, at most %d can be signed", n_headers, PL_S3_CALL_HEADERS);
+        return pl_err_set(err, PL_EINVAL, "the request has %zu headers; at most %d can be signed", n_headers, PL_S3_CALL_HEADERS);
     r = pl_s3_credentials_wait(c->creds, now_s, c->deadline_ms, &keys, err);
     if (r < 0)
         return r;

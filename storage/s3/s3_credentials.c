@@ -40,10 +40,10 @@ static int set_keys(struct pl_s3_access_keys *k, const char *access_key, const c
                     struct pl_err *err)
 {
     if (secret == NULL || *secret == '\0')
-        return pl_err_set(err, PL_EINVAL, "%s has an access key and no secret", where);
+        return pl_err_set(err, PL_EINVAL, "%s has an access key but no secret key", where);
     if (!set_text(k->access_key, sizeof(k->access_key), access_key) || !set_text(k->secret, sizeof(k->secret), secret) ||
         !set_text(k->token, sizeof(k->token), token != NULL ? token : ""))
-        return pl_err_set(err, PL_EINVAL, "a key of %s is too long", where);
+        return pl_err_set(err, PL_EINVAL, "a key in %s is too long", where);
     return 1;
 }
 
@@ -57,7 +57,7 @@ static bool given(const char *text)
 static int from_config(struct pl_s3_credentials *c, const struct pl_s3_credentials_config *config, struct pl_err *err)
 {
     if (!given(config->access_key))
-        return given(config->secret) ? pl_err_set(err, PL_EINVAL, "store.secret_key is there and no store.access_key") : 0;
+        return given(config->secret) ? pl_err_set(err, PL_EINVAL, "store.secret_key is set, but store.access_key is not") : 0;
     (void)snprintf(c->source.name, sizeof(c->source.name), "configuration");
     return set_keys(&c->keys, config->access_key, config->secret, config->token, "the configuration", err);
 }
@@ -266,7 +266,7 @@ int pl_s3_credentials_wait(struct pl_s3_credentials *c, int64_t now_s, int64_t t
     pthread_mutex_lock(&c->lock);
     while ((r = get(c, now_s, ret, err)) == PL_EBUSY)
         if (pthread_cond_timedwait(&c->news, &c->lock, &until) == ETIMEDOUT) {
-            r = pl_err_set(err, PL_ETIMEOUT, "no credentials came from %s", c->source.name);
+            r = pl_err_set(err, PL_ETIMEOUT, "no credentials were received from %s in time", c->source.name);
             break;
         }
     pthread_mutex_unlock(&c->lock);

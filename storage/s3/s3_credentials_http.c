@@ -32,7 +32,7 @@ int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl
     if (!given(file))
         return 0;
     if (!given(role))
-        return pl_err_set(err, PL_EINVAL, "AWS_WEB_IDENTITY_TOKEN_FILE is set and AWS_ROLE_ARN is not");
+        return pl_err_set(err, PL_EINVAL, "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not");
     if (strlen(file) >= sizeof(s->token_file) || strlen(role) >= sizeof(s->role))
         return pl_err_set(err, PL_EINVAL, "AWS_WEB_IDENTITY_TOKEN_FILE or AWS_ROLE_ARN is too long");
     if (given(config->sts_endpoint))
@@ -101,7 +101,7 @@ int pl_s3_source_instance(struct pl_s3_credential_source *s, const struct pl_s3_
     if (given(off) && strcasecmp(off, "true") == 0)
         return pl_err_set(
             err, PL_EINVAL,
-            "there are none: not in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, "
+            "none found: not in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, "
             "the shared profile or a container, and AWS_EC2_METADATA_DISABLED is set");
     if (given(config->instance_endpoint))
         endpoint = config->instance_endpoint;
@@ -151,7 +151,8 @@ static int read_expiry(const char *text, int64_t *ret, struct pl_err *err)
     const char *end = text != NULL ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
 
     if (end == NULL || (*end != 'Z' && *end != '.'))
-        return pl_err_set(err, PL_EPROTO, "the credentials expire at \"%.40s\", which is no time", text != NULL ? text : "");
+        return pl_err_set(err, PL_EPROTO, "the credentials expire at \"%.40s\", which is not a valid time",
+                          text != NULL ? text : "");
     *ret = (int64_t)timegm(&tm);
     return 0;
 }
@@ -161,7 +162,7 @@ static int take(const char *access_key, const char *secret, const char *token, c
 {
     if (!given(access_key) || !given(secret) || strlen(access_key) > PL_S3_ACCESS_KEY_MAX || strlen(secret) > PL_S3_SECRET_MAX ||
         (token != NULL && strlen(token) > PL_S3_TOKEN_MAX))
-        return pl_err_set(err, PL_EPROTO, "the answer holds no credentials");
+        return pl_err_set(err, PL_EPROTO, "the response contains no credentials");
     (void)snprintf(ret->access_key, sizeof(ret->access_key), "%s", access_key);
     (void)snprintf(ret->secret, sizeof(ret->secret), "%s", secret);
     (void)snprintf(ret->token, sizeof(ret->token), "%s", token != NULL ? token : "");
@@ -176,7 +177,7 @@ static int take_json(const struct pl_buf *text, struct pl_s3_access_keys *ret, s
     int r;
 
     if (!json_is_object(o))
-        r = pl_err_set(err, PL_EPROTO, "the answer is no JSON object");
+        r = pl_err_set(err, PL_EPROTO, "the response is not a JSON object");
     else
         r = take(json_string_value(json_object_get(o, "AccessKeyId")), json_string_value(json_object_get(o, "SecretAccessKey")),
                  json_string_value(json_object_get(o, "Token")), json_string_value(json_object_get(o, "Expiration")), ret, err);
@@ -197,10 +198,10 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
     if (r < 0) /* usually no source has keys: this is the last one */
         return pl_err_wrap(
             err, PL_EAUTH,
-            "there are none in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, the "
-            "shared profile or a container, and no instance answers");
+            "none found in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, the "
+            "shared profile or a container, and no instance metadata service responds");
     if (r == 0 && (token.len == 0 || token.len > 1024 || strcspn((const char *)token.data, "\r\n") != token.len))
-        r = pl_err_set(err, PL_EPROTO, "%s gave no token", url);
+        r = pl_err_set(err, PL_EPROTO, "%s returned no token", url);
     if (r < 0)
         return r;
     (void)snprintf(header, sizeof(header), "X-aws-ec2-metadata-token: %.1024s", (const char *)token.data);
@@ -295,5 +296,5 @@ int pl_s3_source_fetch(const struct pl_s3_credential_source *s, struct pl_http_i
     case PL_S3_SOURCE_FIXED:
         break;
     }
-    return pl_err_set(err, PL_EINTERNAL, "these credentials do not come from anywhere");
+    return pl_err_set(err, PL_EINTERNAL, "credentials that are configured cannot be fetched");
 }

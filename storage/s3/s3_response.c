@@ -91,14 +91,14 @@ int pl_s3_response_class_error(enum pl_s3_response_class c, unsigned status, con
         [PL_S3_BAD_RESPONSE] = PL_EIO,
     };
     static const char *const hints[] = {
-        [PL_S3_RETRY] = "Check the server and the way to it.",
+        [PL_S3_RETRY] = "Check the server and the network connection to it.",
         [PL_S3_REDUCE_RATE] = "Try again later; the server asks for fewer requests.",
         [PL_S3_CLOCK_SKEW] = "Set this machine's clock.",
         [PL_S3_WRONG_REGION] = "Set store.region to the bucket's region.",
         [PL_S3_BAD_CREDENTIALS] = "Renew the credentials.",
         [PL_S3_FORBIDDEN] = "Check the credentials and what the bucket's policy allows them: get, put, delete and list.",
-        [PL_S3_NO_BUCKET] = "Create the bucket, or mend --store.",
-        [PL_S3_FULL] = "Make room in the bucket; nothing acknowledged was lost.",
+        [PL_S3_NO_BUCKET] = "Create the bucket, or correct --store.",
+        [PL_S3_FULL] = "Free space in the bucket; no acknowledged data was lost.",
         [PL_S3_BAD_RESPONSE] = NULL,
     };
     const int code = codes[c];

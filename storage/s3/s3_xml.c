@@ -51,11 +51,11 @@ static void on_start(void *arg, const XML_Char *name, const XML_Char **attribute
     if (r->failed < 0)
         return;
     if (r->depth == PL_S3_XML_DEPTH_MAX || r->nodes == PL_S3_XML_NODES_MAX) {
-        fail(r, PL_ETOOBIG, r->depth == PL_S3_XML_DEPTH_MAX ? "it is nested too deep" : "it has too many elements");
+        fail(r, PL_ETOOBIG, r->depth == PL_S3_XML_DEPTH_MAX ? "its elements are nested too deeply" : "it has too many elements");
         return;
     }
     if (!only_spaces(&r->text) || (colon != NULL && colon[1] == '\0')) {
-        fail(r, PL_EPROTO, only_spaces(&r->text) ? "an element without a name" : "text beside elements");
+        fail(r, PL_EPROTO, only_spaces(&r->text) ? "an element without a name" : "text and elements are mixed");
         return;
     }
     node = pl_arena_alloc(r->x->arena, sizeof(*node));
@@ -92,7 +92,7 @@ static void on_end(void *arg, const XML_Char *name)
         if (node->text == NULL)
             fail(r, PL_ENOMEM, "out of memory");
     } else if (!only_spaces(&r->text)) {
-        fail(r, PL_EPROTO, "text beside elements");
+        fail(r, PL_EPROTO, "text and elements are mixed");
     }
     pl_buf_clear(&r->text);
 }
@@ -135,10 +135,10 @@ int pl_s3_xml_parse(const void *data, size_t n, struct pl_s3_xml **ret, struct p
     int code;
 
     if (n > PL_S3_XML_BYTES_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "an XML document has %zu bytes, at most %u are read", n, PL_S3_XML_BYTES_MAX);
+        return pl_err_set(err, PL_ETOOBIG, "an XML document has %zu bytes; at most %u are accepted", n, PL_S3_XML_BYTES_MAX);
     /* the mark of UTF-16, which makes expat ignore the encoding given below */
     if (n > 0 && *(const uint8_t *)data >= 0xFE)
-        return pl_err_set(err, PL_EPROTO, "line 1 of the XML: it is not UTF-8");
+        return pl_err_set(err, PL_EPROTO, "line 1 of the XML: the document is not UTF-8");
     x = calloc(1, sizeof(*x));
     if (x == NULL || (x->arena = pl_arena_create(MEMORY_MAX)) == NULL || (r.parser = XML_ParserCreate("UTF-8")) == NULL)
         return pl_err_nomem(err);

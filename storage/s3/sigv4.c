@@ -37,13 +37,13 @@ int pl_sigv4_time_parse(const char *text, int64_t *ret_unix_s, struct pl_err *er
         sscanf(text, "%4d%2d%2dT%2d%2d%2dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec,
                &used) != 6 ||
         used != PL_SIGV4_TIME_BYTES)
-        return pl_err_set(err, PL_EINVAL, "\"%.32s\" is no time of the form 20130524T000000Z", text);
+        return pl_err_set(err, PL_EINVAL, "\"%.32s\" is not a time of the form 20130524T000000Z", text);
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     unix_s = (int64_t)timegm(&tm);
     /* a date that does not exist, such as the 31st of February */
     if (unix_s < 0 || !pl_streq(pl_sigv4_time(unix_s, again), text))
-        return pl_err_set(err, PL_EINVAL, "there is no time %s", text);
+        return pl_err_set(err, PL_EINVAL, "the time %s does not exist", text);
     *ret_unix_s = unix_s;
     return 0;
 }
@@ -59,10 +59,10 @@ int pl_sigv4_scope_init(struct pl_sigv4_scope *scope, const char *time, const ch
                         struct pl_err *err)
 {
     if (!scope_word_ok(region, PL_SIGV4_REGION_MAX))
-        return pl_err_set(err, PL_EINVAL, "\"%.64s\" is no region: 1 to %d letters, digits, '.', '_' and '-'", region,
+        return pl_err_set(err, PL_EINVAL, "\"%.64s\" is not a region: use 1 to %d letters, digits, '.', '_' and '-'", region,
                           PL_SIGV4_REGION_MAX);
     if (!scope_word_ok(service, PL_SIGV4_SERVICE_MAX))
-        return pl_err_set(err, PL_EINVAL, "\"%.64s\" is no service name", service);
+        return pl_err_set(err, PL_EINVAL, "\"%.64s\" is not a service name", service);
     memcpy(scope->date, time, PL_SIGV4_DATE_BYTES);
     scope->date[PL_SIGV4_DATE_BYTES] = '\0';
     memcpy(scope->region, region, strlen(region) + 1);
@@ -269,8 +269,9 @@ static void sorted_settle(struct sorted *s, size_t n, int (*order)(const void *,
 
 static int check_count(size_t n, const char *what, struct pl_err *err)
 {
-    return n <= PL_SIGV4_PAIRS_MAX ? 0
-                                   : pl_err_set(err, PL_ELIMIT, "%zu %s, at most %d can be signed", n, what, PL_SIGV4_PAIRS_MAX);
+    return n <= PL_SIGV4_PAIRS_MAX
+               ? 0
+               : pl_err_set(err, PL_ELIMIT, "the request has %zu %s; at most %d can be signed", n, what, PL_SIGV4_PAIRS_MAX);
 }
 
 static int sort_query(const struct pl_sigv4_pair *query, size_t n, struct sorted *s, struct pl_err *err)
@@ -437,7 +438,8 @@ int pl_sigv4_presign(const struct pl_sigv4_request *q, const struct pl_sigv4_sco
     int r;
 
     if (expires_s < 1 || expires_s > PL_SIGV4_EXPIRES_MAX)
-        return pl_err_set(err, PL_EINVAL, "a presigned URL lives 1 to %u seconds, not %u", PL_SIGV4_EXPIRES_MAX, expires_s);
+        return pl_err_set(err, PL_EINVAL, "a presigned URL can be valid for 1 to %u seconds, not %u", PL_SIGV4_EXPIRES_MAX,
+                          expires_s);
     r = check_count(n + 6, "query parameters", err);
     if (r == 0)
         r = sort_headers(q, &headers, err);

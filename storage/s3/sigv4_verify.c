@@ -31,9 +31,9 @@ static int refuse(struct pl_err *why, const char *text)
 static int take_text(char *out, size_t size, const char *value, size_t len, const char *name, struct pl_err *why)
 {
     if (out[0] != '\0')
-        return pl_err_set(why, PL_EINVAL, "%s is there twice", name);
+        return pl_err_set(why, PL_EINVAL, "%s is given twice", name);
     if (len == 0 || len >= size)
-        return pl_err_set(why, PL_EINVAL, "%s has %zu bytes, accepted are 1 to %zu", name, len, size - 1);
+        return pl_err_set(why, PL_EINVAL, "%s has %zu bytes; accepted are 1 to %zu", name, len, size - 1);
     memcpy(out, value, len);
     out[len] = '\0';
     return 0;
@@ -45,7 +45,7 @@ static int read_credential(const char *value, size_t len, struct pl_sigv4_claim 
 {
     char text[PL_SIGV4_ACCESS_KEY_MAX + 1 + PL_SIGV4_SCOPE_BYTES] = "";
     char *part[4]; /* date, region, service, "aws4_request" */
-    int r = c->access_key[0] != '\0' ? refuse(why, "Credential is there twice") : 0;
+    int r = c->access_key[0] != '\0' ? refuse(why, "Credential is given twice") : 0;
 
     if (r == 0)
         r = take_text(text, sizeof(text), value, len, "Credential", why);
@@ -74,7 +74,7 @@ static int read_signed_headers(const char *value, size_t len, struct pl_sigv4_cl
     for (const char *p = c->signed_headers; *p != '\0'; p++)
         if ((unsigned char)*p <= ' ' || (*p >= 'A' && *p <= 'Z') ||
             (*p == ';' && (p == c->signed_headers || p[1] == ';' || p[1] == '\0')))
-            return refuse(why, "SignedHeaders is not a list of names in lower case with ';' between");
+            return refuse(why, "SignedHeaders is not a list of lower-case names separated by ';'");
     return 0;
 }
 
@@ -101,7 +101,7 @@ static int read_time(const char *time, struct pl_sigv4_claim *c, struct pl_err *
     memcpy(c->time, time, sizeof(c->time));
     return strncmp(c->time, c->scope.date, PL_SIGV4_DATE_BYTES) == 0
                ? 0
-               : refuse(why, "the date in Credential is not that of the request");
+               : refuse(why, "the date in Credential differs from that of the request");
 }
 
 static int read_part(const char *part, size_t len, struct pl_sigv4_claim *c, struct pl_err *why)
@@ -117,7 +117,8 @@ static int read_part(const char *part, size_t len, struct pl_sigv4_claim *c, str
         if (len >= n && strncmp(part, parts[i].name, n) == 0)
             return parts[i].read(part + n, len - n, c, why);
     }
-    return pl_err_set(why, PL_EINVAL, "\"%.*s\" is none of Credential=, SignedHeaders=, Signature=", (int)PL_MIN(len, 64), part);
+    return pl_err_set(why, PL_EINVAL, "\"%.*s\" is not one of Credential=, SignedHeaders=, Signature=", (int)PL_MIN(len, 64),
+                      part);
 }
 
 /* Parses the parts of the Authorization header that follow the algorithm. */
@@ -147,7 +148,7 @@ static int find_once(const struct pl_sigv4_request *q, const char *name, const c
         if (!pl_streq(q->query[i].name, name))
             continue;
         if (*ret != NULL)
-            return pl_err_set(why, PL_EINVAL, "%s is there twice", name);
+            return pl_err_set(why, PL_EINVAL, "%s is given twice", name);
         *ret = q->query[i].value;
     }
     return *ret != NULL ? 0 : pl_err_set(why, PL_EINVAL, "%s is missing", name);
