@@ -196,7 +196,7 @@ int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offs
     if (r < 0)
         return r;
     if ((s->caps & PL_OBJECT_SIGNED_GET) == 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "this store gives no URLs for reading that are bound to a range");
+        return pl_err_set(err, PL_EUNAVAILABLE, "this store cannot presign reads that are bound to a range");
     return s->ops->sign_get(s, key, offset, len, expires_s, ret, err);
 }
 
@@ -208,7 +208,7 @@ int pl_object_sign_put(struct pl_object_store *s, const char *key, uint64_t size
     if (r < 0)
         return r;
     if ((s->caps & PL_OBJECT_SIGNED_PUT) == 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "this store gives no URLs for writing that are bound to their bytes");
+        return pl_err_set(err, PL_EUNAVAILABLE, "this store cannot presign writes that are bound to their bytes");
     return s->ops->sign_put(s, key, size, sha256, expires_s, ret, err);
 }
 
@@ -224,7 +224,8 @@ static int open_bucket(const struct pl_object_config *config, struct pl_object_s
         return pl_object_s3_open(config, ret, err);
     if (pl_streq(config->driver, "libs3"))
         return pl_object_libs3_open(config, ret, err);
-    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\": accepted are s3 and libs3 (for servers that only take Signature V2)",
+    (void)pl_err_set(err, PL_EINVAL,
+                     "driver is \"%.100s\": accepted are s3 and libs3 (for servers that accept only Signature V2)",
                      config->driver);
     return pl_err_field(err, PL_EINVAL, "driver");
 }
@@ -244,7 +245,7 @@ static int open_folder(const struct pl_object_config *config, struct pl_object_s
 {
     if (config->driver == NULL || config->driver[0] == '\0')
         return pl_object_file_open(config->url + 7, ret, err);
-    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\", and the store is a folder: leave it out", config->driver);
+    (void)pl_err_set(err, PL_EINVAL, "driver is \"%.100s\", but the store is a folder: remove this setting", config->driver);
     return pl_err_field(err, PL_EINVAL, "driver");
 }
 

@@ -228,7 +228,7 @@ int pl_object_cache_get(struct pl_object_cache *c, const char *key,
     int r = 0, fd = -1;
 
     if (!name_of(key, name))
-        return pl_err_set(err, PL_EUNAVAILABLE, "the key %.64s… is too long for a file", key);
+        return pl_err_set(err, PL_EUNAVAILABLE, "the key %.64s… is too long for a file name", key);
     pthread_mutex_lock(&c->lock);
     while ((e = find(c, name)) != NULL && fd < 0) {
         if (e->state == LOADING)

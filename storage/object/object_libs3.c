@@ -83,8 +83,9 @@ static void load_once(void)
                          "libs3-dev is installed",
                          dlerror());
     else
-        (void)pl_err_set(&module_error, PL_EUNAVAILABLE, "store.driver \"libs3\": %s is not of this version of pipelined%s%s",
-                         path, text[0] != '\0' ? ": " : "", text);
+        (void)pl_err_set(&module_error, PL_EUNAVAILABLE,
+                         "store.driver \"libs3\": %s does not belong to this version of pipelined%s%s", path,
+                         text[0] != '\0' ? ": " : "", text);
     module = NULL;
 }
 
@@ -217,7 +218,7 @@ static int read_bytes(struct pl_object_store *store, const char *key, uint64_t o
 
 static int ends_early(const char *key, uint64_t size, struct pl_err *err)
 {
-    return pl_err_set(err, PL_ECORRUPT, "object %s ends after %llu bytes", key, (unsigned long long)size);
+    return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)size);
 }
 
 /* Reads a range. libs3 cannot request an empty range or one without an end, so the size is requested first
@@ -231,7 +232,7 @@ static int libs3_get(struct pl_object_store *store, const char *key, uint64_t of
     if (offset == 0 && len == PL_OBJECT_TO_END)
         return read_bytes(store, key, 0, 0, ret, err);
     if (len != PL_OBJECT_TO_END && ret->max != 0 && len > ret->max)
-        return pl_err_set(err, PL_ETOOBIG, "get object %s: %llu bytes are more than the %zu that are taken", key,
+        return pl_err_set(err, PL_ETOOBIG, "get object %s: %llu bytes were requested; at most %zu are accepted", key,
                           (unsigned long long)len, ret->max);
     if (len == PL_OBJECT_TO_END || len == 0) { /* an empty range cannot be requested */
         r = libs3_size(store, key, &size, err);
@@ -261,7 +262,7 @@ static int libs3_local_fd(struct pl_object_store *store, const char *key, int *r
     struct libs3_store *s = of(store);
 
     if (s->cache == NULL)
-        return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, and nothing of it is kept here", key);
+        return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, and there is no local cache", key);
     return pl_object_cache_get(s->cache, key, load, store, ret_fd, err);
 }
 
@@ -275,7 +276,7 @@ static int libs3_open_fd(struct pl_object_store *store, const char *key, int *re
 {
     (void)store;
     (void)ret_fd;
-    return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, it is no file", key);
+    return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, not in a file", key);
 }
 
 /* ---- listing ---- */
@@ -295,7 +296,9 @@ static int listed(void *arg, const char *key, uint64_t size)
     const size_t prefix = strlen(l->s->place.prefix);
 
     if (strlen(key) > PL_S3_KEY_MAX || strncmp(key, l->s->place.prefix, prefix) != 0 || strcmp(key, l->last) <= 0) {
-        l->code = pl_err_set(&l->err, PL_EIO, "list: the server gave the key \"%.200s\" after \"%.200s\"", key, l->last);
+        l->code = pl_err_set(&l->err, PL_EIO,
+                             "list: the server returned the key \"%.200s\" after \"%.200s\": this store needs keys in byte order",
+                             key, l->last);
         return -1;
     }
     (void)snprintf(l->last, sizeof(l->last), "%s", key);
@@ -330,7 +333,7 @@ static int libs3_list(struct pl_object_store *store, const char *prefix, const c
             return 0;
         if (result == PL_LIBS3_OK) {
             if (more && strcmp(before, l.last) == 0)
-                return pl_err_set(err, PL_EIO, "list \"%s\": the server says that there is more and gives nothing", prefix);
+                return pl_err_set(err, PL_EIO, "list \"%s\": the server announces more keys, but returns none", prefix);
             continue;
         }
         if (!again(&a, result))
@@ -354,7 +357,7 @@ static int md5_of(const struct iovec *iov, int n, char **ret, struct pl_err *err
     good = good && EVP_DigestFinal_ex(ctx, md5, &size) == 1;
     EVP_MD_CTX_free(ctx);
     if (!good)
-        return pl_err_set(err, PL_EUNAVAILABLE, "this OpenSSL has no MD5, by which the server checks what it gets");
+        return pl_err_set(err, PL_EUNAVAILABLE, "this OpenSSL has no MD5, which the server needs to verify the bytes");
     return pl_base64_encode(md5, size, ret, err);
 }
 
@@ -397,7 +400,7 @@ static int is_same(struct pl_object_store *store, const char *key, const struct 
     } while (!c.differs && again(&a, result));
     if (c.differs)
         return 0;
-    return result == PL_LIBS3_OK ? pl_stream_compare_end(&c) : outcome(&a, result, "look at object", key, err);
+    return result == PL_LIBS3_OK ? pl_stream_compare_end(&c) : outcome(&a, result, "compare object", key, err);
 }
 
 /* Puts an object if its key is absent. No other program writes to the store (`exclusive`), so a check before
@@ -543,9 +546,10 @@ static int find_keys(struct libs3_store *s, const struct pl_object_config *confi
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
 
     if (given(config->session_token) || (!given(config->access_key) && given(key) && given(getenv("AWS_SESSION_TOKEN"))))
-        return pl_err_field(
-            err, pl_err_set(err, PL_EINVAL, "temporary keys cannot be used with the driver libs3: Signature V2 has none"),
-            "session_token");
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL,
+                                       "temporary keys cannot be used with the driver libs3: Signature V2 does not support them"),
+                            "session_token");
     if (given(key) && given(secret)) {
         if (snprintf(s->access_key, sizeof(s->access_key), "%s", key) < (int)sizeof(s->access_key) &&
             snprintf(s->secret, sizeof(s->secret), "%s", secret) < (int)sizeof(s->secret))
@@ -567,24 +571,23 @@ static int find_keys(struct libs3_store *s, const struct pl_object_config *confi
 static int check(const struct pl_object_config *config, const struct pl_s3_place *place, struct pl_err *err)
 {
     if (given(config->ca))
-        return pl_err_field(
-            err, pl_err_set(err, PL_EINVAL, "the driver libs3 trusts the system's certificates alone: leave out store.ca"), "ca");
-    if (given(config->worker_endpoint))
-        return pl_err_field(
-            err, pl_err_set(err, PL_EINVAL, "the driver libs3 gives no presigned URLs: leave out store.worker_endpoint"),
-            "worker_endpoint");
-    if (place->base[0] != '\0')
         return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL, "the driver libs3 takes no path in an endpoint (\"%s\")", place->base),
-                            "endpoint");
+                            pl_err_set(err, PL_EINVAL, "the driver libs3 trusts only the system's certificates: remove store.ca"),
+                            "ca");
+    if (given(config->worker_endpoint))
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "the driver libs3 cannot presign URLs: remove store.worker_endpoint"),
+                            "worker_endpoint");
+    if (place->base[0] != '\0')
+        return pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "the driver libs3 does not support a path in an endpoint (\"%s\")", place->base),
+            "endpoint");
     if (config->exclusive)
         return 0;
     return pl_err_field(
         err,
-        pl_err_set(
-            err, PL_EUNAVAILABLE,
-            "the driver libs3 has no put-if-absent, so nothing would keep two daemons apart: set store.exclusive to true when "
-            "no other daemon ever uses this store"),
+        pl_err_set(err, PL_EUNAVAILABLE,
+                   "the driver libs3 has no put-if-absent, so two daemons could overwrite each other's data: set store.exclusive "
+                   "to true if no other daemon ever uses this store"),
         "exclusive");
 }
 

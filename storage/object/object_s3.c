@@ -88,7 +88,7 @@ static int put_absent(struct pl_object_s3 *s, const char *key, const struct iove
     if (r != PL_EEXISTS)
         return r;
     if (same < 0) /* the key exists or existed; whether it holds these bytes is unknown */
-        return pl_err_wrap(err, same == PL_ETIMEOUT ? PL_ETIMEOUT : PL_ENET, "look at what is there");
+        return pl_err_wrap(err, same == PL_ETIMEOUT ? PL_ETIMEOUT : PL_ENET, "compare the existing object");
     return same == 1 ? 0 : pl_err_set(err, PL_EEXISTS, "object %s exists", key);
 }
 
@@ -158,7 +158,7 @@ static int s3_open_fd(struct pl_object_store *store, const char *key, int *ret_f
 {
     (void)store;
     (void)ret_fd;
-    return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, it is no file", key);
+    return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, not in a file", key);
 }
 
 static int s3_tmp_path(struct pl_object_store *store, char out[PATH_MAX], struct pl_err *err)
@@ -212,7 +212,7 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
     unsigned n = 0;
 
     if (EVP_Digest(b->data, b->len, md5, &n, EVP_md5(), NULL) != 1)
-        return pl_err_set(err, PL_EUNAVAILABLE, "this OpenSSL has no MD5, which DeleteObjects wants");
+        return pl_err_set(err, PL_EUNAVAILABLE, "this OpenSSL has no MD5, which DeleteObjects requires");
     return pl_base64_encode(md5, n, ret, err);
 }
 
@@ -239,7 +239,7 @@ static int read_delete(struct pl_object_store *store, const struct pl_buf *reply
     int r = pl_s3_xml_parse(reply->data, reply->len, &x, err);
 
     if (r == 0 && !pl_streq(pl_s3_xml_root(x)->name, "DeleteResult"))
-        r = pl_err_set(err, PL_EPROTO, "the answer to a removal is a %.64s", pl_s3_xml_root(x)->name);
+        r = pl_err_set(err, PL_EPROTO, "the response to DeleteObjects is a document \"%.64s\"", pl_s3_xml_root(x)->name);
     for (e = r == 0 ? pl_s3_xml_child(pl_s3_xml_root(x), "Error") : NULL; e != NULL && r == 0; e = pl_s3_xml_again(e)) {
         code = pl_s3_xml_text(e, "Code");
         key = pl_s3_xml_text(e, "Key");
@@ -486,9 +486,9 @@ static int find_caps(struct pl_object_s3 *s, const struct pl_object_config *conf
         return r;
     if ((s->store.caps & PL_OBJECT_PUT_IF_ABSENT) == 0 && !config->exclusive) {
         (void)pl_err_set(err, PL_EUNAVAILABLE,
-                         "the server does not refuse a second put of the same key (If-None-Match: *), so nothing would keep two "
-                         "daemons apart: "
-                         "use another store, or set store.exclusive to true when no other daemon ever uses this one");
+                         "the server does not refuse a second put of the same key (If-None-Match: *), so two daemons could "
+                         "overwrite each other's data: "
+                         "use another store, or set store.exclusive to true if no other daemon ever uses this one");
         return pl_err_field(err, PL_EUNAVAILABLE, "store.exclusive");
     }
     return 0;

@@ -39,7 +39,7 @@ static int read_size(const char *text, uint64_t *ret, struct pl_err *err)
     *ret = text != NULL ? strtoull(text, &end, 10) : 0;
     return text != NULL && *text >= '0' && *text <= '9' && *end == '\0'
                ? 0
-               : pl_err_set(err, PL_EPROTO, "the list of objects has no size for one");
+               : pl_err_set(err, PL_EPROTO, "an object in the server's list has no size");
 }
 
 /* Stores the decoded key in l->key. Servers that support `encoding-type` say so in the response. */
@@ -49,10 +49,10 @@ static int read_key(struct listing *l, const char *text, bool encoded, struct pl
 
     pl_buf_clear(&l->key);
     if (text == NULL)
-        return pl_err_set(err, PL_EPROTO, "the list of objects has one without a key");
+        return pl_err_set(err, PL_EPROTO, "an object in the server's list has no key");
     r = encoded ? pl_uri_unescape(text, strlen(text), true, &l->key, err) : pl_buf_add_str(&l->key, text, err);
     if (r == 0 && l->key.len > PL_S3_KEY_MAX)
-        r = pl_err_set(err, PL_EPROTO, "the list of objects has a key of %zu bytes", l->key.len);
+        r = pl_err_set(err, PL_EPROTO, "the server's list has a key that is too long: %zu bytes", l->key.len);
     return r == 0 && pl_buf_str(&l->key) == NULL ? pl_err_nomem(err) : r;
 }
 
@@ -70,8 +70,7 @@ static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool 
         return r;
     key = (const char *)l->key.data;
     if (l->last[0] != '\0' && strcmp(key, l->last) <= 0)
-        return pl_err_set(err, PL_EPROTO,
-                          "the server lists %.200s after %.200s: this store needs keys in the order of their bytes", key,
+        return pl_err_set(err, PL_EPROTO, "the server lists %.200s after %.200s: this store needs keys in byte order", key,
                           l->last);
     memcpy(l->last, key, l->key.len + 1);
     if (strcmp(key, l->after) <= 0) /* the server does not support start-after */
@@ -93,17 +92,17 @@ static int read_page(struct listing *l, const struct pl_buf *reply, struct pl_er
         return r;
     root = pl_s3_xml_root(x);
     if (!pl_streq(root->name, "ListBucketResult"))
-        return pl_err_set(err, PL_EPROTO, "the list of objects is a %.64s", root->name);
+        return pl_err_set(err, PL_EPROTO, "the response to a list request is a document \"%.64s\"", root->name);
     encoding = pl_s3_xml_text(root, "EncodingType");
     l->more = is_true(pl_s3_xml_text(root, "IsTruncated"));
     token = pl_s3_xml_text(root, "NextContinuationToken");
     if (l->more && token == NULL)
-        return pl_err_set(err, PL_EPROTO, "the list of objects goes on, but does not say where");
+        return pl_err_set(err, PL_EPROTO, "the server's list continues, but has no continuation token");
     pl_buf_clear(&l->token);
     r = l->more ? pl_buf_add_str(&l->token, token, err) : 0;
     l->empty = pl_s3_xml_child(root, "Contents") == NULL ? l->empty + 1 : 0;
     if (l->more && l->empty == PL_S3_EMPTY_PAGES)
-        return pl_err_set(err, PL_EPROTO, "the list of objects goes on without any, %u times in a row", l->empty);
+        return pl_err_set(err, PL_EPROTO, "the server's list continues, but %u consecutive pages were empty", l->empty);
     for (c = pl_s3_xml_child(root, "Contents"); c != NULL && r == 0; c = pl_s3_xml_again(c))
         r = visit_one(l, c, encoding != NULL && pl_streq(encoding, "url"), err);
     return r;

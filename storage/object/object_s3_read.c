@@ -43,7 +43,7 @@ static int size_of(struct pl_object_s3 *s, const char *key, const struct pl_http
 
 static int too_much(const char *key, struct pl_err *err)
 {
-    return pl_err_set(err, PL_EPROTO, "object %s: more came than was asked for: does the server know ranges?", key);
+    return pl_err_set(err, PL_EPROTO, "object %s: the server sent more bytes than requested: does it support ranges?", key);
 }
 
 /* Reads a range of at most `most` bytes with a ranged GET into `ret`; `*ret_first` is the offset of its first
@@ -70,7 +70,7 @@ static int get_range(struct pl_object_s3 *s, const char *key, const char *range,
         if (r == 0)
             r = ends_early(key, *ret_total, err);
     } else if (r == 0 && (call.x.status != 206 || call.x.total == UINT64_MAX)) {
-        r = pl_err_set(err, PL_EPROTO, "object %s: the server's answer to a range is none: status %u, %s Content-Range", key,
+        r = pl_err_set(err, PL_EPROTO, "object %s: the server's response is not a range: status %u, %s Content-Range", key,
                        call.x.status, call.x.total == UINT64_MAX ? "no" : "with");
     }
     pl_s3_call_finish(&call);
@@ -113,7 +113,7 @@ static int piece_write(void *self, const void *data, size_t n, struct pl_err *er
     struct piece *p = self;
 
     if (n > p->len - p->got) /* PL_ETOOBIG is not retried, unlike transport errors */
-        return pl_err_set(err, PL_ETOOBIG, "object %s: more came than was asked for", p->all->key);
+        return pl_err_set(err, PL_ETOOBIG, "object %s: the server sent more bytes than requested", p->all->key);
     memcpy(p->all->into + p->at + p->got, data, n);
     p->got += n;
     return 0;
@@ -225,7 +225,7 @@ int pl_object_s3_size(struct pl_object_store *store, const char *key, uint64_t *
     int r = pl_s3_client_run(s->client, &call, err);
 
     if (r == 0 && call.x.length == UINT64_MAX)
-        r = pl_err_set(err, PL_EPROTO, "the server does not say its length");
+        r = pl_err_set(err, PL_EPROTO, "the server does not return the object's length");
     if (r == 0)
         *ret = call.x.length;
     pl_s3_call_finish(&call);
@@ -351,7 +351,7 @@ static int load(void *self, const char *key, struct pl_buf *ret, struct pl_err *
     if (r < 0 || ret->len == total)
         return r;
     if (total > PL_S3_OBJECT_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "object %s has %llu bytes, at most %zu are kept here", key, (unsigned long long)total,
+        return pl_err_set(err, PL_ETOOBIG, "object %s has %llu bytes, at most %zu can be cached", key, (unsigned long long)total,
                           PL_S3_OBJECT_MAX);
     r = pl_buf_reserve(ret, (size_t)(total - ret->len), err);
     if (r == 0)
@@ -366,7 +366,7 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
     struct pl_object_s3 *s = pl_object_s3_of(store);
 
     if (s->cache == NULL)
-        return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, and nothing of it is kept here", key);
+        return pl_err_set(err, PL_EUNAVAILABLE, "object %s is in a bucket, and there is no local cache", key);
     return wrap(err, pl_object_cache_get(s->cache, key, load, s, ret_fd, err), key);
 }
 
@@ -385,7 +385,7 @@ static int compare_write(void *self, const void *data, size_t n, struct pl_err *
     struct looking *l = self;
 
     l->after += pl_stream_compare_add(&l->now, data, n);
-    return l->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "it is another") : 0;
+    return l->after > COMPARE_ON_BYTES ? pl_err_set(err, PL_EINVAL, "the object differs") : 0;
 }
 
 static void compare_restart(void *self)

@@ -51,7 +51,7 @@ static int sign_get(struct pl_object_s3 *s, bool for_workers, const char *key, u
     const struct pl_sigv4_pair headers[] = {{"range", range}};
 
     if (len == 0 || len > UINT64_MAX - offset)
-        return pl_err_set(err, PL_EINVAL, "%llu bytes from %llu are no range", (unsigned long long)len,
+        return pl_err_set(err, PL_EINVAL, "%llu bytes from offset %llu are not a range", (unsigned long long)len,
                           (unsigned long long)offset);
     (void)snprintf(range, sizeof(range), "bytes=%llu-%llu", (unsigned long long)offset, (unsigned long long)(offset + len - 1));
     return presign(s, for_workers, "GET", key, headers, 1, PL_SIGV4_UNSIGNED, expires_s, ret, err);
@@ -110,7 +110,7 @@ static int play(struct pl_object_s3 *s, const char *method, const struct pl_obje
     pl_buf_finish(&x.problem);
     /* a server fault does not show what the server supports */
     if (r == 0 && x.status >= 500 && x.status != 501)
-        return pl_err_set(err, PL_ENET, "%s of a presigned URL was answered with %u", method, x.status);
+        return pl_err_set(err, PL_ENET, "%s of a presigned URL: the server responded with status %u", method, x.status);
     return r < 0 ? r : (int)x.status;
 }
 
@@ -230,7 +230,7 @@ int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
          tries++) {
         const struct timespec pause = {.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000};
 
-        pl_log_warn("store", "trying out the server failed, again in %lld ms: %s", (long long)pause_ms, why.msg);
+        pl_log_warn("store", "the test of the server failed, next attempt in %lld ms: %s", (long long)pause_ms, why.msg);
         (void)nanosleep(&pause, NULL);
         pause_ms = PL_MIN(2 * pause_ms, PROBE_PAUSE_MAX_MS);
         why = (struct pl_err){0};
@@ -240,5 +240,5 @@ int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
         return 0;
     if (err)
         *err = why;
-    return pl_err_wrap(err, r, "try out the server");
+    return pl_err_wrap(err, r, "test the server");
 }

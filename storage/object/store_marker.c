@@ -68,12 +68,12 @@ static int marker_known(const struct pl_store_marker *m, struct pl_err *err)
     if (pl_streq(m->format, PL_STORE_MARKER_FORMAT) && pl_streq(m->hash, PL_STORE_MARKER_HASH_NAME) &&
         pl_streq(m->chunker, PL_STORE_MARKER_CHUNKER))
         return 0;
-    pl_err_set(err, PL_EFORMAT, "the store is of format %s with %s and %s; this program knows %s with %s and %s", m->format,
+    pl_err_set(err, PL_EFORMAT, "the store has format %s with %s and %s; this program supports %s with %s and %s", m->format,
                m->hash, m->chunker, PL_STORE_MARKER_FORMAT, PL_STORE_MARKER_HASH_NAME, PL_STORE_MARKER_CHUNKER);
     return pl_err_hint(err, PL_EFORMAT, "%s",
                        pl_streq(m->format, "1-dev")
-                           ? "It is a draft from before the first release: begin with a new store and push the data again."
-                           : "Use a newer program: the one that wrote it.");
+                           ? "It is a draft from before the first release: create a new store and push the data again."
+                           : "Use a newer program, such as the one that wrote it.");
 }
 
 int pl_store_marker_read(struct pl_object_store *s, struct pl_store_marker *ret, struct pl_err *err)
@@ -97,8 +97,8 @@ static int marker_foreign(void *arg, const char *key, uint64_t size, struct pl_e
 {
     (void)arg;
     (void)size;
-    return pl_err_set(err, PL_EFORMAT, "there are objects (\"%s\") but no marker \"" PL_STORE_MARKER_KEY "\": this is no store",
-                      key);
+    return pl_err_set(err, PL_EFORMAT,
+                      "there are objects (\"%s\") but no marker \"" PL_STORE_MARKER_KEY "\": this is not a store", key);
 }
 
 /* Puts a marker with a new random id, unless another program puts one first. */

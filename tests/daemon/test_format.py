@@ -32,7 +32,7 @@ def test_a_store_of_another_format(make_daemon):
     for format_id, hint in (("2", "Use a newer program"), ("1-dev", "draft")):
         with open(marker, "w", encoding="utf-8") as f:
             f.write(text.replace('"format":"1"', f'"format":"{format_id}"'))
-        words = f"the store is of format {format_id} with sha256 and gear64-1; this program knows 1"
+        words = f"the store has format {format_id} with sha256 and gear64-1; this program supports 1"
         refused_everywhere(d, words, hint)
         said = d.ctl("fsck", "--store", f"file://{d.dir}/store", ok=False)
         assert said.code == 1 and words in said.err and hint in said.err, said.err

@@ -181,7 +181,7 @@ def test_what_is_wrong_with_a_bucket_is_named(mock, over):
 def test_the_driver_of_a_store_is_one_that_is_there(mock, over, tmp_path):
     for store, words in (({"driver": "libs4"}, 'driver is "libs4": accepted are s3 and libs3'),
                          ({"driver": "libs3"}, "set store.exclusive to true"),
-                         ({"driver": "libs3", "exclusive": True, "ca": "/x.pem"}, "leave out store.ca"),
+                         ({"driver": "libs3", "exclusive": True, "ca": "/x.pem"}, "remove store.ca"),
                          ({"driver": "libs3", "url": f"file://{tmp_path}/store"}, "the store is a folder")):
         d = over(mock, **store).start(expect_failure=True)
         assert d.process.returncode == 1

@@ -194,7 +194,7 @@ static void markers_that_are_not_ours_are_refused(void **state)
         assert_ok(put(PL_STORE_MARKER_KEY, cases[i].text, false, &err), &err);
         assert_int_equal(pl_store_marker_read(store, &m, &err), cases[i].code);
         if (cases[i].code == PL_EFORMAT)
-            assert_non_null(strstr(err.msg, "; this program knows 1 with sha256 and gear64-1"));
+            assert_non_null(strstr(err.msg, "; this program supports 1 with sha256 and gear64-1"));
     }
 }
 
