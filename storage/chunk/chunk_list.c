@@ -168,9 +168,10 @@ int pl_list_builder_add(struct pl_list_builder *b, const struct pl_hash *chunk, 
     struct list_item item = {.id = *chunk, .bytes = len};
 
     if (len == 0 || len > PL_CHUNK_MAX_BYTES)
-        return pl_err_set(err, PL_EINVAL, "a chunk of %zu bytes; accepted: 1 to %zu", len, PL_CHUNK_MAX_BYTES);
+        return pl_err_set(err, PL_EINVAL, "a chunk has %zu bytes; accepted: 1 to %zu", len, PL_CHUNK_MAX_BYTES);
     if (b->total + len > PL_FILE_MAX_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "a file of more than %llu bytes", (unsigned long long)PL_FILE_MAX_BYTES);
+        return pl_err_set(err, PL_ETOOBIG, "the file has more than %llu bytes, which is the limit",
+                          (unsigned long long)PL_FILE_MAX_BYTES);
     b->total += len;
     return list_add(b, 0, &item, err);
 }
@@ -182,7 +183,7 @@ int pl_list_builder_finish(struct pl_list_builder *b, struct pl_hash *ret_root, 
     int r;
 
     if (b->total == 0)
-        return pl_err_set(err, PL_EINVAL, "a chunk list without chunks");
+        return pl_err_set(err, PL_EINVAL, "the chunk list has no chunks");
     for (; level <= PL_LIST_MAX_LEVEL && b->levels[level].cutting; level++) {
         r = list_cut(b, level, b->levels[level].n > 0 ? b->levels[level].n - 1 : 0, true, err);
         if (r < 0)
@@ -221,11 +222,13 @@ static int list_sum(struct pl_list *list, struct pl_err *err)
 
         pl_list_entry(list, i, &id, &len);
         if (len == 0 || len > max)
-            return pl_err_set(err, PL_ECORRUPT, "a chunk list whose entry %zu has %llu bytes", i, (unsigned long long)len);
+            return pl_err_set(err, PL_ECORRUPT, "entry %zu of a chunk list has an invalid length: %llu bytes", i,
+                              (unsigned long long)len);
         list->bytes += len;
     }
     if (list->bytes > PL_FILE_MAX_BYTES)
-        return pl_err_set(err, PL_ECORRUPT, "a chunk list of %llu bytes", (unsigned long long)list->bytes);
+        return pl_err_set(err, PL_ECORRUPT, "a chunk list describes a file that is too large: %llu bytes",
+                          (unsigned long long)list->bytes);
     return 0;
 }
 
@@ -239,14 +242,14 @@ int pl_list_decode(const void *bytes, size_t n, struct pl_list *ret, struct pl_e
     int r;
 
     if (magic == NULL || memcmp(magic, list_magic, sizeof(list_magic)) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "no chunk list: the magic is missing");
+        return pl_err_set(err, PL_ECORRUPT, "not a chunk list: the magic is missing");
     if (version > LIST_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "a chunk list of version %u; known is %u", version, LIST_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "a chunk list has version %u; this program supports %u", version, LIST_VERSION);
     list.level = pl_cursor_u8(&c);
     count = pl_cursor_varint(&c);
     if (c.failed || version != LIST_VERSION || list.level > PL_LIST_MAX_LEVEL || count == 0 || count > PL_LIST_MAX_ENTRIES ||
         pl_cursor_left(&c) != count * (list.level == 0 ? LIST_LEAF_BYTES : LIST_INNER_BYTES))
-        return pl_err_set(err, PL_ECORRUPT, "a damaged chunk list");
+        return pl_err_set(err, PL_ECORRUPT, "the chunk list is damaged");
     list.count = (size_t)count;
     list.entries = c.p;
     r = list_sum(&list, err);
@@ -284,7 +287,7 @@ static int cursor_load(struct pl_list_cursor *c, const struct pl_hash *id, unsig
     if (r == 0)
         r = pl_list_decode(raw.data, raw.len, &list, err);
     if (r == 0 && level != UINT_MAX && (list.level != level || list.bytes != bytes))
-        r = pl_err_set(err, PL_ECORRUPT, "it is not what the list above says of it");
+        r = pl_err_set(err, PL_ECORRUPT, "its level or size differs from what its parent states");
     if (r < 0)
         return pl_err_wrap(err, r, "chunk list %.12s", pl_hash_hex(id, hex));
     if (level == UINT_MAX)
@@ -414,7 +417,8 @@ static int list_mismatch(const struct pl_hash *id, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
 
-    return pl_err_set(err, PL_ECORRUPT, "chunk list %.12s: it is not what the list above says of it", pl_hash_hex(id, hex));
+    return pl_err_set(err, PL_ECORRUPT, "chunk list %.12s: its level or size differs from what its parent states",
+                      pl_hash_hex(id, hex));
 }
 
 static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err);

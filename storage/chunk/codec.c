@@ -165,7 +165,7 @@ int pl_codec_decode(uint8_t codec, const void *stored, size_t stored_size, void 
     switch (codec) {
     case PL_CODEC_RAW:
         if (stored_size != raw_size)
-            return pl_err_set(err, PL_ECORRUPT, "%zu bytes are stored for %zu raw ones", stored_size, raw_size);
+            return pl_err_set(err, PL_ECORRUPT, "%zu bytes are stored for %zu uncompressed ones", stored_size, raw_size);
         if (raw_size > 0)
             memmove(out, stored, raw_size);
         return 0;
@@ -178,7 +178,7 @@ int pl_codec_decode(uint8_t codec, const void *stored, size_t stored_size, void 
         if (ZSTD_isError(size))
             return pl_err_set(err, PL_ECORRUPT, "zstd: %s", ZSTD_getErrorName(size));
         if (size != raw_size)
-            return pl_err_set(err, PL_ECORRUPT, "zstd gives %zu bytes for %zu", size, raw_size);
+            return pl_err_set(err, PL_ECORRUPT, "zstd returned %zu bytes instead of %zu", size, raw_size);
         return 0;
     default:
         return pl_err_set(err, PL_EFORMAT, "codec %u is unknown", codec);

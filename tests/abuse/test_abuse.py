@@ -191,7 +191,7 @@ def test_lists_whose_sums_are_wrong_are_refused_however_they_are_reached(daemon,
     bring(daemon, writer, [(kit.CHUNK, chunk), (kit.LIST, low), (kit.LIST, top)])
     with pytest.raises(HttpError) as refused:
         daemon.http("POST", "/api/v1/repos/default/in/branches/master/commits", kit.put_list_op("f", 70101, kit.sha(top)))
-    assert "not what the list above says" in refused.value.error["message"]
+    assert "differs from what its parent states" in refused.value.error["message"]
 
 
 def spec_with_code(name):
