@@ -105,7 +105,7 @@ def test_the_image_has_every_program_and_the_libraries_that_they_are_linked_with
     assert done.returncode == 0, done.stderr
     programs = {path.name: path for path in (tmp_path / "bin").iterdir()}
     assert set(programs) == {"pipelined", "pipelinectl", "pipelined-worker", "pl-git", "pl-next", "pl-runner"}
-    packages = {line.split()[1] for line in (TOP / "cmake" / "debian-packages.txt").read_text(encoding="utf-8").splitlines() if line.startswith("image ")}
+    packages = {line.split()[1] for line in (TOP / "pipelined/deploy/debian-packages.txt").read_text(encoding="utf-8").splitlines() if line.startswith("image ")}
     of_slim = {"libc6", "libgcc-s1", "libstdc++6", "libasan8", "libubsan1"}  # the last two are of this build alone
     for name, path in programs.items():
         listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout

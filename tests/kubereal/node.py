@@ -48,7 +48,7 @@ def kubelet():
 
 
 def group_of_packages(group):
-    lines = (TOP / "cmake" / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
+    lines = (TOP / "pipelined/deploy/debian-packages.txt").read_text(encoding="utf-8").splitlines()
     return [line.split()[1].split("|")[0] for line in lines if line.startswith(f"{group} ")]
 
 
