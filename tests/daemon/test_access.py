@@ -286,7 +286,7 @@ def test_another_master_key_is_told_of_and_the_right_one_opens_again(make_daemon
         if other:
             secret_file(path, other)
         d.start()
-        assert "1 S3 keys were sealed under another master.key" in d.log() and "put that file back" in d.log()
+        assert "1 S3 keys cannot be used, because they were sealed with another master.key" in d.log() and "restore that file" in d.log()
         assert [(k["access_key"], k["state"]) for k in d.get("/s3-keys")["s3_keys"]] == [(key, "lost")]
         assert d.get("/whoami")["name"] == "daemon", "all else goes on"
         d.stop()

@@ -292,7 +292,7 @@ def from_address(d, address, path, **headers):
 
 def test_a_user_whom_a_proxy_names(make_daemon):
     d = make_daemon("--behind-proxy", "--auth-proxy-header", "X-Forwarded-User", "--auth-proxy-addresses", "127.0.0.2, 127.0.9.0/24").start()
-    assert "can name any user" in d.log()
+    assert "can act as any user" in d.log()
     bob = User(d, "bob@example.org", ("", "reader"))
     d.default.repo("data")
     for address in ("127.0.0.2", "127.0.9.77"):
@@ -300,7 +300,7 @@ def test_a_user_whom_a_proxy_names(make_daemon):
         assert from_address(d, address, "/repos/default/data", **{"X-Forwarded-User": bob.name})[0] == 200
     for address in ("127.0.0.1", "127.0.0.3", "127.0.8.255", "127.0.10.0"):
         status, answer = from_address(d, address, "/whoami", **{"X-Forwarded-User": bob.name})
-        assert status == 401 and "none that may name a user" in answer["error"]["message"], address
+        assert status == 401 and "not that of a proxy that may name a user" in answer["error"]["message"], address
     assert from_address(d, "127.0.0.2", "/whoami", **{"X-Forwarded-User": "eve"})[0] == 401, "who is no user here is nobody"
     assert from_address(d, "127.0.0.2", "/whoami", **{"X-Forwarded-User": "daemon"})[0] == 401
     assert from_address(d, "127.0.0.2", "/whoami")[0] == 401

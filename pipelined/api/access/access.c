@@ -142,7 +142,7 @@ static int read_principal(const struct pl_rows *rows, const struct directory *d,
     const char *name = pl_col_text(rows, 0);
     const struct pl_principal *user = pl_map_get(&d->users, name, strlen(name));
     struct pl_principal_user from = {.name = name, .token = token, .expires_us = pl_col_int(rows, 3)};
-    int r = user ? 0 : pl_err_set(err, PL_EINTERNAL, "a token of user \"%s\", who is not there", name);
+    int r = user ? 0 : pl_err_set(err, PL_EINTERNAL, "a token belongs to user \"%s\", which does not exist", name);
 
     if (r == 0 && read_role(pl_col_text(rows, 1), &from.limit.role) == 0) {
         from.grants = user->grants;
@@ -272,8 +272,8 @@ static void tell_shut(struct pl_access *a, size_t shut)
 {
     if (shut && shut != a->shut)
         pl_log_error("access",
-                     "%zu S3 keys were sealed under another master.key than DIR's, and cannot be used: put that file back, or "
-                     "delete them and make others (pipelinectl list s3-key)",
+                     "%zu S3 keys cannot be used, because they were sealed with another master.key than the one in DIR: restore "
+                     "that file, or delete the keys and create new ones (pipelinectl list s3-key)",
                      shut);
     a->shut = shut;
 }
@@ -296,7 +296,8 @@ int pl_access_reload(struct pl_access *a, struct pl_err *err)
         tell_shut(a, fresh->shut);
     directory_destroy(before);
     pthread_mutex_unlock(&a->reloading);
-    return r < 0 ? pl_err_wrap(err, r, "users and tokens cannot be read, and nobody is let in but with the daemon's own") : 0;
+    return r < 0 ? pl_err_wrap(err, r, "cannot read users and tokens; until this works, only the daemon's own token is accepted")
+                 : 0;
 }
 
 int pl_access_open(struct pl_db *db, const uint8_t master[PL_SEAL_KEY_BYTES], struct pl_access **ret, struct pl_err *err)
@@ -380,7 +381,7 @@ static int not_ready(struct pl_err *err)
 static int take(struct pl_principal *who, const char *what, struct pl_principal **ret, struct pl_err *err)
 {
     if (who->expires_us && pl_clock_wall_us() >= who->expires_us)
-        return pl_err_set(err, PL_EAUTH, "%s has expired: make a new one", what);
+        return pl_err_set(err, PL_EAUTH, "%s has expired: create a new one", what);
     *ret = pl_principal_ref(who);
     return 0;
 }
@@ -397,7 +398,7 @@ int pl_access_token(struct pl_access *a, const char *token, struct pl_principal 
     if (!a->now)
         r = not_ready(err);
     else if (!one || !pl_secret_eq(one->hash.b, given.b, PL_HASH_BYTES))
-        r = pl_err_set(err, PL_EAUTH, "the token is not known here: it is another daemon's, or was deleted");
+        r = pl_err_set(err, PL_EAUTH, "unknown token: it belongs to another daemon, or was deleted");
     else
         r = take(one->who, "the token", ret, err);
     pthread_rwlock_unlock(&a->lock);
@@ -415,9 +416,9 @@ int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *r
     if (!a->now)
         r = not_ready(err);
     else if (!one)
-        r = pl_err_set(err, PL_EAUTH, "the token that this session was made with was deleted");
+        r = pl_err_set(err, PL_EAUTH, "the token of this login session was deleted");
     else
-        r = take(one->who, "the token that this session was made with", ret, err);
+        r = take(one->who, "the token of this login session", ret, err);
     if (r == 0)
         *ret_hash = one->hash;
     pthread_rwlock_unlock(&a->lock);
@@ -458,8 +459,8 @@ static int unseal(const struct pl_access *a, const struct credential *one, char 
         return r;
     return pl_err_set(err, PL_EAUTH,
                       one->sealed.len
-                          ? "the secret of S3 key %s was sealed under another master.key: put that back, or make another"
-                          : "the secret of S3 key %s was lost with the machine that it was made on: make another",
+                          ? "the secret of S3 key %s was sealed with another master.key: restore that file, or create a new key"
+                          : "the secret of S3 key %s was lost with the machine on which it was created: create a new key",
                       one->access_key);
 }
 

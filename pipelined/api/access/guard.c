@@ -118,7 +118,7 @@ static int set_origin(const char *field, const char *url, char out[AUTHORITY_MAX
     if (!url || !*url)
         return 0;
     if (!host || (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0))
-        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s \"%s\" is no URL: give http://… or https://…", field, url),
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "%s \"%s\" is not a URL: use http://… or https://…", field, url),
                             field);
     len = (int)(host + 3 - url) + (int)strcspn(host + 3, "/");
     snprintf(out, AUTHORITY_MAX, "%.*s", len, url);
@@ -184,9 +184,8 @@ static void warn_of_own(const struct pl_guard *g)
 {
     for (size_t i = 0; i < g->n_proxies; i++)
         if (has_own(&g->proxies[i])) {
-            pl_log_warn("api",
-                        "auth.proxy_addresses has addresses of this machine: whatever runs here, a stage's command too, can "
-                        "name any user");
+            pl_log_warn("api", "auth.proxy_addresses contains addresses of this machine: every program here, even a stage's "
+                               "command, can act as any user");
             return;
         }
 }
@@ -204,7 +203,7 @@ static int set_proxies(struct pl_guard *g, const char *header, const char *addre
         return pl_err_nomem(err);
     for (char *one = strtok_r(text, ", ", &save); one; one = strtok_r(NULL, ", ", &save)) {
         if (g->n_proxies == PL_GUARD_PROXIES_MAX)
-            return pl_err_set(err, PL_ELIMIT, "auth.proxy_addresses has more than %d: name networks, as 10.0.0.0/24",
+            return pl_err_set(err, PL_ELIMIT, "auth.proxy_addresses has more than %d entries: use networks such as 10.0.0.0/24",
                               PL_GUARD_PROXIES_MAX);
         if (!parse_network(one, &g->proxies[g->n_proxies++]))
             return pl_err_field(
@@ -212,11 +211,11 @@ static int set_proxies(struct pl_guard *g, const char *header, const char *addre
                 "auth.proxy_addresses");
     }
     if (g->n_proxies == 0)
-        return pl_err_field(
-            err,
-            pl_err_set(err, PL_EINVAL,
-                       "auth.proxy_header is set without auth.proxy_addresses: from anybody it would be worth nothing"),
-            "auth.proxy_addresses");
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL,
+                                       "auth.proxy_header is set without auth.proxy_addresses: list the proxy's addresses, or "
+                                       "any client could set the header"),
+                            "auth.proxy_addresses");
     warn_of_own(g);
     return 0;
 }
@@ -352,9 +351,9 @@ static int check_names(const struct pl_guard *g, const struct pl_http_request *r
     const char *host = pl_http_header(req, "Host"), *origin = pl_http_header(req, "Origin");
 
     if (!host || !host_ours(g, host))
-        return pl_err_set(err, PL_EHOST, "\"%.200s\" is no name of this daemon", host ? host : "");
+        return pl_err_set(err, PL_EHOST, "\"%.200s\" is not a name of this daemon", host ? host : "");
     if (origin && !only_reads(req) && !origin_ours(g, req, origin, host))
-        return pl_err_set(err, PL_EORIGIN, "a page of %.200s may not change anything here", origin);
+        return pl_err_set(err, PL_EORIGIN, "web pages of origin %.200s may not change anything here", origin);
     return 0;
 }
 
@@ -387,7 +386,9 @@ int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_er
         if (g->refused)
             g->refused(g->refused_self, NULL, peer, "requests with wrong or missing tokens");
     }
-    return verdict == PL_RATE_UNDER ? code : pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token");
+    return verdict == PL_RATE_UNDER
+               ? code
+               : pl_err_set(err, PL_EBUSY, "too many requests with a wrong or missing token: try again later");
 }
 
 int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err)
@@ -400,10 +401,10 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
     verdict = pl_rate_limit_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
     pthread_mutex_unlock(&g->lock);
     if (verdict == PL_RATE_FIRST)
-        pl_log_warn("api", "more than %d requests of %s that no role of theirs allows", PL_GUARD_FAILURES, who->name);
+        pl_log_warn("api", "more than %d requests by %s that their roles do not allow", PL_GUARD_FAILURES, who->name);
     return verdict == PL_RATE_UNDER
                ? code
-               : pl_err_set(err, PL_EBUSY, "too many requests of %s that no role of theirs allows", who->name);
+               : pl_err_set(err, PL_EBUSY, "too many requests by %s that their roles do not allow: try again later", who->name);
 }
 
 static int refuse(struct pl_guard *g, const struct pl_http_request *req, const char *why, struct pl_err *err)
@@ -450,7 +451,7 @@ static int bearer_principal(struct pl_guard *g, const struct pl_http_request *re
     else if (g->worker && starts(bearer, PL_WORKER_TOKEN_START))
         r = g->worker(g->self, bearer, ret, err);
     else
-        r = pl_err_set(err, PL_EAUTH, "the token is not this daemon's");
+        r = pl_err_set(err, PL_EAUTH, "the token does not belong to this daemon");
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }
 
@@ -509,7 +510,9 @@ static int proxied_principal(struct pl_guard *g, const struct pl_http_request *r
     int r;
 
     if (is_repeated(req, g->proxy_header))
-        return refuse(g, req, "the request names its user twice: the proxy must take the header out of what it is sent", err);
+        return refuse(g, req,
+                      "the request names its user twice: the proxy must remove the header from the requests that it receives",
+                      err);
     r = pl_access_user(g->access, name, ret, err);
 
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
@@ -528,7 +531,7 @@ static int find_principal(struct pl_guard *g, const struct pl_http_request *req,
     if (pl_http_cookie(req, PL_SESSION_COOKIE, cookie, sizeof cookie))
         return cookie_principal(g, req, cookie, ret, err);
     return refuse(g, req,
-                  named ? "the request carries no token, and its address is none that may name a user"
+                  named ? "the request carries no token, and its address is not that of a proxy that may name a user"
                         : "the request carries no token",
                   err);
 }
@@ -554,7 +557,7 @@ static int check_verb(const struct pl_http_request *req, const struct pl_http_ro
     const struct pl_permission_rule *rule = pl_permission_rule(verb);
 
     if ((route->access & PL_ACCESS_SOMEWHERE) && p->kind != PL_PRINCIPAL_WORKER && !pl_principal_has(p, rule->least))
-        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s has nowhere", rule->name,
+        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s does not have anywhere", rule->name,
                           pl_role_name(rule->least), p->name);
     if ((route->access & PL_ACCESS_ASKS) && !(p->kind == PL_PRINCIPAL_WORKER && rule->worker == PL_WORKER_NEVER))
         return 0;
