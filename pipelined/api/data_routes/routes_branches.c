@@ -92,12 +92,12 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/branches", list_branches, .verb = PL_VERB_READ,
      .summary = "Lists a repo's branches by name.", .query = "after limit:integer", .reply = "Branches"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches", create_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Creates a branch, at the commit that \"from\" names or without one; stages that read it run.",
+     .summary = "Creates a branch, at the commit that \"from\" names or without a commit; stages that read it run.",
      .request = "NewBranch", .reply = "Branch"},
     {"GET", "/api/v1/repos/{project}/{repo}/branches/{branch}", inspect_branch, .verb = PL_VERB_READ,
-     .summary = "Tells about a branch.", .reply = "Branch"},
+     .summary = "Describes a branch.", .reply = "Branch"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/branches/{branch}", delete_branch, .verb = PL_VERB_WRITE,
-     .summary = "Deletes a branch, its commits stay; refused while a stage reads it (unless force).", .query = "force:boolean",
+     .summary = "Deletes a branch; its commits stay. Refused while a stage reads it, unless force.", .query = "force:boolean",
      .reply = "Nothing"},
 };
 static const struct pl_api_schema schemas[] = {

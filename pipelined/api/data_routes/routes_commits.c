@@ -169,21 +169,17 @@ static const struct pl_api_route routes[] = {
      .summary = "Lists commits, newest first: of a branch through its parents, else all of the repo.",
      .query = "branch after limit:integer", .reply = "Commits"},
     {"GET", "/api/v1/repos/{project}/{repo}/commits/{ref}", inspect_commit, .verb = PL_VERB_READ,
-     .summary = "Tells about the commit that a branch, an id or the start of one names, with ^n to go back; of an open one too. "
-                "With pack, "
-                "all that an open one holds is put into packs, so that its root can be read.",
+     .summary = "Describes the commit that a branch, an id or a prefix of an id names; ^n goes back n parents. An open commit "
+                "too: with pack, its content is put into packs first, so that its root can be read.",
      .query = "pack:boolean", .reply = "Commit"},
     {"DELETE", "/api/v1/repos/{project}/{repo}/commits/{ref}", delete_commit, .verb = PL_VERB_WRITE,
-     .summary = "Deletes a commit of an input repo on which none stands, or one that is still open; its branch falls back to the "
-                "parent, and the stages "
-                "that read it"
-                " run.",
+     .summary = "Deletes a commit of an input repo on which no other commit is based, or an open commit; its branch falls back "
+                "to the parent, and the stages that read the branch run.",
      .reply = "Nothing"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = pl_upload_ops_to_branch, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
-     .summary =
-         "Applies operations to the branch's head and commits; with base, refused when one of the paths changed since. Without "
-         "one, where the repo has a commit_window: into the commit that gathers there.",
+     .summary = "Applies operations to the branch's head and commits; with base, refused if one of the paths has changed since "
+                "that commit. Without base, in a repo with commit_window: adds them to the branch's gathering commit.",
      .query = "base message author session", .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
 };
 static const struct pl_api_schema schemas[] = {

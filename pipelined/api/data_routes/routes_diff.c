@@ -159,7 +159,7 @@ static void diff_files(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/repos/{project}/{repo}/diff", .raw = diff_files, .costly = true, .verb = PL_VERB_READ,
-     .summary = "What changed below path from one commit to the other; without from, since the parent of to.",
+     .summary = "Lists what changed below path from one commit to the other; without from, since the parent of to.",
      .query = "from to path after limit:integer", .reply = "Changes"},
 };
 static const struct pl_api_schema schemas[] = {

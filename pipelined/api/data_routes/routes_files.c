@@ -137,14 +137,14 @@ static int list_files(struct pl_api *a, struct pl_http_request *req, json_t **re
 static const struct pl_api_route routes[] = {
     {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = pl_upload_file_to_branch,
      .body = PL_BODY_STREAM, .verb = PL_VERB_WRITE,
-     .summary = "Puts one file onto the branch's head and commits; where the repo has a commit_window and no base is named, into "
-                "the commit that gathers there.",
+     .summary = "Puts one file onto the branch's head and commits; in a repo with commit_window, and without base, adds it to "
+                "the branch's gathering commit.",
      .query = "base message author exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file, .verb = PL_VERB_READ,
-     .summary = "The bytes of a file, or of it what Range asks for; those of a link are its target.",
+     .summary = "Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target.",
      .reply = "application/octet-stream"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/list", list_files, .costly = true, .verb = PL_VERB_READ,
-     .summary = "Lists one level below path, or all (recursive), or what a glob over whole paths matches.",
+     .summary = "Lists one level below path, everything below it (recursive), or the paths that a glob over whole paths matches.",
      .query = "path glob recursive:boolean after limit:integer", .reply = "Files"},
 };
 static const struct pl_api_schema schemas[] = {

@@ -134,26 +134,26 @@ static int flush_branch(struct pl_api *a, struct pl_http_request *req, json_t **
 
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/open", start_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Starts a commit on the branch's head: files are put into it until it is finished.", .request = "NewOpen",
+     .summary = "Starts an open commit on the branch's head; files are put into it until it is finished.", .request = "NewOpen",
      .reply = "OpenCommit"},
     {"GET", "/api/v1/repos/{project}/{repo}/open", list_open, .verb = PL_VERB_READ,
      .summary = "Lists the open commits of a repo, the oldest first.", .reply = "OpenCommits"},
     {"PUT", "/api/v1/repos/{project}/{repo}/open/{commit}/files/{path...}", .raw = pl_upload_file_to_open, .body = PL_BODY_STREAM,
      .verb = PL_VERB_WRITE,
-     .summary = "Puts one file into an open commit, named by its id, the start of it, or its branch; answered when it survives a "
-                "crash.",
+     .summary = "Puts one file into an open commit, named by its id, a prefix of the id, or its branch; replies when the file is "
+                "durable.",
      .query = "exec:boolean message", .request = "application/octet-stream", .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/ops", .raw = pl_upload_ops_to_open, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
-     .summary = "Applies operations to an open commit, all or none; answered when they survive a crash.",
-     .query = "session message", .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
+     .summary = "Applies operations to an open commit, all or none; replies when they are durable.", .query = "session message",
+     .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary =
-         "Makes an open commit a commit with its run; refused when others changed its paths since it was started. Of one that "
-         "was finished before: what came of it.",
+     .summary = "Finishes an open commit, which becomes a commit with its run; refused if its paths were changed otherwise since "
+                "it was started. If it was finished before, returns that result again.",
      .request = "FinishOpen", .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/flush", flush_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Finishes what gathers on the branch, if anything: then its head has all that was answered before.",
+     .summary = "Finishes the gathering commit of the branch, if there is one, so that the branch's head has everything "
+                "acknowledged before.",
      .reply = "Nothing"},
 };
 static const struct pl_api_schema schemas[] = {

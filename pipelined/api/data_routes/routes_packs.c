@@ -29,7 +29,7 @@ static int open_session(struct pl_api *a, struct pl_http_request *req, json_t **
     int r = pl_api_body(req, &body, err, "{s?:s, s?:s}", "project", &args.project, "kind", &args.kind);
 
     if (r == 0 && !pl_streq(args.kind, "write") && !pl_streq(args.kind, "read"))
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no kind of session; accepted: write, read", args.kind),
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is not a kind of session; accepted: write, read", args.kind),
                          "kind");
     r = r < 0 ? r : pl_api_may(req, pl_streq(args.kind, "read") ? PL_VERB_FETCH : PL_VERB_STORE, args.project, NULL, err);
     if (r == 0) {
@@ -56,7 +56,7 @@ static int close_session(struct pl_api *a, struct pl_http_request *req, json_t *
         args.project = "default";
     r = pl_api_may(req, PL_VERB_STORE, args.project, NULL, err);
     if (r == 0 && !pl_id_ok(id))
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is no session's id", id), "id");
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.40s\" is not the id of a session", id), "id");
     snprintf(args.id, sizeof args.id, "%s", id);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_UNLOGGED, pl_tx_upload_session_close, &args, err);
     if (r < 0)
@@ -74,7 +74,7 @@ static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_sto
     const struct pl_buf *body = pl_http_body(req);
 
     if (body->len % PL_HASH_BYTES != 0)
-        return pl_err_set(err, PL_EPROTO, "the body has %zu bytes, which is no number of ids of %d bytes", body->len,
+        return pl_err_set(err, PL_EPROTO, "the body has %zu bytes, but must be a list of ids of %d bytes each", body->len,
                           PL_HASH_BYTES);
     *ret = (const struct pl_hash *)body->data;
     *ret_n = body->len / PL_HASH_BYTES;
@@ -408,24 +408,24 @@ static void get_pack(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/sessions", open_session, .body = PL_BODY_JSON, .verb = PL_VERB_STORE, .asks = true,
-     .summary = "Opens a session for writing or reading packs; its lease goes on while it is used.", .request = "NewSession",
+     .summary = "Opens a session for writing or reading packs; its lease is renewed while it is used.", .request = "NewSession",
      .reply = "Session"},
     {"DELETE", "/api/v1/sessions/{id}", close_session, .verb = PL_VERB_STORE, .asks = true,
-     .summary = "Ends a session: packs that it alone needs may be taken away.", .query = "project"},
+     .summary = "Ends a session: packs that only it needs may be removed.", .query = "project"},
     {"POST", "/api/v1/projects/{project}/have", .raw = on_have, .costly = true, .body = PL_BODY_BYTES, .body_max = IDS_BODY_MAX,
-     .verb = PL_VERB_STORE, .summary = "For each id (32 bytes) a byte: 1 when its record is in the project's store.",
+     .verb = PL_VERB_STORE, .summary = "Returns one byte for each id (32 bytes): 1 if its record is in the project's store.",
      .query = "session", .request = BYTES_TYPE, .reply = BYTES_TYPE},
     {"POST", "/api/v1/projects/{project}/locate", .raw = on_locate, .costly = true, .body = PL_BODY_BYTES,
      .body_max = IDS_BODY_MAX, .verb = PL_VERB_FETCH,
-     .summary = "For each id (32 bytes) 80 bytes: u8 found, codec, kind, 0; u32 stored size, raw size, 0; u64 offset of the "
-                "record; pack id"
-                " 32; zero 24. Little-endian; all zero when it is not there.",
+     .summary = "Returns 80 bytes for each id (32 bytes): u8 found, codec, kind, 0; u32 stored size, raw size, 0; u64 offset of "
+                "the record; pack id 32; zero 24. Little-endian; all zero if the record is missing.",
      .request = BYTES_TYPE, .reply = BYTES_TYPE},
     {"PUT", "/api/v1/projects/{project}/packs/{id}", .raw = put_pack, .body = PL_BODY_STREAM, .body_max = PL_PACK_MAX_BYTES,
-     .verb = PL_VERB_STORE, .summary = "Takes in a pack: verified, and durable when it is answered.", .query = "session",
+     .verb = PL_VERB_STORE, .summary = "Uploads a pack: it is verified, and durable when the reply comes.", .query = "session",
      .request = BYTES_TYPE, .reply = "Pack"},
     {"GET", "/api/v1/projects/{project}/packs/{id}", .raw = get_pack, .verb = PL_VERB_FETCH,
-     .summary = "The bytes of a pack, or of it what Range asks for; HEAD: whether it was taken in.", .reply = BYTES_TYPE},
+     .summary = "Returns the bytes of a pack, or the range that Range asks for; HEAD says whether the store knows the pack.",
+     .reply = BYTES_TYPE},
 };
 static const struct pl_api_schema schemas[] = {
     {"NewSession", "project:string? kind:string?"},

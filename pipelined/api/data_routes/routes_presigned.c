@@ -47,7 +47,7 @@ static int each(struct pl_api *a, struct pl_http_request *req, const char *list,
 
     r = r < 0 ? r : pl_api_store(a, req, &k.store, err);
     if (r == 0 && (!json_is_array(items) || json_array_size(items) > URLS_MAX))
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is no list of at most %d", list, URLS_MAX), list);
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%s\" is not a list of at most %d entries", list, URLS_MAX), list);
     for (size_t i = 0; r == 0 && i < json_array_size(items); i++) {
         k.one = json_array_get(items, i);
         r = step(&k, i, err);
@@ -86,7 +86,7 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
         return bad_item(&e, "ranges", i, err);
     r = hash_of(pack, "ranges", &id, err);
     if (r == 0 && (offset < 0 || bytes < 1 || offset > (json_int_t)PL_PACK_MAX_BYTES || bytes > (json_int_t)PL_PACK_MAX_BYTES))
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is no range of a pack", i), "ranges");
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is not a range of a pack", i), "ranges");
     if (r == 0 && !pl_store_has_pack(k->store, &id)) /* a missing pack does not fail the other items */
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 0), err);
     r = r < 0 ? r
@@ -101,7 +101,7 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
 static int get_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     if (!(pl_object_caps(pl_project_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_GET))
-        return pl_err_set(err, PL_EUNAVAILABLE, "the store gives no URLs that are bound to a range: GET …/packs/{id}");
+        return pl_err_set(err, PL_EUNAVAILABLE, "the store cannot make URLs that are limited to a range: use GET …/packs/{id}");
     return each(a, req, "ranges", sign_get, ret, "urls", err);
 }
 
@@ -112,7 +112,7 @@ static int check_size(json_int_t bytes, size_t i, struct pl_err *err)
     if (bytes >= (json_int_t)PL_PACK_OVERHEAD(0) && bytes <= (json_int_t)PL_PACK_MAX_BYTES)
         return 0;
     return pl_err_field(err,
-                        pl_err_set(err, PL_EINVAL, "packs[%zu]: %lld bytes are no pack: it has from %zu to %zu", i,
+                        pl_err_set(err, PL_EINVAL, "packs[%zu]: a pack cannot have %lld bytes: it has from %zu to %zu", i,
                                    (long long)bytes, PL_PACK_OVERHEAD(0), PL_PACK_MAX_BYTES),
                         "packs");
 }
@@ -160,9 +160,10 @@ static int put_urls(struct pl_api *a, struct pl_http_request *req, json_t **ret,
     if (r < 0)
         return r;
     if (!(pl_object_caps(pl_project_stores_objects(a->config.stores)) & PL_OBJECT_SIGNED_PUT))
-        return pl_err_set(err, PL_EUNAVAILABLE, "the store gives no URLs that are bound to bytes: PUT …/packs/{id}");
+        return pl_err_set(err, PL_EUNAVAILABLE,
+                          "the store cannot make URLs that are limited to given bytes: use PUT …/packs/{id}");
     if (pl_upload_verify_is_full(a->read_back))
-        return pl_err_set(err, PL_EUNAVAILABLE, "%d packs wait to be read back: PUT …/packs/{id}", PL_UPLOAD_VERIFY_MAX);
+        return pl_err_set(err, PL_EUNAVAILABLE, "%d packs wait for verification: use PUT …/packs/{id}", PL_UPLOAD_VERIFY_MAX);
     return each(a, req, "packs", sign_put, ret, "urls", err);
 }
 
@@ -201,14 +202,14 @@ static int post_packs(struct pl_api *a, struct pl_http_request *req, json_t **re
 
 static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/projects/{project}/get-urls", get_urls, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_FETCH,
-     .summary = "For each range of a pack a URL that reads these bytes from the bucket, for 15 minutes, with these headers; "
-                "`there` false: no such pack.",
+     .summary = "Returns for each range of a pack a URL that reads it from the bucket, valid for 15 minutes, and the headers to "
+                "send; `there` is false for a pack that is missing.",
      .request = "GetUrls", .reply = "SignedUrls"},
     {"POST", "/api/v1/projects/{project}/put-urls", put_urls, .body = PL_BODY_JSON, .body_max = BODY_MAX, .verb = PL_VERB_STORE,
-     .summary = "For each pack a URL that puts it into the bucket: these bytes, by their SHA-256, and no others.",
+     .summary = "Returns for each pack a URL that uploads it to the bucket: exactly the bytes with this SHA-256.",
      .query = "session", .request = "PutUrls", .reply = "SignedUrls"},
     {"POST", "/api/v1/projects/{project}/packs", post_packs, .costly = true, .body = PL_BODY_JSON, .body_max = BODY_MAX,
-     .verb = PL_VERB_STORE, .summary = "Takes in packs that were put into the bucket; every record is read back later.",
+     .verb = PL_VERB_STORE, .summary = "Registers packs that were uploaded to the bucket; every record is verified later.",
      .query = "session", .request = "BroughtPacks", .reply = "PackIds"},
 };
 static const struct pl_api_schema schemas[] = {

@@ -74,13 +74,12 @@ static int read_network(const struct pl_api *a, int network, struct pl_repo_args
     args->network_off = network == 0;
     if (!args->network_off || !a->config.no_sandbox)
         return 0;
-    return pl_err_field(
-        err,
-        pl_err_set(err, PL_EINVAL,
-                   "network: false of project \"%s\" would not be kept: this daemon runs stages without a sandbox "
-                   "(--sandbox none), and the network cannot be taken away from them; use bubblewrap",
-                   args->name),
-        "network");
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL,
+                                   "network: false cannot be enforced in project \"%s\": this daemon runs stages without a "
+                                   "sandbox (--sandbox none), and the network cannot be taken away from them; use bubblewrap",
+                                   args->name),
+                        "network");
 }
 
 /* Creates a project, unless secrets of that name exist. */
@@ -141,7 +140,7 @@ static int remove_project(struct pl_api *a, const char *name, json_t **ret_stay,
         return r;
     args.look = false;
     r = pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_project_delete, &args, err);
-    return r < 0 ? pl_err_wrap(err, r, "its secrets are removed, the project is not") : 0;
+    return r < 0 ? pl_err_wrap(err, r, "the project's secrets were deleted, but the project was not") : 0;
 }
 
 static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -193,9 +192,9 @@ static int read_place(const char *after, struct place *ret, struct pl_err *err)
     if (!after)
         return 0;
     if (!slash || slash - after > PL_NAME_MAX_BYTES)
-        return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL, "\"%.120s\" is no place in this list: give the \"next\" of a page", after),
-                            "after");
+        return pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "\"%.120s\" is not a position in this list: use the \"next\" of a page", after),
+            "after");
     snprintf(ret->project, sizeof ret->project, "%.*s", (int)(slash - after), after);
     ret->name = slash + 1;
     return 0;
@@ -332,25 +331,25 @@ static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/projects", list_projects, .verb = PL_VERB_LIST, .summary = "Lists projects by name.",
      .query = "after limit:integer", .reply = "Projects"},
     {"POST", "/api/v1/projects", create_project, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
-     .summary = "Creates a project; over secrets that are there for one of its name only `with_secrets`.",
-     .request = "NewProject", .reply = "ProjectName"},
+     .summary = "Creates a project; if secrets for its name exist already, only `with_secrets`.", .request = "NewProject",
+     .reply = "ProjectName"},
     {"PATCH", "/api/v1/projects/{project}", update_project, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_DELETE_PROJECT,
-     .summary =
-         "Sets what a project's stages may: without `network` none has one from its next worker on, whatever its spec says, and "
-         "workers that have one get nothing more.",
+     .summary = "Sets what a project's stages may do: with `network` false new workers have no network, whatever the spec says, "
+                "and workers that have one get no more work.",
      .request = "ProjectChange", .reply = "Project"},
     {"DELETE", "/api/v1/projects/{project}", delete_project, .verb = PL_VERB_DELETE_PROJECT,
-     .summary = "Deletes a project that has no repos and pipelines, with its secrets; `warnings` tell of those that stay.",
+     .summary = "Deletes a project that has no repos and pipelines, and its secrets; `warnings` lists the secrets that stay.",
      .reply = "ProjectDeleted"},
     {"GET", "/api/v1/repos", list_repos, .verb = PL_VERB_LIST,
      .summary = "Lists repos by project and name, each with the newest of its branches' heads.",
      .query = "project after limit:integer", .reply = "Repos"},
     {"POST", "/api/v1/repos", create_repo, .body = PL_BODY_JSON, .verb = PL_VERB_DEFINE, .asks = true, .somewhere = true,
-     .summary = "Creates an input repo; the project \"default\" on the way.", .request = "NewRepo", .reply = "Repo"},
-    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Tells about a repo.",
+     .summary = "Creates an input repo, and the project \"default\" if needed.", .request = "NewRepo", .reply = "Repo"},
+    {"GET", "/api/v1/repos/{project}/{repo}", inspect_repo, .verb = PL_VERB_READ, .summary = "Describes a repo.",
      .reply = "Repo"},
     {"PATCH", "/api/v1/repos/{project}/{repo}", update_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Sets description and options of a repo; what is not named stays.", .request = "RepoChange", .reply = "Repo"},
+     .summary = "Sets description and options of a repo; fields that are not given stay.", .request = "RepoChange",
+     .reply = "Repo"},
     {"DELETE", "/api/v1/repos/{project}/{repo}", delete_repo, .verb = PL_VERB_REMOVE,
      .summary = "Deletes a repo with its branches and commits; refused while a stage reads it (unless force) or writes it.",
      .query = "force:boolean", .reply = "Nothing"},

@@ -83,7 +83,8 @@ static int read_files(struct entries *e, const struct pl_http_request *req, stru
 
     while ((text = pl_http_query_at(req, "files", n)) != NULL) {
         if (n == FILES_MAX)
-            return pl_err_field(err, pl_err_set(err, PL_ELIMIT, "more than %d globs", FILES_MAX), "files");
+            return pl_err_field(err, pl_err_set(err, PL_ELIMIT, "more than %d globs: use fewer or wider ones", FILES_MAX),
+                                "files");
         patterns[n++] = text;
     }
     r = n ? pl_glob_set_compile(patterns, n, &e->files, err) : 0;
@@ -196,7 +197,7 @@ static int read_names(const struct pl_http_request *req, struct name **ret, size
 
         at = stop ? stop + 1 : end;
         if (n == NAMES_MAX)
-            return pl_err_set(err, PL_ELIMIT, "more than %d names: ask several times", NAMES_MAX);
+            return pl_err_set(err, PL_ELIMIT, "more than %d names: use several requests", NAMES_MAX);
         names[n] = (struct name){line, (size_t)((stop ? stop : end) - line)};
         r = pl_path_check(names[n].text, names[n].len, err);
         if (r < 0)
@@ -264,12 +265,12 @@ static void post_entries(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/trees/{project}/{root}/entries", .raw = get_entries, .costly = true, .verb = PL_VERB_FETCH,
-     .summary =
-         "The entries below path of the tree, relative to it, of which files (globs) takes; a file itself by its last segment.",
+     .summary = "Returns the entries below path of the tree, relative to path, that match files (globs); if path is a file, its "
+                "entry by its last segment.",
      .query = "path files*", .reply = PL_TREE_OPS_MEDIA_TYPE},
     {"POST", "/api/v1/trees/{project}/{root}/entries", .raw = post_entries, .costly = true, .body = PL_BODY_BYTES,
      .body_max = NAMES_BODY, .verb = PL_VERB_FETCH,
-     .summary = "The entries of the files that the body names, a line each, below path.", .query = "path",
+     .summary = "Returns the entries of the files below path that the body names, one per line.", .query = "path",
      .request = "application/octet-stream", .reply = PL_TREE_OPS_MEDIA_TYPE},
 };
 const struct pl_api_table pl_api_routes_trees = {.routes = routes, .n_routes = PL_ARRAY_SIZE(routes)};

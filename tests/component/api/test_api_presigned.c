@@ -291,7 +291,7 @@ static void a_store_that_does_not_hold_to_what_was_signed_gives_no_urls(void **s
     read_file(&entry, 3);
     assert_int_equal(of_packs("urls_put") + of_packs("urls_get"), 0);
     assert_true(of_packs("bytes_in") >= (int64_t)BIG && of_packs("bytes_out") >= (int64_t)BIG);
-    refused("not_available", "bound to a range", "POST", PROJECT "/get-urls", "{\"ranges\":[]}");
+    refused("not_available", "limited to a range", "POST", PROJECT "/get-urls", "{\"ranges\":[]}");
     client_close(&c);
 }
 
@@ -425,7 +425,7 @@ static void only_who_may_read_or_write_gets_urls(void **state)
     refused("retry", "is not known in this project", "POST", target, "{\"packs\":[]}");
     snprintf(target, sizeof target, PROJECT "/put-urls?session=%s", session);
     refused("invalid", "packs[0]", "POST", target, "{\"packs\":[{}]}");
-    refused("invalid", "are no pack", "POST", target,
+    refused("invalid", "a pack cannot have", "POST", target,
             "{\"packs\":[{\"pack\":\"1111111111111111111111111111111111111111111111111111111111111111\",\"bytes\":67108865,"
             "\"sha256\":\"1111111111111111111111111111111111111111111111111111111111111111\"}]}");
     snprintf(target, sizeof target, PROJECT "/packs?session=%s", session);
