@@ -39,7 +39,7 @@ def test_a_tag_that_was_moved_since_the_last_job_is_told(world):  # noqa: F811
     assert ran_in(one, first, "a")["warnings"] == []
     one.kubelet.add_image(COMMANDS, image("b"))
     second = again(one, "moved")
-    said = f"image {COMMANDS}: sha256:{'a' * 12} in run {first[:8]}, sha256:{'b' * 12} in this one: its tag was moved; a digest in the spec stays"
+    said = f"image {COMMANDS}: sha256:{'a' * 12} in run {first[:8]}, sha256:{'b' * 12} in this one: its tag was moved; use a digest in the spec to pin it"
     assert ran_in(one, second, "b")["warnings"] == [said]
     shown = one.daemon.ctl("inspect", "job", f"st@{second}").out
     assert said in shown and FULL["b"] in shown, shown
@@ -69,7 +69,7 @@ def test_two_digests_under_one_tag_in_a_job_are_told_once(world, gate):  # noqa:
     gate.arrived()
     gate.open()
     succeeds(one, run)
-    said = f"the default image: sha256:{'a' * 12} and sha256:{'b' * 12} in this job: its tag was moved, or another is the default; a digest in the spec stays"
+    said = f"the default image: sha256:{'a' * 12} and sha256:{'b' * 12} in this job: its tag was moved, or the default was changed; use a digest in the spec to pin it"
     assert ran_in(one, run, "a", "b")["warnings"] == [said]
     for path, letter in (("a", "a"), ("b", "b")):
         assert one.daemon.get(f"/why/default/st/{run}/{path}")["image_id"] == FULL[letter]

@@ -80,9 +80,9 @@ static int add_warning(json_t *warnings, const char *image, const json_t *a, con
 {
     char text[400];
 
-    snprintf(text, sizeof text, "%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; a digest in the spec stays",
+    snprintf(text, sizeof text, "%s%.100s: " DIGEST_SHOWN "%s " DIGEST_SHOWN "%s: %s; use a digest in the spec to pin it",
              *image ? "image " : "the default image", image, digest_of(a), where_a, digest_of(b), where_b,
-             *image ? "its tag was moved" : "its tag was moved, or another is the default");
+             *image ? "its tag was moved" : "its tag was moved, or the default was changed");
     /* snprintf may have cut the text inside a UTF-8 character */
     return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err);
 }

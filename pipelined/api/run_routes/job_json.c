@@ -134,7 +134,7 @@ int pl_api_job_find(struct pl_conn *c, const char *project, const char *stage, c
     snprintf(found, sizeof found, "%s", pl_col_text(&rows, 1));
     r = pl_sql_next(c, &rows, err);
     if (r > 0)
-        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is the start of several run ids: give more digits", run);
+        return pl_err_set(err, PL_ECONFLICT, "\"%s\" is a prefix of several run ids: give more digits", run);
     if (r < 0)
         return r;
     *ret_id = id;

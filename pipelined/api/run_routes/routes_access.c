@@ -266,7 +266,7 @@ static int check_limit(const struct pl_http_request *req, struct wanted *w, stru
         return r;
     snprintf(wanted.scope, sizeof wanted.scope, "%s", w->args.scope);
     if (wanted.role > who->limit.role || !pl_scope_covers(who->limit.scope, wanted.scope))
-        return pl_err_set(err, PL_EFORBIDDEN, "the token that asks is %s over %s: one that it makes is no more than that",
+        return pl_err_set(err, PL_EFORBIDDEN, "your token has the role %s over %s, and a token that it creates cannot have more",
                           pl_role_name(who->limit.role), *who->limit.scope ? who->limit.scope : "everything");
     return 0;
 }
@@ -277,7 +277,7 @@ static int read_expires(const char *text, int64_t *ret_us, struct pl_err *err)
     int r = text ? pl_duration_parse(text, &ms, err) : 0;
 
     if (r == 0 && text && (ms <= 0 || ms > EXPIRES_MAX_MS))
-        r = pl_err_set(err, PL_EINVAL, "expires: \"%.40s\" is not from now on; accepted: 1s to 3650d, or nothing", text);
+        r = pl_err_set(err, PL_EINVAL, "expires: \"%.40s\" is out of range; accepted: 1s to 3650d, or nothing", text);
     if (r == 0 && text)
         *ret_us = pl_clock_wall_us() + ms * 1000;
     return r < 0 ? pl_err_field(err, r, "expires") : 0;
@@ -299,9 +299,11 @@ static int read_wanted(struct pl_http_request *req, struct wanted *w, struct pl_
     if (r == 0 && !w->args.user)
         r = pl_err_hint(
             err,
-            pl_err_field(err, pl_err_set(err, PL_EINVAL, "user: the daemon's own token is nobody's: say whose it is to be"),
+            pl_err_field(err,
+                         pl_err_set(err, PL_EINVAL,
+                                    "user: the daemon's own token belongs to no user: say for which user the new one is"),
                          "user"),
-            "pipelinectl create user NAME --role ROLE, then name them.");
+            "Create one with pipelinectl create user NAME --role ROLE, then name them.");
     if (r == 0 && strlen(w->args.name) > 200)
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "name: %zu bytes; at most 200", strlen(w->args.name)), "name");
     r = r < 0 ? r : check_own(req, w->args.user, err);
@@ -466,9 +468,9 @@ static int find_credential(struct pl_api *a, const struct pl_http_request *req, 
     int r, found = 0;
 
     snprintf(sql, sizeof sql, "%s WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR user = ?2) LIMIT 2", kind->select);
-    r = strlen(start) < 4
-            ? pl_err_set(err, PL_EINVAL, "\"%s\" is too little of a %s's id: give 4 digits or more", start, kind->what)
-            : pl_sql_query(rd.conn, err, &rows, sql, "ss", start, user);
+    r = strlen(start) < 4 ? pl_err_set(err, PL_EINVAL, "\"%s\" is too short for the start of a %s's id: give 4 digits or more",
+                                       start, kind->what)
+                          : pl_sql_query(rd.conn, err, &rows, sql, "ss", start, user);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         snprintf(ret_id, PL_S3_KEY_CHARS + 1, "%s", pl_col_text(&rows, 0));
         snprintf(ret_user, PL_USER_MAX + 1, "%s", pl_col_text(&rows, 1));
@@ -477,7 +479,7 @@ static int find_credential(struct pl_api *a, const struct pl_http_request *req, 
     if (r < 0)
         return r;
     if (found > 1)
-        return pl_err_set(err, PL_ECONFLICT, "more than one %s begins with \"%s\": give more of it", kind->what, start);
+        return pl_err_set(err, PL_ECONFLICT, "more than one %s begins with \"%s\": give more digits", kind->what, start);
     return found ? 0 : pl_err_set(err, PL_ENOTFOUND, "there is no %s \"%.60s\"", kind->what, start);
 }
 
@@ -633,42 +635,45 @@ static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **re
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LIST, .summary = "Who asks, and the roles that their token leaves them.",
-     .reply = "WhoAmI"},
+    {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LIST,
+     .summary = "Returns whose token the request uses, and the roles that it has.", .reply = "WhoAmI"},
     {"GET", "/api/v1/users", list_users, .verb = PL_VERB_OPERATE, .summary = "Lists users by name, with their roles.",
      .query = "after limit:integer", .reply = "Users"},
     {"POST", "/api/v1/users", create_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_OPERATE,
-     .summary = "Makes a user, with or without roles.", .request = "NewUser", .reply = "User"},
-    {"GET", "/api/v1/users/{user}", inspect_user, .verb = PL_VERB_LIST,
-     .summary = "Tells about a user; everybody about themselves.", .reply = "User"},
+     .summary = "Creates a user, with or without roles.", .request = "NewUser", .reply = "User"},
+    {"GET", "/api/v1/users/{user}", inspect_user, .verb = PL_VERB_LIST, .summary = "Describes a user; users may see themselves.",
+     .reply = "User"},
     {"PATCH", "/api/v1/users/{user}", update_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_DELETE_PROJECT,
      .asks = true,
-     .summary = "Sets roles of a user, each over its scope (\"\" = everything, PROJECT, PROJECT/REPO); the role none takes one "
-                "away. Over a project its admins may.",
+     .summary = "Sets roles of a user, each over its scope (\"\" = everything, PROJECT, PROJECT/REPO); the role none removes "
+                "one. Admins of a project may set roles in it.",
      .request = "UserChange", .reply = "UserChanged"},
     {"DELETE", "/api/v1/users/{user}", delete_user, .audits = true, .verb = PL_VERB_OPERATE,
-     .summary = "Deletes a user with all tokens and keys, at once.", .reply = "Nothing"},
+     .summary = "Deletes a user with all tokens and keys, which stop working at once.", .reply = "Nothing"},
     {"GET", "/api/v1/tokens", list_tokens, .verb = PL_VERB_LIST,
-     .summary = "Lists one's tokens; admins of everything those of all.", .query = "user after limit:integer", .reply = "Tokens"},
+     .summary = "Lists the user's own tokens; for admins of everything, the tokens of all users.",
+     .query = "user after limit:integer", .reply = "Tokens"},
     {"POST", "/api/v1/tokens", create_token, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LIST,
-     .summary =
-         "Makes a token of one's own, or of another user's for admins of everything: no more than role over scope, till it "
-         "expires. It is told this once.",
+     .summary = "Creates a token for the user, or, by admins of everything, for another user: limited to role over scope, until "
+                "it expires. The token is shown only this once.",
      .request = "NewCredential", .reply = "NewToken"},
     {"DELETE", "/api/v1/tokens/{id}", delete_token, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Deletes a token, by its id or the start of it, and ends what it began, at once.", .reply = "Deleted"},
+     .summary =
+         "Deletes a token, by its id or a prefix of it, and at once ends the sessions and streams that were opened with it.",
+     .reply = "Deleted"},
     {"POST", "/api/v1/tokens/{id}/rotate", rotate_token, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Makes a token in the place of one, which ends at once with what it began: the same name, limit and end. It is "
-                "told this once.",
+     .summary = "Replaces a token, which ends at once with its sessions and streams, by a new one with the same name, limit and "
+                "expiry. The token is shown only this once.",
      .reply = "NewToken"},
     {"GET", "/api/v1/s3-keys", list_s3_keys, .verb = PL_VERB_LIST,
-     .summary = "Lists one's keys for S3 clients; admins of everything those of all. Lost: the secret went with a machine.",
+     .summary = "Lists the user's own keys for S3 clients; for admins of everything, the keys of all users. State lost: the "
+                "secret was lost with a machine.",
      .query = "user after limit:integer", .reply = "S3Keys"},
     {"POST", "/api/v1/s3-keys", create_s3_key, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Makes a key for S3 clients, as a token is made. The secret is told this once.", .request = "NewCredential",
-     .reply = "NewS3Key"},
+     .summary = "Creates a key for S3 clients, as a token is created. The secret is shown only this once.",
+     .request = "NewCredential", .reply = "NewS3Key"},
     {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Deletes a key, by its access key or the start of it.", .reply = "Deleted"},
+     .summary = "Deletes a key, by its access key or a prefix of it.", .reply = "Deleted"},
     {"GET", "/api/v1/login-sessions", list_login_sessions, .verb = PL_VERB_LIST,
      .summary = "Lists the browser sessions of one's own tokens; an admin of everything sees those of all users.",
      .query = "user after limit:integer", .reply = "LoginSessions"},
@@ -676,8 +681,9 @@ static const struct pl_api_route routes[] = {
      .summary = "Ends a browser session by its id or the start of it, at once; `current` is the session of the request.",
      .reply = "Deleted"},
     {"GET", "/api/v1/audit", list_audit, .verb = PL_VERB_OPERATE,
-     .summary = "Who let whom in, and who made and deleted what, newest first; kept a year.", .query = "user after limit:integer",
-     .reply = "Audit"},
+     .summary = "Lists the audit log, newest first: logins, refusals, changes of permissions, and what was created and deleted; "
+                "kept for a year.",
+     .query = "user after limit:integer", .reply = "Audit"},
 };
 static const struct pl_api_schema schemas[] = {
     {"Role", "scope:string role:string"},

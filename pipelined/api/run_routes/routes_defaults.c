@@ -47,13 +47,12 @@ static int check_network(struct pl_api *a, const struct pl_defaults_args *args, 
 
     if (r < 0 || !off || !json_is_true(json_object_get(args->spec, "network")))
         return r;
-    return pl_err_field(
-        err,
-        pl_err_set(err, PL_EINVAL,
-                   "network: true is not accepted: the network is off in project \"%s\"; leave it out, or an admin of "
-                   "the project says pipelinectl update project %s --network on",
-                   args->project, args->project),
-        "network");
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL,
+                                   "network: true is not accepted: the network is off in project \"%s\"; leave it out, or have "
+                                   "an admin of the project run pipelinectl update project %s --network on",
+                                   args->project, args->project),
+                        "network");
 }
 
 static int set_defaults(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
@@ -83,8 +82,8 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/defaults",
      .json = get_defaults,
      .verb = PL_VERB_LIST,
-     .summary =
-         "Fields of stages that specs have beneath their own `defaults`: the cluster's, and with `project` its own over them.",
+     .summary = "Returns the default fields of stages, which a spec's own `defaults` override: the cluster's, and with `project` "
+                "those of the project, which override the cluster's.",
      .query = "project",
      .reply = "Defaults"},
     {.method = "PUT",
@@ -93,9 +92,8 @@ static const struct pl_api_route routes[] = {
      .body = PL_BODY_JSON,
      .verb = PL_VERB_DELETE_PROJECT,
      .asks = true,
-     .summary =
-         "Sets the cluster's, or with `project` its own: `spec` is an object with fields of a stage, {} for none. They count for "
-         "pipelines that are created or updated from then on.",
+     .summary = "Sets the cluster's defaults, or with `project` those of the project: `spec` is an object with fields of a "
+                "stage, {} for none. They apply to pipelines that are created or updated from then on.",
      .request = "DefaultsSet",
      .reply = "Defaults"},
 };

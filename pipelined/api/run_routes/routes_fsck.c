@@ -139,7 +139,7 @@ static int run_fsck(struct pl_api *a, struct pl_http_request *req, json_t **ret,
         return pl_err_nomem(err);
     if (atomic_exchange(&a->check.running, true))
         return pl_err_hint(err, pl_err_set(err, PL_EBUSY, "a check is running already"),
-                           "Wait for its end, or end who asked for it.");
+                           "Wait for its end, or stop the client that started it.");
     atomic_store(&a->check.full, full);
     atomic_store(&a->check.stage, "");
     atomic_store(&a->check.done, 0);
@@ -159,15 +159,16 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/fsck",
      .json = run_fsck,
      .verb = PL_VERB_OPERATE,
-     .summary = "Checks that everything is there that the commits need, and the log with its checkpoints; `full` hashes every "
-                "record, and goes on where an interrupted check was unless `anew`. One at a time; it ends when the client goes.",
+     .summary =
+         "Checks that everything exists that the commits need, and checks the log with its checkpoints; `full` hashes every "
+         "record, and continues an interrupted check unless `anew`. One check at a time; it ends when the client disconnects.",
      .query = "full:boolean anew:boolean",
      .reply = "FsckReport"},
     {.method = "GET",
      .pattern = "/api/v1/fsck",
      .json = get_state,
      .verb = PL_VERB_OPERATE,
-     .summary = "How far the check is that is under way, or how the last one since the daemon's start ended.",
+     .summary = "Returns the progress of the running check, or of the last one since the daemon's start.",
      .reply = "FsckState"},
 };
 

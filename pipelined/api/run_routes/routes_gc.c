@@ -86,25 +86,23 @@ static const struct pl_api_route routes[] = {
      .json = begin_gc,
      .body = PL_BODY_JSON,
      .verb = PL_VERB_OPERATE,
-     .summary =
-         "Begins to remove data that nothing needs any more; `dry_run`: only finds out how much. One at a time: while one runs, "
-         "its number is the answer.",
+     .summary = "Starts to remove data that nothing needs any more; `dry_run` only finds out how much. One collection at a time: "
+                "while one runs, its number is returned.",
      .request = "NewGc",
      .reply = "GcNumber"},
     {.method = "GET",
      .pattern = "/api/v1/gc",
      .json = get_gc,
      .verb = PL_VERB_OPERATE,
-     .summary =
-         "What the last collection did, or the one that runs does; with `wait_ms` (at most 25000) it waits that long for the end "
-         "of the one of that `number`.",
+     .summary = "Returns what the running collection does, or what the last one did; with `wait_ms` (at most 25000) waits that "
+                "long for the end of the collection `number`.",
      .query = "number:integer wait_ms:integer",
      .reply = "Gc"},
     {.method = "DELETE",
      .pattern = "/api/v1/gc",
      .json = stop_gc,
      .verb = PL_VERB_OPERATE,
-     .summary = "Ends the collection that runs; what it has done stands, and another one goes on from there.",
+     .summary = "Stops the running collection; what it has done stays, and the next one continues from there.",
      .reply = "Gc"},
 };
 static const struct pl_api_schema schemas[] = {

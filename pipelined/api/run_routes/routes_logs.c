@@ -45,7 +45,7 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
                                out, err);
 
     if (r >= 0 && !pl_principal_stands(f->who, pl_clock_wall_us()))
-        r = pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
+        r = pl_err_set(err, PL_EAUTH, "the token with which this log was opened was deleted or has expired");
     if (r < 0)
         return r;
     if (out->len > before)
@@ -94,7 +94,7 @@ static int find_datum(struct pl_conn *c, struct following *f, const char *text, 
     if (r > 0)
         f->datum = pl_col_hash(&rows, 0);
     return r < 0    ? r
-           : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "the job has no datum \"%s\": list datum shows their ids", text)
+           : r == 0 ? pl_err_set(err, PL_ENOTFOUND, "the job has no datum \"%s\": pipelinectl list datum shows the ids", text)
                     : 0;
 }
 
@@ -212,7 +212,7 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     int r;
 
     if (!pl_principal_stands(p->who, pl_clock_wall_us()))
-        return pl_err_set(err, PL_EAUTH, "the token that this was followed with was deleted or has expired");
+        return pl_err_set(err, PL_EAUTH, "the token with which this log was opened was deleted or has expired");
     if (p->first.len > 0) {
         r = pl_buf_add(out, p->first.data, p->first.len, err);
         pl_buf_clear(&p->first);
@@ -287,7 +287,7 @@ static int read_ask(struct pl_http_request *req, struct pl_container_log_request
     ask->container = pl_http_param(req, "container");
     r = pl_container_log_check(ask->container, err);
     if (r == 0 && ask->pod && !*ask->pod)
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "pod is empty: name one, or leave it out where the stage has one alone"),
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "pod is empty: name a pod, or leave it out if the stage has only one"),
                          "pod");
     return r < 0 ? r : pl_http_query_u64(req, "tail", 0, TAIL_MAX, &ask->tail, err);
 }
@@ -353,7 +353,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/logs/{project}/{stage}",
      .raw = get_logs,
      .verb = PL_VERB_READ,
-     .summary = "What the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
+     .summary = "Returns what the stage printed in its newest job, or in that of `run`; with `follow` until the job has ended.",
      .query = "run datum follow:boolean",
      .reply = "text/plain"},
     {.method = "GET",
@@ -361,8 +361,8 @@ static const struct pl_api_route routes[] = {
      .raw = get_container_log,
      .verb = PL_VERB_READ,
      .summary =
-         "What a container (main, agent, install) of a pod that the stage has now has printed; with `follow` until the container "
-         "has ended. Of several pods `pod` names one; `tail`: of what is there, the last so many lines.",
+         "Returns what a container (main, agent, install) of one of the stage's present pods has printed; with `follow` until "
+         "the container has ended. `pod` names the pod if there are several; `tail` begins with the last so many lines.",
      .query = "pod tail:integer follow:boolean",
      .reply = "text/plain"},
 };

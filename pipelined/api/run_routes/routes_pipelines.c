@@ -544,7 +544,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/pipelines",
      .json = list_pipelines,
      .verb = PL_VERB_LIST,
-     .summary = "Pipelines with their stages.",
+     .summary = "Lists pipelines with their stages.",
      .query = "project after limit:integer",
      .reply = "PipelineList"},
     {.method = "POST",
@@ -556,24 +556,23 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_DEFINE,
      .asks = true,
      .somewhere = true,
-     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only says what would happen. An "
-                "update whose jobs may take more than `confirm_above` wants `yes`.",
+     .summary = "Creates a pipeline, or with `update` changes one; with `dry_run` only reports what would happen. An update "
+                "whose jobs may take more than `confirm_above` needs `yes`.",
      .request = "PipelineSet",
      .reply = "PipelineSetReply"},
     {.method = "GET",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}",
      .json = inspect_pipeline,
      .verb = PL_VERB_READ_PIPELINES,
-     .summary = "One pipeline: its spec as written, its stages with their effective specs and code.",
+     .summary = "Returns one pipeline: its spec as written, its stages with their effective specs and code.",
      .reply = "Pipeline"},
     {.method = "POST",
      .pattern = "/api/v1/pipelines/{project}/{pipeline}/run",
      .json = run_pipeline,
      .body = PL_BODY_JSON,
      .verb = PL_VERB_DEFINE,
-     .summary =
-         "Begins a run of the pipeline, or of one stage and what follows from it, over what their inputs hold now; `force`: "
-         "every datum of theirs again.",
+     .summary = "Starts a run of the pipeline, or of one stage and the stages after it, over the present content of their "
+                "inputs; `force` processes every datum again.",
      .request = "PipelineRun",
      .reply = "PipelineRunReply"},
     {.method = "DELETE",

@@ -50,15 +50,16 @@ void pl_api_run_retention(struct pl_api *a)
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/keep", plan_all, .verb = PL_VERB_OPERATE,
-     .summary = "What the repos' rules would drop now: counts of each repo, and the first 1,000 commits.", .reply = "Kept"},
+     .summary = "Returns what the repos' retention rules would drop now: counts of each repo, and the first 1,000 commits.",
+     .reply = "Kept"},
     {"POST", "/api/v1/keep", drop_all, .body = PL_BODY_JSON, .verb = PL_VERB_OPERATE,
-     .summary = "Drops it now, as the daemon does every hour. `trust_clock=1`: the machine's clock is right, though it is far "
-                "ahead of the log.",
+     .summary = "Drops now what the repos' retention rules do not keep, as the daemon does every hour. `trust_clock=1`: the "
+                "machine's clock is right, although it is far ahead of the log.",
      .request = "Nothing", .reply = "Kept"},
     {"GET", "/api/v1/repos/{project}/{repo}/keep", plan_repo, .verb = PL_VERB_READ,
-     .summary = "What the rule of one repo would drop now.", .reply = "Kept"},
+     .summary = "Returns what the retention rule of one repo would drop now.", .reply = "Kept"},
     {"POST", "/api/v1/repos/{project}/{repo}/keep", drop_repo, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Drops it now.", .request = "Nothing", .reply = "Kept"},
+     .summary = "Drops now what the retention rule of one repo does not keep.", .request = "Nothing", .reply = "Kept"},
 };
 static const struct pl_api_schema schemas[] = {
     {"KeptRepo", "project:string repo:string keep:Keep kept:integer held:integer commits:integer results:integer logs:integer"},

@@ -509,9 +509,10 @@ static int inspect_datum(struct pl_api *a, struct pl_http_request *req, json_t *
     if (r == 0 && json_array_size(list) == 0)
         r = pl_retention_check_job(rd.conn, id, PL_KEEP_RESULTS, err);
     if (r == 0 && json_array_size(list) == 0)
-        r = pl_err_set(err, PL_ENOTFOUND,
-                       "job %s of run %.8s has no attempt kept of a datum \"%s\": list datum shows those it has",
-                       pl_http_param(req, "stage"), run, text);
+        r = pl_err_set(
+            err, PL_ENOTFOUND,
+            "job %s of run %.8s has no kept attempt of a datum \"%s\": pipelinectl list datum shows the datums that it has",
+            pl_http_param(req, "stage"), run, text);
     if (r < 0) {
         json_decref(list);
         return r;
@@ -564,22 +565,21 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/runs",
      .json = list_runs,
      .verb = PL_VERB_LIST,
-     .summary = "Runs, newest first.",
+     .summary = "Lists runs, newest first.",
      .query = "state after limit:integer",
      .reply = "RunList"},
     {.method = "GET",
      .pattern = "/api/v1/runs/{run}",
      .json = inspect_run,
      .verb = PL_VERB_LIST,
-     .summary = "One run with its jobs.",
+     .summary = "Returns one run with its jobs.",
      .reply = "Run"},
     {.method = "GET",
      .pattern = "/api/v1/runs/{run}/wait",
      .raw = wait_run,
      .verb = PL_VERB_LIST,
-     .summary = "Answers when the run has ended, at the latest after 25 s; `done` says which. Of an open commit that changed "
-                "nothing when "
-                "it was finished: `unchanged_at` is its branch's commit, \"\" when that has none.",
+     .summary = "Replies when the run has ended, at the latest after 25 s; `done` says whether it has. For an open commit that "
+                "changed nothing when it was finished, `unchanged_at` is its branch's commit, \"\" if the branch has none.",
      .query = "timeout_ms:integer",
      .reply = "Run"},
     {.method = "POST",
@@ -595,29 +595,28 @@ static const struct pl_api_route routes[] = {
      .body = PL_BODY_JSON,
      .verb = PL_VERB_WRITE,
      .asks = true,
-     .summary =
-         "Does the run's jobs again over the commits that they read: every datum, or (`failed`) what did not end well. With "
-         "`as` the outputs go to that branch of the stages' repos, and nothing follows from them.",
+     .summary = "Runs the run's jobs again over the commits that they read: every datum, or with `failed` what did not succeed. "
+                "With `as` the outputs go to that branch of the stages' repos, and no further stages run.",
      .request = "Rerun",
      .reply = "RerunReply"},
     {.method = "GET",
      .pattern = "/api/v1/jobs",
      .json = list_jobs,
      .verb = PL_VERB_LIST,
-     .summary = "Jobs, newest first.",
+     .summary = "Lists jobs, newest first.",
      .query = "run stage state project after limit:integer",
      .reply = "JobList"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}",
      .json = inspect_job,
      .verb = PL_VERB_READ,
-     .summary = "One job.",
+     .summary = "Returns one job.",
      .reply = "Job"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/spec",
      .json = job_spec,
      .verb = PL_VERB_READ,
-     .summary = "The stage as the job ran it: its effective spec and the tree of its code.",
+     .summary = "Returns the stage as the job ran it: its effective spec and the tree of its code.",
      .reply = "JobSpec"},
     {.method = "POST",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/stop",
@@ -629,20 +628,21 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
      .json = list_datums,
      .verb = PL_VERB_READ,
-     .summary = "Attempts at datums that are kept: of a job the first 1,000 failed ones and the first 1,000 good ones.",
+     .summary = "Lists the attempts at datums that are kept: of each job the first 1,000 failed ones and the first 1,000 "
+                "successful ones.",
      .query = "state after limit:integer",
      .reply = "DatumList"},
     {.method = "GET",
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums/{datum}",
      .json = inspect_datum,
      .verb = PL_VERB_READ,
-     .summary = "The attempts at one datum, by its id, the start of it, or its paths.",
+     .summary = "Lists the attempts at one datum, named by its id, a prefix of it, or its paths.",
      .reply = "DatumAttempts"},
     {.method = "GET",
      .pattern = "/api/v1/metrics/{project}/{stage}",
      .json = list_metrics,
      .verb = PL_VERB_READ,
-     .summary = "Lines of metrics.jsonl of a job, in order.",
+     .summary = "Lists the lines of a job's metrics.jsonl, in order.",
      .query = "run after limit:integer",
      .reply = "MetricList"},
 };

@@ -100,7 +100,7 @@ static const struct pl_api_route routes[] = {
      .json = list_secrets,
      .verb = PL_VERB_READ_PIPELINES,
      .asks = true,
-     .summary = "The secrets of a project (\"default\" without one), with their keys and never a value.",
+     .summary = "Lists the secrets of a project (\"default\" if none is given), with their keys but never a value.",
      .query = "project",
      .reply = "Secrets"},
     {.method = "POST",
@@ -110,8 +110,8 @@ static const struct pl_api_route routes[] = {
      .body_max = SECRETS_BODY_MAX,
      .verb = PL_VERB_DEFINE,
      .asks = true,
-     .summary = "Makes a secret of a project for its stages, or with `update` sets keys of one: `values` has each key's value in "
-                "base64.",
+     .summary = "Creates a secret of a project for its stages, or with `update` sets keys of one: `values` has each key's value "
+                "in base64.",
      .request = "SecretSet",
      .reply = "SecretKept"},
     {.method = "DELETE",

@@ -179,14 +179,14 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/status",
      .json = get_status,
      .verb = PL_VERB_STATUS,
-     .summary = "The daemon: version, store, what it holds, what runs.",
+     .summary = "Returns the daemon's status: version, store, counts, and what runs.",
      .reply = "Status"},
     {.method = "GET",
      .pattern = "/api/v1/gpus",
      .json = get_gpus,
      .verb = PL_VERB_STATUS,
-     .summary = "GPUs: `nodes` says of each node and product how many there are and who holds how many; `gpus` are the slots of "
-                "one machine.",
+     .summary = "Returns the GPUs: `nodes` has, for each node and product, their number and who holds how many; `gpus` has the "
+                "slots of a single machine.",
      .reply = "Gpus"},
 };
 

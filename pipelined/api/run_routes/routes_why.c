@@ -34,7 +34,7 @@ static int explain(struct why *w, const struct place *at, const char *path, unsi
 
 static int is_wanted(const struct why *w, struct pl_err *err)
 {
-    return pl_http_request_gone(w->req) ? pl_err_set(err, PL_ECANCELED, "the client has gone") : 0;
+    return pl_http_request_gone(w->req) ? pl_err_set(err, PL_ECANCELED, "the client has disconnected") : 0;
 }
 
 static int open_place(struct why *w, const char *project, const char *repo, const char *commit, struct place *ret,
@@ -229,7 +229,7 @@ static int explain_input(struct why *w, const json_t *in, const json_t *leaf, co
                    &at, err);
     if (r == PL_ENOTFOUND) {
         *ret = json_pack("{s:O, s:s, s:s}", "repo", json_object_get(in, "repo"), "path", path, "note",
-                         "the commit was deleted since");
+                         "the commit has been deleted");
         return 0;
     }
     r = r < 0 ? r
@@ -392,7 +392,8 @@ static int explain(struct why *w, const struct place *at, const char *path, unsi
     out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "project", at->project, "repo", at->repo, "path", shown, "commit",
                     at->commit.run, "size", (json_int_t)entry.size, "created_us", (json_int_t)at->commit.created_us);
     if (++w->nodes > NODES_MAX)
-        json_object_set_new(out, "note", json_string("its origin is left out: the answer is large; ask for this path alone"));
+        json_object_set_new(out, "note",
+                            json_string("its origin is left out because the reply is large: ask for this path alone"));
     else if (!pl_hash_is_zero(&at->commit.owner))
         r = add_datum(w, at, path, depth, out, err);
     if (r < 0) {
@@ -430,7 +431,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/why/{project}/{repo}/{ref}/{path...}",
      .json = get_why,
      .verb = PL_VERB_READ,
-     .summary = "Where a file comes from: its datum, the datum's inputs, and so on back to what was pushed.",
+     .summary = "Returns where a file comes from: its datum, the datum's inputs, and so on back to what was pushed.",
      .reply = "WhyNode"},
 };
 
