@@ -90,7 +90,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
     int r = pl_guard_check_again(req, bound->api->services.guard, &err);
 
     if (r == 0 && pl_http_request_gone(req))
-        r = pl_err_set(&err, PL_ECANCELED, "the client went away");
+        r = pl_err_set(&err, PL_ECANCELED, "the client has disconnected");
     if (r < 0) {
         pl_http_reply_error(req, &err);
         return;

@@ -43,7 +43,7 @@ int pl_api_body(struct pl_http_request *req, json_t **ret_body, struct pl_err *e
         key = key_at(fmt, e.column, ap);
         va_end(ap);
     }
-    r = pl_err_set(err, PL_EINVAL, "the body is not as this request wants it: %s%s%s", key ? key : "", key ? ": " : "", e.text);
+    r = pl_err_set(err, PL_EINVAL, "the request's body is not valid: %s%s%s", key ? key : "", key ? ": " : "", e.text);
     return key ? pl_err_field(err, r, key) : r;
 }
 
@@ -67,7 +67,7 @@ int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret,
     int r = pl_http_query_u64(req, "limit", PL_API_LIMIT_DEFAULT, PL_API_LIMIT_MAX, &limit, err);
 
     if (r == 0 && limit == 0)
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "a page of 0 entries; 1 to %u are accepted", PL_API_LIMIT_MAX), "limit");
+        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "limit is 0; accepted: 1 to %u", PL_API_LIMIT_MAX), "limit");
     if (r < 0)
         return r;
     ret->after = pl_http_query(req, "after");
@@ -79,9 +79,9 @@ int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret,
 
 int pl_api_page_refuse(const struct pl_api_page *page, struct pl_err *err)
 {
-    return pl_err_field(err,
-                        pl_err_set(err, PL_EINVAL, "\"%.100s\" is no place in a list: give the \"next\" of a page", page->after),
-                        "after");
+    return pl_err_field(
+        err, pl_err_set(err, PL_EINVAL, "\"%.100s\" is not a position in a list: use the \"next\" of a page", page->after),
+        "after");
 }
 
 int pl_api_page_number(const struct pl_api_page *page, int64_t start, int64_t *ret, struct pl_err *err)

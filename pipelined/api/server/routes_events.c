@@ -101,7 +101,7 @@ void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type,
 
     (void)at_us;
     if (pl_sse_hub_publish(a->hub, (uint64_t)id, type, data, &err) < 0)
-        pl_log_warn("api", "event %lld was not told to those who follow: %s", (long long)id, err.msg);
+        pl_log_warn("api", "event %lld was not sent to subscribers: %s", (long long)id, err.msg);
     /* a commit made from an open commit has no run event */
     if (pl_streq(type, "run") || (pl_streq(type, "commit") && strstr(data, "\"change\"")))
         pl_run_waiters_wake(a->waits);
@@ -159,9 +159,8 @@ static void get_events(struct pl_api *a, struct pl_http_request *req)
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/events", .raw = get_events, .verb = PL_VERB_LIST,
-     .summary =
-         "Follows events (server-sent; Last-Event-ID or since to go on behind one); with Accept: application/json a page of them,"
-         " oldest first: those after since, else the newest.",
+     .summary = "Follows events (server-sent events; Last-Event-ID or since continues after an event). With Accept: "
+                "application/json returns a page of them, oldest first: those after since, or else the newest.",
      .query = "since:integer limit:integer", .reply = "Events"},
 };
 static const struct pl_api_schema schemas[] = {

@@ -44,7 +44,7 @@ static void get_ready(struct pl_api *a, struct pl_http_request *req)
     int n;
 
     if (atomic_load(&a->draining)) {
-        pl_err_set(&err, PL_ESTOPPING, "the daemon finishes what is under way and takes no more");
+        pl_err_set(&err, PL_ESTOPPING, "the daemon is stopping: it finishes what is running and accepts no more work");
         pl_http_reply_error(req, &err);
     } else if (pl_opens_stalled(a->services.opens, add_stall, &stalls) == 0 && stalls.n) {
         n = snprintf(text, sizeof text, "ok, but %zu open commits cannot be finished: %s (pipelinectl status says more)\n",
@@ -76,7 +76,7 @@ static void reply_page(struct pl_http_request *req, const char *name)
         if (pl_web_files_count == 0)
             pl_err_set(&err, PL_EUNAVAILABLE, "this daemon was built without its web page; the API is under /api/v1/");
         else
-            pl_err_set(&err, PL_ENOTFOUND, "the page has no \"%.100s\"", name);
+            pl_err_set(&err, PL_ENOTFOUND, "the web page has no file \"%.100s\"", name);
         pl_http_reply_error(req, &err);
         return;
     }
@@ -148,17 +148,20 @@ static void login(struct pl_api *a, struct pl_http_request *req)
 }
 
 static const struct pl_api_route routes[] = {
-    {"GET", "/healthz", .raw = get_health, .on_loop = true, .verb = PL_VERB_OPEN, .summary = "\"ok\" while the program answers.",
-     .reply = "text/plain"},
+    {"GET", "/healthz", .raw = get_health, .on_loop = true, .verb = PL_VERB_OPEN,
+     .summary = "Returns \"ok\" while the daemon responds.", .reply = "text/plain"},
     {"GET", "/readyz", .raw = get_ready, .on_loop = true, .verb = PL_VERB_OPEN,
-     .summary = "\"ok\" while it takes work, and why when commits cannot be finished; 503 when it stops.", .reply = "text/plain"},
-    {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
-    {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "The web page.", .reply = "text/html"},
-    {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "A file of the web page.", .reply = "text/html"},
+     .summary =
+         "Returns \"ok\" while the daemon accepts work, and the reason if commits cannot be finished; 503 when it is stopping.",
+     .reply = "text/plain"},
+    {"GET", "/", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},
+    {"GET", "/ui", .raw = get_index, .verb = PL_VERB_OPEN, .summary = "Returns the web page.", .reply = "text/html"},
+    {"GET", "/ui/{path...}", .raw = get_ui, .verb = PL_VERB_OPEN, .summary = "Returns a file of the web page.",
+     .reply = "text/html"},
     {"GET", "/login", .raw = login, .verb = PL_VERB_OPEN,
-     .summary = "Spends a login link: sets the session cookie and leads to the page.", .query = "token"},
+     .summary = "Redeems a login link: sets the session cookie and redirects to the page.", .query = "token"},
     {"POST", "/api/v1/login-links", make_login_link, .verb = PL_VERB_LIST,
-     .summary = "Makes a link that logs a browser in, once, within five minutes.", .reply = "LoginLink"},
+     .summary = "Creates a link that logs a browser in, once, within five minutes.", .reply = "LoginLink"},
 };
 static const struct pl_api_schema schemas[] = {
     {"LoginLink", "url:string valid_s:integer"},

@@ -108,7 +108,7 @@ static void set_timer(struct pl_run_waits *all, int64_t in_ms)
     struct pl_err err = {0};
 
     if (!all->timer && pl_timer_create(all->loop, "run_waits.time", on_time, all, &all->timer, &err) < 0)
-        pl_log_error("api", "those who wait for a run are not told when their time is over: %s", err.msg);
+        pl_log_error("api", "requests that wait for a run will not time out: %s", err.msg);
     if (all->timer)
         pl_timer_start(all->timer, (uint64_t)in_ms);
 }
