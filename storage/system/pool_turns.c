@@ -138,7 +138,8 @@ int pl_turns_run(struct pl_turns *t, const char *who, pl_pool_fn fn, void *arg, 
         o->running += r == 0;
         owner_leave(t, o);
     } else if (o->waiting >= PL_TURNS_WAITING) {
-        r = pl_err_set(err, PL_EBUSY, "%u requests of %s that take long run, and %u more wait", o->running, who, o->waiting);
+        r = pl_err_set(err, PL_EBUSY, "%u long requests of %s are running, and %u more wait: try again later", o->running, who,
+                       o->waiting);
     } else {
         *(o->first ? &o->last->next : &o->first) = turn;
         o->last = turn;

@@ -52,7 +52,7 @@ def refused(call):
 def test_get_over_http(hurt):
     d = hurt("data")
     refused(lambda: d.default.read("in", "hurt/data.bin"))
-    assert "a file is cut off at byte" in d.log() and d.victim[:12] in d.log(), "who asked hears nothing of why"
+    assert "a download was cut off at byte" in d.log() and d.victim[:12] in d.log(), "who asked hears nothing of why"
     assert len(d.default.read("in", "good")) == 100_000
 
 

@@ -80,7 +80,7 @@ def test_what_would_not_fit_is_refused_before_it_comes(full, disk):
     for path in ("/b/f", "/b/g"):
         headers = {**gate.signed("PUT", path, payload="UNSIGNED-PAYLOAD"), "Content-Length": str(length), "Expect": "100-continue"}
         answer = gate.send("PUT", path, headers=headers)
-        assert (answer.status, answer.code) == (507, "InsufficientStorage") and "8.0 MiB stay free" in answer.message, answer.body
+        assert (answer.status, answer.code) == (507, "InsufficientStorage") and "8.0 MiB stay reserved" in answer.message, answer.body
     host, _, port = full.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=60) as c:
         c.sendall(f"PUT /api/v1/repos/default/b/branches/master/files/f HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {full.token}\r\n"

@@ -154,13 +154,14 @@ static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err
     pl_size_text(p->total_bytes, total);
     pl_size_text(pl_disk_space_full_bytes(p->total_bytes), want);
     if (p->refuses && p->room == PL_ROOM_FULL)
-        return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s: with less than %s nothing more is pushed", p->path,
+        return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s: pushes need at least %s; free some space", p->path,
                           left, total, want);
     if (p->free_bytes >= pl_disk_space_full_bytes(p->total_bytes) &&
         p->free_bytes - pl_disk_space_full_bytes(p->total_bytes) >= bytes)
         return 0;
-    return pl_err_set(err, PL_ENOSPC, "the disk of %s has %s free of %s, of which %s stay free: there is no room for %s more",
-                      p->path, left, total, want, pl_size_text(bytes, more));
+    return pl_err_set(err, PL_ENOSPC,
+                      "the disk of %s has %s free of %s, of which %s stay reserved: there is no space for %s more", p->path, left,
+                      total, want, pl_size_text(bytes, more));
 }
 
 /* Checks all places. The daemon's folder, where bodies are spooled, is the last place. */

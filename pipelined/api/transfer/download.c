@@ -52,10 +52,9 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
         r = pl_err_set(err, PL_ECORRUPT, "a chunk list ends before its file");
     r = r < 0 ? r : d->from.reader.get(d->from.reader.self, &id, PL_REC_CHUNK, &d->chunk, err);
     if (r == 0 && d->chunk.len != len)
-        r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes where %zu are said", d->chunk.len, len);
+        r = pl_err_set(err, PL_ECORRUPT, "a chunk has %zu bytes, but its list says %zu", d->chunk.len, len);
     if (r < 0) {
-        pl_log_warn("api", "a file is cut off at byte %llu of it on its way to who asked: %s", (unsigned long long)d->at,
-                    err->msg);
+        pl_log_warn("api", "a download was cut off at byte %llu of the file: %s", (unsigned long long)d->at, err->msg);
         return r;
     }
     skip = (size_t)(d->at - offset);
@@ -80,7 +79,7 @@ static int download_open(const struct pl_download_from *from, const struct pl_en
     d->end = first + count;
     r = pl_list_cursor_open(&d->lists, &entry->id, &d->cursor, err);
     if (r == 0 && pl_list_cursor_bytes(d->cursor) != entry->size)
-        r = pl_err_set(err, PL_ECORRUPT, "the chunk list has other bytes than its file");
+        r = pl_err_set(err, PL_ECORRUPT, "the chunk list does not have the size of its file");
     r = r < 0 ? r : pl_list_cursor_seek(d->cursor, first, err);
     if (r < 0) {
         d->from.owner = NULL;

@@ -152,9 +152,9 @@ static int resume(struct walk *w, struct pl_err *err)
     if (!after)
         return 0;
     if (len == 0 || len > PL_PATH_MAX_BYTES + 1)
-        return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL, "\"%.100s\" is no place in a list: give the \"next\" of a page", after),
-                            "after");
+        return pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "\"%.100s\" is not a position in a list: use the \"next\" of a page", after),
+            "after");
     set_place(w, after, len);
     if (after[len - 1] == '/' && !(wants_dir(w->l, after, len - 1) & ENTER))
         return pl_tree_cursor_seek_past(w->cursor, after, len, err);

@@ -56,9 +56,10 @@ int pl_upload_session_use(struct pl_db *db, const char *id, const char *project,
     int r;
 
     if (!id || !pl_id_ok(id))
-        return pl_err_field(
-            err, pl_err_set(err, PL_EINVAL, "\"session\" is missing or no session's id: POST /api/v1/sessions gives one"),
-            "session");
+        return pl_err_field(err,
+                            pl_err_set(err, PL_EINVAL,
+                                       "\"session\" is missing or not the id of a session: POST /api/v1/sessions returns one"),
+                            "session");
     {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
 
@@ -117,7 +118,8 @@ int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char
     if (r < 0 || !*state)
         return r;
     if (pl_streq(state, PL_PACK_DOOMED))
-        return pl_err_set(err, PL_ERETRY, "pack %s came before, and was removed when its session had ended: bring the data again",
+        return pl_err_set(err, PL_ERETRY,
+                          "pack %s was uploaded before, and removed after its session had ended: upload the data again",
                           pl_hash_hex(pack, hex));
     r = pl_pack_set_add(&set, pack, err);
     return r < 0 ? r : pl_db_revive(db, project, &set, err);

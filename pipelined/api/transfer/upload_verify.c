@@ -168,7 +168,7 @@ static int look_again(struct pl_store *store, const struct pl_direct_upload *pac
     if (r < 0 || (v->bytes.len == 0 && pl_hash_eq(&first, &second)))
         return r;
     if (!pl_hash_eq(&first, &second))
-        return pl_err_set(err, PL_EIO, "the store gives other bytes each time");
+        return pl_err_set(err, PL_EIO, "the store returns different bytes each time");
     v->lies = false;
     v->bad = 0;
     *v->why = '\0';
@@ -298,14 +298,15 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 
     r = r < 0 ? r : drop(b, store, &pack->pack, err);
     if (r == 0 && pl_db_fsck_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
-        pl_log_warn("store", "which files need pack %.12s is not known: %s", pl_hash_hex(&pack->pack, hex), err->msg);
+        pl_log_warn("store", "cannot find out which files need pack %.12s: %s", pl_hash_hex(&pack->pack, hex), err->msg);
     if (r == 0 && atomic_load(&b->stopping)) /* the next daemon repeats the quarantine */
-        r = pl_err_set(err, PL_ECANCELED, "the daemon stops");
+        r = pl_err_set(err, PL_ECANCELED, "the daemon is stopping");
     if (r == 0 && !(lie.told = event_of(pack, v, &hurt)))
         r = pl_err_nomem(err);
     r = r != 0 ? r : put_away(b, store, &lie, err);
     if (r == 0)
-        pl_log_error("store", "pack %s of project %s, brought by %s, is quarantined: %s; %llu files need it: pipelinectl fsck",
+        pl_log_error("store",
+                     "pack %s of project %s, uploaded by %s, is quarantined: %s; %llu files need it: run pipelinectl fsck",
                      pl_hash_hex(&pack->pack, hex), pack->project, pack->writer, v->why, (unsigned long long)hurt.n);
     json_decref(lie.told);
     json_decref(hurt.files);
@@ -405,7 +406,7 @@ static void *read_back_run(void *arg)
         pthread_mutex_unlock(&b->lock);
         r = read_one(b, &pack, &err);
         if (r < 0 && pause_ms == PL_UPLOAD_VERIFY_LEAST && !atomic_load(&b->stopping))
-            pl_log_warn("store", "packs that were brought are not read back now: %s", err.msg);
+            pl_log_warn("store", "uploaded packs cannot be verified now: %s", err.msg);
         pthread_mutex_lock(&b->lock);
         if (r < 0) {
             wait_ms(b, pause_ms);
@@ -552,7 +553,7 @@ static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
 /* Notes the pack of an object; its key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
 static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err *err)
 {
-    struct pl_direct_upload pack = {.bytes = size, .writer = "somebody before a recovery"};
+    struct pl_direct_upload pack = {.bytes = size, .writer = "a client before the recovery"};
     const char *project = key + 2, *end = strchr(project, '/');
 
     if (!end || end - project >= (ptrdiff_t)sizeof pack.project || !pl_pack_key_parse(key, &pack.pack))
@@ -584,7 +585,8 @@ static int doubt_all(struct pl_read_back *b, struct pl_err *err)
         r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_add_many, &many, err);
     }
     if (r == 0 && v.n)
-        pl_log_info("store", "after the recovery %zu packs are read back: which of them were before is not known", v.n);
+        pl_log_info("store",
+                    "after the recovery %zu packs are verified again, because it is not known which were verified before", v.n);
     return r < 0 ? r : pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_brought_remembered, NULL, err);
 }
 
@@ -616,7 +618,7 @@ int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, 
     r = read_notes(b, err);
     if (r < 0) {
         pl_upload_verify_destroy(b);
-        return pl_err_wrap(err, r, "packs that were brought");
+        return pl_err_wrap(err, r, "uploaded packs");
     }
     *ret = b;
     return 0;
@@ -692,7 +694,8 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     if (pl_store_has_pack(store, &pack->pack))
         return 0;
     if (is_going(b, &pack->pack))
-        return pl_err_set(err, PL_EBUSY, "what lies under the pack's name is just being taken out");
+        return pl_err_set(err, PL_EBUSY,
+                          "an invalid object with the pack's name is just being removed: upload the pack through the daemon");
     r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
     if (r < 0)
         return r;
@@ -719,7 +722,8 @@ int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *
     if (r < 0 || pl_store_has_pack(store, &pack->pack))
         return r;
     if (pl_upload_verify_is_full(b))
-        return pl_err_set(err, PL_EBUSY, "%d packs wait to be read back", PL_UPLOAD_VERIFY_MAX);
+        return pl_err_set(err, PL_EBUSY, "%d packs wait for verification: upload this one through the daemon",
+                          PL_UPLOAD_VERIFY_MAX);
     r = hold(b, &pack->pack, err);
     if (r < 0)
         return r;
