@@ -50,7 +50,7 @@ static int read_one(const char *path, const char *id, struct pl_s3_ended *ret, s
         !copy(etag, ret->result.etag, sizeof ret->result.etag) ||
         !copy(version, ret->result.version, sizeof ret->result.version) ||
         !copy(sum_text, ret->result.sum_text, sizeof ret->result.sum_text)) {
-        r = pl_err_set(err, PL_EFORMAT, "it says not what came of an upload");
+        r = pl_err_set(err, PL_EFORMAT, "it is not the result of an upload");
     } else {
         ret->result.sum = (enum pl_s3_sum_kind)sum;
         ret->repo_id = repo_id;

@@ -68,7 +68,7 @@ static int length_line(struct pl_s3_chunked *c, struct pl_err *err)
     if (!read_length(c->line, &size))
         return malformed(err, "a chunk does not begin with its length");
     if (!read_signature(c->line, signature))
-        return malformed(err, "what follows a chunk's length is no signature");
+        return malformed(err, "a chunk's length is not followed by a signature");
     if (size > PL_S3_CHUNK_MAX_BYTES)
         return pl_s3_error(err, PL_S3_CHUNK_SIZE);
     r = c->sink.begin(c->sink.self, size, signature, err);
@@ -108,7 +108,7 @@ static int take_line(struct pl_s3_chunked *c, struct pl_err *err)
     if (strlen(c->line) != c->line_len)
         return malformed(err, "a line has a zero byte");
     if (c->state == DATA_END) {
-        r = c->line_len ? malformed(err, "a chunk is longer than it says") : 0;
+        r = c->line_len ? malformed(err, "a chunk is longer than its length says") : 0;
         c->state = LENGTH;
     } else {
         r = c->state == LENGTH ? length_line(c, err) : trailer_line(c, err);

@@ -13,7 +13,7 @@
     X(BAD_QUERY, "AuthorizationQueryParametersError", 400, "Query-string authentication parameters are malformed.")              \
     X(BUCKET_EXISTS, "BucketAlreadyOwnedByYou", 409, "Your previous request to create the named bucket succeeded.")              \
     X(BUCKET_NOT_EMPTY, "BucketNotEmpty", 409, "The bucket you tried to delete is not empty.")                                   \
-    X(CHUNK_SIZE, "InvalidChunkSizeError", 403, "A chunk of the body is larger than it may be.")                                 \
+    X(CHUNK_SIZE, "InvalidChunkSizeError", 403, "A chunk of the body is too large.")                                             \
     X(CONFLICT, "OperationAborted", 409, "A conflicting conditional operation is currently in progress against this resource.")  \
     X(ENTITY_TOO_LARGE, "EntityTooLarge", 400, "Your proposed upload exceeds the maximum allowed object size.")                  \
     X(ENTITY_TOO_SMALL, "EntityTooSmall", 400, "Your proposed upload is smaller than the minimum allowed object size.")          \
@@ -31,7 +31,7 @@
     X(INVALID_PART_ORDER, "InvalidPartOrder", 400, "The list of parts was not in ascending order.")                              \
     X(INVALID_RANGE, "InvalidRange", 416, "The requested range is not satisfiable.")                                             \
     X(INVALID_REQUEST, "InvalidRequest", 400, "Invalid Request")                                                                 \
-    X(INVALID_STORAGE_CLASS, "InvalidStorageClass", 400, "The storage class you specified is not valid: STANDARD is.")           \
+    X(INVALID_STORAGE_CLASS, "InvalidStorageClass", 400, "The storage class you specified is not valid: use STANDARD.")          \
     X(INVALID_URI, "InvalidURI", 400, "Couldn't parse the specified URI.")                                                       \
     X(KEY_TOO_LONG, "KeyTooLongError", 400, "Your key is too long.")                                                             \
     X(MALFORMED_TRAILER, "MalformedTrailerError", 400,                                                                           \
@@ -53,7 +53,7 @@
     X(SIGNATURE_MISMATCH, "SignatureDoesNotMatch", 403,                                                                          \
       "The request signature we calculated does not match the signature you provided. Check your key and signing method.")       \
     X(SLOW_DOWN, "SlowDown", 503, "Please reduce your request rate.")                                                            \
-    X(STORAGE_FULL, "InsufficientStorage", 507, "There is not enough room to store the object.")                                 \
+    X(STORAGE_FULL, "InsufficientStorage", 507, "There is not enough space to store the object.")                                \
     X(TIME_TOO_SKEWED, "RequestTimeTooSkewed", 403,                                                                              \
       "The difference between the request time and the server's time is too large.")                                             \
     X(UNAVAILABLE, "ServiceUnavailable", 503, "Service is unable to handle request.")                                            \

@@ -120,7 +120,9 @@ static int hex_read(const char *hex, struct pl_buf *out, struct pl_err *err)
     if (r < 0)
         return r;
     out->len = n;
-    return strlen(hex) == 2 * n && pl_hex_decode(hex, out->data, n) ? 0 : pl_err_set(err, PL_EFORMAT, "digits are missing");
+    return strlen(hex) == 2 * n && pl_hex_decode(hex, out->data, n)
+               ? 0
+               : pl_err_set(err, PL_EFORMAT, "a hexadecimal value is malformed");
 }
 
 /* Appends a line and syncs it. Opens the file each time, because thousands of uploads may stay for days. */
@@ -139,7 +141,7 @@ static int write_line(struct pl_s3_upload *u, const json_t *o, struct pl_err *er
     if (u->broken || before < 0)
         return pl_err_set(err, PL_EIO, "%s cannot be written: abort the upload", u->path);
     if ((size_t)before > FILE_MAX - LINE_MAX_BYTES)
-        return pl_err_set(err, PL_ELIMIT, "parts of upload %s came again too often: complete or abort it", u->id);
+        return pl_err_set(err, PL_ELIMIT, "parts of upload %s were repeated too often: complete or abort it", u->id);
     r = pl_buf_addf(&line, err, "%016llx %s\n", (unsigned long long)pl_xxh64(json, strlen(json), 0), json);
     r = r < 0 ? r : pl_io_pwrite(fd, line.data, line.len, (uint64_t)before, u->path, err);
     r = r < 0 ? r : pl_io_fdatasync(fd, u->path, err);
@@ -172,7 +174,7 @@ static int read_head(struct pl_s3_upload *u, json_t *o, struct pl_err *err)
                        &h->repo, "branch", &h->branch, "key", &h->key, "author", &h->author, "repo_id", &repo_id, "created_us",
                        &created, "attributes", &attributes, "sum", &sum, "whole", &whole) < 0 ||
         sum < 0 || sum >= PL_S3_SUM_KINDS || strlen(h->key) > PL_PATH_MAX_BYTES)
-        return pl_err_set(err, PL_EFORMAT, "its head is none");
+        return pl_err_set(err, PL_EFORMAT, "its head is malformed");
     h->repo_id = repo_id;
     h->created_us = created;
     h->sum = (enum pl_s3_sum_kind)sum;
@@ -206,7 +208,7 @@ static int read_part(const json_t *o, struct pl_s3_part *ret, struct pl_err *err
                        "md5", &md5, "sum", &sum, "entry", &entry) < 0 ||
         number < 1 || number > (int)PL_S3_PARTS_MAX || strlen(md5) != 2 * sizeof ret->md5 || strlen(sum) != 2 * sizeof ret->sum ||
         !pl_hex_decode(md5, ret->md5, sizeof ret->md5) || !pl_hex_decode(sum, ret->sum, sizeof ret->sum))
-        return pl_err_set(err, PL_EFORMAT, "a line is no part");
+        return pl_err_set(err, PL_EFORMAT, "a line does not describe a part");
     ret->number = (unsigned)number;
     ret->at_us = at_us;
     r = hex_read(entry, &bytes, err);
@@ -363,7 +365,7 @@ static bool is_idle(const struct pl_s3_upload *u, int64_t now_ms)
 
 static void drop_idle(struct pl_s3_upload_files *all)
 {
-    drop_some(all, is_idle, pl_clock_mono_ms(), "nothing came for a week");
+    drop_some(all, is_idle, pl_clock_mono_ms(), "no part was uploaded for a week");
 }
 
 static bool is_of_repo(const struct pl_s3_upload *u, int64_t repo_id)
@@ -373,7 +375,7 @@ static bool is_of_repo(const struct pl_s3_upload *u, int64_t repo_id)
 
 void pl_s3_upload_files_drop_repo(struct pl_s3_upload_files *all, int64_t repo_id)
 {
-    drop_some(all, is_of_repo, repo_id, "its repo is gone");
+    drop_some(all, is_of_repo, repo_id, "its repo was deleted");
 }
 
 static int check_room(struct pl_s3_upload_files *all, const char *author, struct pl_err *err)
@@ -387,11 +389,12 @@ static int check_room(struct pl_s3_upload_files *all, const char *author, struct
         of_author += pl_streq(((const struct pl_s3_upload *)slot->value)->head.author, author);
     pthread_mutex_unlock(&all->lock);
     if (of_author >= PL_S3_UPLOADS_AUTHOR_MAX)
-        return pl_err_set(err, PL_S3_SLOW_DOWN, "%s has %zu uploads under way, which is the most: complete or abort some.",
+        return pl_err_set(err, PL_S3_SLOW_DOWN, "%s has %zu uploads in progress, which is the limit: complete or abort some.",
                           author, of_author);
     return n < PL_S3_UPLOADS_MAX
                ? 0
-               : pl_err_set(err, PL_S3_SLOW_DOWN, "%u uploads are under way: complete or abort some.", PL_S3_UPLOADS_MAX);
+               : pl_err_set(err, PL_S3_SLOW_DOWN, "%u uploads are in progress, which is the limit: complete or abort some.",
+                            PL_S3_UPLOADS_MAX);
 }
 
 /* Creates the file and writes its head. */
@@ -497,7 +500,7 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
         r = pl_s3_ended_write(all->dir, &ended, gone, err);
     if (r < 0)
         /* the upload's file stays: after a restart the client can complete it again with the same parts */
-        return pl_err_wrap(err, r, "what came of it");
+        return pl_err_wrap(err, r, "its result was not stored");
     if (unlink(u->path) < 0 && errno != ENOENT)
         r = pl_err_errno(err, errno, "remove %s", u->path);
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
@@ -625,7 +628,7 @@ static int read_lines(struct pl_s3_upload *u, const struct pl_buf *file, struct 
         const uint8_t *end = memchr(file->data + at, '\n', file->len - at);
 
         if (end && end + 1 < file->data + file->len)
-            return pl_err_set(err, PL_ECORRUPT, "a line in its middle is damaged");
+            return pl_err_set(err, PL_ECORRUPT, "a line before the last one is damaged");
         if (truncate(u->path, (off_t)at) < 0)
             return pl_err_errno(err, errno, "cut %s", u->path);
     }

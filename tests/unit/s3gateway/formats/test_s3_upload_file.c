@@ -196,7 +196,7 @@ static void one_author_leaves_room_for_others(void **state)
     assert_ok(pl_s3_upload_files_open(k.dir, pl_clock_wall_us(), &k.all, &err), &err);
     make(&k, "greedy", REPO, 0, id);
     assert_int_equal(create(&k, "greedy", REPO, 0, &u, &err), PL_S3_SLOW_DOWN);
-    assert_non_null(strstr(err.msg, "greedy has 2500 uploads under way"));
+    assert_non_null(strstr(err.msg, "greedy has 2500 uploads in progress"));
     make(&k, "modest", REPO, 0, id);
     end(&k);
 }
