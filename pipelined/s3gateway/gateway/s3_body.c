@@ -27,7 +27,7 @@ static int take_bytes(void *self, const void *data, size_t n, struct pl_err *err
     struct pl_s3_body *b = self;
 
     if (b->spool.size + n > b->length)
-        return pl_err_set(err, PL_S3_INCOMPLETE_BODY, "The body has more than the %llu bytes that were said.",
+        return pl_err_set(err, PL_S3_INCOMPLETE_BODY, "The body has more than the %llu bytes that were announced.",
                           (unsigned long long)b->length);
     EVP_DigestUpdate(b->md5_context, data, n);
     pl_s3_sum_add(&b->sum, data, n);
@@ -43,7 +43,7 @@ static int chunk_begin(void *self, uint64_t size, const char *signature, struct 
     struct pl_s3_body *b = self;
 
     if (size > b->length - b->spool.size)
-        return pl_err_set(err, PL_S3_INCOMPLETE_BODY, "The chunks have more than the %llu bytes that were said.",
+        return pl_err_set(err, PL_S3_INCOMPLETE_BODY, "The chunks have more than the %llu bytes that were announced.",
                           (unsigned long long)b->length);
     if (b->signs && !*signature)
         return pl_s3_error(err, PL_S3_SIGNATURE_MISMATCH);
@@ -147,12 +147,12 @@ static int read_length(struct pl_s3_body *b, const struct pl_s3_request *q, uint
     if (b->framed && !decoded)
         return pl_s3_error(err, PL_S3_MISSING_LENGTH);
     if (b->framed && !pl_s3_number(decoded, &b->length))
-        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-decoded-content-length \"%.40s\" is no length.", decoded);
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-decoded-content-length \"%.40s\" is not a length.", decoded);
     if (!b->framed && length < 0)
         return pl_s3_error(err, PL_S3_MISSING_LENGTH);
     if (!b->framed)
         b->length = (uint64_t)length;
-    return b->length > max ? pl_err_set(err, PL_S3_ENTITY_TOO_LARGE, "A body of %llu bytes: at most %llu are taken here.",
+    return b->length > max ? pl_err_set(err, PL_S3_ENTITY_TOO_LARGE, "The body has %llu bytes; at most %llu are accepted here.",
                                         (unsigned long long)b->length, (unsigned long long)max)
                            : 0;
 }
@@ -196,7 +196,8 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
     b->has_sum = kind;
     if (trails && *trails) {
         if (kind)
-            return pl_err_set(err, PL_S3_INVALID_REQUEST, "A checksum is given in a header or in a trailer, not in both.");
+            return pl_err_set(err, PL_S3_INVALID_REQUEST,
+                              "A checksum may be given in a header or in a trailer, but not in both.");
         kind = pl_s3_sum_of_header(trails);
         if (!kind || !b->framed)
             return pl_err_set(err, PL_S3_INVALID_REQUEST, "x-amz-trailer: %.60s is not supported%s.", trails,

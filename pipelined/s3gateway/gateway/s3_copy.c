@@ -30,7 +30,7 @@ static int read_source(const struct pl_s3_request *q, struct pl_s3_copy_source *
         return pl_err_nomem(err);
     slash = s->text ? strchr(s->text, '/') : NULL;
     if (!slash || !slash[1] || slash - s->text > (ptrdiff_t)PL_S3_BUCKET_MAX || !pl_utf8_ok(s->text, strlen(s->text)))
-        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-copy-source is not BUCKET/KEY, percent-encoded.");
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "x-amz-copy-source must be BUCKET/KEY, percent-encoded.");
     snprintf(s->bucket, sizeof s->bucket, "%.*s", (int)(slash - s->text), s->text);
     s->key = slash + 1;
     return 0;
@@ -233,7 +233,7 @@ static int begin_copy(struct pl_s3_request *q, const struct pl_s3_copy_source *s
         return 0;
     if (s->file.entry.size > PL_S3_OBJECT_MAX)
         return pl_err_set(err, PL_S3_ENTITY_TOO_LARGE,
-                          "A copy from another project has at most %llu bytes, and this one %llu: copy it in parts.",
+                          "A copy from another project can have at most %llu bytes, but this one has %llu: copy it in parts.",
                           (unsigned long long)PL_S3_OBJECT_MAX, (unsigned long long)s->file.entry.size);
     return pl_s3_copy_source_read(s, 0, s->file.entry.size, &copied->spool, err);
 }
@@ -250,7 +250,8 @@ int pl_s3_copy_object(struct pl_s3_request *q, struct pl_err *err)
     r = r < 0 ? r : pl_s3_source(q, &s, err);
     r = r < 0 ? r : check_itself(q, &s, replace, err);
     if (r == 0 && dir != (s.file.entry.kind == PL_KIND_DIR))
-        r = pl_err_set(err, PL_S3_INVALID_ARGUMENT, "A folder (its key ends with /) is copied to a folder, a file to a file.");
+        r = pl_err_set(err, PL_S3_INVALID_ARGUMENT,
+                       "A folder (its key ends with /) can only be copied to a folder, and a file to a file.");
     r = r < 0 ? r : begin_copy(q, &s, err);
     r = r < 0 ? r : copy_attributes(q, &s, replace, &attributes, err);
     return r < 0 ? r : pl_s3_open_commit_put(q, copy_into, &(struct copy){q, &s, path, {attributes.data, attributes.len}}, err);

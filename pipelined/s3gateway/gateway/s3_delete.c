@@ -32,7 +32,7 @@ static int check_version(const struct pl_s3_request *q, const char *version, str
 {
     if (!version || !*version || pl_streq(version, "null"))
         return 0;
-    return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s with a version is not implemented here: a commit is never changed.",
+    return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "%s with a version is not implemented here: commits cannot be changed.",
                       q->op->name);
 }
 

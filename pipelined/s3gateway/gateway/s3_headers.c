@@ -169,7 +169,7 @@ static int add_texts(const struct pl_s3_request *q, struct pl_buf *out, struct p
             text = encoding;
         }
         if (text && !text_ok(text))
-            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s has a control character.", texts[i].header);
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", texts[i].header);
         if (text && *text)
             r = pl_file_attributes_add(out, texts[i].tag, text, strlen(text), err);
     }
@@ -197,13 +197,13 @@ static int add_meta(const struct pl_s3_request *q, struct pl_buf *out, struct pl
         if (bytes > PL_S3_META_MAX || metas == PL_ARRAY_SIZE(meta))
             return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
         if (!text_ok(headers[i].value))
-            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s has a control character.", headers[i].name);
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s contains a control character.", headers[i].name);
         meta[metas++] = &headers[i];
     }
     qsort(meta, metas, sizeof(const struct pl_http_pair *), by_name);
     for (size_t i = 0; i < metas && r == 0; i++) {
         if (i && strcasecmp(meta[i]->name, meta[i - 1]->name) == 0)
-            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s is there twice.", meta[i]->name);
+            return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Header %s occurs twice.", meta[i]->name);
         r = pl_file_attributes_add_meta(out, meta[i]->name + strlen(META), meta[i]->value, err);
     }
     return r;
@@ -224,7 +224,7 @@ static int check(const struct pl_buf *out, struct pl_err *err)
     if (out->len > PL_FILE_ATTRIBUTES_MAX_BYTES)
         return pl_s3_error(err, PL_S3_METADATA_TOO_LARGE);
     return pl_file_attributes_check(&a, err) < 0
-               ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "Headers of the object cannot be kept.")
+               ? pl_err_set(err, PL_S3_INVALID_ARGUMENT, "The object's headers cannot be stored.")
                : 0;
 }
 
@@ -454,9 +454,10 @@ int pl_s3_check_write_conditions(const struct pl_s3_request *q, struct pl_err *e
     const char *none = pl_s3_header(q, "If-None-Match");
 
     if (none && !pl_streq(none, "*"))
-        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED, "If-None-Match of a write is \"*\": other values are not implemented.");
+        return pl_err_set(err, PL_S3_NOT_IMPLEMENTED,
+                          "If-None-Match of a write must be \"*\": other values are not implemented.");
     if (none && pl_s3_header(q, "If-Match"))
-        return pl_err_set(err, PL_S3_INVALID_REQUEST, "If-Match and If-None-Match cannot hold together.");
+        return pl_err_set(err, PL_S3_INVALID_REQUEST, "If-Match and If-None-Match cannot be used together.");
     return 0;
 }
 

@@ -82,7 +82,7 @@ static void finish_job(void *arg)
     struct pl_err err = {0};
 
     if (pl_s3_upload_end(c->upload, &c->result, &err) < 0)
-        pl_log_warn("s3", "upload %s is completed: %s", pl_s3_upload_id(c->upload), err.msg);
+        pl_log_warn("s3", "upload %s is completed, but was not cleaned up: %s", pl_s3_upload_id(c->upload), err.msg);
     answer(q, &c->result);
     pl_s3_request_end(q);
 }
@@ -177,7 +177,7 @@ static int take_part(struct complete *c, const struct pl_s3_xml_node *node, unsi
         return pl_s3_error(err, PL_S3_INVALID_PART);
     r = check_sum(node, pl_s3_upload_head(c->upload)->sum, p, err);
     if (r == 0 && c->n && c->parts[c->n - 1].size < PL_S3_PART_MIN_BYTES)
-        r = pl_err_set(err, PL_S3_ENTITY_TOO_SMALL, "Part %zu has %llu bytes: all but the last have at least %llu.", c->n,
+        r = pl_err_set(err, PL_S3_ENTITY_TOO_SMALL, "Part %zu has %llu bytes: all parts but the last need at least %llu.", c->n,
                        (unsigned long long)c->parts[c->n - 1].size, (unsigned long long)PL_S3_PART_MIN_BYTES);
     return r < 0 ? r : add_part(c, p);
 }
@@ -193,7 +193,8 @@ static int take_parts(struct complete *c, const struct pl_s3_xml_node *root, str
     if (!pl_streq(root->name, "CompleteMultipartUpload") || !n)
         return pl_s3_error(err, PL_S3_MALFORMED_XML);
     if (n > PL_S3_PARTS_MAX)
-        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "An upload has at most %u parts, %zu are named.", PL_S3_PARTS_MAX, n);
+        return pl_err_set(err, PL_S3_INVALID_ARGUMENT, "An upload can have at most %u parts, but %zu are named.", PL_S3_PARTS_MAX,
+                          n);
     c->parts = calloc(n, sizeof *c->parts);
     if (!c->parts)
         return pl_err_nomem(err);

@@ -29,7 +29,8 @@ int pl_s3_authenticate(struct pl_s3_request *q, const char *access_key, char ret
 static int bad_name(const char *bucket, struct pl_err *err)
 {
     return pl_err_set(err, PL_S3_INVALID_BUCKET_NAME,
-                      "\"%.260s\" is no bucket: buckets are REPO, BRANCH.REPO[.PROJECT], COMMIT.BRANCH.REPO[.PROJECT].", bucket);
+                      "\"%.260s\" is not a bucket name: buckets are REPO, BRANCH.REPO[.PROJECT], COMMIT.BRANCH.REPO[.PROJECT].",
+                      bucket);
 }
 
 static bool is_commit(const char *text, size_t least)
@@ -124,7 +125,7 @@ int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb ve
     r = r < 0 ? r : pl_principal_check(q->who, verb, t.project, t.repo, err);
     r = r < 0 ? r : find_rows(q, &t, err);
     if (r == 0 && verb != PL_VERB_READ && *t.commit)
-        r = pl_err_set(err, PL_S3_METHOD_NOT_ALLOWED, "A commit is never changed: write to bucket %s.%s.%s.", t.branch, t.repo,
+        r = pl_err_set(err, PL_S3_METHOD_NOT_ALLOWED, "A commit cannot be changed: write to bucket %s.%s.%s.", t.branch, t.repo,
                        t.project);
     if (r == 0 && verb == PL_VERB_WRITE && t.row.output) {
         _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(q->services->db);
