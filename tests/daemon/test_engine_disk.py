@@ -47,7 +47,7 @@ def test_the_end_of_a_job_is_written_when_there_is_room_again(small, tmp_path, e
         go.write_text("")
         if state == "killed":
             small.post(f"/runs/{run}/stop")
-        wait_until(lambda: "to be written again" in small.log(), small.log)
+        wait_until(lambda: "will retry" in small.log(), small.log)
         assert small.get(f"/runs/{run}")["state"] == "running"
         assert not log.ended
         os.unlink(held)

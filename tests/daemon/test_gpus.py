@@ -107,7 +107,7 @@ def test_what_no_driver_tells_is_not_measured_and_not_zero(make_daemon):
     job = d.wait_job(run, "s", lambda j: j["state"] == "success", "its end")
     assert job["gpu"]["used_ms"] is None and job["gpu"]["mem_peak"] is None and job["gpu"]["measured_ms"] == 0
     assert "use not measured" in d.ctl("inspect", "job", f"s@{run}").out
-    d.wait_job(run, "asks", lambda j: "with product *: this machine has 1 × what --gpus declares" in j["reason"], "what it waits for")
+    d.wait_job(run, "asks", lambda j: "with product *: this machine has 1 × declared by --gpus" in j["reason"], "what it waits for")
     assert "not measured" in d.ctl("gpus").out
 
 

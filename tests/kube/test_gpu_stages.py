@@ -35,7 +35,7 @@ def test_gpu_memory_is_asked_for_in_the_unit_of_the_cluster(world):  # noqa: F81
         succeeds(one, begin(one, stage, "cp /pfs/in/f /pfs/out/f", gpu=shares("gpu-mem", amount=amount, unit=unit)))
     assert [limits(pod)["aliyun.com/gpu-mem"] for stage in ("gib", "mib") for pod in one.pods(stage)] == ["5120", "700"], one.tell()
     run = begin(one, "large", "cp /pfs/in/f /pfs/out/f", gpu=shares("gpu-mem", amount=20))
-    says(one, run, "large", "no node offers 20480 aliyun.com/gpu-mem of one device: one has 15109 at most")
+    says(one, run, "large", "no node offers 20480 aliyun.com/gpu-mem of one device: one has at most 15109")
 
 
 def test_turns_are_asked_for_as_the_nodes_of_their_strategy_name_them(world):  # noqa: F811
@@ -82,7 +82,7 @@ def test_a_broken_file_of_nodes_is_no_reason_not_to_start(world):  # noqa: F811
 
 PRESETS = {  # preset: values, what the pod must have beside, what is said where nobody schedules by it
     "hami": ({"memory": 3000, "cores": 30}, {}, "0/1 nodes are available: 1 Insufficient nvidia.com/gpucores, 1 Insufficient nvidia.com/gpumem."),
-    "kai": ({"fraction": 0.5, "queue": "team"}, {"gpu-fraction": "0.5", "kai.scheduler/queue": "team"}, "scheduler kai-scheduler has not looked at it yet"),
+    "kai": ({"fraction": 0.5, "queue": "team"}, {"gpu-fraction": "0.5", "kai.scheduler/queue": "team"}, "scheduler kai-scheduler has not examined the pod yet"),
     "volcano": ({"memory": 8000, "cores": 50}, {}, "scheduler volcano has not examined the pod yet: does the cluster have a scheduler of that name?"),
 }
 

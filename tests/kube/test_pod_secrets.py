@@ -63,7 +63,7 @@ def test_those_that_are_not_the_project_s_are_nobodys_and_waited_for_in_words(wo
     vision = one.daemon.project("vision").repo("in")
     for name in ("registry", "theirs"):
         said = ctl(one, "create", "secret", name, "--value", "token=x", ok=False)
-        assert said.code == 4 and 'that is not of project "vision"' in said.err, said.err
+        assert said.code == 4 and 'that does not belong to project "vision"' in said.err, said.err
         assert ctl(one, "delete", "secret", name, ok=False).code == 3
         assert ctl(one, "update", "secret", name, "--value", "token=x", ok=False).code == 3
     assert ctl(one, "list", "secret", "--json").json["secrets"] == []

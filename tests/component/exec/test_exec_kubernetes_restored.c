@@ -116,7 +116,7 @@ static void who_only_names_a_worker_is_not_taken_for_it(void **state_)
     start(f, 7);
     until(f, has_end);
     assert_int_equal(f->heard.placed, 0);
-    assert_non_null(strstr(f->heard.end, "is not ours"));
+    assert_non_null(strstr(f->heard.end, "is not our object"));
 }
 
 /* A copy of the pod of worker 7, as somebody makes one to look into it: labels, annotations and all. */

@@ -177,7 +177,7 @@ static void what_is_not_the_projects_is_neither_changed_nor_told(void **state)
         assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", others[i], "{\"k\": \"eA==\"}", &err), PL_ENOTFOUND);
         assert_int_equal(ask(f, PL_SECRET_DELETE, "p", others[i], NULL, &err), PL_ENOTFOUND);
         assert_int_equal(ask(f, PL_SECRET_CREATE, "p", others[i], "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
-        assert_non_null(strstr(err.msg, "that is not of project \"p\""));
+        assert_non_null(strstr(err.msg, "that does not belong to project \"p\""));
         assert_int_equal(have(f, "p", others[i], &err), PL_EUNAVAILABLE);
         has(f, others[i], "{\"k\": \"" VALUE "\"}");
     }
@@ -302,7 +302,7 @@ static void another_daemons_are_not_given_changed_or_removed(void **state)
     assert_int_equal(ask(f, PL_SECRET_UPDATE, "p", "twin", "{\"k\": \"eA==\"}", &err), PL_ENOTFOUND);
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p", "twin", NULL, &err), PL_ENOTFOUND);
     assert_int_equal(ask(f, PL_SECRET_CREATE, "p", "twin", "{\"k\": \"eA==\"}", &err), PL_EEXISTS);
-    assert_non_null(strstr(err.msg, "that is not of project \"p\""));
+    assert_non_null(strstr(err.msg, "that does not belong to project \"p\""));
     assert_int_equal(ask(f, PL_SECRET_DELETE, "p", NULL, NULL, &err), 0);
     has(f, "ours", "");
     has(f, "twin", "{\"k\": \"" VALUE "\"}");

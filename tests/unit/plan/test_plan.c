@@ -521,7 +521,7 @@ static void bounds_are_errors_that_say_which(void **state)
     assert_string_equal(err.msg, "stage s would have more than 16777216 datums (a 5000 × b 5000)");
     request.max_bytes = 1 << 20;
     assert_int_equal(pl_plan_create(&request, &plan, &err), PL_ELIMIT);
-    assert_non_null(strstr(err.msg, "bound of 1 MiB"));
+    assert_non_null(strstr(err.msg, "limit of 1 MiB"));
     pl_spec_destroy(spec);
     memory_finish(&m);
 }

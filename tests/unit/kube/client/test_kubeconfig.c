@@ -277,7 +277,7 @@ static void a_list_of_files_may_name_some_that_are_not_there(void **state)
     setenv("KUBECONFIG", list, 1);
     unsetenv("KUBERNETES_SERVICE_HOST");
     assert_int_equal(pl_kubeconfig_load(&(struct pl_kubeconfig_where){0}, &c, &err), PL_ENOTFOUND);
-    assert_non_null(strstr(err.msg, "/none, and this is no pod"));
+    assert_non_null(strstr(err.msg, "/none, and this is not a pod"));
     unsetenv("KUBECONFIG");
 }
 
@@ -516,7 +516,7 @@ static void a_plugin_that_is_not_there_or_does_not_end(void **state)
     c.plugin->command = strdup("no-such-plugin-anywhere");
     c.plugin->install_hint = strdup("get it from your vendor");
     assert_int_equal(pl_kube_exec_run(&c, 1000, -1, &got, &err), PL_EAUTH);
-    assert_non_null(strstr(err.msg, "does not start: No such file"));
+    assert_non_null(strstr(err.msg, "cannot be started: No such file"));
     assert_string_equal(err.hint, "get it from your vendor");
     pl_kubeconfig_finish(&c);
     close(changed);

@@ -200,7 +200,7 @@ static void a_folder_in_the_way_of_a_file_is_named(void **state)
     put_text(f, "out/a/b/c", "mine");
     FAILS(f, checkout_ops(f, &ops, "out", &replace, NULL), PL_ECOLLISION, "a/b");
     put_text(f, "out2/a", "mine");
-    FAILS(f, checkout_ops(f, &ops, "out2", &replace, NULL), PL_ECOLLISION, "a: a file or link is where");
+    FAILS(f, checkout_ops(f, &ops, "out2", &replace, NULL), PL_ECOLLISION, "a: cannot make the folder: a file or link has");
 }
 
 static void a_link_in_the_way_is_never_followed(void **state)
@@ -216,7 +216,7 @@ static void a_link_in_the_way_is_never_followed(void **state)
     put_folder(f, "outside");
     put_folder(f, "out");
     put_link(f, "out/a", "../outside");
-    FAILS(f, checkout_ops(f, &ops, "out", &replace, NULL), PL_ECOLLISION, "a: a file or link");
+    FAILS(f, checkout_ops(f, &ops, "out", &replace, NULL), PL_ECOLLISION, "a: cannot make the folder: a file or link");
     assert_int_not_equal(stat(at(f, "outside/b"), &st), 0);
     unlink(at(f, "out/a"));
     put_text(f, "outside/c", "mine");
