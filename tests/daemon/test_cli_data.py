@@ -358,7 +358,7 @@ def test_the_line_that_a_create_says_next_works_when_it_is_typed(ctl):
         if args[0] == "create":
             assert "commit" in done.out and "run" in done.out, done.out
         else:
-            assert "taken into open commit" in done.out and f"finish commit {ctl.name}/q@" in done.out, done.out
+            assert "added to open commit" in done.out and f"finish commit {ctl.name}/q@" in done.out, done.out
     user = f"u-{ctl.name[:30]}"
     assert f"next: pipelinectl create token {user}" in ctl("create", "user", user).out
     assert f"next, where it is used: pipelinectl login {ctl.d.url}" in ctl("create", "token", user).out

@@ -26,15 +26,15 @@ def ctl(tmp_path):
 @pytest.mark.parametrize("line, said", [
     (["wiat", "run", "x"], 'did you mean "wait"'),
     (["list", "repso"], "did you mean list repo?"),
-    (["list"], "It takes project, repo, branch"),
+    (["list"], "Give one of: project, repo, branch"),
     (["repo", "create"], "the verb comes first: pipelinectl create repo"),
-    (["create", "commit", "x"], "a commit is made by put file"),
-    (["create", "run"], "a run is made by every commit"),
+    (["create", "commit", "x"], "put file and delete file make commits"),
+    (["create", "run"], "every commit and every create or update pipeline starts a run"),
     (["put", "file"], "put file REPO@BRANCH[:/PATH] -f LOCAL [-r]"),
     (["put", "file", "r@master"], "put what?"),
-    (["list", "repo", "a"], '"a" is too much'),
+    (["list", "repo", "a"], 'unexpected argument "a"'),
     (["list", "repo", "--jsn"], "did you mean --json?"),
-    (["list", "run", "--limit"], "--limit wants a value"),
+    (["list", "run", "--limit"], "--limit needs a value"),
     (["list", "run", "--limit", "0"], "a number from 1"),
     (["list", "run", "--all=1"], "--all takes no value"),
     (["list", "repo", "-x"], "unknown option -x of list repo"),
@@ -43,7 +43,7 @@ def ctl(tmp_path):
     (["get", "file", "r@master"], "get what?"),
     (["get", "file", "r@master:/x", "-r"], "-o FOLDER"),
     (["put", "file", "r@0123456789abcdef0123456789abcdef^", "-f", "x"], "never changes"),
-    (["wait", "run", "xyz"], "is no run"),
+    (["wait", "run", "xyz"], "is not a run"),
     (["recover"], "--store file:///DIR"),
 ])
 def test_a_slip_is_a_usage_error_that_says_what_was_meant(ctl, line, said):
@@ -93,7 +93,7 @@ def test_help_shows_every_verb_with_examples(ctl):
         shown = ctl("help", *words.split()).stdout
         assert f"\n  {about}" in shown and "examples:\n  " in shown, words
     assert ctl("put", "file", "--help").stdout == ctl("help", "put", "file").stdout
-    for words, says in ((["nonsense"], "pipelinectl help shows all"), (["lst"], 'did you mean "list"?'), (["list", "reppo"], "did you mean list repo?"), (["apply"], "create pipeline -f SPEC")):
+    for words, says in ((["nonsense"], "pipelinectl help lists all verbs"), (["lst"], 'did you mean "list"?'), (["list", "reppo"], "did you mean list repo?"), (["apply"], "create pipeline -f SPEC")):
         done = ctl("help", *words)
         assert (done.returncode, done.stdout) == (USAGE, "") and says in done.stderr, done.stderr
     for words in (["create", "nonsense", "--help"], ["lst", "--help"]):

@@ -579,7 +579,7 @@ def test_small_and_large_puts_and_finish_wait_for_a_daemon_that_comes_back(make_
         process.stdin.close()
         process.stdin = None
         said = process.stderr.readline() + process.stderr.readline()
-        assert b"trying again for 60 s" in said
+        assert b"retrying for 60 s" in said
         d.start()
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, (out, said, err)
@@ -611,7 +611,7 @@ def test_the_commands(daemon):
     out = d.ctl("start", "commit", "in@master", "-m", "by hand").out
     c = d.get("/repos/default/in/open")["commits"][0]["id"]
     assert f"put file in@{c[:8]}" in out and f"finish commit in@{c[:8]}" in out
-    assert "taken into open commit" in d.ctl("put", "file", f"in@{c[:8]}:/x", "-f", "-", stdin=b"x").out
+    assert "added to open commit" in d.ctl("put", "file", f"in@{c[:8]}:/x", "-f", "-", stdin=b"x").out
     d.ctl("put", "file", f"in@{c}:/data", "-r", "-f", os.path.dirname(folder))
     assert d.ctl("list", "file", f"in@{c[:6]}", "-r").out.count("/data/a/") == 2
     d.ctl("delete", "file", f"in@{c[:8]}:/x")

@@ -8,14 +8,14 @@
 #include <stdio.h>
 
 const struct pl_option pl_cli_common_options[] = {
-    {"server", 0, "URL", "the daemon's address; else PIPELINED_URL, else what --data says"},
-    {"data", 0, "DIR", "the daemon's folder, where its address and token are"},
-    {"ca", 0, "FILE", "certificates, one of which must vouch for an https server; else PIPELINED_CA, else this machine's"},
-    {"project", 0, "NAME", "project of repos, pipelines and stages that are named without one (default)"},
-    {"json", 0, NULL, "the answer as JSON"},
-    {"quiet", 'q', NULL, "say nothing but errors"},
-    {"help", 'h', NULL, "help on the verb"},
-    {"version", 0, NULL, "the version of this program"},
+    {"server", 0, "URL", "address of the daemon (else --data, PIPELINED_URL, the login context, the default folder)"},
+    {"data", 0, "DIR", "data folder of a daemon on this machine; its address and token are read from there"},
+    {"ca", 0, "FILE", "file of CA certificates to trust for https (else PIPELINED_CA, else the system's)"},
+    {"project", 0, "NAME", "project of repos, pipelines and stages that are given without one (\"default\")"},
+    {"json", 0, NULL, "print the answer as JSON"},
+    {"quiet", 'q', NULL, "print errors only"},
+    {"help", 'h', NULL, "show help on the verb"},
+    {"version", 0, NULL, "show the version of this program"},
     {0},
 };
 
@@ -103,13 +103,13 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
     size_t n = known_words(NULL, words, PL_ARRAY_SIZE(words));
 
     if (instead)
-        return pl_err_set(err, PL_EUSAGE, "\"%s\" is no verb here: %s", word, instead);
+        return pl_err_set(err, PL_EUSAGE, "\"%s\" is not a verb here: %s", word, instead);
     if (next && is_noun(word) && pl_cli_find_verb(next, word))
         return pl_err_set(err, PL_EUSAGE, "the verb comes first: pipelinectl %s %s", next, word);
     near = pl_word_nearest(word, words, n);
     if (near)
-        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is no verb: did you mean \"%s\"?", word, near);
-    return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is no verb: pipelinectl help shows all", word);
+        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a verb: did you mean \"%s\"?", word, near);
+    return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a verb: pipelinectl help lists all verbs", word);
 }
 
 /* Sets PL_EUSAGE for a verb with a missing or unknown noun. Tries in this order: the hint for another tool's
@@ -131,7 +131,7 @@ static int no_noun(const char *verb, const char *word, struct pl_err *err)
     for (size_t i = 0; i < n && len < sizeof all; i++)
         len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i ? ", " : "", words[i]);
     return word ? pl_err_set(err, PL_EUSAGE, "%s \"%.60s\" does not exist: %s takes %s", verb, word, verb, all)
-                : pl_err_set(err, PL_EUSAGE, "%s what? It takes %s", verb, all);
+                : pl_err_set(err, PL_EUSAGE, "%s what? Give one of: %s", verb, all);
 }
 
 int pl_cli_unknown(const char *verb, const char *noun, struct pl_err *err)
@@ -240,7 +240,7 @@ static int take_value(struct words *w, const struct pl_option *o, const char *at
         return 0;
     }
     if (w->at == w->argc)
-        return pl_err_set(err, PL_EUSAGE, "--%s wants a value: --%s %s", o->name, o->name, o->value);
+        return pl_err_set(err, PL_EUSAGE, "--%s needs a value: --%s %s", o->name, o->name, o->value);
     *ret = w->argv[w->at++];
     return 0;
 }
@@ -356,8 +356,9 @@ static int check_count(const struct pl_cli *c, struct pl_err *err)
         return 0;
     pl_cli_usage(c->verb, usage, sizeof usage);
     if (c->n_args > c->verb->max_args)
-        return pl_err_set(err, PL_EUSAGE, "\"%.200s\" is too much: pipelinectl %s", c->args[c->verb->max_args], usage);
-    return pl_err_set(err, PL_EUSAGE, "something is missing: pipelinectl %s", usage);
+        return pl_err_set(err, PL_EUSAGE, "unexpected argument \"%.200s\"; usage: pipelinectl %s", c->args[c->verb->max_args],
+                          usage);
+    return pl_err_set(err, PL_EUSAGE, "an argument is missing; usage: pipelinectl %s", usage);
 }
 
 /* Allocates enough for each word to be an argument and for each byte to be a short option. */
@@ -443,7 +444,7 @@ int pl_cli_number(const struct pl_cli *c, const char *name, uint64_t max, uint64
     errno = 0;
     n = strtoull(text, &end, 10);
     if (errno || *end || end == text || *text == '-' || n < 1 || n > max)
-        return pl_err_set(err, PL_EUSAGE, "--%s %.60s: a number from 1 to %llu", name, text, (unsigned long long)max);
+        return pl_err_set(err, PL_EUSAGE, "--%s %.60s: give a number from 1 to %llu", name, text, (unsigned long long)max);
     *ret = n;
     return 0;
 }

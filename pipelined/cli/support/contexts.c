@@ -21,7 +21,7 @@ static int path_of(bool file, char out[PATH_MAX], struct pl_err *err)
     else if (home && *home == '/')
         n = snprintf(out, PATH_MAX, "%s/.config/pipelined%s", home, tail);
     else
-        return pl_err_set(err, PL_EINVAL, "neither HOME nor XDG_CONFIG_HOME says where contexts.json lies");
+        return pl_err_set(err, PL_EINVAL, "cannot find the folder of contexts.json: set HOME or XDG_CONFIG_HOME");
     return n < PATH_MAX ? 0 : pl_err_set(err, PL_EINVAL, "the path of contexts.json is too long");
 }
 
@@ -39,7 +39,7 @@ static int parse(const char *path, const struct pl_buf *text, json_t **ret, stru
         return pl_err_set(err, PL_EFORMAT, "%s:%d: %s", path, where.line, where.text);
     if (!json_is_object(json_object_get(contexts, "contexts"))) {
         json_decref(contexts);
-        return pl_err_set(err, PL_EFORMAT, "%s: \"contexts\" is no object", path);
+        return pl_err_set(err, PL_EFORMAT, "%s: \"contexts\" is not an object", path);
     }
     *ret = contexts;
     return 0;
@@ -57,8 +57,8 @@ int pl_cli_contexts_read(json_t **ret, struct pl_err *err)
         return *ret ? 0 : pl_err_nomem(err);
     }
     if (st.st_mode & 077) {
-        pl_err_set(err, PL_EFORBIDDEN, "%s holds tokens and others may read it (mode %03o)", path, st.st_mode & 0777);
-        return pl_err_hint(err, PL_EFORBIDDEN, "chmod 600 %.200s; a token that others may have seen is better made anew.", path);
+        pl_err_set(err, PL_EFORBIDDEN, "%s holds tokens, but other users may read it (mode %03o)", path, st.st_mode & 0777);
+        return pl_err_hint(err, PL_EFORBIDDEN, "Run chmod 600 %.200s, and replace tokens that others may have read.", path);
     }
     r = pl_io_read_file(path, &text, err);
     return r < 0 ? r : parse(path, &text, ret, err);

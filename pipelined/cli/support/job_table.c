@@ -172,7 +172,7 @@ int pl_cli_run_id(struct pl_cli *c, const char *text, char **ret, struct pl_err 
     if (strchr(text, '@'))
         return run_of_commit(c, text, ret, err);
     if (text[n] || n == 0 || n > PL_ID_HEX)
-        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is no run: give its id, the start of it, or REPO@REF", text);
+        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a run: give its id, the start of it, or REPO@REF", text);
     *ret = strdup(text);
     return *ret ? 0 : pl_err_nomem(err);
 }
@@ -253,7 +253,7 @@ static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err
     pl_show_print(stderr, "stage %s: datum %s: %s\n", stage, pl_show_text_at(last, "paths"),
                   pl_show_clean(pl_show_text_at(last, "reason"), text, sizeof text));
     print_tail(pl_show_text_at(last, "tail"));
-    pl_show_print(stderr, "  all of it: pipelinectl logs %s%s@%.8s --datum %.12s\n", at, stage, run, id);
+    pl_show_print(stderr, "  whole log: pipelinectl logs %s%s@%.8s --datum %.12s\n", at, stage, run, id);
     pl_show_print(stderr, "  try it here: %s\n", pl_show_text_at(datum, "try"));
     return 1;
 }

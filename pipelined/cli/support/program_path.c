@@ -9,7 +9,7 @@ int pl_cli_program_path(const char *name, char out[PATH_MAX], struct pl_err *err
     size_t room;
 
     if (n < 0)
-        return pl_err_errno(err, errno, "where is this program");
+        return pl_err_errno(err, errno, "find the folder of this program");
     while (n > 0 && out[n - 1] != '/')
         n--;
     room = PATH_MAX - (size_t)n;

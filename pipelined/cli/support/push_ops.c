@@ -54,7 +54,8 @@ int pl_cli_push_target(struct pl_cli *c, const char *text, struct pl_cli_push *p
     if (r == 0 && p->to.back)
         r = pl_err_set(err, PL_EUSAGE, "\"%s\" is a commit, which never changes: give REPO@BRANCH[:/PATH]", text);
     if (r == 0 && p->open && p->base)
-        r = pl_err_set(err, PL_EUSAGE, "--base: an open commit has its base already: it was started on it");
+        r = pl_err_set(err, PL_EUSAGE,
+                       "--base is not accepted for an open commit: its base is the commit that it was started on");
     return r;
 }
 
@@ -105,7 +106,7 @@ int pl_cli_push_ops(struct pl_cli *c, const struct pl_cli_push *p, const void *o
     if (r < 0)
         return r;
     *ret = json_loadb((const char *)out.data, out.len, 0, NULL);
-    return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
+    return *ret ? 0 : pl_err_set(err, PL_EPROTO, "the server's answer to a push is not JSON");
 }
 
 void pl_cli_push_print_lost(void *arg, const struct pl_err *err)
@@ -113,7 +114,7 @@ void pl_cli_push_print_lost(void *arg, const struct pl_err *err)
     const struct pl_cli *c = arg;
 
     if (!c->quiet)
-        pl_show_print(stderr, "pipelinectl: %s\ntrying again for %d s; what has arrived is kept\n", err->msg,
+        pl_show_print(stderr, "pipelinectl: %s\nretrying for %d s; what has arrived is kept\n", err->msg,
                       PL_RETRYING_SINK_MS / 1000);
 }
 
@@ -133,12 +134,11 @@ static void say_open(const struct pl_cli *c, const struct pl_cli_push *p, const 
 
     pl_cli_repo_text(p->to.project, p->to.repo, repo);
     if (json_is_true(pl_show_at(answer, "gathers")))
-        pl_show_say(c,
-                    "%s@%s: taken into commit %s, which is finished when nothing more comes\nnext: pipelinectl wait run %.8s\n",
+        pl_show_say(c, "%s@%s: added to commit %s, which is finished when no more puts arrive\nnext: pipelinectl wait run %.8s\n",
                     repo, branch, commit, commit);
     else
-        pl_show_say(c, "%s@%s: taken into open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit,
-                    repo, commit);
+        pl_show_say(c, "%s@%s: added to open commit %.8s\nnext: pipelinectl finish commit %s@%.8s\n", repo, branch, commit, repo,
+                    commit);
 }
 
 int pl_cli_push_print(const struct pl_cli *c, const struct pl_cli_push *p, const json_t *answer, struct pl_err *err)

@@ -70,7 +70,7 @@ static int take_context(const char *url, struct place *ret, struct pl_err *err)
     its_url = json_string_value(json_object_get(context, "url"));
     its_token = json_string_value(json_object_get(context, "token"));
     if (!its_url)
-        return pl_err_set(err, PL_EFORMAT, "contexts.json: a context without \"url\": pipelinectl login URL makes it anew");
+        return pl_err_set(err, PL_EFORMAT, "contexts.json: a context has no \"url\": create it again with pipelinectl login URL");
     ret->url = url ? NULL : strdup(its_url);
     ret->token = its_token ? strdup(its_token) : NULL;
     ret->ca = json_is_string(json_object_get(context, "ca")) ? strdup(json_string_value(json_object_get(context, "ca"))) : NULL;
@@ -97,7 +97,7 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
     else if (!ret->url && has_folder)
         ret->written = (ret->url = read_line(folder, "pipelined.url")) != NULL;
     if (!ret->url && c->data)
-        return pl_err_set(err, PL_ENET, "no server on %s: start it with pipelined --data %s", c->data, c->data);
+        return pl_err_set(err, PL_ENET, "no daemon runs on folder %s: start one with pipelined --data %s", c->data, c->data);
     if (!ret->url)
         ret->url = strdup(PL_CLI_DEFAULT_URL);
     /* The folder's token is for the folder's daemon. A token from the environment is for the address from the

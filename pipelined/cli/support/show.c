@@ -483,7 +483,7 @@ static int show_page(struct listing *l, const json_t *page, struct pl_err *err)
     int r;
 
     if (!json_is_array(items))
-        return pl_err_set(err, PL_EPROTO, "the answer has no list \"%s\"", l->key);
+        return pl_err_set(err, PL_EPROTO, "the server's answer has no list \"%s\"", l->key);
     if (l->c->json)
         r = print_json_items(l, items, err);
     else
