@@ -191,12 +191,12 @@ static int list_audit(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option role_options[] = {{"role", 0, "ROLE", "reader, writer or admin; none takes one away"},
                                                 {"over", 0, "SCOPE",
-                                                 "where: PROJECT or PROJECT/REPO, as often as one likes; without it everywhere"},
+                                                 "where: PROJECT or PROJECT/REPO, may be repeated; without it everywhere"},
                                                 {0}};
 static const struct pl_option token_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};
 static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "that user's alone"}, {0}};
 static const struct pl_option audit_options[] = {{"user", 0, "NAME", "what that user did"},
-                                                 {"limit", 0, "N", "the newest so many (100)"},
+                                                 {"limit", 0, "N", "show the newest N (100)"},
                                                  {0}};
 
 static const struct pl_verb verbs[] = {
@@ -228,7 +228,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_user,
-     "Tells about a user; without a name, who you are here and what you may.",
+     "Shows a user and their roles; without a name, your own.",
      {"inspect user", "inspect user bob", "inspect user --json"}},
     {"delete",
      "user",
@@ -255,7 +255,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      rotate_token,
-     "Makes a token in the place of one, which is good for nothing at once: the same name, limit and end. It is shown this once.",
+     "Replaces a token, which stops working at once, by a new one with the same name, limit and expiry. It is shown this once.",
      {"rotate token 3f81c20a9be4", "rotate token 3f81", "rotate token 3f81 --json"}},
     {"list",
      "token",
@@ -273,7 +273,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_token,
-     "Deletes a token by its id or the start of it; it is good for nothing at once, nor are the sessions that it began.",
+     "Deletes a token by its id or the start of it; it and the sessions that it started stop working at once.",
      {"delete token 3f81c20a9be4", "delete token 3f81", "rm token 3f81"}},
     {"list",
      "audit",

@@ -148,7 +148,7 @@ static int fsck_daemon(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     report = json_loadb((const char *)out.data, out.len, 0, NULL);
-    return report ? conclude(c, report, err) : pl_err_set(err, PL_EPROTO, "the answer to a check is no JSON");
+    return report ? conclude(c, report, err) : pl_err_set(err, PL_EPROTO, "the server's answer to a check is not JSON");
 }
 
 /* ---- check without a daemon ---- */

@@ -9,7 +9,7 @@ static int branch_arg(const struct pl_cli *c, struct pl_commit_ref *ret, struct 
     int r = pl_cli_ref(c, c->args[0], ret, err);
 
     if (r == 0 && (ret->kind == PL_COMMIT_REF_NONE || ret->back || ret->has_path))
-        r = pl_err_set(err, PL_EUSAGE, "\"%s\" is no branch: give REPO@BRANCH", c->args[0]);
+        r = pl_err_set(err, PL_EUSAGE, "\"%s\" is not a branch: give REPO@BRANCH", c->args[0]);
     return r;
 }
 
@@ -83,7 +83,7 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option create_options[] = {{"from", 0, "REF", "the commit where it begins: a branch or an id"}, {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it although a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -111,7 +111,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_branch,
-     "Tells about a branch.",
+     "Shows a branch.",
      {"inspect branch digits@master", "inspect branch digits@staging", "inspect branch digits@master --json"}},
     {"delete",
      "branch",

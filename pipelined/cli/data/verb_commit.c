@@ -173,7 +173,7 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     int r = pl_cli_ref(c, c->args[0], &push.to, err);
 
     if (r == 0 && (push.to.back || push.to.has_path))
-        r = pl_err_set(err, PL_EUSAGE, "finish which commit? Give REPO@ID, or REPO@BRANCH where but one is open");
+        r = pl_err_set(err, PL_EUSAGE, "finish which commit? Give REPO@ID, or REPO@BRANCH where only one is open");
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
@@ -186,8 +186,8 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     return pl_cli_push_print(c, &push, answer, err);
 }
 
-static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many"},
-                                                {"open", 0, NULL, "those that are not finished"},
+static const struct pl_option list_options[] = {{"limit", 'n', "N", "show at most N"},
+                                                {"open", 0, NULL, "only commits that are not finished"},
                                                 {0}};
 static const struct pl_option message_options[] = {{"message", 'm', "TEXT", "kept with the commit"}, {0}};
 
@@ -208,7 +208,7 @@ static const struct pl_verb verbs[] = {
      1,
      message_options,
      start_commit,
-     "Opens a commit on the branch's head: files gather in it until it is finished. One that nobody puts into for 24 hours is "
+     "Opens a commit on the branch's head: files gather in it until it is finished. One that receives nothing for 24 hours is "
      "dropped.",
      {"start commit digits@master", "start commit digits@master -m 'new scans'", "start commit digits --json"}},
     {"finish",
@@ -227,7 +227,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_commit,
-     "Tells about a commit.",
+     "Shows a commit.",
      {"inspect commit digits@master", "inspect commit digits@master^2", "inspect commit train@9f3c"}},
     {"delete",
      "commit",

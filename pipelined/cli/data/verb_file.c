@@ -180,7 +180,7 @@ static int delete_file(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option list_options[] = {{"recursive", 'r', NULL, "all files below, not one level"},
-                                                {"limit", 'n', "N", "at most so many"},
+                                                {"limit", 'n', "N", "show at most N"},
                                                 {0}};
 static const struct pl_option delete_options[] = {{"recursive", 'r', NULL, "a folder with all that is in it"},
                                                   {"message", 'm', "TEXT", "kept with the commit"},
@@ -213,7 +213,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_file,
-     "Tells about a file or folder.",
+     "Shows a file or folder.",
      {"inspect file digits@master:/train/b1.csv", "inspect file digits@master:/train",
       "inspect file report@9ab2f1c4:/report.json --json"}},
     {"diff",
@@ -233,7 +233,7 @@ static const struct pl_verb verbs[] = {
      1,
      delete_options,
      delete_file,
-     "Takes files off a branch: one commit.",
+     "Deletes files from a branch, in one commit.",
      {"delete file digits@master:/train/b8.csv", "delete file digits@master:/train -r",
       "rm digits@master:/test/b1.csv -m 'labels were wrong'"}},
 };

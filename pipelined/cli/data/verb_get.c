@@ -263,9 +263,9 @@ static int get_file(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"output", 'o', "LOCAL", "file or folder to write, - for stdout (as without it); what is in the way is replaced"},
+    {"output", 'o', "LOCAL", "file or folder to write, - for stdout (as without it); an existing one is replaced"},
     {"recursive", 'r', NULL, "a folder with all that is in it"},
-    {"files-from", 0, "FILE", "of a folder the files that FILE names, a line each (- for stdin)"},
+    {"files-from", 0, "FILE", "get only the files that FILE names, one a line (- for stdin)"},
     {0},
 };
 

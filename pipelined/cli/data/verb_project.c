@@ -143,7 +143,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_project,
-     "Tells about a project.",
+     "Shows a project.",
      {"inspect project vision", "inspect project default", "inspect project vision --json"}},
     {"delete",
      "project",

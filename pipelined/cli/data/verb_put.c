@@ -72,7 +72,7 @@ static int set_dest(struct put *p, size_t i, bool folder, bool below, struct pl_
     }
     name = last_segment(p->sources[i].local, &len);
     if (len == 0 || (len <= 2 && strncmp(name, "..", len) == 0))
-        return pl_err_set(err, PL_EUSAGE, "%s has no name that could be taken: give one, as in REPO@BRANCH:/PATH",
+        return pl_err_set(err, PL_EUSAGE, "%s has no file name to use: give one, as in REPO@BRANCH:/PATH",
                           p->sources[i].local);
     n = snprintf(dest, sizeof p->dests[i], "%s%s%.*s", path, *path ? "/" : "", (int)len, name);
     return n < (int)sizeof p->dests[i] ? 0 : pl_err_set(err, PL_EPATH, "/%s/%.*s is too long", path, (int)PL_MIN(len, 255), name);
@@ -176,7 +176,7 @@ static int send_small(struct put *p, const struct pl_buf *bytes, bool exec, stru
     if (r < 0)
         return r;
     p->answer = json_loadb((const char *)out.data, out.len, 0, NULL);
-    return p->answer ? 0 : pl_err_set(err, PL_EPROTO, "the answer to a push is no JSON");
+    return p->answer ? 0 : pl_err_set(err, PL_EPROTO, "the server's answer to a push is not JSON");
 }
 
 static bool unchanged(const struct stat *a, const struct stat *b)
@@ -368,13 +368,13 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"file", 'f', "LOCAL", "a file or folder, - for standard input; may be given often"},
+    {"file", 'f', "LOCAL", "a file or folder, - for standard input; may be repeated"},
     {"recursive", 'r', NULL, "folders: what is in them goes below PATH"},
     {"message", 'm', "TEXT", "kept with the commit"},
     {"mirror", 0, NULL, "what is below PATH and not in LOCAL is deleted"},
     {"base", 0, "REF", "refuse when one of these paths was changed since that commit"},
     {"no-cache", 0, NULL, "read every file, also those that look unchanged"},
-    {"threads", 0, "N", "readers (one a core)"},
+    {"threads", 0, "N", "number of reading threads (default: one per core)"},
     {0},
 };
 

@@ -19,7 +19,7 @@ static int read_keep(const char *text, json_t **ret, struct pl_err *err)
 
         if (!equals || !equals[1] || *end)
             return pl_err_set(err, PL_EUSAGE,
-                              "--keep %s: \"%s\" is no NAME=NUMBER, as in commits=10,days=30; all keeps everything", text, one);
+                              "--keep %s: \"%s\" is not NAME=NUMBER, as in commits=10,days=30; all keeps everything", text, one);
         *equals = '\0';
         if (json_object_set_new(keep, one, json_integer(n)) < 0)
             return pl_err_nomem(err);
@@ -166,7 +166,7 @@ static const struct pl_option create_options[] = {
     {"durable", 0, "WHERE", "what is put into an open commit is answered when it is local (the daemon's disk) or in the bucket"},
     {"keep", 0, "RULE", "commits=N and days=N of commits, of outputs also results=DAYS and logs=DAYS; all = everything"},
     {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "although a stage reads it"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it although a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -185,7 +185,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      update_repo,
-     "Sets options of a repo; what is not given stays.",
+     "Sets options of a repo; options that are not given keep their values.",
      {"update repo photos --commit-window 2s", "update repo photos --commit-window 0s --durable bucket",
       "update repo photos --keep commits=10,days=30"}},
     {"list",
@@ -204,7 +204,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_repo,
-     "Tells about a repo.",
+     "Shows a repo.",
      {"inspect repo digits", "inspect repo vision/photos", "inspect repo digits --json"}},
     {"delete",
      "repo",
