@@ -1,3 +1,4 @@
+/* Checks the container name in a request for container output. */
 #include "pipelined/policy/container_log_request.h"
 
 int pl_container_log_check(const char *container, struct pl_err *err)

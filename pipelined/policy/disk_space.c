@@ -1,6 +1,7 @@
+/* Computes the thresholds of free disk space and moves between the states of enum pl_disk_space. */
 #include "pipelined/policy/disk_space.h"
 
-/* Of a disk of any size, without overflow. */
+/* Returns n percent of total_bytes. Divides first so that no disk size overflows. */
 static uint64_t percent(uint64_t total_bytes, unsigned n)
 {
     return total_bytes / 100 * n + total_bytes % 100 * n / 100;

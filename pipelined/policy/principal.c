@@ -1,3 +1,4 @@
+/* The table of permission rules, the checks of names and scopes, and the constructors and questions of a principal. */
 #include "pipelined/policy/principal.h"
 
 #include "storage/base/buf.h"
@@ -94,7 +95,7 @@ bool pl_scope_covers(const char *outer, const char *inner)
     return len == 0 || (strncmp(outer, inner, len) == 0 && (inner[len] == '\0' || inner[len] == '/'));
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 static struct pl_principal *make(enum pl_principal_kind kind, size_t n_grants)
 {
@@ -108,7 +109,8 @@ static struct pl_principal *make(enum pl_principal_kind kind, size_t n_grants)
     return p;
 }
 
-/* A grant and the limit both hold where they overlap: in the narrower of two scopes, of which one lies within the other. */
+/* Adds the intersection of a user's grant and the token's limit: the narrower scope with the lower role. Adds nothing if
+ * the two scopes do not overlap. */
 static void add_limited(struct pl_principal *p, const struct pl_grant *grant, const struct pl_grant *limit)
 {
     struct pl_grant *to = &p->grants[p->n_grants];
@@ -203,7 +205,7 @@ struct pl_principal *pl_principal_unref(struct pl_principal *p)
     return NULL;
 }
 
-/* ---- asking ---- */
+/* ---- questions ---- */
 
 bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b)
 {
@@ -223,7 +225,8 @@ bool pl_principal_stands(const struct pl_principal *p, int64_t now_us)
     return !atomic_load(&p->revoked) && (!p->expires_us || now_us < p->expires_us);
 }
 
-/* Whether a role in `scope` counts for `wanted` ("" = everything, "PROJECT", "PROJECT/REPO"). */
+/* True if a grant over `scope` counts for `wanted`. Both are "" (everything), "PROJECT" or "PROJECT/REPO". With `parts` a
+ * grant over a part of `wanted` counts too. */
 static bool counts(const char *scope, const char *wanted, bool parts)
 {
     return pl_scope_covers(scope, wanted) || (parts && pl_scope_covers(wanted, scope));
@@ -236,7 +239,7 @@ enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_permission_
 
     if ((over == PL_PERMISSION_SCOPE_REPO && (!repo || !*repo)) ||
         (over > PL_PERMISSION_SCOPE_SELF && over < PL_PERMISSION_SCOPE_ALL && (!project || !*project)))
-        return PL_ROLE_NONE; /* a question that does not name what it is about is not answered */
+        return PL_ROLE_NONE; /* the caller did not name the project or repo: grant nothing */
     if (over == PL_PERMISSION_SCOPE_REPO)
         snprintf(wanted, sizeof wanted, "%s/%s", project, repo);
     else if (over == PL_PERMISSION_SCOPE_MEMBER || over == PL_PERMISSION_SCOPE_PROJECT)
@@ -259,7 +262,7 @@ static bool worker_may(const struct pl_principal *p, const struct pl_permission_
 {
     if (atomic_load(&p->exchanged) && rule != pl_permission_rule(PL_VERB_ATTACH))
         return false;
-    if (!*p->project) /* it is gone: the protocol tells it to end, and nothing else tells it anything */
+    if (!*p->project) /* the worker was removed: only the worker protocol may answer it, to tell it to end */
         return rule == pl_permission_rule(PL_VERB_ATTACH) || rule == pl_permission_rule(PL_VERB_WORK);
     return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
 }

@@ -1,11 +1,12 @@
-/* principal: who asks, and what they may do. The guard (guard.h) makes one of every request's token, cookie or signature and hands it on as
- * the request's context; each route names the verb that it is, and on what (pl_http_route.access); the table below says which role that
- * takes. docs/security.md tells it to people.
+/* principal: the identity of a caller and its permissions. The guard (guard.h) makes a principal from the token, cookie or
+ * signature of each request and passes it on as the request's context. Each route names its verb in pl_http_route.access.
+ * The table below gives the role that each verb needs; docs/security.md shows the table to users.
  *
  *   token ──▶ user ──▶ grants {scope, role} ─┐
  *                └─ limit of the token ──────┴─▶ pl_principal_may(verb, project, repo)
  *
- * Immutable but for the reference count: shared between requests, any thread, nothing blocks. */
+ * Immutable except for the reference count and the flags `revoked` and `exchanged`, which are atomic. Requests share
+ * principals; any thread may use one; nothing blocks. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -14,33 +15,33 @@
 #include <stdatomic.h>
 
 #define PL_USER_MAX           64 /* bytes of a user's name */
-#define PL_PROJECT_GRANTS_MAX 64 /* of one user in one project: its admins take no place that others give */
+#define PL_PROJECT_GRANTS_MAX 64 /* grants of one user in one project; each project has its own limit */
 #define PL_SCOPE_MAX          (2 * PL_NAME_MAX_BYTES + 1)
 #define PL_WORKER_TOKEN_START "plw_"
 #define PL_TOKEN_ID_HEX       12 /* the first digits of the token's SHA-256 */
 #define PL_ACCESS_VERB(a)     ((enum pl_verb)((a)&0xff))
-/* In pl_http_route.access beside the verb: which project and repo it touches stands in the body or the query, and the handler asks. */
+/* Flag of pl_http_route.access: the body or the query names the project and repo, so the handler checks the permission. */
 #define PL_ACCESS_ASKS 0x100u
-/* Beside that: who has the verb's role nowhere is refused before the body comes. */
+/* Flag used with PL_ACCESS_ASKS: refuse a caller who has the verb's role nowhere before the body is read. */
 #define PL_ACCESS_SOMEWHERE 0x200u
 
 enum pl_role { PL_ROLE_NONE, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
 
-/* What a verb is done to: which grants count. */
+/* Object of a verb; it determines which grants count. */
 enum pl_permission_scope {
-    PL_PERMISSION_SCOPE_NOTHING, /* nobody need say who they are */
-    PL_PERMISSION_SCOPE_SELF,    /* anybody who did */
+    PL_PERMISSION_SCOPE_NOTHING, /* needs no authentication */
+    PL_PERMISSION_SCOPE_SELF,    /* any authenticated user */
     PL_PERMISSION_SCOPE_REPO,    /* grants over the repo, its project, or everything */
-    PL_PERMISSION_SCOPE_MEMBER,  /* as a part of the project: a grant over any of its repos will do too */
+    PL_PERMISSION_SCOPE_MEMBER,  /* grants over the project or everything, or over any repo of the project */
     PL_PERMISSION_SCOPE_PROJECT, /* grants over the project, or everything */
     PL_PERMISSION_SCOPE_ALL      /* grants over everything */
 };
 
-/* What a worker's token is good for. */
+/* Permission of a worker's token for a verb. */
 enum pl_worker_permission {
     PL_WORKER_NEVER,
     PL_WORKER_OWN,   /* in the project of its stage */
-    PL_WORKER_ALWAYS /* the handler holds it against the worker's leases */
+    PL_WORKER_ALWAYS /* the handler checks the request against the worker's leases */
 };
 
 /*  X(NAME, wire name, over, least role, what a worker may, meaning) */
@@ -62,7 +63,7 @@ enum pl_worker_permission {
     X(WORK, "work", ALL, ADMIN, ALWAYS, "the protocol of workers: each for itself and the leases it holds")
 
 enum pl_verb {
-    PL_VERB_MISSING, /* a route that says nothing: the program does not start with one */
+    PL_VERB_MISSING, /* the route names no verb: the program refuses to start */
 #define PL_VERB_ENUM(name, ...) PL_VERB_##name,
     PL_VERB_MAP(PL_VERB_ENUM)
 #undef PL_VERB_ENUM
@@ -75,34 +76,36 @@ struct pl_permission_rule {
     enum pl_role least;
     enum pl_worker_permission worker;
 };
-/* NULL for PL_VERB_MISSING and what is none. */
+/* Returns the rule of `verb`; NULL for PL_VERB_MISSING and for numbers that are not verbs. */
 const struct pl_permission_rule *pl_permission_rule(enum pl_verb verb);
 
-/* The table of docs/security.md, appended. */
+/* Appends the Markdown table of verbs for docs/security.md to `out`. */
 struct pl_buf;
 PL_MUST_CHECK
 int pl_verb_markdown(struct pl_buf *out, struct pl_err *err);
 
-/* "reader", "writer", "admin"; "none". */
+/* Returns "none", "reader", "writer" or "admin"; a static string. */
 const char *pl_role_name(enum pl_role role);
-/* PL_EINVAL, field "role", with what is accepted. "none" is none. */
+/* Parses "reader", "writer" or "admin"; "none" is not accepted. Returns PL_EINVAL with the error field "role" and a message
+ * that lists the accepted roles. */
 PL_MUST_CHECK
 int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err);
 
-/* A user's name: 1 to PL_USER_MAX of letters, digits and . _ - @ +, not "daemon". PL_ENAME, field "name". */
+/* Checks a user name: 1 to PL_USER_MAX letters, digits and . _ - @ +, not starting with -, not "daemon". Returns PL_ENAME
+ * with the error field "name". */
 PL_MUST_CHECK
 int pl_user_check(const char *name, struct pl_err *err);
 
-/* Where a role holds: "" = everything, "PROJECT", "PROJECT/REPO". */
+/* A role over a scope: "" (everything), "PROJECT" or "PROJECT/REPO". */
 struct pl_grant {
     char scope[PL_SCOPE_MAX + 1];
     enum pl_role role;
 };
-/* PL_EINVAL, PL_ENAME, field "scope". */
+/* Checks the form of a scope. Returns PL_EINVAL or PL_ENAME with the error field "scope". */
 PL_MUST_CHECK
 int pl_scope_check(const char *text, struct pl_err *err);
 
-/* Whether all that `inner` is about lies within `outer`. */
+/* True if the scope `inner` lies within the scope `outer`. */
 bool pl_scope_covers(const char *outer, const char *inner);
 
 enum pl_principal_kind { PL_PRINCIPAL_DAEMON, PL_PRINCIPAL_USER, PL_PRINCIPAL_WORKER };
@@ -110,32 +113,33 @@ enum pl_principal_kind { PL_PRINCIPAL_DAEMON, PL_PRINCIPAL_USER, PL_PRINCIPAL_WO
 struct pl_principal {
     atomic_uint refs;
     enum pl_principal_kind kind;
-    char name[PL_USER_MAX + 1];      /* of the user; "daemon" with the daemon's own token, "worker 7" */
-    char token[PL_TOKEN_ID_HEX + 1]; /* id of the token it came with; "" = none */
-    int64_t expires_us;              /* wall clock; 0 = never */
-    atomic_bool revoked;             /* its token, key or user was deleted or changed: streams that it opened end */
-    atomic_bool exchanged;           /* WORKER, of its first token: it was exchanged, and may only ask for the other once more */
-    uint64_t worker;                 /* WORKER: its id, */
-    uint64_t version;                /* the stage version that it serves, */
-    char project[PL_NAME_MAX_BYTES + 1]; /* and where that is */
-    char stage[PL_NAME_MAX_BYTES + 1];
-    /* A browser's session: its id ("" = none), when it ends, and the principal of the token that it stands on (a reference of its own). */
+    char name[PL_USER_MAX + 1];          /* name of the user, "daemon", or "worker 7" */
+    char token[PL_TOKEN_ID_HEX + 1];     /* id of the token of the request; "" = none */
+    int64_t expires_us;                  /* wall clock; 0 = never */
+    atomic_bool revoked;                 /* the token, key or user was deleted or changed: its open streams end */
+    atomic_bool exchanged;               /* WORKER: the first token was exchanged; it may only repeat the exchange */
+    uint64_t worker;                     /* WORKER: id of the worker */
+    uint64_t version;                    /* WORKER: version of the stage that it serves */
+    char project[PL_NAME_MAX_BYTES + 1]; /* WORKER: project of that stage */
+    char stage[PL_NAME_MAX_BYTES + 1];   /* WORKER: name of that stage */
+    /* Login session of a browser: its id ("" = none), its end (wall clock, µs), and an owned reference to the principal of
+     * the token that it was opened with. */
     char session[PL_TOKEN_ID_HEX + 1];
     int64_t session_expires_us;
     struct pl_principal *stands_on;
-    struct pl_grant limit; /* USER: of the token: what it gives on is never more */
-    size_t n_grants;       /* USER: what the token leaves of the user's; DAEMON: admin over everything */
+    struct pl_grant limit; /* USER: limit of the token; tokens that it creates get no more */
+    size_t n_grants;       /* USER: the user's grants within `limit`; DAEMON: admin over everything */
     struct pl_grant grants[];
 };
 
 struct pl_principal_user {
-    const char *name, *token; /* token: its id, "" */
+    const char *name, *token; /* token: id of the token, "" = none */
     const struct pl_grant *grants;
     size_t n_grants;
-    struct pl_grant limit; /* of the token: never more than that; {"", PL_ROLE_ADMIN} = no limit */
+    struct pl_grant limit; /* limit of the token; {"", PL_ROLE_ADMIN} = no limit */
     int64_t expires_us;
 };
-/* One reference, the caller's. PL_ENOMEM. */
+/* The constructors return one reference that the caller owns. They return PL_ENOMEM if memory runs out. */
 PL_MUST_CHECK
 int pl_principal_user(const struct pl_principal_user *from, struct pl_principal **ret, struct pl_err *err);
 PL_MUST_CHECK
@@ -143,30 +147,35 @@ int pl_principal_daemon(struct pl_principal **ret, struct pl_err *err);
 PL_MUST_CHECK
 int pl_principal_worker(uint64_t worker, uint64_t version, const char *project, const char *stage, struct pl_principal **ret,
                         struct pl_err *err);
-/* A session of `token`: the same user, roles and limits, revoked on its own or with `token`, of which it holds a reference. PL_ENOMEM. */
+/* Makes the principal of a login session of `token`, with the same user, grants and limit. It can be revoked alone, and it
+ * ends when `token` is revoked. It holds a reference to `token`. Returns PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_principal_session(struct pl_principal *token, const char *session, int64_t expires_us, struct pl_principal **ret,
                          struct pl_err *err);
 struct pl_principal *pl_principal_ref(struct pl_principal *p);
-/* NULL is fine; returns NULL. */
+/* Drops a reference and frees the principal with the last one. Accepts NULL; returns NULL. */
 struct pl_principal *pl_principal_unref(struct pl_principal *p);
 static inline void pl_principal_unrefp(struct pl_principal **p)
 {
     *p = pl_principal_unref(*p);
 }
 
-/* True if its token, key or user is still good at `now_us`: asked again and again by what outlasts its request. */
+/* True if the token, key, user and session are neither revoked nor expired at `now_us`. Streams that outlast their request
+ * call this repeatedly. */
 bool pl_principal_stands(const struct pl_principal *p, int64_t now_us);
-/* Whether they have the role, or a higher one, over anything. */
+/* True if the principal has `role` or a higher role over any scope. */
 bool pl_principal_has(const struct pl_principal *p, enum pl_role role);
-/* Whether the two are one user by one token with the same roles. */
+/* True if both have the same user, token, expiry, limit and grants. */
 bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b);
-/* The highest role that counts for the verb's `over`. `project` and `repo` as it wants them, else NULL. NONE for a worker. */
+/* Returns the highest role that counts for the scope `over`. Give `project` and `repo` if `over` needs them, else NULL.
+ * Returns PL_ROLE_NONE for a worker. */
 enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_permission_scope over, const char *project,
                                const char *repo);
-/* The one question. `repo`: also a stage, by the repo that it writes. False for a NULL principal but for PL_VERB_OPEN. */
+/* True if the principal may do `verb`. A stage is named by its output repo in `repo`. A NULL principal may do only
+ * PL_VERB_OPEN. */
 bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo);
-/* The same as an error: PL_EFORBIDDEN says who, what, where, and which role it takes. */
+/* Like pl_principal_may, but returns 0 or PL_EFORBIDDEN. The message names the caller, the verb, the place and the role
+ * that is needed. */
 PL_MUST_CHECK
 int pl_principal_check(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo,
                        struct pl_err *err);

@@ -1,6 +1,7 @@
+/* Leaky buckets in a fixed array: a key hashes to PL_RATE_LIMIT_NEAR neighbouring buckets and uses one of them. */
 #include "pipelined/policy/rate_limit.h"
 
-#define UNIT 60000u /* of a level, a hit */
+#define UNIT 60000u /* units of a bucket's level that one hit adds */
 
 static uint64_t level_at(const struct pl_rate_limit *r, const struct pl_rate_limit_bucket *b, int64_t now_ms)
 {
@@ -10,7 +11,7 @@ static uint64_t level_at(const struct pl_rate_limit *r, const struct pl_rate_lim
     return b->level > leaked ? b->level - leaked : 0;
 }
 
-/* The key's bucket, or the emptiest of those that it may have, made its own. */
+/* Returns the key's bucket. If it has none, resets the emptiest of its candidate buckets and assigns it to the key. */
 static struct pl_rate_limit_bucket *bucket_of(struct pl_rate_limit *r, uint64_t key, int64_t now_ms)
 {
     size_t first = (key * 0x9E3779B97F4A7C15u >> 32) % (r->n - PL_RATE_LIMIT_NEAR + 1);
@@ -42,7 +43,7 @@ enum pl_rate_limit_verdict pl_rate_limit_hit(struct pl_rate_limit *r, uint64_t k
         b->level += UNIT;
         return PL_RATE_UNDER;
     }
-    first = !b->told; /* what is over adds nothing: it is let again as soon as there is room for one */
+    first = !b->told; /* a hit over the limit adds nothing: the key is allowed again once one hit has leaked */
     b->told = true;
     return first ? PL_RATE_FIRST : PL_RATE_OVER;
 }

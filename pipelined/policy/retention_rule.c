@@ -1,3 +1,5 @@
+/* Decides which commits a repo keeps: walks each branch from its head, then keeps the sources of kept commits. Also reads
+ * and writes a rule as JSON. */
 #include "pipelined/policy/retention_rule.h"
 
 #include <stddef.h>
@@ -9,7 +11,7 @@ static void better(struct pl_retention_commit *c, enum pl_retention_reason why)
         c->why = (uint8_t)why;
 }
 
-/* What the rule says of a commit so many steps behind a branch's head. */
+/* Returns what the repo's rule decides for a commit `steps` commits behind a branch's head. */
 static enum pl_retention_reason by_rule(const struct pl_retention_input *w, const struct pl_retention_commit *c, uint32_t steps)
 {
     const struct pl_retention_rule *rule = &w->rules[c->repo];
@@ -23,11 +25,12 @@ static enum pl_retention_reason by_rule(const struct pl_retention_input *w, cons
     return PL_RETENTION_OLD;
 }
 
-/* A branch from its head back. Where another branch has been, and this one is no nearer or too far behind for its rule to count commits, all
- * is as it will be, but for the first commit that a run that goes on may read of this branch. */
+/* Walks one branch from its head back and applies the rule to each commit. Stops at a commit that an earlier walk has
+ * visited if this branch cannot change the decision (not closer to the head, or beyond the number of commits that the
+ * rule counts) and the newest commit that the oldest unfinished run may read on this branch has been marked. */
 static void walk(struct pl_retention_input *w, uint32_t head)
 {
-    bool read = w->oldest_run == INT64_MAX; /* what runs may read lies behind */
+    bool read = w->oldest_run == INT64_MAX; /* all commits that unfinished runs may read have been passed */
     uint32_t steps = 0;
 
     for (uint32_t at = head; at != PL_RETENTION_NONE; at = w->commits[at].parent, steps++) {
@@ -54,7 +57,8 @@ static int by_commit_falling(const void *a, const void *b)
     return (x->commit < y->commit) - (x->commit > y->commit);
 }
 
-/* Sources are older than what was made from them, so one pass from the newest on sees whether a commit stays before its sources. */
+/* Keeps the sources of kept commits. A source is always older than the commit made from it, so one pass from the newest
+ * commit to the oldest is enough. */
 static void keep_sources(struct pl_retention_input *w)
 {
     if (w->n_edges)
@@ -76,7 +80,7 @@ void pl_retention_decide(struct pl_retention_input *world)
     keep_sources(world);
 }
 
-/* ---- as JSON ---- */
+/* ---- a rule as JSON ---- */
 
 static const struct {
     const char *name;
