@@ -1,17 +1,19 @@
-/* json_text: a JSON value as text, a text of a JSON value, and jansson where memory lacks. jansson's json_dumps (2.14) takes no notice when there is no memory for an object's key, and gives
- * a text without it. */
+/* json_text: writes a JSON value as text and reads string fields, safely when memory runs out. json_dumps of jansson 2.14
+ * ignores an allocation failure for the key of an object and returns a text without that key. */
 #pragma once
 
 #include <jansson.h>
 
-/* As json_dumps: malloc'ed, NULL without memory (or for what is no JSON value); never a part. Any thread. */
+/* Like json_dumps, but never returns an incomplete text. Returns a malloc'ed string, or NULL if memory runs out or `value`
+ * is not a JSON value. Any thread. */
 char *pl_json_text(const json_t *value, size_t flags);
 
-/* The text of a field; "" where the object (NULL, or none) lacks it or has something else there. Lives as long as the object. Any thread. */
+/* Returns the string field `key` of `object`. Returns "" if the field is missing or not a string, or if `object` is NULL or
+ * not an object. The string lives as long as the object. Any thread. */
 const char *pl_json_str(const json_t *object, const char *key);
-/* The same, but NULL where there is no text of that name. */
+/* Like pl_json_str, but returns NULL if there is no string field `key`. */
 const char *pl_json_text_at(const json_t *object, const char *key);
 
-/* From now on jansson allocates with pl_alloc_failure_malloc: whoever has made a value asks pl_alloc_failure_take whether all of it is there. Before other
- * threads use jansson, or again. */
+/* Makes jansson allocate with pl_alloc_failure_malloc. Code that has built a value calls pl_alloc_failure_take to learn
+ * whether an allocation failed. Call this before other threads use jansson; repeated calls are allowed. */
 void pl_json_note_lack(void);

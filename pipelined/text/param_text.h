@@ -1,4 +1,5 @@
-/* params: parameters of a datum in texts: "${params.lr}" in an argument, a variable or a prefix stands for the value's text. Pure. */
+/* param_text: replaces parameters of a datum in text: "${params.lr}" in an argument, an environment variable or a prefix
+ * becomes the value of the parameter "lr". Pure. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -8,11 +9,12 @@ struct pl_param {
     const char *value;
 };
 
-/* The next "${params.NAME}" of `text`: its start, NULL when there is none. The name is *ret_name (not NUL-terminated), `*ret_end` is
- * what follows the "}". What is never closed is none. */
+/* Finds the next "${params.NAME}" in `text`. Returns its start, or NULL if there is none; a variable without "}" does not
+ * count. *ret_name and *ret_len give the name (not NUL-terminated); *ret_end points behind the "}". */
 const char *pl_param_text_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end);
-/* The value of that name, NULL when there is none. */
+/* Returns the value of the parameter with this name; NULL if there is none. */
 const char *pl_param_text_value(const struct pl_param *params, size_t n, const char *name, size_t len);
-/* Appends `text` with every "${params.NAME}" of a known name replaced; any other "${" is left alone. PL_ENOMEM, PL_ETOOBIG. */
+/* Appends `text` to `out` and replaces every "${params.NAME}" of a known name. Copies any other "${" unchanged. Returns
+ * PL_ENOMEM or PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_param_text_expand(const char *text, const struct pl_param *params, size_t n, struct pl_buf *out, struct pl_err *err);

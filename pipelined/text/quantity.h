@@ -5,13 +5,13 @@
 
 #include "storage/base/err.h"
 
-/* Thousandths of a CPU, 1..2^53. PL_EINVAL names what is accepted. */
+/* Parses a CPU quantity into thousandths of a CPU, 1..2^53. Returns PL_EINVAL with a message that lists accepted forms. */
 PL_MUST_CHECK
 int pl_quantity_cpu(const char *text, int64_t *ret_milli, struct pl_err *err);
-/* Bytes, 1..2^60. PL_EINVAL. */
+/* Parses a memory or disk quantity into bytes, 1..2^60. Returns PL_EINVAL. */
 PL_MUST_CHECK
 int pl_quantity_bytes(const char *text, int64_t *ret_bytes, struct pl_err *err);
 
-/* The one spelling: "2", "500m"; "40Gi", "1536Mi", "1000". Returns `out`. */
+/* Writes a quantity in its canonical form, for example "2", "500m", "40Gi", "1536Mi" or "1000". Returns `out`. */
 char *pl_quantity_cpu_text(int64_t milli, char out[32]);
 char *pl_quantity_bytes_text(int64_t bytes, char out[32]);

@@ -1,12 +1,13 @@
-/* template: output prefixes. "${test.stem}/" with the input `test` at /test/b1.csv gives "b1/".
+/* template: renders the prefix of output paths. For example "${test.stem}/" with the input `test` at /test/b1.csv gives "b1/".
  *
- *   ${INPUT.N}     what the Nth capture of the input's glob matched ("" when it took no part)
+ *   ${INPUT.N}     what the Nth capture of the input's glob matched ("" if the capture was not part of the match)
  *   ${INPUT.path}  path of the match without leading '/'       ${INPUT.dir}   its folder ("" at the root)
  *   ${INPUT.stem}  its last segment without the last extension ("b1" of "test/b1.csv", ".rc" of ".rc", "a.tar" of "a.tar.gz")
  *   ${params.NAME} the text of a parameter   ${datum}       the first 12 hex digits of the datum id
  *
- * Everything else stands for itself; "${" always begins one of these. Leading '/' does not count. The rendered text goes before
- * the path that a datum wrote, as it is: a folder ends with '/'. A compiled template does not change: any thread may render. */
+ * All other text is copied literally; "${" always begins a variable. A leading '/' is ignored. The rendered text is put before
+ * each path that a datum wrote, without a separator, so a folder must end with '/'. A compiled template is immutable: any
+ * thread may render it. */
 #pragma once
 
 #include "pipelined/text/glob.h"
@@ -22,14 +23,14 @@ struct pl_template;
 struct pl_template_input {
     const char *name;
     unsigned captures;
-    const char *const *params; /* of `params`: the names; NULL for all other inputs */
+    const char *const *params; /* names of the parameters of a params input; NULL for all other inputs */
     size_t n_params;
-    bool absent; /* some datum has no such input: naming it is refused */
+    bool absent; /* some datums lack this input, so a template may not name it */
 };
 
-/* `inputs` are those of the stage, in the order in which values are given to render; of several with one name the first counts, but a
- * parameter must be one of each. PL_ESPEC names the variable, and what there
- * is. */
+/* Compiles a template. `inputs` are the inputs of the stage, in the order in which pl_template_render gets their values. If
+ * several inputs share a name, the first is used, but a parameter must exist in each of them. Returns PL_ENOMEM, or
+ * PL_ESPEC (and the error of pl_path_check) with a message that names the variable and the available inputs. */
 PL_MUST_CHECK
 int pl_template_compile(const char *text, const struct pl_template_input *inputs, size_t n, struct pl_template **ret,
                         struct pl_err *err);
@@ -38,24 +39,25 @@ static inline void pl_template_destroyp(struct pl_template **t)
 {
     *t = pl_template_destroy(*t);
 }
-/* Does it hold ${datum}? Then render wants the datum id. */
+/* True if the template contains ${datum}; pl_template_render then needs the datum id. */
 bool pl_template_wants_datum(const struct pl_template *t);
-/* Does it name input i? */
+/* True if the template names the input with this index. */
 bool pl_template_names(const struct pl_template *t, size_t input);
 
 struct pl_template_value {
-    const char *path; /* of the match, "" = root */
+    const char *path; /* path of the match; "" = root */
     size_t path_len;
-    const struct pl_span *captures; /* as many as the glob has */
-    const char *const *params;      /* of `params`: names and texts */
+    const struct pl_span *captures; /* captures of the match, one for each capture of the glob */
+    const char *const *params;      /* names of the parameters of a params input; their values are in `texts` */
     const char *const *texts;
     size_t n_params;
 };
 
-/* Appends the text for one datum. `values`: one per input of compile. `datum_id` may be NULL when it is not wanted. */
+/* Appends the text for one datum to `out`. `values` has one entry for each input given to pl_template_compile. `datum_id`
+ * may be NULL if pl_template_wants_datum is false. */
 PL_MUST_CHECK
 int pl_template_render(const struct pl_template *t, const struct pl_template_value *values, const struct pl_hash *datum_id,
                        struct pl_buf *out, struct pl_err *err);
 
-/* The stem of a path: last segment without its last extension. Points into `path`. */
+/* Returns the stem of a path: its last segment without the last extension. Points into `path`. */
 const char *pl_path_stem(const char *path, size_t len, size_t *ret_len);
