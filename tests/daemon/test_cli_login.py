@@ -54,7 +54,7 @@ def test_the_file_is_for_its_owner_alone(person, shared):
     assert stat.S_IMODE(person.file.parent.stat().st_mode) == 0o700
     person.file.chmod(0o640)
     done = person("status", ok=False)
-    assert (done.returncode, "others may read it (mode 640)" in done.stderr, "chmod 600" in done.stderr) == (FAILED, True, True), done.stderr
+    assert (done.returncode, "other users may read it (mode 640)" in done.stderr, "chmod 600" in done.stderr) == (FAILED, True, True), done.stderr
 
 
 def test_a_token_that_does_not_do_is_not_kept(person, shared):

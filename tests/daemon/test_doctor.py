@@ -45,7 +45,7 @@ def test_no_daemon_and_no_folder(tmp_path):
     found = doctor("--data", tmp_path / "none", code=5)
     assert found["folder"] == ("ok", f"{tmp_path}/none is not there: a daemon makes it", "") and found["programs"][0] == "ok", found
     grade, text, remedy = found["daemon"]
-    assert grade == "FAIL" and "no server on" in text and remedy and "store" not in found, found
+    assert grade == "FAIL" and "no daemon runs on folder" in text and remedy and "store" not in found, found
 
 
 def test_no_bubblewrap(tmp_path):
