@@ -1,7 +1,7 @@
 /* datum_attempt: one attempt at one datum, in the steps that the worker's threads perform (datum_flow.h). It
  * records the time and bytes of each step, and a reason that a user can read if the datum failed.
  *
- *   fetch: inputs into WORK/next ──▶ compute: inputs in place, command ──▶ take: output into WORK/done ──▶ upload
+ *   fetch: inputs to WORK/next ──▶ compute: inputs in place, command ──▶ take: output to WORK/done ──▶ upload
  *
  * Each step continues with the outcome of the previous step. Once the outcome has a reason for failure, or
  * the datum is given back, the later steps do nothing for it. Each step belongs to one thread. */

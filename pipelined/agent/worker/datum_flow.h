@@ -1,8 +1,8 @@
 /* datum_flow: passes rows through the worker's three threads, and makes the threads wait for each other.
  *
- *   fetch ──▶ (≤ 1 row whose inputs wait in WORK/next) ──▶ compute ──▶ (outputs in WORK/done/<n>) ──▶ upload
- *     ▲                                                                                                │ handed in
- *     └────────────────── at most PL_TASK_LEASE_TASKS_MAX tasks at once ◀─────────────────────────────┘
+ *   fetch ──▶ (≤ 1 row with inputs in WORK/next) ──▶ compute ──▶ (outputs in WORK/done/<n>) ──▶ upload
+ *     ▲                                                                                         │ handed in
+ *     └─────────────── at most PL_TASK_LEASE_TASKS_MAX tasks at once ◀──────────────────────────┘
  *
  * All rows of a task pass all three threads in order, even rows that are given back: each thread checks
  * whether there is still something to do. Bounds: the inputs of one row are built ahead. The bytes of the row

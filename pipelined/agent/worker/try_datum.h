@@ -4,7 +4,7 @@
  *
  * The request is a JSON file, and so is the answer. pipelinectl writes the request and reads the answer:
  *   {"attach": …, "task": …,    as the daemon's answers to attach and next (agent_protocol.h); one row
- *    "store": DIR,              an object store on this machine, with the code and the inputs that are local folders
+ *    "store": DIR,              an object store on this machine, with the code and the local inputs
  *    "url": URL | null,         the daemon that has the other inputs; its token is in the environment
  *    "work": DIR,               the work folder, created and removed
  *    "out": DIR | null,         folder for the output, with "prefix" before each path

@@ -1,7 +1,7 @@
 /* try_terminal: a pseudo-terminal between the user's terminal and a shell in a sandbox, so that the shell
  * cannot change the settings of the user's terminal or insert input into it.
  *
- *   user's terminal (raw) ◀──▶ pl_terminal_pass ◀──▶ master ┊ slave ◀──▶ shell, with the slave as its terminal
+ *   user's terminal (raw) ◀──▶ pl_terminal_pass ◀──▶ master ┊ slave ◀──▶ shell, whose terminal is the slave
  *
  * pl_terminal_close restores the user's terminal. One thread. From open to close this module handles
  * SIGWINCH, SIGCHLD, SIGTERM, SIGHUP, SIGINT and SIGQUIT of the process, so only one terminal can exist at a
