@@ -190,8 +190,8 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
 
     *ret = (struct pl_batch_result){0};
     b->timeout_ms = (int64_t)command->timeout_ms;
-    /* until the datum is handed to the command, the time to start counts; asked() then sets the deadline
-     * anew */
+    /* until the datum is handed to the command, the time to start counts; asked() then sets a new
+     * deadline */
     b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
     while (r == 0) {
         enum pl_runner_event event = PL_RUNNER_EVENT_FD;

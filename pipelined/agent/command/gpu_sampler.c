@@ -1,10 +1,10 @@
+/* Loads NVML with dlopen, so that the agent also runs on machines without it. */
 #include "pipelined/agent/command/gpu_sampler.h"
 
 #include "pipelined/agent/sandbox/sandbox.h"
 #include <dlfcn.h>
 
-/* Loads NVML with dlopen, so that the agent also runs on machines without it. The declarations below are the
- * part of nvml.h that is used; NVML keeps its ABI stable for each versioned function name. */
+/* The part of nvml.h that is used. NVML keeps its ABI stable for each versioned function name. */
 typedef void *nvml_device;
 struct nvml_utilization {
     unsigned gpu, memory;

@@ -62,7 +62,7 @@ PL_MUST_CHECK
 int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lease *task,
                           const struct pl_agent_protocol_outcome *outcomes, size_t n, bool leaving, struct pl_err *err);
 
-/* What the daemon wants done with a row. */
+/* The daemon's wish for a row. */
 enum pl_task_lease_want {
     PL_TASK_LEASE_GO_ON,
     PL_TASK_LEASE_ABANDON, /* stop this datum; its result is no longer wanted */

@@ -1,3 +1,4 @@
+/* Renames each entry from one folder descriptor to the other. */
 #include "pipelined/agent/inputs/folder_move.h"
 
 #include <dirent.h>

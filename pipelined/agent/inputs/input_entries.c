@@ -24,6 +24,7 @@ void pl_node_cache_finish(struct pl_node_cache *c)
     c->slots = NULL;
 }
 
+/* Reads a node through the cache: a linear search by hash, then a replacement of the oldest slot. */
 static int node_get(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_node_cache *c = self;

@@ -9,7 +9,7 @@
 #define PL_INPUTS_FEW_BYTES (4u << 20)
 #define PL_INPUTS_PATH_MAX  8192 /* maximum bytes of a path in the work folder */
 
-/* What the functions need to write files. The owner must free `scratch`. */
+/* Everything that the functions need to write files. The owner must free `scratch`. */
 struct pl_input_folder {
     struct pl_chunk_reader reader;
     const struct pl_uplink_user *user; /* connection for announcing chunks; NULL = do not announce */

@@ -31,7 +31,7 @@ struct copy {
     struct pl_input_sums sums;
 };
 
-/* What apply must do to make `back` the input. */
+/* The action by which apply makes `back` the input. */
 enum staged {
     NOTHING, /* no change: nothing was staged */
     SAME,    /* no change: the input is already in place */

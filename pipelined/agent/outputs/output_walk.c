@@ -65,6 +65,7 @@ static int check_name(const struct walk *k, const char *path, struct pl_err *err
     return refuse(k, PL_EPATH, path, "has a name with a control character: rename it", err);
 }
 
+/* Appends an item with this path. NULL, with `err` set, at the limit or without memory. */
 static struct pl_out_item *add_item(struct walk *k, const char *path, struct pl_err *err)
 {
     struct pl_out_walk *w = k->w;

@@ -37,7 +37,7 @@
 
 struct runner {
     int signal_fd;
-    bool alone;    /* the runner is process 1: kill(-1) reaches all processes of the command and no others */
+    bool alone;    /* the runner is process 1: kill(-1) reaches all processes of the command and nothing else */
     bool orphaned; /* the agent has disconnected */
     pid_t command; /* process of the command; 0 = idle */
     uint64_t start_us;
@@ -323,6 +323,7 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
     _exit(127);
 }
 
+/* Starts the command, or sends EXIT with the reason why it could not be started. */
 static void start_command(struct runner *r, const char *cwd, char *const *argv, char *const *env, const char *input)
 {
     volatile struct start_failure failure = {PL_RUNNER_EXITED, 0};

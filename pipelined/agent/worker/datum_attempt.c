@@ -390,7 +390,7 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
 
 /* ---- links in the output ---- */
 
-/* What the copying program printed. */
+/* Output of the copying program. */
 struct said {
     struct attempt *attempt;
     char text[PL_AGENT_PROTOCOL_REASON_MAX];

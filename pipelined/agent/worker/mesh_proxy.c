@@ -1,3 +1,4 @@
+/* One POST to each known proxy of a service mesh, with a time limit. */
 #include "pipelined/agent/worker/mesh_proxy.h"
 
 #include "pipelined/net/http_client/http_client.h"

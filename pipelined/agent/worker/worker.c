@@ -174,6 +174,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     return NULL;
 }
 
+/* Makes the sandbox's configuration from the worker's and the stage's. */
 static void configure_sandbox(struct pl_worker *w)
 {
     w->sandbox = (struct pl_sandbox_config){
