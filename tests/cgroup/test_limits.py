@@ -83,7 +83,7 @@ def test_without_a_limit_there_is_none(project):
 def test_less_than_the_sandbox_takes_is_told(project):
     project.repo("in").stages(limited("s", "true", memory="64Ki"))
     run = project.commit("in", {"f": "1"})["run"]
-    words = "the sandbox needs more to start than the 64Ki of resources.memory"
+    words = "the sandbox needs more memory to start than the 64Ki of resources.memory"
     kit.wait_until(lambda: any(words in line for line in said_by_agents(project.d)), "the worker to say why it does not start")
     project.d.http("POST", f"/api/v1/runs/{run}/stop")
     project.d.wait(run)

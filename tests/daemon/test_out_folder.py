@@ -17,9 +17,9 @@ REPLACED = {
     "closed to all": 'printf %s $PL_DATUM_ID >"$PL_OUT/f"; chmod 0 "$PL_OUT"',
 }
 SPOILT = {
-    "a link": ('ln -s "$TMPDIR/mine" "$PL_OUT"', "put a link in the place of its output folder"),
-    "a link that leads nowhere": ('ln -s nowhere "$PL_OUT"', "put a link in the place of its output folder"),
-    "a file": ('echo x >"$PL_OUT"', "put a file in the place of its output folder"),
+    "a link": ('ln -s "$TMPDIR/mine" "$PL_OUT"', "replaced its output folder by a link"),
+    "a link that leads nowhere": ('ln -s nowhere "$PL_OUT"', "replaced its output folder by a link"),
+    "a file": ('echo x >"$PL_OUT"', "replaced its output folder by a file"),
     "nothing": (":", "removed its output folder"),
 }
 

@@ -60,11 +60,11 @@ def test_links_of_the_output_become_what_they_lead_to(project):
 
 
 @pytest.mark.parametrize("make, says", [
-    ("", "nothing is there"),
+    ("", "the target does not exist"),
     ("mkfifo $there", "only files and folders can be copied"),
     ("ln -s there $there", "Too many levels of symbolic links"),
-    ("mkdir -p $there && ln -s / $there/root", "in it, root is a link to a folder: copy the folder"),
-    ("ln -s $PL_OUT/.. $there", "it holds the output folder itself"),
+    ("mkdir -p $there && ln -s / $there/root", "inside it, root is a link to a folder: copy the folder"),
+    ("ln -s $PL_OUT/.. $there", "it contains the output folder itself"),
     ("echo >$there && chmod 0 $there", "Permission denied")])
 def test_a_link_whose_target_cannot_be_copied_fails_the_datum_and_is_named(project, make, says):
     if "chmod 0" in make and os.getuid() == 0:

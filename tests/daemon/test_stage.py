@@ -187,7 +187,7 @@ def test_files_that_the_command_leaves_alone_are_uploaded_while_it_runs(make_dae
     assert project.wait(pushed["run"])["state"] == "success"
     files = project.contents("s")
     assert files["sums"].decode() == "".join(f"{hashlib.sha256(files[f]).hexdigest()}  {f}\n" for f in ("kept", "changed"))
-    assert "1 files of the output were uploaded" in pathlib.Path(daemon.dir, "logs", "workers.log").read_text()
+    assert "1 output files were uploaded" in pathlib.Path(daemon.dir, "logs", "workers.log").read_text()
 
 
 def test_exec_bits_links_and_empty_folders_are_kept(project):

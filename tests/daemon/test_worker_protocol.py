@@ -197,7 +197,7 @@ def test_an_upload_waits_for_room_at_the_daemon(start, tmp_path, route, status, 
     daemon.give(1, [row(0), row(1, hashlib.sha256(b"other").hexdigest())])
     assert [r["state"] for r in daemon.result()["rows"]] == ["success", "success"]
     assert (tmp_path / "runs").read_text() == "run\n" * 2
-    assert "the daemon cannot keep it now: " in worker.said() and "work folder is full" not in worker.said()
+    assert "the daemon cannot store data now: " in worker.said() and "work folder is full" not in worker.said()
 
 
 @pytest.mark.parametrize("route", ["have", "pack"])
@@ -481,7 +481,7 @@ def test_the_store_may_not_lie_in_the_work_folder_but_beside_it(start, tmp_path)
         daemon, worker = start("true", "--store-dir", tmp_path / name)
         if refused:
             assert worker.end() == 1
-            assert f"--store-dir {tmp_path / name} lies in the work folder" in worker.said()
+            assert f"--store-dir {tmp_path / name} is inside the work folder" in worker.said()
         else:
             daemon.give(1, [row()])
             assert daemon.result()["rows"][0]["state"] == "success"

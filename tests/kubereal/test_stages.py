@@ -55,7 +55,7 @@ def test_a_program_that_the_image_does_not_have(world, runs):
 
 
 def test_a_program_for_another_architecture(world, runs):
-    assert "cannot start /app: it is neither a program of this machine's kind" in ended(world, runs, "foreign", "failure")
+    assert "cannot start /app: it is neither a program for this machine's architecture" in ended(world, runs, "foreign", "failure")
 
 
 def test_a_script_in_an_image_without_a_shell(world, runs):

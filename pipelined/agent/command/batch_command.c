@@ -249,11 +249,11 @@ void pl_batch_leave(struct pl_batch *b)
         if (event == PL_RUNNER_EVENT_EXIT)
             b->up = false;
         else if (event == PL_RUNNER_EVENT_TIME) {
-            pl_log_warn("batch", "the command did not leave within %d s%s; killed", PL_BATCH_LEAVE_MS / 1000,
-                        told ? " after it was told that there is no more" : "");
+            pl_log_warn("batch", "the command did not exit within %d s%s; it will be killed", PL_BATCH_LEAVE_MS / 1000,
+                        told ? " after pl-next reported that there are no more datums" : "");
             break; /* stopping the runner kills the command */
         }
     }
     if (!b->up && run.code != 0)
-        pl_log_warn("batch", "the command left with %s %d", run.how == PL_RUNNER_SIGNALED ? "signal" : "exit code", run.code);
+        pl_log_warn("batch", "the command ended with %s %d", run.how == PL_RUNNER_SIGNALED ? "signal" : "exit code", run.code);
 }

@@ -107,7 +107,7 @@ static void request(struct pl_next_server *s, struct asker *a)
         say(a, "error the request is neither \"next\" nor \"fail MESSAGE\"\n");
         drop(s, a);
     } else if (s->waiting) {
-        say(a, "error another process of this command is waiting for the next datum already\n");
+        say(a, "error another process of this command is already waiting for the next datum\n");
         drop(s, a);
     } else {
         s->waiting = a;

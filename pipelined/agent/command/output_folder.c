@@ -42,11 +42,11 @@ int pl_out_folder_follow(struct pl_out_folder *f, struct pl_err *err)
     if (lstat(f->path, &there) < 0)
         return errno != ENOENT && errno != ENOTDIR
                    ? pl_err_errno(err, errno, "%s", f->path)
-                   : pl_err_set(err, PL_EINVAL, "the command removed its output folder %s: write to it, or make it again",
-                                f->path);
+                   : pl_err_set(err, PL_EINVAL,
+                                "the command removed its output folder %s: write files into it, or create it again", f->path);
     if (!S_ISDIR(there.st_mode))
         return pl_err_set(err, PL_EINVAL,
-                          "the command put %s in the place of its output folder %s: only another folder may take its place",
+                          "the command replaced its output folder by %s: %s may only be replaced by another folder",
                           S_ISLNK(there.st_mode) ? "a link" : "a file", f->path);
     if (held.st_dev == there.st_dev && held.st_ino == there.st_ino)
         return 0;
@@ -72,7 +72,7 @@ int pl_out_folder_restore(struct pl_out_folder *f, struct pl_err *err)
     int r = pl_out_folder_follow(f, err);
 
     if (r < 0 && make_anew(f, &why) < 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "the output folder cannot be made again: %s", why.msg);
+        return pl_err_set(err, PL_EUNAVAILABLE, "cannot create the output folder again: %s", why.msg);
     if (fstat(f->fd, &st) == 0 && (st.st_mode & 07777) != f->mode)
         /* In a pod this fails if the command changed the folder's owner; moving the output then reports
          * it. */

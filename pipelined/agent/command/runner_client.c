@@ -134,7 +134,7 @@ static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
         return 0;
     want = pl_runner_get32(c->in);
     if (want > PL_RUNNER_EXIT_BYTES)
-        return pl_err_set(err, PL_EIO, "the runner sent a frame of %zu bytes", want);
+        return pl_err_set(err, PL_EIO, "pl-runner sent an invalid frame of %zu bytes", want);
     return c->in_len >= PL_RUNNER_HEAD_BYTES + want;
 }
 
@@ -160,7 +160,7 @@ static int read_frame(struct pl_runner_client *c, struct pl_err *err)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
-        return pl_err_set(err, PL_EIO, "the runner has gone");
+        return pl_err_set(err, PL_EIO, "pl-runner disconnected");
     c->in_len += (size_t)n;
     return has_frame(c, err);
 }
@@ -222,7 +222,7 @@ static int explain_start(struct pl_runner_client *c, const struct pl_err *why, s
         return pl_err_set(err, PL_EUNAVAILABLE, "%s", why->msg);
     if (WIFSIGNALED(status))
         return pl_err_set(err, PL_ERETRY, "the sandbox was killed by signal %d", WTERMSIG(status));
-    return pl_err_set(err, PL_ERETRY, "the sandbox ended with code %d and said nothing", WEXITSTATUS(status));
+    return pl_err_set(err, PL_ERETRY, "the sandbox ended with exit code %d without a message", WEXITSTATUS(status));
 }
 
 /* Waits for the HELLO frame and checks its version. */
@@ -233,14 +233,14 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
 
     while (r == 0) {
         if (!wait_readable(c->control_fd, deadline_ms))
-            return pl_err_set(err, PL_ETIMEOUT, "no answer in %d s", START_MS / 1000);
+            return pl_err_set(err, PL_ETIMEOUT, "pl-runner did not answer within %d s", START_MS / 1000);
         r = read_frame(c, err);
     }
     if (r < 0)
         return r;
     if (c->in[4] != PL_RUNNER_HELLO || pl_runner_get32(c->in) != PL_RUNNER_HELLO_BYTES ||
         c->in[PL_RUNNER_HEAD_BYTES] != PL_RUNNER_VERSION)
-        return pl_err_set(err, PL_EPROTO, "the runner is of another version");
+        return pl_err_set(err, PL_EPROTO, "pl-runner has another version than the agent: install both from the same build");
     drop_frame(c);
     return 0;
 }
@@ -255,7 +255,7 @@ static int check_alive(struct pl_runner_client *c, struct pl_err *err)
 
     if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
         return 0;
-    return pl_err_set(err, PL_EIO, "the sandbox has gone");
+    return pl_err_set(err, PL_EIO, "the sandbox ended while it was started");
 }
 
 /* Makes one attempt to start sandbox and runner. PL_ERETRY as in explain_start. */
@@ -315,7 +315,7 @@ static int send_output(int control_fd, int output, struct pl_err *err)
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &output, sizeof(output));
-    return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : pl_err_set(err, PL_EIO, "the runner has gone");
+    return sendmsg(control_fd, &message, MSG_NOSIGNAL) == 1 ? 0 : pl_err_set(err, PL_EIO, "pl-runner disconnected");
 }
 
 /* Waits for the runner's connection and returns its descriptor. PL_ECANCELED: pl_runner_client_wake was
@@ -329,7 +329,7 @@ static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct
         if (errno != EINTR)
             return pl_err_errno(err, errno, "runner's socket");
     if (fds[1].revents)
-        return pl_err_set(err, PL_ECANCELED, "told to end before the container of the command was there");
+        return pl_err_set(err, PL_ECANCELED, "the worker was stopped before the container of the command started");
     fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     return fd < 0 ? pl_err_errno(err, errno, "runner's socket") : fd;
 }
@@ -398,7 +398,8 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     for (int i = 0; i < START_TRIES && r == PL_ERETRY; i++)
         r = start_once(c, &why);
     if (r < 0 && count_ooms(c, &end))
-        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox needs more to start than the %s of resources.memory",
+        return pl_err_set(err, PL_EUNAVAILABLE,
+                          "the sandbox needs more memory to start than the %s of resources.memory: increase it",
                           pl_quantity_bytes_text((int64_t)end.memory_limit, limit));
     if (r == PL_ERETRY)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s, %d times", why.msg, START_TRIES);
@@ -436,7 +437,8 @@ static int send_run(struct pl_runner_client *c, const struct pl_runner_command *
     if (r == 0 && command->input)
         r = pl_buf_add(&b, command->input, strlen(command->input) + 1, err);
     if (r < 0 || argc + envc > PL_RUNNER_ARGS_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "command and environment are longer than 2 MiB or %u words", PL_RUNNER_ARGS_MAX);
+        return pl_err_set(err, PL_ETOOBIG, "the command's arguments and environment exceed 2 MiB or %u words",
+                          PL_RUNNER_ARGS_MAX);
     pl_runner_put32(b.data, (uint32_t)(b.len - PL_RUNNER_HEAD_BYTES));
     b.data[4] = PL_RUNNER_RUN;
     pl_runner_put64(b.data + 5, command->timeout_ms);
@@ -447,7 +449,7 @@ static int send_run(struct pl_runner_client *c, const struct pl_runner_command *
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return pl_err_set(err, PL_EIO, "the runner has gone");
+            return pl_err_set(err, PL_EIO, "pl-runner disconnected");
         done += (size_t)n;
     }
     return 0;
@@ -504,7 +506,7 @@ static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
 
     pl_runner_client_stop(c);
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-        return pl_err_set(err, PL_EIO, "the runner was killed by signal %d", WTERMSIG(status));
+        return pl_err_set(err, PL_EIO, "pl-runner was killed by signal %d", WTERMSIG(status));
     return code;
 }
 
@@ -512,7 +514,7 @@ static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
 static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
 {
     if (c->in[4] != PL_RUNNER_EXIT || pl_runner_get32(c->in) != PL_RUNNER_EXIT_BYTES)
-        return pl_err_set(err, PL_EIO, "the runner answered out of turn");
+        return pl_err_set(err, PL_EIO, "pl-runner sent an unexpected frame");
     memcpy(c->exit, c->in + PL_RUNNER_HEAD_BYTES, PL_RUNNER_EXIT_BYTES);
     c->has_exit = true;
     drop_frame(c);
@@ -566,7 +568,7 @@ int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_co
     if (r < 0)
         return r;
     if (!pl_runner_client_up(c))
-        return pl_err_set(err, PL_EIO, "the runner is not up");
+        return pl_err_set(err, PL_EIO, "pl-runner is not running");
     c->next_tick_ms = 0;
     c->began_us = pl_clock_mono_us();
     if (c->config->cgroup)
@@ -628,7 +630,7 @@ static int wait_shared(struct pl_runner_client *c, struct pl_err *err)
 
     for (;;) {
         if (has_frame(c, NULL) == 0 && !wait_readable(c->control_fd, pl_clock_mono_ms() + SHARE_MS))
-            return pl_err_set(err, PL_EIO, "the runner did not answer in %d s", SHARE_MS / 1000);
+            return pl_err_set(err, PL_EIO, "pl-runner did not answer within %d s", SHARE_MS / 1000);
         r = read_frame(c, err);
         if (r > 0 && c->in[4] == PL_RUNNER_SHARED) {
             drop_frame(c);
@@ -649,7 +651,7 @@ int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err)
     if (c->config->mode != PL_SANDBOX_POD)
         return 0;
     if (!pl_runner_client_up(c) || send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL) != (ssize_t)sizeof(frame))
-        return pl_err_set(err, PL_EIO, "the runner has gone");
+        return pl_err_set(err, PL_EIO, "pl-runner disconnected");
     r = wait_shared(c, err);
     return r < 0 ? lose_runner(c, r, err) : 0;
 }

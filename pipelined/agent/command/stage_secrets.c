@@ -49,8 +49,8 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     if (r == PL_ENOTFOUND)
         return missing(stage, use, err);
     if (r == 0 && value.len && memchr(value.data, 0, value.len))
-        r = pl_err_set(err, PL_EINVAL, "secret %s: the value of %s has a NUL and can be no variable: use \"mount\"", use->name,
-                       use->key);
+        r = pl_err_set(err, PL_EINVAL, "secret %s: the value of %s contains a NUL byte and cannot be a variable: use \"mount\"",
+                       use->name, use->key);
     r = r < 0 ? r : pl_secret_redaction_add(&s->mask, (const char *)value.data, value.len, true, err);
     if (r < 0)
         return r;
@@ -117,7 +117,7 @@ static int read_folders(struct pl_secrets *s, const struct pl_agent_protocol_att
     }
     pl_secret_redaction_ready(&s->mask);
     if (s->mask.full && !s->said_full)
-        pl_log_warn("secrets", "the stage's secrets have more than %u lines: the others are not masked in what it prints",
+        pl_log_warn("secrets", "the stage's secrets have more than %u lines: the other lines are not masked in its output",
                     PL_SECRET_REDACTION_TEXTS);
     s->said_full = s->mask.full;
     return failed;

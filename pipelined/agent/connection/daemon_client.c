@@ -200,7 +200,7 @@ static int ask_json(struct pl_uplink *l, const json_t *body, struct pl_http_call
         return r;
     answer = out.len ? json_loadb((const char *)out.data, out.len, 0, &where) : json_object();
     if (!answer)
-        return pl_err_set(err, PL_EPROTO, "answer to %s is no JSON: %s", call.path, out.len ? where.text : "");
+        return pl_err_set(err, PL_EPROTO, "the daemon's answer to %s is not JSON: %s", call.path, out.len ? where.text : "");
     if (ret)
         *ret = answer;
     else
@@ -299,7 +299,7 @@ void pl_uplink_interrupt(struct pl_uplink *l)
 
 int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err)
 {
-    return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "it is not wanted any more");
+    return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "the work is no longer wanted");
 }
 
 /* True if the call was interrupted only to make readers and writers check `wanted`, so that it can be
@@ -428,7 +428,7 @@ static int daemons_trouble(int code, struct pl_err *err)
 {
     if (code != PL_ENOSPC && code != PL_EIO && code != PL_ENOMEM)
         return code;
-    return pl_err_wrap(err, PL_EBUSY, "the daemon cannot keep it now");
+    return pl_err_wrap(err, PL_EBUSY, "the daemon cannot store data now");
 }
 
 /* One sink operation with its arguments and its result. */

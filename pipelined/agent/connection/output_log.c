@@ -132,7 +132,7 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
             break;
     }
     if (r < 0 && held)
-        pl_log_warn("outlog", "task %s: %zu bytes of %s not delivered: %s", p->lease.task, p->bytes.len,
+        pl_log_warn("outlog", "task %s: %zu bytes of %s could not be sent to the daemon: %s", p->lease.task, p->bytes.len,
                     p->kind == OUTPUT ? "output" : "metrics", err.msg);
 }
 

@@ -156,7 +156,7 @@ static int attach_again(struct pl_lease *l, uint64_t seen, struct pl_err *err)
         if (r == 0) {
             pl_agent_protocol_attach_finish(&a);
             l->attached++;
-            pl_log_info("lease", "attached again");
+            pl_log_info("lease", "the daemon did not know this worker: attached again");
         }
     }
     pthread_mutex_unlock(&l->attach_lock);
@@ -303,7 +303,7 @@ static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *
     r = pl_daemon_client_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
     json_decref(body);
     if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("lease", "task %s: giving back %zu rows: %s", task->task, n, err.msg);
+        pl_log_warn("lease", "task %s: cannot give back %zu rows: %s", task->task, n, err.msg);
     else if (r == 0 && whole)
         let_go(l, task);
 }
@@ -458,7 +458,7 @@ static int hold(struct pl_lease *l, const struct pl_agent_protocol_lease *lease,
             memset(h->abandoned, 0, h->abandoned_bytes);
     }
     pthread_mutex_unlock(&l->lock);
-    return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: %d are held already", lease->task, PL_TASK_LEASE_TASKS_MAX);
+    return h ? 0 : pl_err_set(err, PL_EPROTO, "task %s: the worker already holds %d tasks", lease->task, PL_TASK_LEASE_TASKS_MAX);
 }
 
 /* After the daemon answered that there are no more tasks: tasks that are still held are no longer wanted, so
@@ -532,7 +532,7 @@ int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lea
                 : pl_err_nomem(err);
         json_decref(results);
         if (r == PL_ELEASE) {
-            pl_log_warn("lease", "task %s: its result was refused: %s", task->task, err ? err->msg : "lease lost");
+            pl_log_warn("lease", "task %s: the daemon refused its result: %s", task->task, err ? err->msg : "lease lost");
             r = 0;
         }
     } while (r > 0 || (r < 0 && pl_daemon_client_retry(l->config.link, r, &tries)));

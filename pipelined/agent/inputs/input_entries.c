@@ -64,7 +64,7 @@ int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_us
 
     *ret = (struct pl_input_entries){.user = user, .cache = cache};
     if (len > PL_PATH_MAX_BYTES)
-        return pl_err_set(err, PL_EPATH, "match longer than %d bytes", PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "the path of the match is longer than %d bytes", PL_PATH_MAX_BYTES);
     memcpy(prefix, in->path, len + 1);
     if (len > 0)
         memcpy(prefix + len++, "/", 2);

@@ -10,7 +10,8 @@
 int pl_input_path(char out[PL_INPUTS_PATH_MAX], const char *folder, const char *name, struct pl_err *err)
 {
     if (snprintf(out, PL_INPUTS_PATH_MAX, "%s%s%s", folder, *name ? "/" : "", name) >= PL_INPUTS_PATH_MAX)
-        return pl_err_set(err, PL_EINVAL, "path of more than %d bytes below %.200s", PL_INPUTS_PATH_MAX, folder);
+        return pl_err_set(err, PL_EINVAL, "a path of more than %d bytes below %.200s: use shorter names", PL_INPUTS_PATH_MAX,
+                          folder);
     return 0;
 }
 
@@ -25,10 +26,10 @@ int pl_input_parents_open(int dest_fd, const char *path, int *ret_fd, struct pl_
         int fd;
 
         if ((size_t)(slash - from) >= sizeof(name))
-            return pl_err_set(err, PL_EPATH, "%s: a name of more than %d bytes", path, PL_SEGMENT_MAX_BYTES);
+            return pl_err_set(err, PL_EPATH, "%s: a name is longer than %d bytes", path, PL_SEGMENT_MAX_BYTES);
         snprintf(name, sizeof(name), "%.*s", (int)(slash - from), from);
         if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
-            return pl_err_errno(err, errno, "%.*s: make folder", (int)(slash - path), path);
+            return pl_err_errno(err, errno, "%.*s: create folder", (int)(slash - path), path);
         fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
             return pl_err_set(err, PL_ECOLLISION, "%s: %.*s is a file or link, not a folder", path, (int)(slash - path), path);

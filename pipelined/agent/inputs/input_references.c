@@ -36,7 +36,7 @@ static int visit_folder(struct pl_input_references *refs, const struct pl_agent_
     }
     pl_input_entries_finish(&source);
     if (r == 0 && found == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
+        return pl_err_set(err, PL_ENOTFOUND, "the input has no file /%s", path);
     return r;
 }
 
@@ -49,7 +49,7 @@ static int visit_file(struct pl_input_references *refs, const struct pl_agent_pr
     int r;
 
     if (wi->json)
-        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo: copy it", wi->path);
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is not a file of a repo: copy it", wi->path);
     r = pl_tree_get(&source, &wi->root, wi->path, strlen(wi->path), &e, err);
     if (r < 0)
         return r;
@@ -57,7 +57,7 @@ static int visit_file(struct pl_input_references *refs, const struct pl_agent_pr
         return visit(self, "", &e, err);
     if (n == 0 || (strncmp(wi->path, path, n) == 0 && wi->path[n] == '/'))
         return visit(self, wi->path + n + (n > 0), &e, err);
-    return pl_err_set(err, PL_ENOTFOUND, "the input has no /%s", path);
+    return pl_err_set(err, PL_ENOTFOUND, "the input has no file /%s", path);
 }
 
 int pl_input_references_visit(struct pl_input_references *refs, const struct pl_agent_protocol_datum *row, const char *name,

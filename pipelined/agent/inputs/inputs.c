@@ -76,7 +76,7 @@ static int open_cache(struct pl_inputs *in, struct pl_err *err)
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
     if (r < 0)
-        pl_log_warn("inputs", "files are fetched each time: cache %s: %s", in->config.cache, why.msg);
+        pl_log_warn("inputs", "no cache, files are fetched for every datum: %s: %s", in->config.cache, why.msg);
     return 0;
 }
 
@@ -192,7 +192,7 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent
     int r = 0;
 
     if (wi->json)
-        return pl_err_set(err, PL_ENOTFOUND, "/%s is no file of a repo", wi->path);
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is not a file of a repo", wi->path);
     if (!s->cursor || !pl_hash_eq(&s->cursor_root, &wi->root)) {
         s->cursor = pl_tree_cursor_destroy(s->cursor);
         s->cursor_root = wi->root;
@@ -205,7 +205,7 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent
         return r;
     }
     if (r == 0)
-        return pl_err_set(err, PL_ENOTFOUND, "/%s is not in its commit", wi->path);
+        return pl_err_set(err, PL_ENOTFOUND, "/%s is not in the commit", wi->path);
     *ret = item.entry;
     return 0;
 }
@@ -396,7 +396,7 @@ static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_pr
         (void)!pl_io_remove_tree(path, NULL);
         return pl_err_set(err, r, "%s", why.msg);
     }
-    pl_log_warn("inputs", "input %s is made anew: %s", s->name, why.msg);
+    pl_log_warn("inputs", "input %s could not be updated and is written again: %s", s->name, why.msg);
     return aside ? 0 : pl_io_remove_tree(path, err);
 }
 
@@ -621,7 +621,7 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *
         _cleanup_(pl_buf_finish) struct pl_buf files = {0};
 
         if (!s)
-            return pl_err_set(err, PL_ELIMIT, "a worker serves at most %u inputs", PL_AGENT_PROTOCOL_INPUTS_MAX);
+            return pl_err_set(err, PL_ELIMIT, "a worker supports at most %u inputs", PL_AGENT_PROTOCOL_INPUTS_MAX);
         r = files_key(wi, &files, err);
         r = r < 0 ? r : stage_one(in, s, wi, &files, alone, err);
         r = r < 0 ? r : copy_note(&s->latest, wi, &files, &(struct pl_input_sums){0}, err);

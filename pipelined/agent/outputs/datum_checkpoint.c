@@ -92,7 +92,7 @@ static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_
             c->last = root;
     }
     if (r < 0)
-        pl_log_info("checkpoint", "row %u: left for the next time: %s", index, err.msg);
+        pl_log_info("checkpoint", "row %u: no checkpoint this time: %s", index, err.msg);
 }
 
 /* The thread: stores the folder periodically while a command is followed. */

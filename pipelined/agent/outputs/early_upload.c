@@ -228,7 +228,7 @@ static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
     const struct reader *r = self;
 
     if (is_unwanted(r->early))
-        return pl_err_set(err, PL_ECANCELED, "not wanted any more");
+        return pl_err_set(err, PL_ECANCELED, "no longer wanted");
     return pl_io_read(r->fd, out, n, "output", err);
 }
 
@@ -345,7 +345,7 @@ void pl_early_upload_scan(struct pl_early *e)
         set_state(e, i, r == 0 ? READ : CHANGED);
     if (r < 0) {
         e->enough = true;
-        pl_log_warn("early", "output is read again at the end: %s", why.msg);
+        pl_log_warn("early", "early upload failed, the output is read again at the end: %s", why.msg);
     }
     e->took_us += pl_clock_mono_us() - start_us;
 }
@@ -382,7 +382,7 @@ bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_dat
         n += e->items[i].state == READ;
     if (n == 0 || !chunks_are_there(e))
         return false;
-    pl_log_info("early", "row %u: %zu files of the output were uploaded while it was computed", row->index, n);
+    pl_log_info("early", "row %u: %zu output files were uploaded while the command ran", row->index, n);
     return true;
 }
 

@@ -84,9 +84,9 @@ static int copy_item(struct copying *c, int from_dir, const char *name, int to_d
     struct stat own, st;
 
     if (fd < 0 || fstatat(from_dir, name, &own, AT_SYMLINK_NOFOLLOW) < 0 || fstat(fd, &st) < 0)
-        r = fail(c, "in it, %s: %s", name, strerror(errno));
+        r = fail(c, "inside it, %s: %s", name, strerror(errno));
     else if (S_ISLNK(own.st_mode) && S_ISDIR(st.st_mode))
-        r = fail(c, "in it, %s is a link to a folder: copy the folder", name);
+        r = fail(c, "inside it, %s is a link to a folder: copy the folder", name);
     else
         r = copy_any(c, fd, to_dir, name, depth);
     if (fd >= 0)
@@ -102,7 +102,7 @@ static int copy_folder(struct copying *c, int from, int dir, const char *name, u
     const struct dirent *e;
 
     if (depth == PL_COPY_DEPTH_MAX)
-        r = fail(c, "folders in it are more than %u deep", PL_COPY_DEPTH_MAX);
+        r = fail(c, "its folders are more than %u levels deep", PL_COPY_DEPTH_MAX);
     else if (!entries || mkdirat(dir, name, 0755) < 0 ||
              (to = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         r = fail(c, "%s", strerror(errno));
@@ -123,7 +123,7 @@ static int copy_any(struct copying *c, int from, int dir, const char *name, unsi
     struct stat st;
 
     if (++c->items > PL_COPY_ITEMS_MAX)
-        return fail(c, "more than %u files and folders", PL_COPY_ITEMS_MAX);
+        return fail(c, "it has more than %u files and folders", PL_COPY_ITEMS_MAX);
     if (fstat(from, &st) < 0)
         return fail(c, "%s", strerror(errno));
     if (S_ISREG(st.st_mode))
@@ -131,7 +131,7 @@ static int copy_any(struct copying *c, int from, int dir, const char *name, unsi
     if (!S_ISDIR(st.st_mode))
         return fail(c, "only files and folders can be copied");
     if (st.st_dev == c->out_dev && st.st_ino == c->out_ino)
-        return fail(c, "it holds the output folder itself");
+        return fail(c, "it contains the output folder itself");
     return copy_folder(c, from, dir, name, depth);
 }
 
@@ -143,7 +143,7 @@ static int replace(struct copying *c, int dir, const char *name)
     int from = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), r;
 
     if (from < 0)
-        return fail(c, "%s", errno == ENOENT ? "nothing is there" : strerror(errno));
+        return fail(c, "%s", errno == ENOENT ? "the target does not exist" : strerror(errno));
     r = copy_any(c, from, c->out_fd, ASIDE, 0);
     close(from);
     if (r == 0 && (unlinkat(dir, name, 0) < 0 || renameat(c->out_fd, ASIDE, dir, name) < 0))

@@ -18,7 +18,7 @@
 
 static const char usage[] = "usage: pl-next                 the current datum is done: wait for the next one\n"
                             "       pl-next --fail MESSAGE  the current datum failed: wait for the next one\n"
-                            "Exit code: 0 the next datum is in place, 3 there are no more, 1 something is wrong.\n";
+                            "Exit code: 0 the next datum is in place, 3 there are no more, 1 an error occurred.\n";
 
 static int fail(const char *what)
 {
@@ -88,8 +88,7 @@ static int ask(const char *message)
     int fd, n;
 
     if (!path) {
-        fputs("pl-next: PL_NEXT_SOCKET is not set: only the command of a stage with \"datum\": {\"batch\": true} has one\n",
-              stderr);
+        fputs("pl-next: PL_NEXT_SOCKET is not set: pl-next works only in a stage with \"datum\": {\"batch\": true}\n", stderr);
         return 1;
     }
     n = message ? snprintf(line, sizeof(line), "fail %.*s", MESSAGE_MAX, message) : snprintf(line, sizeof(line), "next");
@@ -101,7 +100,7 @@ static int ask(const char *message)
     if (fd < 0 || !send_all(fd, line, (size_t)n))
         return fail(path);
     if (receive_line(fd, line, sizeof(line)) == 0) {
-        fputs("pl-next: the worker has gone\n", stderr);
+        fputs("pl-next: the worker disconnected\n", stderr);
         return 1;
     }
     if (strcmp(line, "ok") == 0)
@@ -123,7 +122,7 @@ static int as_pachctl(int argc, char **argv)
         if (argc == 4 && strncmp(argv[3], "--error=", 8) == 0)
             return ask(argv[3] + 8);
     }
-    fputs("pachctl: in a stage only \"pachctl next datum [--error MESSAGE]\" is there\n", stderr);
+    fputs("pachctl: in a stage only \"pachctl next datum [--error MESSAGE]\" is supported\n", stderr);
     return USAGE;
 }
 

@@ -18,7 +18,7 @@ _Static_assert(SYS_socket == 41 && SYS_io_uring_setup == 425, "numbers of the ta
 #define NATIVE AUDIT_ARCH_AARCH64
 _Static_assert(SYS_socket == 198 && SYS_io_uring_setup == 425, "numbers of the table below");
 #else
-#error "which number its ABI has is not known here"
+#error "the system call numbers of this architecture are unknown"
 #endif
 
 static const struct abi {

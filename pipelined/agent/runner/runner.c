@@ -544,7 +544,7 @@ int main(int argc, char **argv)
         r->no_network = argc >= 4 && strcmp(argv[3], PL_POD_NO_NET) == 0;
         if (r->no_network && !pl_no_network_works()) {
             errno = ENOSYS;
-            die("\"network\": false wants a kernel with seccomp filters");
+            die("\"network\": false needs a kernel with seccomp filters");
         }
         if (!pl_pod_connect(argv[2]))
             return PL_RUNNER_EXIT_ORPHANED;

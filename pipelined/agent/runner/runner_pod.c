@@ -181,7 +181,7 @@ int pl_pod_probe(char *const *folders)
         snprintf(path, sizeof(path), "%s/.pl-probe", *folders);
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd < 0) {
-            printf("user %u may not write to %s: %s\n", (unsigned)getuid(), *folders, strerror(errno));
+            printf("user %u cannot write to %s: %s\n", (unsigned)getuid(), *folders, strerror(errno));
             return 1;
         }
         close(fd);

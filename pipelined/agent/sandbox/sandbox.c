@@ -185,12 +185,13 @@ static int add_extra(const struct pl_sandbox_config *config, struct pl_sandbox_a
         if (*p != '/' || n >= sizeof(path))
             return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: \"%.*s\" is not an absolute folder", (int)PL_MIN(n, 200), p);
         if (below(config->work, p, n))
-            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %.*s would show the work folder %s: name a folder beside it",
-                              (int)n, p, config->work);
+            return pl_err_set(err, PL_EINVAL,
+                              "PIPELINED_SANDBOX_RO: %.*s contains the work folder %s: choose a folder that does not", (int)n, p,
+                              config->work);
         memcpy(path, p, n);
         path[n] = 0;
         if (access(path, F_OK) < 0)
-            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %s is not there", path);
+            return pl_err_set(err, PL_EINVAL, "PIPELINED_SANDBOX_RO: %s does not exist", path);
         r = ADD(a, err, "--ro-bind", path, path);
     }
     return r;
@@ -412,7 +413,7 @@ static int look_at_folders(const struct pl_sandbox_config *config, struct pl_err
 
     for (size_t i = 0; folder_at(config, i, path) == 0; i++)
         if (access(path, W_OK) < 0)
-            return pl_err_set(err, PL_EUNAVAILABLE, "the pod's folder %s: %s: its first container makes it", path,
+            return pl_err_set(err, PL_EUNAVAILABLE, "the pod's folder %s: %s: the pod's first container must create it", path,
                               strerror(errno));
     return 0;
 }

@@ -80,7 +80,7 @@ static bool works;
 static void probe(void)
 {
     _cleanup_close_ int fd = make();
-    char number[16], said[200] = "the kernel makes none";
+    char number[16], said[200] = "the kernel refused to create one";
     struct pl_err err = {0};
 
     if (fd >= 0 && fcntl(fd, F_SETFD, 0) == 0) {
@@ -92,7 +92,7 @@ static void probe(void)
         works = pl_program_run(argv, PROBE_MS, said, sizeof said, &err) == 0;
     }
     if (!works)
-        pl_log_info("sandbox", "stages get no user namespace of their own: %s", *said ? said : err.msg);
+        pl_log_info("sandbox", "stages run without a user namespace of their own: %s", *said ? said : err.msg);
 }
 
 int pl_userns_open(void)

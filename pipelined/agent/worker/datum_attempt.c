@@ -182,9 +182,9 @@ static const char *why_not_started(const struct pl_command_result *run)
 {
     switch (run->code) {
     case ENOENT:
-        return "there is no such program, or the interpreter of its #! line is not there";
+        return "there is no such program, or the interpreter of its #! line does not exist";
     case ENOEXEC:
-        return "it is neither a program of this machine's kind nor a script with a #! line";
+        return "it is neither a program for this machine's architecture nor a script with a #! line";
     case EACCES:
         return "it is not executable";
     default:
@@ -225,10 +225,10 @@ static void say_oom(const struct pl_datum_context *c, const struct pl_command_re
         snprintf(text, size, ", out of memory: it needs more than the %s of its resources.memory",
                  pl_quantity_bytes_text(asked ? asked : (int64_t)run->memory_limit, limit));
     else if (run->memory_limit > 0)
-        snprintf(text, size, ": it needs more memory than %s, the limit of its container: give more in resources.memory",
+        snprintf(text, size, ": it needs more memory than %s, the limit of its container: increase resources.memory",
                  pl_quantity_bytes_text((int64_t)run->memory_limit, limit));
     else
-        snprintf(text, size, ": its node had no memory left, and it has no limit: give resources.memory");
+        snprintf(text, size, ": its node ran out of memory, and the stage has no limit: set resources.memory");
 }
 
 static void judge_signal(struct pl_datum_context *c, const struct pl_command_result *run, struct pl_agent_protocol_outcome *o,
@@ -314,8 +314,8 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
         set_said(c, o, end->message);
     else if (end->end == PL_BATCH_IDLE)
         set_reason(
-            o, "the command ended with exit code 0 twice without getting a datum done: a batch command calls pl-next until it "
-               "answers 3, or goes through pl.datums()");
+            o, "the command ended with exit code 0 twice without completing a datum: a batch command must call pl-next until it "
+               "exits with 3, or iterate over pl.datums()");
     else if (end->end == PL_BATCH_ENDED)
         judge(c, &end->run, program, timeout_ms, o);
 }
@@ -420,7 +420,7 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
 {
     const struct pl_sandbox_paths *paths = a->c->paths;
     struct said said = {.attempt = a};
-    char out[4200], duration[32], text[PL_AGENT_PROTOCOL_REASON_MAX] = "output: what its links lead to could not be copied";
+    char out[4200], duration[32], text[PL_AGENT_PROTOCOL_REASON_MAX] = "output: cannot copy the targets of its links";
     const char *const argv[] = {paths->runner, PL_COPY_LINKS, out, paths->pfs, NULL};
     struct pl_runner_command command = *done;
     struct pl_command_result result = {0};
@@ -443,7 +443,7 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
     while (said.len > 0 && said.text[said.len - 1] == '\n')
         said.text[--said.len] = 0;
     if (result.timed_out)
-        snprintf(text, sizeof(text), "output: copying what its links lead to timed out after %s",
+        snprintf(text, sizeof(text), "output: copying the targets of its links timed out after %s",
                  pl_duration_text((int64_t)command.timeout_ms, duration));
     set_reason(o, said.len ? said.text : text);
     return 0;

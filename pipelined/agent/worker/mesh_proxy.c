@@ -14,9 +14,9 @@ static void quit(const char *url, const char *path)
 
     r = r < 0 ? r : pl_http_client_call(client, &call, NULL, &err);
     if (r == 0)
-        pl_log_info("worker", "the proxy at %s was told to end", url);
+        pl_log_info("worker", "asked the proxy at %s to stop", url);
     else if (r != PL_ENET) /* PL_ENET: there is no such proxy */
-        pl_log_warn("worker", "the proxy at %s does not end: %s", url, err.msg);
+        pl_log_warn("worker", "cannot stop the proxy at %s: %s", url, err.msg);
 }
 
 void pl_mesh_proxy_quit(void)

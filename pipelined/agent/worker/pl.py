@@ -1,4 +1,4 @@
-"""Datums for stages in Python; the standard library alone.
+"""Datums for stages in Python; uses only the standard library.
 
     import pl
     model = load()                       # once, with "datum": {"batch": true}
@@ -6,8 +6,8 @@
         image = read(d["images"])        # path of the input named images
         write(f"{d.out}/label.txt", model(image), d.params)
 
-Without `batch` it yields the one datum that the command was started for. With it, going on to the next round commits what lies in d.out;
-d.fail("why") makes this datum fail, and the rest go on. An exception ends the command: the datum it was at fails."""
+Without `batch`, datums() yields the one datum that the command was started for. With it, the next round of the loop commits the files in d.out;
+d.fail("why") makes this datum fail, and the loop continues. An exception ends the command, and the current datum fails."""
 import json
 import os
 import socket
@@ -52,7 +52,7 @@ def _ask(line):
         os.close(folder)
     if answer in ("ok", "end"):
         return answer == "ok"
-    raise RuntimeError(answer.removeprefix("error ") or "the worker has gone")
+    raise RuntimeError(answer.removeprefix("error ") or "the worker disconnected")
 
 
 def _current(out):

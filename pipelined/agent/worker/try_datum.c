@@ -51,7 +51,7 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     if (r <= 0)
         return r;
     if (o->prefix_len + len >= sizeof(o->path))
-        return pl_err_set(err, PL_EPATH, "output %s%s: longer than %d bytes", o->prefix, path, PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "output %s%s: the path is longer than %d bytes", o->prefix, path, PL_PATH_MAX_BYTES);
     memcpy(o->path, o->prefix, o->prefix_len);
     memcpy(o->path + o->prefix_len, path, len);
     *ret_len = o->prefix_len + len;
@@ -155,7 +155,7 @@ static int read_task(struct try *t, struct pl_err *err)
     int r = pl_agent_protocol_next_read(json_incref(json_object_get(t->request, "task")), &kind, &t->task, err);
 
     if (r == 0 && (kind != PL_WIRE_TASK || t->task.n_rows != 1))
-        r = pl_err_set(err, PL_EUSAGE, "the request's task has not one row");
+        r = pl_err_set(err, PL_EUSAGE, "the task in the request does not have exactly one row");
     return r;
 }
 

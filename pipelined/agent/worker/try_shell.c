@@ -89,7 +89,7 @@ static int start(const struct shell *s, int seccomp, int userns, const char *ter
         r = posix_spawnp(ret, s->argv[0], &files, &attr, (char *const *)s->argv, s->sandbox.env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
-    return r ? pl_err_set(err, PL_EUNAVAILABLE, "a shell cannot be started: %s: %s", s->argv[0], strerror(r)) : 0;
+    return r ? pl_err_set(err, PL_EUNAVAILABLE, "cannot start a shell: %s: %s", s->argv[0], strerror(r)) : 0;
 }
 
 static void note_end(pid_t pid, struct pl_agent_protocol_outcome *o)
@@ -142,7 +142,7 @@ static int run_on_terminal(const struct shell *s, int seccomp, int userns, struc
     note_end(pid, o);
     if (ends)
         raise(ends); /* the signal then has the effect that it has without a shell */
-    return ends ? pl_err_set(err, PL_ECANCELED, "the shell was ended: %s", strsignal(ends)) : 0;
+    return ends ? pl_err_set(err, PL_ECANCELED, "the shell was ended by a signal: %s", strsignal(ends)) : 0;
 }
 
 int pl_shell_run(const struct pl_datum_context *c, const char *const *env, const char *cwd, struct pl_agent_protocol_outcome *o,

@@ -39,7 +39,7 @@ int pl_terminal_open(struct pl_terminal *ret, struct pl_err *err)
         fcntl(t.master, F_SETFL, O_NONBLOCK) < 0 || tcgetattr(STDIN_FILENO, &t.before) < 0 ||
         pipe2(wake_fds, O_CLOEXEC | O_NONBLOCK) < 0) {
         pl_closep(&t.master);
-        return pl_err_set(err, PL_EUNAVAILABLE, "a shell gets no terminal: %s", strerror(errno));
+        return pl_err_set(err, PL_EUNAVAILABLE, "cannot open a terminal for the shell: %s", strerror(errno));
     }
     (void)tcsetattr(t.master, TCSANOW, &t.before);
     copy_size(&t);

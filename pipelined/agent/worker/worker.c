@@ -464,7 +464,7 @@ static void on_placed(void *self)
 static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
     if (!w->config.alone) {
-        pl_log_warn("worker", "row %u: %s: the %s of the command was ended from outside", o->index, why->msg,
+        pl_log_warn("worker", "row %u: %s: something outside ended the %s of the command", o->index, why->msg,
                     w->sandbox.mode == PL_SANDBOX_POD ? "container" : "sandbox");
         o->lost = true;
         w->sandbox_lost = true;
@@ -473,7 +473,7 @@ static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome 
     }
     pl_log_warn("worker", "row %u: %s; starting the sandbox again", o->index, why->msg);
     o->success = false;
-    snprintf(o->reason, sizeof(o->reason), "the sandbox ended under the command: %.900s", why->msg);
+    snprintf(o->reason, sizeof(o->reason), "the sandbox ended while the command ran: %.900s", why->msg);
     return pl_runner_client_start(w->context.runner, err);
 }
 
@@ -679,7 +679,7 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
         pl_batch_leave(w->context.batch);
     pl_output_log_drain(w->outlog, DRAIN_END_MS, false);
     if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* in a pod the pod's status reports it */
-        return pl_err_set(err, PL_EUNAVAILABLE, "the sandbox was ended from outside");
+        return pl_err_set(err, PL_EUNAVAILABLE, "something outside the worker ended the sandbox");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;
 }
 

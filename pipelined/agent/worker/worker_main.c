@@ -31,29 +31,29 @@ static struct pl_worker *the_worker; /* for the signal handler */
 
 static const char usage[] =
     "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
-    "       pipelined-worker --probe-sandbox      does bubblewrap work here? exit 0, or 1 and why not\n"
-    "       pipelined-worker --probe-daemon --url URL   does the daemon answer from here? exit 0, or 1 and why not\n"
-    "       pipelined-worker --try FILE           one datum for pipelinectl try, as FILE says\n"
-    "       pipelined-worker --install DIR [--writable INPUT]...   what a pod's volume holds before its\n"
+    "       pipelined-worker --probe-sandbox      test whether bubblewrap works: exit code 0, or 1 and the reason\n"
+    "       pipelined-worker --probe-daemon --url URL   test whether the daemon answers: exit code 0, or 1 and the reason\n"
+    "       pipelined-worker --try FILE           run one datum for pipelinectl try, as FILE describes\n"
+    "       pipelined-worker --install DIR [--writable INPUT]...   prepare a pod's volume before its\n"
     "                                             other containers start\n"
-    "  --url URL            of the daemon          --url-file FILE   read again when it is away\n"
-    "  --worker ID          as the daemon calls this worker\n"
-    "  --incarnation N      which start of it this is\n"
-    "  --token-file FILE    the worker's token; else in the environment: " TOKEN_ENV "\n"
-    "  --ca FILE            certificates (PEM) for https, instead of the machine's; else in the environment: " CA_ENV "\n"
-    "  --work DIR           work folder: made anew, removed at the end\n"
-    "  --cache DIR          cache of whole files, shared by workers of this machine\n"
-    "  --secrets DIR        the secrets of the stage's project: NAME/KEY\n"
-    "  --store-dir DIR      the daemon's store, to read packs without HTTP; never shown to a command\n"
+    "  --url URL            URL of the daemon      --url-file FILE   file with its URL, read again when it is away\n"
+    "  --worker ID          the daemon's name for this worker\n"
+    "  --incarnation N      number of this start of the worker\n"
+    "  --token-file FILE    file with the worker's token; otherwise in the environment: " TOKEN_ENV "\n"
+    "  --ca FILE            CA certificates (PEM) for https, instead of the system's; otherwise in the environment: " CA_ENV "\n"
+    "  --work DIR           work folder: emptied at the start, removed at the end\n"
+    "  --cache DIR          cache of whole files, shared by the workers of this machine\n"
+    "  --secrets DIR        folder with the project's secrets, as NAME/KEY\n"
+    "  --store-dir DIR      folder of the daemon's store, to read packs without HTTP; commands cannot see it\n"
     "  --sandbox MODE       bwrap (default), none, or pod: the runner is the first process of another\n"
-    "                       container and comes to WORK/sock/runner\n"
-    "  --mesh               proxies of a service mesh beside it are told to end when it has\n"
-    "  --held-fd N          an open descriptor to keep until no process of this worker is left\n"
-    "  --cgroup DIR         the cgroup that its sandbox lives in, with its limits\n"
-    "  --gpu-devices 0,1    the N of /dev/nvidiaN that this worker has; none without it\n"
-    "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders to show read-only\n"
-    "             PIPELINED_OVERLAP=0   nothing is fetched or uploaded while a command runs\n"
-    "             PIPELINED_EARLY_MS=5000   output files left alone for so long are uploaded while the\n"
+    "                       container and connects to WORK/sock/runner\n"
+    "  --mesh               at the end, stop the service-mesh proxies of the pod\n"
+    "  --held-fd N          open descriptor to keep until no process of this worker is left\n"
+    "  --cgroup DIR         cgroup of the sandbox, with the stage's limits\n"
+    "  --gpu-devices 0,1    numbers N of this worker's devices /dev/nvidiaN; default none\n"
+    "environment: PIPELINED_SANDBOX_RO=/opt:/srv/tools   more folders that commands can read\n"
+    "             PIPELINED_OVERLAP=0   fetch and upload nothing while a command runs\n"
+    "             PIPELINED_EARLY_MS=5000   upload output files unchanged for this time (ms) while the\n"
     "                                   command runs; 0 = none\n";
 
 struct options {
@@ -297,7 +297,7 @@ static int find_beside(const char *name, char out[PATH_MAX], struct pl_err *err)
     out[n] = 0;
     snprintf(strrchr(out, '/') + 1, 16, "%s", name);
     if (access(out, X_OK) < 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "%s is not there: install it beside pipelined-worker", out);
+        return pl_err_set(err, PL_EUNAVAILABLE, "%s does not exist: install it in the same folder as pipelined-worker", out);
     return 0;
 }
 
@@ -391,7 +391,8 @@ static int work(struct options *o, struct pl_err *err)
     if (r < 0)
         return r;
     if (o->worker.store_dir && lies_in(o->worker.store_dir, path))
-        return pl_err_set(err, PL_EUSAGE, "--store-dir %s lies in the work folder", o->worker.store_dir);
+        return pl_err_set(err, PL_EUSAGE, "--store-dir %s is inside the work folder: choose another work folder",
+                          o->worker.store_dir);
     o->worker.token = (const char *)token.data;
     o->worker.work = path;
     name_incarnation(o, incarnation);

@@ -115,11 +115,11 @@ static void extra_folders_are_checked(void **state)
         {"/usr/lib:/usr/bin", NULL},
         {"::/usr/lib:", NULL},
         {"opt", "not an absolute folder"},
-        {"/no/such/folder", "/no/such/folder is not there"},
-        {"/var", "would show the work folder"},
-        {"/var/lib/w/1/", "would show the work folder"},
-        {"/", "would show the work folder"},
-        {"/var/lib/w/10", "is not there"}, /* a neighbour by name, not a parent */
+        {"/no/such/folder", "/no/such/folder does not exist"},
+        {"/var", "contains the work folder"},
+        {"/var/lib/w/1/", "contains the work folder"},
+        {"/", "contains the work folder"},
+        {"/var/lib/w/10", "does not exist"}, /* a neighbour by name, not a parent */
     };
 
     for (size_t i = 0; i < PL_ARRAY_SIZE(cases); i++) {
