@@ -37,7 +37,7 @@
 
 struct runner {
     int signal_fd;
-    bool alone;    /* the runner is process 1: kill(-1) reaches all processes of the command and nothing else */
+    bool alone;    /* the runner is process 1: kill(-1) reaches exactly the processes of the command */
     bool orphaned; /* the agent has disconnected */
     pid_t command; /* process of the command; 0 = idle */
     uint64_t start_us;

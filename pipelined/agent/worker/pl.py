@@ -6,8 +6,8 @@
         image = read(d["images"])        # path of the input named images
         write(f"{d.out}/label.txt", model(image), d.params)
 
-Without `batch`, datums() yields the one datum that the command was started for. With it, the next round of the loop commits the files in d.out;
-d.fail("why") makes this datum fail, and the loop continues. An exception ends the command, and the current datum fails."""
+Without `batch`, datums() yields the one datum that the command was started for. With it, the next round of the loop
+commits the files in d.out; d.fail("why") makes this datum fail, and the loop continues. An exception ends the command, and the current datum fails."""
 import json
 import os
 import socket
