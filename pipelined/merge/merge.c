@@ -1,3 +1,5 @@
+/* All outputs are gathered in one array with paths and encoded entries in an arena; finish sorts the array
+ * and checks neighbours and parent folders. */
 #include "pipelined/merge/merge_collision.h"
 #include "pipelined/merge/merge_owners.h"
 
@@ -10,7 +12,7 @@
 #define MERGE_FIRST_ITEMS  64u
 #define MERGE_EXPECT_SHOWN 10u
 
-/* One output: the path with its NUL, then the encoded entry, in the arena. */
+/* One output. In the arena: its path with a NUL, then the encoded entry. */
 struct merge_item {
     const char *path;
     uint32_t datum;
@@ -24,11 +26,12 @@ struct pl_merge {
     size_t max;
     struct merge_item *items;
     size_t n, cap;
-    size_t datum;       /* of what is being added */
-    struct pl_buf path; /* its prefix, then the path */
+    size_t datum;       /* datum whose outputs are being added */
+    struct pl_buf path; /* prefix of that datum, followed by the current path */
     size_t prefix_len;
     struct pl_buf entry;
-    struct merge_rows rows; /* every empty directory that was put, whether it gave way or not; failed datums */
+    /* rows of all empty directories that were put, even if replaced, and of failed datums */
+    struct merge_rows rows;
     uint64_t bytes;
 };
 
@@ -73,7 +76,7 @@ int pl_merge_datum(struct pl_merge *m, size_t datum, struct pl_err *err)
     return r;
 }
 
-/* Room for one more item and `n` bytes for it. */
+/* Reserves space for one more item and `n` bytes for it. */
 static int merge_reserve(struct pl_merge *m, size_t n, char **ret, struct pl_err *err)
 {
     size_t cap = m->cap == 0 ? MERGE_FIRST_ITEMS : m->cap * 2;
@@ -179,13 +182,13 @@ static int merge_compare(const void *a, const void *b)
     return r != 0 ? r : x->datum < y->datum ? -1 : x->datum > y->datum;
 }
 
-/* The first byte of an encoded entry is its kind. */
+/* True if the item is a directory. The first byte of an encoded entry is its kind. */
 static bool merge_is_dir(const struct merge_item *i)
 {
     return i->path[i->path_len + 1] == PL_KIND_DIR;
 }
 
-/* The item of exactly that path, NULL when there is none. */
+/* Finds the item with exactly that path; NULL = none. The items are sorted. */
 static struct merge_item *merge_find(const struct pl_merge *m, const char *path, size_t len)
 {
     size_t low = 0, high = m->n;
@@ -204,8 +207,8 @@ static struct merge_item *merge_find(const struct pl_merge *m, const char *path,
     return NULL;
 }
 
-/* What stands where a folder of item i must be: an empty directory gives way (its entry_len becomes 0), a file collides. Folders that
- * the item before was in were looked at then. */
+/* Checks the folders above item i. An empty directory there is marked as replaced (entry_len 0); a file is a
+ * collision. Folders that the previous item has too were already checked. */
 static int merge_check_folders(struct pl_merge *m, size_t i, struct pl_err *err)
 {
     const struct merge_item *item = &m->items[i], *before = i > 0 ? &m->items[i - 1] : NULL;
@@ -225,7 +228,7 @@ static int merge_check_folders(struct pl_merge *m, size_t i, struct pl_err *err)
     return 0;
 }
 
-/* Two items of one path. */
+/* Checks two items with the same path. Two empty directories are merged; anything else is a collision. */
 static int merge_check_pair(struct pl_merge *m, struct merge_item *first, struct merge_item *second, struct pl_err *err)
 {
     bool dir = merge_is_dir(first);
@@ -267,7 +270,7 @@ int pl_merge_finish(struct pl_merge *m, struct pl_err *err)
             r = merge_check_pair(m, &m->items[i - 1], &m->items[i], err);
     if (r < 0)
         return r;
-    merge_drop_marked(m); /* each path once: now a path finds its one item */
+    merge_drop_marked(m); /* from here on a path identifies one item */
     for (size_t i = 0; i < m->n && r == 0; i++)
         r = merge_check_folders(m, i, err);
     if (r < 0)
@@ -299,7 +302,7 @@ void pl_merge_item(const struct pl_merge *m, size_t i, struct pl_merge_item *ret
 
     *ret = (struct pl_merge_item){.path = item->path, .path_len = item->path_len, .datum = item->datum};
     if (pl_entry_decode(&c, &ret->entry, NULL) < 0)
-        abort(); /* put encoded it: the memory is broken */
+        abort(); /* pl_merge_put encoded it, so memory is corrupted */
 }
 
 int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output, struct pl_hash *ret_owner,
@@ -340,7 +343,7 @@ int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct p
     return r < 0 ? r : pl_tree_builder_finish(owner, ret_owner, NULL, err);
 }
 
-/* "/model.npy, /metrics.json and 3 more" */
+/* Formats the first outputs for a message, like "/model.npy, /metrics.json and 3 more". */
 static char *merge_text(const struct pl_merge *m, char *out, size_t size)
 {
     size_t n = (size_t)snprintf(out, size, "%s", m->n == 0 ? "nothing at all" : ""), shown = 0;

@@ -13,13 +13,14 @@
  *   merge_incremental_items  paths and folders touched by an incremental merge
  *   merge_owners             owner-table rows during a merge */
 
-/* merge: the outputs of a job's datums put together into one tree: prefixes rendered, paths checked, collisions refused.
+/* merge: joins the outputs of a job's datums into one tree: renders the prefixes, checks the paths, refuses
+ * collisions.
  *
  *   create ──datum i──▶ put… / add_ops… / add_tree… ──next datum──▶ … ──finish──▶ items, build
  *
- * Datums in any order. Sorting is done once, in finish: n log n whatever the shape. An empty directory gives way to anything
- * below it and to the same empty directory of another datum. Memory: 24 bytes, the path and the encoded entry per output.
- * Single-threaded. */
+ * The datums may be added in any order. Sorting is done once, in finish: n log n in every case. An empty
+ * directory is replaced by anything below it, and is merged with the same empty directory of another datum.
+ * Memory: 24 bytes, the path and the encoded entry per output. Single-threaded. */
 #pragma once
 
 #include "pipelined/plan/plan.h"
@@ -29,7 +30,8 @@
 
 struct pl_merge;
 
-/* `plan` names the datums and must outlive the merge; `max_bytes` 0 = PL_MERGE_DEFAULT_BYTES. */
+/* Creates a merge. `plan` names the datums and must outlive it. `max_bytes` 0 = PL_MERGE_DEFAULT_BYTES.
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_merge_create(const struct pl_plan *plan, size_t max_bytes, struct pl_merge **ret, struct pl_err *err);
 struct pl_merge *pl_merge_destroy(struct pl_merge *m);
@@ -38,48 +40,51 @@ static inline void pl_merge_destroyp(struct pl_merge **m)
     *m = pl_merge_destroy(*m);
 }
 
-/* What follows is of this datum: renders its prefix. */
+/* Begins a datum: renders its prefix; the following outputs belong to it. */
 PL_MUST_CHECK
 int pl_merge_datum(struct pl_merge *m, size_t datum, struct pl_err *err);
-/* The datum failed and is left out: it has no outputs, and the owner tree says so. */
+/* Records that the datum failed and is left out: it has no outputs, and the owner tree has a row for it. */
 PL_MUST_CHECK
 int pl_merge_failed(struct pl_merge *m, size_t datum, struct pl_err *err);
-/* A path the datum wrote (relative to its output folder). PL_EPATH when it is not allowed with the prefix before it, PL_ELIMIT
- * past max_bytes. */
+/* Adds an output at a path relative to the datum's output folder. PL_EPATH: the path with its prefix is not
+ * allowed. PL_ELIMIT: more than max_bytes. */
 PL_MUST_CHECK
 int pl_merge_put(struct pl_merge *m, const char *path, size_t len, const struct pl_entry *entry, struct pl_err *err);
-/* An ops stream of puts. PL_EFORMAT. */
+/* Adds an ops stream, which may contain only puts. PL_EFORMAT, and errors as for pl_merge_put. */
 PL_MUST_CHECK
 int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_err *err);
-/* All of a tree. */
+/* Adds all entries of a tree. Errors as for pl_merge_put, and of reading the tree. */
 PL_MUST_CHECK
 int pl_merge_add_tree(struct pl_merge *m, const struct pl_node_source *source, const struct pl_hash *root, struct pl_err *err);
 
-/* Sorts and checks. PL_ECOLLISION: `/predictions.csv was written by two datums (test=/test/b1.csv, test=/test/b2.csv): give each
- * a folder with "output": {"prefix": "${test.stem}/"}`; the same one whatever the order of
- * adding (two files of one path before a file with a folder, then by path). Once. */
+/* Sorts and checks the outputs; call it once. PL_ECOLLISION: `/predictions.csv was written by two datums
+ * (test=/test/b1.csv, test=/test/b2.csv): give each a folder with "output": {"prefix": "${test.stem}/"}`. The
+ * reported collision does not depend on the order of adding: two files at one path before a file at a folder,
+ * then by path. */
 PL_MUST_CHECK
 int pl_merge_finish(struct pl_merge *m, struct pl_err *err);
 
 struct pl_merge_item {
-    const char *path; /* NUL-terminated; the merge's */
+    const char *path; /* NUL-terminated; belongs to the merge */
     size_t path_len;
     struct pl_entry entry;
     size_t datum;
 };
 
-/* After finish: the outputs in the order of paths. */
+/* After finish: number of outputs, and the i-th output in the order of paths. */
 size_t pl_merge_count(const struct pl_merge *m);
 void pl_merge_item(const struct pl_merge *m, size_t i, struct pl_merge_item *ret);
-/* Sum of sizes of the files. */
+/* After finish: returns the total size of the files in bytes. */
 uint64_t pl_merge_bytes(const struct pl_merge *m);
 
-/* After finish: writes the output tree and the owner tree (table.h). Once. */
+/* After finish: writes the output tree and the owner tree (datum_table.h). Call it once. Errors of the
+ * sink. */
 PL_MUST_CHECK
 int pl_merge_build(struct pl_merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_output, struct pl_hash *ret_owner,
                    struct pl_tree_stats *ret_stats, struct pl_err *err);
 
-/* After finish: does every glob of output.expect match a file or folder of the output? PL_ESTAGE: `stage train succeeded but
- * wrote nothing matching /model.npz; it wrote /model.npy, /metrics.json`. A job without datums is not checked. */
+/* After finish: checks that every glob of output.expect matches a file or folder of the output. PL_ESTAGE:
+ * `stage train succeeded but wrote nothing matching /model.npz; it wrote /model.npy, /metrics.json`. A job
+ * without datums is not checked. */
 PL_MUST_CHECK
 int pl_merge_expect(const struct pl_merge *m, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* Describes the two datums by the inputs in which they differ, and suggests a prefix that separates all
+ * datums. */
 #include "pipelined/merge/merge_collision.h"
 
 #include "pipelined/text/template.h"
@@ -7,7 +9,8 @@
 #define COLLISION_PATH_SHOWN 160
 #define COLLISION_DATUM_TEXT 200
 
-/* "test=/test/b1.csv": the inputs in which the datum differs from the other; all of them when it does in none. */
+/* Formats "test=/test/b1.csv": the inputs in which the datum differs from the other; all inputs if there is
+ * no difference. */
 static char *collision_datum_text(const struct pl_plan *p, size_t datum, size_t other, char out[COLLISION_DATUM_TEXT])
 {
     size_t n = 0;
@@ -38,7 +41,7 @@ static int stem_compare(const void *a, const void *b)
     return pl_key_cmp(x->text, x->len, y->text, y->len);
 }
 
-/* Do the stems tell all matches of the input apart? Without memory to find out: no. */
+/* True if all matches of the input have different stems. False if there is no memory to find out. */
 static bool collision_stems_differ(const struct pl_plan_leaf *leaf)
 {
     _cleanup_free_ struct stem *stems = calloc(leaf->n, sizeof(*stems));
@@ -63,11 +66,11 @@ static bool collision_has_union(const struct pl_input *tree)
     return has;
 }
 
-/* A prefix that tells all datums apart: every input with more than one match, by stem where that suffices. Empty where there is none that
- * the stage does not have already. */
+/* Makes a prefix that separates all datums: a variable for every input with more than one match, the stem if
+ * that suffices. Empty if there is none, or if the stage already has that prefix and uses ${datum}. */
 static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct pl_err *err)
 {
-    bool unions = collision_has_union(p->stage->input); /* no variable tells its branches apart */
+    bool unions = collision_has_union(p->stage->input); /* no variable tells the branches of a union apart */
     int r = 0;
 
     for (size_t i = 0; i < p->n_leaves && !unions && r == 0; i++) {

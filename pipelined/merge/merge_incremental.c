@@ -1,3 +1,5 @@
+/* Gathers old and new outputs of the changed datums, turns them into operations on the three trees, and
+ * applies each list with one tree edit. */
 #include "pipelined/merge/merge_incremental.h"
 
 #include "pipelined/merge/merge_incremental_items.h"
@@ -8,10 +10,12 @@ struct pl_carry {
     const struct pl_plan *plan;
     struct pl_merge_incremental_roots base;
     struct pl_node_source source;
-    struct pl_tree_cursor *table, *output, *owner; /* of the base */
+    struct pl_tree_cursor *table, *output, *owner; /* cursors over the base's trees */
     struct carry_memory memory;
-    struct carry_items old, now; /* outputs of the touched datums, sorted by finish */
-    struct carry_dirs dirs;      /* directories that may come or go */
+    struct carry_items old, now; /* old and new outputs of the changed datums; finish sorts them */
+    /* directories that may become empty directories of the output, or stop being one */
+    struct carry_dirs dirs;
+    /* operations on the datum table, the output tree and the owner tree */
     struct carry_ops rows, paths, owners;
     struct pl_buf path, entry;
 };
@@ -62,9 +66,9 @@ struct pl_carry *pl_merge_incremental_destroy(struct pl_carry *c)
     return NULL;
 }
 
-/* ---- what a datum wrote and writes ---- */
+/* ---- old and new outputs of a datum ---- */
 
-/* One output of a datum; c->path holds the prefix, `prefix` bytes. */
+/* Adds one output of a datum. c->path begins with the prefix of `prefix` bytes. */
 static int carry_add(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, size_t prefix, const char *path,
                      size_t len, const struct pl_entry *entry, struct pl_err *err)
 {
@@ -128,7 +132,7 @@ static bool carry_row_eq(const struct pl_datum_row *a, const struct pl_datum_row
            pl_hash_eq(&a->root, &b->root);
 }
 
-/* That the datum failed, or does no more. */
+/* Adds the operation on the owner tree that marks the datum as failed, or removes that mark. */
 static int carry_failed_row(struct pl_carry *c, const struct carry_key *key, uint8_t op, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);
@@ -138,7 +142,8 @@ static int carry_failed_row(struct pl_carry *c, const struct carry_key *key, uin
                                         &nothing, err);
 }
 
-/* What the base's table has of the datum: 1 and the row, borrowed from the cursor, or 0. */
+/* Looks up the datum in the base's table. Returns 1 and the row, which the cursor owns, or 0 if there is
+ * none. */
 static int carry_old_row(struct pl_carry *c, const struct carry_key *key, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_tree_item item;
@@ -180,7 +185,7 @@ int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl
     if (had == 0 && row == NULL)
         return pl_err_set(err, PL_ECORRUPT, "a datum that is gone was not in the base's table");
     if (had > 0 && row != NULL && carry_row_eq(&old, row))
-        return 0; /* touched, but as it was */
+        return 0; /* the new row is equal to the old one */
     pl_buf_clear(&c->path);
     r = pl_plan_prefix(c->plan, datum, &c->path, err);
     if (r == 0 && had > 0 && old.state == PL_ROW_FAILED)
@@ -207,11 +212,11 @@ static struct pl_entry carry_entry(const struct carry_item *item)
     struct pl_entry entry;
 
     if (pl_entry_decode(&cursor, &entry, NULL) < 0)
-        abort(); /* add encoded it: the memory is broken */
+        abort(); /* carry_add encoded it, so memory is corrupted */
     return entry;
 }
 
-/* A file that is written now must not be another datum's. */
+/* Adds the operations for a new file. It must not be a file of an unchanged datum or of two changed ones. */
 static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
 {
     const struct carry_item *item = &c->now.items[i], *before = i > 0 ? item - 1 : NULL;
@@ -230,7 +235,8 @@ static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
     return r < 0 ? r : pl_merge_incremental_ops_add(&c->owners, &c->memory, PL_TREE_PUT, item->path, item->path_len, &row, err);
 }
 
-/* A file that was written before goes, when it was this datum's; a PUT of the same path comes before it in the operations. */
+/* Adds the operations that remove an old file, which must be owned by this datum. If the same path is also
+ * put, the PUT wins when the operations are settled. */
 static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, struct pl_err *err)
 {
     struct pl_tree_item there;
@@ -248,7 +254,7 @@ static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, st
 
 /* ---- empty directories ---- */
 
-/* That a datum wrote, or writes no more, an empty directory. */
+/* Adds the operation on the owner tree that a datum wrote an empty directory, or no longer writes it. */
 static int carry_dir_row(struct pl_carry *c, const struct carry_item *item, uint8_t op, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);
@@ -258,7 +264,8 @@ static int carry_dir_row(struct pl_carry *c, const struct carry_item *item, uint
     return pl_merge_incremental_ops_add(&c->owners, &c->memory, op, key, len, &nothing, err);
 }
 
-/* Who, of all datums, wrote the empty directory: the lowest key into `ret`; 1, or 0 when nobody did. */
+/* Finds the datum that owns the empty directory: the lowest key of all datums that wrote it, into `ret`.
+ * Returns 1, or 0 if no datum wrote it. */
 static int carry_dir_owner(struct pl_carry *c, const struct carry_dir *dir, struct pl_buf *ret, struct pl_err *err)
 {
     const struct carry_item *now = pl_merge_incremental_items_dir(&c->now, dir->path, dir->path_len);
@@ -288,7 +295,8 @@ static int carry_dir_owner(struct pl_carry *c, const struct carry_dir *dir, stru
     return r < 0 ? r : found || now != NULL;
 }
 
-/* Does anything stay or come below the directory? 1 or 0. Directories below it have been settled. */
+/* Returns 1 if the new output has anything below the directory, else 0. The directories below must be decided
+ * before. */
 static int carry_below(struct pl_carry *c, const struct carry_dir *dir, struct pl_err *err)
 {
     char prefix[PL_PATH_MAX_BYTES + 2];
@@ -313,7 +321,8 @@ static int carry_below(struct pl_carry *c, const struct carry_dir *dir, struct p
     return r;
 }
 
-/* The directory stands, by this datum's key in c->entry, or not. */
+/* Adds the operations for the directory: put it, with the owner's key in c->entry, or delete it if it was
+ * there. */
 static int carry_set_dir(struct pl_carry *c, const struct carry_dir *dir, bool was, struct pl_err *err)
 {
     struct pl_entry entry = pl_entry_dir(), row = pl_entry_row(c->entry.data, c->entry.len);
@@ -326,7 +335,8 @@ static int carry_set_dir(struct pl_carry *c, const struct carry_dir *dir, bool w
     return r < 0 ? r : pl_merge_incremental_ops_add(&c->owners, &c->memory, op, dir->path, dir->path_len, &row, err);
 }
 
-/* Is it in the output now? An empty directory is when some datum wrote it and nothing is below it. */
+/* Decides whether the directory is in the new output. An empty directory is, if a datum wrote it and nothing
+ * is below it. */
 static int carry_settle_dir(struct pl_carry *c, struct carry_dir *dir, struct pl_err *err)
 {
     bool file = pl_merge_incremental_items_has_file(&c->now, dir->path, dir->path_len), was;
@@ -351,7 +361,7 @@ static int carry_settle_dir(struct pl_carry *c, struct carry_dir *dir, struct pl
     return r < 0 ? r : carry_set_dir(c, dir, was, err);
 }
 
-/* ---- the whole ---- */
+/* ---- all operations ---- */
 
 static int carry_items_ops(struct pl_carry *c, struct pl_err *err)
 {
@@ -370,7 +380,8 @@ static int carry_dirs_ops(struct pl_carry *c, struct pl_err *err)
 {
     int r = pl_merge_incremental_dirs_of(&c->dirs, &c->memory, &c->old, &c->now, err);
 
-    for (size_t i = c->dirs.n; i-- > 0 && r == 0;) /* what is below first */
+    /* from the end, so that directories below are decided first */
+    for (size_t i = c->dirs.n; i-- > 0 && r == 0;)
         r = carry_settle_dir(c, &c->dirs.items[i], err);
     return r;
 }
@@ -411,7 +422,8 @@ int pl_merge_incremental_finish(struct pl_carry *c, const struct pl_node_sink *s
 
 /* ---- expect ---- */
 
-/* Does anything that the touched datums write now match? What they wrote before and no more? */
+/* True if an item of the list matches the glob. For the new outputs, replaced empty directories do not
+ * count. */
 static bool carry_items_match(const struct pl_carry *c, const struct carry_items *items, const struct pl_glob *glob)
 {
     for (size_t i = 0; i < items->n; i++) {
@@ -425,7 +437,8 @@ static bool carry_items_match(const struct pl_carry *c, const struct carry_items
     return false;
 }
 
-/* A match among what stays of the base's output, or an empty directory that came back: 1 or 0. */
+/* Returns 1 if something that remains of the base's output, or an empty directory that reappeared, matches;
+ * else 0. */
 static int carry_kept_match(struct pl_carry *c, const struct pl_glob *glob, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
@@ -453,7 +466,7 @@ int pl_merge_incremental_expect(struct pl_carry *c, bool held, struct pl_err *er
 {
     const struct pl_output *output = &c->plan->stage->output;
 
-    held = held && !pl_hash_is_zero(&c->base.table); /* without datums it was not checked */
+    held = held && !pl_hash_is_zero(&c->base.table); /* a base without datums was not checked */
     for (size_t e = 0; e < output->n_expect && c->plan->n_total > 0; e++) {
         _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
         int r = pl_glob_compile(output->expect[e], &glob, err);

@@ -1,3 +1,4 @@
+/* Growing arrays with binary search; their bytes and those of the arena count against one limit. */
 #include "pipelined/merge/merge_incremental_items.h"
 
 #define CARRY_FIRST 32u
@@ -25,7 +26,7 @@ static int carry_copy(struct carry_memory *m, const void *bytes, size_t n, void 
     return 0;
 }
 
-/* Room for one more of `each` bytes. */
+/* Ensures space for one more element of `each` bytes. */
 static int carry_grow(struct carry_memory *m, void *array, size_t n, size_t *cap, size_t each, struct pl_err *err)
 {
     size_t wanted = *cap == 0 ? CARRY_FIRST : 2 * *cap;
@@ -82,7 +83,7 @@ void pl_merge_incremental_items_sort(struct carry_items *items)
         qsort(items->items, items->n, sizeof(*items->items), items_compare);
 }
 
-/* The first item at or after the path. */
+/* Returns the index of the first item at or after the path. */
 static size_t items_find(const struct carry_items *items, const char *path, size_t len)
 {
     size_t low = 0, high = items->n;
@@ -151,7 +152,7 @@ static int dirs_add(struct carry_dirs *d, struct carry_memory *m, const char *pa
     return r;
 }
 
-/* Those above a path were added for the path before as far as the two agree. */
+/* Adds the paths of the items and the directories above them, except those that the previous item has too. */
 static int dirs_add_items(struct carry_dirs *d, struct carry_memory *m, const struct carry_items *items, struct pl_err *err)
 {
     int r = 0;
@@ -198,7 +199,7 @@ int pl_merge_incremental_dirs_of(struct carry_dirs *d, struct carry_memory *m, c
     return 0;
 }
 
-/* The first directory at or after the path. */
+/* Returns the index of the first directory at or after the path. */
 static size_t dirs_find(const struct carry_dirs *d, const char *path, size_t len)
 {
     size_t low = 0, high = d->n;
@@ -252,7 +253,7 @@ int pl_merge_incremental_ops_add(struct carry_ops *to, struct carry_memory *m, u
     return r;
 }
 
-/* PUT before DELETE. */
+/* Compares by key; a PUT sorts before a DELETE. */
 static int ops_compare(const void *a, const void *b)
 {
     const struct pl_tree_op *x = a, *y = b;

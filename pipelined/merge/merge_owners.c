@@ -1,3 +1,4 @@
+/* An array of offsets into one buffer of keys, sorted once. */
 #include "pipelined/merge/merge_owners.h"
 
 #include "pipelined/plan/datum_table.h"
@@ -67,7 +68,8 @@ const uint8_t *pl_merge_owners_owner(const struct merge_rows *m, const char *pat
         else
             high = middle;
     }
-    *ret_len = m->items[low].key_len - prefix_len; /* finish saw it: it is there */
+    /* exists, because pl_merge_finish added a row for every empty directory */
+    *ret_len = m->items[low].key_len - prefix_len;
     return m->bytes.data + m->items[low].at + prefix_len;
 }
 
