@@ -84,7 +84,8 @@ static int merge_reserve(struct pl_merge *m, size_t n, char **ret, struct pl_err
     char *p;
 
     if (pl_arena_used(m->arena) + n + (m->n == m->cap ? cap : m->cap) * sizeof(*items) > m->max)
-        return pl_err_set(err, PL_ELIMIT, "the outputs of the job do not fit the bound of %zu MiB for their paths", m->max >> 20);
+        return pl_err_set(err, PL_ELIMIT, "the paths of the job's outputs exceed the limit of %zu MiB: write fewer files",
+                          m->max >> 20);
     if (m->n == m->cap) {
         items = realloc(m->items, cap * sizeof(*items));
         if (items == NULL)
@@ -115,7 +116,7 @@ int pl_merge_put(struct pl_merge *m, const char *path, size_t len, const struct 
     int r;
 
     if (entry->kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EINVAL, "a row is no output");
+        return pl_err_set(err, PL_EINVAL, "a row is not an output");
     m->path.len = m->prefix_len;
     pl_buf_clear(&m->entry);
     r = pl_buf_add(&m->path, path, len, err);
@@ -149,7 +150,7 @@ int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_
         return r;
     while ((r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (op.op != PL_TREE_PUT)
-            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum hold a deletion");
+            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum contain a deletion");
         r = pl_merge_put(m, op.path, op.path_len, &op.entry, err);
         if (r < 0)
             return r;

@@ -6,7 +6,7 @@
 static int carry_check(const struct carry_memory *m, size_t n, struct pl_err *err)
 {
     if (n > m->max || pl_arena_used(m->arena) + m->arrays > m->max - n)
-        return pl_err_set(err, PL_ELIMIT, "the outputs of the datums that changed do not fit the bound of %zu MiB", m->max >> 20);
+        return pl_err_set(err, PL_ELIMIT, "the outputs of the changed datums exceed the limit of %zu MiB", m->max >> 20);
     return 0;
 }
 

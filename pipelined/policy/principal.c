@@ -28,7 +28,7 @@ int pl_verb_markdown(struct pl_buf *out, struct pl_err *err)
                                         [PL_PERMISSION_SCOPE_ALL] = "everything"};
     static const char *const workers[] = {
         [PL_WORKER_NEVER] = "no", [PL_WORKER_OWN] = "in its stage's project", [PL_WORKER_ALWAYS] = "yes"};
-    int r = pl_buf_add_str(out, "| verb | takes | a worker's token | is |\n|---|---|---|---|\n", err);
+    int r = pl_buf_add_str(out, "| verb | needs | a worker's token | meaning |\n|---|---|---|---|\n", err);
 
     for (unsigned verb = PL_VERB_MISSING + 1; verb < PL_VERBS && r == 0; verb++) {
         const struct pl_permission_rule *rule = &rules[verb];
@@ -56,7 +56,8 @@ int pl_role_parse(const char *text, enum pl_role *ret, struct pl_err *err)
             return 0;
         }
     }
-    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.60s\" is no role; accepted: reader, writer, admin", text), "role");
+    return pl_err_field(err, pl_err_set(err, PL_EINVAL, "\"%.60s\" is not a role; accepted: reader, writer, admin", text),
+                        "role");
 }
 
 int pl_user_check(const char *name, struct pl_err *err)
@@ -66,11 +67,12 @@ int pl_user_check(const char *name, struct pl_err *err)
 
     if (len > 0 && len <= PL_USER_MAX && strspn(name, allowed) == len && name[0] != '-' && !pl_streq(name, "daemon"))
         return 0;
-    return pl_err_field(err,
-                        pl_err_set(err, PL_ENAME,
-                                   "\"%.80s\" is no name for a user: 1 to %d letters, digits and . _ - @ +, not \"daemon\"", name,
-                                   PL_USER_MAX),
-                        "name");
+    return pl_err_field(
+        err,
+        pl_err_set(err, PL_ENAME,
+                   "\"%.80s\" is not accepted as a user's name: use 1 to %d letters, digits and . _ - @ +, not \"daemon\"", name,
+                   PL_USER_MAX),
+        "name");
 }
 
 int pl_scope_check(const char *text, struct pl_err *err)
@@ -298,10 +300,10 @@ static int forbid(const struct pl_principal *p, const struct pl_permission_rule 
         return pl_err_set(err, PL_EFORBIDDEN, "a worker's token does not allow \"%s\"%s%s", rule->name,
                           rule->worker == PL_WORKER_OWN ? " outside project " : "",
                           rule->worker == PL_WORKER_OWN ? p->project : "");
-    r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s over %s, and %s is %s there", rule->name,
+    r = pl_err_set(err, PL_EFORBIDDEN, "\"%s\" needs the role %s over %s, but %s has the role %s there", rule->name,
                    pl_role_name(rule->least), where, p->name, pl_role_name(pl_principal_role(p, rule->over, project, repo)));
-    return pl_err_hint(err, r, "An admin gives it: pipelinectl update user %s --role %s%s%s", p->name, pl_role_name(rule->least),
-                       rule->over == PL_PERMISSION_SCOPE_ALL ? "" : " --over ",
+    return pl_err_hint(err, r, "An admin can grant it: pipelinectl update user %s --role %s%s%s", p->name,
+                       pl_role_name(rule->least), rule->over == PL_PERMISSION_SCOPE_ALL ? "" : " --over ",
                        rule->over == PL_PERMISSION_SCOPE_ALL    ? ""
                        : rule->over == PL_PERMISSION_SCOPE_REPO ? where
                                                                 : where + strlen("project "));

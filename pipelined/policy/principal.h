@@ -46,21 +46,21 @@ enum pl_worker_permission {
 
 /*  X(NAME, wire name, over, least role, what a worker may, meaning) */
 #define PL_VERB_MAP(X)                                                                                                           \
-    X(OPEN, "open", NOTHING, NONE, ALWAYS, "whether it is alive, the files of the web page, a login link")                       \
-    X(LIST, "look", SELF, NONE, NEVER, "lists, and what spans repos: they show what the asker may read")                         \
+    X(OPEN, "open", NOTHING, NONE, ALWAYS, "liveness, the files of the web page, a login link")                                  \
+    X(LIST, "look", SELF, NONE, NEVER, "lists, and views across repos: they show only what the caller may read")                 \
     X(STATUS, "status", SELF, NONE, ALWAYS, "the daemon's version and figures")                                                  \
-    X(READ_PIPELINES, "survey", MEMBER, READER, NEVER, "a project's pipelines, as they are written")                             \
+    X(READ_PIPELINES, "survey", MEMBER, READER, NEVER, "a project's pipelines, as specified")                                    \
     X(READ, "read", REPO, READER, NEVER, "a repo's branches, commits and files; a stage's jobs, logs and metrics")               \
     X(WRITE, "write", REPO, WRITER, NEVER, "put, commit, branch; rerun and stop a stage")                                        \
     X(REMOVE, "remove", REPO, ADMIN, NEVER, "delete a repo")                                                                     \
-    X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by the hash of what they are, which only who may read was told")               \
-    X(STORE, "store", MEMBER, WRITER, OWN, "bring packs: bytes that no commit names yet")                                        \
-    X(DEFINE, "define", PROJECT, WRITER, NEVER, "make repos; create, change, run and delete pipelines, whose code then runs")    \
+    X(FETCH, "fetch", MEMBER, READER, OWN, "bytes by their hash, which only callers with access to them know")                   \
+    X(STORE, "store", MEMBER, WRITER, OWN, "upload packs: bytes that no commit refers to yet")                                   \
+    X(DEFINE, "define", PROJECT, WRITER, NEVER, "create repos; create, change, run and delete pipelines, whose code then runs")  \
     X(DELETE_PROJECT, "govern", PROJECT, ADMIN, NEVER,                                                                           \
       "delete the project; its defaults, and whether its stages may have the network")                                           \
-    X(OPERATE, "operate", ALL, ADMIN, NEVER, "make projects; users, tokens of others, checks, audit")                            \
-    X(ATTACH, "attach", ALL, ADMIN, ALWAYS, "a worker's beginning; all that its first token is good for once it was exchanged")  \
-    X(WORK, "work", ALL, ADMIN, ALWAYS, "the protocol of workers: each for itself and the leases it holds")
+    X(OPERATE, "operate", ALL, ADMIN, NEVER, "create projects; users, other users' tokens, checks, audit")                       \
+    X(ATTACH, "attach", ALL, ADMIN, ALWAYS, "attach of a worker; the only use of its first token after the exchange")            \
+    X(WORK, "work", ALL, ADMIN, ALWAYS, "the worker protocol: each worker for itself and its leases")
 
 enum pl_verb {
     PL_VERB_MISSING, /* the route names no verb: the program refuses to start */

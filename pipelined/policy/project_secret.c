@@ -66,7 +66,7 @@ static int check_values(const struct pl_secret_op *op, struct pl_err *err)
 
         r = pl_secret_key_check(key, err);
         if (r == 0 && (!json_is_string(value) || pl_base64_decode(json_string_value(value), &bytes_of, NULL) < 0))
-            r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "values.%s is no base64", key), "values");
+            r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "values.%s is not base64", key), "values");
         if (r < 0)
             return r;
         bytes += bytes_of.len;
@@ -75,9 +75,10 @@ static int check_values(const struct pl_secret_op *op, struct pl_err *err)
     }
     if (bytes <= PL_SECRET_BYTES_MAX)
         return 0;
-    return pl_err_field(
-        err, pl_err_set(err, PL_ETOOBIG, "secret %s: %zu bytes; at most %u together", op->name, bytes, PL_SECRET_BYTES_MAX),
-        "values");
+    return pl_err_field(err,
+                        pl_err_set(err, PL_ETOOBIG, "secret %s: its values have %zu bytes; at most %u are allowed", op->name,
+                                   bytes, PL_SECRET_BYTES_MAX),
+                        "values");
 }
 
 int pl_secret_op_check(const struct pl_secret_op *op, struct pl_err *err)

@@ -105,7 +105,7 @@ int pl_retention_read(const json_t *object, struct pl_retention_rule *ret, struc
     json_t *value;
 
     if (!json_is_object(object))
-        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep is no object; {} keeps everything"), "keep");
+        return pl_err_field(err, pl_err_set(err, PL_EINVAL, "keep is not an object; {} keeps everything"), "keep");
     json_object_foreach((json_t *)object, name, value)
     {
         uint32_t *to = number(&keep, name);
@@ -117,7 +117,7 @@ int pl_retention_read(const json_t *object, struct pl_retention_rule *ret, struc
                                 "keep");
         if (!json_is_integer(value) || n < 1 || n > PL_RETENTION_MAX)
             return pl_err_field(err,
-                                pl_err_set(err, PL_EINVAL, "keep.%s is no whole number from 1 to %d", name, PL_RETENTION_MAX),
+                                pl_err_set(err, PL_EINVAL, "keep.%s is not a whole number from 1 to %d", name, PL_RETENTION_MAX),
                                 "keep");
         *to = (uint32_t)n;
     }

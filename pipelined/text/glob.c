@@ -251,7 +251,7 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
     _cleanup_(pl_glob_set_destroyp) struct pl_glob_set *s = NULL;
 
     if (n > GLOB_SET_MAX)
-        return pl_err_set(err, PL_ELIMIT, "%zu globs in one list; at most %u", n, GLOB_SET_MAX);
+        return pl_err_set(err, PL_ELIMIT, "a list has %zu globs; at most %u are allowed", n, GLOB_SET_MAX);
     s = calloc(1, sizeof(*s) + n * sizeof(s->globs[0]));
     if (s == NULL)
         return pl_err_nomem(err);
@@ -263,7 +263,7 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
         s->steps += s->globs[s->n]->n_program - s->globs[s->n]->prefix_chars;
         if (s->steps > PL_GLOB_SET_STEPS) {
             s->n++; /* to be freed */
-            return pl_err_set(err, PL_ELIMIT, "the globs of a list are too large together: give fewer, or shorter ones");
+            return pl_err_set(err, PL_ELIMIT, "the globs of a list are too large together: use fewer or shorter globs");
         }
     }
     *ret = TAKE_PTR(s);

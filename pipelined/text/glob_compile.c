@@ -124,7 +124,7 @@ static int glob_stars(struct glob_parser *ps)
 
     ps->p += PL_MIN(n, (size_t)(ps->end - from));
     if (ps->p < ps->end && *ps->p == '(')
-        return glob_fail(ps, ps->p - 1, "*( is not available yet: for a star before a capture write {*}(…)");
+        return glob_fail(ps, ps->p - 1, "*( is not supported: for a star before a capture write {*}(…)");
     if (n == 1)
         return glob_emit_star(ps, GLOB_ANY);
     if (at_start && ps->p == ps->end)
@@ -187,7 +187,7 @@ static int glob_posix_class(struct glob_parser *ps)
         ps->p = close + 2;
         return r;
     }
-    return glob_fail(ps, ps->p, "[:%.*s:] is no class of characters", (int)(close - name), name);
+    return glob_fail(ps, ps->p, "[:%.*s:] is not a character class", (int)(close - name), name);
 }
 
 /* One character of a class, '\' taken off. */
@@ -196,7 +196,7 @@ static int glob_class_char(struct glob_parser *ps, uint32_t *ret)
     if (*ps->p == '\\') {
         ps->p++;
         if (ps->p == ps->end)
-            return glob_fail(ps, ps->p - 1, "\\ is followed by nothing");
+            return glob_fail(ps, ps->p - 1, "\\ must be followed by a character");
     }
     *ret = glob_next_char(&ps->p, ps->end);
     return 0;
@@ -221,7 +221,7 @@ static int glob_class_member(struct glob_parser *ps)
             return r;
     }
     if (high < low)
-        return glob_fail(ps, at, "the range runs backwards");
+        return glob_fail(ps, at, "the range is reversed");
     return glob_add_range(ps, low, high);
 }
 
@@ -255,7 +255,7 @@ static int glob_alternatives(struct glob_parser *ps, const char *open, char clos
     int r;
 
     if (++ps->depth > PL_GLOB_DEPTH_MAX)
-        return glob_fail(ps, open, "more than %u groups inside each other", PL_GLOB_DEPTH_MAX);
+        return glob_fail(ps, open, "more than %u nested groups", PL_GLOB_DEPTH_MAX);
     for (;;) {
         split = (uint16_t)ps->g->n_program;
         r = glob_emit_split(ps);
@@ -303,7 +303,7 @@ static int glob_item(struct glob_parser *ps)
     const char *at = ps->p;
 
     if (strchr("@+!?", *at) != NULL && at + 1 < ps->end && at[1] == '(')
-        return glob_fail(ps, at, "%c( is not available yet: ( alone captures; write \\%c( for the character", *at, *at);
+        return glob_fail(ps, at, "%c( is not supported: use ( for a capture, or write \\%c( for the character", *at, *at);
     if (strchr("*?[{(", *at) != NULL)
         ps->literal = false;
     switch (*at) {
@@ -321,14 +321,14 @@ static int glob_item(struct glob_parser *ps)
         return glob_capture(ps);
     case '}':
     case ')':
-        return glob_fail(ps, at, "%c closes nothing: write \\%c for the character", *at, *at);
+        return glob_fail(ps, at, "%c closes no group: write \\%c for the character", *at, *at);
     case '/':
         if (at > ps->start && at[-1] == '/')
             return glob_fail(ps, at, "an empty segment");
         return glob_emit_char(ps, at);
     case '\\':
         if (at + 1 >= ps->end)
-            return glob_fail(ps, at, "\\ is followed by nothing");
+            return glob_fail(ps, at, "\\ must be followed by a character");
         return glob_emit_char(ps, at + 1);
     default:
         return glob_emit_char(ps, at);
@@ -362,13 +362,13 @@ static int glob_check_text(const struct glob_parser *ps)
         return pl_err_set(ps->err, PL_EGLOB, "the glob is not valid UTF-8");
     for (const char *p = ps->pattern; *p != '\0'; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F)
-            return glob_fail(ps, p, "no path has the control byte 0x%02x", (unsigned)(unsigned char)*p);
+            return glob_fail(ps, p, "a path cannot contain the control byte 0x%02x", (unsigned)(unsigned char)*p);
     for (const char *p = ps->start, *next; p < ps->end; p = next + 1) {
         next = memchr(p, '/', (size_t)(ps->end - p));
         if (next == NULL)
             next = ps->end;
         if ((next - p == 1 && p[0] == '.') || (next - p == 2 && p[0] == '.' && p[1] == '.'))
-            return glob_fail(ps, p, "no path has a segment \"%.*s\"", (int)(next - p), p);
+            return glob_fail(ps, p, "a path cannot contain the segment \"%.*s\"", (int)(next - p), p);
     }
     return 0;
 }

@@ -82,7 +82,7 @@ static int json_hex4(struct json_scan *s, uint32_t *ret)
         int c = s->at + i < s->len ? (unsigned char)s->text[s->at + i] : -1;
 
         if (c < 0 || !isxdigit(c))
-            return json_fail(s, s->at, "\\u is followed by 4 hex digits");
+            return json_fail(s, s->at, "\\u must be followed by 4 hex digits");
         v = v << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
     }
     s->at += 4;
@@ -131,16 +131,16 @@ static int json_escape_u(struct json_scan *s, bool decode)
     if (c == 0)
         return json_fail(s, start, "\\u0000 is not allowed");
     if (c >= 0xDC00 && c <= 0xDFFF)
-        return json_fail(s, start, "\\u%04X is half of a pair and its first half is missing", c);
+        return json_fail(s, start, "\\u%04X is the second half of a surrogate pair, and the first half is missing", c);
     if (c >= 0xD800 && c <= 0xDBFF) {
         if (s->at + 2 > s->len || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
-            return json_fail(s, start, "\\u%04X is half of a pair and its second half is missing", c);
+            return json_fail(s, start, "\\u%04X is the first half of a surrogate pair, and the second half is missing", c);
         s->at += 2;
         r = json_hex4(s, &low);
         if (r < 0)
             return r;
         if (low < 0xDC00 || low > 0xDFFF)
-            return json_fail(s, start, "\\u%04X\\u%04X is no pair of surrogates", c, low);
+            return json_fail(s, start, "\\u%04X\\u%04X is not a surrogate pair", c, low);
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
     return decode ? json_add_utf8(s, c) : 0;
@@ -158,7 +158,7 @@ static int json_escape(struct json_scan *s, bool decode)
     }
     which = c > 0 ? strchr(from, c) : NULL;
     if (which == NULL)
-        return json_fail(s, s->at - 1, "\\ is followed by one of \" \\ / b f n r t u");
+        return json_fail(s, s->at - 1, "\\ must be followed by one of \" \\ / b f n r t u");
     s->at++;
     return decode ? pl_buf_add_u8(&s->keys, (uint8_t)to[which - from], s->err) : 0;
 }
@@ -233,7 +233,7 @@ static int json_real_check(struct json_scan *s, size_t start, size_t point, size
         return pl_err_nomem(s->err);
     errno = 0;
     if (__builtin_isinf(strtod((const char *)plain.data, NULL)))
-        return json_fail(s, start, "the number is larger than a double holds");
+        return json_fail(s, start, "the number is too large for a double");
     return 0;
 }
 
@@ -246,7 +246,7 @@ static int json_integer_check(struct json_scan *s, size_t start)
         unsigned digit = (unsigned)(s->text[i] - '0');
 
         if (v > (most - digit) / 10)
-            return json_fail(s, start, "the whole number does not fit 64 bits");
+            return json_fail(s, start, "the whole number does not fit into 64 bits");
         v = v * 10 + digit;
     }
     return 0;
@@ -262,9 +262,9 @@ static int json_number(struct json_scan *s)
     if (json_peek(s) == '0') {
         s->at++;
         if (json_peek(s) >= '0' && json_peek(s) <= '9')
-            return json_fail(s, start, "a number does not start with 0");
+            return json_fail(s, start, "a number must not start with 0");
     } else if (json_digits(s) == 0) {
-        return json_fail(s, start, "- is followed by a digit");
+        return json_fail(s, start, "- must be followed by a digit");
     }
     point = s->at;
     if (json_peek(s) == '.') {
@@ -272,7 +272,7 @@ static int json_number(struct json_scan *s)
         s->at++;
         fraction = json_digits(s);
         if (fraction == 0)
-            return json_fail(s, s->at, "the point of a number is followed by a digit");
+            return json_fail(s, s->at, "the decimal point of a number must be followed by a digit");
     }
     digits_end = s->at;
     if (json_peek(s) == 'e' || json_peek(s) == 'E') {
@@ -281,7 +281,7 @@ static int json_number(struct json_scan *s)
         if (json_peek(s) == '+' || json_peek(s) == '-')
             s->at++;
         if (json_digits(s) == 0)
-            return json_fail(s, s->at, "the exponent of a number has a digit");
+            return json_fail(s, s->at, "the exponent of a number must have a digit");
     }
     return real ? json_real_check(s, start, point, fraction, digits_end) : json_integer_check(s, start);
 }
@@ -298,7 +298,7 @@ static int json_word(struct json_scan *s)
         if (s->at - start == strlen(words[i]) && memcmp(s->text + start, words[i], s->at - start) == 0)
             return 0;
     if (s->at > start)
-        return json_fail(s, start, "\"%.*s\" is no JSON value: strings stand in double quotes",
+        return json_fail(s, start, "\"%.*s\" is not a JSON value: strings need double quotes",
                          (int)PL_MIN(s->at - start, (size_t)40), s->text + start);
     return json_fail(s, start, "a value is expected, not %s", json_here(s, here));
 }
@@ -335,7 +335,7 @@ static int json_check_duplicates(struct json_scan *s, size_t first)
                 twice = &keys[i];
     if (twice == NULL)
         return 0;
-    return json_fail(s, twice->quote, "the key \"%.*s\" stands here a second time", (int)PL_MIN(twice->len, (size_t)100),
+    return json_fail(s, twice->quote, "the key \"%.*s\" appears here a second time", (int)PL_MIN(twice->len, (size_t)100),
                      twice->len > 0 ? (const char *)s->keys.data + twice->at : "");
 }
 
@@ -395,7 +395,7 @@ static int json_after(struct json_scan *s, char close, bool *ret_more)
     s->at++;
     json_skip_space(s);
     if (json_peek(s) == close)
-        return json_fail(s, s->at, "nothing stands between the , and the %c", close);
+        return json_fail(s, s->at, "there is nothing between the , and the %c", close);
     *ret_more = true;
     return 0;
 }
@@ -460,7 +460,7 @@ static int json_value(struct json_scan *s, unsigned depth, bool on_path, size_t 
 
     if (c == '{' || c == '[') {
         if (depth >= PL_JSON_DEPTH_MAX)
-            return json_fail(s, s->at, "more than %u arrays and objects inside each other", PL_JSON_DEPTH_MAX);
+            return json_fail(s, s->at, "more than %u nested arrays and objects", PL_JSON_DEPTH_MAX);
         return c == '{' ? json_object(s, depth, on_path, matched) : json_array(s, depth, on_path, matched);
     }
     if (c == '"')
@@ -484,7 +484,7 @@ static int json_text(struct json_scan *s)
         return r;
     json_skip_space(s);
     if (s->at < s->len)
-        return json_fail(s, s->at, "the text goes on with %s after its end", json_here(s, here));
+        return json_fail(s, s->at, "unexpected %s after the end of the JSON value", json_here(s, here));
     return 0;
 }
 
@@ -527,10 +527,10 @@ int pl_json_check(const char *text, size_t len, struct pl_json_pos *ret_at, stru
     int r;
 
     if (len > PL_JSON_MAX_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "the text is %zu bytes long; at most %u", len, PL_JSON_MAX_BYTES);
+        return pl_err_set(err, PL_ETOOBIG, "the text is %zu bytes long; at most %u are allowed", len, PL_JSON_MAX_BYTES);
     bad = json_bad_byte(text, len);
     if (bad < len)
-        r = json_fail(&s, bad, text[bad] == '\0' ? "a NUL byte: JSON is text" : "the text is not valid UTF-8");
+        r = json_fail(&s, bad, text[bad] == '\0' ? "the text contains a NUL byte" : "the text is not valid UTF-8");
     else
         r = json_text(&s);
     pl_buf_finish(&s.keys);

@@ -104,10 +104,10 @@ int pl_quantity_cpu(const char *text, int64_t *ret_milli, struct pl_err *err)
     struct quantity q;
 
     if (!quantity_parse(text, &q))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is no amount of CPU: write 2, 0.5 or \"500m\"", text);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not an amount of CPU: use 2, 0.5 or \"500m\"", text);
     q.power10 += 3;
     if (!quantity_value(q, (int64_t)1 << 53, ret_milli))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is not within 1m and 9e12 CPUs", text);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not between 1m and 9e12 CPUs", text);
     return 0;
 }
 
@@ -116,9 +116,9 @@ int pl_quantity_bytes(const char *text, int64_t *ret_bytes, struct pl_err *err)
     struct quantity q;
 
     if (!quantity_parse(text, &q))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is no size: write \"512Mi\", \"40Gi\", \"2G\" or a number of bytes", text);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not a size: use \"512Mi\", \"40Gi\", \"2G\" or a number of bytes", text);
     if (!quantity_value(q, (int64_t)1 << 60, ret_bytes))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is not within 1 byte and 1Ei", text);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not between 1 byte and 1Ei", text);
     return 0;
 }
 

@@ -89,7 +89,7 @@ static int template_attribute(const char *attribute, const struct pl_template_in
                           "\"%s\" is not accepted after the input's name: path, dir, stem or the number of a capture", attribute);
     number = strtoul(attribute, NULL, 10);
     if (number < 1 || number > input->captures)
-        return pl_err_set(err, PL_ESPEC, "the glob of input \"%s\" has %u captures, so there is no number %lu%s", input->name,
+        return pl_err_set(err, PL_ESPEC, "the glob of input \"%s\" has %u captures, so capture %lu does not exist%s", input->name,
                           input->captures, number, input->captures == 0 ? ": put ( ) around a part of the glob" : "");
     piece->part = TEMPLATE_CAPTURE;
     piece->capture = (unsigned)number - 1;
@@ -104,7 +104,7 @@ static int template_variable(const char *from, size_t len, const struct pl_templ
     char *dot;
 
     if (len >= sizeof(name))
-        return pl_err_set(err, PL_ESPEC, "the name is longer than any input's");
+        return pl_err_set(err, PL_ESPEC, "the variable's name is too long");
     memcpy(name, from, len);
     name[len] = '\0';
     if (pl_streq(name, "datum")) {
@@ -113,7 +113,8 @@ static int template_variable(const char *from, size_t len, const struct pl_templ
     }
     dot = strchr(name, '.');
     if (dot == NULL)
-        return pl_err_set(err, PL_ESPEC, "a variable is ${INPUT.path}, ${INPUT.dir}, ${INPUT.stem}, ${INPUT.1} … or ${datum}");
+        return pl_err_set(err, PL_ESPEC,
+                          "a variable must be ${INPUT.path}, ${INPUT.dir}, ${INPUT.stem}, ${INPUT.1} … or ${datum}");
     *dot++ = '\0';
     for (size_t i = 0; i < n; i++) {
         if (pl_streq(inputs[i].name, name)) {
@@ -122,7 +123,7 @@ static int template_variable(const char *from, size_t len, const struct pl_templ
             piece->len = strlen(dot);
             if (inputs[i].absent)
                 return pl_err_set(err, PL_ESPEC,
-                                  "not every datum has an input \"%s\": name one of every branch of the union, "
+                                  "not every datum has an input \"%s\": name an input that every branch of the union has, "
                                   "or use ${datum}",
                                   name);
             return inputs[i].params != NULL ? template_param(dot, inputs, n, piece, err)
@@ -192,7 +193,8 @@ int pl_template_compile(const char *text, const struct pl_template_input *inputs
     int r;
 
     if (strlen(text) > PL_TEMPLATE_MAX_BYTES)
-        return pl_err_set(err, PL_ESPEC, "a prefix of %zu bytes; at most %u", strlen(text), PL_TEMPLATE_MAX_BYTES);
+        return pl_err_set(err, PL_ESPEC, "the prefix is %zu bytes long; at most %u are allowed", strlen(text),
+                          PL_TEMPLATE_MAX_BYTES);
     t = calloc(1, sizeof(*t));
     if (t == NULL)
         return pl_err_nomem(err);

@@ -77,7 +77,7 @@ def test_the_words_of_the_command_line(project):
     bob.d, bob.token = d, token
     here = f"{project.name}/data"
     refused = bob.ctl("list", "file", f"{here}@master", ok=False)
-    assert refused.returncode == FAILED and f'"read" takes the role reader over {here}' in refused.stderr
+    assert refused.returncode == FAILED and f'"read" needs the role reader over {here}' in refused.stderr
     hint = [line for line in refused.stderr.splitlines() if "pipelinectl update user" in line][0]
     d.ctl(*hint.split("pipelinectl ")[1].split())  # what it says is what it takes
     assert "x" in bob.ctl("list", "file", f"{here}@master").stdout
@@ -408,7 +408,7 @@ def test_who_loses_a_role_while_a_body_comes_is_refused_by_name(project):
     late = SlowRequest(d.url, "PUT", f"/api/v1/repos/{project.name}/data/branches/master/files/late", {"Authorization": f"Bearer {user.token}"}, 4)
     d.http("PATCH", f"/api/v1/users/{name}", {"roles": [{"scope": f"{project.name}/data", "role": "reader"}]})
     status, said = late.end(b"late")
-    assert status == 403 and "takes the role writer" in json.loads(said)["error"]["message"]
+    assert status == 403 and "needs the role writer" in json.loads(said)["error"]["message"]
 
 
 def test_a_stolen_workers_token_opens_its_own_lease_and_no_other(project, gate):

@@ -557,7 +557,7 @@ static int check_verb(const struct pl_http_request *req, const struct pl_http_ro
     const struct pl_permission_rule *rule = pl_permission_rule(verb);
 
     if ((route->access & PL_ACCESS_SOMEWHERE) && p->kind != PL_PRINCIPAL_WORKER && !pl_principal_has(p, rule->least))
-        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" takes the role %s, which %s does not have anywhere", rule->name,
+        return pl_err_set(err, PL_EFORBIDDEN, "\"%s\" needs the role %s, which %s does not have anywhere", rule->name,
                           pl_role_name(rule->least), p->name);
     if ((route->access & PL_ACCESS_ASKS) && !(p->kind == PL_PRINCIPAL_WORKER && rule->worker == PL_WORKER_NEVER))
         return 0;

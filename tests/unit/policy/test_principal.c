@@ -147,12 +147,12 @@ static void a_refusal_says_what_it_takes(void **state)
 
     (void)state;
     assert_int_equal(pl_principal_check(p, PL_VERB_WRITE, "here", "data", &err), PL_EFORBIDDEN);
-    assert_string_equal(err.msg, "\"write\" takes the role writer over here/data, and bob is reader there");
-    assert_string_equal(err.hint, "An admin gives it: pipelinectl update user bob --role writer --over here/data");
+    assert_string_equal(err.msg, "\"write\" needs the role writer over here/data, but bob has the role reader there");
+    assert_string_equal(err.hint, "An admin can grant it: pipelinectl update user bob --role writer --over here/data");
     assert_int_equal(pl_principal_check(p, PL_VERB_DEFINE, "here", NULL, &err), PL_EFORBIDDEN);
-    assert_string_equal(err.hint, "An admin gives it: pipelinectl update user bob --role writer --over here");
+    assert_string_equal(err.hint, "An admin can grant it: pipelinectl update user bob --role writer --over here");
     assert_int_equal(pl_principal_check(p, PL_VERB_OPERATE, NULL, NULL, &err), PL_EFORBIDDEN);
-    assert_string_equal(err.hint, "An admin gives it: pipelinectl update user bob --role admin");
+    assert_string_equal(err.hint, "An admin can grant it: pipelinectl update user bob --role admin");
     assert_int_equal(pl_principal_check(NULL, PL_VERB_READ, "here", "data", &err), PL_EAUTH);
     pl_principal_unref(p);
 }

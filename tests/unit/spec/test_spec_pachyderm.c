@@ -120,7 +120,7 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
         {WITH("\"resource_requests\": {\"memory\": \"2Gi\"}, \"resource_limits\": {\"memory\": \"1Gi\"}"),
          "resource_requests.memory: more than \"memory\""},
         {WITH("\"colour\": 1"), "colour: unknown field \"colour\": Pachyderm's form has no such field"},
-        {WITH("\"resource_limits\": {\"cpu\": \"many\"}"), "resource_limits.cpu: \"many\" is no amount of CPU"},
+        {WITH("\"resource_limits\": {\"cpu\": \"many\"}"), "resource_limits.cpu: \"many\" is not an amount of CPU"},
         {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"gpu\", \"number\": 1}}"),
          "resource_limits.gpu.type: \"gpu\" is not accepted: the name of a resource"},
         {WITH("\"parallelism_spec\": {\"coefficient\": 1}"), "parallelism_spec.coefficient: unknown field"},

@@ -227,13 +227,13 @@ static void errors_name_place_and_reason(void **state)
         const char *says;
     } cases[] = {
         {"{\n  \"a\": 1,\n  \"a\": 2\n}", 3, 3, "a second time"},
-        {"{\"a\": tru}", 1, 7, "\"tru\" is no JSON value"},
-        {"{\"a\": 1,}", 1, 9, "nothing stands between the , and the }"},
+        {"{\"a\": tru}", 1, 7, "\"tru\" is not a JSON value"},
+        {"{\"a\": 1,}", 1, 9, "there is nothing between the , and the }"},
         {"{\"a\" 1}", 1, 6, "a : is expected after the key, not '1'"},
-        {"[\"ä\", x]", 1, 7, "\"x\" is no JSON value"},
+        {"[\"ä\", x]", 1, 7, "\"x\" is not a JSON value"},
         {"[1", 1, 3, "not the end of the text"},
         {"{\"name\": \"abc\n\"}", 1, 10, "not closed on its line"},
-        {"[01]", 1, 2, "does not start with 0"},
+        {"[01]", 1, 2, "must not start with 0"},
     };
 
     (void)state;

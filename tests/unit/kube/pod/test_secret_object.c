@@ -112,8 +112,8 @@ static void names_and_keys_are_those_that_a_cluster_takes(void **state)
         {"", "{\"dsn\": \"eA==\"}", "\"\" is not accepted"},
         {"pg", "{\"../x\": \"eA==\"}", "\"../x\" is not accepted as a key"},
         {"pg", "{\"..\": \"eA==\"}", "\"..\" is not accepted as a key"},
-        {"pg", "{\"dsn\": \"?\"}", "values.dsn is no base64"},
-        {"pg", "{\"dsn\": 1}", "values.dsn is no base64"},
+        {"pg", "{\"dsn\": \"?\"}", "values.dsn is not base64"},
+        {"pg", "{\"dsn\": 1}", "values.dsn is not base64"},
         {"pg", "{}", "at least one key"},
         {"pg", "[]", "at least one key"},
     };
