@@ -316,7 +316,7 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"gpu\": {\"cuont\": 1}", "unknown field \"cuont\"; did you mean \"count\"?"},
         {"\"resources\": {\"cpu\": \"many\"}", "\"many\" is not an amount of CPU: use 2, 0.5 or \"500m\""},
         {"\"resources\": {\"memory\": \"40GB\"}", "\"40GB\" is not a size: use \"512Mi\""},
-        {"\"resources\": {\"memory\": -1}", "\"-1\" is no size"},
+        {"\"resources\": {\"memory\": -1}", "\"-1\" is not a size"},
         {"\"on_error\": \"ignore\"", "stages[0].on_error: \"ignore\" is not accepted: \"fail\", \"skip\" or {\"run\": […]}"},
         {"\"on_error\": {}", "stages[0].on_error: \"run\" is missing"},
         {"\"on_error\": {\"run\": []}", "stages[0].on_error.run: [] is not accepted"},
