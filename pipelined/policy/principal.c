@@ -284,6 +284,7 @@ bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const cha
     return rule->over == PL_PERMISSION_SCOPE_SELF || pl_principal_role(p, rule->over, project, repo) >= rule->least;
 }
 
+/* Makes the error of a refusal: who, which verb, which scope, which role is needed, and how to get it. */
 static int forbid(const struct pl_principal *p, const struct pl_permission_rule *rule, const char *project, const char *repo,
                   struct pl_err *err)
 {

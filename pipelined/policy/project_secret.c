@@ -1,3 +1,4 @@
+/* Checks of names, keys and values. */
 #include "pipelined/policy/project_secret.h"
 
 #include "storage/base/hash.h"
@@ -46,6 +47,7 @@ int pl_secret_key_check(const char *key, struct pl_err *err)
         "values");
 }
 
+/* Checks keys, base64 and total size of the values. */
 static int check_values(const struct pl_secret_op *op, struct pl_err *err)
 {
     const char *key;

@@ -1,10 +1,13 @@
+/* The matcher: keeps a list of threads (positions in the program) and advances all of them over one character
+ * after another, as described by Thompson and Pike. */
 #include "pipelined/text/glob_program.h"
 
 #include "storage/base/path.h"
 
 #define GLOB_SET_MAX 1000u
 
-/* The threads of the matcher at one place of the path, best first. Slots of thread i: slots[i * n_slots]. */
+/* The threads of the matcher at one position of the path, in order of preference. The slots of thread i begin
+ * at slots[i * n_slots]. */
 struct glob_threads {
     unsigned n;
     uint16_t pc[GLOB_PROGRAM_MAX];
@@ -13,14 +16,16 @@ struct glob_threads {
 
 struct glob_run {
     const struct pl_glob *g;
-    unsigned n_slots; /* 0: captures are not wanted */
-    uint16_t step;    /* marks what was added for the current place */
+    unsigned n_slots; /* 0 = captures are not wanted */
+    /* a program position with this mark was already added for the current position of the path */
+    uint16_t step;
     uint16_t mark[GLOB_PROGRAM_MAX];
-    uint16_t slots[2 * PL_GLOB_CAPTURES_MAX]; /* of the thread being added */
+    uint16_t slots[2 * PL_GLOB_CAPTURES_MAX]; /* slots of the thread that is being added */
     struct glob_threads lists[2];
     struct glob_threads *now, *next;
 };
 
+/* Adds a thread at `pc`, following JUMP, SPLIT and SAVE; `at` is the position in the path. */
 static void glob_add(struct glob_run *run, unsigned pc, size_t at)
 {
     const struct glob_instr *instr = &run->g->program[pc];
@@ -86,7 +91,7 @@ static void glob_swap(struct glob_run *run)
     run->next = now;
 }
 
-/* The path starts with the prefix: the threads stand behind it. */
+/* Starts the threads behind the prefix, which the path begins with. */
 static void glob_start(struct glob_run *run, const struct pl_glob *g, bool captures)
 {
     run->g = g;
@@ -101,7 +106,7 @@ static void glob_start(struct glob_run *run, const struct pl_glob *g, bool captu
     glob_swap(run);
 }
 
-/* All threads over one character; `at` is the place behind it. False when none is left. */
+/* Advances all threads over one character; `at` is the position after it. False if no thread is left. */
 static bool glob_step(struct glob_run *run, uint32_t c, size_t at)
 {
     run->step++;
@@ -119,7 +124,7 @@ static bool glob_step(struct glob_run *run, uint32_t c, size_t at)
     return run->now->n > 0;
 }
 
-/* The best thread that is through, -1 when none is. */
+/* Returns the preferred thread that has matched; -1 if there is none. */
 static int glob_through(const struct glob_run *run)
 {
     for (unsigned i = 0; i < run->now->n; i++)
@@ -149,7 +154,7 @@ static void glob_give_captures(const struct glob_run *run, unsigned thread, stru
 
 unsigned pl_glob_test(const struct pl_glob *g, const char *path, size_t len, struct pl_span *ret_captures)
 {
-    __attribute__((uninitialized)) struct glob_run run; /* large; glob_start sets what is used */
+    __attribute__((uninitialized)) struct glob_run run; /* large; glob_start sets the parts that are used */
     const char *p = path + g->prefix_len, *end = path + len;
     unsigned result = 0;
     int thread;
@@ -233,7 +238,7 @@ const char *pl_glob_prefix(const struct pl_glob *g, size_t *ret_len)
 
 struct pl_glob_set {
     size_t n;
-    uint64_t steps; /* for each byte of a path, at most */
+    uint64_t steps; /* maximum number of steps per byte of a path */
     struct pl_glob *globs[];
 };
 
@@ -262,7 +267,7 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
             return r;
         s->steps += s->globs[s->n]->n_program - s->globs[s->n]->prefix_chars;
         if (s->steps > PL_GLOB_SET_STEPS) {
-            s->n++; /* to be freed */
+            s->n++; /* so that destroy frees it */
             return pl_err_set(err, PL_ELIMIT, "the globs of a list are too large together: use fewer or shorter globs");
         }
     }
@@ -280,7 +285,7 @@ struct pl_glob_set *pl_glob_set_destroy(struct pl_glob_set *s)
     return NULL;
 }
 
-/* What lies behind the literal beginning, which is compared as a whole. */
+/* Counts the instructions after the literal prefix, which is compared as a whole. */
 static uint64_t glob_steps(const struct pl_glob *g)
 {
     return g->n_program - g->prefix_chars;

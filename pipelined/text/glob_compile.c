@@ -7,12 +7,12 @@
 #include <stdio.h>
 
 struct glob_parser {
-    const char *pattern; /* as written */
-    const char *start;   /* without leading and trailing slashes */
+    const char *pattern; /* the pattern as written */
+    const char *start;   /* the pattern without leading and trailing slashes */
     const char *p, *end;
     struct pl_glob *g;
     unsigned depth;
-    bool literal; /* nothing but characters so far: they are the prefix */
+    bool literal; /* only literal characters so far, which form the prefix */
     struct pl_err *err;
 };
 
@@ -48,7 +48,7 @@ static int glob_emit_op(struct glob_parser *ps, enum glob_op op)
     return glob_emit(ps, (struct glob_instr){.op = (uint8_t)op});
 }
 
-/* SPLIT that prefers the next instruction; its other target is set later, until then the same. */
+/* Emits a SPLIT that prefers the next instruction; the other target is set later. */
 static int glob_emit_split(struct glob_parser *ps)
 {
     uint16_t next = (uint16_t)(ps->g->n_program + 1);
@@ -70,7 +70,7 @@ static int glob_emit_char(struct glob_parser *ps, const char *from)
     return glob_emit(ps, (struct glob_instr){.op = GLOB_CHAR, .value = c});
 }
 
-/* body* : split(body, out), body, jump back. `op` is the one instruction of the body. */
+/* Emits body*: SPLIT(body, out), body, JUMP back. `op` is the single instruction of the body. */
 static int glob_emit_star(struct glob_parser *ps, enum glob_op op)
 {
     uint16_t start = (uint16_t)ps->g->n_program;
@@ -86,7 +86,7 @@ static int glob_emit_star(struct glob_parser *ps, enum glob_op op)
     return r;
 }
 
-/* At least one character of any kind: body, split(body, out). */
+/* Emits "one or more of any character": body, SPLIT(body, out). */
 static int glob_emit_all_plus(struct glob_parser *ps)
 {
     uint16_t start = (uint16_t)ps->g->n_program;
@@ -100,7 +100,7 @@ static int glob_emit_all_plus(struct glob_parser *ps)
     return r;
 }
 
-/* Any number of whole segments, each with the '/' after it: (ALL+ '/')? */
+/* Emits "any number of whole segments, each with its '/'": (ALL+ '/')? */
 static int glob_emit_segments(struct glob_parser *ps)
 {
     uint16_t start = (uint16_t)ps->g->n_program;
@@ -144,7 +144,7 @@ static int glob_add_range(struct glob_parser *ps, uint32_t low, uint32_t high)
     return 0;
 }
 
-/* ASCII classes as in POSIX, "word" as in Perl: pairs of first and last character. */
+/* ASCII classes as in POSIX, and "word" as in Perl: pairs of first and last character. */
 static const struct {
     const char *name, *pairs;
 } glob_posix[] = {
@@ -161,7 +161,7 @@ static bool glob_in_posix(const char *pairs, uint32_t c)
     return false;
 }
 
-/* [:alpha:] or [:^alpha:] inside a class, at the "[:". */
+/* Compiles [:alpha:] or [:^alpha:] inside a class; the position is at "[:". */
 static int glob_posix_class(struct glob_parser *ps)
 {
     const char *name = ps->p + 2, *close;
@@ -190,7 +190,7 @@ static int glob_posix_class(struct glob_parser *ps)
     return glob_fail(ps, ps->p, "[:%.*s:] is not a character class", (int)(close - name), name);
 }
 
-/* One character of a class, '\' taken off. */
+/* Reads one character of a class, without a preceding '\'. */
 static int glob_class_char(struct glob_parser *ps, uint32_t *ret)
 {
     if (*ps->p == '\\') {
@@ -247,8 +247,9 @@ static int glob_class(struct glob_parser *ps)
     return glob_emit(ps, instr);
 }
 
-/* What stands between `open` and `close`, at the first byte behind `open`: each alternative starts with a SPLIT to the next one
- * and ends with a JUMP behind the last; the jumps are chained through x until that place is known. */
+/* Compiles the alternatives between `open` and `close`; the position is behind `open`. Each alternative
+ * begins with a SPLIT to the next one and ends with a JUMP behind the last. The JUMPs are chained through x
+ * until that target is known. */
 static int glob_alternatives(struct glob_parser *ps, const char *open, char close, char separator)
 {
     uint16_t split, chain = UINT16_MAX;
@@ -298,6 +299,7 @@ static int glob_capture(struct glob_parser *ps)
     return r < 0 ? r : glob_emit(ps, (struct glob_instr){.op = GLOB_SAVE, .value = slot + 1});
 }
 
+/* Compiles one element of a pattern. */
 static int glob_item(struct glob_parser *ps)
 {
     const char *at = ps->p;
@@ -335,7 +337,7 @@ static int glob_item(struct glob_parser *ps)
     }
 }
 
-/* Up to the end, or to `close` or `separator` (0 = none), which is left. */
+/* Compiles elements up to the end, or up to `close` or `separator` (0 = none), which is not consumed. */
 static int glob_sequence(struct glob_parser *ps, char close, char separator)
 {
     while (ps->p < ps->end && (close == '\0' || (*ps->p != close && *ps->p != separator))) {
@@ -347,7 +349,7 @@ static int glob_sequence(struct glob_parser *ps, char close, char separator)
     return 0;
 }
 
-/* What no path can have. */
+/* Refuses patterns with text that no path can contain. */
 static int glob_check_text(const struct glob_parser *ps)
 {
     size_t n = strlen(ps->pattern);
@@ -385,7 +387,7 @@ static struct pl_glob *glob_create(size_t pattern_len)
     return g->program != NULL && g->ranges != NULL && g->prefix != NULL ? g : pl_glob_destroy(g);
 }
 
-/* Gives back what was not used: a spec may hold many globs. */
+/* Frees the unused parts of the arrays, because a spec may hold many globs. */
 static void glob_shrink(struct pl_glob *g)
 {
     void *p;

@@ -1,20 +1,21 @@
-/* glob_program: a glob as a program for the matcher (private to glob). Instructions run over the characters of a path; those that
- * consume none (JUMP, SPLIT, SAVE) are followed at once. SPLIT prefers x. */
+/* glob_program: the program that a glob is compiled to (private to glob). Instructions consume the characters
+ * of a path. JUMP, SPLIT and SAVE consume none and are followed at once. SPLIT prefers its target x. */
 #pragma once
 
 #include "pipelined/text/glob.h"
 
 #define GLOB_PROGRAM_MAX 2048u /* instructions */
-#define GLOB_SLOTS_MAX   8192u /* instructions × 2 × captures: what the matcher keeps on the stack */
-#define GLOB_RANGES_MAX  4096u
+/* limit of instructions × 2 × captures, which the matcher keeps on the stack */
+#define GLOB_SLOTS_MAX  8192u
+#define GLOB_RANGES_MAX 4096u
 
 enum glob_op { GLOB_CHAR, GLOB_ANY, GLOB_ALL, GLOB_CLASS, GLOB_SPLIT, GLOB_JUMP, GLOB_SAVE, GLOB_MATCH };
 
 struct glob_instr {
     uint8_t op;
     bool negated;   /* CLASS */
-    uint16_t x, y;  /* JUMP, SPLIT: targets; CLASS: number of ranges in x */
-    uint32_t value; /* CHAR: code point; CLASS: first range; SAVE: slot */
+    uint16_t x, y;  /* JUMP, SPLIT: targets; CLASS: x is its number of ranges */
+    uint32_t value; /* CHAR: code point; CLASS: index of its first range; SAVE: slot */
 };
 
 struct glob_range {
@@ -30,10 +31,11 @@ struct pl_glob {
     bool root;
     char *prefix;
     size_t prefix_len;
-    unsigned prefix_chars; /* as many CHAR instructions the program begins with */
+    unsigned prefix_chars; /* number of CHAR instructions at the beginning of the program */
 };
 
-/* One character at *p (< end), which moves past it. Bytes that are no UTF-8 stand for themselves, outside Unicode. */
+/* Decodes the character at *p (< end) and moves *p behind it. Bytes that are not UTF-8 become values outside
+ * Unicode. */
 static inline uint32_t glob_next_char(const char **p, const char *end)
 {
     const uint8_t *b = (const uint8_t *)*p;
@@ -55,5 +57,5 @@ static inline uint32_t glob_next_char(const char **p, const char *end)
     return c;
 }
 
-/* As pl_glob_compile; `any_depth`: as if the pattern began with a segment of two stars. */
+/* Like pl_glob_compile. `any_depth`: as if the pattern began with a segment of two stars. */
 int pl_glob_program_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err);

@@ -1,3 +1,5 @@
+/* A recursive descent over the text. pl_json_check uses it to check, pl_json_find to find a path; both run
+ * the same scan. */
 #include "pipelined/text/json_position.h"
 
 #include "storage/base/path.h"
@@ -7,13 +9,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* One key of an object that is open: where its decoded bytes lie in json_scan.keys, and its opening quote. */
+/* A key of an open object: position of its decoded bytes in json_scan.keys, and offset of its opening
+ * quote. */
 struct json_key {
     size_t at, len;
     size_t quote;
 };
 
-/* A segment of the path that is looked for: a decoded key, or an index when `key` is NULL. */
+/* A segment of the path to find: a decoded key, or an index if `key` is NULL. */
 struct json_segment {
     const char *key;
     size_t key_len;
@@ -24,13 +27,13 @@ struct json_scan {
     const char *text;
     size_t len;
     size_t at;
-    struct pl_buf keys;      /* decoded bytes of the keys of all open objects, one after the other */
-    struct pl_buf open_keys; /* struct json_key of the same */
+    struct pl_buf keys;      /* decoded bytes of the keys of all open objects, one after another */
+    struct pl_buf open_keys; /* struct json_key of each of these keys */
     struct pl_err *err;
-    /* what pl_json_find looks for; n_segments = 0 also for pl_json_check */
+    /* the path that pl_json_find searches; n_segments = 0 for pl_json_check */
     const struct json_segment *segments;
     size_t n_segments;
-    size_t found; /* segments matched so far */
+    size_t found; /* number of segments matched so far */
     size_t found_key, found_value;
 };
 
@@ -60,7 +63,7 @@ static void json_skip_space(struct json_scan *s)
         s->at++;
 }
 
-/* "the end of the text", "'x'", or the byte's number, for messages. */
+/* Describes the current byte for messages: "the end of the text", "'x'", or its number. */
 static const char *json_here(const struct json_scan *s, char out[32])
 {
     int c = json_peek(s);
@@ -90,6 +93,7 @@ static int json_hex4(struct json_scan *s, uint32_t *ret)
     return 0;
 }
 
+/* Appends a code point to the decoded key. */
 static int json_add_utf8(struct json_scan *s, uint32_t c)
 {
     uint8_t b[4];
@@ -117,8 +121,8 @@ static int json_add_utf8(struct json_scan *s, uint32_t c)
     return pl_buf_add(&s->keys, b, n, s->err);
 }
 
-/* \uXXXX, after the u: one code point, of a surrogate pair where it is one. U+0000 is refused as jansson does: C strings end
- * there. */
+/* Reads \uXXXX, positioned after the u, as one code point; also a surrogate pair. U+0000 is refused as in
+ * jansson, because C strings end there. */
 static int json_escape_u(struct json_scan *s, bool decode)
 {
     size_t start = s->at - 2;
@@ -163,7 +167,8 @@ static int json_escape(struct json_scan *s, bool decode)
     return decode ? pl_buf_add_u8(&s->keys, (uint8_t)to[which - from], s->err) : 0;
 }
 
-/* A string, at its opening quote; decoded onto s->keys when wanted. That the text is UTF-8 was checked before. */
+/* Reads a string, positioned at its opening quote; `decode` appends it to s->keys. The text is known to be
+ * UTF-8. */
 static int json_string(struct json_scan *s, bool decode)
 {
     size_t open = s->at++;
@@ -205,7 +210,8 @@ static size_t json_digits(struct json_scan *s)
     return s->at - from;
 }
 
-/* Would strtod overflow? The point is taken out of the text and put into the exponent: strtod's point depends on the locale. */
+/* Checks that the number is not too large for a double. The decimal point is removed from the text and added
+ * to the exponent, because strtod expects the decimal point of the locale. */
 static int json_real_check(struct json_scan *s, size_t start, size_t point, size_t fraction, size_t digits_end)
 {
     _cleanup_(pl_buf_finish) struct pl_buf plain = {.max = s->len + 64};
@@ -221,7 +227,7 @@ static int json_real_check(struct json_scan *s, size_t start, size_t point, size
             exponent = -exponent;
     }
     if (exponent <= 0 && point - start < 300)
-        return 0; /* too short to be large: the common case */
+        return 0; /* too few digits to be too large: the common case */
     r = pl_buf_add(&plain, t + start, point - start, s->err);
     if (r == 0)
         r = pl_buf_add(&plain, t + digits_end - fraction, fraction, s->err);
@@ -252,6 +258,7 @@ static int json_integer_check(struct json_scan *s, size_t start)
     return 0;
 }
 
+/* Reads a number, positioned at its first character. */
 static int json_number(struct json_scan *s)
 {
     size_t start = s->at, point, fraction = 0, digits_end;
@@ -317,7 +324,8 @@ static int json_compare_keys(const void *a, const void *b, void *arg)
     return r;
 }
 
-/* The keys of the object that just ended (from `first` on) must differ. Sorting leaves the text order of equal ones. */
+/* Checks that the keys of the object that just ended (from index `first` on) differ. Equal keys stay in text
+ * order when sorted. */
 static int json_check_duplicates(struct json_scan *s, size_t first)
 {
     size_t n = s->open_keys.len / sizeof(struct json_key) - first;
@@ -350,6 +358,7 @@ static bool json_key_wanted(const struct json_scan *s, const struct json_key *ke
            (key->len == 0 || memcmp(s->keys.data + key->at, want->key, key->len) == 0);
 }
 
+/* Reads "key": value, positioned at the key. */
 static int json_member(struct json_scan *s, unsigned depth, bool on_path, size_t matched)
 {
     struct json_key key = {.at = s->keys.len, .quote = s->at};
@@ -379,7 +388,8 @@ static int json_member(struct json_scan *s, unsigned depth, bool on_path, size_t
     return json_value(s, depth, on_path, matched + 1);
 }
 
-/* After a member or element: true in `ret_more` when a comma promises another one, which may not be missing. */
+/* Reads what follows a member or element. `ret_more` is true after a comma, which must be followed by another
+ * member or element. */
 static int json_after(struct json_scan *s, char close, bool *ret_more)
 {
     char here[32];
@@ -400,6 +410,7 @@ static int json_after(struct json_scan *s, char close, bool *ret_more)
     return 0;
 }
 
+/* Reads an object, positioned at its '{'. */
 static int json_object(struct json_scan *s, unsigned depth, bool on_path, size_t matched)
 {
     size_t first = s->open_keys.len, first_byte = s->keys.len;
@@ -426,6 +437,7 @@ static int json_object(struct json_scan *s, unsigned depth, bool on_path, size_t
     return 0;
 }
 
+/* Reads an array, positioned at its '['. */
 static int json_array(struct json_scan *s, unsigned depth, bool on_path, size_t matched)
 {
     bool more;
@@ -452,8 +464,8 @@ static int json_array(struct json_scan *s, unsigned depth, bool on_path, size_t 
     return 0;
 }
 
-/* A value, at its first byte. `depth` counts the arrays and objects around it; `on_path`: it is the value of the first `matched`
- * segments of the path looked for. */
+/* Reads a value, positioned at its first byte. `depth` is the number of arrays and objects around it;
+ * `on_path`: it is the value of the first `matched` segments of the path to find. */
 static int json_value(struct json_scan *s, unsigned depth, bool on_path, size_t matched)
 {
     int c = json_peek(s);
@@ -503,10 +515,10 @@ static struct pl_json_pos json_pos_at(const char *text, size_t offset)
     return pos;
 }
 
-/* The first byte that makes the text no UTF-8, or a NUL; `len` when there is none. */
+/* Returns the offset of the first byte that is NUL or not valid UTF-8; `len` if there is none. */
 static size_t json_bad_byte(const char *text, size_t len)
 {
-    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL; /* of an empty file `text` is NULL */
+    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL; /* `text` of an empty file is NULL */
     size_t end = nul != NULL ? (size_t)(nul - text) : len;
 
     if (pl_utf8_ok(text, end))
@@ -540,8 +552,8 @@ int pl_json_check(const char *text, size_t len, struct pl_json_pos *ret_at, stru
     return r;
 }
 
-/* Reads the path into segments; keys written as JSON strings are decoded into `decoded`. The number of segments, -1 when it is no
- * path. */
+/* Parses a path into segments; keys written as JSON strings are decoded into `decoded`. Returns the number of
+ * segments, -1 if it is not a valid path. */
 static int json_path_parse(const char *path, struct json_segment *segments, struct pl_buf *decoded)
 {
     struct json_scan s = {.text = path, .len = strlen(path)};
@@ -576,7 +588,7 @@ static int json_path_parse(const char *path, struct json_segment *segments, stru
     }
     *decoded = s.keys;
     for (size_t i = 0; i < n; i++)
-        if (starts[i] != SIZE_MAX) /* only now: the buffer does not move any more */
+        if (starts[i] != SIZE_MAX) /* the buffer no longer moves, so that pointers into it are valid */
             segments[i].key = decoded->data != NULL ? (const char *)decoded->data + starts[i] : "";
     return r == 0 && s.at >= s.len ? (int)n : -1;
 }
@@ -590,7 +602,7 @@ bool pl_json_find(const char *text, size_t len, const char *path, struct pl_json
 
     s.segments = segments;
     s.n_segments = n > 0 ? (size_t)n : 0;
-    (void)json_text(&s); /* a text that is no JSON has positions as far as it goes */
+    (void)json_text(&s); /* an invalid text has positions up to the error */
     pl_buf_finish(&s.keys);
     pl_buf_finish(&s.open_keys);
     if (ret_key != NULL)

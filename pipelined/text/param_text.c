@@ -1,3 +1,4 @@
+/* Scans for "${params." and replaces known names. */
 #include "pipelined/text/param_text.h"
 
 #define PARAMS_OPEN "${params."
@@ -32,7 +33,7 @@ int pl_param_text_expand(const char *text, const struct pl_param *params, size_t
         const char *value = pl_param_text_value(params, n, name, len);
 
         if (value == NULL)
-            end = open + 2; /* "${" stands for itself */
+            end = open + 2; /* unknown name: keep "${" as it is */
         r = pl_buf_add(out, text, (size_t)((value != NULL ? open : end) - text), err);
         if (r == 0 && value != NULL)
             r = pl_buf_add_str(out, value, err);

@@ -1,3 +1,4 @@
+/* A quantity is read as mantissa × 10^power10 × 2^power2 and then evaluated in 128-bit arithmetic. */
 #include "pipelined/text/quantity.h"
 
 #include <ctype.h>
@@ -6,7 +7,7 @@
 
 #define QUANTITY_DIGITS_MAX 18
 
-/* mantissa × 10^power10 × 2^power2 */
+/* The value mantissa × 10^power10 × 2^power2. */
 struct quantity {
     uint64_t mantissa;
     int power10;
@@ -21,7 +22,7 @@ static const struct {
     {"E", 18, 0}, {"Ki", 0, 10}, {"Mi", 0, 20}, {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50}, {"Ei", 0, 60},
 };
 
-/* "e3", "E-2": the exponent; false for anything else. */
+/* Reads an exponent like "e3" or "E-2". False for anything else. */
 static bool quantity_exponent(const char *p, int *ret)
 {
     bool negative;
@@ -39,6 +40,7 @@ static bool quantity_exponent(const char *p, int *ret)
     return *p == '\0';
 }
 
+/* Parses digits with an optional decimal point, then an exponent or a suffix. */
 static bool quantity_parse(const char *text, struct quantity *ret)
 {
     struct quantity q = {0};
@@ -78,10 +80,11 @@ static bool quantity_parse(const char *text, struct quantity *ret)
     return false;
 }
 
-/* The value rounded up, 1..`most`; false outside. */
+/* Returns the value rounded up. False if it is outside 1..`most`. */
 static bool quantity_value(struct quantity q, int64_t most, int64_t *ret)
 {
-    __extension__ unsigned __int128 v = q.mantissa; /* < 2^60; times 10 or 2 while ≤ most ≤ 2^60 */
+    /* < 2^60; multiplied by 10 only while it is ≤ most ≤ 2^60 */
+    __extension__ unsigned __int128 v = q.mantissa;
     bool rest = false;
 
     for (; q.power2 > 0; q.power2--)

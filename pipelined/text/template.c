@@ -1,3 +1,4 @@
+/* A compiled template is a list of pieces: literal text and variables. */
 #include "pipelined/text/template.h"
 
 #include "storage/base/path.h"
@@ -16,9 +17,9 @@ enum template_part {
 
 struct template_piece {
     enum template_part part;
-    size_t from, len; /* TEXT, PARAM (its name): bytes of `text` */
+    size_t from, len; /* TEXT: the literal bytes of `text`; PARAM: the parameter's name */
     size_t input;
-    unsigned capture; /* from 0 */
+    unsigned capture; /* number of the capture, from 0 */
 };
 
 struct pl_template {
@@ -27,6 +28,7 @@ struct pl_template {
     struct template_piece pieces[TEMPLATE_PARTS_MAX];
 };
 
+/* Makes the error for an unknown input; suggests the most similar name. */
 static int template_unknown_input(const char *name, const struct pl_template_input *inputs, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf list = {0};
@@ -56,7 +58,7 @@ static bool template_lists(const struct pl_template_input *input, const char *na
     return false;
 }
 
-/* ${params.NAME}: a parameter of each input of that name. */
+/* Compiles ${params.NAME}. Each input with that name must have the parameter. */
 static int template_param(const char *name, const struct pl_template_input *inputs, size_t n, struct template_piece *piece,
                           struct pl_err *err)
 {
@@ -67,7 +69,7 @@ static int template_param(const char *name, const struct pl_template_input *inpu
     return 0;
 }
 
-/* "path", "2" … of ${INPUT.…}. */
+/* Compiles the part after the dot of ${INPUT.…}: "path", "2" and so on. */
 static int template_attribute(const char *attribute, const struct pl_template_input *input, struct template_piece *piece,
                               struct pl_err *err)
 {
@@ -96,7 +98,7 @@ static int template_attribute(const char *attribute, const struct pl_template_in
     return 0;
 }
 
-/* What stands between "${" and "}". */
+/* Compiles the text between "${" and "}". */
 static int template_variable(const char *from, size_t len, const struct pl_template_input *inputs, size_t n,
                              struct template_piece *piece, struct pl_err *err)
 {
@@ -135,6 +137,7 @@ static int template_variable(const char *from, size_t len, const struct pl_templ
     return template_unknown_input(name, inputs, n, err);
 }
 
+/* Splits the text into pieces. */
 static int template_parse(struct pl_template *t, const struct pl_template_input *inputs, size_t n, struct pl_err *err)
 {
     const char *p = t->text;
@@ -166,8 +169,8 @@ static int template_parse(struct pl_template *t, const struct pl_template_input 
     return 0;
 }
 
-/* Would any path with this prefix be allowed? Every variable as "x": ".." and empty segments between variables are found at once.
- */
+/* Checks that paths with this prefix are allowed, with "x" in place of each variable. It finds ".." and empty
+ * segments at compile time. */
 static int template_check_text(const struct pl_template *t, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf sample = {0};
@@ -243,7 +246,7 @@ const char *pl_path_stem(const char *path, size_t len, size_t *ret_len)
     return name;
 }
 
-/* The text of the parameter that the piece names; compile has seen that there is one. */
+/* Returns the value of the parameter that the piece names; compile has checked that it exists. */
 static const char *template_text(const struct pl_template *t, const struct template_piece *piece,
                                  const struct pl_template_value *value, size_t *ret_len)
 {
