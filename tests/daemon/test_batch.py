@@ -84,7 +84,7 @@ def test_leaving_early_gives_the_rest_to_the_next_process(project):
 def test_a_command_that_never_asks_is_an_error(project):
     project.repo("in").stages(stage("echo start; true"))
     run = project.run("in", files(1), state="failure")
-    assert "twice without getting a datum done" in run["job"]["s"]["reason"] and "pl-next" in run["job"]["s"]["reason"]
+    assert "twice without completing a datum" in run["job"]["s"]["reason"] and "pl-next" in run["job"]["s"]["reason"]
 
 
 def test_what_an_early_leaver_wrote_is_not_kept(project):
