@@ -16,7 +16,7 @@ struct pl_login_session_args {
     struct pl_hash token_hash; /* SHA-256 of the token that the session stands on */
     const char *user, *agent;
     int64_t created_us, expires_us; /* wall clock */
-    struct pl_audit audit;          /* its peer is the session's */
+    struct pl_audit audit;          /* entry of the audit log; the session is listed with its peer */
 };
 /* Adds a session. Removes expired sessions first, then the user's oldest ones beyond PL_LOGIN_SESSIONS_PER_USER and the oldest of all
  * beyond PL_LOGIN_SESSIONS_MAX. */
