@@ -136,7 +136,7 @@ static void what_no_node_could_give_is_told_with_what_is_known(void **state)
         {"\"nvidia.com/gpu\": \"16\"", "no node offers 16 nvidia.com/gpu: one has at most 8; known: nvidia.com/gpu (NVIDIA-A100"},
         {"\"nvidia.com/gpu\": \"8\", \"rdma/hca\": \"1\"", "no node offers all of 8 nvidia.com/gpu, 1 rdma/hca; known: "},
         {"\"nvidia.com/gpu\": \"2\", \"cpu\": \"200\", \"memory\": \"10Gi\"",
-         "no node has cpu 200 and memory 10Gi beside 2 nvidia.com/gpu: the largest has cpu 96 and memory 1000Gi"},
+         "no node has cpu 200 and memory 10Gi in addition to 2 nvidia.com/gpu: the largest has cpu 96 and memory 1000Gi"},
         {"\"memory\": \"2Ti\", \"cpu\": \"1\"", "no node has cpu 1 and memory 2Ti: the largest has cpu 96 and memory 1000Gi"},
     };
     struct pl_node_capacity *o = cluster();
