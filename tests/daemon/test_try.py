@@ -425,7 +425,7 @@ def test_nothing_is_committed_and_no_run_begins(project, desk):
 @pytest.mark.parametrize("args, code, said", [
     (["nix"], NOT_FOUND, 'stage "nix"'),
     (["s", "--at", "0123"], NOT_FOUND, "0123"),
-    (["s", "--at", "x y"], USAGE, "is no run"),
+    (["s", "--at", "x y"], USAGE, "is not a run"),
     (["s", "--datum", "/nothing"], NOT_FOUND, "stage s has 1 datum"),
 ])
 def test_what_the_daemon_does_not_have(project, args, code, said):
