@@ -363,7 +363,7 @@ static void the_bound_is_an_error(void **state)
         r = put(&w, 0, path, &err);
     }
     assert_int_equal(r, PL_ELIMIT);
-    assert_non_null(strstr(err.msg, "bound of 1 MiB"));
+    assert_non_null(strstr(err.msg, "limit of 1 MiB"));
     world_finish(&w);
 }
 
