@@ -262,7 +262,7 @@ def test_rules_that_cannot_be(make_daemon):
     assert "accepted: commits, days, results, logs" in refused(keep={"comits": 1})
     for n in (0, -1, 1.5, "3", None, 10**7):
         assert "whole number from 1 to 1000000" in refused(keep={"commits": n})
-    assert "no object" in refused(keep=3)
+    assert "not an object" in refused(keep=3)
     assert "has no results and logs" in refused(keep={"logs": 3})
     assert d.ctl("update", "repo", "in", "--keep", "commits", ok=False).code == 2
     d.ctl("create", "repo", "more", "--keep", "days=7,commits=2")
