@@ -7,6 +7,13 @@
 #include "storage/system/lock_order.h"
 #include "storage/system/trace.h"
 
+/* Every request to a store begins here: debug builds check that no lock is held, and it can be traced. */
+static void begin_request(const char *what, const char *key)
+{
+    pl_lock_order_request(key);
+    pl_trace("storage/object", "%s %s", what, key);
+}
+
 struct pl_object_store *pl_object_close(struct pl_object_store *s)
 {
     if (s != NULL)
@@ -18,8 +25,7 @@ int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "put %s", key);
+    begin_request("put", key);
     return r < 0 ? r : s->ops->put(s, key, iov, n, exclusive, err);
 }
 
@@ -27,8 +33,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "adopt %s", key);
+    begin_request("adopt", key);
     if (r < 0) {
         unlink(temp_path);
         return r;
@@ -38,8 +43,7 @@ int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp
 
 int pl_object_flush(struct pl_object_store *s, struct pl_err *err)
 {
-    pl_lock_order_request("flush");
-    pl_trace("storage/object", "flush");
+    begin_request("flush", "flush");
     return s->ops->flush(s, err);
 }
 
@@ -48,8 +52,7 @@ int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, u
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "get %s", key);
+    begin_request("get", key);
     return r < 0 ? r : s->ops->get(s, key, offset, len, ret, err);
 }
 
@@ -57,8 +60,7 @@ int pl_object_size(struct pl_object_store *s, const char *key, uint64_t *ret, st
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "size %s", key);
+    begin_request("size", key);
     return r < 0 ? r : s->ops->size(s, key, ret, err);
 }
 
@@ -66,8 +68,7 @@ int pl_object_open_fd(struct pl_object_store *s, const char *key, int *ret_fd, s
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "open_fd %s", key);
+    begin_request("open_fd", key);
     return r < 0 ? r : s->ops->open_fd(s, key, ret_fd, err);
 }
 
@@ -79,8 +80,7 @@ int pl_object_list(struct pl_object_store *s, const char *prefix, pl_object_visi
 int pl_object_list_after(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
                          struct pl_err *err)
 {
-    pl_lock_order_request(prefix);
-    pl_trace("storage/object", "list_after %s", prefix);
+    begin_request("list_after", prefix);
     return s->ops->list(s, prefix, after, visit, arg, err);
 }
 
@@ -88,8 +88,7 @@ int pl_object_remove(struct pl_object_store *s, const char *key, struct pl_err *
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "remove %s", key);
+    begin_request("remove", key);
     return r < 0 ? r : s->ops->remove(s, key, err);
 }
 
@@ -109,8 +108,7 @@ int pl_object_tail(struct pl_object_store *s, const char *key, size_t n, struct 
     uint64_t size;
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "tail %s", key);
+    begin_request("tail", key);
     if (r < 0)
         return r;
     if (s->ops->tail != NULL)
@@ -129,8 +127,7 @@ int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offs
     uint64_t size;
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "get_some %s", key);
+    begin_request("get_some", key);
     if (r < 0)
         return r;
     if (s->ops->get_some != NULL)
@@ -145,8 +142,7 @@ int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, 
 {
     int r = pl_path_object_key_check(key, err);
 
-    pl_lock_order_request(key);
-    pl_trace("storage/object", "local_fd %s", key);
+    begin_request("local_fd", key);
     if (r < 0)
         return r;
     return s->ops->local_fd != NULL ? s->ops->local_fd(s, key, ret_fd, err) : s->ops->open_fd(s, key, ret_fd, err);
@@ -175,8 +171,7 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
 {
     int r = 0;
 
-    pl_lock_order_request("removal");
-    pl_trace("storage/object", "remove_many %s", "removal");
+    begin_request("remove_many", "removal");
     for (size_t i = 0; i < n && r == 0; i++)
         r = pl_path_object_key_check(keys[i], err);
     if (r < 0 || n == 0)
