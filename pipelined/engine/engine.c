@@ -109,15 +109,6 @@ void pl_engine_forget_job(struct pl_engine *e, struct pl_ejob *j)
     pl_engine_job_unref(j);
 }
 
-static void set_reason(struct pl_ejob *j, const char *reason)
-{
-    char *copy = strdup(reason ? reason : "");
-
-    if (copy)
-        free(j->reason);
-    j->reason = copy ? copy : j->reason;
-}
-
 static void seal_log(void *arg)
 {
     struct pl_ejob *j = arg;
@@ -139,6 +130,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->job.id);
     struct pl_estage *stage;
+    char *reason;
     struct pl_err err = {0};
 
     if (!j) {
@@ -149,7 +141,11 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         }
     }
     j->state = a->job.state;
-    set_reason(j, a->job.reason);
+    reason = strdup(a->job.reason ? a->job.reason : "");
+    if (reason) { /* without memory the reason of before stays */
+        free(j->reason);
+        j->reason = reason;
+    }
     if (j->state == PL_SCHED_RUNNING && !j->started_us)
         j->started_us = pl_clock_wall_us();
     if (!pl_sched_state_final(j->state)) {
