@@ -6,6 +6,7 @@
 #include "storage/base/map.h"
 #include "storage/system/log_line.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -334,13 +335,14 @@ struct pl_access *pl_access_close(struct pl_access *a)
 
 /* ---- new tokens and keys ---- */
 
-void pl_token_make(char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash)
+void pl_token_make(const char *start, char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash)
 {
     uint8_t random[(PL_TOKEN_CHARS - 4) / 2];
 
+    assert(strlen(start) == strlen(PL_TOKEN_START));
     pl_random_bytes(random, sizeof random);
-    memcpy(out, PL_TOKEN_START, strlen(PL_TOKEN_START));
-    pl_hex_encode(random, sizeof random, out + strlen(PL_TOKEN_START));
+    memcpy(out, start, strlen(start));
+    pl_hex_encode(random, sizeof random, out + strlen(start));
     pl_hash_sha256(out, PL_TOKEN_CHARS, ret_hash);
 }
 
@@ -388,16 +390,22 @@ static int take(struct pl_principal *who, const char *what, struct pl_principal 
 
 int pl_access_token(struct pl_access *a, const char *token, struct pl_principal **ret, struct pl_err *err)
 {
-    const struct credential *one;
     struct pl_hash given;
-    int r;
 
     pl_hash_sha256(token, strlen(token), &given);
+    return pl_access_token_by_hash(a, &given, ret, err);
+}
+
+int pl_access_token_by_hash(struct pl_access *a, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err)
+{
+    const struct credential *one;
+    int r;
+
     pthread_rwlock_rdlock(&a->lock);
-    one = a->now ? pl_map_get(&a->now->tokens, given.b, PL_HASH_BYTES) : NULL;
+    one = a->now ? pl_map_get(&a->now->tokens, hash->b, PL_HASH_BYTES) : NULL;
     if (!a->now)
         r = not_ready(err);
-    else if (!one || !pl_secret_eq(one->hash.b, given.b, PL_HASH_BYTES))
+    else if (!one || !pl_secret_eq(one->hash.b, hash->b, PL_HASH_BYTES))
         r = pl_err_set(err, PL_EAUTH, "unknown token: it belongs to another daemon, or was deleted");
     else
         r = take(one->who, "the token", ret, err);

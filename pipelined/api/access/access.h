@@ -6,9 +6,9 @@
  * Threads: HTTP threads; reloads on the pool.
  *
  * Headers for other rooms:
- *   audit   the audit log
- *   guard   authenticates and authorizes every request
- *   login_sessions   the browsers that a login link let in */
+ *   audit           the audit log
+ *   guard           authenticates and authorizes every request
+ *   login_sessions  the browsers that a login link let in */
 
 /* access: the directory of users, tokens and S3 keys that the guard and the S3 gateway look credentials up
  * in. It is kept in memory, and read from the database at the start and again after every change, before that
@@ -45,8 +45,8 @@ PL_MUST_CHECK
 int pl_access_reload(struct pl_access *a, struct pl_err *err);
 
 /* Generate a new random token with its SHA-256, the id of a token from that hash, and a new S3 key with its
- * secret. `out` of pl_token_id is returned. */
-void pl_token_make(char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash);
+ * secret. `start` is PL_TOKEN_START, or as long. `out` of pl_token_id is returned. */
+void pl_token_make(const char *start, char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash);
 char *pl_token_id(const struct pl_hash *hash, char out[PL_TOKEN_ID_HEX + 1]);
 void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECRET_CHARS + 1]);
 
@@ -54,8 +54,11 @@ void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECR
  * or expired; PL_EBUSY: the last reload failed. */
 PL_MUST_CHECK
 int pl_access_token(struct pl_access *a, const char *token, struct pl_principal **ret, struct pl_err *err);
-/* Finds the principal of a token by the token's id, and the token's SHA-256, which session cookies are
- * computed from. Ownership and errors as pl_access_token. */
+/* The same by the token's SHA-256. */
+PL_MUST_CHECK
+int pl_access_token_by_hash(struct pl_access *a, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err);
+/* Finds the principal of a token by the token's id, and the token's SHA-256, which login sessions name it by.
+ * Ownership and errors as pl_access_token. */
 PL_MUST_CHECK
 int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *ret_hash, struct pl_principal **ret,
                           struct pl_err *err);

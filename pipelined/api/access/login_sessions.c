@@ -1,5 +1,5 @@
-/* Each change is a transaction first. Then the rows are read again and replace the copy in memory; sessions that are gone are revoked, so
- * that open streams of theirs end. Logins are rare and the table is bounded, so reading all of it is cheap enough. */
+/* A cookie is made like a token. Each change is a transaction first. Then the rows are read again and replace the copy in memory; sessions
+ * that are gone are revoked, so that open streams of theirs end. Logins are rare and the table is bounded, so reading all of it is cheap enough. */
 #include "pipelined/api/access/login_sessions.h"
 
 #include "storage/base/clock.h"
@@ -138,21 +138,16 @@ static int change(struct pl_login_sessions *s, pl_tx_fn fn, struct pl_login_sess
 int pl_login_sessions_begin(struct pl_login_sessions *s, struct pl_login_session_args *args,
                             char ret_cookie[PL_LOGIN_SESSION_COOKIE_SIZE], struct pl_err *err)
 {
-    uint8_t random[20];
-    char cookie[PL_LOGIN_SESSION_COOKIE_SIZE] = COOKIE_START;
+    char cookie[PL_LOGIN_SESSION_COOKIE_SIZE];
     int r;
 
-    _Static_assert(sizeof cookie == sizeof COOKIE_START + 2 * sizeof random, "the cookie's value");
-    pl_random_bytes(random, sizeof random);
-    pl_hex_encode(random, sizeof random, cookie + strlen(COOKIE_START));
-    pl_hash_sha256(cookie, strlen(cookie), &args->hash);
-    pl_hex_encode(args->hash.b, PL_LOGIN_SESSION_ID_HEX / 2, args->id);
+    pl_token_make(COOKIE_START, cookie, &args->hash);
+    pl_token_id(&args->hash, args->id);
     args->created_us = pl_clock_wall_us();
     args->expires_us = args->created_us + PL_LOGIN_SESSION_DAYS * 86400LL * 1000000;
     r = change(s, pl_tx_login_session_create, args, err);
     if (r >= 0)
         memcpy(ret_cookie, cookie, sizeof cookie);
-    OPENSSL_cleanse(random, sizeof random);
     OPENSSL_cleanse(cookie, sizeof cookie);
     return r;
 }

@@ -7,11 +7,12 @@
  * (login_session_tx.h), so sessions outlive a restart; a copy in memory answers each request. Any thread. */
 #pragma once
 
+#include "pipelined/api/access/access.h"
 #include "pipelined/db/tx/login_session_tx.h"
 #include "pipelined/policy/principal.h"
 
 #define PL_LOGIN_SESSION_DAYS        30
-#define PL_LOGIN_SESSION_COOKIE_SIZE 45 /* the cookie's value and a NUL */
+#define PL_LOGIN_SESSION_COOKIE_SIZE (PL_TOKEN_CHARS + 1)
 
 struct pl_login_sessions;
 

@@ -325,7 +325,7 @@ static int create_token(struct pl_api *a, struct pl_http_request *req, json_t **
 
     if (r < 0)
         return r;
-    pl_token_make(token, &w.args.hash);
+    pl_token_make(PL_TOKEN_START, token, &w.args.hash);
     snprintf(target, sizeof target, "%s %s", w.args.user, pl_token_id(&w.args.hash, id));
     w.args.audit = audit_of(req, "create token", target);
     r = change(a, pl_tx_token_create, &w.args, err);
@@ -371,9 +371,8 @@ static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     " (SELECT lower(substr(hex(hash), 1, 12)) AS id, * FROM token)"
 #define S3_KEY_SELECT "SELECT id, user, name, role, scope, expires_us, created_us FROM (SELECT access_key AS id, * FROM s3_key)"
 
-/* Columns: id, user, token, peer, agent, expires_us, created_us. */
-#define LOGIN_SESSION_SELECT                                                                                                     \
-    "SELECT id, user, lower(substr(hex(token_hash), 1, 12)), peer, agent, expires_us, created_us FROM login_session"
+/* Columns: id, user, token_hash, peer, agent, expires_us, created_us. */
+#define LOGIN_SESSION_SELECT "SELECT id, user, token_hash, peer, agent, expires_us, created_us FROM login_session"
 
 struct kind {
     const char *select, *list, *id, *what;
@@ -387,16 +386,17 @@ static json_t *login_session_json(struct pl_api *a, const struct pl_http_request
 {
     _cleanup_(pl_principal_unrefp) struct pl_principal *token = NULL;
     bool daemon = pl_streq(pl_col_text(rows, 1), "daemon");
+    const struct pl_hash hash = pl_col_hash(rows, 2);
     int64_t expires_us = pl_col_int(rows, 5);
-    struct pl_hash hash;
+    char id[PL_TOKEN_ID_HEX + 1];
     const char *state = "good";
 
     if (expires_us <= pl_clock_wall_us())
         state = "expired";
-    else if (!daemon && pl_access_token_by_id(a->services.access, pl_col_text(rows, 2), &hash, &token, NULL) < 0)
+    else if (!daemon && pl_access_token_by_hash(a->services.access, &hash, &token, NULL) < 0)
         state = "ended";
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:b}", "id", pl_col_text(rows, 0), "user", pl_col_text(rows, 1),
-                     "token", daemon ? "" : pl_col_text(rows, 2), "peer", pl_col_text(rows, 3), "agent", pl_col_text(rows, 4),
+                     "token", daemon ? "" : pl_token_id(&hash, id), "peer", pl_col_text(rows, 3), "agent", pl_col_text(rows, 4),
                      "expires_us", (json_int_t)expires_us, "created_us", (json_int_t)pl_col_int(rows, 6), "state", state,
                      "current", pl_streq(pl_col_text(rows, 0), asker(req)->session));
 }
@@ -548,7 +548,7 @@ static int rotate_token(struct pl_api *a, struct pl_http_request *req, json_t **
     r = r < 0 ? r : check_limit(req, &w, err);
     if (r < 0)
         return r;
-    pl_token_make(token, &w.args.hash);
+    pl_token_make(PL_TOKEN_START, token, &w.args.hash);
     snprintf(target, sizeof target, "%s %s by %s", user, old, pl_token_id(&w.args.hash, id));
     w.args.audit = audit_of(req, "rotate token", target);
     r = change(a, pl_tx_token_rotate, &w.args, err);

@@ -29,12 +29,9 @@ int pl_tx_login_session_create(struct pl_tx *tx, void *arg, struct pl_err *err)
 int pl_tx_login_session_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_login_session_args *a = arg;
-    int64_t one;
-    int r = pl_sql_int(pl_tx_conn(tx), err, &one, "SELECT 1 FROM login_session WHERE id = ?", "s", a->id);
+    int r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM login_session WHERE id = ?", "s", a->id);
 
-    if (r == PL_ENOTFOUND)
+    if (r == 0)
         return pl_err_set(err, PL_ENOTFOUND, "login session %s has ended already", a->id);
-    if (r >= 0)
-        r = pl_sql_exec(pl_tx_conn(tx), err, "DELETE FROM login_session WHERE id = ?", "s", a->id);
     return r < 0 ? r : pl_tx_audit(tx, &a->audit, err);
 }

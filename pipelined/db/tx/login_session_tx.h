@@ -4,11 +4,12 @@
 #pragma once
 
 #include "pipelined/db/tx/access_tx.h"
+#include "pipelined/policy/principal.h"
 
 #define PL_LOGIN_SESSIONS_MAX      16384
 #define PL_LOGIN_SESSIONS_PER_USER 100
-#define PL_LOGIN_SESSION_ID_HEX    12  /* the first digits of the SHA-256 of its cookie */
-#define PL_LOGIN_SESSION_AGENT_MAX 200 /* bytes kept of the browser's User-Agent */
+#define PL_LOGIN_SESSION_ID_HEX    PL_TOKEN_ID_HEX /* the first digits of the SHA-256 of its cookie */
+#define PL_LOGIN_SESSION_AGENT_MAX 200             /* bytes kept of the browser's User-Agent */
 
 struct pl_login_session_args {
     char id[PL_LOGIN_SESSION_ID_HEX + 1];
