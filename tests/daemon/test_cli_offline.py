@@ -32,7 +32,7 @@ def ctl(tmp_path):
     (["create", "run"], "every commit and every create or update pipeline starts a run"),
     (["put", "file"], "put file REPO@BRANCH[:/PATH] -f LOCAL [-r]"),
     (["put", "file", "r@master"], "put what?"),
-    (["list", "repo", "a"], 'unexpected argument "a"'),
+    (["list", "repo", "a"], 'unexpected argument "a"; usage: pipelinectl list repo'),
     (["list", "repo", "--jsn"], "did you mean --json?"),
     (["list", "run", "--limit"], "--limit needs a value"),
     (["list", "run", "--limit", "0"], "a number from 1"),
