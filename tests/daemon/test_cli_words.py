@@ -134,7 +134,7 @@ def test_values_of_options_are_passed_over(shell):
 
 def test_a_shell_that_is_not_known():
     done = ctl("completion", "fish", ok=False)
-    assert (done.returncode, "bash and zsh are there" in done.stderr) == (USAGE, True)
+    assert (done.returncode, "give bash or zsh" in done.stderr) == (USAGE, True)
 
 
 def test_a_build_makes_both_and_installs_them():

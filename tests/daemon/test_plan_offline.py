@@ -65,7 +65,7 @@ def test_stages_whose_inputs_are_not_given_are_left_out_with_a_word(ctl, spec, t
     name = spec({"name": "one", "input": {"repo": "in"}}, {"name": "two", "input": {"cross": [{"repo": "in"}, {"repo": "one"}]}})
     done = ctl("plan", "-f", name, "-i", "in=data")
     assert [r["stage"] for r in rows(done)] == ["one"]
-    assert "stage two: left out, for it reads one too: --input one=DIR" in done.stderr
+    assert "stage two: skipped, because it also reads one: give --input one=DIR" in done.stderr
     assert ctl("plan", "-q", "-f", name, "-i", "in=data").stderr == ""
     assert [r["stage"] for r in rows(ctl("plan", "-f", name, "-i", "in=data", "-i", "one=data"))] == ["one", "two"]
 
@@ -102,9 +102,9 @@ def test_nothing_that_matches_is_no_datum_and_says_of_which_input(ctl, spec, tmp
     (["plan", "-f", "s.json", "s", "-i", "in"], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in="], USAGE, "give REPO=DIR"),
     (["plan", "-f", "s.json", "s", "-i", "in=nowhere"], NOT_FOUND, "nowhere"),
-    (["plan", "-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'stage s reads no repo "more"'),
-    (["plan", "-f", "s.json", "-i", "in=data", "-i", "more=data"], USAGE, 'the spec reads no repo "more"'),
-    (["plan", "-f", "s.json", "-i", "im=data"], USAGE, 'the spec reads no repo "im"'),
+    (["plan", "-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'stage s does not read a repo "more"'),
+    (["plan", "-f", "s.json", "-i", "in=data", "-i", "more=data"], USAGE, 'the spec does not read a repo "more"'),
+    (["plan", "-f", "s.json", "-i", "im=data"], USAGE, 'the spec does not read a repo "im"'),
     (["plan", "-f", "s.json", "-i", "in=data", "-i", "in=more"], USAGE, "--input in is given twice, as data and as more"),
     (["plan", "-f", "s.json", "s", "-i", "in@a^2=data"], USAGE, "REPO or REPO@BRANCH"),
     (["plan", "-f", "nothing.json", "s", "-i", "in=data"], NOT_FOUND, "nothing.json"),
@@ -121,7 +121,7 @@ def test_an_input_of_a_stage_that_is_left_out_is_no_wrong_name(ctl, spec, tmp_pa
     files(tmp_path / "data", "a")
     two = {"cross": [{"repo": "absent"}, {"repo": "more"}]}
     done = ctl("plan", "-f", spec({"name": "absent", "input": {"repo": "in"}}, {"name": "t", "input": two}), "-i", "in=data", "-i", "more=data")
-    assert [row["stage"] for row in rows(done)] == ["absent"] and "stage t: left out, for it reads absent" in done.stderr
+    assert [row["stage"] for row in rows(done)] == ["absent"] and "stage t: skipped, because it also reads absent" in done.stderr
 
 
 def test_a_name_that_no_repo_can_hold_is_refused(ctl, spec, tmp_path):

@@ -90,7 +90,7 @@ def test_one_stages_folder_is_the_next_ones_input(desk):
 def test_without_o_nothing_is_kept_and_it_says_so(desk):
     desk.files(data={"a": "1"})
     done = desk.trial("-f", desk.spec(sh("s", 'echo x >"$PL_OUT/f"')), "-i", "in=data")
-    assert "/f  2 B" in done.stderr and "nothing was kept: -o DIR" in done.stderr
+    assert "/f  2 B" in done.stderr and "the output was discarded: -o DIR" in done.stderr
     assert sorted(os.listdir(desk.top)) == ["data", "s.json", "tmp"]
 
 
@@ -217,16 +217,16 @@ def test_interrupted_or_killed_nothing_goes_on_running(desk, signalled, tmp_path
     ([], USAGE, "Give -f SPEC STAGE, or STAGE --at RUN"),
     (["-f", "s.json", "-i", "in=data"], USAGE, "try which stage? Pipeline p has s, gpu"),
     (["-f", "s.json", "nix", "-i", "in=data"], NOT_FOUND, 'no stage "nix"'),
-    (["-f", "s.json", "s", "-i", "in=data", "--datum", "9"], NOT_FOUND, "stage s has 2 datums, none of that number, id or path"),
-    (["-f", "s.json", "s", "-i", "in=data", "--datum", "/c"], NOT_FOUND, "none of that number"),
+    (["-f", "s.json", "s", "-i", "in=data", "--datum", "9"], NOT_FOUND, "stage s has 2 datums, none with this number, id or path"),
+    (["-f", "s.json", "s", "-i", "in=data", "--datum", "/c"], NOT_FOUND, "none with this number"),
     (["-f", "s.json", "s", "-i", "in=empty"], NOT_FOUND, 'nothing in in matches "/*"'),
-    (["-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'reads no repo "more"'),
+    (["-f", "s.json", "s", "-i", "in=data", "-i", "more=data"], USAGE, 'does not read a repo "more"'),
     (["-f", "s.json", "s", "-i", "in=data", "-o", "data"], USAGE, "-o data lies in the input folder data"),
     (["-f", "s.json", "s", "-i", "in=data", "-o", "data/not/there"], USAGE, "-o data/not/there lies in the input folder data"),
-    (["-f", "s.json", "s", "-i", "in=data", "--sandbox", "x"], USAGE, "bwrap and none are accepted"),
+    (["-f", "s.json", "s", "-i", "in=data", "--sandbox", "x"], USAGE, "give bwrap or none"),
     (["-f", "s.json", "s", "-i", "in=data", "--gpus", "x"], USAGE, "numbers of /dev/nvidiaN"),
     (["-f", "s.json", "gpu", "-i", "in=data", "--gpus", "999"], USAGE, "numbers of /dev/nvidiaN"),
-    (["--server", "http://127.0.0.1:1", "-f", "s.json", "s"], NO_SERVER, "Without a server: --input in=DIR"),
+    (["--server", "http://127.0.0.1:1", "-f", "s.json", "s"], NO_SERVER, "To work without a server, give --input in=DIR"),
 ])
 def test_what_is_missing_is_named(desk, line, code, said):
     desk.files(data={"a": "1", "b": "2"})

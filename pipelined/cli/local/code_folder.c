@@ -92,7 +92,7 @@ static int ask_git(const char *folder, json_t **ret, struct pl_err *err)
     if (!*ret || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         const char *why = json_string_value(json_object_get(*ret, "error"));
 
-        r = pl_err_set(err, PL_EIO, "git says nothing about %s: %s", folder, why ? why : "pl-git failed");
+        r = pl_err_set(err, PL_EIO, "cannot read the git state of %s: %s", folder, why ? why : "pl-git failed");
         json_decref(*ret);
     }
     return r;

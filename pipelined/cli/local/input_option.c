@@ -14,10 +14,10 @@ static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *
     int r;
 
     if (!equals || !equals[1])
-        return pl_err_set(err, PL_EUSAGE, "--input %.120s: give REPO=DIR, a folder that stands for the repo", text);
+        return pl_err_set(err, PL_EUSAGE, "--input %.120s: give REPO=DIR, a local folder to read instead of the repo", text);
     r = name ? pl_commit_ref_parse(name, &ref, err) : pl_err_nomem(err);
     if (r == 0 && (*ref.path || ref.back || ref.kind == PL_COMMIT_REF_ID))
-        r = pl_err_set(err, PL_EUSAGE, "--input %.120s: in front of = stands REPO or REPO@BRANCH", text);
+        r = pl_err_set(err, PL_EUSAGE, "--input %.120s: give REPO or REPO@BRANCH before the =", text);
     if (r < 0)
         return pl_err_wrap(err, r, "--input");
     snprintf(ret->project, sizeof ret->project, "%s", ref.project);
@@ -37,8 +37,8 @@ static int check_doubles(const struct pl_cli_input_options *f, struct pl_err *er
             const struct pl_cli_folder *b = &f->items[j];
 
             if (pl_streq(a->repo, b->repo) && pl_streq(a->project, b->project) && pl_streq(a->branch, b->branch))
-                return pl_err_set(err, PL_EUSAGE, "--input %s is given twice, as %s and as %s: one folder stands for a repo",
-                                  a->repo, b->dir, a->dir);
+                return pl_err_set(err, PL_EUSAGE, "--input %s is given twice, as %s and as %s: give one folder per repo", a->repo,
+                                  b->dir, a->dir);
         }
     }
     return 0;
@@ -90,7 +90,7 @@ int pl_cli_input_options_check_used(const struct pl_cli_input_options *f, const 
 {
     for (size_t i = 0; i < f->n; i++)
         if (!f->items[i].used)
-            return pl_err_set(err, PL_EUSAGE, "--input %s=%s: %s reads no repo \"%s\"", f->items[i].repo, f->items[i].dir, reader,
-                              f->items[i].repo);
+            return pl_err_set(err, PL_EUSAGE, "--input %s=%s: %s does not read a repo \"%s\"", f->items[i].repo, f->items[i].dir,
+                              reader, f->items[i].repo);
     return 0;
 }

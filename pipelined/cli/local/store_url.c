@@ -20,7 +20,7 @@ static int absolute(const char *url, char **ret, struct pl_err *err)
         return *ret ? 0 : pl_err_nomem(err);
     }
     if (!*path)
-        return pl_err_set(err, PL_EINVAL, "\"%s\" names no folder: file:///DIR", url);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" does not name a folder: give file:///DIR", url);
     if (!realpath(path, whole))
         return pl_err_errno(err, errno, "store %s", path);
     return asprintf(ret, "file://%s", whole) < 0 ? pl_err_nomem(err) : 0;
@@ -72,7 +72,7 @@ int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefi
     /* pl_object_open() would create the store's subfolders */
     if (strncmp(name, "file://", 7) == 0 &&
         (snprintf(file, sizeof file, "%s/" PL_STORE_MARKER_KEY, name + 7) >= (int)sizeof file || access(file, R_OK) < 0))
-        return pl_err_errno(err, errno, "%s is no store: it has no object \"" PL_STORE_MARKER_KEY "\"", name);
+        return pl_err_errno(err, errno, "%s is not a store: it has no object \"" PL_STORE_MARKER_KEY "\"", name);
     r = open_at(c, name, prefix, true, &objects, err);
     r = r < 0 ? r : pl_store_marker_read(objects, &marker, err);
     if (r < 0)

@@ -8,13 +8,13 @@
 
 /* Options of a verb for access to a bucket; `prefix` is "" or a prefix of their names, such as "from-". */
 #define PL_CLI_STORE_OPTIONS(prefix)                                                                                             \
-    {prefix "endpoint", 0, "URL", "of a bucket: its server (AWS_ENDPOINT_URL)"},                                                 \
-        {prefix "region", 0, "NAME", "of a bucket: its region (AWS_REGION)"},                                                    \
-        {prefix "profile", 0, "NAME", "of a bucket: whose keys (AWS_PROFILE)"},                                                  \
-        {prefix "ca", 0, "FILE", "of a bucket: certificates to trust (AWS_CA_BUNDLE)"},                                          \
-        {prefix "driver", 0, "s3|libs3", "of a bucket: libs3 where the server only takes Signature V2"},                         \
+    {prefix "endpoint", 0, "URL", "bucket: URL of its server (else AWS_ENDPOINT_URL)"},                                          \
+        {prefix "region", 0, "NAME", "bucket: its region (else AWS_REGION)"},                                                    \
+        {prefix "profile", 0, "NAME", "bucket: profile with the keys (else AWS_PROFILE)"},                                       \
+        {prefix "ca", 0, "FILE", "bucket: file of CA certificates to trust (else AWS_CA_BUNDLE)"},                               \
+        {prefix "driver", 0, "s3|libs3", "bucket: libs3 for a server that only accepts Signature V2 (else s3)"},                 \
     {                                                                                                                            \
-        prefix "exclusive", 0, NULL, "of a bucket without put-if-absent: nobody else writes there"                               \
+        prefix "exclusive", 0, NULL, "bucket without put-if-absent: confirm that no other program writes there"                  \
     }
 
 /* Opens the existing store at `url`; it must have a store marker. Opening writes nothing. `prefix` is that of

@@ -200,7 +200,7 @@ static int completion(struct pl_cli *c, struct pl_err *err)
     else if (pl_streq(c->args[0], "zsh"))
         print_zsh();
     else
-        return pl_err_set(err, PL_EUSAGE, "completion for \"%.60s\": bash and zsh are there", c->args[0]);
+        return pl_err_set(err, PL_EUSAGE, "there is no completion for \"%.60s\": give bash or zsh", c->args[0]);
     return 0;
 }
 
@@ -212,7 +212,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      completion,
-     "Prints what makes a shell complete verbs, nouns and options.",
+     "Prints a script that lets a shell complete verbs, nouns and options.",
      {"completion bash", ". <(pipelinectl completion bash)",
       "completion zsh >~/.zfunc/_pipelinectl      # fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc"}},
 };

@@ -59,10 +59,10 @@ static void print_all(void)
     }
     puts("\noptions of every verb:");
     print_options(pl_cli_common_options);
-    puts("\nREPO@REF: a branch, the id of a commit or the start of one, with ^n for n commits before; PROJECT/REPO names another "
-         "project.\n"
+    puts("\nREPO@REF: REF is a branch, the id of a commit or the start of one; REF^n is n commits before it.\n"
+         "PROJECT/REPO is a repo of another project.\n"
          "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused as invalid, 6 no server, 130 interrupted.\n"
-         "What a verb takes, with examples: pipelinectl help VERB [NOUN]");
+         "Options and examples of a verb: pipelinectl help VERB [NOUN]");
 }
 
 /* help: all verbs. help WORD: every verb or noun of that name. help VERB NOUN: one row. */
@@ -116,6 +116,6 @@ static const struct pl_verb verbs[] = {
      help,
      "Shows all verbs, or one with its options and examples.",
      {"help", "help put file", "help pipeline"}},
-    {"version", NULL, "", 0, 0, NULL, version, "The version of this program.", {"version", "version --json", "--version"}},
+    {"version", NULL, "", 0, 0, NULL, version, "Prints the version of this program.", {"version", "version --json", "--version"}},
 };
 PL_CLI_TABLE(help, verbs);

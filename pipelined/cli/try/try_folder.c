@@ -14,7 +14,7 @@ int pl_cli_try_folder_make(const char *project, struct pl_cli_try_folder *ret, s
     int r;
 
     if (snprintf(ret->path, sizeof ret->path, "%s/pipelinectl-try-XXXXXX", base && *base == '/' ? base : "/tmp") >= PATH_MAX - 64)
-        return pl_err_set(err, PL_EINVAL, "TMPDIR is too long a path");
+        return pl_err_set(err, PL_EINVAL, "the path in TMPDIR is too long");
     if (!mkdtemp(ret->path)) {
         r = pl_err_errno(err, errno, "%s", ret->path);
         *ret->path = '\0';

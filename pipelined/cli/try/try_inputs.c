@@ -92,8 +92,10 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
     if (r >= 0)
         return 0;
     pl_err_wrap(err, r, "input %s", leaf->name);
-    return r == PL_ENET ? pl_err_hint(err, r, "Without a server: --input %s=DIR, a folder that stands for the repo.", leaf->repo)
-                        : r;
+    return r == PL_ENET
+               ? pl_err_hint(err, r, "To work without a server, give --input %s=DIR, a local folder to read instead of the repo.",
+                             leaf->repo)
+               : r;
 }
 
 int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const struct pl_stage *stage, json_t *job,
@@ -179,7 +181,7 @@ static int by_id(const struct pl_plan *plan, const char *text, size_t *ret, stru
         if (strncasecmp(pl_hash_hex(&id, hex), text, n) != 0)
             continue;
         if (found++)
-            return pl_err_set(err, PL_EUSAGE, "--datum %s: several ids start so: give more of it", text);
+            return pl_err_set(err, PL_EUSAGE, "--datum %s: several ids start like this: give more digits", text);
         *ret = d;
     }
     return found > 0;
@@ -209,7 +211,7 @@ int pl_cli_datum_choose(const struct pl_plan *plan, const char *text, size_t *re
         }
     if (r == 0)
         r = pl_err_set(err, PL_ENOTFOUND,
-                       "--datum %.200s: stage %s has %zu datum%s, none of that number, id or path: pipelinectl plan lists them",
+                       "--datum %.200s: stage %s has %zu datum%s, none with this number, id or path: pipelinectl plan lists them",
                        text, plan->stage->name, plan->n_datums, plan->n_datums == 1 ? "" : "s");
     return PL_MIN(r, 0);
 }

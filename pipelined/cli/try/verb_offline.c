@@ -38,8 +38,8 @@ static int check_code(const struct pl_cli_spec *s, struct pl_err *err)
         struct stat st;
 
         if (folder && (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode)))
-            return pl_err_set(err, PL_ESPEC, "%s: stages[%zu].code: \"%s\" is no folder: %s is not there", s->filename, i,
-                              stage->code, folder);
+            return pl_err_set(err, PL_ESPEC, "%s: stages[%zu].code: \"%s\" is not a folder: there is no folder %s", s->filename,
+                              i, stage->code, folder);
     }
     return 0;
 }
@@ -115,7 +115,7 @@ static int print_match(const struct globbing *g, const char *path, size_t len, c
                                   : json_stringn(path + spans[i].start, (size_t)(spans[i].end - spans[i].start)));
     if (out && g->template)
         json_object_set_new(out, "rendered", json_stringn((const char *)rendered.data, rendered.len));
-    return out ? pl_show_json(out, err) : pl_err_set(err, PL_EPATH, "a path that is not UTF-8");
+    return out ? pl_show_json(out, err) : pl_err_set(err, PL_EPATH, "a path is not UTF-8");
 }
 
 /* Tests one path of standard input, with or without a leading '/'. */
@@ -130,7 +130,7 @@ static int try_path(const struct globbing *g, const char *path, size_t len, size
     while (len && path[len - 1] == '/')
         len--;
     if (len > PL_PATH_MAX_BYTES)
-        return pl_err_set(err, PL_EPATH, "a path of %zu bytes; at most %d are allowed", len, PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "a path has %zu bytes: at most %d are allowed", len, PL_PATH_MAX_BYTES);
     if (!pl_glob_match(g->glob, path, len, spans))
         return 0;
     ++*matches;
@@ -157,8 +157,8 @@ static int glob_paths(struct pl_cli *c, struct pl_err *err)
 
 static const struct pl_option validate_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"}, {0}};
 static const struct pl_option glob_options[] = {
-    {"template", 0, "T", "also print this for every match: an output prefix, as \"${input.stem}/\""},
-    {"name", 0, "NAME", "how the template calls the input (input)"},
+    {"template", 0, "T", "also print this template for every match, such as \"${input.stem}/\""},
+    {"name", 0, "NAME", "name of the input in the template (input)"},
     {0},
 };
 
@@ -179,7 +179,7 @@ static const struct pl_verb verbs[] = {
      1,
      glob_options,
      glob_paths,
-     "Which of the paths on standard input a pattern matches, without a server.",
+     "Prints the paths on standard input that a pattern matches, without a server.",
      {"find data -type f -printf '%P\\n' | pipelinectl glob '/train/*.csv'",
       "glob '/(*)/(*).jpg' --template '${input.1}/' <paths", "glob '/**/*.{jpg,png}' --json <paths | jq -r .path"}},
 };

@@ -50,7 +50,7 @@ static void say_empty(const struct pl_plan *plan)
         if (plan->leaves[i].n == 0 && pl_input_reads(plan->stage->leaves[i]))
             fprintf(stderr, "stage %s: no datum: nothing in %s matches \"%s\"%s\n", plan->stage->name,
                     plan->stage->leaves[i]->repo, plan->stage->leaves[i]->glob,
-                    plan->stage->leaves[i]->n_files ? " and has what \"files\" takes" : "");
+                    plan->stage->leaves[i]->n_files ? " and has files that \"files\" accepts" : "");
 }
 
 static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, const struct pl_cli_input_options *folders,
@@ -127,7 +127,8 @@ static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const st
         const struct pl_input *absent = first_absent(stage, folders);
 
         if (absent && !c->quiet)
-            fprintf(stderr, "stage %s: left out, for it reads %s too: --input %s=DIR\n", stage->name, absent->repo, absent->repo);
+            fprintf(stderr, "stage %s: skipped, because it also reads %s: give --input %s=DIR\n", stage->name, absent->repo,
+                    absent->repo);
         if (absent)
             continue;
         r = plan_stage(c, stage, folders, err);
@@ -173,13 +174,13 @@ static int plan(struct pl_cli *c, struct pl_err *err)
     for (bool more = true; r >= 0 && more; more = r >= 0 && (r = pl_cli_spec_next(c, &s, err)) > 0)
         r = plan_all(c, s.spec, &folders, &planned, err);
     if (r >= 0 && planned == 0)
-        r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that one reads");
+        r = pl_err_set(err, PL_EUSAGE, "no stage has all its inputs: give --input REPO=DIR for each repo that a stage reads");
     return r;
 }
 
 static const struct pl_option options[] = {
     {"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
-    {"input", 'i', "REPO=DIR", "the folder DIR stands for the repo; once for each repo"},
+    {"input", 'i', "REPO=DIR", "read the folder DIR instead of the repo; may be repeated"},
     {0},
 };
 
@@ -191,7 +192,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      plan,
-     "The datums that these folders would give, one JSON object a line, without a server.",
+     "Prints the datums that local folders would give, one JSON object per line, without a server.",
      {"plan -f pipelines/digits/pipeline.json --input digits=pipelines/digits/data",
       "plan -f spec.json prepare --input digits=data | wc -l",
       "plan -f spec.json infer -i digits=data -i train=out/train | jq -r .inputs.test"}},

@@ -186,7 +186,7 @@ static int find_gpus(struct trial *t, struct pl_err *err)
         unsigned long n = strtoul(p, &end, 10);
 
         if (end == p || (*end && *end != ',') || n > 255)
-            return pl_err_set(err, PL_EUSAGE, "--gpus %.60s: numbers of /dev/nvidiaN with commas between, or none", given);
+            return pl_err_set(err, PL_EUSAGE, "--gpus %.60s: give numbers of /dev/nvidiaN, separated by commas, or none", given);
         json_array_append_new(t->request.gpus, json_integer((json_int_t)n));
         p = end + (*end == ',');
     }
@@ -198,9 +198,9 @@ static int find_gpus(struct trial *t, struct pl_err *err)
     if (json_array_size(t->request.gpus) >= want)
         return 0;
     if (t->stage->gpu.required) {
-        pl_err_set(err, PL_EUNAVAILABLE, "stage %s wants %u GPU%s, this machine has %zu", t->stage->name, want,
+        pl_err_set(err, PL_EUNAVAILABLE, "stage %s needs %u GPU%s, this machine has %zu", t->stage->name, want,
                    want == 1 ? "" : "s", json_array_size(t->request.gpus));
-        return pl_err_hint(err, PL_EUNAVAILABLE, "--gpus none tries it on the CPU.");
+        return pl_err_hint(err, PL_EUNAVAILABLE, "Try it on the CPU with --gpus none.");
     }
     json_array_clear(t->request.gpus);
     return 0;
@@ -218,9 +218,10 @@ static int find_secrets(struct trial *t, struct pl_err *err)
         return pl_err_nomem(err);
     if (access(t->secrets, R_OK) == 0)
         return 0;
-    pl_err_set(err, PL_EUNAVAILABLE, "stage %s takes secrets, and project %s has none that can be read here (%s)", t->stage->name,
+    pl_err_set(err, PL_EUNAVAILABLE, "stage %s uses secrets, but those of project %s cannot be read here (%s)", t->stage->name,
                t->spec->project, t->secrets);
-    return pl_err_hint(err, PL_EUNAVAILABLE, "--data DIR names the folder of a daemon of this machine.");
+    return pl_err_hint(err, PL_EUNAVAILABLE,
+                       "Give --data DIR, the data folder of a daemon on this machine, and run as that daemon's user.");
 }
 
 static int find_sandbox(struct trial *t, struct pl_err *err)
@@ -229,7 +230,7 @@ static int find_sandbox(struct trial *t, struct pl_err *err)
 
     t->request.sandbox = mode ? mode : "bwrap";
     if (mode && !pl_streq(mode, "bwrap") && !pl_streq(mode, "none"))
-        return pl_err_set(err, PL_EUSAGE, "--sandbox %.60s: bwrap and none are accepted", mode);
+        return pl_err_set(err, PL_EUSAGE, "--sandbox %.60s: give bwrap or none", mode);
     return 0;
 }
 
@@ -300,7 +301,8 @@ static void say_before_shell(const struct trial *t)
 
     if (t->c->quiet || !isatty(STDIN_FILENO))
         return;
-    fputs("a shell in its sandbox: inputs in /pfs, the output goes to /pfs/out, exit ends it; the stage runs", stderr);
+    fputs("shell in the datum's sandbox: inputs are in /pfs, output goes to /pfs/out, exit leaves it; the stage's command is",
+          stderr);
     for (size_t i = 0; i < s->n_run; i++)
         fprintf(stderr, " %s", s->run[i]);
     fputs(s->script ? " /pl/script\n" : "\n", stderr);
@@ -324,7 +326,7 @@ static void say_output(const struct trial *t, const json_t *answer)
     if (files && t->request.out)
         fprintf(stderr, "written to %s; nothing was committed\n", t->request.out);
     else if (files)
-        fputs("nothing was kept: -o DIR writes it to a folder\n", stderr);
+        fputs("the output was discarded: -o DIR writes it to a folder\n", stderr);
 }
 
 static int say_success(const struct trial *t, const json_t *answer)
@@ -350,7 +352,7 @@ static int judge(const struct trial *t, const json_t *answer, struct pl_err *err
         return pl_err_set(err, PL_ECANCELED, "interrupted");
     pl_err_set(err, PL_ESTAGE, "stage %s: datum %s: %s", t->stage->name,
                pl_plan_datum_text(t->names, t->number, text, sizeof text), pl_show_text_at(answer, "reason"));
-    return pl_err_hint(err, PL_ESTAGE, "The same line with --shell looks around in its sandbox.");
+    return pl_err_hint(err, PL_ESTAGE, "Repeat the command with --shell to look around in the sandbox.");
 }
 
 static int print_json(const struct trial *t, json_t *answer, struct pl_err *err)
@@ -389,14 +391,14 @@ static int try_datum(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"file", 'f', "SPEC", "the spec, its code as it lies on disk; without it the stage and code of a job"},
-    {"input", 'i', "REPO=DIR", "the folder DIR stands for the repo; once for each repo"},
-    {"at", 0, "RUN", "what the stage read in this run: an id, the start of one, or REPO@REF"},
-    {"datum", 0, "N|ID|PATH", "which datum (the first): its number in `plan`, its id, a path of it"},
-    {"output", 'o', "DIR", "where its output goes, laid out as in the stage's repo"},
-    {"shell", 0, NULL, "a shell in the place of the command"},
+    {"file", 'f', "SPEC", "the spec, with its code folder as it is on disk (else spec and code of the stage's job)"},
+    {"input", 'i', "REPO=DIR", "read the folder DIR instead of the repo; may be repeated"},
+    {"at", 0, "RUN", "read what the stage read in this run: an id, the start of one, or REPO@REF"},
+    {"datum", 0, "N|ID|PATH", "which datum: its number in `plan`, its id, or one of its paths (else the first)"},
+    {"output", 'o', "DIR", "folder for the output, laid out as in the stage's repo (else it is discarded)"},
+    {"shell", 0, NULL, "start a shell instead of the command"},
     {"sandbox", 0, "MODE", "bwrap (default) or none"},
-    {"gpus", 0, "N,…", "the N of /dev/nvidiaN, or none (the first that the stage wants)"},
+    {"gpus", 0, "N,…", "GPUs to use: the N of /dev/nvidiaN, or none (else the first ones, as many as the stage needs)"},
     {0},
 };
 
@@ -408,7 +410,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      try_datum,
-     "Runs one datum of a stage on this machine, in the sandbox it would have, and commits nothing.",
+     "Runs one datum of a stage on this machine, in a worker's sandbox, and commits nothing.",
      {"try -f pipelines/digits/pipeline.json prepare --input digits=pipelines/digits/data -o out/prepare",
       "try train --at 9ab2f1c4 --datum 1f0c2b7a90c1", "try -f spec.json train --at digits@master --shell"}},
 };
