@@ -133,7 +133,7 @@ def test_the_command_line_sets_and_shows_it(make_daemon):
     assert {line.split()[0]: line.split()[1] for line in d.ctl("list", "project").out.splitlines()} == {"PROJECT": "NETWORK", "patients": "off", "open": "on"}
     assert d.ctl("inspect", "project", "patients", "--json").json["network"] is False
     assert "network  off" in d.ctl("inspect", "project", "patients").out
-    assert "may have the network" in d.ctl("update", "project", "patients", "--network=on").out
+    assert "may use the network" in d.ctl("update", "project", "patients", "--network=on").out
     assert d.ctl("inspect", "project", "patients", "--json").json["network"] is True
     assert "have no network" in d.ctl("update", "project", "default", "--network", "off").out  # made on the way
     assert d.ctl("inspect", "project", "default", "--json").json["network"] is False

@@ -82,8 +82,8 @@ static int delete_branch(struct pl_cli *c, struct pl_err *err)
     return pl_show_delete(c, path, "branch", c->args[0], err);
 }
 
-static const struct pl_option create_options[] = {{"from", 0, "REF", "the commit where it begins: a branch or an id"}, {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it although a stage reads it"}, {0}};
+static const struct pl_option create_options[] = {{"from", 0, "REF", "commit where the branch begins: a branch or an id"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -93,7 +93,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      create_branch,
-     "Makes a branch, empty or at a commit; stages that read it run.",
+     "Creates a branch, empty or at a commit; stages that read it run.",
      {"create branch digits@staging", "create branch digits@staging --from master", "create branch digits@old --from master^3"}},
     {"list",
      "branch",

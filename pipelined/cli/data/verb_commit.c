@@ -36,9 +36,8 @@ static int list_commit(struct pl_cli *c, struct pl_err *err)
     path = ref.kind == PL_COMMIT_REF_NONE
                ? pl_http_path_make("/api/v1/repos/%s/%s/commits", ref.project, ref.repo)
                : pl_http_path_make("/api/v1/repos/%s/%s/commits?branch=%s", ref.project, ref.repo, ref.name);
-    return pl_show_list(
-        c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
-        "no commits yet: pipelinectl put file REPO@master:/PATH -f FILE; --open lists those that are not finished", err);
+    return pl_show_list(c, path, "commits", columns, PL_ARRAY_SIZE(columns), limit,
+                        "no commits yet: pipelinectl put file REPO@master:/PATH -f FILE; --open lists open commits", err);
 }
 
 static void show_provenance(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
@@ -173,7 +172,7 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     int r = pl_cli_ref(c, c->args[0], &push.to, err);
 
     if (r == 0 && (push.to.back || push.to.has_path))
-        r = pl_err_set(err, PL_EUSAGE, "finish which commit? Give REPO@ID, or REPO@BRANCH where only one is open");
+        r = pl_err_set(err, PL_EUSAGE, "finish which commit? Give REPO@ID, or REPO@BRANCH if only one is open there");
     if (r < 0)
         return r;
     path = pl_http_path_make("/api/v1/repos/%s/%s/open/%s/finish", push.to.project, push.to.repo,
@@ -186,10 +185,10 @@ static int finish_commit(struct pl_cli *c, struct pl_err *err)
     return pl_cli_push_print(c, &push, answer, err);
 }
 
-static const struct pl_option list_options[] = {{"limit", 'n', "N", "show at most N"},
-                                                {"open", 0, NULL, "only commits that are not finished"},
+static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most N"},
+                                                {"open", 0, NULL, "list open commits, which are not finished yet"},
                                                 {0}};
-static const struct pl_option message_options[] = {{"message", 'm', "TEXT", "kept with the commit"}, {0}};
+static const struct pl_option message_options[] = {{"message", 'm', "TEXT", "message of the commit"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"list",
@@ -208,7 +207,7 @@ static const struct pl_verb verbs[] = {
      1,
      message_options,
      start_commit,
-     "Opens a commit on the branch's head: files gather in it until it is finished. One that receives nothing for 24 hours is "
+     "Opens a commit on a branch, into which files are put until it is finished. An open commit without puts for 24 hours is "
      "dropped.",
      {"start commit digits@master", "start commit digits@master -m 'new scans'", "start commit digits --json"}},
     {"finish",
@@ -218,7 +217,8 @@ static const struct pl_verb verbs[] = {
      1,
      message_options,
      finish_commit,
-     "Makes an open commit a commit, which starts a run of what reads it; refused when others changed its paths meanwhile.",
+     "Finishes an open commit, which starts a run of the stages that read it; refused if others have changed its paths "
+     "meanwhile.",
      {"finish commit digits@1f3a", "finish commit digits@master", "finish commit digits@1f3a -m 'new scans'"}},
     {"inspect",
      "commit",
@@ -236,7 +236,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_commit,
-     "Deletes the newest commit of an input branch; the branch falls back to its parent, and what reads it runs.",
+     "Deletes the newest commit of an input branch; the branch moves back to its parent, and the stages that read it run.",
      {"delete commit digits@master", "delete commit digits@9ab2f1c4", "rm commit vision/photos@master"}},
 };
 PL_CLI_TABLE(commit, verbs);

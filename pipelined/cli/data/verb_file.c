@@ -93,7 +93,7 @@ static int find_file(struct pl_cli *c, const struct pl_commit_ref *ref, const ch
     if (r < 0)
         return r;
     *ret = json_incref(json_array_get(json_object_get(page, "files"), 0));
-    return *ret ? 0 : pl_err_set(err, PL_ENOTFOUND, "%s@%s has no /%s", ref->repo, commit, ref->path);
+    return *ret ? 0 : pl_err_set(err, PL_ENOTFOUND, "%s@%s has no file or folder /%s", ref->repo, commit, ref->path);
 }
 
 static int inspect_file(struct pl_cli *c, struct pl_err *err)
@@ -179,11 +179,11 @@ static int delete_file(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : pl_cli_push_print(c, &push, answer, err);
 }
 
-static const struct pl_option list_options[] = {{"recursive", 'r', NULL, "all files below, not one level"},
-                                                {"limit", 'n', "N", "show at most N"},
+static const struct pl_option list_options[] = {{"recursive", 'r', NULL, "all files below, not only one level"},
+                                                {"limit", 'n', "N", "at most N"},
                                                 {0}};
-static const struct pl_option delete_options[] = {{"recursive", 'r', NULL, "a folder with all that is in it"},
-                                                  {"message", 'm', "TEXT", "kept with the commit"},
+static const struct pl_option delete_options[] = {{"recursive", 'r', NULL, "delete a folder with everything in it"},
+                                                  {"message", 'm', "TEXT", "message of the commit"},
                                                   {0}};
 
 static const struct pl_verb verbs[] = {
@@ -203,7 +203,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      glob_file,
-     "Lists what a pattern matches, as a stage's input would.",
+     "Lists the files and folders that a pattern matches, as a stage's input would.",
      {"glob file 'digits@master:/train/*.csv'", "glob file 'photos@master:/**/*.jpg'",
       "glob file 'digits@master^:/{train,test}/*' --json"}},
     {"inspect",
@@ -223,7 +223,7 @@ static const struct pl_verb verbs[] = {
      2,
      NULL,
      diff_file,
-     "What changed from one commit to another; with one, since its parent.",
+     "Shows what changed between two commits; with one commit, since its parent.",
      {"diff file digits@master", "diff file digits@master^3 digits@master:/train",
       "diff file digits@master digits@staging --json"}},
     {"delete",
@@ -233,7 +233,7 @@ static const struct pl_verb verbs[] = {
      1,
      delete_options,
      delete_file,
-     "Deletes files from a branch, in one commit.",
+     "Deletes files from a branch, as one commit.",
      {"delete file digits@master:/train/b8.csv", "delete file digits@master:/train -r",
       "rm digits@master:/test/b1.csv -m 'labels were wrong'"}},
 };

@@ -188,7 +188,7 @@ static int get_single(struct get *g, struct pl_remote *remote, const struct pl_b
         snprintf(folder, sizeof folder, "/");
     snprintf(name, sizeof name, ".pipelinectl-%d", (int)getpid());
     if (snprintf(temp, sizeof temp, "%s/%s", folder, name) >= (int)sizeof temp)
-        return pl_err_set(err, PL_EPATH, "%s is too long a path", local);
+        return pl_err_set(err, PL_EPATH, "the path %s is too long", local);
     pl_cli_remove_on_interrupt(temp);
     r = run_checkout(g, remote, ops, folder, name, stats, err);
     r = r < 0 ? r : pl_io_rename(temp, local, err);
@@ -208,7 +208,7 @@ static int local_name(const struct get *g, const char *out, char ret[PATH_MAX], 
     int n = folder ? snprintf(ret, PATH_MAX, "%s%s%s", out, out[len - 1] == '/' ? "" : "/", name)
                    : snprintf(ret, PATH_MAX, "%s", out);
 
-    return n < PATH_MAX ? 0 : pl_err_set(err, PL_EPATH, "%s is too long a path", out);
+    return n < PATH_MAX ? 0 : pl_err_set(err, PL_EPATH, "the path %s is too long", out);
 }
 
 static int get_to_disk(struct get *g, const char *out, struct pl_err *err)
@@ -256,16 +256,16 @@ static int get_file(struct pl_cli *c, struct pl_err *err)
         return r;
     pl_cli_ref_text(&g.ref, g.commit);
     if (recursive && (!out || pl_streq(out, "-")))
-        return pl_err_set(err, PL_EUSAGE, "a folder goes to a folder: give -o FOLDER");
+        return pl_err_set(err, PL_EUSAGE, "a folder cannot go to stdout: give -o FOLDER");
     if (!*g.ref.path && !recursive)
-        return pl_err_set(err, PL_EUSAGE, "get what? Give %s:/PATH, or -r -o FOLDER for all of it", c->args[0]);
+        return pl_err_set(err, PL_EUSAGE, "get what? Give %s:/PATH, or -r -o FOLDER for all files", c->args[0]);
     return !out || pl_streq(out, "-") ? get_to_stdout(&g, err) : get_to_disk(&g, out, err);
 }
 
 static const struct pl_option options[] = {
-    {"output", 'o', "LOCAL", "file or folder to write, - for stdout (as without it); an existing one is replaced"},
-    {"recursive", 'r', NULL, "a folder with all that is in it"},
-    {"files-from", 0, "FILE", "get only the files that FILE names, one a line (- for stdin)"},
+    {"output", 'o', "LOCAL", "file or folder to write, replacing existing files; - for stdout (default)"},
+    {"recursive", 'r', NULL, "get a folder with everything in it"},
+    {"files-from", 0, "FILE", "get only the files of a folder that FILE names, one per line (- for stdin)"},
     {0},
 };
 

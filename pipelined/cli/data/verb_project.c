@@ -45,17 +45,17 @@ static int update_project(struct pl_cli *c, struct pl_err *err)
     if (!network)
         return pl_err_set(err, PL_EUSAGE, "update project %s to what? Give --network on or --network off", c->args[0]);
     if (!on && !pl_streq(network, "off"))
-        return pl_err_set(err, PL_EUSAGE, "--network %.40s: on and off are accepted", network);
+        return pl_err_set(err, PL_EUSAGE, "--network %.40s: give on or off", network);
     r = pl_cli_call(c, "PATCH", path, json_pack("{s:b}", "network", (int)on), &now, err);
     if (r < 0)
         return r;
     if (on)
-        pl_show_say(c, "stages of project %s may have the network, from their next worker on\n", c->args[0]);
+        pl_show_say(c, "stages of project %s may use the network, starting with their next worker\n", c->args[0]);
     else
         pl_show_say(
             c,
-            "stages of project %s have no network from their next worker on; what their workers have begun goes on with it "
-            "(pipelinectl stop run ends it)\n",
+            "stages of project %s have no network, starting with their next worker; work in progress keeps it until it ends "
+            "(pipelinectl stop run stops it)\n",
             c->args[0]);
     return c->json ? pl_show_json(now, err) : 0;
 }
@@ -102,11 +102,13 @@ static int delete_project(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option create_options[] = {{"with-secrets", 0, NULL,
-                                                   "secrets that are there for a project of its name already are its own"},
+                                                   "take over secrets that already exist for a project of this name"},
                                                   {"no-network", 0, NULL, "its stages have no network, whatever their specs say"},
                                                   {0}};
 static const struct pl_option update_options[] = {
-    {"network", 0, "on|off", "off: its stages have none, whatever their specs say; an admin of the project sets it"}, {0}};
+    {"network", 0, "on|off",
+     "off: its stages have no network, whatever their specs say; only an admin of the project may set it"},
+    {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -116,7 +118,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      create_project,
-     "Makes a project: a space of names for repos and pipelines.",
+     "Creates a project, a namespace for repos and pipelines.",
      {"create project vision", "create project patients --no-network", "create project vision --with-secrets"}},
     {"update",
      "project",
@@ -152,7 +154,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_project,
-     "Deletes a project that has no repos and pipelines, with its secrets.",
+     "Deletes a project that has no repos or pipelines, and its secrets.",
      {"delete project vision", "delete project vision --json", "rm project vision"}},
 };
 PL_CLI_TABLE(project, verbs);

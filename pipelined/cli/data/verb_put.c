@@ -72,7 +72,7 @@ static int set_dest(struct put *p, size_t i, bool folder, bool below, struct pl_
     }
     name = last_segment(p->sources[i].local, &len);
     if (len == 0 || (len <= 2 && strncmp(name, "..", len) == 0))
-        return pl_err_set(err, PL_EUSAGE, "%s has no file name to use: give one, as in REPO@BRANCH:/PATH",
+        return pl_err_set(err, PL_EUSAGE, "%s has no file name: give one in the target, as in REPO@BRANCH:/PATH",
                           p->sources[i].local);
     n = snprintf(dest, sizeof p->dests[i], "%s%s%.*s", path, *path ? "/" : "", (int)len, name);
     return n < (int)sizeof p->dests[i] ? 0 : pl_err_set(err, PL_EPATH, "/%s/%.*s is too long", path, (int)PL_MIN(len, 255), name);
@@ -368,13 +368,13 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"file", 'f', "LOCAL", "a file or folder, - for standard input; may be repeated"},
-    {"recursive", 'r', NULL, "folders: what is in them goes below PATH"},
-    {"message", 'm', "TEXT", "kept with the commit"},
-    {"mirror", 0, NULL, "what is below PATH and not in LOCAL is deleted"},
-    {"base", 0, "REF", "refuse when one of these paths was changed since that commit"},
-    {"no-cache", 0, NULL, "read every file, also those that look unchanged"},
-    {"threads", 0, "N", "number of reading threads (default: one per core)"},
+    {"file", 'f', "LOCAL", "file or folder to put, - for standard input; may be repeated"},
+    {"recursive", 'r', NULL, "put folders: their content goes below PATH"},
+    {"message", 'm', "TEXT", "message of the commit"},
+    {"mirror", 0, NULL, "delete what is below PATH and not in LOCAL"},
+    {"base", 0, "REF", "refuse if one of these paths has changed since that commit"},
+    {"no-cache", 0, NULL, "read every file, even if it looks unchanged"},
+    {"threads", 0, "N", "number of reading threads (one per core)"},
     {0},
 };
 
@@ -386,7 +386,7 @@ static const struct pl_verb verbs[] = {
      PL_CLI_ANY,
      options,
      put_file,
-     "Puts files onto a branch: one commit, which starts a run of what reads it; or into an open commit.",
+     "Puts files onto a branch, as one commit that starts a run of the stages that read it; or into an open commit.",
      {"put file digits@master:/train/b8.csv -f b8.csv", "put file digits@master:/ -r -f data",
       "ls | pipelinectl put file logs@master:/ls.txt -f -"}},
 };

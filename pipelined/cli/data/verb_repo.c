@@ -161,12 +161,12 @@ static int delete_repo(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option create_options[] = {
-    {"description", 'd', "TEXT", "what the repo holds"},
-    {"commit-window", 0, "TIME", "puts gather in one commit until none comes for so long, at most 60s; 0 = each is a commit"},
-    {"durable", 0, "WHERE", "what is put into an open commit is answered when it is local (the daemon's disk) or in the bucket"},
-    {"keep", 0, "RULE", "commits=N and days=N of commits, of outputs also results=DAYS and logs=DAYS; all = everything"},
+    {"description", 'd', "TEXT", "description of the repo"},
+    {"commit-window", 0, "TIME", "gather puts into one commit until none comes for TIME, at most 60s; 0s = each put is a commit"},
+    {"durable", 0, "WHERE", "local or bucket: whether a put into an open commit waits for the daemon's disk or for the store"},
+    {"keep", 0, "RULE", "what to keep: commits=N,days=N; for outputs also results=DAYS,logs=DAYS; all = everything"},
     {0}};
-static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it although a stage reads it"}, {0}};
+static const struct pl_option delete_options[] = {{"force", 0, NULL, "delete it even if a stage reads it"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -176,7 +176,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      create_repo,
-     "Makes an input repo.",
+     "Creates an input repo.",
      {"create repo digits", "create repo digits -d 'handwritten digits'", "create repo vision/photos --commit-window 2s"}},
     {"update",
      "repo",
@@ -185,7 +185,7 @@ static const struct pl_verb verbs[] = {
      1,
      create_options,
      update_repo,
-     "Sets options of a repo; options that are not given keep their values.",
+     "Changes options of a repo; those that are not given stay as they are.",
      {"update repo photos --commit-window 2s", "update repo photos --commit-window 0s --durable bucket",
       "update repo photos --keep commits=10,days=30"}},
     {"list",
@@ -195,7 +195,7 @@ static const struct pl_verb verbs[] = {
      0,
      NULL,
      list_repo,
-     "Lists repos, inputs and stages' outputs.",
+     "Lists repos: inputs and outputs of stages.",
      {"list repo", "ls repo --json", "--project vision list repo"}},
     {"inspect",
      "repo",
