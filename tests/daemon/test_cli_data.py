@@ -361,7 +361,7 @@ def test_the_line_that_a_create_says_next_works_when_it_is_typed(ctl):
             assert "added to open commit" in done.out and f"finish commit {ctl.name}/q@" in done.out, done.out
     user = f"u-{ctl.name[:30]}"
     assert f"next: pipelinectl create token {user}" in ctl("create", "user", user).out
-    assert f"next, where it is used: pipelinectl login {ctl.d.url}" in ctl("create", "token", user).out
+    assert f"next, on the machine that uses it: pipelinectl login {ctl.d.url}" in ctl("create", "token", user).out
     assert "next: give both to the client; pipelinectl s3 env" in ctl("create", "s3-key", user).out
 
 

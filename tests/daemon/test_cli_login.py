@@ -88,7 +88,7 @@ def test_from_one_context_to_another_and_out(person, shared):
     assert list(person.contexts["contexts"]) == ["one"] and person.contexts["current"] == "one"
     person("logout")
     assert person.contexts == {"current": "", "contexts": {}}
-    assert "logged in to no server" in person("list", "context").stdout
+    assert "not logged in to any server" in person("list", "context").stdout
 
 
 def test_what_is_said_on_the_line_comes_before_the_context(person, shared):
@@ -109,8 +109,8 @@ def test_what_is_said_on_the_line_comes_before_the_context(person, shared):
     (["login", "http://127.0.0.1:1", "--name", "a b"], INVALID, "a context's name"),
     (["login", "http://127.0.0.1:1"], USAGE, "no token"),
     (["login", "http://127.0.0.1:1", "--token-file", "nix"], NOT_FOUND, "nix"),
-    (["logout"], NOT_FOUND, "logged in to no context"),
-    (["logout", "x"], NOT_FOUND, "logged in to no context x"),
+    (["logout"], NOT_FOUND, "cannot log out: there is no context"),
+    (["logout", "x"], NOT_FOUND, "cannot log out: there is no context x"),
     (["s3", "env", "--server", "http://127.0.0.1:1"], NO_SERVER, "no server at"),
 ])
 def test_what_cannot_be_is_named(person, args, code, said):

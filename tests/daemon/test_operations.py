@@ -81,7 +81,7 @@ def test_every_command_of_the_page_does_what_it_says(make_daemon):
     assert len(done) > 30, done
     printed = said["pipelinectl recover --store file:///srv/store --data /srv/pipelined"]
     runs = len(before["runs"])
-    for line in (f"there:       {runs} runs, of which 0 go on; ", "not there:   open commits", "made anew:   DIR/token", "next:        pipelined --data "):
+    for line in (f"restored:     {runs} runs, of which 0 continue; ", "not restored: open commits", "created new:  DIR/token", "next:         pipelined --data "):
         assert f"\n{line}" in printed, printed
     drill = said["pipelinectl recover --store file:///mnt/backup/store --data /tmp/drill"]
     counts = json.loads(said["pipelinectl status --json"])["counts"]

@@ -4,10 +4,10 @@
 #include "pipelined/cli/support/cli.h"
 
 #define PL_CLI_CREDENTIAL_OPTIONS                                                                                                \
-    {"role", 0, "ROLE", "at most that: reader, writer or admin"}, {"over", 0, "SCOPE", "only there: PROJECT or PROJECT/REPO"},   \
-        {"expires", 0, "TIME", "good for so long, as 12h or 30d; without it for ever"},                                          \
+    {"role", 0, "ROLE", "limit: reader, writer or admin"}, {"over", 0, "SCOPE", "limit: PROJECT or PROJECT/REPO"},               \
+        {"expires", 0, "TIME", "valid for this time, such as 12h or 30d (else for ever)"},                                       \
     {                                                                                                                            \
-        "name", 0, "TEXT", "what it is for, as lists show it"                                                                    \
+        "name", 0, "TEXT", "what it is for; shown in lists"                                                                      \
     }
 
 /* Makes the request body from the options and from the first argument, the user (optional). NULL with `err`

@@ -50,7 +50,7 @@ static int given_roles(const struct pl_cli *c, json_t **ret, struct pl_err *err)
     json_t *list = json_array();
 
     if (!role && n)
-        return pl_err_set(err, PL_EUSAGE, "--over says where a role is to hold: give --role, too");
+        return pl_err_set(err, PL_EUSAGE, "--over says where a role applies: give --role, too");
     for (size_t i = 0; role && i < (n ? n : 1); i++)
         json_array_append_new(list, json_pack("{s:s, s:s}", "scope", n ? pl_cli_value_at(c, "over", i) : "", "role", role));
     *ret = list;
@@ -130,11 +130,11 @@ static int show_token(struct pl_cli *c, const json_t *made, struct pl_err *err)
 
     if (c->json)
         return pl_show_json(made, err);
-    pl_show_say(c, "token %s of %s, shown this once:\n", pl_show_text_at(made, "id"), pl_show_text_at(made, "user"));
+    pl_show_say(c, "token %s of %s, shown only this once:\n", pl_show_text_at(made, "id"), pl_show_text_at(made, "user"));
     if (printf("%s\n", pl_show_text_at(made, "token")) < 0)
         return pl_err_errno(err, errno, "standard output");
     if (pl_cli_server_address(c, &url, &own, NULL) == 0)
-        pl_show_say(c, "next, where it is used: pipelinectl login %s\n", url);
+        pl_show_say(c, "next, on the machine that uses it: pipelinectl login %s\n", url);
     return 0;
 }
 
@@ -158,10 +158,10 @@ static int rotate_token(struct pl_cli *c, struct pl_err *err)
 
 static int list_token(struct pl_cli *c, struct pl_err *err)
 {
-    static const struct pl_column columns[] = {{"TOKEN", "id", NULL},     {"USER", "user", NULL},
-                                               {"AT MOST", "role", NULL}, {"OVER", "scope", show_scope},
-                                               {"NAME", "name", NULL},    {"EXPIRES", "expires_us", show_expires},
-                                               {"STATE", "state", NULL},  {"CREATED", "created_us", pl_show_ago}};
+    static const struct pl_column columns[] = {{"TOKEN", "id", NULL},      {"USER", "user", NULL},
+                                               {"MAX ROLE", "role", NULL}, {"SCOPE", "scope", show_scope},
+                                               {"NAME", "name", NULL},     {"EXPIRES", "expires_us", show_expires},
+                                               {"STATE", "state", NULL},   {"CREATED", "created_us", pl_show_ago}};
     const char *user = pl_cli_value(c, "user");
     _cleanup_free_ char *path = user ? pl_http_path_make("/api/v1/tokens?user=%s", user) : strdup("/api/v1/tokens");
 
@@ -186,17 +186,17 @@ static int list_audit(struct pl_cli *c, struct pl_err *err)
     uint64_t limit = 100;
     int r = pl_cli_number(c, "limit", 1000000, &limit, err);
 
-    return r < 0 ? r : pl_show_list(c, path, "audit", columns, PL_ARRAY_SIZE(columns), limit, "nothing was done yet", err);
+    return r < 0 ? r : pl_show_list(c, path, "audit", columns, PL_ARRAY_SIZE(columns), limit, "the audit log is empty", err);
 }
 
-static const struct pl_option role_options[] = {{"role", 0, "ROLE", "reader, writer or admin; none takes one away"},
-                                                {"over", 0, "SCOPE",
-                                                 "where: PROJECT or PROJECT/REPO, may be repeated; without it everywhere"},
-                                                {0}};
+static const struct pl_option role_options[] = {
+    {"role", 0, "ROLE", "reader, writer or admin; none removes the role"},
+    {"over", 0, "SCOPE", "where the role applies: PROJECT or PROJECT/REPO, may be repeated (else everywhere)"},
+    {0}};
 static const struct pl_option token_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};
-static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "that user's alone"}, {0}};
-static const struct pl_option audit_options[] = {{"user", 0, "NAME", "what that user did"},
-                                                 {"limit", 0, "N", "show the newest N (100)"},
+static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "only those of this user"}, {0}};
+static const struct pl_option audit_options[] = {{"user", 0, "NAME", "only what this user did"},
+                                                 {"limit", 0, "N", "the newest N (100)"},
                                                  {0}};
 
 static const struct pl_verb verbs[] = {
@@ -207,7 +207,7 @@ static const struct pl_verb verbs[] = {
      1,
      role_options,
      create_user,
-     "Makes a user, with or without a role.",
+     "Creates a user, with or without a role.",
      {"create user ada --role admin", "create user bob --role writer --over vision",
       "create user eve --role reader --over vision/raw"}},
     {"update",
@@ -217,7 +217,7 @@ static const struct pl_verb verbs[] = {
      1,
      role_options,
      update_user,
-     "Gives a user a role over everything, a project or a repo, or takes it away.",
+     "Gives a user a role for everything, a project or a repo, or removes it.",
      {"update user bob --role reader", "update user bob --role writer --over vision",
       "update user bob --role none --over vision"}},
     {"list", "user", "", 0, 0, NULL, list_user, "Lists users with their roles.", {"list user", "ls users", "list user --json"}},
@@ -228,7 +228,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_user,
-     "Shows a user and their roles; without a name, your own.",
+     "Shows a user; without a name, who you are here and what you may do.",
      {"inspect user", "inspect user bob", "inspect user --json"}},
     {"delete",
      "user",
@@ -237,7 +237,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_user,
-     "Deletes a user with all tokens and keys, at once.",
+     "Deletes a user with all tokens and S3 keys; these stop working at once.",
      {"delete user bob", "rm user bob", "delete user bob --json"}},
     {"create",
      "token",
@@ -246,7 +246,7 @@ static const struct pl_verb verbs[] = {
      1,
      token_options,
      create_token,
-     "Makes a token of yours, or of another user's: no more than --role over --over. It is shown this once.",
+     "Creates a token for you or another user, limited by --role and --over. It is shown only once.",
      {"create token bob", "create token --role reader --over vision --expires 30d", "create token bob --name laptop --json"}},
     {"rotate",
      "token",
@@ -255,7 +255,8 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      rotate_token,
-     "Replaces a token, which stops working at once, by a new one with the same name, limit and expiry. It is shown this once.",
+     "Replaces a token by a new one with the same name, limits and expiry; the old one stops working at once. The new one is "
+     "shown only once.",
      {"rotate token 3f81c20a9be4", "rotate token 3f81", "rotate token 3f81 --json"}},
     {"list",
      "token",
@@ -273,7 +274,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_token,
-     "Deletes a token by its id or the start of it; it and the sessions that it started stop working at once.",
+     "Deletes a token by its id or the start of it; the token and the sessions that it began stop working at once.",
      {"delete token 3f81c20a9be4", "delete token 3f81", "rm token 3f81"}},
     {"list",
      "audit",
@@ -282,7 +283,7 @@ static const struct pl_verb verbs[] = {
      0,
      audit_options,
      list_audit,
-     "Lists who let whom in, and who made and deleted what, newest first; kept a year.",
+     "Lists the audit log, newest first; it records who gave access to whom, and who created and deleted what, for a year.",
      {"list audit", "list audit --user bob", "list audit --limit 1000 --json"}},
 };
 PL_CLI_TABLE(access, verbs);

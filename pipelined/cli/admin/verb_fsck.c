@@ -44,7 +44,7 @@ static int say_report(const struct pl_cli *c, const json_t *report, struct pl_er
                 pl_duration_text(pl_show_int_at(report, "ms"), took),
                 pl_cli_flag(c, "full") ? "" : " (--full reads every record)");
     if (pl_show_int_at(report, "earlier"))
-        pl_show_say(c, "gone on with an interrupted check, which had read %lld more packs (--anew begins again)\n",
+        pl_show_say(c, "continued an interrupted check, which had read %lld more packs (--anew starts over)\n",
                     (long long)pl_show_int_at(report, "earlier"));
     return json_array_size(findings) ? pl_show_table(findings, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
@@ -56,8 +56,8 @@ static int conclude(const struct pl_cli *c, const json_t *report, struct pl_err 
 
     if (r < 0 || json_is_true(pl_show_at(report, "ok")))
         return r;
-    pl_err_set(err, PL_ECORRUPT, "%lld findings", (long long)pl_show_int_at(report, "found"));
-    return pl_err_hint(err, PL_ECORRUPT, "Commits that are not named above are whole.");
+    pl_err_set(err, PL_ECORRUPT, "the store has %lld findings", (long long)pl_show_int_at(report, "found"));
+    return pl_err_hint(err, PL_ECORRUPT, "Commits that are not named above are intact.");
 }
 
 /* ---- check by the daemon ---- */
@@ -173,7 +173,7 @@ static void alone_finish(struct alone *a)
     json_decref(a->findings);
     free(a->name);
     if (*a->scratch && pl_io_remove_tree(a->scratch, NULL) < 0)
-        fprintf(stderr, "pipelinectl: %s was left\n", a->scratch);
+        fprintf(stderr, "pipelinectl: could not remove %s\n", a->scratch);
 }
 
 static json_t *text_or_null(const char *s)
@@ -227,7 +227,7 @@ static int make_scratch(struct alone *a, struct pl_err *err)
     if (mkdtemp(a->scratch))
         return 0;
     a->scratch[0] = '\0';
-    return pl_err_errno(err, errno, "make a folder for the check");
+    return pl_err_errno(err, errno, "create a folder for the check");
 }
 
 /* Sets the path of the file in which an interrupted check saves its state: in the folder of the user's file
@@ -316,7 +316,7 @@ static int fsck_alone(struct pl_cli *c, const char *url, struct pl_err *err)
     if (a.shown_ms)
         fputs("\r\033[K", stderr);
     if (r == PL_ECANCELED && check.full && check.note_path)
-        fprintf(stderr, "pipelinectl: the same command goes on where this was interrupted\n");
+        fprintf(stderr, "pipelinectl: run the same command again to continue\n");
     if (r < 0)
         return r;
     report = report_json(&a, &sum, pl_clock_mono_ms() - began);
@@ -330,12 +330,12 @@ static int fsck(struct pl_cli *c, struct pl_err *err)
     return url ? fsck_alone(c, url, err) : fsck_daemon(c, err);
 }
 
-static const struct pl_option options[] = {{"full", 0, NULL, "read and hash every record"},
-                                           {"anew", 0, NULL, "with --full: do not go on with an interrupted check"},
-                                           {"store", 0, "URL",
-                                            "check this store without a daemon: file:///DIR, s3://BUCKET/PREFIX"},
-                                           PL_CLI_STORE_OPTIONS(""),
-                                           {0}};
+static const struct pl_option options[] = {
+    {"full", 0, NULL, "read and hash every record"},
+    {"anew", 0, NULL, "with --full: start over instead of continuing an interrupted check"},
+    {"store", 0, "URL", "check this store without a daemon: file:///DIR, s3://BUCKET/PREFIX"},
+    PL_CLI_STORE_OPTIONS(""),
+    {0}};
 
 static const struct pl_verb verbs[] = {
     {"fsck",
@@ -345,7 +345,7 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      fsck,
-     "Checks that the store has all that the commits need, and that its log is whole. With --store without a daemon.",
+     "Checks that the store has everything that its commits need, and that its log is intact. --store needs no daemon.",
      {"fsck", "fsck --full", "fsck --full --store file:///mnt/copy --json"}},
 };
 PL_CLI_TABLE(fsck, verbs);

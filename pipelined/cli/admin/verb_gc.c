@@ -63,10 +63,10 @@ static int say_foreseen(struct pl_cli *c, const json_t *report, struct pl_err *e
                 (long long)pl_show_int_at(report, "freed_packs"), size_at(report, "bytes", all),
                 (long long)pl_show_int_at(report, "packs"));
     if (pl_show_int_at(report, "commits"))
-        pl_show_say(c, "%lld commits would go by the rules of what is kept: pipelinectl keep --dry-run lists them\n",
+        pl_show_say(c, "%lld commits would be dropped by retention rules: pipelinectl keep --dry-run lists them\n",
                     (long long)pl_show_int_at(report, "commits"));
     if (pl_show_int_at(report, "copied_packs"))
-        pl_show_say(c, "%s that is needed would be copied out of %lld packs that hold little of use, or are small\n",
+        pl_show_say(c, "%s of needed data would be copied out of %lld packs that are mostly unneeded, or small\n",
                     size_at(report, "copied_bytes", copied), (long long)pl_show_int_at(report, "copied_packs"));
     if (!json_array_size(repos))
         return 0;
@@ -80,14 +80,14 @@ static void say_done(struct pl_cli *c, const json_t *report)
     char freed[32], waits[32], live[32];
 
     if (commits)
-        pl_show_say(c, "%lld commits went by the rules of what is kept\n", (long long)commits);
+        pl_show_say(c, "%lld commits were dropped by retention rules\n", (long long)commits);
     pl_show_say(c, "%s in %lld packs freed; %s is needed\n", size_at(report, "freed_bytes", freed),
                 (long long)pl_show_int_at(report, "freed_packs"), size_at(report, "live_bytes", live));
     if (waiting)
         pl_show_say(
             c,
-            "%s in %lld packs go once nobody is left who was writing, reading or computing before: at most in 15 minutes, as "
-            "a rule\n",
+            "%s in %lld packs will be freed when the writers, readers and workers of now have finished: usually within 15 "
+            "minutes\n",
             size_at(report, "waiting_bytes", waits), (long long)waiting);
 }
 
@@ -106,7 +106,7 @@ static int say(struct pl_cli *c, const json_t *report, struct pl_err *err)
     if (r < 0 || !*error)
         return r;
     r = pl_err_set(err, pl_cli_interrupted() ? PL_ECANCELED : PL_EINTERNAL, "%s", error);
-    return pl_err_hint(err, r, "What was freed stays freed; pipelinectl gc goes on from there.");
+    return pl_err_hint(err, r, "What was freed stays freed; pipelinectl gc continues from there.");
 }
 
 static int gc(struct pl_cli *c, struct pl_err *err)
@@ -120,7 +120,7 @@ static int gc(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : say(c, report, err);
 }
 
-static const struct pl_option options[] = {{"dry-run", 0, NULL, "say what would be freed, and change nothing"}, {0}};
+static const struct pl_option options[] = {{"dry-run", 0, NULL, "show what would be freed, and change nothing"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"gc",
@@ -130,7 +130,7 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      gc,
-     "Removes data that nothing needs any more from the store, while others read and write.",
+     "Removes data that is no longer needed from the store; others may read and write meanwhile.",
      {"gc", "gc --dry-run", "gc --json | jq .freed_bytes"}},
 };
 PL_CLI_TABLE(gc, verbs);

@@ -97,8 +97,8 @@ static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_e
         json_object_set(json_object_get(all, "contexts"), name, owned);
     context = json_object_get(json_object_get(all, "contexts"), name);
     if (!context)
-        return pl_err_set(err, PL_ENOTFOUND,
-                          "there is no context \"%.120s\": login URL makes one, list context shows those there are", name);
+        return pl_err_set(err, PL_ENOTFOUND, "there is no context \"%.120s\": login URL creates one, list context shows all",
+                          name);
     json_object_set_new(all, "current", json_string(name));
     r = pl_cli_contexts_write(all, err);
     if (r < 0)
@@ -122,12 +122,12 @@ static int login(struct pl_cli *c, struct pl_err *err)
     if (!strstr(url, "://") && !name) /* name of an existing context */
         return keep(c, url, NULL, err);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-        return pl_err_set(err, PL_EUSAGE, "\"%.200s\" is no address: give http://HOST:PORT or https://HOST", url);
+        return pl_err_set(err, PL_EUSAGE, "\"%.200s\" is not an address: give http://HOST:PORT or https://HOST", url);
     name_of(url, made);
     name = name ? name : made;
     r = pl_cli_context_name_check(name, err);
     if (r == 0 && strncmp(url, "http://", 7) == 0 && !pl_http_url_is_local(url))
-        fprintf(stderr, "pipelinectl: %s is another machine, and without TLS: the token can be read on the way there\n", url);
+        fprintf(stderr, "pipelinectl: %s is another machine and does not use TLS: the token can be read on the network\n", url);
     r = r < 0 ? r : find_token(c, &token, err);
     r = r < 0 ? r : try_token(c, url, (const char *)token.data, err);
     if (r < 0)
@@ -148,7 +148,7 @@ static int logout(struct pl_cli *c, struct pl_err *err)
     current = json_string_value(json_object_get(all, "current"));
     name = c->n_args ? c->args[0] : current;
     if (!name || json_object_del(json_object_get(all, "contexts"), name) < 0)
-        return pl_err_set(err, PL_ENOTFOUND, "you are logged in to no context%s%.120s", name && *name ? " " : "",
+        return pl_err_set(err, PL_ENOTFOUND, "cannot log out: there is no context%s%.120s", name && *name ? " " : "",
                           name ? name : "");
     pl_show_say(c, "logged out of %s\n", name);
     if (current && pl_streq(current, name))
@@ -178,13 +178,13 @@ static int list_context(struct pl_cli *c, struct pl_err *err)
         return pl_show_json(document, err);
     }
     if (json_array_size(list) == 0)
-        pl_show_say(c, "logged in to no server: pipelinectl login URL\n");
+        pl_show_say(c, "not logged in to any server: use pipelinectl login URL\n");
     return json_array_size(list) ? pl_show_table(list, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
 
-static const struct pl_option login_options[] = {{"name", 0, "NAME", "what the context is called (host and port of the address)"},
+static const struct pl_option login_options[] = {{"name", 0, "NAME", "name of the context (else host and port of the address)"},
                                                  {"token-file", 0, "FILE",
-                                                  "the token; else PIPELINED_TOKEN, else standard input"},
+                                                  "file with the token (else PIPELINED_TOKEN, else standard input)"},
                                                  {0}};
 
 static const struct pl_verb verbs[] = {
@@ -195,7 +195,7 @@ static const struct pl_verb verbs[] = {
      1,
      login_options,
      login,
-     "Keeps a server's address and token as a context, the one that is asked from then on; or goes back to a context.",
+     "Saves a server's address and token as a context and uses it from then on; or switches to a saved context.",
      {"login https://10.0.0.7:7380", "login https://pipelined.example --ca ca.pem --name work --token-file token", "login work"}},
     {"logout",
      NULL,
@@ -204,7 +204,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      logout,
-     "Forgets a context and its token.",
+     "Deletes a saved context and its token.",
      {"logout", "logout work", "logout 10.0.0.7:7380"}},
     {"list",
      "context",

@@ -68,7 +68,7 @@ static int say(const struct mirroring *m, const json_t *out, struct pl_err *err)
 
     if (c->json)
         return pl_show_json(out, err);
-    pl_show_say(c, "%lld packs, %lld log objects, %lld checkpoints copied (%s) in %s; %lld packs were there",
+    pl_show_say(c, "%lld packs, %lld log objects, %lld checkpoints copied (%s) in %s; %lld packs were there already",
                 (long long)pl_show_int_at(out, "packs"), (long long)pl_show_int_at(out, "log_objects"),
                 (long long)pl_show_int_at(out, "checkpoints"), pl_size_text((uint64_t)pl_show_int_at(out, "bytes"), size),
                 pl_duration_text(pl_show_int_at(out, "ms"), took), (long long)pl_show_int_at(out, "there"));
@@ -92,7 +92,8 @@ static int conclude(const struct mirroring *m, const struct pl_mirror_report *su
     if (r < 0 || sum->findings == 0)
         return r;
     pl_err_set(err, PL_ECORRUPT, "%llu objects of the source are damaged and were not copied", (unsigned long long)sum->findings);
-    return pl_err_hint(err, PL_ECORRUPT, "All else is. pipelinectl fsck --full --store %s names the files hurt.", m->from_name);
+    return pl_err_hint(err, PL_ECORRUPT,
+                       "Everything else was copied. pipelinectl fsck --full --store %s names the damaged files.", m->from_name);
 }
 
 static int mirror(struct pl_cli *c, struct pl_err *err)
@@ -120,11 +121,11 @@ static int mirror(struct pl_cli *c, struct pl_err *err)
     if (m.shown_ms)
         fputs("\r\033[K", stderr);
     if (r == PL_ECANCELED)
-        fprintf(stderr, "pipelinectl: the same command goes on where this was interrupted\n");
+        fprintf(stderr, "pipelinectl: run the same command again to continue\n");
     return r < 0 ? r : conclude(&m, &sum, pl_clock_mono_ms() - began, err);
 }
 
-static const struct pl_option options[] = {{"full", 0, NULL, "read what the target has, too, and replace what is damaged there"},
+static const struct pl_option options[] = {{"full", 0, NULL, "also read what the target has, and replace what is damaged there"},
                                            PL_CLI_STORE_OPTIONS("from-"),
                                            PL_CLI_STORE_OPTIONS("to-"),
                                            {0}};
@@ -137,7 +138,7 @@ static const struct pl_verb verbs[] = {
      2,
      options,
      mirror,
-     "Copies to a store what it lacks of another, verified on the way: a backup, or a move. The source may be in use.",
+     "Copies everything that store TO lacks of store FROM, and verifies it: a backup, or a move. FROM may be in use.",
      {"mirror file:///srv/pipelined/store file:///mnt/backup/store", "mirror file:///srv/pipelined/store s3://bucket/prefix",
       "mirror s3://bucket/prefix file:///srv/store --from-endpoint http://10.0.0.9:9000"}},
 };

@@ -17,9 +17,9 @@ static int check_empty(const char *dir, struct pl_err *err)
     struct stat st;
 
     if (snprintf(path, sizeof path, "%s/pipelined.db", dir) >= (int)sizeof path)
-        return pl_err_set(err, PL_EINVAL, "%s is too long a path", dir);
+        return pl_err_set(err, PL_EINVAL, "the path %s is too long", dir);
     if (stat(path, &st) == 0 && st.st_size > 0)
-        return pl_err_set(err, PL_EEXISTS, "%s has a database: recover wants a folder without one", dir);
+        return pl_err_set(err, PL_EEXISTS, "%s already has a database: recover needs a folder without one", dir);
     return pl_io_mkdirs(dir, 0700, err);
 }
 
@@ -36,7 +36,7 @@ static int64_t count(struct pl_conn *c, const char *sql)
 /* Prints a line of a list; only the first line has the title. */
 static void item(const struct pl_cli *c, bool *begun, const char *title, const char *text)
 {
-    pl_show_say(c, "%-12s %s\n", *begun ? "" : title, text);
+    pl_show_say(c, "%-13s %s\n", *begun ? "" : title, text);
     *begun = true;
 }
 
@@ -52,10 +52,10 @@ static void say_there(const struct pl_cli *c, const json_t *out)
     char text[200];
     bool begun = false;
 
-    snprintf(text, sizeof text, "%lld run%s, of which %lld go%s on; %lld user%s, %lld token%s that hold%s as before",
-             (long long)runs, plural(runs), (long long)running, running == 1 ? "es" : "", (long long)users, plural(users),
+    snprintf(text, sizeof text, "%lld run%s, of which %lld continue%s; %lld user%s, %lld token%s that remain%s valid",
+             (long long)runs, plural(runs), (long long)running, running == 1 ? "s" : "", (long long)users, plural(users),
              (long long)tokens, plural(tokens), tokens == 1 ? "s" : "");
-    item(c, &begun, "there:", text);
+    item(c, &begun, "restored:", text);
 }
 
 static void say_list(const struct pl_cli *c, const char *title, const json_t *texts)
@@ -78,13 +78,11 @@ static json_t *not_there(const struct pl_recover_report *report)
 
     if (report->ckpt_seq == 0)
         snprintf(since, sizeof since,
-                 "attempts, events, metrics, printed logs of unfinished jobs, the audit: there was no checkpoint");
+                 "attempts, events, metrics, logs of unfinished jobs, the audit log: there was no checkpoint");
     else
-        snprintf(since, sizeof since,
-                 "attempts, events, metrics, printed logs of unfinished jobs, the audit after checkpoint %llu",
+        snprintf(since, sizeof since, "attempts, events, metrics, logs of unfinished jobs, the audit log after checkpoint %llu",
                  (unsigned long long)report->ckpt_seq);
-    return json_pack("[s, s, s]",
-                     "open commits of repos without durable: bucket: put again what was put into them and was no commit yet",
+    return json_pack("[s, s, s]", "open commits of repos without \"durable\": \"bucket\": put their files again",
                      "results of unfinished jobs that are newer than the checkpoint: these datums run again", since);
 }
 
@@ -101,10 +99,10 @@ static void say_text(const struct pl_cli *c, const json_t *out, const struct pl_
     else
         pl_show_say(c, ": the log up to %llu\n", (unsigned long long)report->log_seq);
     if (report->passed_over)
-        pl_show_say(c, "passed over %u damaged checkpoints: %s\n", report->passed_over, report->why);
+        pl_show_say(c, "skipped %u damaged checkpoints: %s\n", report->passed_over, report->why);
     say_there(c, out);
-    say_list(c, "not there:", json_object_get(out, "not_there"));
-    say_list(c, "made anew:", report->anew);
+    say_list(c, "not restored:", json_object_get(out, "not_there"));
+    say_list(c, "created new:", report->anew);
     snprintf(next, sizeof next, "pipelined --data %.250s --store %.250s", pl_show_text_at(out, "data_dir"),
              pl_show_text_at(out, "store"));
     item(c, &begun, "next:", next);
@@ -145,7 +143,7 @@ static int recover(struct pl_cli *c, struct pl_err *err)
     int r;
 
     if (!url || !dir)
-        return pl_err_set(err, PL_EUSAGE, "recover wants --store file:///DIR and --data DIR");
+        return pl_err_set(err, PL_EUSAGE, "recover needs --store file:///DIR and --data DIR");
     r = pl_cli_store_open(c, url, "", &objects, &name, err);
     r = r < 0 ? r : check_empty(dir, err);
     r = r < 0 ? r : pl_db_lock(dir, &lock, err);
@@ -169,7 +167,7 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      recover,
-     "Makes a daemon's folder anew from its store alone: the newest checkpoint and the log after it. Needs no server.",
+     "Rebuilds a daemon's data folder from its store: the newest checkpoint and the log after it. Needs no server.",
      {"recover --store file:///srv/pipelined/store --data /srv/pipelined-new",
       "recover --store file:///mnt/copy --data /srv/new --json",
       "recover --store file:///mnt/copy --data /srv/new && pipelined --data /srv/new"}},

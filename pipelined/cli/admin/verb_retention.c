@@ -20,9 +20,9 @@ static int say_commits(const json_t *report, struct pl_err *err)
     if (json_array_size(commits) == 0)
         return 0;
     if (json_is_true(json_object_get(report, "more")))
-        puts("\nwould go (and more):");
+        puts("\nwould be dropped (and more):");
     else
-        puts("\nwould go:");
+        puts("\nwould be dropped:");
     return pl_show_table(commits, columns, PL_ARRAY_SIZE(columns), true, err);
 }
 
@@ -37,7 +37,7 @@ static int say(struct pl_cli *c, const json_t *report, bool dry_run, struct pl_e
     int r;
 
     if (json_array_size(repos) == 0 && !results && !logs) {
-        pl_show_say(c, "everything is kept: pipelinectl update repo NAME --keep commits=10,days=30\n");
+        pl_show_say(c, "everything is kept; set a rule with pipelinectl update repo NAME --keep commits=10,days=30\n");
         return 0;
     }
     r = json_array_size(repos) ? pl_show_table(repos, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
@@ -46,7 +46,7 @@ static int say(struct pl_cli *c, const json_t *report, bool dry_run, struct pl_e
     if (r == 0 && dry_run)
         r = say_commits(report, err);
     if (r == 0 && !dry_run)
-        pl_show_say(c, "next: pipelinectl gc gives the space back\n");
+        pl_show_say(c, "next: pipelinectl gc frees the space\n");
     return r;
 }
 
@@ -58,7 +58,7 @@ static int keep(struct pl_cli *c, struct pl_err *err)
     struct pl_cli_name at;
     const bool trust = pl_cli_flag(c, "trust-clock");
     int r = trust && (c->n_args || dry_run)
-                ? pl_err_set(err, PL_EUSAGE, "--trust-clock is of the whole daemon: give neither a repo nor --dry-run")
+                ? pl_err_set(err, PL_EUSAGE, "--trust-clock applies to the whole daemon: give neither a repo nor --dry-run")
             : c->n_args ? pl_cli_name(c, "repo", c->args[0], &at, err)
                         : 0;
 
@@ -72,9 +72,9 @@ static int keep(struct pl_cli *c, struct pl_err *err)
     return c->json ? pl_show_json(report, err) : say(c, report, dry_run, err);
 }
 
-static const struct pl_option options[] = {{"dry-run", 0, NULL, "tell what would go, drop nothing"},
+static const struct pl_option options[] = {{"dry-run", 0, NULL, "show what would be dropped, and drop nothing"},
                                            {"trust-clock", 0, NULL,
-                                            "the daemon's clock is right, though it is far ahead of the log"},
+                                            "confirm that the daemon's clock is right, although it is far ahead of the log"},
                                            {0}};
 
 static const struct pl_verb verbs[] = {
@@ -85,7 +85,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      keep,
-     "Drops now what repos do not keep any more, as the daemon does every hour.",
+     "Drops what the retention rules of repos no longer keep, as the daemon does every hour.",
      {"keep --dry-run", "keep digits --dry-run", "keep"}},
 };
 PL_CLI_TABLE(keep, verbs);

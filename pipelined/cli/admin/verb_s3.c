@@ -20,10 +20,10 @@ static int create_s3_key(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     if (!c->json)
-        pl_show_say(c, "S3 key of %s; the secret is shown this once:\n", pl_show_text_at(made, "user"));
+        pl_show_say(c, "S3 key of %s; its secret is shown only this once:\n", pl_show_text_at(made, "user"));
     r = pl_show_object(c, made, lines, PL_ARRAY_SIZE(lines), err);
     if (r == 0 && !c->json)
-        pl_show_say(c, "next: give both to the client; pipelinectl s3 env has the endpoint\n");
+        pl_show_say(c, "next: give both to the client; pipelinectl s3 env prints the endpoint\n");
     return r;
 }
 
@@ -31,8 +31,8 @@ static int list_s3_key(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"ACCESS KEY", "access_key", NULL},
                                                {"USER", "user", NULL},
-                                               {"AT MOST", "role", NULL},
-                                               {"OVER", "scope", NULL},
+                                               {"MAX ROLE", "role", NULL},
+                                               {"SCOPE", "scope", NULL},
                                                {"NAME", "name", NULL},
                                                {"STATE", "state", NULL},
                                                {"CREATED", "created_us", pl_show_ago}};
@@ -126,7 +126,8 @@ static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl
 static int no_gateway(struct pl_err *err)
 {
     pl_err_set(err, PL_EUNAVAILABLE, "this pipelined has no S3 gateway: there is no endpoint to export");
-    return pl_err_hint(err, PL_EUNAVAILABLE, "Start it with --s3-listen; pipelinectl put file and get file need none.");
+    return pl_err_hint(err, PL_EUNAVAILABLE,
+                       "Start pipelined with --s3-listen; pipelinectl put file and get file do not need a gateway.");
 }
 
 /* Prints a line for the shell's eval. The text is quoted, so that the shell cannot run anything that the
@@ -170,9 +171,9 @@ static int s3_env(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option key_options[] = {PL_CLI_CREDENTIAL_OPTIONS, {0}};
-static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "that user's alone"}, {0}};
-static const struct pl_option env_options[] = {{"user", 0, "NAME", "whose key it is to be, when it is not yours"},
-                                               {"new", 0, NULL, "make a new key, though one is kept here"},
+static const struct pl_option of_user_options[] = {{"user", 0, "NAME", "only those of this user"}, {0}};
+static const struct pl_option env_options[] = {{"user", 0, "NAME", "make the key for this user instead of yourself"},
+                                               {"new", 0, NULL, "make a new key, even if one is saved here"},
                                                {0}};
 
 static const struct pl_verb verbs[] = {
@@ -183,7 +184,7 @@ static const struct pl_verb verbs[] = {
      1,
      key_options,
      create_s3_key,
-     "Makes a key for S3 clients, yours or another user's: no more than --role over --over. Its secret is shown this once.",
+     "Creates a key for S3 clients, for you or another user, limited by --role and --over. Its secret is shown only once.",
      {"create s3-key bob", "create s3-key --role reader --over vision", "create s3-key bob --expires 30d --json"}},
     {"list",
      "s3-key",
@@ -192,7 +193,7 @@ static const struct pl_verb verbs[] = {
      0,
      of_user_options,
      list_s3_key,
-     "Lists your S3 keys; \"lost\": the secret went with a machine, and another key is wanted.",
+     "Lists your S3 keys; in state \"lost\" the daemon has lost the secret, and you need a new key.",
      {"list s3-key", "ls s3-keys --user bob", "list s3-key --json"}},
     {"delete",
      "s3-key",
@@ -201,7 +202,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_s3_key,
-     "Deletes an S3 key, at once.",
+     "Deletes an S3 key; it stops working at once.",
      {"delete s3-key PLQ7X2MNB4CDZTKWRF3A", "delete s3-key PLQ7", "rm s3-key PLQ7"}},
     {"s3",
      "env",
@@ -210,7 +211,7 @@ static const struct pl_verb verbs[] = {
      0,
      env_options,
      s3_env,
-     "Prints what S3 clients need to reach the repos; makes a key the first time and keeps it with the login contexts.",
+     "Prints the environment variables for S3 clients; creates a key the first time and saves it with the login contexts.",
      {"s3 env", "eval \"$(pipelinectl s3 env)\"", "s3 env --json"}},
 };
 PL_CLI_TABLE(s3, verbs);
