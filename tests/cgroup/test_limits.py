@@ -131,7 +131,7 @@ def test_it_is_said_that_limits_hold(project):
     assert reply["warnings"] == []
     limits = project.d.get("/status")["live"]["limits"]
     assert limits == {"held": "cpu, memory and pids", "not_held": "", "folder": str(folder)}
-    assert f"ok    limits         cpu, memory and pids of each worker are held by cgroups in {folder}\n" in project.d.ctl("doctor").out
+    assert f"ok    limits         cpu, memory and pids of each worker are limited by cgroups in {folder}\n" in project.d.ctl("doctor").out
     assert "not limited" not in project.d.ctl("status").out
     run = project.run("in", {"f": "1"})
     assert run["job"]["s"]["warnings"] == []

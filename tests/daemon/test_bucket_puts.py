@@ -32,7 +32,7 @@ def test_a_refusal_of_the_bucket_is_told_everywhere_and_nothing_is_lost(daemon_o
     assert (stalled["id"], stalled["repo"], stalled["set_aside"]) == (first, "in", False) and "AccessDenied" in stalled["blocked"]
     assert "forbidden" in ready(d) and "AccessDenied" not in ready(d)
     assert "AccessDenied" in d.ctl("status").out and "tried again" in d.ctl("status").out
-    assert "mend the store" in d.ctl("doctor", ok=False).out
+    assert "repair the store" in d.ctl("doctor", ok=False).out
     assert wait_until(lambda: events(d, "refused"), "an event")[0]["commit"] == first
     assert d.read("in", "a", first) == b"1", "what was answered is there"
     mock.order("chaos", 0, 0)

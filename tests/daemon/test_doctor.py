@@ -28,7 +28,7 @@ def test_all_is_well_and_words_are_a_persons(daemon):
     assert daemon.url in found["daemon"][1] and "executor local" in found["daemon"][1], found
     assert found["store"][1] == f"file://{daemon.dir}/store", found
     text = daemon.ctl("doctor").out
-    assert f"ok    folder         {daemon.dir}: token, keys and secrets are for its owner alone\n" in text and text.endswith(" 0 FAIL\n"), text
+    assert f"ok    folder         {daemon.dir}: only its owner can read token, keys and secrets\n" in text and text.endswith(" 0 FAIL\n"), text
 
 
 def test_what_others_may_read_is_told(daemon):
@@ -36,14 +36,14 @@ def test_what_others_may_read_is_told(daemon):
         path = os.path.join(daemon.dir, name)
         os.chmod(path, 0o640)
         grade, text, remedy = doctor("--data", daemon.dir, code=5)["folder"]
-        assert (grade, text) == ("FAIL", f"{path} lets others than its owner in (mode 640)") and remedy.startswith(f"chmod go= {path}; "), (text, remedy)
+        assert (grade, text) == ("FAIL", f"{path} can be accessed by other users (mode 640)") and remedy.startswith(f"chmod go= {path}; "), (text, remedy)
         os.chmod(path, 0o600)
     assert doctor("--data", daemon.dir)["folder"][0] == "ok"
 
 
 def test_no_daemon_and_no_folder(tmp_path):
     found = doctor("--data", tmp_path / "none", code=5)
-    assert found["folder"] == ("ok", f"{tmp_path}/none is not there: a daemon makes it", "") and found["programs"][0] == "ok", found
+    assert found["folder"] == ("ok", f"{tmp_path}/none does not exist yet: a daemon creates it", "") and found["programs"][0] == "ok", found
     grade, text, remedy = found["daemon"]
     assert grade == "FAIL" and "no daemon runs on folder" in text and remedy and "store" not in found, found
 
@@ -111,11 +111,11 @@ def place(state, free):
 
 
 @pytest.mark.parametrize("change, check, grade, text, remedy", [
-    ({"version": "0.0.7"}, "daemon", "warn", "is of version 0.0.7, this pipelinectl of version", "same version"),
+    ({"version": "0.0.7"}, "daemon", "warn", "has version 0.0.7, this pipelinectl has version", "same version"),
     ({"executor": "kubernetes"}, "daemon", "ok", "doctor --cluster", ""),
     ({"disk": {"places": [place("low", 5 * GIB)]}}, "disk", "warn", "/srv/p has 5.0 GiB free of 100.0 GiB; below 2.0 GiB pushes are refused", "gc --dry-run"),
-    ({"disk": {"places": [place("full", GIB)]}}, "disk", "FAIL", "pushes are refused until there are 2.0 GiB", "gc"),
-    ({"packs": {"quarantined": 1, "unread": 0}}, "store", "FAIL", "1 pack with other bytes", "fsck"),
+    ({"disk": {"places": [place("full", GIB)]}}, "disk", "FAIL", "pushes are refused until 2.0 GiB are free", "gc"),
+    ({"packs": {"quarantined": 1, "unread": 0}}, "store", "FAIL", "1 pack whose content does not match", "fsck"),
     ({"packs": {"quarantined": 0, "unread": 3}}, "store", "ok", "3 packs still to be read back", ""),
 ])
 def test_what_a_daemon_says_of_itself(elsewhere, tmp_path, change, check, grade, text, remedy):
@@ -125,4 +125,4 @@ def test_what_a_daemon_says_of_itself(elsewhere, tmp_path, change, check, grade,
     elsewhere.gpus = {"gpus": [], "nodes": [{"capacity": 4}, {"capacity": 2}]}
     found = doctor("--server", elsewhere.url, code=5 if grade == "FAIL" else 0, env={"XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
     assert found[check][0] == grade and text in found[check][1] and remedy in found[check][2], found
-    assert "6 on offer" in found["gpus"][1], found
+    assert "6 available" in found["gpus"][1], found

@@ -49,7 +49,7 @@ def test_status_and_doctor_say_it_in_a_line(shared, why):
     limits = shared.get("/status")["live"]["limits"]
     assert f"\nnot limited: {limits['not_held']} of workers: {why}\n" in shared.ctl("status").out
     line, remedy = shared.ctl("doctor").out.partition("warn  limits")[2].splitlines()[:2]
-    assert line.strip() == f"{limits['not_held']} of workers are not held: {limits['why']}" and remedy.strip() == f"→ {limits['remedy']}"
+    assert line.strip() == f"{limits['not_held']} of workers are not limited: {limits['why']}" and remedy.strip() == f"→ {limits['remedy']}"
 
 
 def test_a_try_says_it_of_itself(project, why):

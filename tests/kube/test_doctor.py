@@ -64,14 +64,14 @@ def test_no_server_no_rights_no_namespace(plane, space):
     assert {grade for grade, _, _ in found["rights"][1:]} == {"warn"} and found["namespace"][0][0] == "warn", found
     assert "probe" not in found
     status, found, _ = doctor(space, "--namespace", "nowhere")
-    assert status == 5 and found["namespace"] == [("FAIL", "nowhere is not there", "Make it with what it needs: kubectl apply -k pipelined/deploy/cluster")]
+    assert status == 5 and found["namespace"] == [("FAIL", "nowhere does not exist", "Create it with all that it needs: kubectl apply -k pipelined/deploy/cluster")]
     status, found, said = doctor(plane.folder / "nothing-there")
     assert status != 0 and not found and "nothing-there" in said, said
 
 
 def test_without_a_node(space):
     status, found, _ = doctor(space)
-    assert status == 5 and found["nodes"][0][:2] == ("FAIL", "0, and none of them is ready for pods"), found
+    assert status == 5 and found["nodes"][0][:2] == ("FAIL", "0 nodes, and none of them is ready for pods"), found
     assert found["gpus"][0][1].startswith("none"), found
 
 
@@ -82,7 +82,7 @@ def test_what_nodes_offer(space, node):
     status, found, said = doctor(space)
     assert status == 0, (found, said)
     assert found["namespace"] == [("ok", "stages, Pod Security baseline", "")] and found["rights"][0][1].startswith("all "), found
-    assert found["nodes"] == [("warn", "3, 2 ready for pods", "")], found
+    assert found["nodes"] == [("warn", "3 nodes, 2 ready for pods", "")], found
     assert found["gpus"][0][1].startswith("nvidia.com/gpu (Tesla-T4: 4, 4 free"), found
     assert found["architectures"][0][0] == "warn" and "arm64" in found["architectures"][0][1], found
     assert found["claims"][0][1].startswith("resource.k8s.io/v1, device classes: none"), found
@@ -100,7 +100,7 @@ def test_maps_quotas_and_what_the_configuration_says(plane, space):
     assert status == 5
     assert found["owner"][0][:2] == ("FAIL", "ConfigMap pipelined is not in namespace limited"), found
     assert found["ca"][0][:2] == ("FAIL", "ConfigMap authority has no key ca.crt"), found
-    assert any(grade == "warn" and text.startswith("limits.memory is demanded") for grade, text, _ in found["quota"]), found
+    assert any(grade == "warn" and text.startswith("the quota demands limits.memory of every container") for grade, text, _ in found["quota"]), found
     assert found["namespace"][0][0] == "warn" and "/var/cache/x" in found["namespace"][0][1], found
     for nonsense, words in (("{nonsense", "daemon.json:1:"), (json.dumps({"kubernetes": {"node_cache": "/"}}), "kubernetes.node_cache is ")):
         config.write_text(nonsense, encoding="ascii")
@@ -111,7 +111,7 @@ def test_maps_quotas_and_what_the_configuration_says(plane, space):
 def test_a_pod_that_cannot_start_is_said_and_taken_away(plane, space):
     status, found, _ = doctor(space, "--image", "reg.example/pipelined:1", "--wait", "1")
     grade, text, remedy = found["probe"][0]
-    assert status == 5 and grade == "FAIL" and text.startswith("its pod has not come to its end: ") and remedy, found
+    assert status == 5 and grade == "FAIL" and text.startswith("its pod did not finish: ") and remedy, found
     left = plane.request("GET", "/api/v1/namespaces/stages/pods")[1]["items"]
     assert not left, [one["metadata"]["name"] for one in left]
 

@@ -86,8 +86,8 @@ static void say_done(struct pl_cli *c, const json_t *report)
     if (waiting)
         pl_show_say(
             c,
-            "%s in %lld packs will be freed when the writers, readers and workers of now have finished: usually within 15 "
-            "minutes\n",
+            "%s in %lld packs will be freed when the writers, readers and workers that are active now have finished: usually "
+            "within 15 minutes\n",
             size_at(report, "waiting_bytes", waits), (long long)waiting);
 }
 

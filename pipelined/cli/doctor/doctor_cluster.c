@@ -24,7 +24,7 @@ static int get_version(struct pl_doctor *d, json_t **ret, struct pl_err *err)
 
     if (r == 0) {
         *ret = json_loadb((const char *)call.reply.data, call.reply.len, 0, NULL);
-        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "%s: the answer to /version is no JSON", pl_kube_client_name(d->client));
+        r = *ret ? 0 : pl_err_set(err, PL_EPROTO, "%s: the answer to /version is not JSON", pl_kube_client_name(d->client));
     }
     pl_kube_call_finish(&call);
     return r;
@@ -46,7 +46,7 @@ static int check_version(struct pl_doctor *d, struct pl_err *err)
     }
     minor = atoi(pl_show_text_at(version, "minor"));
     return pl_doctor_say(d, minor < OLDEST_MINOR ? PL_DOCTOR_WARN : PL_DOCTOR_OK, "api server",
-                         minor < OLDEST_MINOR ? "Older than what is tested: 1.25" : NULL, err, "%s is Kubernetes %s", name,
+                         minor < OLDEST_MINOR ? "Versions before 1.25 are not tested" : NULL, err, "%s is Kubernetes %s", name,
                          pl_show_text_at(version, "gitVersion"));
 }
 
@@ -60,7 +60,8 @@ static int check_groups(struct pl_doctor *d, struct pl_err *err)
     pl_facts_groups(groups, &d->facts, d->dra);
     if (!d->facts.openshift)
         return 0;
-    return pl_doctor_say(d, PL_DOCTOR_OK, "openshift", NULL, err, "users and groups of pods are left to its constraints");
+    return pl_doctor_say(d, PL_DOCTOR_OK, "openshift", NULL, err,
+                         "its security context constraints choose the users and groups of pods");
 }
 
 /* ---- rights ---- */
@@ -78,7 +79,7 @@ static int check_access(struct pl_doctor *d, struct pl_err *err)
         for (size_t i = 0; i < PL_KUBE_FEATURE_COUNT; i++)
             d->access.on[i] = true;
         return pl_doctor_say(d, PL_DOCTOR_WARN, "rights", NULL, err,
-                             "what is allowed may not be asked: it is seen when it is done");
+                             "this account may not ask what it is allowed to do: a missing right shows when it is needed");
     }
     if (r < 0)
         return r;
@@ -92,8 +93,8 @@ static int check_access(struct pl_doctor *d, struct pl_err *err)
         const bool fatal = p == text && !d->access.on[PL_KUBE_MAY_PODS];
 
         r = pl_doctor_say(d, fatal ? PL_DOCTOR_FAIL : PL_DOCTOR_WARN, "rights",
-                          fatal ? "Bind the Role of pipelined/deploy/base/access.yaml to who asks: " APPLY : NULL, err, "%.*s",
-                          (int)strcspn(p, "\n"), p);
+                          fatal ? "Bind the Role of pipelined/deploy/base/access.yaml to this account: " APPLY : NULL, err,
+                          "%.*s", (int)strcspn(p, "\n"), p);
     }
     return r;
 }
@@ -113,22 +114,22 @@ static int check_space(struct pl_doctor *d, struct pl_err *err)
         return r;
     d->no_space = code == PL_ENOTFOUND;
     if (d->no_space)
-        return pl_doctor_say(d, PL_DOCTOR_FAIL, "namespace", "Make it with what it needs: " APPLY, err, "%s is not there",
+        return pl_doctor_say(d, PL_DOCTOR_FAIL, "namespace", "Create it with all that it needs: " APPLY, err, "%s does not exist",
                              d->space);
     if (!space)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "namespace",
-                             "Allow \"get namespaces\" in it: pods are made as for one that admits all", err,
-                             "%s may not be read, and its level of Pod Security is not known", d->space);
+                             "Allow \"get namespaces\" in it; until then pods are made as for a namespace that admits all", err,
+                             "%s may not be read, so its level of Pod Security is not known", d->space);
     phase = pl_show_text_at(space, "status.phase");
     if (pl_streq(phase, "Terminating"))
-        return pl_doctor_say(d, PL_DOCTOR_FAIL, "namespace", "Wait until it is gone, and make it anew: " APPLY, err,
+        return pl_doctor_say(d, PL_DOCTOR_FAIL, "namespace", "Wait until it is gone, then create it again: " APPLY, err,
                              "%s is being deleted", d->space);
     d->facts.level = pl_facts_level(space);
     level = pl_facts_level_name(d->facts.level);
     if (d->asked.node_cache && d->facts.level != PL_LEVEL_PRIVILEGED)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "namespace", "Use the component node-cache, or no node_cache", err,
-                             "%s enforces \"%s\", which does not admit the folder %s of nodes: agents go without", d->space,
-                             level, d->asked.node_cache);
+                             "%s enforces \"%s\", which does not admit the node folder %s: workers run without this cache",
+                             d->space, level, d->asked.node_cache);
     return pl_doctor_say(d, PL_DOCTOR_OK, "namespace", NULL, err, "%s, Pod Security %s", d->space,
                          d->facts.level == PL_LEVEL_PRIVILEGED ? "admits everything" : level);
 }
@@ -149,7 +150,7 @@ static int check_map(struct pl_doctor *d, const char *what, const char *name, co
     if (code == PL_EFORBIDDEN)
         return pl_doctor_say(d, PL_DOCTOR_WARN, what, "Allow \"get configmaps\"", err, "ConfigMap %s may not be read", name);
     if (!map)
-        return pl_doctor_say(d, PL_DOCTOR_FAIL, what, "Make it: " APPLY, err, "ConfigMap %s is not in namespace %s", name,
+        return pl_doctor_say(d, PL_DOCTOR_FAIL, what, "Create it: " APPLY, err, "ConfigMap %s is not in namespace %s", name,
                              d->space);
     if (key && !json_object_get(pl_show_at(map, "data"), key))
         return pl_doctor_say(d, PL_DOCTOR_FAIL, what, "Put the certificates there, in PEM", err, "ConfigMap %s has no key %s",
@@ -235,14 +236,14 @@ static int say_arch(struct pl_doctor *d, const struct nodes *n, struct pl_err *e
 
     if (!arch && n->amd64 && n->arm64)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "architectures",
-                             "Set kubernetes.arch to what the images of pipelined and of stages are for", err,
+                             "Set kubernetes.arch to the architectures of the images of pipelined and of the stages", err,
                              "%u nodes are amd64 and %u arm64: pods go to both", n->amd64, n->arm64);
     if (n->all && others == n->all)
         return pl_doctor_say(d, PL_DOCTOR_FAIL, "architectures", "Build the image for the nodes' architecture (--platform)", err,
                              "no node is %s", arch ? arch : "amd64 or arm64");
     if (others)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "architectures", NULL, err,
-                             "%u of %u nodes are of another architecture and get no pod", others, n->all);
+                             "%u of %u nodes have another architecture and get no pods", others, n->all);
     return pl_doctor_say(d, PL_DOCTOR_OK, "architectures", NULL, err, "%s",
                          n->arm64 ? n->amd64 ? "amd64, arm64" : "arm64" : "amd64");
 }
@@ -282,9 +283,9 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
         return r;
     if (n->ready == 0)
         r = pl_doctor_say(d, PL_DOCTOR_FAIL, "nodes", "kubectl describe nodes; an autoscaler may bring some when pods wait", err,
-                          "%u, and none of them is ready for pods", n->all);
+                          "%u nodes, and none of them is ready for pods", n->all);
     else
-        r = pl_doctor_say(d, n->ready < n->all ? PL_DOCTOR_WARN : PL_DOCTOR_OK, "nodes", NULL, err, "%u, %u ready for pods",
+        r = pl_doctor_say(d, n->ready < n->all ? PL_DOCTOR_WARN : PL_DOCTOR_OK, "nodes", NULL, err, "%u nodes, %u ready for pods",
                           n->all, n->ready);
     r = r < 0 || !n->all ? r : say_arch(d, n, err);
     return r < 0 ? r : say_gpus(d, n, err);
@@ -331,7 +332,7 @@ static int check_runtime_classes(struct pl_doctor *d, struct pl_err *err)
     d->facts.runtime_classes_known = code == 0;
     return pl_doctor_say(d, PL_DOCTOR_OK, "runtimes", NULL, err, "%s",
                          d->facts.n_runtime_classes ? (const char *)names.data
-                                                    : "no RuntimeClass: containers run by the nodes' default");
+                                                    : "no RuntimeClass: containers run with the nodes' default runtime");
 }
 
 static int check_claims(struct pl_doctor *d, struct pl_err *err)
@@ -344,14 +345,14 @@ static int check_claims(struct pl_doctor *d, struct pl_err *err)
     if (!d->facts.dra || !d->access.on[PL_KUBE_MAY_CLAIMS])
         return pl_doctor_say(d, PL_DOCTOR_OK, "claims", NULL, err,
                              "GPUs by resource claims (share \"dra\") are not available: %s",
-                             d->facts.dra ? "not allowed" : "resource.k8s.io is not served");
+                             d->facts.dra ? "this account may not ask for them" : "resource.k8s.io is not served");
     snprintf(path, sizeof path, "/apis/resource.k8s.io/%.31s/deviceclasses", d->facts.dra);
     r = pl_doctor_get(d, path, &list, &code, err);
     r = r < 0 ? r : names_of(json_object_get(list, "items"), &names, err);
     if (r < 0)
         return r;
     return pl_doctor_say(d, PL_DOCTOR_OK, "claims", NULL, err, "resource.k8s.io/%s, device classes: %s", d->facts.dra,
-                         code == 403     ? "not told: this account may not list them"
+                         code == 403     ? "not known: this account may not list them"
                          : names.len > 1 ? (const char *)names.data
                                          : "none");
 }
@@ -394,7 +395,7 @@ static int say_quota(struct pl_doctor *d, const json_t *quota, const json_t *ran
             d->facts.demands_memory_limit = true;
         r = r < 0 ? r
                   : pl_doctor_say(d, full ? PL_DOCTOR_WARN : PL_DOCTOR_OK, "quota",
-                                  full ? "Pods that need more wait until others end, or until it is raised" : NULL, err,
+                                  full ? "Pods that need more wait until others end, or until the quota is raised" : NULL, err,
                                   "%s: %s of %s %s used", name, has ? has : "?", most ? most : "?", resource);
     }
     return r;
@@ -424,10 +425,10 @@ static int check_limits(struct pl_doctor *d, struct pl_err *err)
     if (r == 0 && d->facts.demands_memory_limit)
         r = pl_doctor_say(d, PL_DOCTOR_WARN, "quota",
                           "Give each stage resources.memory (or update defaults), or the namespace a LimitRange with a default",
-                          err, "limits.memory is demanded of every container and nothing gives a default");
+                          err, "the quota demands limits.memory of every container, and no LimitRange gives a default");
     if (r == 0 && json_array_size(json_object_get(quotas, "items")) == 0)
         r = pl_doctor_say(d, PL_DOCTOR_OK, "quota", NULL, err, "none%s",
-                          json_array_size(limits) ? "; a LimitRange gives containers what they do not ask for" : "");
+                          json_array_size(limits) ? "; a LimitRange gives containers defaults for what they do not ask for" : "");
     return r;
 }
 

@@ -32,13 +32,13 @@ static int check_programs(struct pl_doctor *d, struct pl_err *err)
         struct pl_err why = {0};
 
         if (pl_cli_program_path(names[i], path, &why) < 0 || access(path, X_OK) < 0) {
-            r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "%s is not there",
+            r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "%s is missing",
                     *why.msg ? why.msg : path);
             return r;
         }
     }
     *strrchr(path, '/') = '\0';
-    return SAY(d, err, OK, "programs", NULL, "all %zu in %s", PL_ARRAY_SIZE(names), path);
+    return SAY(d, err, OK, "programs", NULL, "all %zu programs are in %s", PL_ARRAY_SIZE(names), path);
 }
 
 static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
@@ -52,15 +52,15 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
         return 0; /* check_programs has reported it */
     r = pl_program_run(argv, PROBE_MS, line, sizeof line, &why);
     if (r == 0)
-        return SAY(d, err, OK, "sandbox", NULL, "bubblewrap works: stages see only what is theirs");
+        return SAY(d, err, OK, "sandbox", NULL, "bubblewrap works: a stage sees only its own files");
     return SAY(
         d, err, WARN, "sandbox",
         "install bubblewrap and allow user namespaces; with --sandbox none stages see this machine's files; stages that run as "
-        "pods need neither",
+        "pods need no sandbox here",
         "%s",
         r < 0   ? why.msg
         : *line ? line
-                : "the probe ended without a word");
+                : "the probe failed without a message");
 }
 
 /* Checks that only the owner can read the folder's token, keys and secrets. */
@@ -77,11 +77,11 @@ static int check_private(struct pl_doctor *d, const char *folder, struct pl_err 
             !(st.st_mode & 077))
             continue;
         open++;
-        snprintf(remedy, sizeof remedy, "chmod go= %s; who may have read it keeps what it gives: make it anew", path);
-        r = SAY(d, err, FAIL, "folder", remedy, "%s lets others than its owner in (mode %03o)", path,
+        snprintf(remedy, sizeof remedy, "chmod go= %s; other users may have read it already, so replace it", path);
+        r = SAY(d, err, FAIL, "folder", remedy, "%s can be accessed by other users (mode %03o)", path,
                 (unsigned)st.st_mode & 0777);
     }
-    return r < 0 || open ? r : SAY(d, err, OK, "folder", NULL, "%s: token, keys and secrets are for its owner alone", folder);
+    return r < 0 || open ? r : SAY(d, err, OK, "folder", NULL, "%s: only its owner can read token, keys and secrets", folder);
 }
 
 static int check_folder(struct pl_doctor *d, struct pl_err *err)
@@ -92,11 +92,11 @@ static int check_folder(struct pl_doctor *d, struct pl_err *err)
     if (!folder)
         return SAY(d, err, WARN, "folder", "set HOME, or give --data DIR", "no folder for a daemon's data: HOME is not set");
     if (access(folder, F_OK) < 0)
-        return SAY(d, err, OK, "folder", NULL, "%s is not there: a daemon makes it", folder);
+        return SAY(d, err, OK, "folder", NULL, "%s does not exist yet: a daemon creates it", folder);
     if (access(folder, R_OK | X_OK) < 0)
-        return SAY(d, err, OK, "folder", NULL, "%s is somebody else's: %s", folder, strerror(errno));
+        return SAY(d, err, OK, "folder", NULL, "%s belongs to another user: %s", folder, strerror(errno));
     if (pl_db_check_disk(folder, &why) < 0)
-        return SAY(d, err, FAIL, "folder", "give the daemon a folder of a local disk with --data", "%s", why.msg);
+        return SAY(d, err, FAIL, "folder", "give the daemon a folder on a local disk with --data", "%s", why.msg);
     return check_private(d, folder, err);
 }
 
@@ -108,7 +108,7 @@ static int check_version(struct pl_doctor *d, const json_t *status, struct pl_er
 
     if (!pl_streq(its, PL_VERSION))
         return SAY(d, err, WARN, "daemon", "install the same version on both sides",
-                   "%s is of version %s, this pipelinectl of version %s", url, its, PL_VERSION);
+                   "%s has version %s, this pipelinectl has version %s", url, its, PL_VERSION);
     return SAY(d, err, OK, "daemon", NULL, "%s, version %s, executor %s%s", url, its, pl_show_text_at(status, "executor"),
                pl_streq(pl_show_text_at(status, "executor"), "kubernetes") ? " (doctor --cluster checks that)" : "");
 }
@@ -130,10 +130,10 @@ static int check_disks(struct pl_doctor *d, const json_t *status, struct pl_err 
         pl_size_text((uint64_t)pl_show_int_at(place, "total_bytes"), total);
         pl_size_text((uint64_t)pl_show_int_at(place, "full_bytes"), full);
         if (pl_streq(state, "full"))
-            r = SAY(d, err, FAIL, "disk", "delete what is not needed, then pipelinectl gc; keep rules do it by themselves",
-                    "%s has %s free of %s: pushes are refused until there are %s", path, left, total, full);
+            r = SAY(d, err, FAIL, "disk", "delete what is not needed, then run pipelinectl gc; keep rules do this automatically",
+                    "%s has %s free of %s: pushes are refused until %s are free", path, left, total, full);
         else if (pl_streq(state, "low"))
-            r = SAY(d, err, WARN, "disk", "pipelinectl gc --dry-run says what can be freed; keep rules do it by themselves",
+            r = SAY(d, err, WARN, "disk", "pipelinectl gc --dry-run shows what can be freed; keep rules do this automatically",
                     "%s has %s free of %s; below %s pushes are refused", path, left, total, full);
         else
             r = SAY(d, err, OK, "disk", NULL, "%s has %s free of %s", path, left, total);
@@ -148,10 +148,11 @@ static int check_store(struct pl_doctor *d, const json_t *status, struct pl_err 
     const char *url = pl_show_text_at(status, "store");
 
     if (lying)
-        return SAY(d, err, FAIL, "store", "pipelinectl fsck names commits and files that are hurt",
-                   "%s: %lld pack%s with other bytes than were announced", url, lying, lying == 1 ? "" : "s");
+        return SAY(d, err, FAIL, "store", "pipelinectl fsck names the damaged commits and files",
+                   "%s: %lld pack%s whose content does not match what was announced", url, lying, lying == 1 ? "" : "s");
     if (unread)
-        return SAY(d, err, OK, "store", NULL, "%s; %lld pack%s still to be read back", url, unread, unread == 1 ? "" : "s");
+        return SAY(d, err, OK, "store", NULL, "%s; %lld pack%s still to be read back and verified", url, unread,
+                   unread == 1 ? "" : "s");
     return SAY(d, err, OK, "store", NULL, "%s", url);
 }
 
@@ -168,9 +169,9 @@ static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_er
 
         if (r == 0)
             r = SAY(d, err, FAIL, "commits",
-                    aside ? "mend what is in its way and finish it, or delete it: pipelinectl finish commit, delete commit"
-                          : "mend the store: the daemon tries again by itself, and loses nothing until then",
-                    "what gathers in %s/%s@%s (commit %.8s) is not finished: %s", pl_show_text_at(c, "project"),
+                    aside ? "fix the cause, then finish the commit or delete it: pipelinectl finish commit, delete commit"
+                          : "repair the store: the daemon tries again by itself, and loses nothing until then",
+                    "puts gathered in %s/%s@%s (commit %.8s) cannot be finished: %s", pl_show_text_at(c, "project"),
                     pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
                     pl_show_text_at(c, "blocked"));
     }
@@ -187,9 +188,9 @@ static int check_limits(struct pl_doctor *d, const json_t *status, struct pl_err
     if (!limits)
         return 0;
     if (!*missing)
-        return SAY(d, err, OK, "limits", NULL, "%s of each worker are held by cgroups in %s", held,
+        return SAY(d, err, OK, "limits", NULL, "%s of each worker are limited by cgroups in %s", held,
                    pl_show_text_at(limits, "folder"));
-    return SAY(d, err, WARN, "limits", pl_show_text_at(limits, "remedy"), "%s of workers %s not held: %s", missing,
+    return SAY(d, err, WARN, "limits", pl_show_text_at(limits, "remedy"), "%s of workers %s not limited: %s", missing,
                strchr(missing, ' ') ? "are" : "is", pl_show_text_at(limits, "why"));
 }
 
@@ -205,8 +206,8 @@ static int check_gpus(struct pl_doctor *d, struct pl_err *err)
         return SAY(d, err, WARN, "gpus", NULL, "%s", why.msg);
     json_array_foreach(json_object_get(gpus, "nodes"), i, node) there += pl_show_int_at(node, "capacity");
     if (there == 0)
-        return SAY(d, err, OK, "gpus", NULL, "none on offer; stages with \"gpu\": {\"required\": false} run on CPUs");
-    return SAY(d, err, OK, "gpus", NULL, "%lld on offer; pipelinectl gpus says who has them", (long long)there);
+        return SAY(d, err, OK, "gpus", NULL, "none available; stages with \"gpu\": {\"required\": false} run on CPUs");
+    return SAY(d, err, OK, "gpus", NULL, "%lld available; pipelinectl gpus shows who uses them", (long long)there);
 }
 
 /* Reports S3 keys whose secrets were lost in a recovery of the daemon's folder. */
@@ -229,8 +230,8 @@ static int check_keys(struct pl_doctor *d, struct pl_err *err)
     }
     if (r < 0 || lost.len == 0)
         return r;
-    return SAY(d, err, WARN, "s3 keys", "their users make new ones: pipelinectl create s3-key",
-               "the daemon's folder was recovered, and secrets of keys are not in the store: %s", pl_buf_str(&lost));
+    return SAY(d, err, WARN, "s3 keys", "their users must create new ones: pipelinectl create s3-key",
+               "the daemon's folder was recovered, and the secrets of these keys are lost: %s", pl_buf_str(&lost));
 }
 
 int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err)
@@ -250,8 +251,8 @@ int pl_doctor_machine(struct pl_doctor *d, struct pl_err *err)
     r = r < 0 ? r : check_store(d, status, err);
     r = r < 0 ? r : check_stalled(d, status, err);
     if (r == 0 && json_is_true(pl_show_at(status, "clock.doubted")))
-        r = SAY(d, err, FAIL, "clock", "set the machine's clock; if it is right, say so: pipelinectl keep --trust-clock",
-                "the daemon's clock is far ahead of the log: nothing is dropped for its age");
+        r = SAY(d, err, FAIL, "clock", "set the machine's clock; if it is right, confirm it: pipelinectl keep --trust-clock",
+                "the daemon's clock is far ahead of the log: nothing is dropped because of its age");
     r = r < 0 ? r : check_limits(d, status, err);
     r = r < 0 ? r : check_gpus(d, err);
     return r < 0 ? r : check_keys(d, err);

@@ -130,8 +130,8 @@ static int take_away(const struct probe *p, struct pl_err *err)
     pl_kube_call_finish(&call);
     if (r == 0 || r == PL_ENOTFOUND)
         return 0;
-    return pl_doctor_say(p->d, PL_DOCTOR_WARN, "probe", "Delete it: kubectl delete pod", err, "its pod %s is still there: %s",
-                         p->name, why.msg);
+    return pl_doctor_say(p->d, PL_DOCTOR_WARN, "probe", "Delete it: kubectl delete pod", err,
+                         "its pod %s could not be deleted: %s", p->name, why.msg);
 }
 
 /* ---- state of the pod ---- */
@@ -230,8 +230,8 @@ static int say_install(struct probe *p, struct pl_err *err)
     if (!end || pl_show_int_at(end, "exitCode") == 0)
         return 0;
     last_line(p, "install", line);
-    return pl_doctor_say(p->d, PL_DOCTOR_FAIL, "volume", "Its image must be pipelined's, of this version", err,
-                         "the pod's volume was not made ready: %s", *line ? line : pl_show_text_at(end, "reason"));
+    return pl_doctor_say(p->d, PL_DOCTOR_FAIL, "volume", "The image must be that of pipelined, in this version", err,
+                         "the pod's volume could not be prepared: %s", *line ? line : pl_show_text_at(end, "reason"));
 }
 
 static int say_main(struct probe *p, struct pl_err *err)
@@ -247,7 +247,7 @@ static int say_main(struct probe *p, struct pl_err *err)
         return pl_doctor_say(p->d, PL_DOCTOR_OK, "image", NULL, err, "%s runs on node %s%s%s", image,
                              p->state.node ? p->state.node : "?", *line ? ": " : "", line);
     return pl_doctor_say(p->d, PL_DOCTOR_FAIL, "image",
-                         "Name another user in the stage (\"user\"), or an image for this architecture", err, "%s: %s", image,
+                         "Set another user in the stage (\"user\"), or use an image for this architecture", err, "%s: %s", image,
                          *line           ? line
                          : *p->state.why ? p->state.why
                                          : pl_show_text_at(end, "reason"));
@@ -265,11 +265,11 @@ static int say_agent(struct probe *p, struct pl_err *err)
     if (pl_show_int_at(end, "exitCode") != 0)
         return pl_doctor_say(
             p->d, PL_DOCTOR_FAIL, "daemon",
-            "worker_url must lead from pods to the daemon, with a certificate that kubernetes.ca vouches for; look at "
+            "worker_url must lead from pods to the daemon, with a certificate that kubernetes.ca trusts; check the "
             "NetworkPolicies",
             err, "%s: %s", url ? url : p->d->asked.image, *line ? line : pl_show_text_at(end, "reason"));
     if (!url)
-        return pl_doctor_say(p->d, PL_DOCTOR_WARN, "daemon", "Give --worker-url", err, "whether pods reach it was not tried");
+        return pl_doctor_say(p->d, PL_DOCTOR_WARN, "daemon", "Give --worker-url", err, "it was not tested whether pods reach it");
     return pl_doctor_say(p->d, PL_DOCTOR_OK, "daemon", NULL, err, "pods reach it at %s", url);
 }
 
@@ -286,9 +286,9 @@ static int say(struct probe *p, struct pl_err *err)
     if (r < 0 || p->d->count[PL_DOCTOR_OK] + p->d->count[PL_DOCTOR_FAIL] > before)
         return r;
     return pl_doctor_say(p->d, PL_DOCTOR_FAIL, "probe",
-                         p->state.bound ? "kubernetes.image, default_image and pull_secrets must be what nodes can pull"
-                                        : "What the scheduler misses must be there, or come within --wait",
-                         err, "its pod has not come to its end%s%s", *p->state.why ? ": " : "", p->state.why);
+                         p->state.bound ? "Nodes must be able to pull kubernetes.image and default_image with pull_secrets"
+                                        : "Provide what the scheduler misses, or raise --wait if nodes take longer to start",
+                         err, "its pod did not finish%s%s", *p->state.why ? ": " : "", p->state.why);
 }
 
 int pl_doctor_probe(struct pl_doctor *d, struct pl_err *err)
@@ -299,10 +299,11 @@ int pl_doctor_probe(struct pl_doctor *d, struct pl_err *err)
 
     if (!d->asked.image)
         return pl_doctor_say(d, PL_DOCTOR_WARN, "probe", "Give --image, or the daemon's configuration with --config", err,
-                             "no pod was started: pipelined's image is not named");
+                             "no pod was started: no image of pipelined was given");
     r = start(&p, &why);
     if (r < 0)
-        return pl_doctor_say(d, PL_DOCTOR_FAIL, "probe", "Pods of stages are refused for the same reason", err, "%s", why.msg);
+        return pl_doctor_say(d, PL_DOCTOR_FAIL, "probe", "Pods of stages would be refused for the same reason", err, "%s",
+                             why.msg);
     r = wait_for_end(&p, err);
     r = r < 0 ? r : say(&p, err);
     json_decref(p.pod);

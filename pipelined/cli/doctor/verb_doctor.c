@@ -98,7 +98,7 @@ static int conclude(struct pl_doctor *d, struct pl_err *err)
     }
     if (r < 0 || !d->count[PL_DOCTOR_FAIL])
         return r;
-    return pl_err_set(err, PL_EUNAVAILABLE, "%s", d->client ? "stages cannot run there yet" : "not all is as it should be");
+    return pl_err_set(err, PL_EUNAVAILABLE, "%s", d->client ? "stages cannot run in this cluster yet" : "a check has failed");
 }
 
 static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
@@ -129,7 +129,7 @@ static int examine_machine(struct pl_doctor *d, struct pl_err *err)
 
     if (d->cli->n_given) {
         pl_err_set(err, PL_EUSAGE, "--%s is an option of doctor --cluster", d->cli->given[0].option->name);
-        return pl_err_hint(err, PL_EUSAGE, "Without --cluster doctor looks at this machine and its daemon.");
+        return pl_err_hint(err, PL_EUSAGE, "Without --cluster, doctor checks this machine and its daemon.");
     }
     r = pl_doctor_machine(d, err);
     return r < 0 ? r : conclude(d, err);
@@ -148,15 +148,15 @@ static int doctor(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"cluster", 0, NULL, "check a Kubernetes cluster; without it this machine and its daemon are"},
-    {"kubeconfig", 0, "FILE", "as KUBECONFIG; default: that, ~/.kube/config, the pod's own account"},
-    {"context", 0, "NAME", "of the kubeconfig (its current one)"},
-    {"namespace", 'n', "NAME", "where stages' pods run (the context's)"},
-    {"config", 0, "FILE", "the daemon's configuration: what it says of kubernetes and worker_url"},
-    {"image", 0, "IMAGE", "pipelined's, for a pod that is started once; without one none is"},
-    {"default-image", 0, "IMAGE", "of stages that name none: whether it can be pulled and run"},
-    {"worker-url", 0, "URL", "by which pods reach the daemon"},
-    {"wait", 0, "SECONDS", "for that pod (120)"},
+    {"cluster", 0, NULL, "check a Kubernetes cluster (else this machine and its daemon)"},
+    {"kubeconfig", 0, "FILE", "kubeconfig (else KUBECONFIG, ~/.kube/config, the pod's own account)"},
+    {"context", 0, "NAME", "context of the kubeconfig (else its current one)"},
+    {"namespace", 'n', "NAME", "namespace in which stages' pods run (else the context's)"},
+    {"config", 0, "FILE", "configuration of the daemon; its kubernetes.* and worker_url are used"},
+    {"image", 0, "IMAGE", "image of pipelined, to start a test pod (else none is started)"},
+    {"default-image", 0, "IMAGE", "image of stages that name none; the test pod runs it"},
+    {"worker-url", 0, "URL", "URL by which pods reach the daemon"},
+    {"wait", 0, "SECONDS", "how long to wait for the test pod (120)"},
     {0},
 };
 
@@ -168,8 +168,8 @@ static const struct pl_verb verbs[] = {
      0,
      options,
      doctor,
-     "Says what is missing on this machine, or with --cluster for stages to run as pods; a line each, ok, warn or FAIL, and what "
-     "to do.",
+     "Checks this machine and its daemon, or with --cluster whether stages can run as pods; prints ok, warn or FAIL for each "
+     "check, and what to do.",
      {"doctor", "doctor --cluster --config config.json --image registry.example/pipelined:0.1.0",
       "doctor --cluster --context staging --namespace pipelined-stages --json"}},
 };
