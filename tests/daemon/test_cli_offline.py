@@ -68,7 +68,7 @@ def test_what_can_never_be_is_refused_as_invalid(ctl, line, said):
     (["--server", "http://127.0.0.1:1", "status"], "http://127.0.0.1:1"),
     (["--data", "nowhere", "list", "repo"], "pipelined --data nowhere"),
     (["status"], "http://127.0.0.1:7380"),
-    ([], "\n  pipelined starts one on this machine; pipelinectl login URL uses another machine's; pipelinectl help shows all verbs"),
+    ([], "\n  pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help lists all verbs"),
 ])
 def test_no_server(ctl, line, said):
     done = ctl(*line)

@@ -321,7 +321,7 @@ def test_lists_of_runs_and_jobs(pair):
     assert pair.json("list", "run", "-n", "1")["runs"][0]["id"] == run
     assert {job["stage"] for job in pair.json("list", "job", "--run", run)["jobs"]} == {"copy", "count"}
     assert {job["run"] for job in pair.json("list", "job", "--stage", "copy", "-n", "1")["jobs"]} == {run}
-    assert "no such jobs" in pair("list", "job", "--state", "failure").err
+    assert "no jobs found" in pair("list", "job", "--state", "failure").err
     pair.fails(NOT_FOUND, "inspect", "job", "nothing")
     pair.fails(NOT_FOUND, "wait", "run", "00000000")
 

@@ -100,7 +100,7 @@ def test_compare_of_what_is_deterministic_finds_nothing(project):
     project.repo("in").stages(sh("s", 'echo same >"$PL_OUT/same"'))
     run = project.run("in", {"a": "1"})
     got = project.d.ctl("rerun", run["id"], "--compare")
-    assert f"wrote what run {run['id'][:8]} did" in got.out
+    assert f"wrote the same files as run {run['id'][:8]}" in got.out
 
 
 # --- onto a branch of its own

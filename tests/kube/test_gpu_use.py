@@ -64,7 +64,7 @@ def test_gpus_are_told_with_who_holds_them_and_how_they_are_used(world, gate, fr
     assert (ours["project"], ours["stage"], ours["count"]) == ("default", "st", 2) and "utilisation" not in ours
     assert (theirs["namespace"], theirs["pod"], theirs["count"]) == (one.kubelet.namespace, "notebook", 1)
     shown = one.daemon.ctl("gpus").out
-    assert "default/st ×2" in shown and "notebook ×1" in shown and "not measured, or not everywhere: no running dcgm-exporter pod was found" in shown
+    assert "default/st ×2" in shown and "notebook ×1" in shown and "not measured, or not on all nodes: no pod of dcgm-exporter is seen" in shown
 
     front.says[EXPORTER] = (200, told(pod["metadata"]["name"], one.kubelet.namespace, 37, 10240))
     put_exporter(one, "g")
@@ -78,7 +78,7 @@ def test_gpus_are_told_with_who_holds_them_and_how_they_are_used(world, gate, fr
     gpu = one.daemon.job(run, "st")["gpu"]
     assert 0 < gpu["measured_ms"] == gpu["held_ms"] and abs(gpu["used_ms"] - gpu["measured_ms"] * 0.37) <= 2 and gpu["mem_peak"] == 10240 << 20, gpu
     shown = one.daemon.ctl("inspect", "job", f"st@{run}").out
-    assert ("busy 37 % of " in shown or "busy 36 % of " in shown) and "at most 10.0 GiB of memory" in shown and "of a command" in shown, shown
+    assert ("busy 37 % of " in shown or "busy 36 % of " in shown) and "at most 10.0 GiB of memory" in shown and "for one command" in shown, shown
     kit.wait_until(lambda: one.daemon.get("/gpus")["nodes"][0]["allocated"] == 1, "they are given back")
     one.kubelet.plane.request("DELETE", f"/api/v1/namespaces/{EXPORTER[0]}/pods/{EXPORTER[1]}?gracePeriodSeconds=0")
     kit.wait_until(lambda: "no running dcgm-exporter pod" in one.daemon.get("/gpus")["not_measured"], "it is gone")

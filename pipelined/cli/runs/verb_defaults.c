@@ -39,7 +39,7 @@ static int update_defaults(struct pl_cli *c, struct pl_err *err)
     if (r < 0)
         return r;
     pl_show_say(c, "defaults %s%s set, for pipelines that are created or updated from now on\n",
-                project ? "of project " : "of all", project ? project : "");
+                project ? "of project " : "of all projects", project ? project : "");
     return c->json ? pl_show_json(answer, err) : 0;
 }
 
@@ -54,7 +54,7 @@ static int inspect_defaults(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option file_options[] = {
-    {"file", 'f', "FILE", "JSON with fields of a stage, {} for none; - is standard input"}, {0}};
+    {"file", 'f', "FILE", "JSON object with fields of a stage, {} for none; - for standard input"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"update",
@@ -64,7 +64,7 @@ static const struct pl_verb verbs[] = {
      1,
      file_options,
      update_defaults,
-     "Sets fields that every stage has unless its spec says otherwise: of all projects, or over these of one.",
+     "Sets default values for the fields of stages, for all projects or for one.",
      {"update defaults -f defaults.json", "update defaults vision -f vision.json",
       "echo '{\"image\": \"python:3.12\"}' | pipelinectl update defaults -f -"}},
     {"inspect",

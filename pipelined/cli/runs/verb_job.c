@@ -38,7 +38,7 @@ static int list_job(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : add_query(&url, "state", pl_cli_value(c, "state"), err);
     return r < 0 ? r
                  : pl_show_list(c, pl_buf_str(&url), "jobs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
-                                "no such jobs", err);
+                                "no jobs found", err);
 }
 
 static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
@@ -109,7 +109,7 @@ static void show_memory(const json_t *value, const json_t *item, char out[PL_SHO
     (void)item;
     *out = '\0';
     if (json_integer_value(value) > 0)
-        snprintf(out, PL_SHOW_TEXT_MAX, "at most %s of a command", pl_size_text((uint64_t)json_integer_value(value), peak));
+        snprintf(out, PL_SHOW_TEXT_MAX, "at most %s for one command", pl_size_text((uint64_t)json_integer_value(value), peak));
 }
 
 /* Makes the API path of the job that the first argument names, plus `tail`; malloc'ed. */
@@ -242,20 +242,20 @@ static int inspect_datum(struct pl_cli *c, struct pl_err *err)
     if (r == 0 && *pl_show_text_at(last, "image_id"))
         pl_show_print(stdout, "image  %s\n", pl_show_text_at(last, "image_id"));
     if (r == 0 && *pl_show_text_at(last, "tail"))
-        pl_show_print(stdout, "\nend of what it printed:\n%s", pl_show_text_at(last, "tail"));
+        pl_show_print(stdout, "\nend of its output:\n%s", pl_show_text_at(last, "tail"));
     if (r == 0 && !pl_streq(pl_show_text_at(last, "state"), "success"))
         pl_show_print(stdout, "\ntry it here: %s\n", pl_show_text_at(datum, "try"));
     return r;
 }
 
-static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "of this run"},
-                                                {"stage", 0, "STAGE", "of this stage"},
-                                                {"state", 0, "STATE", "running, success, failure, killed, …"},
-                                                {"limit", 'n', "N", "at most so many (20)"},
-                                                {"all", 'a', NULL, "all of them"},
+static const struct pl_option list_options[] = {{"run", 0, "ID|REPO@REF", "only of this run"},
+                                                {"stage", 0, "STAGE", "only of this stage"},
+                                                {"state", 0, "STATE", "only in this state: running, success, failure, killed, …"},
+                                                {"limit", 'n', "N", "at most N (20)"},
+                                                {"all", 'a', NULL, "list all"},
                                                 {0}};
-static const struct pl_option datum_options[] = {{"state", 0, "STATE", "success or failed"},
-                                                 {"limit", 'n', "N", "at most so many"},
+static const struct pl_option datum_options[] = {{"state", 0, "STATE", "only in this state: success or failed"},
+                                                 {"limit", 'n', "N", "at most N"},
                                                  {0}};
 
 static const struct pl_verb verbs[] = {
@@ -275,7 +275,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_job,
-     "Tells about a job: the newest of the stage, or that of a run.",
+     "Shows a job: the newest of the stage, or that of a run.",
      {"inspect job train", "inspect job train@9ab2f1c4", "inspect job train@digits@master --json"}},
     {"stop",
      "job",
@@ -293,7 +293,7 @@ static const struct pl_verb verbs[] = {
      1,
      datum_options,
      list_datum,
-     "Lists the attempts at datums that are kept: all failed ones, the last good ones.",
+     "Lists the attempts at datums that are kept: all failed ones and the latest successful ones.",
      {"list datum prepare", "list datum train@9ab2f1c4 --state failed", "list datum prepare -n 5 --json"}},
     {"inspect",
      "datum",
@@ -302,7 +302,7 @@ static const struct pl_verb verbs[] = {
      2,
      NULL,
      inspect_datum,
-     "Tells about a datum, by its id, the start of it, or its paths.",
+     "Shows a datum, given by its id, the start of it, or its paths.",
      {"inspect datum prepare 1f0c2b7a", "inspect datum infer 'test=/test/b1.csv, model=/'",
       "inspect datum prepare@9ab2f1c4 1f0c2b7a --json"}},
 };

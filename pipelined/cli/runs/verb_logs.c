@@ -56,7 +56,7 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     int r;
 
     if (*job->run)
-        return pl_err_set(err, PL_EUSAGE, "--container shows a pod that stage %s has now: name the stage without a run",
+        return pl_err_set(err, PL_EUSAGE, "--container shows the current pod of stage %s: give the stage without a run",
                           job->stage);
     if (pl_cli_value(c, "datum"))
         return pl_err_set(err, PL_EUSAGE,
@@ -117,11 +117,11 @@ static int logs(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"follow", 'f', NULL, "go on until the job has ended"},
-    {"datum", 0, "ID", "of one datum: its id, the start of it, or its paths"},
-    {"tail", 'n', "N", "the last N lines"},
-    {"container", 0, "NAME", "of a pod that the stage has now, what that container printed itself: main, agent or install"},
-    {"pod", 0, "POD", "with --container: which, where the stage has several"},
+    {"follow", 'f', NULL, "follow the output until the job has ended"},
+    {"datum", 0, "ID", "only this datum: its id, the start of it, or its paths"},
+    {"tail", 'n', "N", "only the last N lines"},
+    {"container", 0, "NAME", "log of a container of the stage's current pod: main, agent or install"},
+    {"pod", 0, "POD", "with --container: which pod, if the stage has several"},
     {0},
 };
 
@@ -133,7 +133,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      logs,
-     "What a stage printed in its newest job, or in that of a run; with --container what a container of its pod did.",
+     "Prints what a stage's command printed in its newest job or in a run; with --container, the log of a container of its pod.",
      {"logs train -f", "logs prepare@9ab2f1c4 --datum 1f0c2b7a", "logs train --container agent -f"}},
 };
 PL_CLI_TABLE(logs, verbs);

@@ -101,8 +101,8 @@ static int metrics(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option options[] = {
-    {"follow", 'f', NULL, "go on until the job has ended"},
-    {"datum", 0, "ID", "of one datum: its id or the start of it"},
+    {"follow", 'f', NULL, "follow the lines until the job has ended"},
+    {"datum", 0, "ID", "only this datum: its id or the start of it"},
     {0},
 };
 
@@ -114,7 +114,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      metrics,
-     "What a stage wrote to metrics.jsonl in its newest job, or in that of a run: the datum and the line.",
+     "Prints what a stage wrote to metrics.jsonl in its newest job or in a run: the datum and the line.",
      {"metrics train -f", "metrics train@9ab2f1c4 --datum 1f0c2b7a", "metrics train --json"}},
 };
 PL_CLI_TABLE(metrics, verbs);

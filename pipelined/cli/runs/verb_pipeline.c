@@ -271,7 +271,7 @@ static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
     int r;
 
     if (!filename)
-        return pl_err_set(err, PL_EUSAGE, "%s pipeline wants its spec: -f SPEC", c->verb->verb);
+        return pl_err_set(err, PL_EUSAGE, "%s pipeline needs a spec: give -f SPEC", c->verb->verb);
     for (r = pl_cli_spec_read(c, filename, true, &s.file, err), r = r < 0 ? r : 1; r > 0; r = pl_cli_spec_next(c, &s.file, err)) {
         r = set_one(&s, err);
         if (r < 0)
@@ -397,22 +397,22 @@ static int delete_pipeline(struct pl_cli *c, struct pl_err *err)
 }
 
 static const struct pl_option create_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
-                                                  {"dry-run", 0, NULL, "say what would happen, change nothing"},
+                                                  {"dry-run", 0, NULL, "show what would happen, change nothing"},
                                                   {"strict", 0, NULL,
-                                                   "refuse what the cluster cannot take now, or does not answer"},
+                                                   "refuse stages that the cluster cannot run now, and if it does not answer"},
                                                   {0}};
 static const struct pl_option update_options[] = {{"file", 'f', "SPEC", "the spec, JSON; - for standard input"},
-                                                  {"dry-run", 0, NULL, "say what would happen, change nothing"},
-                                                  {"yes", 'y', NULL, "do not ask, whatever it runs again"},
+                                                  {"dry-run", 0, NULL, "show what would happen, change nothing"},
+                                                  {"yes", 'y', NULL, "do not ask for confirmation, however much runs again"},
                                                   {"strict", 0, NULL,
-                                                   "refuse what the cluster cannot take now, or does not answer"},
+                                                   "refuse stages that the cluster cannot run now, and if it does not answer"},
                                                   {0}};
-static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "this one and what follows from it"},
-                                               {"force", 0, NULL, "every datum again, also those whose results are there"},
+static const struct pl_option run_options[] = {{"stage", 0, "STAGE", "only this stage and the stages that depend on it"},
+                                               {"force", 0, NULL, "run every datum again, even if its result exists"},
                                                {0}};
-static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "the spec as it was written"}, {0}};
-static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "the stages' outputs stay, as input repos"},
-                                                  {"force", 0, NULL, "although another pipeline reads them"},
+static const struct pl_option inspect_options[] = {{"spec", 0, NULL, "print the spec as it was written"}, {0}};
+static const struct pl_option delete_options[] = {{"keep-repos", 0, NULL, "keep the stages' outputs, as input repos"},
+                                                  {"force", 0, NULL, "delete it even if another pipeline reads its outputs"},
                                                   {0}};
 
 static const struct pl_verb verbs[] = {
@@ -423,7 +423,7 @@ static const struct pl_verb verbs[] = {
      0,
      create_options,
      create_pipeline,
-     "Makes a pipeline of a spec and the code folders beside it, and runs it over what is there.",
+     "Creates a pipeline from a spec and the code folders beside it, and runs it on the data that is there.",
      {"create pipeline -f pipelines/digits/pipeline.json", "create pipeline -f spec.json --dry-run",
       "create pipeline -f - <spec.json"}},
     {"update",
@@ -433,7 +433,7 @@ static const struct pl_verb verbs[] = {
      0,
      update_options,
      update_pipeline,
-     "Changes a pipeline to what the spec says now, and says what that runs again. Much GPU time (confirm_above) wants --yes.",
+     "Updates a pipeline to its spec, and shows what that runs again. More GPU time than confirm_above needs --yes.",
      {"update pipeline -f spec.json", "update pipeline -f spec.json --dry-run", "update pipeline -f spec.json --yes"}},
     {"run",
      "pipeline",
@@ -442,7 +442,7 @@ static const struct pl_verb verbs[] = {
      1,
      run_options,
      run_pipeline,
-     "Begins a run of a pipeline's stages over what their inputs hold now.",
+     "Starts a run of a pipeline's stages on the current data of their inputs.",
      {"run pipeline digits", "run pipeline digits --stage train", "run pipeline digits --stage train --force"}},
     {"list",
      "pipeline",
@@ -460,7 +460,7 @@ static const struct pl_verb verbs[] = {
      1,
      inspect_options,
      inspect_pipeline,
-     "Tells about a pipeline and its stages.",
+     "Shows a pipeline and its stages.",
      {"inspect pipeline digits", "inspect pipeline digits --spec", "inspect pipeline vision/photos --json"}},
     {"delete",
      "pipeline",

@@ -69,7 +69,7 @@ static int compare(struct pl_cli *c, const char *of, const char *run, struct pl_
     else if (n)
         r = pl_show_table(differ, columns, PL_ARRAY_SIZE(columns), true, err);
     else
-        pl_show_say(c, "run %.8s wrote what run %.8s did\n", run, of);
+        pl_show_say(c, "run %.8s wrote the same files as run %.8s\n", run, of);
     fflush(stdout);
     return r < 0 || n == 0 ? r
                            : pl_err_set(err, PL_ESTAGE, "%zu file%s differ%s between run %.8s and run %.8s", n, n == 1 ? "" : "s",
@@ -90,7 +90,7 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
     int r = 0;
 
     if (failed && comparing)
-        r = pl_err_set(err, PL_EUSAGE, "--failed or --compare: what failed left nothing to compare with");
+        r = pl_err_set(err, PL_EUSAGE, "--failed and --compare do not go together: a failed job left nothing to compare with");
     r = r < 0 ? r : pl_cli_run_id(c, c->args[0], &id, err);
     if (r < 0)
         return r;
@@ -108,11 +108,11 @@ static int rerun(struct pl_cli *c, struct pl_err *err)
     return c->json ? pl_show_json(answer, err) : 0;
 }
 
-static const struct pl_option options[] = {{"failed", 0, NULL, "only jobs that did not end well; what they finished is kept"},
-                                           {"compare", 0, NULL, "wait, and name the files that came out differently (exit 1)"},
-                                           {"as", 0, "NAME",
-                                            "outputs go to this branch of the stages' repos; inputs may have moved"},
-                                           {0}};
+static const struct pl_option options[] = {
+    {"failed", 0, NULL, "only jobs that did not succeed; the datums that they finished are kept"},
+    {"compare", 0, NULL, "wait for the end, and list the files that differ (exit 1)"},
+    {"as", 0, "NAME", "write outputs to this branch of the stages' repos; input branches may have moved on since"},
+    {0}};
 
 static const struct pl_verb verbs[] = {
     {"rerun",
@@ -122,7 +122,7 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      rerun,
-     "Does the jobs of a run again over what they read: every datum, or what failed.",
+     "Runs the jobs of a run again on what they read: every datum, or what failed.",
      {"rerun 9ab2f1c4 --failed", "rerun train@master --compare", "rerun 9ab2f1c4 --as again"}},
 };
 PL_CLI_TABLE(rerun, verbs);

@@ -17,7 +17,7 @@ static int list_run(struct pl_cli *c, struct pl_err *err)
 
     return r < 0 ? r
                  : pl_show_list(c, path, "runs", columns, PL_ARRAY_SIZE(columns), pl_cli_flag(c, "all") ? 0 : limit,
-                                "no runs yet: a push or a new pipeline makes one", err);
+                                "no runs yet: a push or a new pipeline starts one", err);
 }
 
 static int inspect_run(struct pl_cli *c, struct pl_err *err)
@@ -67,9 +67,9 @@ static int stop_run(struct pl_cli *c, struct pl_err *err)
     return c->json ? pl_show_json(answer, err) : 0;
 }
 
-static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most so many (20)"},
-                                                {"all", 'a', NULL, "all of them"},
-                                                {"state", 0, "STATE", "running, success, failure or killed"},
+static const struct pl_option list_options[] = {{"limit", 'n', "N", "at most N (20)"},
+                                                {"all", 'a', NULL, "list all"},
+                                                {"state", 0, "STATE", "only in this state: running, success, failure or killed"},
                                                 {0}};
 
 static const struct pl_verb verbs[] = {
@@ -89,7 +89,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      inspect_run,
-     "Tells about a run and its jobs.",
+     "Shows a run and its jobs.",
      {"inspect run 9ab2f1c4", "inspect run digits@master", "inspect run 9ab2f1c4 --json"}},
     {"stop",
      "run",

@@ -60,7 +60,7 @@ static int add_text(json_t *values, const char *given, struct pl_err *err)
     _cleanup_free_ char *key = equals ? strndup(given, (size_t)(equals - given)) : NULL;
 
     if (!equals)
-        return pl_err_set(err, PL_EUSAGE, "--value %.40s: KEY=TEXT is accepted", given);
+        return pl_err_set(err, PL_EUSAGE, "--value %.40s: give KEY=TEXT", given);
     return key ? add_value(values, key, equals + 1, strlen(equals + 1), err) : pl_err_nomem(err);
 }
 
@@ -150,10 +150,10 @@ static int delete_secret(struct pl_cli *c, struct pl_err *err)
     return pl_show_delete(c, path, "secret", c->args[0], err);
 }
 
-static const struct pl_option value_options[] = {
-    {"file", 'f', "KEY=FILE", "a value from a file, - is standard input; as often as one likes"},
-    {"value", 0, "KEY=TEXT", "a value as it stands here, and in the shell's history"},
-    {0}};
+static const struct pl_option value_options[] = {{"file", 'f', "KEY=FILE",
+                                                  "value from a file, - for standard input; may be repeated"},
+                                                 {"value", 0, "KEY=TEXT", "value given here; it stays in the shell's history"},
+                                                 {0}};
 
 static const struct pl_verb verbs[] = {
     {"create",
@@ -163,7 +163,7 @@ static const struct pl_verb verbs[] = {
      1,
      value_options,
      create_secret,
-     "Makes a secret that stages of the project can have as variables or files; its values are never shown.",
+     "Creates a secret that stages of the project can use as variables or files; its values are never shown.",
      {"create secret pg --file dsn=dsn.txt", "printf %s \"$TOKEN\" | pipelinectl create secret hub --file token=-",
       "create secret tls --file cert.pem --file key.pem"}},
     {"update",
@@ -173,7 +173,7 @@ static const struct pl_verb verbs[] = {
      1,
      value_options,
      update_secret,
-     "Sets keys of a secret; what is not named stays.",
+     "Sets keys of a secret; keys that are not given stay as they are.",
      {"update secret pg --file dsn=dsn.txt", "update secret tls --file key.pem",
       "update secret pg --file dsn=- --project vision"}},
     {"list",
@@ -192,7 +192,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      delete_secret,
-     "Removes a secret with all its keys.",
+     "Deletes a secret with all its keys.",
      {"delete secret pg", "rm secret pg --project vision", "delete secret pg --json"}},
 };
 PL_CLI_TABLE(secret, verbs);

@@ -80,7 +80,7 @@ static void print_stalled(const json_t *s)
     size_t i;
 
     json_array_foreach(pl_show_at(s, "stalled"), i, c)
-        printf("NOT FINISHED: what gathers in %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
+        printf("NOT FINISHED: puts gathered in %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
                pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
                json_is_true(pl_show_at(c, "set_aside")) ? "set aside" : "tried again", pl_show_text_at(c, "blocked"));
 }
@@ -164,8 +164,8 @@ static int status(struct pl_cli *c, struct pl_err *err)
 
     if (r == PL_ENET && !*err->hint)
         snprintf(err->hint, sizeof err->hint,
-                 "pipelined starts one on this machine; pipelinectl login URL uses another machine's; pipelinectl help shows all "
-                 "verbs");
+                 "pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help "
+                 "lists all verbs");
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(s, err);
     if (c->quiet)
@@ -175,8 +175,9 @@ static int status(struct pl_cli *c, struct pl_err *err)
     print_limits(s);
     print_stalled(s);
     if (json_is_true(pl_show_at(s, "clock.doubted")))
-        puts("CLOCK DOUBTED: it is far ahead of the log, and nothing is dropped for its age: set it, or say that it is right with"
-             " pipelinectl keep --trust-clock");
+        puts("CLOCK DOUBTED: the daemon's clock is far ahead of the log, so nothing is dropped because of its age: set the "
+             "clock, or "
+             "confirm it with pipelinectl keep --trust-clock");
     r = print_jobs(c, err);
     return r < 0 ? r : print_runs(c, s, err);
 }
@@ -235,8 +236,8 @@ static void show_holders(const json_t *value, const json_t *item, char out[PL_SH
 static int show_nodes(struct pl_cli *c, const json_t *answer, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"NODE", "node", NULL},       {"RESOURCE", "resource", NULL},
-                                               {"PRODUCT", "product", NULL}, {"THERE", "capacity", NULL},
-                                               {"GIVEN", "allocated", NULL}, {"TO", "by", show_holders}};
+                                               {"PRODUCT", "product", NULL}, {"TOTAL", "capacity", NULL},
+                                               {"USED", "allocated", NULL},  {"BY", "by", show_holders}};
     const json_t *nodes = json_object_get(answer, "nodes");
     _cleanup_(pl_buf_finish) struct pl_buf shared = {0};
     int r = pl_show_table(nodes, columns, PL_ARRAY_SIZE(columns), true, err);
@@ -245,7 +246,7 @@ static int show_nodes(struct pl_cli *c, const json_t *answer, struct pl_err *err
     if (r == 0 && shared.len && printf("\n%.*s", (int)shared.len, (const char *)shared.data) < 0)
         r = pl_err_errno(err, errno, "standard output");
     if (r == 0 && *pl_show_text_at(answer, "not_measured"))
-        pl_show_say(c, "\nhow they are used is not measured, or not everywhere: %s\n", pl_show_text_at(answer, "not_measured"));
+        pl_show_say(c, "\nGPU use is not measured, or not on all nodes: %s\n", pl_show_text_at(answer, "not_measured"));
     return r;
 }
 
@@ -263,7 +264,7 @@ static int gpus(struct pl_cli *c, struct pl_err *err)
     if (json_array_size(json_object_get(answer, "gpus")) == 0 && json_array_size(json_object_get(answer, "nodes")) > 0)
         return show_nodes(c, answer, err);
     if (json_array_size(json_object_get(answer, "gpus")) == 0) {
-        pl_show_say(c, "no GPUs on offer; stages with \"gpu\": {\"required\": false} run on CPUs\n");
+        pl_show_say(c, "no GPUs available; stages with \"gpu\": {\"required\": false} run on CPUs\n");
         return 0;
     }
     return pl_show_table(json_object_get(answer, "gpus"), columns, PL_ARRAY_SIZE(columns), true, err);
@@ -300,9 +301,9 @@ static int open_page(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link, open nothing"}, {0}};
+static const struct pl_option open_options[] = {{"print", 0, NULL, "print the link instead of opening it"}, {0}};
 
-static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where memory of GPUs is shared out: pod by pod"}, {0}};
+static const struct pl_option gpus_options[] = {{"details", 0, NULL, "where GPU memory is shared: list each pod"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"status",
@@ -312,7 +313,7 @@ static const struct pl_verb verbs[] = {
      0,
      NULL,
      status,
-     "What runs, what waits, what failed, and what to type next. The verb when none is given.",
+     "Shows what runs, waits and has failed, and what to type next. It is the verb if none is given.",
      {"status", "status --json", "--server https://10.0.0.7:7380 status"}},
     {"gpus",
      NULL,
@@ -321,7 +322,7 @@ static const struct pl_verb verbs[] = {
      0,
      gpus_options,
      gpus,
-     "GPUs on offer and who holds them.",
+     "Shows the GPUs and who uses them.",
      {"gpus", "gpus --details", "gpus --json | jq -r .gpus[].product"}},
     {"open",
      NULL,

@@ -180,7 +180,7 @@ static int wait_run(struct pl_cli *c, struct pl_err *err)
     return r < 0 ? r : tell(&w, err);
 }
 
-static const struct pl_option options[] = {{"timeout", 0, "90s", "give up after so long (exit 1); the run goes on"}, {0}};
+static const struct pl_option options[] = {{"timeout", 0, "90s", "give up after this time (exit 1); the run continues"}, {0}};
 
 static const struct pl_verb verbs[] = {
     {"wait",
@@ -190,8 +190,8 @@ static const struct pl_verb verbs[] = {
      1,
      options,
      wait_run,
-     "Waits until a run has ended; exit 1 when it failed. Of a commit: the run that it started; of a branch: that of all that "
-     "was put before; of a stage's branch: the newest that writes it.",
+     "Waits until a run has ended; exit 1 if it failed. For a commit: the run that it started; for a branch: the run of all "
+     "puts so far; for a stage's branch: the newest run that writes it.",
      {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m",
       "wait run digits@master -q && pipelinectl cat report@master:/report.json"}},
 };

@@ -140,7 +140,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      why,
-     "Where a file comes from: the stage, its code, its inputs, and so on back to what was pushed.",
+     "Shows where a file comes from: the stage, its code, its inputs, and so on back to what was pushed.",
      {"why infer@master:/b1/predictions.csv", "why report@master:/report.json", "why report@9ab2f1c4:/report.json --json"}},
 };
 PL_CLI_TABLE(why, verbs);
