@@ -96,7 +96,7 @@ def test_a_job_says_how_its_gpus_were_used(machine):
     assert gpu["mem_peak"] == 2 * (3 << 30) and 0 <= gpu["waiting_ms"] <= gpu["held_ms"]
     shown = d.ctl("inspect", "job", f"s@{run['id']}").out
     assert "busy 59 % of " in shown or "busy 60 % of " in shown
-    assert run["job"]["s"]["mem_peak"] > 0 and re.search(r"(?m)^memory +at most [0-9.]+ [KM]iB of a command$", shown), shown
+    assert run["job"]["s"]["mem_peak"] > 0 and re.search(r"(?m)^memory +at most [0-9.]+ [KM]iB for one command$", shown), shown
 
 
 def test_what_no_driver_tells_is_not_measured_and_not_zero(make_daemon):
