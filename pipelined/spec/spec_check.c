@@ -90,7 +90,7 @@ static void spec_collect_leaves(struct spec_reader *r, size_t i)
     if (n > PL_SPEC_LEAVES_MAX) {
         pl_spec_enter_stage(r, i);
         pl_spec_enter_key(r, "input");
-        pl_spec_problem(r, "%zu inputs; at most %u", n, PL_SPEC_LEAVES_MAX);
+        pl_spec_problem(r, "%zu inputs are not accepted: at most %u", n, PL_SPEC_LEAVES_MAX);
         n = 0;
     }
     stage->leaves = pl_spec_alloc(r, (n + 1) * sizeof(struct pl_input *));
@@ -112,18 +112,20 @@ static void spec_check_run(struct spec_reader *r, size_t i)
     if (stage->output.copy_links && stage->datum.batch) {
         pl_spec_enter_key(r, "output");
         pl_spec_enter_key(r, "copy_links");
-        pl_spec_problem(r, "a batch command lives on when a datum is done: it copies what its links lead to itself");
+        pl_spec_problem(r, "not accepted with \"batch\": the command keeps running after a datum, and has to copy what its links "
+                           "lead to itself");
         pl_spec_enter_stage(r, i);
     }
     if (stage->on_error == PL_ON_ERROR_RUN && stage->datum.batch) {
         pl_spec_enter_key(r, "on_error");
-        pl_spec_problem(r, "a batch command lives on when a datum failed, so none of on_error can run: \"fail\" or \"skip\"");
+        pl_spec_problem(r, "a command is not accepted with \"batch\", whose command keeps running after a datum has failed: use "
+                           "\"fail\" or \"skip\"");
         pl_spec_enter_stage(r, i);
     }
     if (stage->run != NULL && stage->run[0][0] == '\0') {
         pl_spec_enter_key(r, "run");
         pl_spec_enter_index(r, 0);
-        pl_spec_problem(r, "\"\" is not accepted: the name of a program");
+        pl_spec_problem(r, "\"\" is not accepted: give the name of a program");
     }
 }
 
@@ -144,7 +146,7 @@ static void spec_refuse_pfs(struct spec_reader *r, const char *text)
 {
     if (text != NULL && spec_names_pfs(text))
         pl_spec_problem(
-            r, "\"%.60s\" names /pfs, which is not there without a sandbox (--sandbox none): use $PL_INPUT_<NAME> and $PL_OUT",
+            r, "\"%.60s\" names /pfs, which does not exist without a sandbox (--sandbox none): use $PL_INPUT_<NAME> and $PL_OUT",
             text);
 }
 
@@ -227,7 +229,8 @@ static void spec_check_input_names(struct spec_reader *r, size_t i)
                 continue;
             if (pl_streq(name, other) && !spec_names_clash(stage, j, k)) {
                 if (stage->leaves[j]->writable != stage->leaves[k]->writable)
-                    pl_spec_problem(r, "of two inputs named \"%s\" one is writable: make both so, or rename one", name);
+                    pl_spec_problem(r, "of two inputs named \"%s\" only one is writable: make both writable, or rename one",
+                                    name);
                 continue;
             }
             if (pl_streq(name, other))
@@ -301,12 +304,12 @@ static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_in
             if (pl_input_reads(leaf))
                 pl_spec_problem(
                     r,
-                    "%s@%s is an input of the union before, with the name \"%s\": what both match would be two datums "
-                    "with one id: make it one input, or give one another \"name\"",
+                    "%s@%s is already an input of this union, with the name \"%s\": what both match would be two datums "
+                    "with one id: make them one input, or set another \"name\" for one",
                     leaf->repo, leaf->branch, leaf->name);
             else
-                pl_spec_problem(r,
-                                "a combination of these is in the union before: two datums would have one id: leave it out here");
+                pl_spec_problem(
+                    r, "one of these combinations is in this union already: two datums would have one id: leave it out here");
         }
     }
 }
@@ -327,9 +330,10 @@ static void spec_check_env(struct spec_reader *r, size_t i)
         pl_spec_leave(r, path_len);
         pl_spec_enter_key(r, key);
         if (!pl_identifier_ok(key))
-            pl_spec_problem_key(r, "\"%s\" is no name of a variable: letters, digits and _, not starting with a digit", key);
+            pl_spec_problem_key(r, "\"%s\" is not a name for a variable: use letters, digits and _, not starting with a digit",
+                                key);
         else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
-            pl_spec_problem_key(r, "\"%s\" is set by the program: choose a name that does not start with PL_ or PACH_", key);
+            pl_spec_problem_key(r, "\"%s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", key);
         for (size_t j = 0; j < stage->n_leaves; j++)
             if (stage->leaves[j]->name != NULL && pl_streq(stage->leaves[j]->name, key))
                 pl_spec_problem_key(r, "\"%s\" is the variable of the input of that name: rename one of them", key);
@@ -405,8 +409,9 @@ static void spec_check_params(struct spec_reader *r, size_t i)
         pl_spec_enter_index(r, k);
         spec_check_param_names(r, stage, stage->run[k]);
         if (stage->datum.batch && pl_param_text_next(rest, &name, &len, &rest) != NULL)
-            pl_spec_problem(r,
-                            "a batch command starts once for many datums: it reads /pfs/params/params.json of each, or d.params");
+            pl_spec_problem(
+                r,
+                "a batch command starts once for many datums: it has to read each datum's /pfs/params/params.json, or d.params");
         pl_spec_leave(r, path_len);
     }
     for (size_t k = 0; k < stage->n_env; k++) {
@@ -504,9 +509,9 @@ static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
     pl_spec_enter_leaf(r, i, j, "previous");
     if (stage->name != NULL && (!pl_streq(leaf->repo, stage->name) || !pl_streq(leaf->project, r->spec->project) ||
                                 !pl_streq(leaf->branch, PL_DEFAULT_BRANCH)))
-        pl_spec_problem(r, "only a stage's own output has a previous one: \"repo\": \"%s\"", stage->name);
+        pl_spec_problem(r, "only the stage's own output can be read as previous: use \"repo\": \"%s\"", stage->name);
     else if (leaf->glob != NULL && !pl_streq(leaf->glob, "/"))
-        pl_spec_problem(r, "the previous output is given whole: no \"glob\" but \"/\"; \"files\" leaves files out");
+        pl_spec_problem(r, "the previous output is given as a whole: use no \"glob\" but \"/\"; \"files\" leaves files out");
 }
 
 /* Resolves inputs: a name is a stage of the spec first, else a repo that is declared or exists. */
@@ -567,12 +572,12 @@ static void spec_warn(struct spec_reader *r, size_t i)
     pl_spec_enter_stage(r, i);
     if (one && stage->workers > 1) {
         pl_spec_enter_key(r, "workers");
-        pl_spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: one worker will have work", stage->name, stage->workers);
+        pl_spec_warning(r, "%s: 1 datum (glob \"/\"), workers %u: only one worker will have work", stage->name, stage->workers);
         pl_spec_enter_stage(r, i);
     }
     if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
         pl_spec_enter_key(r, "image");
-        pl_spec_warning(r, "%s: image \"%s\" names no digest (@sha256:…): what the tag means may change without a new run",
+        pl_spec_warning(r, "%s: image \"%s\" has no digest (@sha256:…): the tag may come to mean another image without a new run",
                         stage->name, stage->image);
     }
 }

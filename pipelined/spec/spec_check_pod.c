@@ -19,7 +19,9 @@ static void spec_check_gpu(struct spec_reader *r, size_t i)
 
     if (gpu->resource != NULL && gpu->share.mode > PL_SHARE_MPS) {
         spec_enter(r, i, "gpu", "resource");
-        pl_spec_problem(r, "\"resource\" is of the modes none, time-slicing and mps: others say themselves what they take");
+        pl_spec_problem(
+            r,
+            "\"resource\" is only accepted with the modes none, time-slicing and mps: other modes have a resource of their own");
     }
     if (gpu->share.mode == PL_SHARE_GPU_MEM && gpu->count > 1) {
         spec_enter(r, i, "gpu", "count");
@@ -28,7 +30,7 @@ static void spec_check_gpu(struct spec_reader *r, size_t i)
     if (gpu->share.mode == PL_SHARE_CUSTOM && gpu->share.values.n > 0 && gpu->share.preset == NULL) {
         spec_enter(r, i, "gpu", "share");
         pl_spec_enter_key(r, "values");
-        pl_spec_problem(r, "\"values\" fill a \"preset\": name one");
+        pl_spec_problem(r, "\"values\" are for a \"preset\": set one");
     }
 }
 
@@ -70,9 +72,9 @@ static bool spec_mount_ok(const char *mount)
 static void spec_check_secret_env(struct spec_reader *r, const struct pl_stage *stage, const char *env)
 {
     if (!pl_identifier_ok(env))
-        pl_spec_problem(r, "\"%.60s\" is no name of a variable: letters, digits and _, not starting with a digit", env);
+        pl_spec_problem(r, "\"%.60s\" is not a name for a variable: use letters, digits and _, not starting with a digit", env);
     else if (strncmp(env, "PL_", 3) == 0 || strncmp(env, "PACH_", 5) == 0)
-        pl_spec_problem(r, "\"%.60s\" is set by the program: choose a name that does not start with PL_ or PACH_", env);
+        pl_spec_problem(r, "\"%.60s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", env);
     for (size_t i = 0; i < stage->n_env; i++)
         if (pl_streq(stage->env[i].key, env))
             pl_spec_problem(r, "\"%.60s\" is in \"env\" as well: remove one of them", env);
@@ -96,13 +98,13 @@ static void spec_check_secret(struct spec_reader *r, size_t i, size_t k)
     }
     if ((use->env == NULL) != (use->key == NULL))
         pl_spec_problem(r, use->env != NULL ? "\"env\" needs the \"key\" whose value it becomes"
-                                            : "\"mount\" gives every key: no \"key\" beside it");
+                                            : "\"mount\" gives every key: remove \"key\"");
     for (size_t j = 0; j < k; j++) {
         const struct pl_secret_use *other = &stage->secrets[j];
 
         if ((use->env != NULL && other->env != NULL && pl_streq(use->env, other->env)) ||
             (use->mount != NULL && other->mount != NULL && pl_streq(use->mount, other->mount)))
-            pl_spec_problem(r, "secrets[%zu] is at the same place: rename one of them", j);
+            pl_spec_problem(r, "secrets[%zu] has the same variable or folder: rename one of them", j);
     }
     pl_spec_enter_key(r, use->env != NULL ? "env" : "mount");
     if (use->env != NULL)
@@ -122,11 +124,11 @@ static void spec_check_toleration(struct spec_reader *r, size_t i, size_t k)
     spec_enter(r, i, "placement", "tolerations");
     pl_spec_enter_index(r, k);
     if (t->op == PL_TOLERATE_EQUAL && t->key == NULL)
-        pl_spec_problem(r, "\"key\" is missing: with \"operator\": \"Exists\" alone it can be left out");
+        pl_spec_problem(r, "\"key\" is missing: it can be left out only with \"operator\": \"Exists\"");
     if (t->op == PL_TOLERATE_EXISTS && t->value != NULL && t->value[0] != '\0')
         pl_spec_problem(r, "\"operator\": \"Exists\" takes no \"value\"");
     if (t->seconds >= 0 && (t->effect == NULL || !pl_streq(t->effect, "NoExecute")))
-        pl_spec_problem(r, "\"toleration_seconds\" is of \"effect\": \"NoExecute\"");
+        pl_spec_problem(r, "\"toleration_seconds\" is only accepted with \"effect\": \"NoExecute\"");
 }
 
 /* True for folders that the sandbox shows read-only from the machine: no folder can be created in them. */
@@ -153,9 +155,9 @@ static void spec_check_local_secret(struct spec_reader *r, size_t i, size_t k)
     pl_spec_enter_index(r, k);
     pl_spec_enter_key(r, "mount");
     if (r->ctx->no_sandbox)
-        pl_spec_problem(r, "without a sandbox (--sandbox none) nothing can be mounted: take it as \"env\"");
+        pl_spec_problem(r, "without a sandbox (--sandbox none) nothing can be mounted: use \"env\"");
     else
-        pl_spec_problem(r, "\"%.60s\" is a folder of the machine: another one is accepted, such as \"/secrets/pg\"", mount);
+        pl_spec_problem(r, "\"%.60s\" is a system folder of the machine: use another one, such as \"/secrets/pg\"", mount);
 }
 
 /* Refuses what one machine cannot provide, and what a worker without a sandbox cannot. */
@@ -165,11 +167,12 @@ static void spec_check_local(struct spec_reader *r, size_t i)
 
     if (r->ctx != NULL && r->ctx->no_sandbox && !stage->network) {
         spec_enter(r, i, "network", NULL);
-        pl_spec_problem(r, "without a sandbox (--sandbox none) the network cannot be taken away: remove it, or use bubblewrap");
+        pl_spec_problem(
+            r, "without a sandbox (--sandbox none) the network cannot be switched off: remove this field, or use bubblewrap");
     } else if (r->ctx != NULL && r->ctx->no_sandbox && r->network_off) {
         spec_enter(r, i, "network", NULL);
         pl_spec_problem(r,
-                        "the network is off in project \"%s\", and without a sandbox (--sandbox none) it cannot be taken away: "
+                        "the network is off in project \"%s\", and without a sandbox (--sandbox none) it cannot be switched off: "
                         "use bubblewrap",
                         r->spec->project);
     }
@@ -178,7 +181,8 @@ static void spec_check_local(struct spec_reader *r, size_t i)
     if (stage->gpu.share.mode > PL_SHARE_TIME_SLICING) {
         spec_enter(r, i, "gpu", "share");
         pl_spec_enter_key(r, "mode");
-        pl_spec_problem(r, "a part of a GPU is given on Kubernetes; on one machine a worker has whole ones: \"none\"");
+        pl_spec_problem(r,
+                        "parts of GPUs are only available on Kubernetes; on one machine a worker has whole ones: use \"none\"");
     }
     if (stage->gpu.resource != NULL) {
         spec_enter(r, i, "gpu", "resource");
@@ -219,20 +223,20 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
     } unused[] = {
         {gpu->share.mode == PL_SHARE_TIME_SLICING, "gpu", "share", "each worker has its GPU alone"},
         {stage->resources.cpu_limit_milli > 0, "resources", "cpu_limit", "CPUs have no limit"},
-        {stage->resources.memory_request_bytes > 0, "resources", "memory_request", "\"memory\" alone counts"},
+        {stage->resources.memory_request_bytes > 0, "resources", "memory_request", "only \"memory\" counts"},
         {stage->user.given, "user", NULL, "the command runs as the daemon's user"},
-        {stage->scratch.size_bytes > 0, "scratch", NULL, "data lies in the daemon's folder"},
-        {spec_says_placement(&stage->placement), "placement", NULL, "there is one place"},
+        {stage->scratch.size_bytes > 0, "scratch", NULL, "data is in the daemon's folder"},
+        {spec_says_placement(&stage->placement), "placement", NULL, "all workers run on this machine"},
     };
 
     if (gpu->count > 1 && (gpu->share.mode == PL_SHARE_TIME_SLICING || gpu->share.mode == PL_SHARE_MPS)) {
         spec_enter(r, i, "gpu", "count");
-        pl_spec_warning(r, "%s: %u turns at shared devices: they may all be of one device", stage->name, gpu->count);
+        pl_spec_warning(r, "%s: the %u turns at shared devices may all be at the same device", stage->name, gpu->count);
     }
     for (size_t k = 0; k < PL_ARRAY_SIZE(unused) && r->ctx != NULL && r->ctx->local; k++) {
         if (!unused[k].said)
             continue;
         spec_enter(r, i, unused[k].key, unused[k].member);
-        pl_spec_warning(r, "%s: not looked at on one machine: %s", stage->name, unused[k].what);
+        pl_spec_warning(r, "%s: ignored on one machine: %s", stage->name, unused[k].what);
     }
 }

@@ -102,7 +102,7 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
             continue;
         pl_spec_enter_key(r, key);
         if (!pl_streq(key, name) && json_object_get(value, name) != NULL && !json_is_null(json_object_get(value, name)))
-            pl_spec_problem_key(r, "\"%s\" and \"%s\" are one field: give one of them", name, key);
+            pl_spec_problem_key(r, "\"%s\" and \"%s\" are the same field: give only one of them", name, key);
         else if (field != NULL)
             field->map(r, member, to, field->key);
         else if (one_of(name, later))
@@ -325,7 +325,7 @@ static void map_request_gpu(struct spec_reader *r, json_t *value, json_t *to, co
     (void)value;
     (void)to;
     (void)key;
-    pl_spec_warning(r, "GPUs are given by \"resource_limits\": this says nothing");
+    pl_spec_warning(r, "GPUs are set by \"resource_limits\": this field has no effect");
 }
 
 static void map_requests(struct spec_reader *r, json_t *value, json_t *to, const char *key)
@@ -359,7 +359,7 @@ static void join_resources(struct spec_reader *r, json_t *stage)
         set(r, resources, key, json_incref(value));
     }
     if (json_object_get(limits, "memory") == NULL && json_object_get(requests, "memory") != NULL)
-        pl_spec_warning(r, "\"resource_requests\" of memory without a limit is the limit here too: \"resource_limits\" "
+        pl_spec_warning(r, "\"resource_requests\" of memory without a limit is also the limit here: \"resource_limits\" "
                            "sets another");
     if (json_object_size(resources) > 0)
         set(r, stage, "resources", json_incref(resources));

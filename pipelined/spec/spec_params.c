@@ -93,7 +93,7 @@ static struct param_axis *params_axes(struct spec_reader *r, json_t *object, boo
         else if (values == 0)
             pl_spec_problem_value(r, member, "a list of values such as [0.1, 0.03]");
         else if (values > PL_PARAMS_MAX)
-            pl_spec_problem(r, "%zu values; at most %u", values, PL_PARAMS_MAX);
+            pl_spec_problem(r, "%zu values are not accepted: at most %u", values, PL_PARAMS_MAX);
         for (size_t i = 0; i < values && r->n_problems == problems && r->failed == 0; i++)
             params_value(r, lists, i, lists ? json_array_get(member, i) : member, axis);
         pl_spec_leave(r, path_len);
@@ -121,7 +121,7 @@ static void params_combine(struct spec_reader *r, const struct param_axis *axes,
     if (e < 0)
         r->failed = PL_ENOMEM;
     else if (json.len > PL_PARAM_BYTES_MAX)
-        pl_spec_problem(r, "a combination of %zu bytes; at most %u", json.len, PL_PARAM_BYTES_MAX);
+        pl_spec_problem(r, "a combination of %zu bytes is not accepted: at most %u", json.len, PL_PARAM_BYTES_MAX);
     else
         ret->json = params_take(r, &json);
 }
@@ -153,7 +153,7 @@ static void params_product(struct spec_reader *r, json_t *value, struct pl_input
     for (size_t i = 0; i < n && total <= PL_PARAMS_MAX; i++)
         total *= axes[i].n;
     if (total > PL_PARAMS_MAX) {
-        pl_spec_problem(r, "more than %u combinations", PL_PARAMS_MAX);
+        pl_spec_problem(r, "more than %u combinations are not accepted", PL_PARAMS_MAX);
         return;
     }
     params_names(r, axes, n, input);
@@ -175,7 +175,7 @@ static bool params_same_names(struct spec_reader *r, const struct pl_input *inpu
     for (size_t i = 0; i < n && same; i++)
         same = pl_streq(input->param_names[i], axes[i].name);
     if (!same)
-        pl_spec_problem(r, "other names than the first combination: each has the same");
+        pl_spec_problem(r, "the names differ from those of the first combination: all combinations need the same names");
     return same;
 }
 

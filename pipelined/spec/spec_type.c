@@ -147,7 +147,7 @@ static void read_duration(struct spec_reader *r, const struct spec_field *field,
     else if (pl_duration_parse(json_string_value(value), &ms, &err) < 0)
         spec_problem_err(r, &err);
     else if (ms < field->min)
-        pl_spec_problem_value(r, value, "a duration longer than nothing, such as \"90s\", \"10m\" or \"1h30m\"");
+        pl_spec_problem_value(r, value, "a duration of more than 0, such as \"90s\", \"10m\" or \"1h30m\"");
     else if (field->max > 0 && ms > field->max)
         pl_spec_problem(r, "%s is longer than the %s that are accepted", json_string_value(value),
                         pl_duration_text(field->max, most));

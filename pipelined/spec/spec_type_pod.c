@@ -91,8 +91,8 @@ static void read_pairs_of(struct spec_reader *r, const struct spec_field *field,
         pl_spec_enter_key(r, key);
         text = pairs->items != NULL ? pl_spec_scalar(r, member) : NULL;
         if (labels && !spec_qualified_ok(key))
-            pl_spec_problem_key(r, "\"%.80s\" is no name of a label or resource: letters, digits, -, _ and ., [DOMAIN/] before",
-                                key);
+            pl_spec_problem_key(
+                r, "\"%.80s\" is not a name for a label or resource: use [DOMAIN/]NAME of letters, digits, -, _ and .", key);
         else if (labels && text != NULL && text[0] != '\0' && !spec_word_ok(text, strlen(text), 63, "-_."))
             pl_spec_problem_value(r, member, "at most 63 letters, digits, -, _ and ., letters or digits at both ends");
         else if (text != NULL)
@@ -390,7 +390,7 @@ static void read_user(struct spec_reader *r, const struct spec_field *field, jso
     if (end == NULL || *end != '\0' || uid < 0 || uid > INT32_MAX || gid > INT32_MAX)
         pl_spec_problem_value(r, value, field->type->accepts);
     else if (uid == PL_AGENT_UID)
-        pl_spec_problem(r, "%lld is the user of the containers beside the command's: choose another", uid);
+        pl_spec_problem(r, "%lld is the user of pipelined's own containers in the pod: choose another", uid);
     else
         *user = (struct pl_user){true, uid, gid};
 }
@@ -485,7 +485,7 @@ static void spec_keep_json(struct spec_reader *r, const struct spec_field *field
     if (text == NULL)
         r->failed = PL_ENOMEM;
     else if (strlen(text) > PL_POD_PATCH_MAX)
-        pl_spec_problem(r, "%zu bytes; at most %u", strlen(text), PL_POD_PATCH_MAX);
+        pl_spec_problem(r, "%zu bytes are not accepted: at most %u", strlen(text), PL_POD_PATCH_MAX);
     else
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, text);
     free(text);
@@ -549,7 +549,7 @@ static void read_pod_patch(struct spec_reader *r, const struct spec_field *field
 
 #define PAIRS_SCHEMA "{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"string\",\"number\",\"boolean\"]}}"
 
-const struct spec_type pl_spec_type_kube_name = {"a name as Kubernetes takes it: lower case letters, digits, - and .",
+const struct spec_type pl_spec_type_kube_name = {"a name of Kubernetes: lower case letters, digits, - and .",
                                                  "{\"type\":\"string\"}", read_kube_name, pl_spec_write_text};
 const struct spec_type pl_spec_type_resource = {"the name of a resource such as \"nvidia.com/gpu\"", "{\"type\":\"string\"}",
                                                 read_resource, pl_spec_write_text};
@@ -569,8 +569,8 @@ const struct spec_type pl_spec_type_secrets = {"a list of {\"name\", \"key\", \"
                                                "{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/secret\"}}", read_secrets,
                                                write_secrets};
 const struct spec_type pl_spec_type_network = {"true or false", "{\"type\":\"boolean\"}", read_network, write_network};
-const struct spec_type pl_spec_type_user = {"numbers, such as \"1000\" or \"1000:1000\"", "{\"type\":[\"string\",\"integer\"]}",
-                                            read_user, write_user};
+const struct spec_type pl_spec_type_user = {"numeric ids such as \"1000\" or \"1000:1000\"",
+                                            "{\"type\":[\"string\",\"integer\"]}", read_user, write_user};
 const struct spec_type pl_spec_type_priority = {"a whole number from -1000 to 1000",
                                                 "{\"type\":\"integer\",\"minimum\":-1000,\"maximum\":1000}", read_priority,
                                                 write_priority};

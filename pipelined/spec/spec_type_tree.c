@@ -38,9 +38,9 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
     if (r->n_problems > problems)
         return; /* further errors would only be consequences */
     if (alone != NULL && json_object_size(value) > 1)
-        pl_spec_problem(r, "\"%s\" stands alone: %s", alone,
-                        input->kind == PL_INPUT_PARAMS ? "put it beside other inputs in a \"cross\""
-                                                       : "the other fields belong into its inputs");
+        pl_spec_problem(r, "no other field may be beside \"%s\": %s", alone,
+                        input->kind == PL_INPUT_PARAMS ? "combine it with other inputs in a \"cross\""
+                                                       : "move the other fields into its inputs");
     else if (input->kind == PL_INPUT_PARAMS)
         input->name = "params";
     else if (input->kind == PL_INPUT_LEAF && input->repo == NULL)
@@ -56,7 +56,7 @@ static void spec_read_wrapped(struct spec_reader *r, json_t *value, struct pl_in
     size_t path_len = r->path.len;
 
     if (json_object_size(value) > 1)
-        pl_spec_problem(r, "\"pfs\" stands alone: the other fields belong into it");
+        pl_spec_problem(r, "no other field may be beside \"pfs\": move the other fields into it");
     pl_spec_enter_key(r, "pfs");
     if (json_object_get(leaf, "repo") == NULL)
         pl_spec_problem_value(r, leaf, "an input with a \"repo\"");
@@ -214,7 +214,7 @@ static void read_code(struct spec_reader *r, const struct spec_field *field, jso
     if (text[0] == '\0' || pl_streq(text, "."))
         *(const char **)pl_spec_at(object, field) = ".";
     else if (pl_path_canonical(text, canonical, &err) < 0)
-        pl_spec_problem(r, "%s: the folder lies at or below the spec's", err.msg);
+        pl_spec_problem(r, "%s: the folder must be at or below the spec's folder", err.msg);
     else
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, canonical);
 }
@@ -327,7 +327,7 @@ static void read_stages(struct spec_reader *r, const struct spec_field *field, j
     }
     if (n > PL_SPEC_STAGES_MAX) {
         pl_spec_problem(
-            r, "%zu stages are not accepted: at most %u; make several pipelines, whose stages read each other's repos as here", n,
+            r, "%zu stages are not accepted: at most %u; make several pipelines, whose stages can read each other's repos", n,
             PL_SPEC_STAGES_MAX);
         return;
     }
@@ -393,8 +393,8 @@ const struct spec_type pl_spec_type_union = {"a list of 1 to 64 inputs",
 const struct spec_type pl_spec_type_pfs = {"an input with a \"repo\"", "{\"$ref\":\"#/$defs/input\"}", read_pfs, write_pfs};
 const struct spec_type pl_spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
                                             "{\"type\":\"string\"}", read_repo, write_repo};
-const struct spec_type pl_spec_type_code = {"a folder at or below the spec's, without ..", "{\"type\":\"string\"}", read_code,
-                                            pl_spec_write_text};
+const struct spec_type pl_spec_type_code = {"a folder at or below the spec's folder, without ..", "{\"type\":\"string\"}",
+                                            read_code, pl_spec_write_text};
 const struct spec_type pl_spec_type_repos = {
     "an object of at most 1,000 repos, each {} for the defaults",
     "{\"type\":\"object\",\"maxProperties\":1000,\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}", read_repos, write_repos};

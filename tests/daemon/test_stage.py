@@ -100,10 +100,10 @@ def test_what_one_machine_cannot_do_is_refused_and_what_it_passes_over_is_warned
     project.repo("in")
     with pytest.raises(HttpError) as refused:
         project.stages({**sh("s", "true"), "gpu": {"share": {"mode": "mig", "profile": "1g.5gb"}}})
-    assert "stages[0].gpu.share.mode: a part of a GPU is given on Kubernetes" in refused.value.error["message"]
+    assert "stages[0].gpu.share.mode: parts of GPUs are only available on Kubernetes" in refused.value.error["message"]
     told = project.stages({**sh("s", "echo 1 >$PL_OUT/x"), "placement": {"queue": "a"}, "user": 1000})
     for field in ("placement", "user"):
-        assert any(f"stages[0].{field}: s: not looked at on one machine" in warning for warning in told["warnings"]), told
+        assert any(f"stages[0].{field}: s: ignored on one machine" in warning for warning in told["warnings"]), told
     project.run("in", {"a": "1"})
     assert project.contents("s") == {"x": b"1\n"}
 

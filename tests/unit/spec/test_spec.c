@@ -300,15 +300,16 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"workers\": 1.5", "1.5 is not accepted"},
         {"\"datum\": {\"tries\": 0}", "stages[0].datum.tries: 0 is not accepted: a whole number from 1 to 100"},
         {"\"datum\": {\"timeout\": \"soon\"}", "stages[0].datum.timeout: "},
-        {"\"timeout\": \"0s\"", "\"0s\" is not accepted: a duration longer than nothing"},
+        {"\"timeout\": \"0s\"", "\"0s\" is not accepted: a duration of more than 0"},
         {"\"timeout\": 10", "10 is not accepted: a duration such as \"90s\""},
         {"\"script\": \"true\"", "stages[0]: both \"run\" and \"script\" are given"},
 
         {"\"image\": \"\"", "\"\" is not accepted: a string that is not empty"},
-        {"\"code\": \"../x\"", "stages[0].code: path \"../x\" has a segment \"..\": the folder lies at or below the spec's"},
+        {"\"code\": \"../x\"",
+         "stages[0].code: path \"../x\" has a segment \"..\": the folder must be at or below the spec's folder"},
         {"\"code\": \"/abs\"", "\"/abs\" is not accepted: a folder at or below the spec's"},
-        {"\"env\": {\"1A\": 1}", "stages[0].env.1A: \"1A\" is no name of a variable"},
-        {"\"env\": {\"PL_OUT\": 1}", "\"PL_OUT\" is set by the program"},
+        {"\"env\": {\"1A\": 1}", "stages[0].env.1A: \"1A\" is not a name for a variable"},
+        {"\"env\": {\"PL_OUT\": 1}", "\"PL_OUT\" is set by pipelined"},
         {"\"env\": {\"r\": 1}", "\"r\" is the variable of the input of that name"},
         {"\"env\": {\"A\": [1]}", "[1] is not accepted: a string, a number, true or false"},
         {"\"gpu\": 0", "stages[0].gpu: 0 is not accepted: a whole number from 1 to 64"},
@@ -321,9 +322,10 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"on_error\": {}", "stages[0].on_error: \"run\" is missing"},
         {"\"on_error\": {\"run\": []}", "stages[0].on_error.run: [] is not accepted"},
         {"\"on_new\": \"kill\"", "\"kill\" is not accepted: \"queue\" or \"newest\" or \"restart\""},
-        {"\"datum\": {\"batch\": true}, \"on_error\": {\"run\": [\"x\"]}", "stages[0].on_error: a batch command lives on"},
+        {"\"datum\": {\"batch\": true}, \"on_error\": {\"run\": [\"x\"]}",
+         "stages[0].on_error: a command is not accepted with \"batch\""},
         {"\"datum\": {\"batch\": true}, \"output\": {\"copy_links\": true}",
-         "stages[0].output.copy_links: a batch command lives on"},
+         "stages[0].output.copy_links: not accepted with \"batch\""},
         {"\"checkpoint\": \"yes\"", "stages[0].checkpoint: \"yes\" is not accepted: true, false or an object"},
         {"\"checkpoint\": {\"every\": \"10ms\"}", "stages[0].checkpoint.every: \"10ms\" is not accepted: a duration"},
         {"\"accept_codes\": [256]", "stages[0].accept_codes[0]: 256 is not accepted: an exit code from 1 to 255"},
@@ -383,7 +385,7 @@ static void wrong_files_are_refused_in_words(void **state)
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": []}]}",
          "stages[0].run: [] is not accepted: a list with at least one string"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"\"]}]}",
-         "stages[0].run[0]: \"\" is not accepted: the name of a program"},
+         "stages[0].run[0]: \"\" is not accepted: give the name of a program"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"a\", 1]}]}",
          "stages[0].run[1]: 1 is not accepted: a string"},
         {"{\"pipeline\": \"p\", \"stages\": [{\"name\": \"s\", \"input\": {\"repo\": \"r\"}, \"run\": [\"x\"]}, {\"name\": "
@@ -551,7 +553,8 @@ static void a_command_that_names_pfs_is_refused_where_there_is_no_sandbox(void *
     static const struct {
         const char *stage, *says;
     } cases[] = {
-        {"\"run\": [\"cp\", \"/pfs/in/f\"]", "stages[0].run[1]: \"/pfs/in/f\" names /pfs, which is not there without a sandbox"},
+        {"\"run\": [\"cp\", \"/pfs/in/f\"]",
+         "stages[0].run[1]: \"/pfs/in/f\" names /pfs, which does not exist without a sandbox"},
         {"\"run\": [\"sh\", \"-c\", \"ls /pfs\"]", "stages[0].run[2]: "},
         {"\"script\": \"ls '/pfs/out'\"", "stages[0].script: "},
         {"\"run\": [\"x\"], \"env\": {\"A\": \"a:/pfs/in\"}", "stages[0].env.A: "},
@@ -584,8 +587,8 @@ static void doubtful_things_are_warned_about(void **state)
     (void)state;
     assert_int_equal(problems.n_warnings, 2);
     assert_string_equal(problems.warnings[0].text,
-                        "t.json:1:93: stages[0].workers: s: 1 datum (glob \"/\"), workers 4: one worker will have work");
-    assert_non_null(strstr(problems.warnings[1].text, "stages[0].image: s: image \"x:7\" names no digest"));
+                        "t.json:1:93: stages[0].workers: s: 1 datum (glob \"/\"), workers 4: only one worker will have work");
+    assert_non_null(strstr(problems.warnings[1].text, "stages[0].image: s: image \"x:7\" has no digest"));
     pl_spec_destroy(spec);
     spec = parse(digits);
     assert_int_equal(problems.n_warnings, 0);

@@ -129,10 +129,10 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
         {WITH("\"datum_tries\": \"x\""), "datum_tries: \"x\" is not accepted"},
         {WITH("\"job_timeout\": \"soon\""), "job_timeout: "},
         {WITH("\"datumTries\": \"x\""), "t.json:1:118: datumTries: \"x\" is not accepted"},
-        {WITH("\"datum_timeout\": \"0s\""), "datum_timeout: \"0s\" is not accepted: a duration longer than nothing"},
+        {WITH("\"datum_timeout\": \"0s\""), "datum_timeout: \"0s\" is not accepted: a duration of more than 0"},
         {WITH("\"parallelismSpec\": {\"constant\": -1}"), "t.json:1:136: parallelismSpec.constant: -1 is not accepted"},
         {WITH("\"datum_tries\": 2, \"datumTries\": 3"),
-         "t.json:1:122: datumTries: \"datum_tries\" and \"datumTries\" are one field: give one of them"},
+         "t.json:1:122: datumTries: \"datum_tries\" and \"datumTries\" are the same field: give only one of them"},
         {WITH("\"parallelism_spec\": {\"constant\": \"99999999999999999999\"}"),
          "parallelism_spec.constant: \"99999999999999999999\" is not accepted"},
         {"{\"pipeline\": {\"name\": \"m\"}, \"transform\": {\"cmd\": [\"x\", 7]}, \"input\": {\"pfs\": {\"repo\": \"a\", "
@@ -231,7 +231,7 @@ static void fields_of_pods_have_their_place(void **state)
         const char *text, *has, *warns;
     } cases[] = {
         {WITH("\"resource_requests\": {\"cpu\": 0.5, \"memory\": \"1Gi\", \"disk\": \"2Gi\"}"),
-         "\"resources\":{\"cpu\":\"500m\",\"disk\":\"2Gi\",\"memory\":\"1Gi\"}", "is the limit here too"},
+         "\"resources\":{\"cpu\":\"500m\",\"disk\":\"2Gi\",\"memory\":\"1Gi\"}", "is also the limit here"},
         {WITH("\"resource_limits\": {\"cpu\": 2, \"memory\": \"2Gi\"}, \"resource_requests\": {\"memory\": \"1Gi\"}"),
          "\"resources\":{\"cpu_limit\":\"2\",\"memory\":\"2Gi\",\"memory_request\":\"1Gi\"}", NULL},
         {WITH("\"resource_requests\": {}"), "\"run\":[\"x\"]", NULL},
