@@ -149,8 +149,7 @@ static void wrong_inputs_are_refused_in_words(void **state)
         {"{\"union\": [{\"union\": [{\"repo\": \"b\"}, {\"repo\": \"a\"}]}, {\"cross\": [{\"repo\": \"a\"}]}]}",
          "stages[0].input.union[1].cross[0]: a@master is already an input of this union"},
         {"{\"union\": [{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"cross\": [{\"repo\": \"a\"}, {\"union\": "
-         "[{\"repo\": "
-         "\"c\"}, {\"repo\": \"b\"}]}]}]}",
+         "[{\"repo\": \"c\"}, {\"repo\": \"b\"}]}]}]}",
          "stages[0].input.union[1].cross[0]: a@master is already an input of this union"},
         {"{\"union\": [{\"params\": {\"k\": [1, 2]}}, {\"params\": {\"k\": [3, 2]}}]}",
          "stages[0].input.union[1]: one of these combinations is in this union already"},
