@@ -26,78 +26,83 @@ static const struct field {
     bool file_only; /* no option: other users see command lines, and trees do not fit there */
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
-     "Folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
+     "Data folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
      "/var/lib/pipelined."},
     {"listen", TEXT, offsetof(struct pl_config, listen), "127.0.0.1:7380", "ADDRESS:PORT",
-     "Where to listen; beyond this machine only with tls_cert or behind_proxy. Port 0 picks one: DIR/pipelined.url holds a URL "
-     "for "
-     "this machine once it serves."},
+     "Address to listen on; addresses that other machines reach need tls_cert or behind_proxy. Port 0 picks a free port: "
+     "DIR/pipelined.url "
+     "holds a URL for this machine once the daemon serves."},
     {"s3_listen", TEXT, offsetof(struct pl_config, s3_listen), "", "ADDRESS:PORT",
-     "Where the S3 gateway listens; as listen may; \"\": there is none. Port 0 picks one: DIR/s3.url holds the URL once "
-     "it serves."},
+     "Address on which the S3 gateway listens, with the rules of listen; \"\": no gateway. Port 0 picks a free port: DIR/s3.url "
+     "holds the URL "
+     "once the gateway serves."},
     {"s3_domain", TEXT, offsetof(struct pl_config, s3_domain), "", "NAME",
-     "A domain below which buckets are hosts (bucket.NAME), for clients that do not put the bucket into the path."},
+     "Domain below which each bucket is a host (bucket.NAME), for clients that do not put the bucket into the path."},
     {"s3_cors", TEXT, offsetof(struct pl_config, s3_cors), "", "ORIGINS",
-     "Origins whose pages may ask the S3 gateway, separated by commas; *: all; \"\": none. Their requests are signed, too."},
+     "Origins whose pages may send requests to the S3 gateway, separated by commas; *: all; \"\": none. Their requests must be "
+     "signed, too."},
     {"tls_cert", TEXT, offsetof(struct pl_config, tls_cert), "", "FILE",
-     "Certificate in PEM, with those that lead to its root behind it: what listens speaks https then, and this machine's workers "
-     "and pipelinectl reach it on a port of loopback's. Read anew when it changes, and on SIGHUP."},
+     "Certificate in PEM, followed by its intermediate certificates. All listeners then speak https; this machine's workers "
+     "and pipelinectl reach the daemon on a loopback port. It is read again when it changes, and on SIGHUP."},
     {"tls_key", TEXT, offsetof(struct pl_config, tls_key), "", "FILE", "The certificate's key in PEM, without a passphrase."},
     {"behind_proxy", SWITCH, offsetof(struct pl_config, behind_proxy), "false", "[true|false]",
-     "A proxy before it speaks TLS: it may listen beyond this machine without."},
+     "A proxy in front of the daemon speaks TLS: the daemon may listen for other machines without TLS."},
     {"auth.proxy_header", TEXT, offsetof(struct pl_config, proxy_header), "", "NAME",
-     "Header in which a proxy names the user whom it has let in, as X-Forwarded-User; takes behind_proxy, and counts only from "
+     "Header in which a proxy names the user whom it has authenticated, such as X-Forwarded-User. It needs behind_proxy, and is "
+     "accepted only from "
      "auth.proxy_addresses."},
     {"auth.proxy_addresses", TEXT, offsetof(struct pl_config, proxy_addresses), "", "ADDRESSES",
-     "Addresses and networks (10.0.0.0/24) whose auth.proxy_header counts, separated by commas. Whoever can send from there can "
-     "be "
-     "anybody."},
+     "Addresses and networks (10.0.0.0/24) from which auth.proxy_header is accepted, separated by commas. Anyone who can send "
+     "from there can "
+     "act as any user."},
     {"store", TEXT, offsetof(struct pl_config, store), "", "URL",
-     "Object storage: file:///FOLDER or s3://BUCKET/PREFIX; in the file also {\"url\": URL, …} with the keys that follow. "
+     "Object storage: file:///FOLDER or s3://BUCKET/PREFIX; in the file also {\"url\": URL, …} with the keys below. "
      "Default: "
      "DIR/store."},
     {"store.driver", TEXT, offsetof(struct pl_config, store_driver), "", "s3|libs3",
-     "S3: what speaks to the server: s3, which signs with Signature V4, or libs3, a module of its own, for servers that only "
-     "take V2; "
-     "that one needs store.exclusive. Default: s3."},
+     "S3: driver for the server: s3, which signs with Signature V4, or libs3, a separate module for servers that only "
+     "accept V2; libs3 needs store.exclusive. Default: s3."},
     {"store.endpoint", TEXT, offsetof(struct pl_config, store_endpoint), "", "URL",
      "S3: http(s)://HOST[:PORT] of the server. Default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, Amazon's of the region."},
     {"store.region", TEXT, offsetof(struct pl_config, store_region), "", "NAME",
      "S3: the bucket's region. Default: AWS_REGION, AWS_DEFAULT_REGION, the shared profile's, us-east-1."},
     {"store.style", TEXT, offsetof(struct pl_config, store_style), "", "path|virtual",
-     "S3: where the bucket's name goes, into the path or into the host. Default: path where an endpoint is given."},
+     "S3: where URLs have the bucket's name, in the path or in the host. Default: path if an endpoint is given."},
     {"store.worker_endpoint", TEXT, offsetof(struct pl_config, store_worker_endpoint), "", "URL",
-     "S3: the server as workers and clients see it, for the URLs that they are given. Default: the endpoint."},
+     "S3: endpoint as workers and clients reach it, for the presigned URLs that they get. Default: the endpoint."},
     {"store.ca", TEXT, offsetof(struct pl_config, store_ca), "", "FILE",
-     "S3: certificates to trust (PEM) in the place of the system's; who gets signed URLs gets them, too. Default: AWS_CA_BUNDLE, "
+     "S3: file of CA certificates (PEM) to trust instead of the system's; it is also given to those who get presigned URLs. "
+     "Default: AWS_CA_BUNDLE, "
      "the system's."},
     {"store.profile", TEXT, offsetof(struct pl_config, store_profile), "", "NAME",
      "S3: profile in the shared credentials file. Default: AWS_PROFILE, default."},
     {"store.access_key", TEXT, offsetof(struct pl_config, store_access_key), "", "KEY",
-     "S3: credentials. Default: the environment, a web identity, the shared profile, the container's or the instance's role."},
-    {"store.secret_key", TEXT, offsetof(struct pl_config, store_secret_key), "", "SECRET", "S3: the secret of store.access_key.",
+     "S3: access key. Default: the environment, a web identity, the shared profile, the container's or the instance's role."},
+    {"store.secret_key", TEXT, offsetof(struct pl_config, store_secret_key), "", "SECRET", "S3: secret key of store.access_key.",
      true},
-    {"store.session_token", TEXT, offsetof(struct pl_config, store_session_token), "", "TOKEN", "S3: with temporary credentials.",
-     true},
+    {"store.session_token", TEXT, offsetof(struct pl_config, store_session_token), "", "TOKEN",
+     "S3: session token, with temporary credentials.", true},
     {"store.exclusive", SWITCH, offsetof(struct pl_config, store_exclusive), "false", "[true|false]",
-     "S3: no other daemon ever uses this store. Needed where the server has no put-if-absent; then nothing fences a second one."},
+     "S3: confirm that no other daemon ever uses this store. Needed if the server has no put-if-absent; then a second daemon "
+     "cannot be detected."},
     {"store.cache_mib", COUNT, offsetof(struct pl_config, store_cache_mib), "4096", "N",
-     "S3: MiB of packs that are kept under DIR/cache/packs, of trees above all."},
+     "S3: MiB of packs to keep in DIR/cache/packs, mostly packs of trees."},
     {"executor", TEXT, offsetof(struct pl_config, executor), "local", "local|kubernetes",
      "What starts workers: local (processes of this machine) or kubernetes (pods)."},
     {"kubernetes.kubeconfig", TEXT, offsetof(struct pl_config, kube.kubeconfig), "", "FILE",
-     "Who the daemon is to the cluster: kubeconfig files as in KUBECONFIG. Default: KUBECONFIG, ~/.kube/config, the pod's own "
+     "Account and address for the cluster: kubeconfig files, as in KUBECONFIG. Default: KUBECONFIG, ~/.kube/config, the pod's "
+     "own "
      "account."},
     {"kubernetes.context", TEXT, offsetof(struct pl_config, kube.context), "", "NAME",
-     "The context of the kubeconfig. Default: its current one."},
+     "Context of the kubeconfig. Default: its current one."},
     {"kubernetes.namespace", TEXT, offsetof(struct pl_config, kube.namespace), "", "NAME",
-     "The namespace of stages' pods, which holds no secret of the daemon. Default: the context's."},
+     "Namespace of stages' pods; it must not contain secrets of the daemon. Default: the context's."},
     {"kubernetes.image", TEXT, offsetof(struct pl_config, kube.image), "", "IMAGE",
-     "The image with pipelined's programs, for the agent beside each command. Needed with --executor kubernetes."},
+     "Image with pipelined's programs, for the agent beside each command. Required with --executor kubernetes."},
     {"kubernetes.default_image", TEXT, offsetof(struct pl_config, kube.default_image), "", "IMAGE",
-     "The image of stages that name none. Default: such stages cannot be pods."},
+     "Image for stages that name none. Default: such stages cannot run."},
     {"kubernetes.pull_secrets", TEXT, offsetof(struct pl_config, kube.pull_secrets), "", "NAMES",
-     "Secrets of the namespace by which images are pulled, separated by commas."},
+     "Secrets of the namespace with which images are pulled, separated by commas."},
     {"kubernetes.claims", TEXT, offsetof(struct pl_config, kube.claims), "", "NAMES",
      "PersistentVolumeClaims of the namespace that specs may mount, separated by commas: CLAIM, or PROJECT/CLAIM for one "
      "project. Default: none."},
@@ -106,64 +111,67 @@ static const struct field {
      "dot or "
      "slash, and some of autoscalers, Kueue, Prometheus and meshes (docs/kubernetes.md)."},
     {"kubernetes.arch", TEXT, offsetof(struct pl_config, kube.arch), "", "NAMES",
-     "Architectures that kubernetes.image is for (amd64, arm64), separated by commas: pods go to such nodes alone. Default: "
+     "Architectures that kubernetes.image is built for (amd64, arm64), separated by commas: pods run only on such nodes. "
+     "Default: "
      "any."},
     {"kubernetes.owner", TEXT, offsetof(struct pl_config, kube.owner), "", "NAME",
-     "ConfigMap of the namespace that pods belong to: when it is deleted, they go. Default: none."},
+     "ConfigMap of the namespace that owns the pods: when it is deleted, they are deleted, too. Default: none."},
     {"kubernetes.ca", TEXT, offsetof(struct pl_config, kube.ca), "", "NAME",
-     "ConfigMap of the namespace whose ca.crt agents check the daemon's certificate with. Default: the image's certificates."},
+     "ConfigMap of the namespace with a ca.crt, with which agents check the daemon's certificate. Default: the image's "
+     "certificates."},
     {"kubernetes.trust_bundle", TEXT, offsetof(struct pl_config, kube.trust_bundle), "", "NAME",
-     "ConfigMap of the namespace whose ca.crt commands and agents trust, too."},
+     "ConfigMap of the namespace with a ca.crt that commands and agents also trust."},
     {"kubernetes.proxy_env", TREE, offsetof(struct pl_config, kube.proxy_env), "{}", "OBJECT",
-     "Variables of every container, as {\"HTTPS_PROXY\": \"http://…\", \"NO_PROXY\": \"…\"}.", true},
+     "Environment variables for every container, such as {\"HTTPS_PROXY\": \"http://…\", \"NO_PROXY\": \"…\"}.", true},
     {"kubernetes.cpu_on_gpu_nodes", TEXT, offsetof(struct pl_config, kube.cpu_on_gpu_nodes), "avoid", "avoid|never|allow",
-     "Whether stages without GPU go to nodes that have some."},
+     "Whether stages without GPUs may run on nodes with GPUs."},
     {"kubernetes.mesh", SWITCH, offsetof(struct pl_config, kube.mesh), "false", "[true|false]",
-     "Service meshes may put their sidecars into stages' pods."},
+     "Let service meshes add their sidecars to stages' pods."},
     {"kubernetes.grace", DURATION, offsetof(struct pl_config, kube.grace_ms), "30s", "DURATION",
-     "How long pods that are told to end have for it, where the stage does not say (placement.grace): to upload what is done and "
-     "the "
-     "checkpoint."},
+     "How long a pod may take to end, to upload its finished work and the checkpoint, if the stage does not say "
+     "(placement.grace)."},
     {"kubernetes.agent_memory", TEXT, offsetof(struct pl_config, kube.agent_memory), "512Mi", "QUANTITY",
      "Memory limit of the agent beside each command."},
     {"kubernetes.node_cache", TEXT, offsetof(struct pl_config, kube.node_cache), "", "FOLDER",
-     "Folder of the nodes in which agents keep what they have read, where the namespace admits hostPath; for nothing else, "
-     "such as /var/cache/pipelined. Default: none."},
+     "Folder on the nodes in which agents cache what they have read, if the namespace admits hostPath; use it for nothing else; "
+     "for example /var/cache/pipelined. Default: none."},
     {"kubernetes.pod_template", TREE, offsetof(struct pl_config, kube.pod_template), "{}", "OBJECT",
-     "{\"metadata\": …, \"spec\": …} that is merged over every pod; containers are met by their name.", true},
+     "{\"metadata\": …, \"spec\": …} that is merged over every pod; containers are matched by name.", true},
     {"kubernetes.gpu_shapes", TREE, offsetof(struct pl_config, kube.gpu_shapes), "[]", "LIST",
      "Nodes that an autoscaler could bring: [{\"cpu\": N, \"memory\": QUANTITY, \"resources\": {NAME: COUNT}, \"products\": "
      "{LABEL: "
      "VALUE}}].",
      true},
     {"kubernetes.gpu_presets", TREE, offsetof(struct pl_config, kube.gpu_presets), "{}", "OBJECT",
-     "Presets of the gpu block beside the built-in ones (docs/kubernetes.md).", true},
+     "Presets for gpu.share, in addition to the built-in ones (docs/kubernetes.md).", true},
     {"kubernetes.trusted_projects", TEXT, offsetof(struct pl_config, kube.trusted_projects), "", "NAMES",
-     "Projects whose specs may ask for everything that a pod may, separated by commas."},
+     "Projects whose specs may request everything that a pod can have, separated by commas."},
     {"gpus", NUMBER, offsetof(struct pl_config, gpus), "-1", "N",
-     "GPU slots of this machine; -1: as NVIDIA's library counts, 0 without it."},
+     "Number of GPUs of this machine to use; -1: as many as NVIDIA's library finds, 0 without the library."},
     {"sandbox", TEXT, offsetof(struct pl_config, sandbox), "bwrap", "bwrap|none",
-     "How the local executor shuts a stage in: bubblewrap, or not at all (no namespaces here): then scripts use $PL_INPUT_… and "
+     "Sandbox of the local executor: bubblewrap, or none where namespaces are not allowed; without a sandbox scripts have to use "
+     "$PL_INPUT_… and "
      "$PL_OUT."},
     {"public_url", TEXT, offsetof(struct pl_config, public_url), "", "URL",
-     "The URL that people use, for links; default: the listening one."},
+     "URL that people use, for links. Default: that of the listener."},
     {"worker_url", TEXT, offsetof(struct pl_config, worker_url), "", "URL",
-     "The URL by which workers on other machines reach the daemon: its host is accepted in the Host header, too."},
+     "URL by which workers on other machines reach the daemon. Its host is also accepted in the Host header."},
     {"hosts", TEXT, offsetof(struct pl_config, hosts), "", "NAMES",
-     "Names accepted in the Host header beside the listening address and localhost, separated by commas."},
+     "Names accepted in the Host header, in addition to the listening address and localhost, separated by commas."},
     {"linger", DURATION, offsetof(struct pl_config, linger_ms), "2s", "DURATION",
-     "How long an idle worker is kept for the next run, unless another stage lacks its place."},
+     "How long an idle worker is kept for the next run, unless another stage needs its place."},
     {"drain", DURATION, offsetof(struct pl_config, drain_ms), "10s", "DURATION",
-     "How long SIGTERM waits for tasks under way; what is not done by then runs again after the next start."},
+     "How long the daemon waits for running tasks after SIGTERM; tasks that have not finished run again after the next start."},
     {"checkpoint_every", COUNT, offsetof(struct pl_config, checkpoint_every), "1000", "N",
-     "Log objects after which a checkpoint of the log goes into the store (1 to 1000000); one a day in any case when there is "
-     "something new."},
+     "Number of log objects after which a checkpoint of the log is written to the store (1 to 1000000). If there is something "
+     "new, one is written "
+     "at least once a day."},
     {"confirm_above", NUMBER, offsetof(struct pl_config, confirm_above), "10", "N",
-     "GPU-hours: an update of a pipeline whose jobs may take more, as far as is known, wants --yes; -1: none does."},
+     "GPU-hours: an update of a pipeline whose jobs are expected to take more needs --yes; -1: no update does."},
     {"gc_every", DURATION, offsetof(struct pl_config, gc_every_ms), "24h", "DURATION",
-     "How often data that nothing needs any more is removed from the store; 0s: only when somebody asks (pipelinectl gc)."},
+     "How often data that is no longer needed is removed from the store; 0s: only on request (pipelinectl gc)."},
     {"log_level", TEXT, offsetof(struct pl_config, log_level), "info", "LEVEL",
-     "Least level that is logged: debug, info, warn, error."},
+     "Lowest level that is logged: debug, info, warn, error."},
 };
 
 static void option_name(const struct field *f, char out[64])
@@ -196,26 +204,25 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
     }
     if (f->kind == SWITCH) {
         if (!pl_streq(value, "true") && !pl_streq(value, "false"))
-            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are true and false", where, value);
+            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": use true or false", where, value);
         *(bool *)slot = pl_streq(value, "true");
         return 0;
     }
     if (f->kind == DURATION) {
         if (pl_duration_parse(value, slot, err) < 0)
-            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are durations like 2s, 500ms, 1m30s", where, value);
+            return pl_err_set(err, PL_EINVAL, "%s is \"%s\": use a duration such as 2s, 500ms or 1m30s", where, value);
         return 0;
     }
     number = strtoll(value, &end, 10);
     if (!*value || *end || number < least || number > most)
-        return pl_err_set(err, PL_EINVAL, "%s is \"%s\": accepted are numbers from %" PRId64 " to %" PRId64, where, value, least,
-                          most);
+        return pl_err_set(err, PL_EINVAL, "%s is \"%s\": use a number from %" PRId64 " to %" PRId64, where, value, least, most);
     *(int64_t *)slot = number;
     return 0;
 }
 
 /* What a field accepts in the file, for messages. */
 static const char *const json_kinds[] = {
-    [TEXT] = "a text", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a text", [SWITCH] = "true or false"};
+    [TEXT] = "a string", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a string", [SWITCH] = "true or false"};
 
 static int set_tree(struct pl_config *c, const struct field *f, const json_t *v, const char *where, struct pl_err *err)
 {
@@ -353,14 +360,14 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
         if (strlen(name) != len || strncmp(name, argv[i], len) != 0)
             continue;
         if (fields[k].file_only)
-            return pl_err_set(err, PL_EUSAGE, "%s is for the file of --config alone%s", fields[k].key,
-                              fields[k].kind == TREE ? "" : ": command lines are seen by all");
+            return pl_err_set(err, PL_EUSAGE, "%s is only accepted in the file of --config%s", fields[k].key,
+                              fields[k].kind == TREE ? "" : ": all users of this machine can see command lines");
         if (fields[k].kind == SWITCH && !eq && (i + 1 >= argc || argv[i + 1][0] == '-')) {
             r = set(c, &fields[k], "true", name, err);
             return r < 0 ? r : 1;
         }
         if (!eq && i + 1 >= argc)
-            return pl_err_set(err, PL_EUSAGE, "%s wants a value: %s %s", name, name, fields[k].value);
+            return pl_err_set(err, PL_EUSAGE, "%s needs a value: %s %s", name, name, fields[k].value);
         r = set(c, &fields[k], eq ? eq + 1 : argv[i + 1], name, err);
         return r < 0 ? r : eq ? 1 : 2;
     }
@@ -421,7 +428,7 @@ static int read_options(int argc, char **argv, struct pl_config *c, struct pl_er
 static int check_executor(const struct pl_config *c, struct pl_err *err)
 {
     if (!pl_streq(c->executor, "local") && !pl_streq(c->executor, "kubernetes"))
-        return pl_err_set(err, PL_EINVAL, "--executor is \"%s\": accepted are local and kubernetes", c->executor);
+        return pl_err_set(err, PL_EINVAL, "--executor is \"%s\": use local or kubernetes", c->executor);
     return 0;
 }
 
@@ -431,7 +438,7 @@ static int check_level(const char *name, struct pl_err *err)
 
     if (pl_log_level_parse(name, &level))
         return 0;
-    return pl_err_set(err, PL_EINVAL, "--log-level is \"%s\": accepted are debug, info, warn and error", name);
+    return pl_err_set(err, PL_EINVAL, "--log-level is \"%s\": use debug, info, warn or error", name);
 }
 
 /* Applies defaults, then the file, then options, and checks the result. */
@@ -447,7 +454,7 @@ int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *
             r = read_file(&c, argv[i] + 9, err);
         else if (pl_streq(argv[i], "--config"))
             r = i + 1 < argc ? read_file(&c, argv[i + 1], err)
-                             : pl_err_set(err, PL_EUSAGE, "--config wants a value: --config FILE");
+                             : pl_err_set(err, PL_EUSAGE, "--config needs a value: --config FILE");
     }
     r = r < 0 ? r : read_options(argc, argv, &c, err);
     r = r < 0 ? r : settle_data(&c, err);

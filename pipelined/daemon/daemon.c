@@ -99,7 +99,7 @@ static int secret_file(const struct daemon *d, const char *name, char *hex, size
             text.len--;
         if (text.len != 2 * n)
             return pl_err_set(err, PL_EINVAL,
-                              "%s does not hold %zu hex digits: put back the one of before, or remove it and a new one is made",
+                              "%s does not hold %zu hex digits: put the old file back, or remove it so that a new one is made",
                               path, 2 * n);
         memcpy(hex, text.data, text.len);
         hex[text.len] = '\0';
@@ -120,7 +120,7 @@ static int read_secrets(struct daemon *d, struct pl_err *err)
     r = r < 0 ? r : secret_file(d, "master.key", hex, 32, err);
     if (r == 0 && !pl_hex_decode(hex, d->master_key, sizeof d->master_key))
         r = pl_err_set(err, PL_EINVAL,
-                       "%s/master.key does not hold hex digits: put back the one of before; without it S3 keys are lost",
+                       "%s/master.key does not hold hex digits: put the old file back; without it S3 keys are lost",
                        d->config->data);
     return r;
 }
@@ -202,7 +202,7 @@ static void on_engine_failed(void *arg, const char *what)
 {
     struct daemon *d = arg;
 
-    pl_log_error("daemon", "stopping: %s; the next start goes on with what was under way", what);
+    pl_log_error("daemon", "stopping: %s; the next start continues the work that was under way", what);
     d->exit_code = 1;
     pl_loop_stop(d->loop);
 }
@@ -227,7 +227,7 @@ static void on_signal(void *arg)
     d->draining = true;
     pl_api_drain(d->api);
     if (with_pods(d)) {
-        pl_log_info("daemon", "stopping: pods go on, and tell the next start what they did");
+        pl_log_info("daemon", "stopping: pods go on, and report their results after the next start");
         drained(d);
         return;
     }
@@ -347,10 +347,10 @@ static void tell_recovered(const struct pl_recover_report *r)
     pl_log_info("daemon", "the folder was empty: recovered from checkpoint %llu and the log up to %llu",
                 (unsigned long long)r->ckpt_seq, (unsigned long long)r->log_seq);
     if (r->passed_over)
-        pl_log_warn("daemon", "passed over %u damaged checkpoints: %s", r->passed_over, r->why);
+        pl_log_warn("daemon", "skipped %u damaged checkpoints: %s", r->passed_over, r->why);
     json_array_foreach(r->anew, i, text)
     {
-        pl_log_warn("daemon", "made anew: %s", json_string_value(text));
+        pl_log_warn("daemon", "created new: %s", json_string_value(text));
     }
 }
 
@@ -480,7 +480,7 @@ static void on_hangup(void *arg)
     struct daemon *d = arg;
 
     if (pl_pool_submit(d->pool, look_at_certificate, NULL, NULL) < 0)
-        pl_log_warn("daemon", "the certificate is looked at within %d s", PL_HTTP_TLS_LOOK_MS / 1000);
+        pl_log_warn("daemon", "the certificate is checked within %d s", PL_HTTP_TLS_LOOK_MS / 1000);
 }
 
 static bool with_tls(const struct daemon *d)
@@ -496,12 +496,13 @@ static int open_listeners(struct daemon *d, struct pl_err *err)
     if (r == 0 && *c->s3_listen)
         r = pl_listen_policy_check("--s3-listen", c->s3_listen, with_tls(d), c->behind_proxy, err);
     if (r == 0 && *c->proxy_header && !c->behind_proxy)
-        r = pl_err_hint(err, pl_err_set(err, PL_EINVAL, "auth.proxy_header is set, and --behind-proxy is not"),
-                        "Say --behind-proxy when all requests come through a proxy; without one leave auth.proxy_header out.");
+        r = pl_err_hint(
+            err, pl_err_set(err, PL_EINVAL, "auth.proxy_header is set without --behind-proxy"),
+            "Give --behind-proxy if all requests come through a proxy; without a proxy, leave auth.proxy_header out.");
     if (r < 0 || !with_tls(d))
         return r;
     if (!*c->tls_cert || !*c->tls_key)
-        return pl_err_set(err, PL_EINVAL, "%s is given without %s: TLS takes both", *c->tls_cert ? "--tls-cert" : "--tls-key",
+        return pl_err_set(err, PL_EINVAL, "%s is given without %s: TLS needs both", *c->tls_cert ? "--tls-cert" : "--tls-key",
                           *c->tls_cert ? "--tls-key" : "--tls-cert");
     return pl_tls_open(c->tls_cert, c->tls_key, err);
 }

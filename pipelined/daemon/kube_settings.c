@@ -29,10 +29,9 @@ static int check_name(const char *key, const char *text, struct pl_err *err)
 {
     if (!*text || is_name(text))
         return 0;
-    return pl_err_set(
-        err, PL_EINVAL,
-        "kubernetes.%s is \"%.100s\": accepted are names as Kubernetes has them: lower case letters, digits, \"-\" and \".\"",
-        key, text);
+    return pl_err_set(err, PL_EINVAL,
+                      "kubernetes.%s is \"%.100s\": use a name of Kubernetes: lower case letters, digits, \"-\" and \".\"", key,
+                      text);
 }
 
 /* Sets the error for a malformed tree. `at`: the member of `key` that is wrong; NULL: the whole. */
@@ -40,7 +39,7 @@ static int bad_tree(struct pl_err *err, const char *key, const char *at, const j
 {
     _cleanup_free_ char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
-    return pl_err_set(err, PL_EINVAL, "kubernetes.%s%s%.100s is %.200s: accepted is %s", key, at ? "." : "", at ? at : "",
+    return pl_err_set(err, PL_EINVAL, "kubernetes.%s%s%.100s is %.200s: use %s", key, at ? "." : "", at ? at : "",
                       text ? text : "nothing", accepted);
 }
 
@@ -59,12 +58,12 @@ static int check_template(const json_t *template, struct pl_err *err)
     json_object_foreach((json_t *)(uintptr_t) template, key, value)
     {
         if (!json_is_object(value) || (!pl_streq(key, "metadata") && !pl_streq(key, "spec")))
-            return bad_tree(err, "pod_template", key, value, "an object, \"metadata\" or \"spec\"");
+            return bad_tree(err, "pod_template", key, value, "\"metadata\" or \"spec\", each an object");
     }
     json_object_foreach(json_object_get(template, "metadata"), key, value)
     {
         if (!json_is_object(value) || (!pl_streq(key, "labels") && !pl_streq(key, "annotations")))
-            return bad_tree(err, "pod_template.metadata", key, value, "an object, \"labels\" or \"annotations\"");
+            return bad_tree(err, "pod_template.metadata", key, value, "\"labels\" or \"annotations\", each an object");
     }
     for (size_t i = 0; i < PL_ARRAY_SIZE(lists); i++) {
         value = json_object_get(spec, lists[i]);
@@ -95,7 +94,7 @@ static int check_shapes(const json_t *shapes, struct pl_err *err)
             while (at < PL_ARRAY_SIZE(known) && !pl_streq(known[at], key))
                 at++;
             if (r == 0 && at == PL_ARRAY_SIZE(known))
-                r = bad_tree(err, "gpu_shapes", key, value, "none of that name: cpu, memory, resources and products are known");
+                r = bad_tree(err, "gpu_shapes", key, value, "the names cpu, memory, resources and products");
         }
         r = r < 0 ? r : pl_node_capacity_shape(offer, shape, err);
         if (r < 0 && !strstr(err->msg, "kubernetes."))
@@ -124,14 +123,15 @@ static int check_preset(const char *name, const json_t *preset, struct pl_err *e
         while (i < PL_ARRAY_SIZE(objects) && !pl_streq(objects[i], key))
             i++;
         if (i == PL_ARRAY_SIZE(objects) && !(pl_streq(key, "scheduler") && json_is_string(value)))
-            return bad_tree(err, "gpu_presets", at, value, "\"limits\", \"annotations\", \"labels\", or a text as \"scheduler\"");
+            return bad_tree(err, "gpu_presets", at, value,
+                            "\"limits\", \"annotations\", \"labels\", or a string as \"scheduler\"");
         if (i < PL_ARRAY_SIZE(objects) && !json_is_object(value))
-            return bad_tree(err, "gpu_presets", at, value, "an object of texts");
+            return bad_tree(err, "gpu_presets", at, value, "an object of strings");
         json_object_foreach(i < PL_ARRAY_SIZE(objects) ? value : NULL, inner, text)
         {
             (void)snprintf(at, sizeof at, "%.60s.%.60s.%.120s", name, key, inner);
             if (!json_is_string(text))
-                return bad_tree(err, "gpu_presets", at, text, "a text");
+                return bad_tree(err, "gpu_presets", at, text, "a string");
         }
     }
     return 0;
@@ -151,7 +151,7 @@ static int check_trees(const struct pl_config_kube *k, struct pl_err *err)
         r = r < 0 ? r : check_preset(name, preset, err);
     }
     if (r == 0 && !json_is_object(k->proxy_env))
-        r = bad_tree(err, "proxy_env", NULL, k->proxy_env, "an object of texts");
+        r = bad_tree(err, "proxy_env", NULL, k->proxy_env, "an object of strings");
     return r;
 }
 
@@ -182,8 +182,8 @@ static int check_claim(const char *text, struct pl_err *err)
     (void)snprintf(project, sizeof project, "%.*s", slash ? (int)(slash - text) : 0, text);
     if (is_name(slash ? slash + 1 : text) && (!slash || pl_name_check("project", project, NULL) == 0))
         return 0;
-    return pl_err_set(err, PL_EINVAL,
-                      "kubernetes.claims is \"%.100s\": accepted are names of PersistentVolumeClaims, or PROJECT/CLAIM", text);
+    return pl_err_set(err, PL_EINVAL, "kubernetes.claims is \"%.100s\": use names of PersistentVolumeClaims, or PROJECT/CLAIM",
+                      text);
 }
 
 /* Splits and checks all lists of names. */
@@ -199,13 +199,12 @@ static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *
         r = check_claim(s->claims[i], err);
     for (size_t i = 0; r == 0 && i < s->pods.n_arch; i++)
         if (!pl_streq(s->arch[i], "amd64") && !pl_streq(s->arch[i], "arm64"))
-            r = pl_err_set(err, PL_EINVAL, "kubernetes.arch is \"%s\": accepted are amd64 and arm64", s->arch[i]);
+            r = pl_err_set(err, PL_EINVAL, "kubernetes.arch is \"%s\": use amd64 or arm64", s->arch[i]);
     for (size_t i = 0; r == 0 && i < s->pods.n_pull_secrets; i++)
         r = check_name("pull_secrets", s->pull_secrets[i], err);
     for (size_t i = 0; r == 0 && i < s->n_trusted; i++)
         if (pl_name_check("project", s->trusted[i], NULL) < 0)
-            r = pl_err_set(err, PL_EINVAL, "kubernetes.trusted_projects is \"%s\": accepted are names of projects",
-                           s->trusted[i]);
+            r = pl_err_set(err, PL_EINVAL, "kubernetes.trusted_projects is \"%s\": use names of projects", s->trusted[i]);
     s->pods.pull_secrets = s->pull_secrets;
     s->pods.claims = s->claims;
     s->pods.annotations = s->annotations;
@@ -224,7 +223,7 @@ static int read_proxy_env(const json_t *env, struct pl_pairs *ret, struct pl_err
     json_object_foreach((json_t *)(uintptr_t)env, key, value)
     {
         if (!json_is_string(value))
-            return bad_tree(err, "proxy_env", key, value, "a text");
+            return bad_tree(err, "proxy_env", key, value, "a string");
         ret->items[ret->n++] = (struct pl_env_var){.key = key, .value = json_string_value(value)};
     }
     return 0;
@@ -239,23 +238,21 @@ static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *
     size_t i = 0;
 
     if (!*k->image)
-        return pl_err_hint(
-            err, pl_err_set(err, PL_EINVAL, "--executor kubernetes needs --kubernetes-image"),
-            "Name the image with pipelined's programs that the cluster can pull (pipelined/deploy/Containerfile).");
+        return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "--executor kubernetes needs --kubernetes-image"),
+                           "Give an image with pipelined's programs that the cluster can pull (pipelined/deploy/Containerfile).");
     while (i < PL_ARRAY_SIZE(choices) && !pl_streq(choices[i], k->cpu_on_gpu_nodes))
         i++;
     if (i == PL_ARRAY_SIZE(choices))
-        return pl_err_set(err, PL_EINVAL, "kubernetes.cpu_on_gpu_nodes is \"%s\": accepted are avoid, never and allow",
+        return pl_err_set(err, PL_EINVAL, "kubernetes.cpu_on_gpu_nodes is \"%s\": use avoid, never or allow",
                           k->cpu_on_gpu_nodes);
     s->cpu_on_gpu_nodes = (enum pl_cpu_on_gpu)i;
     if (k->grace_ms < 1000 || k->grace_ms > PL_KUBE_GRACE_MOST_MS)
-        return pl_err_set(err, PL_EINVAL, "kubernetes.grace is \"%s\": accepted are durations from 1s to 24h",
+        return pl_err_set(err, PL_EINVAL, "kubernetes.grace is \"%s\": use a duration from 1s to 24h",
                           pl_duration_text(k->grace_ms, duration));
     if (*k->node_cache && pl_node_cache_path_check(k->node_cache, err) < 0)
         return PL_EINVAL;
     if (pl_quantity_bytes(k->agent_memory, &s->agent_memory_bytes, NULL) < 0 || s->agent_memory_bytes <= 0)
-        return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": accepted are quantities like 512Mi",
-                          k->agent_memory);
+        return pl_err_set(err, PL_EINVAL, "kubernetes.agent_memory is \"%s\": use a quantity such as 512Mi", k->agent_memory);
     return 0;
 }
 
@@ -297,7 +294,8 @@ int pl_kube_settings_url(struct pl_kube_settings *s, const struct pl_config *con
         return pl_err_nomem(err);
     s->pods.worker_url = s->worker_url;
     if (!*config->worker_url && !*config->public_url)
-        pl_log_warn("kubernetes", "pods are told to reach the daemon at %s: from other machines they cannot; set --worker-url",
+        pl_log_warn("kubernetes",
+                    "pods will use the address %s of the daemon, which they cannot reach from other machines: set --worker-url",
                     url);
     return 0;
 }

@@ -31,7 +31,9 @@ int pl_listen_policy_check(const char *option, const char *listen, bool tls, boo
 
     if (tls || behind_proxy || pl_listen_policy_is_loopback(listen))
         return 0;
-    r = pl_err_set(err, PL_EINVAL, "%s %s is beyond this machine, where tokens would travel in the clear", option, listen);
-    return pl_err_hint(err, r,
-                       "Give --tls-cert FILE and --tls-key FILE; or --behind-proxy, when a proxy there speaks TLS for it.");
+    r = pl_err_set(err, PL_EINVAL,
+                   "%s %s can be reached from other machines, and without TLS tokens could be read on the network", option,
+                   listen);
+    return pl_err_hint(
+        err, r, "Give --tls-cert FILE and --tls-key FILE; or --behind-proxy, if a proxy in front of the daemon speaks TLS.");
 }

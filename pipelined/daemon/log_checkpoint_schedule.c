@@ -66,7 +66,7 @@ static void write_it(void *arg)
     } else {
         atomic_store(&c->due, atomic_load(&c->seq) + c->config.every / 10 + 1);
         if (r != PL_ECANCELED)
-            pl_log_warn("ckpt", "no checkpoint of the log: %s; the log has it all, recovery takes longer", err.msg);
+            pl_log_warn("ckpt", "the checkpoint of the log failed: %s; nothing is lost, but a recovery takes longer", err.msg);
     }
     pl_loop_post_work(c->config.loop, &c->ended, "ckpt.ended", on_ended, c);
 }
@@ -80,7 +80,7 @@ static void begin(struct pl_log_ckpt *c)
         return;
     if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) { /* the pool is full: the next log object retries */
         atomic_store(&c->writing, false);
-        pl_log_warn("ckpt", "no checkpoint now: %s", err.msg);
+        pl_log_warn("ckpt", "a checkpoint of the log is postponed: %s", err.msg);
     }
 }
 

@@ -293,7 +293,7 @@ def test_another_master_key_is_told_of_and_the_right_one_opens_again(make_daemon
     secret_file(path, "not hex")
     d.start(expect_failure=True)
     d.process = None
-    assert "put back the one of before" in d.log()
+    assert "put the old file back" in d.log()
     secret_file(path, right)
     d.start()
     assert [(k["access_key"], k["state"]) for k in d.get("/s3-keys")["s3_keys"]] == [(key, "good")]

@@ -84,7 +84,7 @@ def ask(d, authority, method, path, body=None, **headers):
 def test_nothing_beyond_this_machine_without_tls(make_daemon, listen):
     for option in ("--listen", "--s3-listen"):
         said = refused(make_daemon(option, listen))
-        assert f"{option} {listen} is beyond this machine" in said and "--tls-cert" in said and "--behind-proxy" in said, said
+        assert f"{option} {listen} can be reached from other machines" in said and "--tls-cert" in said and "--behind-proxy" in said, said
 
 
 def test_behind_a_proxy_it_may(make_daemon):
@@ -318,7 +318,7 @@ def test_a_user_whom_a_proxy_names(make_daemon):
 def test_what_the_proxy_header_wants_is_said(make_daemon):
     behind = ["--behind-proxy", "--auth-proxy-header", "X-User"]
     for options, said in (
-        (["--auth-proxy-header", "X-User", "--auth-proxy-addresses", "10.0.0.3"], "--behind-proxy is not"),
+        (["--auth-proxy-header", "X-User", "--auth-proxy-addresses", "10.0.0.3"], "auth.proxy_header is set without --behind-proxy"),
         (behind, "without auth.proxy_addresses"),
         (behind + ["--auth-proxy-addresses", "10.0.0.300"], '"10.0.0.300" is neither an address nor a network'),
         (behind + ["--auth-proxy-addresses", "10.0.0.0/33"], "is neither"),

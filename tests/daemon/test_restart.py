@@ -280,7 +280,7 @@ def test_checkpoints_are_made_and_a_recovery_begins_with_the_newest_good_one(mak
 
     second = make_daemon("--store", f"file://{store}").start()
     assert f"recovered from checkpoint {int(kept[-1], 16)} and the log up to" in second.log()
-    assert "made anew: DIR/token" in second.log()
+    assert "created new: DIR/token" in second.log()
     assert everything(second) == before
     assert second.default.datums("s", failed) == datums, "attempts, which the log does not have, are the checkpoint's"
     assert second.post("/fsck?full=1")["ok"]

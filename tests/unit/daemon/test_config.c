@@ -90,14 +90,14 @@ static void test_what_is_wrong_is_named_with_what_is_accepted(void **state)
     } rows[] = {
         {"--lisen 1", PL_EUSAGE, "unknown option --lisen: did you mean --listen"},
         {"--zzz 1", PL_EUSAGE, "unknown option --zzz"},
-        {"--listen", PL_EUSAGE, "--listen wants a value: --listen ADDRESS:PORT"},
-        {"--config", PL_EUSAGE, "--config wants a value"},
-        {"--gpus many", PL_EINVAL, "--gpus is \"many\": accepted are numbers from -1 to 64"},
+        {"--listen", PL_EUSAGE, "--listen needs a value: --listen ADDRESS:PORT"},
+        {"--config", PL_EUSAGE, "--config needs a value"},
+        {"--gpus many", PL_EINVAL, "--gpus is \"many\": use a number from -1 to 64"},
         {"--gpus 65", PL_EINVAL, "--gpus is \"65\""},
-        {"--linger soon", PL_EINVAL, "--linger is \"soon\": accepted are durations like 2s"},
+        {"--linger soon", PL_EINVAL, "--linger is \"soon\": use a duration such as 2s"},
         {"--config /nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},
         {"--config=/nowhere/c.json", PL_ENOTFOUND, "/nowhere/c.json"},
-        {"--log-level verbose", PL_EINVAL, "--log-level is \"verbose\": accepted are debug, info, warn and error"},
+        {"--log-level verbose", PL_EINVAL, "--log-level is \"verbose\": use debug, info, warn or error"},
     };
     struct given *g = *state;
 
@@ -115,7 +115,7 @@ static void test_a_file_is_refused_by_key(void **state)
     } rows[] = {
         {"{'lisen': 'x'}", "unknown key \"lisen\": did you mean \"listen\"?"},
         {"{'gpus': 'three'}", "gpus must be a number"},
-        {"{'listen': 1}", "listen must be a text"},
+        {"{'listen': 1}", "listen must be a string"},
         {"[]", "not an object"},
         {"{", "c.json:1:"},
         {"{'gpus': 1, 'gpus': 2}", "c.json:1:"},
