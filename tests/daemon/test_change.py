@@ -246,7 +246,7 @@ def test_deleting_a_pipeline_can_keep_its_results(project):
     assert project.contents("s") == {"a": b"1"}
     with pytest.raises(HttpError, match="409") as e:
         project.commit("s", {"b": "2"})
-    assert e.value.error["message"] == 'repo "s" holds what a stage made that is no more: push to an input repo'
+    assert e.value.error["message"] == 'repo "s" holds the output of a stage that was deleted: push to an input repo'
     run = project.wait(project.stages(stage)["run"])
     assert counts(run["job"]["s"]) == {"total": 1, "reused": 1, "done": 0, "failed": 0}, "made again, it goes on where it was"
 

@@ -175,7 +175,7 @@ def test_an_update_that_costs_much_wants_yes(make_daemon, tmp_path):
     daemon.start()
     ctl.spec(stage(": other"))
     said = ctl.fails(INVALID, "update", "pipeline", "-f", "spec.json")
-    assert "12.0 GPU-hours, and above 10.0 (confirm_above)" in said and "--yes" in said
+    assert "12.0 GPU-hours; above 10.0 (confirm_above)" in said and "--yes" in said
     with pytest.raises(HttpError) as e:
         daemon.pipeline(json.loads((ctl.folder / "spec.json").read_text()), update=True)
     assert (e.value.status, e.value.error["code"]) == (409, "not_confirmed")

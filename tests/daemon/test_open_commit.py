@@ -143,18 +143,18 @@ def test_a_base_that_is_gone_is_a_conflict_and_comes_not_back(daemon):
     c = start(d, branch="dev")
     put(d, c, "new", "1")
     d.http("DELETE", f"/api/v1/repos/default/in/commits/{second}")
-    refused(lambda: finish(d, c), "conflict", second[:8], "deleted since")
+    refused(lambda: finish(d, c), "conflict", second[:8], "was deleted")
     e = start(d, branch="dev")
     put(d, e, "new", "2")
     d.http("DELETE", "/api/v1/repos/default/in/branches/dev")
-    refused(lambda: finish(d, e), "conflict", "branch dev was deleted since", first[:8])
+    refused(lambda: finish(d, e), "conflict", "branch dev was deleted after", first[:8])
     assert [b["name"] for b in d.get("/repos/default/in/branches")["branches"]] == ["master"]
     d.push("in", "b", "1")
     f = start(d)
     put(d, f, "new", "3")
     d.http("DELETE", "/api/v1/repos/default/in/branches/master")
     d.post("/repos/default/in/branches", {"name": "master", "from": master})
-    refused(lambda: finish(d, f), "conflict", "set back")
+    refused(lambda: finish(d, f), "conflict", "moved back")
     assert d.default.contents("in") == {"a": b"1"}
     assert d.read("in", "new", f) == b"3", "it can still be read"
 
@@ -365,7 +365,7 @@ def test_options_of_a_repo_are_checked_and_shown(daemon):
     refused(lambda: change(commit_window="61s"), "invalid", "60s")
     refused(lambda: change(commit_window="99ms"), "invalid", "100ms")
     refused(lambda: change(commit_window="soon"), "invalid", "soon")
-    refused(lambda: change(durable="disk"), "invalid", "local, bucket")
+    refused(lambda: change(durable="disk"), "invalid", "local or bucket")
     assert d.ctl("update", "repo", "in", ok=False).code == 2
     d.default.stages({"name": "out", "input": {"repo": "in", "glob": "/"}, "run": ["true"]})
     refused(lambda: d.http("PATCH", "/api/v1/repos/default/out", {"commit_window": "1s"}), "output_repo")

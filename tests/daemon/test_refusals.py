@@ -157,7 +157,7 @@ def test_a_spec_that_would_hold_up_everybodys_commits_is_refused(project):
     error = spec_error(project, pipeline(*({**STAGE, "name": f"s{i}"} for i in range(60000))))
     assert "60000 stages are not accepted: at most 1000" in error["message"], error
     error = spec_error(project, pipeline(*({**STAGE, "name": f"s{i}"} for i in range(30)), defaults={"env": {"A": "x" * 100000}}))
-    assert error["code"] == "limit" and 'with the fields that "defaults" adds' in error["message"], error
+    assert error["code"] == "limit" and 'with their "defaults"' in error["message"], error
 
 
 def test_an_unknown_field_is_named_with_what_was_meant(project):

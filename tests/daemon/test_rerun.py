@@ -156,7 +156,7 @@ def test_a_branch_that_an_earlier_one_made_goes_on(project):
     assert provenance(project, "two", "exp")["one"] == ("exp", third["id"]) and provenance(project, "one", "exp") == {"in": ("master", old["id"])}
 
 
-@pytest.mark.parametrize("name, code, text", [("master", INVALID, "is what stage"), ("no/name", INVALID, "branch"), ("", INVALID, "branch")])
+@pytest.mark.parametrize("name, code, text", [("master", INVALID, "is the one that stage"), ("no/name", INVALID, "branch"), ("", INVALID, "branch")])
 def test_names_that_cannot_be(project, name, code, text):
     project.repo("in").stages(COPIES[0])
     run = project.run("in", {"a": "1"})

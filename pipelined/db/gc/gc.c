@@ -456,7 +456,7 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err)
     int r = pthread_create(&gc->thread, NULL, gc_main, gc);
 
     gc->thread_started = r == 0;
-    return r ? pl_err_errno(err, r, "start the thread of garbage collection") : 0;
+    return r ? pl_err_errno(err, r, "start the garbage collection thread") : 0;
 }
 
 /* ---- lost sessions ---- */
@@ -574,7 +574,7 @@ int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *er
     pthread_mutex_lock(&gc->lock);
     busy = gc->report.running || gc->asked;
     if (busy && (gc->report.running ? gc->report.dry_run : gc->asked_dry) != dry_run) {
-        r = pl_err_set(err, PL_EBUSY, "a %s is under way: wait for its end, or stop it", dry_run ? "collection" : "dry run");
+        r = pl_err_set(err, PL_EBUSY, "a %s is running: wait for its end, or stop it", dry_run ? "collection" : "dry run");
     } else if (!busy) {
         gc->asked = true;
         gc->asked_dry = dry_run;

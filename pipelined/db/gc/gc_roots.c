@@ -265,7 +265,7 @@ static int note_kept(void *self, const struct pl_entry *entry, struct pl_err *er
     struct reading *g = self;
 
     if (g->n_kept == PL_GC_KEPT_MAX)
-        return pl_err_set(err, PL_ELIMIT, "uploads under way have more than %u parts of files", PL_GC_KEPT_MAX);
+        return pl_err_set(err, PL_ELIMIT, "unfinished uploads have more than %u parts of files", PL_GC_KEPT_MAX);
     if (g->n_kept == g->cap_kept) {
         size_t cap = g->cap_kept ? g->cap_kept * 2 : 64;
         struct pl_entry *kept = reallocarray(g->kept, cap, sizeof *kept);

@@ -326,7 +326,7 @@ static int copy(struct round *r, struct pl_err *err)
     if (e < 0)
         r->condemn.n = 0; /* the copies are garbage then */
     pl_store_release(&hold);
-    return e < 0 ? pl_err_wrap(err, e, "copy what is needed of packs of little use") : condemn(r, err);
+    return e < 0 ? pl_err_wrap(err, e, "copy the needed records of packs that are mostly unneeded") : condemn(r, err);
 }
 
 /* ---- removal ---- */

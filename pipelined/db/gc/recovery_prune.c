@@ -119,7 +119,7 @@ static int look_at(struct looking *l, struct pl_store *store, int64_t job, struc
 
     r = r < 0 ? r : log_gone(l, store, job, &gone.log, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "what job %lld left", (long long)job);
+        return pl_err_wrap(err, r, "results of job %lld", (long long)job);
     l->results += gone.results;
     l->logs += gone.log;
     if (!gone.results && !gone.log)
@@ -193,9 +193,9 @@ int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores
     pl_conn_close(l.conn);
     r = r < 0 ? r : pl_db_run(db, PL_TX_UNLOGGED, note_done, NULL, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "look up what the recovery got back");
+        return pl_err_wrap(err, r, "look for results that the recovery brought back");
     if (l.results || l.logs)
-        pl_log_warn("recover", "the results of %lld jobs and the logs of %lld had gone since the checkpoint and are left out",
+        pl_log_warn("recover", "left out the results of %lld jobs and the logs of %lld: they were removed after the checkpoint",
                     (long long)l.results, (long long)l.logs);
     return 0;
 }
@@ -205,5 +205,5 @@ int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *store
     struct looking l = {.stores = stores, .conn = conn};
     int r = each_project(&l, err);
 
-    return r < 0 ? pl_err_wrap(err, r, "look up the logs that the recovery got back") : 0;
+    return r < 0 ? pl_err_wrap(err, r, "look for logs that the recovery brought back") : 0;
 }

@@ -179,7 +179,7 @@ static bool is_before(const char *a, size_t a_len, const char *b, size_t b_len)
 int pl_branch_walk_seek(struct pl_branch_walk *w, const char *path, size_t path_len, struct pl_err *err)
 {
     if (path_len >= sizeof w->place)
-        return pl_err_set(err, PL_EPATH, "a path of %zu bytes: at most %d", path_len, PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "a path of %zu bytes is not accepted: at most %d", path_len, PL_PATH_MAX_BYTES);
     if (!is_before(w->place, w->place_len, path, path_len))
         return 0;
     memcpy(w->place, path, path_len);

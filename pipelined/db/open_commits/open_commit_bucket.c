@@ -154,7 +154,7 @@ static int remove_commit(struct pl_open_commits *o, const char *commit, struct p
     r = pl_object_list(objects_of(o), prefix, add_key, &k, err);
     r = r < 0 ? r : remove_keys(objects_of(o), &k, err);
     free(k.list);
-    return r < 0 ? pl_err_wrap(err, r, "what the store has of open commit %.8s", commit) : 0;
+    return r < 0 ? pl_err_wrap(err, r, "objects of open commit %.8s in the store", commit) : 0;
 }
 
 int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err)
@@ -168,7 +168,7 @@ int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err)
 
 void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why)
 {
-    pl_log_warn("open", "what is over is removed later: %s", why->msg);
+    pl_log_warn("open", "removing the objects of ended commits is retried later: %s", why->msg);
     pthread_mutex_lock(&o->lock);
     o->sweep_ms = pl_clock_mono_ms() + o->config.retry_ms;
     pthread_cond_signal(&o->wake);
@@ -297,7 +297,7 @@ static int fetch(struct pl_open_commits *o, const struct pl_open_saved *s, const
     int r = 0;
 
     if (snprintf(temp, sizeof temp, "%s.fetched", path) >= (int)sizeof temp)
-        return pl_err_set(err, PL_EINVAL, "%.200s… is too long a path", path);
+        return pl_err_set(err, PL_EINVAL, "the path %.200s… is too long", path);
     fd = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return pl_err_errno(err, errno, "create %s", temp);
@@ -318,13 +318,13 @@ int pl_opens_restore(struct pl_open_commits *o, struct pl_err *err)
         const struct pl_open_saved *s = &o->saved[i];
 
         if (snprintf(path, sizeof path, "%s/%s" PL_OPEN_COMMIT_FILE_SUFFIX, o->dir, s->commit) >= (int)sizeof path)
-            return pl_err_set(err, PL_EINVAL, "%.200s… is too long a path", o->dir);
+            return pl_err_set(err, PL_EINVAL, "the path %.200s… is too long", o->dir);
         r = local_size(path, &has, err);
         if (r < 0 || has >= size_of(s))
             continue;
         r = fetch(o, s, path, err);
         if (r == 0)
-            pl_log_info("open", "commit %.8s: what was put into it came back from the store", s->commit);
+            pl_log_info("open", "commit %.8s: restored what was put into it from the store", s->commit);
     }
     return r;
 }

@@ -61,7 +61,7 @@ static int check_head(const struct pl_open_commit_file_head *h, struct pl_err *e
     if (r < 0)
         return r;
     if (!pl_id_ok(h->commit) || (*h->base && !pl_id_ok(h->base)))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" or its base is no commit's id", h->commit);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" or its base is not the id of a commit", h->commit);
     if (strlen(h->message) > PL_OPEN_COMMIT_FILE_TEXT_MAX || strlen(h->author) > PL_OPEN_COMMIT_FILE_AUTHOR_MAX)
         return pl_err_set(err, PL_EINVAL, "message or author is longer than %u and %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX,
                           PL_OPEN_COMMIT_FILE_AUTHOR_MAX);
@@ -196,7 +196,7 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
     if (r < 0)
         return r;
     if (snprintf(path, sizeof path, "%s/%s" PL_OPEN_COMMIT_FILE_SUFFIX, dir, head->commit) >= (int)sizeof path)
-        return pl_err_set(err, PL_EINVAL, "%.200s… is too long for a folder", dir);
+        return pl_err_set(err, PL_EINVAL, "the folder path %.200s… is too long", dir);
     s = make(path);
     if (!s)
         return pl_err_nomem(err);
@@ -655,7 +655,9 @@ static int read_records(struct pl_open_commit_file *s, struct group *g, bool kep
             return PL_ENOMEM;
         k.offset += stored;
     }
-    return k.offset == g->end ? 0 : pl_err_set(err, PL_EFORMAT, "group %llu: bytes of no record", (unsigned long long)g->number);
+    return k.offset == g->end
+               ? 0
+               : pl_err_set(err, PL_EFORMAT, "group %llu: bytes that belong to no record", (unsigned long long)g->number);
 }
 
 static int read_ops(struct group *g, struct pl_op_set *set, struct pl_err *err)
@@ -730,7 +732,7 @@ static int read_head_json(struct pl_open_commit_file *s, const char *head, size_
 
     (void)pl_alloc_failure_take();
     s->head_json = json_loadb(head, len, JSON_REJECT_DUPLICATES, NULL);
-    r = s->head_json ? read_head(s->head_json, &s->head, err) : pl_err_set(err, PL_EFORMAT, "its head is no JSON");
+    r = s->head_json ? read_head(s->head_json, &s->head, err) : pl_err_set(err, PL_EFORMAT, "its head is not JSON");
     return r < 0 && pl_alloc_failure_take() ? pl_err_nomem(err) : r;
 }
 
@@ -743,9 +745,9 @@ static int read_prelude(struct pl_open_commit_file *s, const uint8_t *file, uint
     int r;
 
     if (c.failed || memcmp(magic, FILE_MAGIC, 4) != 0)
-        return pl_err_set(err, PL_EFORMAT, "it is no spool of an open commit");
+        return pl_err_set(err, PL_EFORMAT, "it is not the spool of an open commit");
     if (version != VERSION)
-        return pl_err_set(err, PL_EFORMAT, "it is of version %u, not %u", version, VERSION);
+        return pl_err_set(err, PL_EFORMAT, "it has version %u, not %u", version, VERSION);
     head = len <= HEAD_MAX ? pl_cursor_bytes(&c, len) : NULL;
     if (!head || pl_xxh64(head, len, 0) != hash)
         return pl_err_set(err, PL_ECORRUPT, "its head is damaged");
@@ -785,7 +787,7 @@ int pl_open_commit_file_open(const char *path, struct pl_op_set *set, struct pl_
     if (r < 0)
         return r;
     if (st.st_size < (off_t)PRELUDE)
-        return pl_err_set(err, PL_EFORMAT, "%s: it is no spool of an open commit", path);
+        return pl_err_set(err, PL_EFORMAT, "%s: it is not the spool of an open commit", path);
     file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, s->fd, 0);
     if (file == MAP_FAILED)
         return pl_err_errno(err, errno, "map %s", path);

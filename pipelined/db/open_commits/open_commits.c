@@ -320,7 +320,7 @@ int pl_open_commits_find(struct pl_open_commits *o, const char *project, const c
         found->refs++;
     pthread_mutex_unlock(&o->lock);
     if (n > 1)
-        return pl_err_set(err, PL_ECONFLICT, "%zu open commits of %s are meant by \"%s\": give more of the id", n, repo, text);
+        return pl_err_set(err, PL_ECONFLICT, "%zu open commits of %s match \"%s\": give more digits of the id", n, repo, text);
     if (n == 0)
         return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" has no open commit \"%s\"", repo, text);
     *ret = found;
@@ -491,7 +491,7 @@ static void set_aside(struct pl_open_commits *o, const char *path, const struct 
     if (snprintf(aside, sizeof aside, "%s" DAMAGED, path) >= (int)sizeof aside || pl_io_rename(path, aside, NULL) < 0)
         pl_log_error("open", "%s cannot be renamed", path);
     if (event && pl_db_run(o->config.db, PL_TX_UNLOGGED, damaged_event, event, NULL) < 0)
-        pl_log_warn("open", "no event tells of %s", path);
+        pl_log_warn("open", "could not record an event about %s", path);
     json_decref(event);
 }
 
@@ -522,7 +522,7 @@ static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *
         return r;
     }
     if (pl_open_commit_file_cut_bytes(spool))
-        pl_log_info("open", "%s: %llu bytes at its end were never answered", path,
+        pl_log_info("open", "%s: dropped %llu bytes at its end, which were never acknowledged", path,
                     (unsigned long long)pl_open_commit_file_cut_bytes(spool));
     r = still_open(o, pl_open_commit_file_head(spool), &window_ms, err);
     if (r > 0) {

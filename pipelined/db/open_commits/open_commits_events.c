@@ -41,7 +41,7 @@ static void tell(struct pl_open_commit *c, struct telling *t, const char *why)
     t->event = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "project", h->project, "repo", h->repo, "branch", h->branch, "commit",
                          h->commit, "change", t->change, "reason", why);
     if (!t->event || pl_db_run(c->o->config.db, PL_TX_UNLOGGED, tell_tx, t, NULL) < 0)
-        pl_log_warn("open", "nothing tells that commit %.8s was %s", h->commit, t->change);
+        pl_log_warn("open", "could not record an event: commit %.8s was %s", h->commit, t->change);
     json_decref(t->event);
 }
 
@@ -118,7 +118,7 @@ int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *
     int r;
 
     if (strlen(text) < PL_COMMIT_REF_PREFIX_DIGITS || strlen(text) > PL_ID_HEX)
-        return pl_err_set(err, PL_ENOTFOUND, "no open commit \"%.40s\" is known", text);
+        return pl_err_set(err, PL_ENOTFOUND, "there is no open commit \"%.40s\"", text);
     snprintf(past, sizeof past, "%sg", text); /* past every hex digit */
     r = pl_sql_query(
         c, err, &rows,
@@ -128,7 +128,7 @@ int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *
         "ssss", text, past, project, repo);
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
-        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "no open commit \"%.40s\" is known", text);
+        return r < 0 ? r : pl_err_set(err, PL_ENOTFOUND, "there is no open commit \"%.40s\"", text);
     snprintf(ret->commit, sizeof ret->commit, "%s", pl_col_text(&rows, 0));
     snprintf(ret->project, sizeof ret->project, "%s", pl_col_text(&rows, 1));
     snprintf(ret->repo, sizeof ret->repo, "%s", pl_col_text(&rows, 2));

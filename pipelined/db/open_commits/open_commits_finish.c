@@ -21,7 +21,7 @@ int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err)
         c->state = PL_OPEN_ENDING;
     else
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_commit_head(c)->commit,
-                       c->state == PL_OPEN_ENDING ? "being finished" : "open no more");
+                       c->state == PL_OPEN_ENDING ? "being finished" : "not open any more");
     c->queued = false; /* the pool's job will find that it was taken over */
     while (r == 0 && c->pending)
         pthread_cond_wait(&o->ended, &o->lock);
@@ -273,7 +273,7 @@ static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err
     pthread_mutex_unlock(&o->lock);
     if (other)
         pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_commit_head(c)->commit,
-                    c->set_aside ? "" : ", and is tried again until it is", err->msg);
+                    c->set_aside ? "" : ", and is retried until it is", err->msg);
     if (c->set_aside)
         pl_open_set_aside(c);
     if (first || c->set_aside)

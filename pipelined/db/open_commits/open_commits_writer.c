@@ -54,12 +54,12 @@ static int check_bounds(const struct group *g, struct pl_err *err)
     size_t items = c->table.n + g->ops.n + g->request.n, bytes = g->ops.bytes + g->request.bytes;
 
     if (items > PL_TREE_OPS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u operations in one commit: finish it", PL_TREE_OPS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "the open commit has more than %u operations: finish it first", PL_TREE_OPS_MAX);
     if (c->table.bytes + bytes > PL_OPEN_COMMIT_BYTES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "paths and entries of one commit have more than %zu MiB: finish it",
+        return pl_err_set(err, PL_ELIMIT, "paths and entries of the open commit take more than %zu MiB: finish it first",
                           PL_OPEN_COMMIT_BYTES_MAX >> 20);
     if (atomic_load(&c->o->bytes) + bytes > PL_OPEN_COMMITS_BYTES_MAX)
-        return pl_err_set(err, PL_ELIMIT, "paths and entries of open commits have more than %zu MiB: finish some",
+        return pl_err_set(err, PL_ELIMIT, "paths and entries of all open commits take more than %zu MiB: finish some",
                           PL_OPEN_COMMITS_BYTES_MAX >> 20);
     return 0;
 }
@@ -261,7 +261,7 @@ int pl_open_commit_write(struct pl_open_commit *c, struct pl_open_commit_write *
     if (o->stopping)
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     else if (c->state != PL_OPEN_OPEN)
-        r = pl_err_set(err, PL_ERETRY, "commit %.8s is open no more", pl_open_commit_head(c)->commit);
+        r = pl_err_set(err, PL_ERETRY, "commit %.8s is not open any more", pl_open_commit_head(c)->commit);
     if (r == 0) {
         c->last_ms = c->idle_since_ms = pl_clock_mono_ms();
         if (!c->written)

@@ -51,11 +51,11 @@ int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_
             r = pl_err_nomem(err);
         bytes += effective.len;
         if (r == 0 && bytes > PL_PIPELINE_TEXT_MAX)
-            r = pl_err_set(
-                err, PL_ELIMIT,
-                "the stages of pipeline \"%s\", with the fields that \"defaults\" adds, are longer than the limit of %u bytes:"
-                " put long scripts into files of the code folder, or split the pipeline",
-                a->spec->pipeline, PL_PIPELINE_TEXT_MAX);
+            r = pl_err_set(err, PL_ELIMIT,
+                           "the stages of pipeline \"%s\", with their \"defaults\", take more than %u bytes: put long scripts "
+                           "into files of the"
+                           " code folder, or make several pipelines",
+                           a->spec->pipeline, PL_PIPELINE_TEXT_MAX);
         r = r < 0 ? r : pl_json_add(a->texts, json_string(text), err);
         r = r < 0 ? r : pl_json_add(a->records, stage_record(a, i, text), err);
     }
@@ -353,11 +353,11 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
 
     if (r < 0 || a->dry_run || a->confirmed || a->confirm_above_s < 0 || a->gpu_s <= a->confirm_above_s)
         return r;
-    r = pl_err_set(err, PL_ECONFIRM,
-                   "pipeline \"%s\": the update may repeat work that took %.1f GPU-hours, and above %.1f (confirm_above) it must "
-                   "be confirmed",
-                   a->spec->pipeline, (double)a->gpu_s / 3600, (double)a->confirm_above_s / 3600);
-    return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run shows what would run, --yes confirms the update");
+    r = pl_err_set(
+        err, PL_ECONFIRM,
+        "pipeline \"%s\": the update may run again what took %.1f GPU-hours; above %.1f (confirm_above) it must be confirmed",
+        a->spec->pipeline, (double)a->gpu_s / 3600, (double)a->confirm_above_s / 3600);
+    return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run shows what would run, --yes confirms it");
 }
 
 /* Creates the new version and its run. */

@@ -94,9 +94,10 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
         return check_settled(c, project, repo, branch, err);
     r = pl_err_set(err, PL_ECONFLICT, "stage %s read commit %.8s of %s@%s in run %.8s; the head is now %.8s", stage,
                    *commit ? commit : "none", repo, branch, run, *head.run ? head.run : "none");
-    return pl_err_hint(err, r,
-                       "To run over the current heads: pipelinectl run pipeline NAME --force. To repeat the run over the old "
-                       "commits, on a separate branch: pipelinectl rerun RUN --as NAME");
+    return pl_err_hint(
+        err, r,
+        "On the current data: pipelinectl run pipeline NAME --force; on the data of that run, with outputs on another branch: "
+        "pipelinectl rerun RUN --as NAME");
 }
 
 static int check_inputs(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const json_t *inputs,

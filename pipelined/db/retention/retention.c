@@ -474,7 +474,7 @@ int pl_retention_run(struct pl_retention_run *pass, struct pl_err *err)
     r = PL_ERETRY;
     for (unsigned i = 0; i < PL_RETENTION_TRIES && r == PL_ERETRY; i++)
         r = one_pass(pass, err);
-    return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "too much changed meanwhile: try again") : r;
+    return r == PL_ERETRY ? pl_err_set(err, PL_EBUSY, "the database changed too often meanwhile: try again") : r;
 }
 
 static json_int_t number(const json_t *o, const char *key)
@@ -499,9 +499,9 @@ void pl_retention_run_all(struct pl_retention_run *pass)
 
     r = r < 0 ? r : pl_retention_run(pass, &err);
     if (r == PL_ECONFIRM && pl_db_run(pass->db, PL_TX_UNLOGGED, tell_refused, &err, NULL) < 0)
-        pl_log_warn("keep", "no event tells that nothing was dropped");
+        pl_log_warn("keep", "could not record an event that nothing was dropped");
     if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("keep", "not all that is to be dropped was: %s", err.msg);
+        pl_log_warn("keep", "could not drop everything that the rules no longer keep: %s", err.msg);
     json_array_foreach(json_object_get(pass->report, "repos"), i, one)
     {
         if (!pass->dry_run && (number(one, "commits") || number(one, "results") || number(one, "logs")))
@@ -511,7 +511,7 @@ void pl_retention_run_all(struct pl_retention_run *pass)
     }
     deleted = json_object_get(pass->report, "deleted");
     if (!pass->dry_run && (number(deleted, "results") || number(deleted, "logs")))
-        pl_log_info("keep", "stages that are no more: dropped the results of %lld jobs, the logs of %lld",
+        pl_log_info("keep", "deleted stages: dropped the results of %lld jobs, the logs of %lld",
                     (long long)number(deleted, "results"), (long long)number(deleted, "logs"));
     json_decref(pass->report);
     pass->report = NULL;
@@ -530,7 +530,7 @@ void pl_retention_dropped_finish(struct pl_retention_dropped *g)
 int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_repo_result what, struct pl_err *err)
 {
     static const char *const names[] = {[PL_KEEP_LOGS] = "logs", [PL_KEEP_RESULTS] = "results"};
-    static const char *const nouns[] = {[PL_KEEP_LOGS] = "the log", [PL_KEEP_RESULTS] = "what is known of its datums"};
+    static const char *const nouns[] = {[PL_KEEP_LOGS] = "the log", [PL_KEEP_RESULTS] = "the record of datums"};
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
     char path[32];
     int64_t days;

@@ -67,7 +67,8 @@ static uint32_t find_id(const struct pl_retention_db *w, int64_t id)
 
 static int too_many(size_t n, const char *what, size_t max, struct pl_err *err)
 {
-    return n > max ? pl_err_set(err, PL_ELIMIT, "%zu %s are more than the %zu that keep decides about", n, what, max) : 0;
+    return n > max ? pl_err_set(err, PL_ELIMIT, "%zu %s are too many for keep, which decides about at most %zu", n, what, max)
+                   : 0;
 }
 
 /* Makes room for one more element. */
@@ -391,5 +392,5 @@ int pl_retention_db_check(const struct pl_retention_db *w, struct pl_conn *c, st
 
     r = r < 0 ? r : check_made(w, c, err);
     r = r < 0 ? r : each_needed(w, c, refuse_dropped, err);
-    return r == PL_ERETRY ? pl_err_set(err, PL_ERETRY, "something has come to stand on a commit that was to be dropped") : r;
+    return r == PL_ERETRY ? pl_err_set(err, PL_ERETRY, "a commit that was to be dropped has come into use") : r;
 }

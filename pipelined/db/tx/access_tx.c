@@ -41,7 +41,7 @@ static int check_count(struct pl_tx *tx, const char *count, int64_t max, const c
     int r = pl_sql_int(pl_tx_conn(tx), err, &n, count, "");
 
     if (r == 0 && n >= max)
-        r = pl_err_set(err, PL_ELIMIT, "there are %lld %s already, which is the most: delete what nobody uses", (long long)n,
+        r = pl_err_set(err, PL_ELIMIT, "there are %lld %s already, the largest number allowed: delete unused ones", (long long)n,
                        what);
     return r;
 }
@@ -53,7 +53,7 @@ static int check_own(struct pl_tx *tx, const char *count, const char *user, cons
     int r = pl_sql_int(pl_tx_conn(tx), err, &n, count, "s", user);
 
     if (r == 0 && n >= PL_USER_KEYS_MAX)
-        r = pl_err_set(err, PL_ELIMIT, "user \"%s\" has %lld %s already, which is the most: delete what nobody uses", user,
+        r = pl_err_set(err, PL_ELIMIT, "user \"%s\" has %lld %s already, the largest number allowed: delete unused ones", user,
                        (long long)n, what);
     return r;
 }
@@ -102,7 +102,8 @@ static int set_role(const struct pl_user_args *a, json_t *roles, json_t *pair, s
         return 0;
     if (json_array_size(roles) == before && there >= a->project_roles_max)
         return pl_err_set(err, PL_ELIMIT,
-                          "user \"%s\" has %zu roles in project \"%.*s\", which is the most: give one over the project instead",
+                          "user \"%s\" has %zu roles in project \"%.*s\", the largest number allowed: give a role for the whole "
+                          "project instead",
                           a->name, there, (int)strcspn(scope, "/"), scope);
     return pl_json_add(roles, json_incref(pair), err);
 }
@@ -116,7 +117,7 @@ int pl_tx_user_set(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = read_roles(tx, a->name, &roles, err);
 
     if (r > 0 && a->create)
-        return pl_err_set(err, PL_EEXISTS, "user \"%s\" exists already: update user changes roles", a->name);
+        return pl_err_set(err, PL_EEXISTS, "user \"%s\" exists already: change roles with update user", a->name);
     if (r == 0 && !a->create)
         return no_user(a->name, err);
     if (r == 0)

@@ -135,7 +135,7 @@ static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a
     if (r == 0)
         return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are a stage's results: push other input, or delete pipeline \"%s\"",
                           a->repo, pipeline);
-    return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are results of a stage that is no more: delete repo \"%s\"", a->repo,
+    return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are results of a stage that was deleted: delete repo \"%s\"", a->repo,
                       a->repo);
 }
 
@@ -189,11 +189,10 @@ int pl_tx_commit_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     if (children)
-        return pl_err_set(err, PL_EINUSE,
-                          "commit %.8s has %lld later ones standing on it: only the newest of a branch can be deleted",
+        return pl_err_set(err, PL_EINUSE, "commit %.8s has %lld later commits: only the newest commit of a branch can be deleted",
                           commit.run, (long long)children);
     if (open_runs)
-        return pl_err_set(err, PL_EINUSE, "run %.8s that this commit set off is still going: pipelinectl stop run %.8s",
+        return pl_err_set(err, PL_EINUSE, "run %.8s, which this commit started, is still running: pipelinectl stop run %.8s",
                           commit.run, commit.run);
     r = fall_back(tx, a, &commit, err);
     return r < 0 ? r

@@ -100,7 +100,7 @@ static int revive_one(struct pl_tx *tx, const char *project, const struct pl_has
         return r;
     if (pl_streq(now, PL_PACK_CONDEMNED))
         return emit(tx, project, pack, PL_PACK_REVIVED, err);
-    return pl_err_set(err, PL_ERETRY, "pack %s, in which some of the data was, is being removed: bring the data again",
+    return pl_err_set(err, PL_ERETRY, "pack %s, which held some of the data, is being removed: send the data again",
                       pl_hash_hex(pack, hex));
 }
 

@@ -42,7 +42,7 @@ static int read_head(struct push *p, struct pl_err *err)
     if (repo.output)
         return pl_db_refuse_output(rd.conn, p->args->project, p->args->repo, err);
     if (p->args->repo_id && p->args->repo_id != repo.id)
-        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted, and made anew, meanwhile", p->args->repo);
+        return pl_err_set(err, PL_ENOTFOUND, "repo \"%s\" was deleted and created again meanwhile", p->args->repo);
     r = pl_db_branch_head(rd.conn, repo.id, p->args->branch, &p->head, err);
     if (r < 0)
         return r;
@@ -63,7 +63,7 @@ static int missing(const struct pl_tree_op *op, const struct pl_hash *id, struct
 
 static int wrong_size(const struct pl_tree_op *op, uint64_t real, struct pl_err *err)
 {
-    return pl_err_set(err, PL_EINVAL, "/%.*s: it is said to have %llu bytes, its data has %llu", (int)op->path_len, op->path,
+    return pl_err_set(err, PL_EINVAL, "/%.*s: the entry says %llu bytes, but its data has %llu", (int)op->path_len, op->path,
                       (unsigned long long)op->entry.size, (unsigned long long)real);
 }
 
@@ -92,7 +92,7 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
     if (r < 0)
         return r;
     return !is_chunk || at.raw == bytes ? 0
-                                        : pl_err_set(err, PL_EINVAL, "/%.*s: its list is wrong about a chunk's length",
+                                        : pl_err_set(err, PL_EINVAL, "/%.*s: its chunk list has a wrong length of a chunk",
                                                      (int)check->op->path_len, check->op->path);
 }
 
@@ -250,7 +250,7 @@ static int check_begun(const struct push *p, struct pl_err *err)
     if (!a->base_root || !a->base || !*a->base)
         return 0;
     if (!p->has_head)
-        return pl_err_set(err, PL_ECONFLICT, "branch %s was deleted since the commit was started on %.8s: start another one",
+        return pl_err_set(err, PL_ECONFLICT, "branch %s was deleted after the commit was started on %.8s: start another commit",
                           a->branch, a->base);
     rd = pl_db_read(p->db);
     r = pl_db_commit_named(rd.conn, a->project, a->repo, a->base, &base, NULL);
@@ -258,15 +258,15 @@ static int check_begun(const struct push *p, struct pl_err *err)
         r = has_aged(rd.conn, a, err);
         return r != 0 ? PL_MIN(r, 0)
                       : pl_err_set(err, PL_ECONFLICT,
-                                   "commit %.8s, on which it was started, was deleted since: start another one", a->base);
+                                   "commit %.8s, on which this one was started, was deleted: start another commit", a->base);
     }
     if (r < 0)
         return pl_err_set(err, r, "commit %.8s cannot be read", a->base);
     return p->head.generation >= base.generation
                ? 0
                : pl_err_set(err, PL_ECONFLICT,
-                            "branch %s was set back behind commit %.8s, on which it was started: start another one", a->branch,
-                            a->base);
+                            "branch %s was moved back to before commit %.8s, on which this one was started: start another commit",
+                            a->branch, a->base);
 }
 
 /* ---- one attempt ---- */

@@ -108,17 +108,17 @@ static int check_options(const struct pl_repo_args *a, struct pl_err *err)
     if (a->set_window && a->commit_window_ms &&
         (a->commit_window_ms < PL_REPO_COMMIT_WINDOW_MIN_MS || a->commit_window_ms > PL_REPO_COMMIT_WINDOW_MAX_MS))
         return pl_err_field(err,
-                            pl_err_set(err, PL_EINVAL, "commit_window of repo \"%s\" is neither 0s nor from %dms to %ds", a->name,
+                            pl_err_set(err, PL_EINVAL, "commit_window of repo \"%s\" must be 0s, or from %dms to %ds", a->name,
                                        PL_REPO_COMMIT_WINDOW_MIN_MS, PL_REPO_COMMIT_WINDOW_MAX_MS / 1000),
                             "commit_window");
     if (a->durable && !pl_streq(a->durable, "local") && !pl_streq(a->durable, "bucket"))
         return pl_err_field(
-            err, pl_err_set(err, PL_EINVAL, "durable: \"%.40s\" of repo \"%s\"; accepted: local, bucket", a->durable, a->name),
+            err, pl_err_set(err, PL_EINVAL, "durable is \"%.40s\" of repo \"%s\": use local or bucket", a->durable, a->name),
             "durable");
     if (a->keep && !a->output && (a->keep->results || a->keep->logs))
         return pl_err_field(err,
                             pl_err_set(err, PL_EINVAL,
-                                       "repo \"%s\" is an input repo, which has no results and logs: keep commits or days",
+                                       "repo \"%s\" is an input repo and has no results or logs: set only commits and days",
                                        a->name),
                             "keep");
     return 0;
@@ -165,7 +165,7 @@ int pl_tx_repo_update(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = pl_db_repo_find(pl_tx_conn(tx), a->project, a->name, &row, err);
 
     if (r == 0 && row.output && (a->set_window || a->durable))
-        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window and durable", a->name);
+        r = pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: it has no commit_window or durable", a->name);
     a->output = r == 0 && row.output;
     r = r < 0 ? r : check_options(a, err);
     r = r < 0 ? r : pl_sql_text(pl_tx_conn(tx), err, &options, "SELECT options FROM repo WHERE id = ?", "i", row.id);

@@ -135,8 +135,8 @@ int pl_rerun_branch_check(struct pl_conn *c, const char *project, const char *st
                        "sss", project, stage, branch);
 
     if (r == 0 && own) {
-        r = pl_err_set(err, PL_EINVAL, "branch \"%s\" is what stage \"%s\" writes", branch, stage);
-        return pl_err_hint(err, r, "Without --as the outputs go there; with it, to a branch of another name");
+        r = pl_err_set(err, PL_EINVAL, "branch \"%s\" is the one that stage \"%s\" writes", branch, stage);
+        return pl_err_hint(err, r, "Leave out --as to write there, or give another branch");
     }
     r = r < 0 ? r : pl_db_repo_find(c, project, stage, &repo, err);
     r = r < 0 ? r : pl_db_branch_head(c, repo.id, branch, &head, err);
@@ -145,7 +145,7 @@ int pl_rerun_branch_check(struct pl_conn *c, const char *project, const char *st
     r = pl_rerun_branch_made(c, repo.id, branch, &made, err);
     if (r < 0 || made)
         return r;
-    r = pl_err_set(err, PL_EEXISTS, "branch \"%s\" of repo \"%s\" holds commit %.8s, which no rerun --as left", branch, stage,
-                   head.run);
+    r = pl_err_set(err, PL_EEXISTS, "branch \"%s\" of repo \"%s\" has commit %.8s, which no rerun --as has written", branch,
+                   stage, head.run);
     return pl_err_hint(err, r, "Choose another name");
 }

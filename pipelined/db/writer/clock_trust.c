@@ -65,10 +65,11 @@ struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t)
         draw_from(t, v.wall_us);
     pthread_mutex_unlock(&t->lock);
     if (v.doubted && !before)
-        pl_log_warn("clock", "the machine's clock says %s, but by the log it is about %s: nothing is dropped for its age",
+        pl_log_warn("clock",
+                    "the machine's clock says %s, but according to the log it is about %s: nothing is dropped because of its age",
                     pl_clock_text(v.wall_us, wall), pl_clock_text(line_us, line));
     else if (!v.doubted && before)
-        pl_log_info("clock", "the machine's clock says %s: it is believed again", pl_clock_text(v.wall_us, wall));
+        pl_log_info("clock", "the machine's clock says %s: it is trusted again", pl_clock_text(v.wall_us, wall));
     return v;
 }
 
@@ -100,7 +101,7 @@ int pl_clock_trust_check(const struct pl_clock_view *now, struct pl_err *err)
 
     if (!now->doubted)
         return 0;
-    pl_err_set(err, PL_ECONFIRM, "the machine's clock says %s, but by the log it is about %s: nothing is dropped",
+    pl_err_set(err, PL_ECONFIRM, "the machine's clock says %s, but according to the log it is about %s: nothing is dropped",
                pl_clock_text(now->wall_us, wall), pl_clock_text(now->now_us, line));
-    return pl_err_hint(err, PL_ECONFIRM, "Set the clock; if it is right, say so: pipelinectl keep --trust-clock.");
+    return pl_err_hint(err, PL_ECONFIRM, "Set the clock; if it is right, confirm it: pipelinectl keep --trust-clock.");
 }

@@ -235,9 +235,9 @@ static enum ran group_gone(const struct pl_conn *c, struct pending *p)
     int cause = c->lost ? c->lost : PL_EIO;
 
     if (p->result >= 0)
-        p->result = pl_err_set(&p->err, cause, "the database has rolled back all of the group");
+        p->result = pl_err_set(&p->err, cause, "the database has rolled back the whole group of transactions");
     else if (p->result != cause)
-        p->result = pl_err_wrap(&p->err, cause, "the database has rolled back all of the group");
+        p->result = pl_err_wrap(&p->err, cause, "the database has rolled back the whole group of transactions");
     return GROUP_GONE;
 }
 
@@ -301,7 +301,7 @@ static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_
     left = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (left >= want)
         return 0;
-    return pl_err_set(err, PL_ENOSPC, "the disk of %s has %llu KiB left, the database needs %llu to go on", db->dir,
+    return pl_err_set(err, PL_ENOSPC, "the disk of %s has %llu KiB free, the database needs %llu KiB", db->dir,
                       (unsigned long long)left >> 10, (unsigned long long)want >> 10);
 }
 
@@ -565,7 +565,7 @@ int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_do
     if (db->stopping) {
         r = pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     } else if (db->queued >= PL_DB_QUEUE_MAX) {
-        r = pl_err_set(err, PL_EBUSY, "%d transactions wait already", PL_DB_QUEUE_MAX);
+        r = pl_err_set(err, PL_EBUSY, "the database's write queue is full: %d transactions wait; try again", PL_DB_QUEUE_MAX);
     } else {
         if (db->last)
             db->last->next = p;
@@ -679,7 +679,7 @@ static int own_log(struct pl_db *db, struct pl_object_store *objects, struct pl_
 
     r = r < 0 ? r : pl_db_replay(db->writer, objects, 0, false, &db->head, err);
     if (r == 0 && !pl_hash_eq(&db->head.hash, &ours.hash))
-        r = pl_err_set(err, PL_EFENCED, "another daemon has started meanwhile: it owns the store now");
+        r = pl_err_set(err, PL_EFENCED, "another daemon has taken over the store");
     return r;
 }
 

@@ -133,7 +133,7 @@ int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *e
     r = r < 0 ? r : pl_sql_int(c, err, &seq, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'", "");
     r = r < 0 ? r : pl_sql_int(c, err, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "");
     if (r == PL_ENOTFOUND)
-        return pl_err_set(err, PL_ECORRUPT, "the database does not say where its log stands");
+        return pl_err_set(err, PL_ECORRUPT, "the database does not say up to where it has applied the log");
     if (r == 0 && (!pl_hex_decode(store, ret->store_id, sizeof ret->store_id) || pl_hash_parse(hash, &ret->hash, NULL) < 0))
         r = pl_err_set(err, PL_ECORRUPT, "the database says that its store is \"%.64s\" and its log at \"%.80s\"", store, hash);
     ret->seq = (uint64_t)seq;
@@ -168,8 +168,8 @@ static int check_position(struct pl_conn *c, struct pl_object_store *objects, st
         return r;
     pl_hash_sha256(bytes.data, bytes.len, &found);
     if (!pl_hash_eq(&found, &head->hash))
-        return pl_err_set(err, PL_ELOG, "the database has applied another %s than the store has: they are of different logs",
-                          key);
+        return pl_err_set(err, PL_ELOG,
+                          "the database has applied another %s than the one in the store: they belong to different logs", key);
     return 0;
 }
 
@@ -198,8 +198,8 @@ static int replay_record(void *self, const struct pl_log_record *record, uint64_
         return pl_err_nomem(err);
     if (!json_is_object(payload)) {
         json_decref(payload);
-        return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is no JSON object", pl_record_name(record->kind),
-                          seq);
+        return pl_err_set(err, PL_ECORRUPT, "record %s of log object %" PRIu64 " is not a JSON object",
+                          pl_record_name(record->kind), seq);
     }
     r = pl_apply_record(p->conn, record->kind, payload, seq, err);
     json_decref(payload);
@@ -240,7 +240,7 @@ static int upgrade(struct pl_conn *c, int64_t from, struct pl_err *err)
     if (r == 0)
         return 0;
     (void)!pl_sql_script(c, "ROLLBACK", NULL);
-    return pl_err_wrap(err, r, "the database of schema %" PRId64 " cannot be brought to %d", from, PL_DB_SCHEMA_VERSION);
+    return pl_err_wrap(err, r, "the database of schema %" PRId64 " cannot be upgraded to %d", from, PL_DB_SCHEMA_VERSION);
 }
 
 int pl_db_upgrade(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
@@ -252,12 +252,13 @@ int pl_db_upgrade(struct pl_conn *c, bool *ret_empty, struct pl_err *err)
     if (r < 0)
         return r;
     if (version > PL_DB_SCHEMA_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "the database has schema %" PRId64 ", this program knows %d: use the newer program",
-                          version, PL_DB_SCHEMA_VERSION);
+        return pl_err_set(err, PL_EFORMAT,
+                          "the database has schema %" PRId64 ", this program supports up to %d: use the newer program", version,
+                          PL_DB_SCHEMA_VERSION);
     if (version < 1 && tables > 0)
         return pl_err_set(err, PL_EFORMAT,
-                          "the database has schema %" PRId64 ", which this program cannot bring to %d: move it away, "
-                          "and the log rebuilds it",
+                          "the database has schema %" PRId64 ", which this program cannot upgrade to %d: move the database away, "
+                          "and it is rebuilt from the log",
                           version, PL_DB_SCHEMA_VERSION);
     *ret_empty = tables == 0;
     for (; r == 0 && tables > 0 && version < PL_DB_SCHEMA_VERSION; version++)

@@ -69,9 +69,9 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
     pl_log_key(head->seq, key);
     r = pl_object_get_all(v->objects, key, &bytes, err);
     if (r == PL_ENOTFOUND) {
-        pl_err_set(err, PL_ELOG, "%s is missing: the checkpoint of that number was made after it", key);
+        pl_err_set(err, PL_ELOG, "%s is missing, although the checkpoint of that number was made after it", key);
         return pl_err_hint(err, PL_ELOG,
-                           "Bring it back from a mirror, with those that follow it; without ckpt/%s all after the "
+                           "Restore it and the objects after it from a mirror; without ckpt/%s everything after the "
                            "log's end is given up.",
                            key + 4);
     }
@@ -80,7 +80,7 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
     pl_hash_sha256(bytes.data, bytes.len, &found);
     return pl_hash_eq(&found, &head->log_hash)
                ? 0
-               : pl_err_set(err, PL_ECORRUPT, "ckpt%s is of another log: it names another %s", key + 3, key);
+               : pl_err_set(err, PL_ECORRUPT, "ckpt%s belongs to another log: it names another %s", key + 3, key);
 }
 
 /* Checks that the checkpoint's database has the position that its head says. */
@@ -96,7 +96,7 @@ static int check_meta(struct recovery *v, const struct pl_log_checkpoint_head *h
     if (r < 0)
         return r == PL_EINVAL || r == PL_ENOTFOUND ? PL_ECORRUPT : r;
     if (says.seq != head->seq || !pl_hash_eq(&says.hash, &head->log_hash) || memcmp(says.store_id, head->store_id, 16) != 0)
-        return pl_err_set(err, PL_ECORRUPT, "checkpoint %" PRIu64 " holds a database that says it is another one", head->seq);
+        return pl_err_set(err, PL_ECORRUPT, "checkpoint %" PRIu64 " holds the database of another checkpoint", head->seq);
     v->head.seq = says.seq;
     v->head.epoch = says.epoch;
     v->head.hash = says.hash;
@@ -185,7 +185,7 @@ static int list_anew(struct recovery *v, struct pl_err *err)
     int r;
 
     v->report.anew = json_pack("[ss]", "DIR/token: the admin's token, unless you put the old one there",
-                               "DIR/master.key: what secrets are sealed with");
+                               "DIR/master.key: the key that encrypts secrets of S3 keys");
     if (!v->report.anew)
         return pl_err_nomem(err);
     r = 0;
@@ -230,7 +230,7 @@ static int check_file(const char *path, struct pl_err *err)
     r = r < 0 ? r : pl_sql_text(c, err, &verdict, "PRAGMA quick_check(1)", "");
     pl_conn_close(c);
     if (r == 0 && !pl_streq(verdict, "ok"))
-        r = pl_err_set(err, PL_EIO, "the database that was made is damaged: %s", verdict);
+        r = pl_err_set(err, PL_EIO, "the recovered database is damaged: %s", verdict);
     return r;
 }
 
@@ -241,7 +241,7 @@ static int fold_wal(struct recovery *v, struct pl_err *err)
     int r = pl_sql_int(v->conn, err, &busy, "PRAGMA wal_checkpoint(TRUNCATE)", "");
 
     if (r == 0 && busy)
-        r = pl_err_set(err, PL_EBUSY, "another process reads the database that is being made");
+        r = pl_err_set(err, PL_EBUSY, "another process reads the database that is being recovered");
     v->conn = pl_conn_close(v->conn);
     return r < 0 ? pl_err_wrap(err, r, "%s", v->path) : check_file(v->path, err);
 }

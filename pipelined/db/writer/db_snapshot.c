@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 static const struct pl_secret_column secrets[] = {
-    {"s3_secret", "sealed", "S3 key without its secret, to be made again with create s3-key",
+    {"s3_secret", "sealed", "S3 key without its secret (make a new one with create s3-key)",
      "SELECT user || '/' || access_key FROM s3_key ORDER BY 1"},
 };
 
@@ -64,12 +64,12 @@ static int step_all(sqlite3_backup *backup, const struct pl_snapshot_options *o,
         int code;
 
         if (o->stop && o->stop(o->arg))
-            return pl_err_set(err, PL_ECANCELED, "the snapshot was given up");
+            return pl_err_set(err, PL_ECANCELED, "the snapshot was canceled");
         code = sqlite3_backup_step(backup, PL_SNAPSHOT_STEP_PAGES);
         if (code == SQLITE_DONE)
             return 0;
         if (code != SQLITE_OK)
-            return pl_err_set(err, (code & 0xff) == SQLITE_FULL ? PL_ENOSPC : PL_EIO, "copy of the database: %s",
+            return pl_err_set(err, (code & 0xff) == SQLITE_FULL ? PL_ENOSPC : PL_EIO, "copy the database: %s",
                               sqlite3_errstr(code));
     }
 }
@@ -86,7 +86,7 @@ static int copy_pages(struct pl_conn *from, const char *path, const struct pl_sn
     if (r == 0)
         backup = sqlite3_backup_init(to, "main", from->db, "main");
     if (r == 0 && !backup)
-        r = pl_err_set(err, PL_EIO, "copy of the database: %s", sqlite3_errmsg(to));
+        r = pl_err_set(err, PL_EIO, "copy the database: %s", sqlite3_errmsg(to));
     r = r < 0 ? r : step_all(backup, o, err);
     sqlite3_backup_finish(backup);
     sqlite3_close(to);

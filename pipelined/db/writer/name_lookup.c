@@ -89,13 +89,12 @@ int pl_db_refuse_output(struct pl_conn *c, const char *project, const char *repo
     int r = pl_db_stage_owner(c, project, repo, &pipeline, err);
 
     if (r == 0)
-        return pl_err_set(err, PL_EOUTPUT,
-                          "repo \"%s\" is written by the stage of that name of pipeline \"%s\": push to an input repo", repo,
+        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage of pipeline \"%s\": push to an input repo", repo,
                           pipeline);
     if (r != PL_ENOTFOUND)
         return r;
-    pl_err_set(err, PL_EOUTPUT, "repo \"%s\" holds what a stage made that is no more: push to an input repo", repo);
-    return pl_err_hint(err, PL_EOUTPUT, "Push to an input repo, or delete repo \"%s\" and create it anew.", repo);
+    pl_err_set(err, PL_EOUTPUT, "repo \"%s\" holds the output of a stage that was deleted: push to an input repo", repo);
+    return pl_err_hint(err, PL_EOUTPUT, "Push to an input repo, or delete repo \"%s\" and create it again.", repo);
 }
 
 static void read_commit(const struct pl_rows *rows, struct pl_commit_row *ret)
@@ -201,7 +200,7 @@ int pl_db_check_new_branch(struct pl_conn *c, int64_t repo, const char *name, st
         return 0;
     if (r < 0 && r != PL_ECONFLICT)
         return r;
-    return pl_err_set(err, PL_ENAME, "branch \"%s\": a commit's id begins so: give the branch another name", name);
+    return pl_err_set(err, PL_ENAME, "branch \"%s\": the id of a commit begins like this: give the branch another name", name);
 }
 
 static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row,
@@ -232,7 +231,7 @@ static int check_gone(struct pl_conn *c, const char *project, const char *repo, 
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s/%s is gone since %.10s: %s", pl_col_text(&rows, 0), project, repo,
+    return pl_err_set(err, PL_ENOTFOUND, "commit %.8s of %s/%s was removed on %.10s: %s", pl_col_text(&rows, 0), project, repo,
                       pl_clock_text(pl_col_int(&rows, 1), time), pl_col_text(&rows, 2));
 }
 
@@ -286,7 +285,7 @@ int pl_db_run_text_check(const char *text, struct pl_err *err)
     size_t len = strlen(text);
 
     if (len < PL_COMMIT_REF_PREFIX_DIGITS || len > PL_ID_HEX || strspn(text, "0123456789abcdef") != len)
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is no run: give its id or its first digits, at least 4 of 0-9a-f", text);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not a run: give its id or its first digits, at least 4 of 0-9a-f", text);
     return 0;
 }
 

@@ -44,7 +44,7 @@ static int check_pragma(struct pl_conn *c, const char *pragma, const char *want,
     if (r < 0)
         return r;
     if (!pl_streq(got, want))
-        return pl_err_set(err, PL_EIO, "database: PRAGMA %s is %s, wanted %s", pragma, got, want);
+        return pl_err_set(err, PL_EIO, "database: PRAGMA %s is %s, it must be %s", pragma, got, want);
     return 0;
 }
 

@@ -246,10 +246,10 @@ static void only_the_newest_commit_of_a_branch_can_be_deleted(void **state)
     make_repo("data");
     put_text("data@master", "a", "1", ids[0]);
     put_text("data@master", "a", "2", ids[1]);
-    refused("in_use", "still going", "DELETE", REPO "/commits/master", NULL);
+    refused("in_use", "still running", "DELETE", REPO "/commits/master", NULL);
     for (unsigned i = 0; i < 2; i++)
         MUST(pl_db_run(t.db, PL_TX_LOGGED, end_run, ids[i], &err));
-    refused("in_use", "later ones", "DELETE", REPO "/commits/master%5E", NULL);
+    refused("in_use", "later commits", "DELETE", REPO "/commits/master%5E", NULL);
     does(200, "DELETE", REPO "/commits/master", NULL);
     o = ask_json(200, "GET", REPO "/commits/master", NULL);
     assert_string_equal(text_at(o, "id"), ids[0]);

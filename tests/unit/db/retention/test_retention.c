@@ -263,7 +263,7 @@ static void what_stays_has_a_history(void **state)
         assert_string_equal(row.run, k->ids[2]);
         assert_int_equal(pl_db_commit_named(rd.conn, "default", "digits", "master^4", &row, &err), PL_ENOTFOUND);
         assert_int_equal(pl_db_commit_named(rd.conn, "default", "digits", k->ids[3], &row, &err), PL_ENOTFOUND);
-        assert_non_null(strstr(err.msg, "is gone since"));
+        assert_non_null(strstr(err.msg, "was removed on"));
     }
     /* replayed from the log alone it is the same */
     world_close(&k->w);

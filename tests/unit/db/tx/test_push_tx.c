@@ -467,9 +467,9 @@ static void test_an_entry_that_lies_about_its_size_is_refused(void **state)
     assert_int_equal(pl_tree_get(&source, &head.root, "list", 4, &list, NULL), 0);
     assert_int_equal(list.content, PL_CONTENT_LIST);
     chunk.size++;
-    push_raw(w, &chunk, PL_EINVAL, "said to have 1001 bytes, its data has 1000");
+    push_raw(w, &chunk, PL_EINVAL, "the entry says 1001 bytes, but its data has 1000");
     list.size--;
-    push_raw(w, &list, PL_EINVAL, "said to have 299999 bytes, its data has 300000");
+    push_raw(w, &list, PL_EINVAL, "the entry says 299999 bytes, but its data has 300000");
     list = pl_entry_list(PL_KIND_FILE, 100000, &chunk.id); /* a chunk's bytes are no list */
     push_raw(w, &list, PL_ECORRUPT, NULL);
 }
@@ -650,10 +650,10 @@ static void test_only_the_newest_commit_of_a_run_that_is_over_can_be_deleted(voi
     struct pl_err err = {0};
 
     assert_int_equal(delete_commit(w, b.commit, &err), PL_EINUSE);
-    assert_non_null(strstr(err.msg, "still going"));
+    assert_non_null(strstr(err.msg, "still running"));
     end_runs(w);
     assert_int_equal(delete_commit(w, a.commit, &err), PL_EINUSE);
-    assert_non_null(strstr(err.msg, "1 later ones"));
+    assert_non_null(strstr(err.msg, "1 later commits"));
     assert_ok(delete_commit(w, "master", &err), &err);
     assert_string_equal(commit_named(w, "master").run, a.commit);
     c = push(w, NULL, "+c:1");

@@ -552,7 +552,7 @@ static void test_a_database_of_an_older_program_is_brought_to_this_one_s(void **
     assert_int_equal(pl_sql_script(c, "PRAGMA user_version = 1", NULL), 0); /* one that is not what it says */
     pl_conn_close(c);
     assert_true(open_db(f, f->data, &f->db, &err) < 0);
-    assert_non_null(strstr(err.msg, "the database of schema 1 cannot be brought to "));
+    assert_non_null(strstr(err.msg, "the database of schema 1 cannot be upgraded to "));
 }
 
 /* ---- kill -9 ---- */

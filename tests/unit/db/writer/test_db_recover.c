@@ -567,7 +567,7 @@ static void test_no_secret_leaves_in_a_checkpoint(void **state)
     json_array_foreach(report->anew, i, text)
     {
         told =
-            told || pl_streq(json_string_value(text), "S3 key without its secret, to be made again with create s3-key: ada/KEY1");
+            told || pl_streq(json_string_value(text), "S3 key without its secret (make a new one with create s3-key): ada/KEY1");
     }
     assert_true(told);
     assert_int_equal(number(&other, "SELECT length(sealed) FROM s3_secret WHERE access_key = 'KEY1'"), 0);
