@@ -135,7 +135,7 @@ static bool tracked(const struct walk *w, const char *in_repo, bool dir)
 static int add_ignored(struct walk *w, struct pl_err *err)
 {
     if (json_array_size(w->ignored) == PL_GIT_IGNORED_MAX)
-        return pl_err_set(err, PL_ELIMIT, "more than %u ignored files; ignore whole folders", PL_GIT_IGNORED_MAX);
+        return pl_err_set(err, PL_ELIMIT, "more than %u ignored files: ignore whole folders instead", PL_GIT_IGNORED_MAX);
     json_array_append_new(w->ignored, json_string(w->path + w->folder_len + 1));
     return 0;
 }

@@ -102,10 +102,10 @@ def test_what_tls_cannot_be_made_of_is_named(make_daemon, authority, pair, tmp_p
     for options, said in (
         (["--tls-cert", cert], "--tls-cert is given without --tls-key"),
         (["--tls-key", key], "--tls-key is given without --tls-cert"),
-        (["--tls-cert", cert, "--tls-key", other], "is not that of the certificate"),
+        (["--tls-cert", cert, "--tls-key", other], "does not belong to the certificate"),
         (["--tls-cert", str(nothing), "--tls-key", key], "holds no certificate in PEM"),
-        (["--tls-cert", cert, "--tls-key", cert], "all the world may read the key" if os.stat(cert).st_mode & 7 else "holds no key in PEM"),
-        (["--tls-cert", cert, "--tls-key", open_key], "all the world may read the key"),
+        (["--tls-cert", cert, "--tls-key", cert], "all users of this machine can read the key" if os.stat(cert).st_mode & 7 else "holds no key in PEM"),
+        (["--tls-cert", cert, "--tls-key", open_key], "all users of this machine can read the key"),
         (["--tls-cert", str(tmp_path / "nix"), "--tls-key", key], "nix"),
     ):
         log = refused(make_daemon(*options))
@@ -141,7 +141,7 @@ def test_a_handshake_that_checks(secure, authority, tmp_path):
 def test_a_certificate_that_has_ended_is_refused_and_told_of(make_daemon, authority, tmp_path):
     cert, key = authority.vouch("ended", days=-1)
     d = make_daemon("--tls-cert", cert, "--tls-key", key).start()
-    assert "has ended on" in d.log()
+    assert "expired on" in d.log()
     told = d.ctl("--server", d.get("/status")["url"], "--ca", authority.ca, "list", "repo", ok=False)
     assert told.code == NO_SERVER and "certificate" in told.err and "not trusted" in told.err, told.err
     assert d.ctl("list", "repo", ok=False).code == 0, "this machine's own go by their own port"
@@ -273,7 +273,7 @@ def test_a_certificate_that_is_none_leaves_the_one_before(secure, authority, pai
         f.write("nothing\n")
     os.replace(pair[0] + ".new", pair[0])
     d.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: "the certificate of before stays" in d.log(), "the complaint")
+    wait_until(lambda: "the old certificate stays in use" in d.log(), "the complaint")
     assert serial(d, authority) == before
 
 

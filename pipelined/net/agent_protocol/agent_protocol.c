@@ -151,7 +151,7 @@ static int read_attach(json_t *doc, struct pl_agent_protocol_attach *a, struct p
 
     if (integer_or(doc, "protocol", 0) != PL_AGENT_PROTOCOL_PROTOCOL)
         return pl_err_set(err, PL_EPROTO,
-                          "the daemon speaks agent protocol %" PRId64 ", this agent %d: bring both to one version",
+                          "the daemon speaks agent protocol %" PRId64 ", this agent %d: install the same version on both sides",
                           integer_or(doc, "protocol", 0), PL_AGENT_PROTOCOL_PROTOCOL);
     if (!json_is_object(stage))
         return bad(err, "attach", "stage");

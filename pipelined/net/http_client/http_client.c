@@ -73,10 +73,11 @@ static int take_url(struct pl_http_client *c, const char *url, struct pl_err *er
     size_t len = strlen(url);
 
     if (!un && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is no server: http://HOST:PORT, https://… or unix:/PATH", url);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not the address of a server: give http://HOST:PORT, https://… or unix:/PATH",
+                          url);
     if (un && len - 5 >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-        return pl_err_set(err, PL_EINVAL, "\"%s\" is no server: the path of a socket is at most %zu bytes long", url,
-                          sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
+        return pl_err_set(err, PL_EINVAL, "\"%s\" is not the address of a server: the path of a socket has at most %zu bytes",
+                          url, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
     while (len && url[len - 1] == '/')
         len--;
     c->shown = strdup(url);
@@ -99,7 +100,8 @@ static int client_init(struct pl_http_client *c, const char *base_url, const cha
     c->curl = pl_curl_library();
     return c->curl ? 0
                    : pl_err_set(err, PL_EUNAVAILABLE,
-                                "%s wants libcurl, which is not on this machine: apt-get install libcurl3-gnutls", base_url);
+                                "%s needs libcurl, which is not installed on this machine: apt-get install libcurl3-gnutls",
+                                base_url);
 }
 
 int pl_http_client_create(const char *base_url, const char *token, struct pl_http_client **ret, struct pl_err *err)
@@ -243,7 +245,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     else if (call->out)
         r = pl_buf_add(call->out, data, n, &t->err);
     if (r < 0 && !t->err.code)
-        pl_err_set(&t->err, r, "the answer was not taken");
+        pl_err_set(&t->err, r, "the answer could not be processed");
     return r < 0 ? CURL_WRITEFUNC_ERROR : n;
 }
 
@@ -255,7 +257,7 @@ static ssize_t next_bytes(struct transfer *t, char *out, size_t n)
     if (call->upload == PL_UPLOAD_READER) {
         got = call->read(call->read_self, out, n, &t->err);
         if (got < 0 && !t->err.code)
-            pl_err_set(&t->err, (int)got, "nothing more to send");
+            pl_err_set(&t->err, (int)got, "the body to send could not be read");
         return got;
     }
     n = PL_MIN(n, call->len - t->uploaded);
@@ -406,25 +408,25 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
         code = CURLE_OPERATION_TIMEDOUT;
     switch ((int)code) {
     case CURLE_ABORTED_BY_CALLBACK:
-        return pl_err_set(err, PL_ECANCELED, "%s %s was given up", method, path);
+        return pl_err_set(err, PL_ECANCELED, "%s %s was canceled", method, path);
     case CURLE_OPERATION_TIMEDOUT:
         return pl_err_set(err, PL_ETIMEOUT, "%s %s: no answer from %s in time", method, path, shown);
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
         return pl_err_set(err, PL_ENET, "no server at %s: start pipelined, or set --server", shown);
     case CURLE_PEER_FAILED_VERIFICATION:
-        pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is another host's", shown);
-        return pl_err_hint(err, PL_ETLS, "Name the file of its CA: --ca FILE, or PIPELINED_CA.");
+        pl_err_set(err, PL_ETLS, "the certificate of %s is not trusted here, or is for another host", shown);
+        return pl_err_hint(err, PL_ETLS, "Give the file of its CA certificate: --ca FILE, or PIPELINED_CA.");
     case CURLE_SSL_CONNECT_ERROR:
-        pl_err_set(err, PL_ENET, "%s %s at %s: what answers there does not speak TLS, or not this program's versions of it",
+        pl_err_set(err, PL_ENET, "%s %s at %s: the server there does not speak TLS, or none of the TLS versions of this program",
                    method, path, shown);
         return pl_err_hint(err, PL_ENET, "If it is plain HTTP, write http:// instead of https://.");
     case CURLE_SSL_CACERT_BADFILE:
         return pl_err_set(err, PL_ETLS, "%s holds no certificates in PEM", t->client->ca ? t->client->ca : "the machine's list");
     case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */
-        return pl_err_set(err, PL_ENET, "%s %s at %s: what answers there does not speak HTTP", method, path, shown);
+        return pl_err_set(err, PL_ENET, "%s %s at %s: the server there does not speak HTTP", method, path, shown);
     case CURLE_URL_MALFORMAT:
-        return pl_err_set(err, PL_EINVAL, "%s%s is no address", shown, path);
+        return pl_err_set(err, PL_EINVAL, "%s%s is not a valid address", shown, path);
     case CURLE_OUT_OF_MEMORY:
         return pl_err_nomem(err);
     default:
@@ -622,9 +624,7 @@ int pl_http_client_json(struct pl_http_client *c, const char *method, const char
     if (r < 0 || !ret)
         return r;
     *ret = out.len ? json_loadb((const char *)out.data, out.len, JSON_DECODE_ANY, &e) : json_null();
-    return *ret ? 0
-                : pl_err_set(err, PL_EPROTO, "%s %s: %s answers with something that is no JSON: %s", method, path, c->shown,
-                             e.text);
+    return *ret ? 0 : pl_err_set(err, PL_EPROTO, "%s %s: the answer of %s is not JSON: %s", method, path, c->shown, e.text);
 }
 
 int pl_http_client_get(struct pl_http_client *c, const char *path, struct pl_buf *out, struct pl_err *err)

@@ -94,8 +94,8 @@ static void on_prepare(uv_prepare_t *p)
         return;
     loop_count_turn(l, l->turn_ns / 1000);
     if (l->turn_ns > PL_LOOP_SLOW_MS * UINT64_C(1000000))
-        pl_log_warn("loop", "a turn took %llu ms, %llu of them in %s", (unsigned long long)(l->turn_ns / 1000000),
-                    (unsigned long long)(l->worst_ns / 1000000), l->worst);
+        pl_log_warn("loop", "a turn of the event loop took %llu ms, %llu of them in %s",
+                    (unsigned long long)(l->turn_ns / 1000000), (unsigned long long)(l->worst_ns / 1000000), l->worst);
     l->turn_ns = l->worst_ns = 0;
     l->worst = "";
 }
@@ -189,7 +189,7 @@ int pl_loop_post(struct pl_loop *l, const char *label, pl_loop_fn fn, void *arg,
     pthread_mutex_unlock(&l->lock);
     if (full) {
         free(w);
-        return pl_err_set(err, PL_EBUSY, "the loop has %d calls waiting, its bound", PL_LOOP_POSTS_MAX);
+        return pl_err_set(err, PL_EBUSY, "the event loop is full: %d calls wait; try again", PL_LOOP_POSTS_MAX);
     }
     if (first)
         uv_async_send(&l->async);
@@ -281,7 +281,7 @@ static void close_child(uv_handle_t *h, void *arg)
 static void refuse_handle(uv_handle_t *h, void *arg)
 {
     (void)arg;
-    pl_log_error("loop", "a handle of kind %s is still open at the end", uv_handle_type_name(h->type));
+    pl_log_error("loop", "a handle of kind %s is still open when the loop ends", uv_handle_type_name(h->type));
 }
 
 struct pl_loop *pl_loop_destroy(struct pl_loop *l)
@@ -454,7 +454,8 @@ int pl_child_spawn(struct pl_loop *l, const struct pl_child_options *o, pl_child
     int r;
 
     if (o->n_fds > PL_CHILD_FDS_MAX)
-        return pl_err_set(err, PL_EINVAL, "%s: %u descriptors for a child, at most %d", o->label, o->n_fds, PL_CHILD_FDS_MAX);
+        return pl_err_set(err, PL_EINVAL, "%s: %u file descriptors for a child are too many: at most %d", o->label, o->n_fds,
+                          PL_CHILD_FDS_MAX);
     r = child_stdio(o, stdio, &null_fd, err);
     if (r < 0)
         return r;

@@ -50,7 +50,7 @@ static int folder_open_fd(struct pl_object_store *s, const char *key, int *ret_f
     char path[PATH_MAX];
 
     if (snprintf(path, sizeof(path), "%s/%s", f->dir, key) >= (int)sizeof(path))
-        return pl_err_set(err, PL_EINVAL, "%s/%s is too long a path", f->dir, key);
+        return pl_err_set(err, PL_EINVAL, "the path %s/%s is too long", f->dir, key);
     *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
     return *ret_fd < 0 ? pl_err_errno(err, errno, "open %s", path) : 0;
 }
@@ -140,7 +140,7 @@ static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, u
     int e = doubted ? 1 : pl_remote_presigned_fetch(r->direct, pack, start, end, ret);
 
     if (e == PL_ECANCELED)
-        return pl_err_set(err, e, "reading a pack was given up");
+        return pl_err_set(err, e, "reading a pack was canceled");
     if (e <= 0)
         return e;
     ret->max = (size_t)(end - start);
@@ -216,7 +216,7 @@ int pl_remote_session(struct pl_remote *r, struct pl_err *err)
         return e;
     session = json_string_value(json_object_get(answer, "session"));
     if (!session || strlen(session) >= sizeof(r->session)) {
-        e = pl_err_set(err, PL_EPROTO, "%s made no session", pl_http_client_url(r->client));
+        e = pl_err_set(err, PL_EPROTO, "%s opened no upload session", pl_http_client_url(r->client));
     } else {
         pthread_mutex_lock(&r->lock);
         snprintf(r->session, sizeof(r->session), "%s", session);
@@ -275,7 +275,7 @@ static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, st
     pl_buf_clear(out);
     e = pl_http_client_call(r->client, &call, NULL, err);
     if (e == 0 && out->len != n)
-        e = pl_err_set(err, PL_EPROTO, "have: %zu answers to %zu ids", out->len, n);
+        e = pl_err_set(err, PL_EPROTO, "the server's answer to have: %zu results for %zu ids", out->len, n);
     return e;
 }
 
@@ -312,7 +312,7 @@ static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *
         return pl_err_nomem(err);
     e = pl_remote_presigned_put(r->direct, session, pack_id, bytes, n);
     if (e == PL_ECANCELED)
-        return pl_err_set(err, e, "put pack %.12s was given up", hex);
+        return pl_err_set(err, e, "put pack %.12s was canceled", hex);
     if (e <= 0)
         return e;
     e = pl_http_client_call(r->client, &call, NULL, err);
@@ -381,7 +381,7 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
         return pl_err_nomem(err);
     e = pl_http_client_call(r->client, &call, NULL, err);
     if (e == 0 && out.len != n * LOCATION_BYTES)
-        e = pl_err_set(err, PL_EPROTO, "locate: %zu bytes for %zu ids", out.len, n);
+        e = pl_err_set(err, PL_EPROTO, "the server's answer to locate: %zu bytes for %zu ids", out.len, n);
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; e == 0 && i < n; i++)
         if (location_decode(out.data + i * LOCATION_BYTES, &found[n_found]))

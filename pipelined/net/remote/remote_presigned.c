@@ -147,7 +147,7 @@ static int give_up(struct pl_remote_signed *s, const char *what, const char *ori
     else
         snprintf(why, sizeof(why), "%s", pl_err_info(code)->name);
     if (!said)
-        pl_log_warn("store", "%s the bucket at %s does not work (%s): packs go through the daemon", what, origin, why);
+        pl_log_warn("store", "%s the bucket at %s directly failed (%s): packs go through the daemon", what, origin, why);
     return ELSEWHERE;
 }
 

@@ -86,7 +86,7 @@ void pl_httpd_body_gone(struct pl_http_request *r)
     if (in->eof || in->ended)
         return;
     if (!in->failure.code)
-        pl_err_set(&in->failure, PL_ENET, "the client went away in the middle of the body");
+        pl_err_set(&in->failure, PL_ENET, "the client disconnected in the middle of the body");
     intake_schedule(r);
 }
 
@@ -143,7 +143,7 @@ static void intake_job(void *arg)
         if (e < 0) {
             pthread_mutex_lock(&r->lock);
             if (!err.code)
-                pl_err_set(&err, e, "the body was not taken");
+                pl_err_set(&err, e, "the body could not be processed");
             in->failure = err;
             pthread_mutex_unlock(&r->lock);
         }

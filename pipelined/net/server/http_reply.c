@@ -89,7 +89,7 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
 
 struct MHD_Response *pl_httpd_make_no_memory_reply(void)
 {
-    static const char text[] = "{\"error\":{\"code\":\"out_of_memory\",\"message\":\"There was no memory for an answer.\","
+    static const char text[] = "{\"error\":{\"code\":\"out_of_memory\",\"message\":\"there is no memory for an answer\","
                                "\"hint\":\"Try again; give the daemon more memory.\"}}\n";
     struct MHD_Response *response =
         MHD_create_response_from_buffer(sizeof text - 1, (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);

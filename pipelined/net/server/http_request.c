@@ -123,7 +123,7 @@ static int request_read_query(struct pl_http_request *r, struct pl_err *err)
     for (const char *c = p; *c; c++)
         n += *c == '&';
     if (n > HTTP_QUERY_MAX)
-        return pl_err_set(err, PL_EINVAL, "the query has %zu arguments, at most %d are taken", n, HTTP_QUERY_MAX);
+        return pl_err_set(err, PL_EINVAL, "the query has %zu arguments: at most %d are accepted", n, HTTP_QUERY_MAX);
     r->query = calloc(n, sizeof(*r->query));
     if (!r->query)
         return pl_err_nomem(err);
@@ -244,11 +244,11 @@ static int request_read_framing(struct pl_http_request *r, struct pl_err *err)
     const char *expect = pl_http_header(r, "Expect");
 
     if (length && coding)
-        return pl_err_set(err, PL_EPROTO, "a request has either Content-Length or Transfer-Encoding");
+        return pl_err_set(err, PL_EPROTO, "the request has both Content-Length and Transfer-Encoding: send only one");
     if (header_count(r, "Content-Length") > 1 || header_count(r, "Transfer-Encoding") > 1 || header_count(r, "Host") > 1)
-        return pl_err_set(err, PL_EPROTO, "Content-Length, Transfer-Encoding and Host are given at most once");
+        return pl_err_set(err, PL_EPROTO, "Content-Length, Transfer-Encoding and Host may be given only once");
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return pl_err_set(err, PL_EPROTO, "Transfer-Encoding \"%s\" is not known, only chunked", coding);
+        return pl_err_set(err, PL_EPROTO, "Transfer-Encoding \"%s\" is not supported: use chunked", coding);
     r->length = 0;
     if (coding)
         r->length = -1;
@@ -258,7 +258,7 @@ static int request_read_framing(struct pl_http_request *r, struct pl_err *err)
         errno = 0;
         r->length = strtoll(length, &end, 10);
         if (errno || *end || !isdigit((unsigned char)*length))
-            return pl_err_set(err, PL_EPROTO, "Content-Length \"%s\" is no length", length);
+            return pl_err_set(err, PL_EPROTO, "Content-Length \"%s\" is not a length", length);
     }
     r->expects_continue = expect && strcasecmp(expect, "100-continue") == 0;
     return 0;
@@ -370,7 +370,7 @@ int pl_http_query_u64(const struct pl_http_request *r, const char *name, uint64_
         errno = 0;
         value = strtoull(text, &end, 10);
         if (errno || *end || !isdigit((unsigned char)*text) || value > max) {
-            pl_err_set(err, PL_EINVAL, "\"%s\" is no number from 0 to %llu", text, (unsigned long long)max);
+            pl_err_set(err, PL_EINVAL, "\"%s\" is not a number from 0 to %llu", text, (unsigned long long)max);
             return pl_err_field(err, PL_EINVAL, name);
         }
     }

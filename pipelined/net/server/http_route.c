@@ -138,6 +138,6 @@ int pl_httpd_route_find(struct pl_http_server *s, struct pl_http_request *r, cha
         return 0;
     }
     if (*allow)
-        return pl_err_set(err, PL_EINVAL, "%s is not possible here; %s", r->method, allow);
+        return pl_err_set(err, PL_EINVAL, "%s is not allowed here: %s", r->method, allow);
     return pl_err_set(err, PL_ENOTFOUND, "there is no %s", r->target);
 }

@@ -132,7 +132,7 @@ static uint64_t body_max(const struct pl_http_route *route)
 
 static int too_large(const struct pl_http_request *r, struct pl_err *err)
 {
-    return pl_err_set(err, PL_ETOOBIG, "%s %s takes a body of at most %llu bytes", r->method, r->target,
+    return pl_err_set(err, PL_ETOOBIG, "%s %s accepts a body of at most %llu bytes", r->method, r->target,
                       (unsigned long long)body_max(r->route));
 }
 
@@ -274,8 +274,7 @@ static int body_add(struct pl_http_request *r, const char *data, size_t n, struc
         return too_large(r, err);
     r->body_counted = counted;
     if (atomic_fetch_add(&s->bodies, more) + more > s->bodies_max)
-        return pl_err_set(err, PL_EBUSY, "what others send takes the %zu MiB that there are for bodies in memory",
-                          s->bodies_max >> 20);
+        return pl_err_set(err, PL_EBUSY, "all %zu MiB of memory for request bodies are in use: try again", s->bodies_max >> 20);
     return pl_buf_add(&r->body, data, n, err);
 }
 

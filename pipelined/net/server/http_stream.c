@@ -273,9 +273,9 @@ int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, s
 
     pthread_mutex_lock(&s->request->lock);
     if (s->over || s->gone || s->failed || s->ending)
-        r = pl_err_set(err, PL_ENET, "the client has gone");
+        r = pl_err_set(err, PL_ENET, "the client has disconnected");
     else if (stream_queued(s) && stream_queued(s) + n > PL_HTTP_STREAM_BUFFER)
-        r = pl_err_set(err, PL_EBUSY, "the client reads too slowly: %zu bytes wait for it", stream_queued(s));
+        r = pl_err_set(err, PL_EBUSY, "the client reads too slowly: %zu bytes wait to be sent", stream_queued(s));
     if (r == 0)
         stream_compact(s);
     if (r == 0)

@@ -30,7 +30,7 @@ struct http_guest {
 static void tell_plain(int fd)
 {
     static const char body[] =
-        "{\"error\":{\"code\":\"invalid\",\"message\":\"this port speaks HTTPS, and was asked in plain HTTP\","
+        "{\"error\":{\"code\":\"invalid\",\"message\":\"this port speaks HTTPS, but the request is plain HTTP\","
         "\"hint\":\"Write https:// instead of http:// in the address.\"}}\n";
     char head[160], rest[4096];
     size_t taken = 0;

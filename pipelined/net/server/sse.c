@@ -108,10 +108,10 @@ int pl_sse_hub_publish(struct pl_sse_hub *h, uint64_t id, const char *type, cons
     char *text;
 
     if (type_size + data_size > PL_SSE_EVENT_BYTES_MAX)
-        return pl_err_set(err, PL_ETOOBIG, "an event of %zu bytes; at most %u go over the stream", data_size,
+        return pl_err_set(err, PL_ETOOBIG, "an event of %zu bytes is too large for the stream: at most %u", data_size,
                           PL_SSE_EVENT_BYTES_MAX);
     if (strchr(data, '\n') || strchr(data, '\r'))
-        return pl_err_set(err, PL_EINVAL, "an event's data is one line");
+        return pl_err_set(err, PL_EINVAL, "the data of an event must be one line");
     text = malloc(type_size + data_size);
     if (!text)
         return pl_err_nomem(err);
@@ -296,7 +296,7 @@ static int subscriber_position(struct pl_http_request *req, uint64_t *ret_after,
     errno = 0;
     *ret_after = strtoull(text, &end, 10);
     if (errno || *end || !isdigit((unsigned char)*text))
-        return pl_err_set(err, PL_EINVAL, "Last-Event-ID \"%s\" is no event's number", text);
+        return pl_err_set(err, PL_EINVAL, "Last-Event-ID \"%s\" is not the number of an event", text);
     return 0;
 }
 
@@ -322,7 +322,7 @@ static int subscriber_create(struct pl_sse_hub *h, struct pl_http_request *req, 
     pthread_mutex_unlock(&h->lock);
     if (full) {
         free(s);
-        return pl_err_set(err, PL_EBUSY, "%d clients follow the events already", PL_SSE_SUBSCRIBERS_MAX);
+        return pl_err_set(err, PL_EBUSY, "%d clients receive events already, the largest number allowed", PL_SSE_SUBSCRIBERS_MAX);
     }
     atomic_init(&s->refs, 2);
     atomic_fetch_add(&h->refs, 1);

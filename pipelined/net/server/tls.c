@@ -85,7 +85,7 @@ static int read_chain(const char *file, struct identity *id, struct pl_err *err)
     e = gnutls_x509_crt_list_import(id->chain, &n, &datum, GNUTLS_X509_FMT_PEM,
                                     GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED | GNUTLS_X509_CRT_LIST_FAIL_IF_UNSORTED);
     if (e < 0)
-        return pl_err_set(err, PL_EINVAL, "%s holds no certificate in PEM with those that lead to its root behind it: %s", file,
+        return pl_err_set(err, PL_EINVAL, "%s holds no certificate in PEM, followed by its intermediate certificates: %s", file,
                           gnutls_strerror(e));
     id->n = n;
     return 0;
@@ -114,7 +114,7 @@ static int check_pair(const char *cert_file, const char *key_file, const struct 
     if (gnutls_x509_crt_get_key_id(id->chain[0], GNUTLS_KEYID_USE_SHA256, of_cert, &n) < 0 ||
         gnutls_x509_privkey_get_key_id(id->key, GNUTLS_KEYID_USE_SHA256, of_key, &m) < 0 || n != m ||
         memcmp(of_cert, of_key, n) != 0)
-        return pl_err_set(err, PL_EINVAL, "the key in %s is not that of the certificate in %s", key_file, cert_file);
+        return pl_err_set(err, PL_EINVAL, "the key in %s does not belong to the certificate in %s", key_file, cert_file);
     return 0;
 }
 
@@ -124,10 +124,10 @@ static void tell_end(const char *cert_file, const struct identity *id)
     char text[32];
 
     if (end_us <= now_us + (int64_t)PL_TLS_SOON_DAYS * 86400 * 1000000)
-        pl_log_warn("tls", "the certificate in %s %s %s", cert_file, end_us <= now_us ? "has ended on" : "ends on",
+        pl_log_warn("tls", "the certificate in %s %s %s", cert_file, end_us <= now_us ? "expired on" : "expires on",
                     pl_clock_text(end_us, text));
     else
-        pl_log_info("tls", "certificate read from %s; it ends on %s", cert_file, pl_clock_text(end_us, text));
+        pl_log_info("tls", "certificate read from %s; it expires on %s", cert_file, pl_clock_text(end_us, text));
 }
 
 static int load(const char *cert_file, const char *key_file, struct identity **ret, struct pl_err *err)
@@ -163,8 +163,8 @@ static int read_stamps(const char *cert_file, const char *key_file, struct stamp
 
     r = r < 0 ? r : read_stamp(key_file, key, &mode, err);
     if (r == 0 && mode & 007)
-        r = pl_err_hint(err, pl_err_set(err, PL_EINVAL, "all the world may read the key in %s", key_file), "chmod o= %.200s",
-                        key_file);
+        r = pl_err_hint(err, pl_err_set(err, PL_EINVAL, "all users of this machine can read the key in %s", key_file),
+                        "chmod o= %.200s", key_file);
     return r;
 }
 
@@ -214,7 +214,7 @@ static void look(void)
     tls.key = key;
     if (load(tls.cert_file, tls.key_file, &id, &err) < 0)
         /* also while only one of the two is replaced */
-        pl_log_error("tls", "the certificate of before stays: %s", err.msg);
+        pl_log_error("tls", "the old certificate stays in use: %s", err.msg);
     else
         show(id);
 }

@@ -294,7 +294,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"output_repo", "out", "PUT", "/api/v1/repos/default/out/branches/master/files/a", "x"},
         {"output_repo", "out", "POST", "/api/v1/repos/default/out/branches/master/commits", "x"},
         {"not_found", "dota", "PUT", "/api/v1/repos/default/dota/branches/master/files/a", "x"},
-        {"too_large", "takes a body", "DELETE", REPO, "{}"},
+        {"too_large", "accepts a body", "DELETE", REPO, "{}"},
     };
     char out[] = "out";
 
