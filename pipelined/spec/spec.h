@@ -49,7 +49,7 @@
 #define PL_SPEC_STAGES_MAX 1000u
 #define PL_SPEC_REPOS_MAX  1000u
 #define PL_SPEC_LEAVES_MAX 64u    /* inputs of one stage */
-#define PL_PARAMS_MAX      10000u /* combinations of one `params` */
+#define PL_PARAMS_MAX      10000u /* most combinations of one `params` input */
 #define PL_PARAM_NAMES_MAX 64u
 #define PL_PARAM_BYTES_MAX 4096u /* bytes of one combination's JSON */
 #define PL_WORKERS_MAX     10000u
@@ -306,8 +306,8 @@ struct pl_stage {
 enum { PL_DURABLE_LOCAL, PL_DURABLE_BUCKET };
 struct pl_spec_repo {
     const char *name;
-    int64_t commit_window_ms;      /* -1 = not given */
-    int durable;                   /* PL_DURABLE_…; -1 = not given */
+    int64_t commit_window_ms;      /* -1 = no commit_window given */
+    int durable;                   /* PL_DURABLE_…; -1 = no value given */
     struct pl_retention_rule keep; /* only `commits` and `days` */
 };
 

@@ -165,7 +165,7 @@ static json_t *write_duration(const struct spec_field *field, const void *object
     int64_t ms = *(const int64_t *)pl_spec_from(object, field);
     char text[32];
 
-    if (ms < 0 || (ms == 0 && field->min > 0)) /* not given */
+    if (ms < 0 || (ms == 0 && field->min > 0)) /* the field was not given */
         return json_null();
     for (size_t i = 0; i < PL_ARRAY_SIZE(units); i++) {
         if (ms != 0 && ms % units[i].ms == 0) {
@@ -263,7 +263,7 @@ static json_t *write_word(const struct spec_field *field, const void *object)
 {
     int which = *(const int *)pl_spec_from(object, field);
 
-    return which < 0 ? json_null() : json_string(field->words[which]); /* negative = not given */
+    return which < 0 ? json_null() : json_string(field->words[which]); /* negative = the field was not given */
 }
 
 static void read_texts(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -302,7 +302,7 @@ static json_t *write_texts(const struct spec_field *field, const void *object)
     json_t *array;
 
     if (n == 0)
-        return json_null(); /* not given */
+        return json_null(); /* the field was not given */
     array = json_array();
     for (size_t i = 0; i < n && array != NULL; i++)
         pl_spec_append(&array, json_string(texts[i]));

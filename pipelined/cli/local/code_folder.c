@@ -19,7 +19,8 @@ extern char **environ;
 struct folder {
     const char *path;
     int fd;
-    struct pl_map ignored; /* set of ignored paths, relative to the folder; the values are only non-NULL */
+    /* set of ignored paths, relative to the folder; each value is any non-NULL pointer */
+    struct pl_map ignored;
     uint64_t files, bytes;
     bool over; /* a limit was exceeded: no further file is taken */
     json_t *git;

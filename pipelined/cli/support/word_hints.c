@@ -10,7 +10,7 @@
 static const struct {
     const char *word, *next, *instead;
 } words[] = {
-    /* kubectl */
+    /* words of kubectl's users */
     {"apply", ANY, "create pipeline -f SPEC makes a pipeline, update pipeline -f SPEC changes it"},
     {"describe", ANY, "inspect shows one object: inspect job STAGE"},
     {"exec", ANY, "try STAGE --at RUN --shell opens a shell in a datum's sandbox"},
@@ -32,7 +32,7 @@ static const struct {
     {"kill", ANY, "stop run RUN stops a run, stop job STAGE a job"},
     {"events", ANY, "list run and list job show what happened"},
     {"watch", ANY, "wait run RUN waits for a run, logs STAGE -f follows a stage"},
-    /* pachctl */
+    /* words of pachctl's users */
     {"auth", ANY, "login URL saves a server's address and token"},
     {"draw", ANY, "open shows the graph in the browser"},
     {"enter", ANY, "try STAGE --at RUN --shell opens a shell in a datum's sandbox"},
@@ -57,7 +57,7 @@ static const struct {
     {"deploy", ANY, "start pipelined; create pipeline -f SPEC makes a pipeline"},
     {"pause", ANY, "stop run RUN stops what is running"},
     {"upgrade", ANY, "start the new pipelined on the same folder"},
-    /* dvc */
+    /* words of dvc's users */
     {"repro", ANY, "a push runs the stages that depend on it; run pipeline NAME starts a run by hand"},
     {"exp", ANY, "update pipeline -f SPEC runs what a change affects; list run shows runs"},
     {"experiments", ANY, "update pipeline -f SPEC runs what a change affects; list run shows runs"},
@@ -83,7 +83,7 @@ static const struct {
     {"plots", ANY, "open shows metrics in the browser"},
     {"queue", ANY, "list job shows what runs and waits"},
     {"freeze", ANY, "a stage without changes does not run again"},
-    /* git */
+    /* words of git's users */
     {"log", ANY, "list commit REPO shows commits, logs STAGE what a stage prints"},
     {"clone", ANY, "get file REPO@REF:/ -r -o FOLDER fetches a repo"},
     {"merge", ANY, "pushes to the same branch are merged automatically"},

@@ -655,9 +655,7 @@ static int read_records(struct pl_open_commit_file *s, struct group *g, bool kep
             return PL_ENOMEM;
         k.offset += stored;
     }
-    return k.offset == g->end
-               ? 0
-               : pl_err_set(err, PL_EFORMAT, "group %llu: bytes that belong to no record", (unsigned long long)g->number);
+    return k.offset == g->end ? 0 : pl_err_set(err, PL_EFORMAT, "group %llu: excess bytes", (unsigned long long)g->number);
 }
 
 static int read_ops(struct group *g, struct pl_op_set *set, struct pl_err *err)
