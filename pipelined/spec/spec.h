@@ -24,8 +24,8 @@
  *   spec_type_pod   readers and writers of pod field types
  *   spec_type_tree  readers and writers of inputs, repos and stages */
 
-/* spec: parses a pipeline spec (native form) into plain data. Each mistake is reported with file, line, column,
- * path, value and remedy.
+/* spec: parses a pipeline spec (native form) into plain data. Each mistake is reported with file, line,
+ * column, path, value and remedy.
  *
  *   text ─json_position, jansson─▶ JSON ─`defaults` merged under each stage (RFC 7396)─▶ field table
  *                                                                                          │

@@ -369,8 +369,8 @@ static void read_network(struct spec_reader *r, const struct spec_field *field, 
     pl_spec_type_bool.read(r, field, value, object);
 }
 
-/* The default is not written: a stage that does not mention the field keeps the effective JSON, and with it the
- * keys, that it has in versions without the field. */
+/* The default is not written: a stage that does not mention the field keeps the effective JSON, and with it
+ * the keys, that it has in versions without the field. */
 static json_t *write_network(const struct spec_field *field, const void *object)
 {
     return *(const bool *)pl_spec_from(object, field) ? json_null() : json_false();

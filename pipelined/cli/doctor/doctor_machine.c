@@ -32,7 +32,7 @@ static int check_programs(struct pl_doctor *d, struct pl_err *err)
         struct pl_err why = {0};
 
         if (pl_cli_program_path(names[i], path, &why) < 0 || access(path, X_OK) < 0) {
-            r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "%s is missing",
+            r = SAY(d, err, FAIL, "programs", "install all programs of pipelined into one folder", "a program is missing: %s",
                     *why.msg ? why.msg : path);
             return r;
         }
