@@ -109,7 +109,11 @@ def test_those_of_another_daemon_and_those_labelled_by_hand_stay_whose_they_are(
     put(one, "hub", "vision", token=VALUE)
     put(one, "left", "vision", store, token=VALUE)
     over = one.daemon.ctl("create", "project", "vision", ok=False)
-    said = [re.search(pattern, over.err) for pattern in (r"delete secret -l (\S+) removes left;", r"label secret -l '(\S+)' pipelined.io/project-: hub")]
+    patterns = (
+        r"delete secret -l (\S+) removes left;",
+        r"label secret -l '(\S+)' pipelined.io/project- releases these, which were labelled by hand: hub",
+    )
+    said = [re.search(pattern, over.err) for pattern in patterns]
     assert over.code == 4 and all(said), over.err
     for found, name in zip(said, ("left", "hub"), strict=True):
         listed = one.kubelet.plane.request("GET", f"/api/v1/namespaces/{one.kubelet.namespace}/secrets?labelSelector={urllib.parse.quote(found[1])}")

@@ -104,7 +104,7 @@ static void test_a_branch_may_be_new_or_an_earlier_ones(void **state)
     assert_int_equal(check("exp", &err), 0);
     output("prepare", "was", FIRST);
     assert_int_equal(check("was", &err), PL_EEXISTS);
-    assert_non_null(strstr(err.msg, "branch \"was\" of repo \"prepare\" holds commit 00000000, which no rerun --as left"));
+    assert_non_null(strstr(err.msg, "branch \"was\" of repo \"prepare\" has commit 00000000, which no rerun --as has written"));
     output("prepare", "exp", THIRD); /* of a run that was to write elsewhere */
     assert_int_equal(check("exp", &err), PL_EEXISTS);
     assert_int_equal(check("master", &err), PL_EINVAL);
