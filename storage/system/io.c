@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-#define REMOVE_DEPTH_MAX 64u
+#define REMOVE_DEPTH_MAX   64u
+#define REMOVE_RESCANS_MAX 100000u /* also of a tree 6 million folders deep */
 
 /* State of fault injection, per kind of call; fail_at is the number of the call that fails, 0 = none. */
 static struct {
@@ -442,11 +443,18 @@ static int remove_open(int at, const char *name)
     return fd;
 }
 
-static int remove_children(int fd, int top, unsigned depth);
+/* One removal of a tree. */
+struct removal {
+    int top;          /* its folder, which deeply nested folders are moved to; -1 = none is open yet */
+    unsigned rescans; /* of folders that were not empty after a scan */
+};
 
-/* Removes one name in the folder `at`. A folder that is nested too deeply for the stack and the limit of
- * descriptors is moved to the top folder, whose loop finds it later. */
-static int remove_name(int at, const char *name, int top, unsigned depth)
+static int remove_children(struct removal *rm, int fd, unsigned depth);
+
+/* Removes one name in the folder `at`; 0 also if something else, which is to be removed in its turn, has taken
+ * its place. A folder that is nested too deeply for the stack and the limit of descriptors is moved to the top
+ * folder, whose loop finds it later. */
+static int remove_name(struct removal *rm, int at, const char *name, unsigned depth)
 {
     static _Atomic unsigned moved;
     char shallow[64];
@@ -458,18 +466,22 @@ static int remove_name(int at, const char *name, int top, unsigned depth)
         return -1;
     if (depth >= REMOVE_DEPTH_MAX) {
         (void)snprintf(shallow, sizeof(shallow), ".pl-remove-%u-%d", atomic_fetch_add(&moved, 1), (int)getpid());
-        return renameat(at, name, top, shallow);
+        r = renameat(at, name, rm->top, shallow);
+        return r < 0 && errno == ENOENT ? 0 : r;
     }
     fd = remove_open(at, name);
     if (fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    r = remove_children(fd, depth == 0 ? fd : top, depth + 1);
-    return r < 0 ? r : unlinkat(at, name, AT_REMOVEDIR);
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+    if (depth == 0)
+        rm->top = fd;
+    r = remove_children(rm, fd, depth + 1);
+    r = r < 0 ? r : unlinkat(at, name, AT_REMOVEDIR);
+    return r < 0 && (errno == ENOENT || (depth > 0 && (errno == ENOTDIR || errno == ENOTEMPTY))) ? 0 : r;
 }
 
 /* Removes everything in the folder and closes `fd`. Scans the folder until it is empty, because nested
- * folders may be moved to it meanwhile. */
-static int remove_children(int fd, int top, unsigned depth)
+ * folders may be moved to it meanwhile, and a live command may change it. EBUSY: it does so without end. */
+static int remove_children(struct removal *rm, int fd, unsigned depth)
 {
     DIR *dir = fdopendir(fd);
     struct dirent *e;
@@ -480,14 +492,19 @@ static int remove_children(int fd, int top, unsigned depth)
         close(fd);
         return -1;
     }
-    while (found && r == 0) {
+    for (unsigned scans = 0; found && r == 0; scans++) {
+        if (scans > 1 && rm->rescans++ == REMOVE_RESCANS_MAX) {
+            errno = EBUSY;
+            r = -1;
+            break;
+        }
         found = false;
         rewinddir(dir);
         while (r == 0 && (errno = 0, e = readdir(dir)) != NULL) {
             if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
                 continue;
             found = true;
-            r = remove_name(fd, e->d_name, top, depth);
+            r = remove_name(rm, fd, e->d_name, depth);
         }
         if (r == 0 && errno != 0)
             r = -1;
@@ -500,7 +517,16 @@ static int remove_children(int fd, int top, unsigned depth)
 
 int pl_io_remove_tree(const char *path, struct pl_err *err)
 {
-    if (remove_name(AT_FDCWD, path, -1, 0) < 0)
-        return pl_err_errno(err, errno, "remove %s", path);
-    return 0;
+    return pl_io_remove_tree_at(AT_FDCWD, path, err);
+}
+
+int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err)
+{
+    struct removal rm = {.top = -1};
+    int r;
+
+    /* a folder that was filled again between its last scan and its removal takes another round */
+    while ((r = remove_name(&rm, at, name, 0)) < 0 && errno == ENOTEMPTY && rm.rescans++ < REMOVE_RESCANS_MAX)
+        ;
+    return r < 0 ? pl_err_errno(err, errno, "remove %s", name) : 0;
 }

@@ -67,9 +67,12 @@ int pl_io_open_up(int path_fd);
 PL_MUST_CHECK
 int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err);
 /* Removes a file, or a folder with its content, without following links. Returns 0 if it does not exist.
- * Makes folders writable where necessary. */
+ * Makes folders writable where necessary. EBUSY (PL_EIO): a live process fills it again without end. */
 PL_MUST_CHECK
 int pl_io_remove_tree(const char *path, struct pl_err *err);
+/* The same for a name in the folder `at`, whose own path nobody looks up again. */
+PL_MUST_CHECK
+int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err);
 
 /* Fault injection, for tests only. The nth call of that kind from now fails once with `errnum`; 0 switches
  * this off. With one of the two values below the process exits at that call, as after kill -9: before the

@@ -6,6 +6,7 @@
 
 #include "storage/system/io.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -345,22 +346,23 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
 
 int pl_sandbox_clear(const char *folder, struct pl_err *err)
 {
-    DIR *dir = opendir(folder);
+    /* not through a link: the folder may be the command's, and the command may be alive */
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
-    char path[8192];
-    int r = 0;
 
-    if (!dir)
-        return pl_err_errno(err, errno, "%s", folder);
+    if (!dir) {
+        r = pl_err_errno(err, errno, "%s", folder);
+        return pl_closep(&fd), r;
+    }
     while (r == 0 && (e = readdir(dir))) {
         if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
             continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
-        if (unlinkat(dirfd(dir), e->d_name, 0) < 0)
-            r = pl_io_remove_tree(path, err);
+        if (unlinkat(fd, e->d_name, 0) < 0)
+            r = pl_io_remove_tree_at(fd, e->d_name, err);
     }
     closedir(dir);
-    return r;
+    return r < 0 ? pl_err_wrap(err, r, "%s", folder) : r;
 }
 
 int pl_sandbox_remove_folders(const struct pl_sandbox_config *config, struct pl_err *err)

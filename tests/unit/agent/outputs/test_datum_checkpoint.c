@@ -10,8 +10,7 @@
 
 #include "pipelined/agent/outputs/datum_checkpoint.h"
 #include "storage/base/clock.h"
-#include "tests/support/fixtures/agent_fixture.h"
-#include <pthread.h>
+#include "tests/support/fixtures/swap_fixture.h"
 
 #define EVERY_MS 1
 #define ROWS     600
@@ -167,11 +166,36 @@ static void a_row_that_has_ended_is_left_alone(void **state)
     assert_int_equal(told, noted.told[0]);
 }
 
+/* The command swaps what is being stored for links that lead outside: nothing of that is stored, and no mode is changed there. */
+static void nothing_outside_is_stored_for_a_command_that_swaps(void **state)
+{
+    struct pl_checkpoint_config config = {.worker = "w", .project = "default", .every_ms = 3600000};
+    struct pl_agent_protocol_lease lease = {0};
+    struct pl_checkpoint *c = NULL;
+    struct swapper s = {0};
+    char folder[160];
+
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s/in", files->dir);
+    config.folder = folder;
+    assert_int_equal(pl_checkpoint_create(&config, &c, NULL), 0);
+    swapper_start(&s, 23, folder, files->dir, 3);
+    for (unsigned i = 0; swapper_goes_on(&s, i); i++) {
+        pl_checkpoint_begin(c, &lease, 0);
+        pl_checkpoint_end(c, true); /* which stores the folder */
+    }
+    swapper_stop(&s);
+    pl_checkpoint_destroy(c);
+    assert_true(noted.told[0] > 0);
+    assert_false(pl_store_has(files->store, &s.secret_id));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_told_of_a_row_is_its_own_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_row_that_has_ended_is_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_outside_is_stored_for_a_command_that_swaps, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,7 @@
 #include "pipelined/agent/outputs/early_upload.h"
 #include "pipelined/agent/outputs/file_writers.h"
 #include "storage/tree_edit/tree_ops.h"
-#include "tests/support/fixtures/agent_fixture.h"
-#include <fcntl.h>
+#include "tests/support/fixtures/swap_fixture.h"
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -467,6 +466,33 @@ static void an_agent_that_stops_reads_no_more(void **state)
     assert_false(end_and_take(w));
 }
 
+/* The command swaps what is scanned and read for links that lead outside: nothing of that is read, and no mode is changed there. */
+static void nothing_outside_is_read_for_a_command_that_swaps(void **state)
+{
+    struct world *w = *state;
+    unsigned good = 0;
+    struct swapper s = {0};
+
+    needs_telling(w);
+    swapper_start(&s, 29, w->files->out, w->files->dir, 3);
+    for (unsigned i = 0; swapper_goes_on(&s, 3 * i); i++) {
+        pl_early_upload_scan(w->early);
+        if (end_and_take(w)) {
+            const struct pl_entry *moved = pl_early_upload_find(w->early, "d/inner/f");
+
+            good += pl_early_upload_find(w->early, "d/inner/more-000") != NULL;
+            assert_true(!moved || moved->size == 3);
+            assert_null(pl_early_upload_find(w->early, "d/inner/secret"));
+            assert_null(pl_early_upload_find(w->early, "d/inner/other/secret"));
+        }
+        (void)pl_early_upload_release(w->early, &w->row);
+        pl_early_upload_begin(w->early, &w->row);
+    }
+    swapper_stop(&s);
+    assert_true(good > 0);
+    assert_false(pl_store_has(w->files->store, &s.secret_id));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -486,6 +512,7 @@ int main(void)
         CASE(another_rows_output_is_not_taken_for_this_ones),
         CASE(a_command_may_end_while_its_output_is_read),
         CASE(an_agent_that_stops_reads_no_more),
+        CASE(nothing_outside_is_read_for_a_command_that_swaps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,13 +7,11 @@
 
 #include <cmocka.h>
 
+#include "pipelined/agent/inputs/folder_move.h"
 #include "pipelined/agent/sandbox/sandbox.h"
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/tree_ops.h"
-#include "tests/support/fixtures/agent_fixture.h"
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include "tests/support/fixtures/swap_fixture.h"
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -310,87 +308,14 @@ static void what_the_command_made_unreadable_is_opened_up(void **state)
 
 /* ---- a command that lives on ---- */
 
-#define SWAPS_TRIED  3000
-#define SECRET_BYTES 777 /* no file of the output is as large */
-
-struct swapper {
-    char out[200], outside[200];
-    atomic_bool over;
-    atomic_uint swaps;
-    uint64_t seed;
-};
-
-/* Puts a link, or a FIFO, in the place of something that is walked, for a moment, again and again. */
-static void *swap_on(void *arg)
-{
-    static const char *const names[] = {"d", "d/inner", "d/inner/f", "d/inner/other"};
-    struct swapper *s = arg;
-    const int out = open(s->out, O_RDONLY | O_DIRECTORY);
-    char to[400];
-
-    while (!atomic_load(&s->over)) {
-        const uint64_t drawn = pl_splitmix64(&s->seed);
-        const char *name = names[drawn % PL_ARRAY_SIZE(names)];
-
-        snprintf(to, sizeof to, "%s/%s", s->outside, name);
-        if (renameat(out, name, out, "away") < 0)
-            fail_msg("%s: %s", name, strerror(errno));
-        if (drawn >> 8 & 1)
-            assert_int_equal(symlinkat(to, out, name), 0);
-        else if (drawn >> 9 & 1)
-            assert_int_equal(mkfifoat(out, name, 0600), 0);
-        for (uint64_t i = drawn >> 16 & 0x3ff; i > 0; i--)
-            atomic_signal_fence(memory_order_seq_cst);
-        if (drawn >> 8 & 3)
-            (void)!unlinkat(out, name, 0);
-        assert_int_equal(renameat(out, "away", out, name), 0);
-        atomic_fetch_add(&s->swaps, 1);
-    }
-    close(out);
-    return NULL;
-}
-
-static void assert_mode(const char *folder, const char *name, mode_t mode)
-{
-    char path[400];
-    struct stat st;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    assert_int_equal(lstat(path, &st), 0);
-    if ((st.st_mode & 07777) != mode)
-        fail_msg("%s has mode %o now", path, st.st_mode & 07777);
-}
-
 /* The command keeps the folder open and swaps what is walked for links that lead outside: nothing of that is read, and no mode is changed there. */
 static void nothing_outside_is_touched_for_a_command_that_swaps(struct fixture *f, unsigned more_files)
 {
-    static const char secret[SECRET_BYTES] = "nobody's business";
-    struct swapper s = {.seed = 17};
+    struct swapper s = {0};
     unsigned good = 0;
-    pthread_t thread;
 
-    snprintf(s.out, sizeof s.out, "%s", f->files->out);
-    snprintf(s.outside, sizeof s.outside, "%s/outside", f->files->dir);
-    agent_files_write(s.outside, "d/inner/f", secret, sizeof secret, 0);
-    agent_files_write(s.outside, "d/inner/secret", secret, sizeof secret, 0);
-    agent_files_write(s.outside, "d/inner/other/secret", secret, sizeof secret, 0);
-    put(f, "d/inner/f", "abc", 3, 0000);
-    put(f, "d/inner/other/g", "abcd", 4, 0644);
-    for (unsigned i = 0; i < more_files; i++) {
-        char name[32];
-
-        snprintf(name, sizeof name, "d/inner/more-%03u", i);
-        put(f, name, big, 100, 0644);
-    }
-    for (unsigned i = 0; i < 3; i++) {
-        static const char *const closed[] = {"d/inner/other", "d/inner", "d"};
-        char path[400];
-
-        snprintf(path, sizeof path, "%s/%s", s.outside, closed[i]);
-        assert_int_equal(chmod(path, 0711), 0);
-    }
-    assert_int_equal(pthread_create(&thread, NULL, swap_on, &s), 0);
-    for (unsigned i = 0; i < SWAPS_TRIED || atomic_load(&s.swaps) < SWAPS_TRIED; i++) {
+    swapper_start(&s, 17, f->files->out, f->files->dir, more_files);
+    for (unsigned i = 0; swapper_goes_on(&s, i); i++) {
         struct pl_err err = {0};
         _cleanup_free_ char *got = NULL;
 
@@ -401,16 +326,12 @@ static void nothing_outside_is_touched_for_a_command_that_swaps(struct fixture *
         }
         good++;
         got = listing(f);
-        if (strstr(got, "secret ") || strstr(got, "F777 "))
+        if (strstr(got, "secret ") || strstr(got, "F7777 "))
             fail_msg("from outside: %s", got);
     }
-    atomic_store(&s.over, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    swapper_stop(&s);
     assert_true(good > 0);
-    assert_mode(s.outside, "d", 0711);
-    assert_mode(s.outside, "d/inner", 0711);
-    assert_mode(s.outside, "d/inner/other", 0711);
-    assert_mode(s.outside, "d/inner/f", 0);
+    assert_false(pl_store_has(f->files->store, &s.secret_id));
 }
 
 static void a_few_files_of_a_command_that_swaps(void **state)
@@ -421,6 +342,34 @@ static void a_few_files_of_a_command_that_swaps(void **state)
 static void many_files_of_a_command_that_swaps(void **state)
 {
     nothing_outside_is_touched_for_a_command_that_swaps(*state, PL_OUTPUTS_FEW + 1);
+}
+
+/* The command makes the folder anew and swaps what is being removed for links that lead outside: nothing of that goes. */
+static void nothing_outside_is_removed_for_a_command_that_swaps(void **state)
+{
+    struct fixture *f = *state;
+    struct swapper s = {.removed = true};
+    char aside[320], link[320];
+    struct stat st;
+
+    snprintf(aside, sizeof aside, "%s/aside", f->files->dir);
+    snprintf(link, sizeof link, "%s/link", f->files->dir);
+    assert_int_equal(pl_io_mkdirs(aside, 0755, NULL), 0);
+    swapper_start(&s, 31, f->files->out, f->files->dir, 3);
+    assert_int_equal(symlink(s.outside, link), 0);
+    for (unsigned i = 0; swapper_goes_on(&s, i); i++) {
+        const int fd = open(f->files->out, O_RDONLY | O_DIRECTORY);
+
+        (void)!pl_folder_move(fd, "out", aside, NULL); /* what goes away meanwhile is an error */
+        close(fd);
+        (void)!pl_sandbox_clear(f->files->out, NULL);
+        assert_int_equal(pl_sandbox_clear(aside, NULL), 0);
+        assert_true(pl_sandbox_clear(link, NULL) < 0);
+    }
+    swapper_stop(&s);
+    assert_int_equal(pl_sandbox_clear(f->files->out, NULL), 0);
+    assert_int_equal(pl_sandbox_clear(aside, NULL), 0);
+    assert_int_equal(lstat(link, &st), 0);
 }
 
 int main(void)
@@ -439,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_the_command_made_unreadable_is_opened_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_few_files_of_a_command_that_swaps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_files_of_a_command_that_swaps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_outside_is_removed_for_a_command_that_swaps, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
