@@ -1,10 +1,12 @@
-"""A client that asks who it is, as long as its standard input is open: then it prints how long the answers took.
+"""A client that asks in turn who it is and whether the daemon is ready (/readyz), as long as its standard input is open: then it prints how long
+the answers took.
 
     probe.py HOST PORT TOKEN    →    {"n", "p50_ms", "p99_ms", "max_ms"}
 
 A process of its own, so that what the attack's clients do is not measured. A request is due every INTERVAL_S,
 whether or not the one before was answered: an answer that takes long stands for all requests that were due meanwhile.
 """
+import itertools
 import json
 import select
 import socket
@@ -18,7 +20,8 @@ PATIENCE_S = 10.0  # no answer by then: counted as that long, on a new connectio
 class Asker:
     def __init__(self, host, port, token):
         self.place = host, port
-        self.request = f"GET /api/v1/whoami HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+        self.requests = itertools.cycle(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+                                        for path in ("/api/v1/whoami", "/readyz"))
         self.socket = None
 
     def ask(self):
@@ -27,7 +30,7 @@ class Asker:
             if self.socket is None:
                 self.socket = socket.create_connection(self.place, timeout=PATIENCE_S)
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.socket.sendall(self.request)
+            self.socket.sendall(next(self.requests))
             reply = b""
             while b"\r\n\r\n" not in reply or not reply.endswith(b"\n"):
                 more = self.socket.recv(65536)

@@ -1,4 +1,5 @@
-"""Small requests that cost much, each beside a probe (probe.py): p99 of what somebody else waits for `whoami`.
+"""Small requests that cost much, each beside a probe (probe.py): p99 of what somebody else waits for `whoami` and
+`/readyz`.
 
 The bound is LIMIT_MS. What an attack may do at best is to take processors: before each, the probe waits beside programs that do nothing else.
 Where others load the machine so that this alone makes it wait, the bound holds for what the attack adds.

@@ -68,6 +68,7 @@ class Daemon:
         self.dir = os.path.join(self.root, "data")
         self.options = list(options)
         self.before = []  # a command that starts the daemon: its words
+        self.bin = BIN
         self.tls = None  # an ssl.SSLContext, where its certificate is not of an authority that all know
         self.process = None
         self.starts = 0
@@ -83,7 +84,7 @@ class Daemon:
             os.unlink(url)
         with open(self.logs[-1], "wb") as out:
             self.process = subprocess.Popen(
-                [*self.before, os.path.join(BIN, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
+                [*self.before, os.path.join(self.bin, "pipelined"), "--data", self.dir, "--listen", "127.0.0.1:0", *self.options, *more],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, **(env or {})})
         return self
 

@@ -41,6 +41,25 @@ def test_a_refusal_of_the_bucket_is_told_everywhere_and_nothing_is_lost(daemon_o
     assert ready(d) == "ok\n" and d.read("in", "a") == b"1"
 
 
+def test_a_restart_while_the_bucket_refuses_loses_nothing_and_keeps_the_order(daemon_of, mock):  # noqa: F811
+    d = daemon_of()
+    d.post("/repos", {"name": "in", "commit_window": "100ms"})
+    older, newer = b"older", b"newer"
+    mock.fault("403", "PUT", "/p/default/")  # packs: a daemon can start
+    first = d.push("in", "a", older)["commit"]
+    wait_until(lambda: d.get("/status")["stalled"], "the refusal to be told")
+    second = d.push("in", "a", newer)["commit"]
+    for _ in range(2):
+        assert d.read("in", "a", second) == newer and d.read("in", "a", first) == (newer if first == second else older)
+        d.kill()
+        d.start()
+        wait_until(lambda: d.get("/status")["stalled"], "the refusal to be told again")
+    mock.order("chaos", 0, 0)
+    wait_until(lambda: not d.get("/status")["stalled"] and not d.get("/repos/default/in/open")["commits"], "all to be finished")
+    assert {c["id"] for c in d.default.commits("in")} == {first, second}
+    assert d.read("in", "a") == newer and d.read("in", "a", first) == (newer if first == second else older)
+
+
 def test_a_daemon_that_was_taken_over_ends_by_itself(daemon_of):
     old = daemon_of()
     old.default.repo("in")

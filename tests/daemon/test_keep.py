@@ -61,9 +61,9 @@ def test_commits_beyond_the_rule_go_and_say_so(make_daemon, tmp_path):
     assert ids(p, "in") == [c for c in made[::-1] if c not in made[3:5]]
     said = missing(lambda: d.get(f"/repos/default/in/commits/{made[3]}"))
     assert f"commit {made[3][:8]} of default/in was removed on 2" in said and "older than the repo keeps" in said
-    assert "is gone" in missing(lambda: p.read("in", "f", made[4][:10]))
-    assert "is gone" in d.ctl("get", "file", f"in@{made[3]}:/f", "-o", "-", ok=False).err
-    assert "is gone" not in missing(lambda: d.get(f"/repos/default/tags/commits/{made[3]}"))
+    assert "was removed on" in missing(lambda: p.read("in", "f", made[4][:10]))
+    assert "was removed on" in d.ctl("get", "file", f"in@{made[3]}:/f", "-o", "-", ok=False).err
+    assert "was removed on" not in missing(lambda: d.get(f"/repos/default/tags/commits/{made[3]}"))
     assert p.read("in", "f", made[5]) == b"5" and p.read("in", "f", "v1") == b"2" and p.read("in", "f", "master^3") == b"2"
     assert [c["id"] for c in d.get("/repos/default/in/commits", branch="master")["commits"]] == [made[i] for i in (7, 6, 5, 2, 1, 0)]
     # --- a branch goes, and with the next pass what only it led to; a deleted commit says who
@@ -262,7 +262,7 @@ def test_rules_that_cannot_be(make_daemon):
     assert "accepted: commits, days, results, logs" in refused(keep={"comits": 1})
     for n in (0, -1, 1.5, "3", None, 10**7):
         assert "whole number from 1 to 1000000" in refused(keep={"commits": n})
-    assert "no object" in refused(keep=3)
+    assert "not an object" in refused(keep=3)
     assert "has no results or logs" in refused(keep={"logs": 3})
     assert d.ctl("update", "repo", "in", "--keep", "commits", ok=False).code == 2
     d.ctl("create", "repo", "more", "--keep", "days=7,commits=2")

@@ -5,12 +5,14 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
-from conftest import BIN, TOP, everything, wait_until
+from conftest import BIN, TOP, Daemon, cmdline, everything, sh, wait_until, workers_of
 from test_restart import busy, flip_bit
 
+NOBODY = 65534  # a user without rights
 ROOTS = ("/srv/", "/mnt/", "/tmp/drill", "/etc/pipelined.json")
 
 
@@ -88,6 +90,49 @@ def test_every_command_of_the_page_does_what_it_says(make_daemon):
     assert f"recovered {counts['repos']} repos, {counts['commits']} commits and {counts['pipelines']} pipelines" in drill
     assert "1 of them damaged and replaced" in said["pipelinectl mirror file:///mnt/backup/store file:///srv/store --full"]
     assert d.get("/status")["store"] == f"file://{machine.root}/mnt/new/store"
+
+
+# --- the processes
+
+
+@pytest.fixture
+def of_a_user(gate):
+    """A daemon of an ordinary user, whose folders and programs that user can reach."""
+    root = tempfile.mkdtemp(prefix="pl-test-user-")
+    daemon = Daemon(os.path.join(root, "d"), "--sandbox", "none")
+    os.makedirs(daemon.root)
+    os.makedirs(os.path.join(root, "bin"))
+    for name in os.listdir(BIN):
+        if name.startswith(("pipelined", "pl-")):
+            shutil.copy(os.path.join(BIN, name), os.path.join(root, "bin"))
+    for path in (root, daemon.root):
+        os.chmod(path, 0o755)
+    daemon.before = ["env", "HOME=" + root]
+    if os.geteuid() == 0:
+        os.chown(daemon.root, NOBODY, NOBODY)
+        daemon.before = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *daemon.before]
+    daemon.bin = os.path.join(root, "bin")
+    yield daemon
+    daemon.stop()
+    shutil.rmtree(root)
+
+
+def test_nobody_but_root_can_look_into_the_daemon_or_an_agent(of_a_user, gate):
+    """Not even the user who runs them: what /proc has of their memory and environment is root's. And they leave no core."""
+    daemon = of_a_user.start()
+    daemon.default.repo("in").stages(sh("s", gate.wait))
+    run = daemon.default.commit("in", {"f": "1"})["run"]
+    gate.arrived()
+    agents = workers_of(daemon)
+    assert agents
+    for pid in [daemon.process.pid, *agents]:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+            user = int(re.search(r"^Uid:\s+(\d+)", f.read(), re.M)[1])
+        assert user != 0 and os.stat(f"/proc/{pid}/environ").st_uid == 0, cmdline(pid)
+        with open(f"/proc/{pid}/limits", encoding="utf-8") as f:
+            assert re.search(r"^Max core file size +0 +0 ", f.read(), re.M), cmdline(pid)
+    gate.open()
+    assert daemon.default.wait(run)["state"] == "success"
 
 
 # --- the unit

@@ -241,7 +241,7 @@ def test_a_gpu_that_is_not_there(desk):
     desk.files(data={"a": "1"})
     spec = desk.spec(sh("must", "echo $PL_DEVICE", gpu=1), sh("may", "echo $PL_DEVICE", gpu={"count": 1, "required": False}))
     done = desk.trial("-f", spec, "must", "-i", "in=data", ok=False)
-    assert (done.returncode, "wants 1 GPU, this machine has 0" in done.stderr, "--gpus none" in done.stderr) == (INVALID, True, True), done.stderr
+    assert (done.returncode, "needs 1 GPU, this machine has 0" in done.stderr, "--gpus none" in done.stderr) == (INVALID, True, True), done.stderr
     assert desk.trial("-f", spec, "must", "-i", "in=data", "--gpus", "none").stdout == "cpu\n"
     assert desk.trial("-f", spec, "may", "-i", "in=data").stdout == "cpu\n"
 

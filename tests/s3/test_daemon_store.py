@@ -67,9 +67,9 @@ def test_of_two_daemons_the_older_is_fenced(over):
     p = work(old)
     new = over().start()
     assert new.default.contents("s") == p.contents("s")
-    with pytest.raises(HttpError) as refused:
+    with pytest.raises((HttpError, OSError)) as refused:  # an OSError: it has looked at the log by itself, and has ended
         p.push("in", "late", "never acknowledged")
-    assert refused.value.status == 503, refused.value
+    assert getattr(refused.value, "status", 503) == 503, refused.value
     assert old.process.wait(timeout=60) == 75
     assert "another daemon" in old.log()
     old.process = None

@@ -15,16 +15,18 @@ def bucket():
     mock.close()
 
 
+def asker(daemon):
+    """Sends signed requests to the daemon's gateway."""
+    gateway = Gateway(daemon)
+    return lambda method, path, body=b"": gateway.send(method, path, headers=gateway.signed(method, path, body=body), body=body)
+
+
 def test_a_client_pushes_a_stage_runs_and_its_output_is_read(make_daemon, bucket, tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"store": bucket}))
     daemon = make_daemon("--config", config, "--s3-listen", "127.0.0.1:0").start()
     daemon.default.repo("in").stages(kit.sh("upper", 'tr a-z A-Z <"$PL_INPUT_IN/letters" >"$PL_OUT/letters"'))
-    gateway = Gateway(daemon)
-
-    def ask(method, path, body=b""):
-        return gateway.send(method, path, headers=gateway.signed(method, path, body=body), body=body)
-
+    ask = asker(daemon)
     assert ask("PUT", "/in/letters", b"some letters").status == 200
     commit = json.loads(daemon.ctl("--json", "finish", "commit", "in@master").out)
     assert daemon.wait(commit["run"])["state"] == "success"
@@ -43,3 +45,25 @@ def test_the_bucket_alone_gives_it_back(make_daemon, bucket, tmp_path):
     assert daemon.stop() == 0
     second = make_daemon("--config", config).start()
     assert second.read("in", "f") == b"kept in the bucket"
+
+
+def test_a_put_to_a_daemon_that_was_taken_over_is_not_acknowledged(make_daemon, bucket, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"store": bucket}))
+    old = make_daemon("--config", config, "--s3-listen", "127.0.0.1:0").start()
+    old.default.repo("in")
+    ask = asker(old)
+    assert ask("PUT", "/in/a", b"gathers").status == 200
+    new = make_daemon("--config", config, "--s3-listen", "127.0.0.1:0").start()
+    try:
+        answer = ask("PUT", "/in/late", b"never acknowledged")
+    except OSError:  # it has looked at the log by itself, and has ended
+        pass
+    else:
+        assert answer.status == 503, answer
+    assert old.process.wait(timeout=60) == 75 and "another daemon" in old.log()
+    old.process = None
+    ask = asker(new)
+    assert ask("PUT", "/in/next", b"acknowledged").status == 200
+    new.ctl("finish", "commit", "in@master")
+    assert "late" not in new.default.files("in") and new.read("in", "next") == b"acknowledged"

@@ -108,7 +108,7 @@ static void test_a_branch_may_be_new_or_an_earlier_ones(void **state)
     output("prepare", "exp", THIRD); /* of a run that was to write elsewhere */
     assert_int_equal(check("exp", &err), PL_EEXISTS);
     assert_int_equal(check("master", &err), PL_EINVAL);
-    assert_non_null(strstr(err.msg, "branch \"master\" is what stage \"prepare\" writes"));
+    assert_non_null(strstr(err.msg, "branch \"master\" is the one that stage \"prepare\" writes"));
 }
 
 /* Input 0 of stage "s", which reads repo@branch: the run whose commit it is, "" for none. */
