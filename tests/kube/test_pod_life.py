@@ -1,11 +1,13 @@
 """The product's pods as they are rendered, agent and runner in them, on a simulated kubelet: what becomes of a datum whatever becomes of the pod. The
 daemon is one made for workers."""
+import base64
 import hashlib
 import json
 
 import containers
 import nodes
 import pytest
+import swapping_command
 from fake_daemon import FakeDaemon, decode_ops, row
 from kubelet import phase, state
 from test_kubelet import GOLDEN, over
@@ -80,6 +82,23 @@ def test_code_checkpoint_and_an_input_that_may_be_changed(world):
     assert answer["state"] == "success" and decode_ops(answer) == {"ok": (1, b"ok")}, (answer, one.said())
     one.daemon.end()
     assert one.exit_codes() == {"main": 0, "agent": 0}, one.said()
+
+
+def test_a_command_that_lives_on_and_swaps_its_output_for_links_gets_nothing_of_the_agents(world):
+    """Links to what only the agent has, its environment with the worker's token; the pod's output, checkpoints and what is removed."""
+    script = swapping_command.script("/proc/self", "/proc/self/environ", "/proc/self/cmdline")
+    one = world("", "folders", run=["/usr/bin/python3", "-c", script], datum={"batch": True}, checkpoint={"every": "100ms"})
+    ids = [hashlib.sha256(b"%d" % i).hexdigest() for i in range(40)]
+    one.daemon.give("t", [row(i, ids[i]) for i in range(40)])
+    rows = one.daemon.result()["rows"]
+    good = [got for got in rows if got["state"] == "success"]
+    swaps = [int(text.split(b"swaps: ")[-1].split()[0]) for text in one.daemon.logs.values() if b"swaps: " in text]
+    assert len(rows) == 40 and good and max(swaps) >= 1000, (rows[:3], one.said(), one.daemon.logs)
+    assert one.daemon.packs or all("ops" in got["output"] for got in good)
+    for bytes_ in [json.dumps(rows).encode(), *(base64.b64decode(got["output"]["ops"]) for got in good if "ops" in got["output"]), *one.daemon.packs.values()]:
+        assert b"PIPELINED_WORKER_TOKEN" not in bytes_ and b"pipelined-worker" not in bytes_
+    one.daemon.end()
+    assert one.exit_codes()["agent"] == 0, one.said()
 
 
 def memory_is_bounded():

@@ -22,6 +22,7 @@ struct made {
 
 struct capture {
     const struct pl_outputs_request *request;
+    char shown[4200]; /* path of the output folder for the command */
     int out_fd;
     struct pl_out_walk walk;
     struct made *made;
@@ -55,7 +56,7 @@ void pl_outputs_drop(struct pl_outputs_store *store)
 static int add_made(struct capture *c, const char *path, const struct pl_entry *entry, struct pl_err *err)
 {
     if (c->n == PL_OUTPUTS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "%s/out holds more than %u files", c->request->pfs, PL_OUTPUTS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "%s holds more than %u files", c->shown, PL_OUTPUTS_MAX);
     if (c->n == c->cap) {
         size_t cap = c->cap ? 2 * c->cap : 16;
         struct made *more = realloc(c->made, cap * sizeof(*more));
@@ -90,10 +91,10 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
 
     fd = item->size == 0 ? -1 : pl_io_open_beneath(c->out_fd, path, O_RDONLY);
     if (item->size > 0 && (fd < 0 || fstat(fd, &st) < 0))
-        return pl_err_errno(err, errno, "%s/out/%s", c->request->pfs, path);
+        return pl_err_errno(err, errno, "%s/%s", c->shown, path);
     /* checks again: it was a regular file when the folder was listed */
     if (item->size > 0 && !S_ISREG(st.st_mode))
-        return pl_err_set(err, PL_EINVAL, "%s/out/%s was replaced while it was read", c->request->pfs, path);
+        return pl_err_set(err, PL_EINVAL, "%s/%s was replaced while it was read", c->shown, path);
     if (item->size <= sizeof(data)) {
         n = fd < 0 ? 0 : pl_io_read(fd, data, sizeof(data), path, err);
         if (n < 0)
@@ -104,7 +105,7 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
         if (r == 0)
             r = pl_file_write_stream(session, kind, read_some, &fd, &entry, err);
         if (r < 0)
-            return pl_err_wrap(err, r, "%s/out/%s", c->request->pfs, path);
+            return pl_err_wrap(err, r, "%s/%s", c->shown, path);
     }
     return add_made(c, path, &entry, err);
 }
@@ -160,7 +161,7 @@ static int add_ops(struct capture *c, const struct pl_buf *ops, struct pl_err *e
 
 static int add_many(struct capture *c, struct pl_err *err)
 {
-    const struct pl_ingest_source source = {.local = c->request->out, .dest = ""};
+    const struct pl_ingest_source source = {.local = c->request->out, .dest = "", .shown = c->shown};
     const struct pl_ingest_options options = {.filter = is_to_be_read, .self = c};
     _cleanup_(pl_buf_finish) struct pl_buf ops = {0};
     struct pl_pack_builder *session;
@@ -180,7 +181,7 @@ static int add_by_reference(void *self, const char *rest, const struct pl_entry 
 
     snprintf(path, sizeof(path), "%s%s%s", c->link, *rest ? "/" : "", rest);
     if (pl_path_check(path, strlen(path), err) < 0)
-        return pl_err_wrap(err, PL_EPATH, "%s/out/%s", c->request->pfs, c->link);
+        return pl_err_wrap(err, PL_EPATH, "%s/%s", c->shown, c->link);
     return add_made(c, path, entry, err);
 }
 
@@ -220,16 +221,16 @@ static int add_link(struct capture *c, const struct pl_out_item *item, struct pl
     case PL_LINK_INPUT:
         c->link = path;
         if (pl_input_is_writable(c->request->row, target->input))
-            return pl_err_set(err, PL_EINVAL, "%s/out/%s is a link into the input %s, which is writable: copy the file",
-                              c->request->pfs, path, target->input);
+            return pl_err_set(err, PL_EINVAL, "%s/%s is a link into the input %s, which is writable: copy the file", c->shown,
+                              path, target->input);
         r = pl_input_references_visit(c->request->refs, c->request->row, target->input, target->path, add_by_reference, c, err);
-        return r < 0 ? pl_err_wrap(err, r, "link %s/out/%s -> %s", c->request->pfs, path, text) : 0;
+        return r < 0 ? pl_err_wrap(err, r, "link %s/%s -> %s", c->shown, path, text) : 0;
     case PL_LINK_ELSEWHERE:
         break;
     }
     return pl_err_set(err, PL_EINVAL,
-                      "%s/out/%s is a link to %s: only links within the output or into an input can be kept; copy the file",
-                      c->request->pfs, path, text);
+                      "%s/%s is a link to %s: only links within the output or into an input can be kept; copy the file", c->shown,
+                      path, text);
 }
 
 /* ---- the whole output ---- */
@@ -316,13 +317,12 @@ static int make_tree(const struct capture *c, struct pl_agent_protocol_outcome *
 int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_agent_protocol_outcome *outcome, struct pl_err *err)
 {
     struct capture c = {.request = request, .out_fd = -1};
-    char shown[4200];
     int r;
 
-    snprintf(shown, sizeof(shown), "%s/out", request->pfs);
+    snprintf(c.shown, sizeof(c.shown), "%s/out", request->pfs);
     if (request->out && (c.out_fd = open(request->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return pl_err_errno(err, errno, "%s", shown);
-    r = request->out ? pl_out_walk(c.out_fd, shown, PL_OUTPUTS_MAX, &c.walk, err) : 0;
+        return pl_err_errno(err, errno, "%s", c.shown);
+    r = request->out ? pl_out_walk(c.out_fd, c.shown, PL_OUTPUTS_MAX, &c.walk, err) : 0;
     if (r == 0)
         r = gather(&c, err);
     if (r == 0 && c.n > 1)

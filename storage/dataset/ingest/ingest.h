@@ -49,6 +49,7 @@ struct pl_pack_sink;
 struct pl_ingest_source {
     const char *local; /* path as for open(2); a link is followed */
     const char *dest;  /* canonical path in the repo; "" = the root (folders only) */
+    const char *shown; /* path of `local` in messages; NULL = `local` */
 };
 
 /* Counters that another thread may read while ingest runs. */

@@ -98,6 +98,8 @@ static int read_by_size(struct pl_reader *rd, int fd, const struct stat *st, str
 {
     uint64_t size = (uint64_t)st->st_size;
 
+    if (S_ISDIR(st->st_mode))
+        return file_changed(err); /* a folder has taken its place */
     if (!S_ISREG(st->st_mode))
         return pl_err_set(err, PL_EINVAL, "it is %s; only files, folders and links can be stored",
                           pl_walk_mode_name(st->st_mode));

@@ -72,12 +72,13 @@ static char *local_path(const struct pl_ingest_source *source, const char *path,
 {
     char whole[PATH_MAX * 2];
     const char *rest = path + strlen(source->dest);
-    size_t n = strlen(source->local);
-    bool slash = n > 0 && source->local[n - 1] == '/';
+    const char *top = source->shown ? source->shown : source->local;
+    size_t n = strlen(top);
+    bool slash = n > 0 && top[n - 1] == '/';
 
     while (*rest == '/')
         rest++;
-    (void)snprintf(whole, sizeof(whole), "%s%s%s", source->local, *rest == '\0' || slash ? "" : "/", rest);
+    (void)snprintf(whole, sizeof(whole), "%s%s%s", top, *rest == '\0' || slash ? "" : "/", rest);
     return quote(whole, out);
 }
 
