@@ -397,13 +397,25 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "Which datums count as done already.", nothing);
 
-const struct spec_object *const pl_spec_objects[] = {
-    &pl_spec_object_file,      &pl_spec_object_repo,       &pl_spec_object_repo_keep,
-    &pl_spec_object_stage,     &pl_spec_object_input,      &pl_spec_object_gpu,
-    &pl_spec_object_share,     &pl_spec_object_resources,  &pl_spec_object_on_error,
-    &pl_spec_object_datum,     &pl_spec_object_output,     &pl_spec_object_keep,
-    &pl_spec_object_cache,     &pl_spec_object_secret,     &pl_spec_object_scratch,
-    &pl_spec_object_placement, &pl_spec_object_toleration, NULL};
+const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
+                                                     &pl_spec_object_repo,
+                                                     &pl_spec_object_repo_keep,
+                                                     &pl_spec_object_stage,
+                                                     &pl_spec_object_input,
+                                                     &pl_spec_object_gpu,
+                                                     &pl_spec_object_share,
+                                                     &pl_spec_object_resources,
+                                                     &pl_spec_object_on_error,
+                                                     &pl_spec_object_datum,
+                                                     &pl_spec_object_output,
+                                                     &pl_spec_object_keep,
+                                                     &pl_spec_object_cache,
+                                                     &pl_spec_object_secret,
+                                                     &pl_spec_object_scratch,
+                                                     &pl_spec_object_placement,
+                                                     &pl_spec_object_toleration,
+                                                     &pl_spec_object_checkpoint,
+                                                     NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

@@ -47,10 +47,11 @@ static int given_roles(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     const char *role = pl_cli_value(c, "role");
     size_t n = pl_cli_value_count(c, "over");
-    json_t *list = json_array();
+    json_t *list;
 
     if (!role && n)
         return pl_err_set(err, PL_EUSAGE, "--over says where a role applies: give --role, too");
+    list = json_array();
     for (size_t i = 0; role && i < (n ? n : 1); i++)
         json_array_append_new(list, json_pack("{s:s, s:s}", "scope", n ? pl_cli_value_at(c, "over", i) : "", "role", role));
     *ret = list;

@@ -352,9 +352,9 @@ static int check_claims(struct pl_doctor *d, struct pl_err *err)
     if (r < 0)
         return r;
     return pl_doctor_say(d, PL_DOCTOR_OK, "claims", NULL, err, "resource.k8s.io/%s, device classes: %s", d->facts.dra,
-                         code == 403     ? "not known: this account may not list them"
-                         : names.len > 1 ? (const char *)names.data
-                                         : "none");
+                         code == PL_EFORBIDDEN ? "not known: this account may not list them"
+                         : names.len > 1       ? (const char *)names.data
+                                               : "none");
 }
 
 /* ---- quotas and limits ---- */

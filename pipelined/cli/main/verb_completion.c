@@ -71,7 +71,7 @@ static void print_value_options(void)
     size_t n;
     const struct pl_verb_section *tables = pl_cli_tables(&n);
 
-    fputs("--server|--data|--project", stdout);
+    fputs("--server|--data|--project|--ca", stdout);
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < tables[t].table->n; i++)
             print_values_of(tables[t].table->verbs[i].options);

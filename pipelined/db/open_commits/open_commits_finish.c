@@ -43,6 +43,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     struct pl_open_commits *o = c->o;
     struct pl_err err = {0};
     struct pl_open_commit **at;
+    bool listed;
 
     if (pl_open_unsave(c, &err) < 0)
         pl_opens_sweep_later(o, &err);
@@ -53,7 +54,8 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     pthread_mutex_lock(&o->lock);
     for (at = &o->list; *at && *at != c; at = &(*at)->next)
         ;
-    if (*at) {
+    listed = *at != NULL;
+    if (listed) {
         *at = c->next;
         o->n--;
     }
@@ -61,7 +63,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     pthread_cond_broadcast(&o->ended);
     pthread_cond_signal(&o->wake); /* a later gathering commit may be due */
     pthread_mutex_unlock(&o->lock);
-    if (at)
+    if (listed)
         pl_open_commit_unref(c); /* the list's reference */
 }
 
