@@ -80,7 +80,7 @@ def test_from_one_context_to_another_and_out(person, shared):
     person("login", shared.url, "--name", "one", stdin=shared.token)
     person("login", shared.url + "/", "--name", "two", stdin=shared.token)
     assert person.contexts["current"] == "two"
-    person("login", "one")
+    assert "now using" in person("login", "one").stdout
     listed = json.loads(person("list", "context", "--json").stdout)["contexts"]
     assert [(c["name"], c["current"]) for c in listed] == [("one", True), ("two", False)]
     assert shared.token not in person("list", "context").stdout

@@ -38,6 +38,9 @@ def test_the_commands_work_after_the_demo(terminal, tmp_path):
     assert "accuracy" in said and "model.npz" in said and (tmp_path / "prepared").is_dir() and re.search(r"^http://127\.0\.0\.1:\d+/", said, re.M)
     terminal(change)
     assert (tmp_path / "report").is_dir()
+    terminal(f"kill $(cat {tmp_path}/demo/demo.pid)")
+    assert "All checks held" in terminal("sh pipelines/demo.sh"), "again, beside a batch that was pushed since"
+    assert "accuracy" in terminal("pipelinectl get file report@master:/report.json -o -")
     terminal("pipelinectl logout demo")
 
 

@@ -103,7 +103,8 @@ static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_e
     r = pl_cli_contexts_write(all, err);
     if (r < 0)
         return r;
-    pl_show_say(c, "logged in to %s as context %s\nnext: pipelinectl status\n", pl_show_text_at(context, "url"), name);
+    pl_show_say(c, owned ? "logged in to %s as context %s\nnext: pipelinectl status\n" : "now using %s, context %s\n",
+                pl_show_text_at(context, "url"), name);
     if (!c->json)
         return 0;
     document = json_pack("{s:s, s:s}", "context", name, "url", pl_show_text_at(context, "url"));

@@ -193,6 +193,6 @@ static const struct pl_verb verbs[] = {
      "Waits until a run has ended; exit 1 if it failed. For a commit: the run that it started; for a branch: the run of all "
      "puts so far; for a stage's branch: the newest run that writes it.",
      {"wait run 9ab2f1c4", "wait run digits@master --timeout 10m",
-      "wait run digits@master -q && pipelinectl cat report@master:/report.json"}},
+      "wait run digits@master -q && pipelinectl get file report@master:/report.json -o -"}},
 };
 PL_CLI_TABLE(wait, verbs);
