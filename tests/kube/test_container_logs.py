@@ -54,7 +54,7 @@ def test_what_cannot_be_shown_is_refused_in_words(world, gate):  # noqa: F811
     for words, code, said in ((("st", "--container", "sidecar"), 5, "a pod has main, agent and install"),
                               (("st", "--container", "agent", "-f", "--pod", "other"), 3, "the stage has no pod other; it may have ended"),
                               (("other", "--container", "agent"), 3, 'project "default" has no stage "other"'),
-                              (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other, or not any more"),
+                              (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other; it may have ended"),
                               ((f"st@{run[:8]}", "--container", "agent"), 2, "give the stage without a run"),
                               (("st", "--container", "agent", "--datum", "1f"), 2, "do not go together"),
                               (("st", "--pod", "other"), 2, "--pod goes with --container")):

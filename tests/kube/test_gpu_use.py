@@ -64,7 +64,7 @@ def test_gpus_are_told_with_who_holds_them_and_how_they_are_used(world, gate, fr
     assert (ours["project"], ours["stage"], ours["count"]) == ("default", "st", 2) and "utilisation" not in ours
     assert (theirs["namespace"], theirs["pod"], theirs["count"]) == (one.kubelet.namespace, "notebook", 1)
     shown = one.daemon.ctl("gpus").out
-    assert "default/st ×2" in shown and "notebook ×1" in shown and "not measured, or not on all nodes: no pod of dcgm-exporter is seen" in shown
+    assert "default/st ×2" in shown and "notebook ×1" in shown and "not measured, or not on all nodes: no running dcgm-exporter pod was found" in shown
 
     front.says[EXPORTER] = (200, told(pod["metadata"]["name"], one.kubelet.namespace, 37, 10240))
     put_exporter(one, "g")

@@ -153,7 +153,7 @@ REFUSED = [
     ({"ca": "Not_A_Name"}, 'kubernetes.ca is "Not_A_Name"'),
     ({"trust_bundle": "Not_A_Name"}, 'kubernetes.trust_bundle is "Not_A_Name"'),
     ({"namespace": "Not_A_Name"}, 'kubernetes.namespace is "Not_A_Name"'),
-    ({"node_cache": "relative/folder"}, 'kubernetes.node_cache is "relative/folder"'), ({"node_cache": "/"}, 'kubernetes.node_cache is "/": accepted is a folder'),
+    ({"node_cache": "relative/folder"}, 'kubernetes.node_cache is "relative/folder"'), ({"node_cache": "/"}, 'kubernetes.node_cache is "/": use a folder'),
     ({"node_cache": "/etc/pipelined"}, 'kubernetes.node_cache is "/etc/pipelined"'),
     ({"pod_template": [1]}, "kubernetes.pod_template"),
     ({"pod_template": {"spec": {"containers": "all"}}}, "kubernetes.pod_template"),
