@@ -1,5 +1,5 @@
-/* Trusted time: compares the wall clock with a line that rises with CLOCK_BOOTTIME (clock_trust.h). One mutex
- * guards the line. */
+/* Computes the trusted time (clock_trust.h). A reference time, called the line, advances with CLOCK_BOOTTIME;
+ * the wall clock is trusted while it is not too far ahead of the line. One mutex guards the line. */
 #include "pipelined/db/writer/clock_trust.h"
 
 #include "storage/base/clock.h"
@@ -10,10 +10,10 @@
 
 struct pl_clock_trust {
     pthread_mutex_t lock;
-    int64_t line_us, boot_us; /* the line's time, and CLOCK_BOOTTIME when it had that time */
+    int64_t line_us, boot_us; /* the line as it was last set, and the value of CLOCK_BOOTTIME at that moment */
     int64_t slack_us;
     bool doubted;
-    int64_t known_us, start_us; /* the newest known time and CLOCK_BOOTTIME, both at create */
+    int64_t known_us, start_us; /* at create: the newest known time, and the value of CLOCK_BOOTTIME */
 };
 
 /* Returns CLOCK_BOOTTIME, which also counts while the machine sleeps. */

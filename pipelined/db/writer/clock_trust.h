@@ -32,8 +32,9 @@ struct pl_clock_view {
 PL_MUST_CHECK
 int pl_clock_trust_create(int64_t known_us, struct pl_clock_trust **ret, struct pl_err *err);
 struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t);
-/* Returns a time that never runs ahead: `known_us` plus what CLOCK_BOOTTIME counted since create, without the time
- * that the daemon was not running. For deletions of what has been idle. */
+/* Returns a time that is never ahead of the real time: `known_us` plus the CLOCK_BOOTTIME elapsed since
+ * create. The time during which the daemon was not running does not count. Use it to delete what has been
+ * idle for long. */
 int64_t pl_clock_trust_passed_us(struct pl_clock_trust *t);
 /* Accepts the wall clock as right and moves the line to it. */
 void pl_clock_trust_believe(struct pl_clock_trust *t);

@@ -1,4 +1,4 @@
-/* The writer thread takes groups of transactions, runs each in a savepoint, puts one log object and commits. */
+/* The writer thread runs each transaction of a group in a savepoint, puts one log object, and commits. */
 #include "pipelined/db/writer/db.h"
 
 #include "pipelined/db/writer/db_open.h"
@@ -22,7 +22,7 @@
 
 #define READERS_MAX         16
 #define UNKNOWN_PAUSE_MS    200
-#define UNKNOWN_PATIENCE_MS (10 * 60 * 1000) /* after that the daemon stops, and its next start finds out */
+#define UNKNOWN_PATIENCE_MS (10 * 60 * 1000) /* how long to repeat a put whose result is unknown; then the daemon stops */
 #define EVENTS_TRIM_EVERY   4096
 
 struct pending {
@@ -39,7 +39,7 @@ struct new_event {
     int64_t id;
     char *type;
     char *data;
-    size_t owner; /* index of its transaction in the group */
+    size_t owner; /* index, in the group, of the transaction that made the event */
 };
 
 struct new_state {
@@ -53,7 +53,7 @@ struct pl_tx {
     struct pl_log_batch batch;
     struct new_event *events;
     size_t n_events, cap_events;
-    struct new_state *states; /* new states of packs */
+    struct new_state *states; /* pack states that the group's transactions set */
     size_t n_states, cap_states;
     size_t at; /* index of the running transaction */
     enum pl_tx_class class;
@@ -70,7 +70,7 @@ struct pl_db {
     int lock_fd;
     struct pl_conn *writer;
     bool synchronous;        /* the writer's COMMIT waits for the disk */
-    struct pl_log_head head; /* writer thread only */
+    struct pl_log_head head; /* last log object; writer thread only */
     struct pl_recover_report recovered;
     _Atomic uint64_t seq;
     uint64_t events_made;
@@ -223,8 +223,8 @@ static void drop_events_from(struct pl_tx *tx, size_t keep)
 }
 
 enum ran {
-    RAN,     /* the transaction has its result */
-    NO_ROOM, /* it did not fit beside the others; it goes first into the next group */
+    RAN,     /* the transaction ran: p->result is its result */
+    NO_ROOM, /* the group's log object has no room for its records: run it again, first in the next group */
     /* SQLite rolled back the whole group (no memory, full disk, I/O error inside a statement): p->result says why */
     GROUP_GONE
 };
@@ -241,7 +241,7 @@ static enum ran group_gone(const struct pl_conn *c, struct pending *p)
     return GROUP_GONE;
 }
 
-/* Runs one transaction in its savepoint. */
+/* Runs one transaction of the group in its own savepoint. */
 static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
 {
     struct pl_conn *c = tx->db->writer;
@@ -259,9 +259,9 @@ static enum ran run_one(struct pl_tx *tx, struct pending *p, size_t at)
     (void)pl_alloc_failure_take();
     p->result = p->fn(tx, p->arg, &p->err);
     c->in_group = false;
-    if (pl_alloc_failure_take() && p->result >= 0) /* a record may be incomplete */
+    if (pl_alloc_failure_take() && p->result >= 0) /* the function may have ignored the failure and left a record incomplete */
         p->result = pl_err_nomem(&p->err);
-    if (sqlite3_get_autocommit(c->db)) /* the function may have ignored the error */
+    if (sqlite3_get_autocommit(c->db)) /* SQLite rolled back; the function may have ignored that error */
         return group_gone(c, p);
     if (p->result >= 0)
         p->result = pl_sql_script(c, "RELEASE t", &p->err);
@@ -282,7 +282,7 @@ static int trim_events(struct pl_db *db, const struct pl_tx *tx, struct pl_err *
     db->events_made += tx->n_events;
     if (before / EVENTS_TRIM_EVERY == db->events_made / EVENTS_TRIM_EVERY)
         return 0;
-    /* Ids rise with time, so the events that are too old come first. The newest event stays whatever its age. */
+    /* Ids rise with time, so the oldest events have the lowest ids. The newest event stays whatever its age. */
     return pl_sql_exec(db->writer, err,
                        "DELETE FROM event WHERE id < max((SELECT max(id) FROM event) - ? + 1,"
                        " coalesce((SELECT id FROM event WHERE at_us >= ? ORDER BY id LIMIT 1), (SELECT max(id) FROM event)))",
@@ -323,7 +323,7 @@ static bool pause_before_asking(struct pl_db *db)
     return !stopping;
 }
 
-/* Puts the log object, and again while a network error leaves it unknown whether the object exists. */
+/* Puts the log object; repeats the put while a network error leaves it unknown whether the object was stored. */
 static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, struct pl_err *err)
 {
     const int64_t patience_ms = pl_clock_mono_ms() + UNKNOWN_PATIENCE_MS;
@@ -332,7 +332,7 @@ static int append(struct pl_db *db, const struct pl_tx *tx, bool *ret_unknown, s
 
     while (*ret_unknown && (r == PL_ENET || r == PL_ETIMEOUT) && pl_clock_mono_ms() < patience_ms && pause_before_asking(db)) {
         r = pl_log_append(db->config.objects, &db->head, &tx->batch, &unknown, err);
-        *ret_unknown = r < 0 && r != PL_EFENCED; /* any other error now concerns only the last attempt */
+        *ret_unknown = r < 0 && r != PL_EFENCED; /* this error does not say whether an earlier attempt stored the object */
         if (*ret_unknown)
             r = PL_ENET;
     }
@@ -416,7 +416,7 @@ static void fail_group(struct pending *group, int r, const struct pl_err *err)
     }
 }
 
-/* Runs the group's transactions in order; the first that does not fit and those after it become `*ret_rest`. */
+/* Runs the transactions in order. The first one without room in the log object, and the rest, go to `*ret_rest`. */
 static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret_rest, struct pl_err *err)
 {
     struct pending *before = NULL;
@@ -426,7 +426,7 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
         switch (run_one(tx, p, at++)) {
         case RAN:
             break;
-        case NO_ROOM: /* not the first: what does not fit an empty log object fits none */
+        case NO_ROOM: /* `before` is set: the first transaction never gets NO_ROOM (run_one) */
             *ret_rest = p;
             before->next = NULL;
             return 0;
@@ -438,9 +438,9 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
     return 0;
 }
 
-/* Makes the next COMMIT wait for the disk if the group is logged. An unlogged group survives the daemon's death
- * without that, but not the machine's: after a crash leases, attempts and events are those of the last logged
- * group, whose COMMIT syncs everything written before it. */
+/* Makes the next COMMIT wait for the disk if the group is logged. An unlogged group survives a death of the
+ * daemon, but perhaps not a crash of the machine: leases, attempts and events are then those of the last
+ * logged group, whose COMMIT synced everything written before it. */
 static int set_synchronous(struct pl_db *db, enum pl_tx_class class, struct pl_err *err)
 {
     bool full = class == PL_TX_LOGGED;
@@ -463,7 +463,7 @@ static void give_up(void *self, const struct pl_err *err)
         db->config.fatal(db->config.arg, err);
 }
 
-/* Runs the group and answers it; returns the transactions that did not fit, in order. */
+/* Runs the group and calls each `done`; returns the transactions that the log object had no room for. */
 static struct pending *run_group(struct pl_db *db, struct pending *group)
 {
     struct pl_tx tx = {.db = db, .class = group->class, .now_us = pl_clock_wall_us(), .seq = db->head.seq + 1};
@@ -688,8 +688,8 @@ int pl_db_check_owner(struct pl_db *db, struct pl_err *err)
     return pl_log_watch_look(db->watch, err);
 }
 
-/* Starts the trusted clock at the newest time in the database. A database from an older program, or recovered
- * without a checkpoint, has no saved time: the newest row counts. */
+/* Starts the trusted clock at the newest time in the database. A database from an older program, or one
+ * recovered without a checkpoint, has no saved time: then the time of its newest commit or run is used. */
 static int start_clock(struct pl_db *db, struct pl_err *err)
 {
     int64_t known_us = 0;
@@ -720,7 +720,7 @@ static int start(struct pl_db *db, const struct pl_db_config *config, struct pl_
     unsigned readers = PL_MIN(PL_MAX(config->readers, 1u), (unsigned)READERS_MAX);
     int r = pl_db_lock(db->dir, &db->lock_fd, err);
 
-    /* sync files that a killed daemon left: what is built on them must not outlive them */
+    /* sync files that a killed daemon left unsynced: later durable data will depend on them */
     r = r < 0 ? r : pl_io_syncfs(db->dir, err);
     r = r < 0 ? r : pl_db_prepare(db->dir, config->objects, &db->writer, &db->head, &db->recovered, err);
     r = r < 0 ? r : start_clock(db, err);

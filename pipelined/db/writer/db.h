@@ -32,15 +32,16 @@ struct pl_db_config {
     unsigned readers;                /* read-only connections, 1..16 */
     /* interval of checks whether another daemon took the log over; 0 = only on pl_db_check_owner */
     int64_t watch_ms;
-    /* The daemon must stop: another daemon fenced it (PL_EFENCED), or a COMMIT failed after its log object was
-     * put. Called once, on any thread. */
+    /* Called once, on any thread, when the daemon must stop: another daemon fenced it (PL_EFENCED), or a
+     * COMMIT failed after its log object was put. */
     void (*fatal)(void *arg, const struct pl_err *err);
-    /* An event that a COMMIT made visible; `id` will not change. Writer thread. `data` is compact JSON. */
+    /* Called on the writer thread with each new event after its COMMIT; `id` is final, `data` is compact
+     * JSON. */
     void (*event)(void *arg, int64_t id, int64_t at_us, const char *type, const char *data);
-    /* A record of a pack's state (storage/dataset/gc/gc.h) is in the log and applied: update the state in memory.
-     * Writer thread. May be NULL. */
+    /* Called on the writer thread after a record of a pack's state (storage/dataset/gc/gc.h) was logged and
+     * applied, to update the state in memory. May be NULL. */
     void (*pack_state)(void *arg, const char *project, const struct pl_hash *pack, const char *state);
-    /* The log has grown to object `seq`. Writer thread. May be NULL. */
+    /* Called on the writer thread when the log has grown to object `seq`. May be NULL. */
     void (*logged)(void *arg, uint64_t seq);
     void *arg;
 };
@@ -54,7 +55,7 @@ int pl_db_open(const struct pl_db_config *config, struct pl_db **ret, struct pl_
 /* Finishes all submitted transactions. After it returns no callback is called and new transactions are refused
  * (PL_ESTOPPING). Readers keep working. */
 void pl_db_stop(struct pl_db *db);
-/* Stops the db (pl_db_stop), checkpoints and closes it. NULL is allowed. */
+/* Calls pl_db_stop, makes a last checkpoint of the WAL and closes the db. NULL is allowed. */
 struct pl_db *pl_db_close(struct pl_db *db);
 /* Returns the store's id as 32 hex digits; lives as long as the db. */
 const char *pl_db_store_id(const struct pl_db *db);
@@ -89,7 +90,7 @@ enum pl_tx_class { PL_TX_LOGGED, PL_TX_UNLOGGED };
  * `done` may be NULL. */
 PL_MUST_CHECK
 int pl_db_submit(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, pl_tx_done done, void *arg, struct pl_err *err);
-/* Submits a transaction and waits for its result. Blocks: not on the loop. */
+/* Submits a transaction and waits for its result. Blocks; do not call it on the event loop's thread. */
 PL_MUST_CHECK
 int pl_db_run(struct pl_db *db, enum pl_tx_class class, pl_tx_fn fn, void *arg, struct pl_err *err);
 

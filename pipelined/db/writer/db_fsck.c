@@ -107,7 +107,8 @@ static void note_bad(struct checking *c, const struct pl_hash *pack)
         no_note(c);
 }
 
-/* Where an interrupted check of this project stopped and which packs it found bad, as options of pl_fsck. */
+/* The point at which an interrupted check of the project stopped, and the packs that it found damaged, in the
+ * form of pl_fsck's options. */
 struct left {
     struct pl_hash after;
     struct pl_hash *again;
@@ -177,8 +178,8 @@ static bool on_stop(void *self)
     return c->how->stop && c->how->stop(c->how->self);
 }
 
-/* True if the database still refers to the root. The hashes have no index: this is asked only once for each
- * damaged root. */
+/* True if the database still refers to the root. The hash columns have no index, so pl_fsck calls this only
+ * once for each damaged root. */
 static bool on_alive(void *self, const struct pl_fsck_root *root)
 {
     static const char *const queries[] = {

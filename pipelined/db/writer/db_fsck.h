@@ -1,6 +1,6 @@
-/* db_fsck: fsck of a whole store: the log and its checkpoints, then each project's packs, commits, specs, code and
- * stage logs, as the database lists them. The database is that of a running daemon, or one rebuilt from the log
- * for the check. Blocks: not on the loop.
+/* db_fsck: fsck of a whole store: the log and its checkpoints, then each project's packs, commits, specs,
+ * code and stage logs, as the database lists them. The database is that of a running daemon, or one rebuilt
+ * from the log for the check. Blocks; do not call it on the event loop's thread.
  *
  * A full check saves its progress in a JSON file every PL_DB_FSCK_NOTE_MS; the next check resumes from it unless
  * it is older than PL_DB_FSCK_NOTE_DAYS. A completed check removes the file. */
@@ -12,7 +12,8 @@
 
 #define PL_DB_FSCK_NOTE_MS   5000
 #define PL_DB_FSCK_NOTE_DAYS 7
-/* packs with findings in the progress file; beyond it the progress is dropped and the next check starts over */
+/* most damaged packs that the progress file lists; with more the progress is dropped, and the next check
+ * starts over */
 #define PL_DB_FSCK_BAD_MAX 1000
 
 struct pl_db_fsck {
@@ -23,7 +24,7 @@ struct pl_db_fsck {
     bool anew;             /* true = ignore the progress of an interrupted check */
     const char *note_path; /* progress file; NULL = save no progress */
     unsigned threads;      /* 0 = one per core */
-    /* As in pl_fsck_options; `project` is "" while the log is checked. */
+    /* Callbacks as in pl_fsck_options; `project` is "" while the log is checked. */
     int (*finding)(void *self, const struct pl_fsck_finding *finding, struct pl_err *err);
     void (*progress)(void *self, const char *project, const struct pl_fsck_progress *progress);
     bool (*stop)(void *self);

@@ -52,7 +52,8 @@ static void read_holder(int fd, char out[HOLDER_BYTES])
     out[n > 0 ? n : 0] = '\0';
 }
 
-/* True if no other process has this pid. Our own pid in the file is a leftover from another container. */
+/* True if no other process has this pid. If the file contains our own pid, a process in an earlier container
+ * wrote it. */
 static bool is_dead(pid_t pid)
 {
     return pid > 0 && (pid == getpid() || (kill(pid, 0) < 0 && errno == ESRCH));
@@ -141,7 +142,8 @@ int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *e
     return r;
 }
 
-/* Checks that the log has the very object at which the database says it stands. */
+/* Checks that the log contains exactly the object (same number, same hash) that the database says it applied
+ * last. */
 static int check_position(struct pl_conn *c, struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -192,7 +194,7 @@ static int replay_record(void *self, const struct pl_log_record *record, uint64_
     json_t *payload;
     int r;
 
-    errno = 0; /* jansson does not report that memory was the cause, malloc does */
+    errno = 0; /* jansson does not report that it ran out of memory, but malloc sets errno */
     payload = json_loadb(record->payload, record->len, JSON_REJECT_DUPLICATES, NULL);
     if (!payload && errno == ENOMEM)
         return pl_err_nomem(err);
@@ -336,7 +338,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    /* otherwise the object of this start's epoch would fill a gap */
+    /* check that the log has no gap: the object of this start's epoch would be appended in it */
     r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err);
     r = r < 0 ? r : pl_db_replay(c, objects, last, false, &head, err);
     if (r < 0) {

@@ -5,7 +5,8 @@
 #include "pipelined/db/writer/db_recover.h"
 #include "storage/dataset/log/log.h"
 
-/* Checks that `dir` is not on a network filesystem, where SQLite's locks cannot be trusted: PL_EINVAL. PL_EIO. */
+/* Checks that `dir` is not on a network filesystem, where SQLite's locks cannot be trusted. PL_EINVAL: it is
+ * on one; PL_EIO. */
 PL_MUST_CHECK
 int pl_db_check_disk(const char *dir, struct pl_err *err);
 

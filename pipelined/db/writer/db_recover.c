@@ -51,14 +51,16 @@ static void recovery_finish(struct recovery *v)
 
 /* ---- the newest good checkpoint ---- */
 
-/* True if the error makes the checkpoint one to skip. Other errors would hit the next checkpoint too, or hide that
- * this one is good. */
+/* True if the error means that this checkpoint is unusable, so that the next older one should be tried. Any
+ * other error would occur with the next checkpoint too, or says nothing about the checkpoint: then recovery
+ * fails. */
 static bool is_broken(int r)
 {
     return r == PL_ECORRUPT || r == PL_EFORMAT || r == PL_ENOTFOUND || r == PL_ETOOBIG || r == PL_EIO;
 }
 
-/* Checks that the log has the very object at which the checkpoint stands. */
+/* Checks that the log contains exactly the object (same number, same hash) up to which the checkpoint was
+ * made. */
 static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -83,7 +85,7 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
                : pl_err_set(err, PL_ECORRUPT, "ckpt%s belongs to another log: it names another %s", key + 3, key);
 }
 
-/* Checks that the checkpoint's database has the position that its head says. */
+/* Checks that the checkpoint's database has the log position that the checkpoint's head states. */
 static int check_meta(struct recovery *v, const struct pl_log_checkpoint_head *head, struct pl_err *err)
 {
     struct pl_log_head says = {0};
@@ -143,7 +145,7 @@ static int newest_checkpoint(struct recovery *v, struct pl_err *err)
     return PL_MIN(n, 0);
 }
 
-/* ---- the log after it ---- */
+/* ---- replay of the log after the checkpoint ---- */
 
 static int replay(struct recovery *v, uint64_t last, struct pl_err *err)
 {
@@ -195,7 +197,7 @@ static int list_anew(struct recovery *v, struct pl_err *err)
     return r;
 }
 
-/* Records the recovery in the event stream, and in meta for later questions. */
+/* Records the recovery as an event, and in table meta for later look-ups. */
 static int leave_word(struct recovery *v, struct pl_err *err)
 {
     int64_t now = pl_clock_wall_us();

@@ -22,8 +22,8 @@ struct pl_recover_report {
     uint64_t ckpt_seq;    /* the checkpoint used; 0 = none, rebuilt from the log alone */
     uint64_t log_seq;     /* last object of the log */
     unsigned passed_over; /* number of broken checkpoints that were skipped */
-    char why[512];        /* what was wrong with the newest broken one */
-    json_t *anew;         /* texts: what the next start, or an administrator, must create again */
+    char why[512];        /* what was wrong with the newest broken checkpoint */
+    json_t *anew;         /* array of texts, one for each thing that the next start or an administrator must create again */
 };
 void pl_recover_report_finish(struct pl_recover_report *r);
 

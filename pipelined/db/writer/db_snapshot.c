@@ -20,9 +20,9 @@ const struct pl_secret_column *pl_db_secret_columns(size_t *ret_n)
     return secrets;
 }
 
-/* Removes rows about processes, sessions and files of this machine, which would be false elsewhere or later. The
- * checkpoint that an attempt leaves for the next one is not kept once the datum is done, so it may be gone by the
- * time of a recovery. */
+/* Removes rows about processes, sessions and files of this machine, which would be false elsewhere or later.
+ * Table checkpoint has the trees that an attempt of a datum saves for the next attempt; they are not kept
+ * once the datum is done, so their data may be gone by the time of a recovery. */
 static const char strip_sql[] =
     "DELETE FROM worker; DELETE FROM lease; DELETE FROM session; DELETE FROM pin; DELETE FROM checkpoint;"
     "DELETE FROM login_session;"
@@ -74,7 +74,7 @@ static int step_all(sqlite3_backup *backup, const struct pl_snapshot_options *o,
     }
 }
 
-/* Copies all pages, inside the reader's transaction. */
+/* Copies all pages of the database inside the reader's transaction. */
 static int copy_pages(struct pl_conn *from, const char *path, const struct pl_snapshot_options *o, struct pl_err *err)
 {
     sqlite3_backup *backup = NULL;

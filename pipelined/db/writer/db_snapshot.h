@@ -5,17 +5,18 @@
  *   reader: BEGIN ─ log_seq, log_hash ─ sqlite3_backup, PL_SNAPSHOT_STEP_PAGES per step ─▶ copy
  *   copy:   strip ─ VACUUM INTO ─ quick_check
  *
- * The reader's transaction pins one state of the WAL, so the copy need not start over whenever the writer commits.
- * The writer is never blocked; the read transaction only keeps the WAL from being reset until the copy is done.
- * Blocks: not on the loop. */
+ * The reader's transaction pins one state of the WAL, so the copy need not start over whenever the writer
+ * commits. The writer is never blocked; the read transaction only keeps the WAL from being reset until the
+ * copy is done. Blocks; do not call it on the event loop's thread. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 
 #define PL_SNAPSHOT_STEP_PAGES 512 /* 2 MiB */
 
-/* A secret column, which a snapshot has empty (x'' or ''): the column may be NOT NULL but must accept an empty
- * value. After a recovery the secrets must be created again. The table of these columns is in db_snapshot.c. */
+/* A column that contains secrets. Snapshots have an empty value (x'' or '') in it, which the column must
+ * accept even if it is NOT NULL. After a recovery the secrets must be created again. The table of these
+ * columns is in db_snapshot.c. */
 struct pl_secret_column {
     const char *table, *column;
     const char *what;  /* for the recovery report: "S3 keys" */

@@ -90,7 +90,7 @@ static int apply_repo_delete(struct pl_conn *c, const json_t *o, uint64_t seq, s
     int r = repo_id(c, pl_json_str(o, "project"), pl_json_str(o, "name"), &id, err);
 
     (void)seq;
-    /* clear the heads first: a branch points at a commit of the same repo */
+    /* clear the branch heads first: they refer to commits of this repo, which are deleted with it */
     r = r < 0 ? r : pl_sql_exec(c, err, "UPDATE branch SET head = NULL WHERE repo = ?", "i", id);
     r = r < 0 ? r
               : pl_sql_exec(c, err, "DELETE FROM checkpoint WHERE project = ? AND stage = ?", "ss", pl_json_str(o, "project"),
@@ -165,7 +165,7 @@ static int apply_commit_delete(struct pl_conn *c, const json_t *o, uint64_t seq,
     (void)seq;
     if (r < 0)
         return r;
-    /* branches with this head fall back to its parent; its children get its parent */
+    /* branches whose head is this commit fall back to its parent; its child commits get its parent as theirs */
     r = pl_sql_exec(c, err,
                     "UPDATE branch SET head = (SELECT p.id FROM commit_ p, commit_ d WHERE d.repo = ?1 AND d.run = ?2"
                     " AND p.repo = ?1 AND p.run = d.parent) WHERE head = (SELECT id FROM commit_ WHERE repo = ?1 AND run = ?2)",
@@ -288,10 +288,10 @@ static int apply_defaults(struct pl_conn *c, const json_t *o, uint64_t seq, stru
     return pl_sql_exec(c, err, "INSERT OR REPLACE INTO defaults(scope, spec) VALUES (?, ?)", "ss", pl_json_str(o, "scope"), spec);
 }
 
-/* Settles the results of an ended job. Those of a failed or killed job are kept for the next jobs of the stage,
- * until a plan no longer uses them (pl_kept_results). Those of a successful job are in its datum table, so they
- * and older kept ones go; a successful rerun on a separate branch has its table elsewhere, and older kept ones
- * stay. */
+/* Settles the stored results of an ended job. Results of a failed or killed job are kept for later jobs of
+ * the stage until no plan uses them (pl_kept_results). Results of a successful job are deleted, since its
+ * datum table has them, and so are older kept results of the stage. After a successful rerun on a separate
+ * branch, whose datum table is on that branch, the older kept results stay. */
 static int settle_results(struct pl_conn *c, int64_t job, const json_t *o, struct pl_err *err)
 {
     bool success = pl_streq(pl_json_str(o, "state"), "success");

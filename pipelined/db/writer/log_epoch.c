@@ -17,8 +17,8 @@ static int make_record(const struct pl_log_head *head, struct pl_log_batch *b, s
     uint8_t random[16];
     json_t *payload;
 
-    /* A nonce that no other start writes: it lets pl_log_append tell our object from another daemon's after an
-     * unknown result. */
+    /* A nonce that no other start writes: after a put with an unknown result it lets pl_log_append tell our
+     * object from another daemon's. */
     pl_random_bytes(random, sizeof random);
     pl_hex_encode(random, sizeof random, nonce);
     gethostname(host, sizeof host - 1);
@@ -30,7 +30,8 @@ static int make_record(const struct pl_log_head *head, struct pl_log_batch *b, s
     return text ? pl_log_batch_add(b, PL_RECORD_OPEN_EPOCH, text, strlen(text), err) : pl_err_nomem(err);
 }
 
-/* Appends the epoch's object after `known`; repeats it while it is unknown whether the object exists. */
+/* Appends the epoch's object after `known`; repeats the put while it is unknown whether the object was
+ * stored. */
 static int append(struct pl_object_store *objects, const struct pl_log_head *known, struct pl_log_head *ret, struct pl_err *err)
 {
     struct pl_log_head at = *known;
@@ -56,8 +57,9 @@ int pl_log_epoch_open(struct pl_object_store *objects, const struct pl_log_head 
     struct pl_log_head known = *head;
     int r = append(objects, &known, ret, err);
 
-    /* Try the next key as soon as one object is known, so that the writing daemon gains no more time; every fourth
-     * attempt follows the log to its end. */
+    /* Another daemon wrote the key first. Follow the log by one object only and try the next key at once, so
+     * that the other daemon has little time to write that key too; every fourth attempt follows the log to
+     * its end. */
     for (unsigned i = 1; r == PL_EFENCED && i < PL_LOG_EPOCH_TRIES; i++) {
         r = i % 4 ? pl_log_follow(objects, &known, err) : pl_log_replay(objects, &known, NULL, err);
         r = r < 0 ? r : append(objects, &known, ret, err);

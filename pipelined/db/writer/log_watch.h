@@ -27,13 +27,13 @@ struct pl_log_watch_config {
 
 PL_MUST_CHECK
 int pl_log_watch_create(const struct pl_log_watch_config *config, struct pl_log_watch **ret, struct pl_err *err);
-/* Checks now, usually with one request. 0: no daemon had taken over by the time of the call. PL_EFENCED; errors of
- * the store: unknown. */
+/* Checks now, usually with one request. Returns 0 if no daemon had taken over by the time of the call.
+ * PL_EFENCED: another daemon had; errors of the store: it is not known. */
 PL_MUST_CHECK
 int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err);
 /* Tells the watch that the log has grown to object `seq`. */
 void pl_log_watch_at(struct pl_log_watch *w, uint64_t seq);
-/* Stops the thread, which no longer calls `fenced` then. */
+/* Stops the thread; after the return it no longer calls `fenced`. */
 void pl_log_watch_stop(struct pl_log_watch *w);
 /* NULL is allowed. */
 struct pl_log_watch *pl_log_watch_destroy(struct pl_log_watch *w);

@@ -118,7 +118,7 @@ static void read_commit(const struct pl_rows *rows, struct pl_commit_row *ret)
     ret->created_us = pl_col_int(rows, 16);
 }
 
-/* Returns 1 and the row, or 0. */
+/* Reads one commit from the query: 1 and the commit, or 0 when there are no more rows. */
 static int one_commit(struct pl_conn *c, struct pl_rows *rows, struct pl_commit_row *ret, struct pl_err *err)
 {
     int r = pl_sql_next(c, rows, err);
@@ -170,7 +170,7 @@ static int by_prefix(struct pl_conn *c, int64_t repo, const char *prefix, struct
     char past[PL_NAME_MAX_BYTES + 2];
     int r;
 
-    snprintf(past, sizeof past, "%sg", prefix); /* past every hex digit */
+    snprintf(past, sizeof past, "%sg", prefix); /* end of the range: "g" is past every hex digit */
     r = pl_sql_query(c, err, &rows,
                      "SELECT " COMMIT_COLUMNS " FROM commit_ c WHERE c.repo = ? AND c.run >= ? AND c.run < ? LIMIT 2", "iss",
                      repo, prefix, past);

@@ -10,10 +10,10 @@ struct pl_repo_row {
     bool output; /* a stage writes it */
     /* Options. */
     int64_t commit_window_ms; /* puts gather in an open commit for this long; 0 = each put is a commit */
-    bool bucket;              /* durable: bucket: a put is answered once the bucket has it */
+    bool bucket;              /* option durable is "bucket": a put is acknowledged only after the bucket has it */
 };
 
-/* Looks up a repo. Returns 1 and the row, or 0 if it does not exist. */
+/* Looks up a repo. Returns 1 and fills `ret`, or returns 0 if the repo does not exist. */
 PL_MUST_CHECK
 int pl_db_repo_seek(struct pl_conn *c, const char *project, const char *repo, struct pl_repo_row *ret, struct pl_err *err);
 /* As pl_db_repo_seek, but a missing repo is PL_ENOTFOUND: `repo "x" does not exist in project "p"`, with the
@@ -52,7 +52,7 @@ struct pl_commit_row {
 PL_MUST_CHECK
 int pl_db_commit_find(struct pl_conn *c, const char *project, const char *repo, const struct pl_commit_ref *ref,
                       struct pl_commit_row *ret, struct pl_err *err);
-/* The same for the text after the @ ("" = master). */
+/* Like pl_db_commit_find, with the ref as the text that a user writes after the @ ("" = master). */
 PL_MUST_CHECK
 int pl_db_commit_named(struct pl_conn *c, const char *project, const char *repo, const char *ref, struct pl_commit_row *ret,
                        struct pl_err *err);
@@ -65,15 +65,17 @@ int pl_db_branch_head(struct pl_conn *c, int64_t repo, const char *branch, struc
 PL_MUST_CHECK
 int pl_db_check_new_branch(struct pl_conn *c, int64_t repo, const char *name, struct pl_err *err);
 
-/* Finds what the branch held when the run with this order (run.ord) began: the first commit, from the branch's
- * present head back along the parents, that was made by that run or an earlier one. Returns 1, or 0 when there is
- * none. A branch that was deleted and created again has the history of its present head. */
+/* Finds the head that the branch had when the run with this order number (run.ord) began: the first commit,
+ * from the branch's present head back along the parents, that was made by that run or an earlier one. Returns
+ * 1, or 0 when there is none. A branch that was deleted and created again has the history of its present
+ * head. */
 PL_MUST_CHECK
 int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
                        struct pl_err *err);
 
-/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which it has commits, or one
- * of its stages. `seen` is "", or "NOT " for what the user may not read. */
+/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which it has commits,
+ * or one of its stages. `seen` is "" to find the repos or stages that the user may read, or "NOT " to find
+ * the others. */
 #define PL_RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
 #define PL_RUN_OF_COMMITS(seen)                                                                                                  \
     "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"
@@ -82,7 +84,7 @@ int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int6
 /* Returns 0 if the text is a run's id or a possible prefix of one, else PL_EINVAL. */
 PL_MUST_CHECK
 int pl_db_run_text_check(const char *text, struct pl_err *err);
-/* Finds a run by its id or a prefix. On a connection with a reader (pl_conn.readable) only the runs that the
- * reader may see exist, so others make no prefix ambiguous. PL_EINVAL, PL_ENOTFOUND, PL_ECONFLICT. */
+/* Finds a run by its id or a prefix of it. On a connection with pl_conn.readable set, runs that the user may
+ * not see are treated as absent, so they make no prefix ambiguous. PL_EINVAL, PL_ENOTFOUND, PL_ECONFLICT. */
 PL_MUST_CHECK
 int pl_db_run_find(struct pl_conn *c, const char *text, char ret_id[PL_ID_HEX + 1], struct pl_err *err);

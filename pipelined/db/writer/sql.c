@@ -142,7 +142,8 @@ void pl_rows_finish(struct pl_rows *rows)
     rows->stmt = NULL;
 }
 
-/* Refuses a statement after SQLite rolled back the transaction by itself: the statement would commit alone. */
+/* Refuses a statement after SQLite rolled back the transaction by itself: outside the transaction the
+ * statement would commit at once. */
 static int check_group(struct pl_conn *c, struct pl_err *err)
 {
     if (!c->in_group || !sqlite3_get_autocommit(c->db))
@@ -151,8 +152,8 @@ static int check_group(struct pl_conn *c, struct pl_err *err)
     return pl_err_set(err, c->lost, "database: the transaction was rolled back");
 }
 
-/* Prepares `sql`, or takes it from the cache. When the cached statement is in use (the same query nested in
- * itself), prepares another. */
+/* Prepares `sql`, or takes the prepared statement from the cache. If the cached one is in use, because the
+ * same query runs nested in itself, prepares another. */
 static int prepare(struct pl_conn *c, struct pl_rows *rows, const char *sql, struct pl_err *err)
 {
     size_t len = strlen(sql);
@@ -176,7 +177,7 @@ static int prepare(struct pl_conn *c, struct pl_rows *rows, const char *sql, str
     return r;
 }
 
-/* Binds the next argument of the letter's type. SQLITE_MISUSE: unknown letter. */
+/* Binds the next argument; `letter` gives its type. SQLITE_MISUSE: unknown letter. */
 static int bind_one(sqlite3_stmt *stmt, int at, char letter, va_list *ap)
 {
     switch (letter) {

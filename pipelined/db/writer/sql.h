@@ -18,20 +18,21 @@ struct pl_conn {
     pl_readable_fn readable; /* called by the SQL function readable(project, name); NULL: it returns false */
     const void *who;
     struct pl_map statements; /* SQL text → sqlite3_stmt*, kept prepared */
-    bool in_group;            /* the writer's group is open: a statement outside its transaction is refused */
+    /* the writer runs a group of transactions: a statement outside the group's SQL transaction is refused */
+    bool in_group;
     /* while in_group: the error that made SQLite roll back the transaction by itself (no memory, full disk, I/O
      * error); 0 = none */
     int lost;
 };
 
-/* Opens `path` with the product's pragmas: WAL, synchronous=FULL, foreign keys, trusted_schema off, defensive.
- * Those that durability depends on are read back. A read-only connection cannot write or checkpoint. PL_EIO,
- * PL_ECORRUPT. */
+/* Opens `path` with the product's pragmas: WAL, synchronous=FULL, foreign keys, trusted_schema off,
+ * defensive. The pragmas that durability depends on are read back and checked. A read-only connection cannot
+ * write or checkpoint. PL_EIO, PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_conn_open(const char *path, bool read_only, struct pl_conn **ret, struct pl_err *err);
 struct pl_conn *pl_conn_close(struct pl_conn *c);
 
-/* The rows of one running statement; `{0}` is none. */
+/* The rows of one running statement; `{0}` means that there is no statement. */
 struct pl_rows {
     sqlite3_stmt *stmt;
     bool cached; /* finish returns the statement to the cache; else finish finalizes it */
@@ -56,7 +57,7 @@ int pl_sql_next(struct pl_conn *c, struct pl_rows *rows, struct pl_err *err);
 /* Reads the first column of the first row. PL_ENOTFOUND ("not found") when there is no row. */
 PL_MUST_CHECK
 int pl_sql_int(struct pl_conn *c, struct pl_err *err, int64_t *ret, const char *sql, const char *fmt, ...);
-/* The same as malloc'ed text. */
+/* Like pl_sql_int, but reads the column as text; malloc'ed. */
 PL_MUST_CHECK
 int pl_sql_text(struct pl_conn *c, struct pl_err *err, char **ret, const char *sql, const char *fmt, ...);
 /* Runs several statements in one text, without arguments. */
