@@ -1,4 +1,4 @@
-/* Each transaction checks existence and bounds, emits its record, and adds an entry to the audit. */
+/* Each transaction checks existence and bounds, emits its record, and adds an entry to the audit log. */
 #include "pipelined/db/tx/access_tx.h"
 
 #define AUDIT_TRIM_EVERY 256
@@ -34,7 +34,8 @@ static int no_user(const char *name, struct pl_err *err)
     return pl_err_hint(err, r, "pipelinectl create user %s", name);
 }
 
-/* Checks a total count against its bound. `count` is one of our queries. */
+/* Checks that there are fewer than `max` users, tokens or keys in all. `count` is the text of the query that
+ * counts them. */
 static int check_count(struct pl_tx *tx, const char *count, int64_t max, const char *what, struct pl_err *err)
 {
     int64_t n = 0;
@@ -46,7 +47,8 @@ static int check_count(struct pl_tx *tx, const char *count, int64_t max, const c
     return r;
 }
 
-/* Checks a user's own count, so that one user cannot take all that the total allows. */
+/* Checks that the user has fewer than PL_USER_KEYS_MAX tokens or keys, so that one user cannot use up the
+ * total limit. `count` is the text of the query that counts them. */
 static int check_own(struct pl_tx *tx, const char *count, const char *user, const char *what, struct pl_err *err)
 {
     int64_t n = 0;
@@ -82,8 +84,9 @@ static bool same_project(const char *a, const char *b)
     return len == strcspn(b, "/") && memcmp(a, b, len) == 0;
 }
 
-/* Replaces or removes the role on the pair's scope. Each project has its own bound, so that the admins of one
- * project do not use up the places of another; a change of an existing role is never refused. */
+/* Sets the role that `pair` ([scope, role]) names on its scope, or removes it if the role is "none". Each
+ * project has its own limit, so that the admins of one project cannot use up another's. A change of an
+ * existing role is never refused. */
 static int set_role(const struct pl_user_args *a, json_t *roles, json_t *pair, struct pl_err *err)
 {
     size_t i, there = 0, before = json_array_size(roles);
@@ -156,7 +159,8 @@ static int need_user(struct pl_tx *tx, const char *user, struct pl_err *err)
     return r == PL_ENOTFOUND ? no_user(user, err) : r;
 }
 
-/* Makes the record fields that tokens and keys share; takes `known`, {"hash"} or {"access_key"}. */
+/* Makes the record fields that tokens and keys share. Takes `known`, an object with the credential's "hash"
+ * or "access_key", whose fields are added. */
 static json_t *credential_record(struct pl_tx *tx, const struct pl_credential_args *a, json_t *known)
 {
     json_t *rest = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "at", (json_int_t)pl_tx_now_us(tx), "expires",

@@ -8,11 +8,11 @@
 #define PL_USERS_MAX      16384
 #define PL_TOKENS_MAX     65536
 #define PL_S3_KEYS_MAX    65536
-#define PL_USER_KEYS_MAX  1000 /* tokens per user; as many S3 keys per user */
+#define PL_USER_KEYS_MAX  1000 /* most tokens of one user, and most S3 keys of one user */
 #define PL_AUDIT_DAYS     366
 #define PL_AUDIT_ROWS_MAX 1000000
 
-/* An entry of the audit: who did what. */
+/* An entry of the audit log: who did what. */
 #define PL_AUDIT_PEER_MAX 127
 struct pl_audit {
     const char *who, *token;
@@ -20,10 +20,11 @@ struct pl_audit {
     char peer[PL_AUDIT_PEER_MAX + 1];
     const char *verb, *target;
 };
-/* Adds an entry inside a transaction of either class, so that the audit has no entry of what was rolled back. */
+/* Adds an audit entry inside another transaction, logged or unlogged. If that transaction is rolled back, so
+ * is the entry. */
 PL_MUST_CHECK
 int pl_tx_audit(struct pl_tx *tx, const struct pl_audit *a, struct pl_err *err);
-/* Adds an entry in a transaction of its own. Unlogged; arg: struct pl_audit. */
+/* Adds an audit entry in a transaction of its own. Unlogged; arg: struct pl_audit. */
 PL_MUST_CHECK
 int pl_tx_audit_alone(struct pl_tx *tx, void *arg, struct pl_err *err);
 
@@ -46,7 +47,7 @@ struct pl_credential_args {
     struct pl_hash hash;    /* token: its SHA-256 */
     struct pl_hash old;     /* rotate: the hash of the token to replace */
     const char *access_key; /* S3 key: its access key */
-    const void *sealed;     /* S3 key: its secret, sealed */
+    const void *sealed;     /* S3 key: its secret, encrypted */
     size_t sealed_len;
     const char *user, *name, *role, *scope;
     int64_t expires_us; /* 0 = never expires */

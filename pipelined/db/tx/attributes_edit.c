@@ -1,5 +1,5 @@
-/* Translates operations on the tree of paths into operations on the tree of rows, sorts them and applies them with
- * pl_tree_edit. */
+/* Translates operations on files into operations on the rows of the attribute tree, sorts them and applies
+ * them with pl_tree_edit. */
 #include "pipelined/db/tx/attributes_edit.h"
 
 #define PREFIXES_MAX ((size_t)2 << 30) /* bound for the prefixes of PL_TREE_OPS_MAX paths */

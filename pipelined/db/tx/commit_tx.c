@@ -104,7 +104,8 @@ int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args 
                           .table = a->table,
                           .owner = a->owner,
                           .generation = (uint64_t)a->generation,
-                          /* the time is in the log's record, so that the object's bytes depend on the work alone */
+                          /* the log's record has the time; without it the object's bytes depend only on the
+                           * content of the commit */
                           .wall_us = 0,
                           .files = (uint64_t)a->files,
                           .bytes = (uint64_t)a->bytes,
@@ -139,7 +140,7 @@ static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a
                       a->repo);
 }
 
-/* Lists the branches with this head. */
+/* Lists the branches whose head is this commit. */
 static int branches_on(struct pl_conn *c, int64_t commit, json_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

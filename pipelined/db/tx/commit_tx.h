@@ -50,24 +50,27 @@ struct pl_project_stores;
 
 struct pl_push_args {
     const char *project, *repo, *branch;
-    /* The ref that the writer started from; resolved once, before the first attempt. NULL or "" = no base: the
-     * last writer wins. */
+    /* The ref that the client's changes start from; resolved once, before the first attempt. A change of the
+     * same paths since the base is a conflict. NULL or "" = no base: the last writer wins. */
     const char *base;
     const char *message, *author;
-    /* an ops stream (storage/tree_edit/tree_ops.h); the data that its entries name is durable already */
+    /* an ops stream (storage/tree_edit/tree_ops.h); the data that its entries refer to is durable already */
     const void *ops;
     size_t ops_len;
     /* For finishing an open commit; else all zero. */
     const char *commit; /* id of the open commit */
     int64_t repo_id;    /* row id of its repo: another repo of the same name is PL_ENOTFOUND */
-    /* the tree that the open commit began on: paths of it that other commits changed since are conflicts */
+    /* root of the tree that the open commit started from: if other commits have changed the same paths since,
+     * the push is a conflict */
     const struct pl_hash *base_root;
-    const struct pl_tree_op *list; /* instead of ops: sorted and checked */
+    const struct pl_tree_op *list; /* operations, sorted and checked; used instead of `ops` */
     size_t n_list;
-    /* adds the records that are in no pack yet */
+    /* called to add to the pack builder those records of the open commit that are in no pack yet */
     int (*add_records)(void *self, struct pl_pack_builder *session, struct pl_err *err);
     void *self;
-    struct pl_effort *effort; /* limits the checks of what is named (storage/base/effort.h); NULL = no limits */
+    /* limits the work of checking the data that the operations refer to (storage/base/effort.h); NULL = no
+     * limits */
+    struct pl_effort *effort;
 };
 
 struct pl_store;

@@ -14,9 +14,9 @@ struct pl_direct_upload {
     uint64_t bytes;
 };
 
-/* A client got a URL to put the pack: it may exist from now on, whether the client confirms it or not. A pack that
- * is already recorded stays as it is, except that a quarantined one is expected again, since its upload may now be
- * correct. */
+/* Records that a client got a URL for uploading the pack: the pack may exist from now on, whether the client
+ * confirms the upload or not. A pack that is already recorded stays as it is, except that a quarantined one
+ * is expected again, since its new upload may be correct. */
 PL_MUST_CHECK
 int pl_tx_direct_upload_expect(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Records that the pack exists and has not been read back. A pack that is already recorded as unread stays as it
@@ -53,8 +53,8 @@ struct pl_direct_upload_mismatch {
     const char *why;
     json_t *told; /* borrowed; data of the event pack.quarantined; NULL = no event */
 };
-/* Records a quarantine. Logged, so that a daemon that lost the log (PL_EFENCED) removes no object, which may be
- * another one by now. `arg` is a struct pl_direct_upload_mismatch. */
+/* Records a quarantine. Logged, so that a daemon that has lost the log to another one (PL_EFENCED) removes no
+ * object: the other daemon may have replaced it. `arg` is a struct pl_direct_upload_mismatch. */
 PL_MUST_CHECK
 int pl_tx_direct_upload_quarantine(struct pl_tx *tx, void *arg, struct pl_err *err);
 

@@ -1,4 +1,5 @@
-/* Rows of jobs and runs: progress as upserts without the log, ends as log records, each with its event. */
+/* Writes the rows of jobs and runs, with an event for each change. Progress is written without the log; the
+ * end of a job or run is a log record. */
 #include "pipelined/db/tx/job_tx.h"
 
 #include "pipelined/text/json_text.h"
@@ -70,7 +71,8 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r
               : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
                            a->run, a->project, a->stage);
-    return r < 0 || !written ? r : job_event(tx, a, err); /* an ended job was not written: no event after its end */
+    /* the job had ended, so the row was not written: no event after its end */
+    return r < 0 || !written ? r : job_event(tx, a, err);
 }
 
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *a, struct pl_err *err)
@@ -109,8 +111,8 @@ static int run_event(struct pl_tx *tx, const struct pl_run_args *a, struct pl_er
     return pl_tx_event(tx, "run", json_pack("{s:s, s:s, s:s}", "id", a->id, "state", a->state, "reason", text(a->reason)), err);
 }
 
-/* Makes the record of a run. Does not use jansson's s*, which also omits a key without memory: a record without it
- * would mean another run. */
+/* Makes the record of a run. Does not use jansson's s*, which omits a key also when memory is short: a record
+ * without its "of" or "as" would describe a different run. */
 static json_t *run_record(const struct pl_run_args *a, int64_t at)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message), "stages",

@@ -20,8 +20,8 @@ struct pl_job_args {
 /* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
 PL_MUST_CHECK
 int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Checks, in the transaction that commits the job's output, that the job has not ended and that its stage still
- * exists: the very version of the job, even if a newer one is current. PL_ECANCELED otherwise. */
+/* Checks, in the transaction that commits the job's output, that the job has not ended and that the version
+ * of the stage that it runs still exists, even if a newer version is current. PL_ECANCELED otherwise. */
 PL_MUST_CHECK
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *job, struct pl_err *err);
 /* Logged: records the final result, with a "job" event. */
@@ -30,15 +30,16 @@ int pl_tx_job_end(struct pl_tx *tx, void *arg, struct pl_err *err);
 
 struct pl_run_args {
     const char *id, *cause, *message, *state, *reason;
-    json_t *stages; /* borrowed; [[project, stage]…] to run although no input moved; NULL = none */
-    const char *of; /* the run whose jobs it repeats, or NULL */
-    const char *as; /* the separate branch for its outputs (rerun_branch.h), or NULL */
+    json_t *stages; /* borrowed; [[project, stage]…] to run although no input has changed; NULL = none */
+    const char *of; /* the earlier run whose jobs this run repeats, or NULL */
+    const char *as; /* the separate branch that gets the run's outputs (rerun_branch.h), or NULL */
 };
-/* Logged: creates a run that no push made (a pipeline was created, or a user started it), with a "run" event. */
+/* Logged: creates a run that was not started by a push but by the creation of a pipeline or by a user, with a
+ * "run" event. */
 PL_MUST_CHECK
 int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Logged: creates the run for heads that moved without a push: all stages that read one of `branches`, a list of
- * names. `ret_run` is its id, or "" when no stage reads them and there is no run. */
+/* Logged: creates the run for branches whose heads changed without a push. It runs all stages that read one
+ * of `branches`, a list of names. `ret_run` is its id, or "" when no stage reads them and there is no run. */
 PL_MUST_CHECK
 int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, const json_t *branches, const char *cause,
                       const char *message, char ret_run[PL_ID_HEX + 1], struct pl_err *err);

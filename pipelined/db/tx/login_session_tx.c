@@ -1,4 +1,5 @@
-/* Rows of login_session: each new session makes room for itself, so the table stays bounded without a timer. */
+/* Writes the rows of table login_session. Each new session makes room for itself, so the table stays bounded
+ * without a timer. */
 #include "pipelined/db/tx/login_session_tx.h"
 
 int pl_tx_login_session_create(struct pl_tx *tx, void *arg, struct pl_err *err)

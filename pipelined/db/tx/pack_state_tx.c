@@ -1,4 +1,5 @@
-/* States of packs: table pack_state and its records, revival, and the store's memory, which follows the log. */
+/* Changes the states of packs (table pack_state) through log records, revives packs, and updates the states
+ * that the store has in memory. */
 #include "pipelined/db/tx/pack_state_tx.h"
 
 #include "storage/base/clock.h"
@@ -37,7 +38,8 @@ static bool may_follow(const char *now, const char *next)
     return pl_streq(now, pl_streq(next, PL_PACK_GONE) ? PL_PACK_DOOMED : PL_PACK_CONDEMNED);
 }
 
-/* Drops the step if a session pins the pack: the mark may have read the pins before this one was written. */
+/* Clears change->done if a session pins the pack, so that its state is not changed: the mark may have read
+ * the pins before this pin was written. */
 static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change *change, struct pl_err *err)
 {
     int64_t pins = 0;
@@ -138,7 +140,7 @@ int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set
     return set->map.len ? pl_db_run(db, PL_TX_LOGGED, revive_tx, &v, err) : 0;
 }
 
-/* ---- readers that must have ended ---- */
+/* ---- sessions and leases that must have ended ---- */
 
 int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err)
 {
@@ -149,7 +151,7 @@ int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t 
                       "si", project, now_us);
 }
 
-/* ---- the store's memory ---- */
+/* ---- states in the store's memory ---- */
 
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state)
 {

@@ -1,5 +1,5 @@
-/* pack_state_tx: transactions of garbage collection (storage/dataset/gc/gc.h): the steps of packs' states, and
- * which sessions and leases must have ended before the next step. */
+/* pack_state_tx: transactions of garbage collection (storage/dataset/gc/gc.h): they change the states of
+ * packs and find out which sessions and leases must end before the next change. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -13,7 +13,7 @@
 struct pl_gc_change {
     struct pl_hash pack;
     const char *state; /* the next state: PL_PACK_CONDEMNED, … */
-    bool done;         /* out: the step was taken */
+    bool done;         /* out: the state was changed */
     uint64_t bytes;    /* for the caller's use */
 };
 struct pl_gc_tx_args {
@@ -21,11 +21,12 @@ struct pl_gc_tx_args {
     struct pl_gc_change *changes;
     size_t n;
     int64_t budget_us; /* time for this transaction; 0 = no limit */
-    /* out: number of changes that were examined, from the start: at least one; all without a budget */
+    /* out: how many of the changes, counted from the first, were examined: at least one, and without a time
+     * budget all */
     size_t seen;
 };
-/* Logged. Takes each step that the pack's present state allows and that no session's pin forbids. A pack that
- * changed state meanwhile is left alone. arg: struct pl_gc_tx_args. */
+/* Logged. Makes each change that the pack's present state allows and that no session's pin forbids. A pack
+ * whose state changed in the meantime is left alone. arg: struct pl_gc_tx_args. */
 PL_MUST_CHECK
 int pl_tx_pack_state(struct pl_tx *tx, void *arg, struct pl_err *err);
 
@@ -36,11 +37,11 @@ struct pl_pack_set {
 PL_MUST_CHECK
 int pl_pack_set_add(struct pl_pack_set *set, const struct pl_hash *pack, struct pl_err *err);
 void pl_pack_set_finish(struct pl_pack_set *set);
-/* Revives the condemned packs of the set; called in the logged transaction that writes the references to them.
- * PL_ERETRY: one is doomed. */
+/* Revives the condemned packs of the set; called in the logged transaction that writes the new references to
+ * them. PL_ERETRY: a pack of the set is doomed. */
 PL_MUST_CHECK
 int pl_tx_revive(struct pl_tx *tx, const char *project, const struct pl_pack_set *set, struct pl_err *err);
-/* The same as a transaction of its own; does nothing for an empty set. Blocks. */
+/* Does pl_tx_revive in a transaction of its own; does nothing for an empty set. Blocks. */
 PL_MUST_CHECK
 int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set *set, struct pl_err *err);
 
@@ -48,11 +49,11 @@ int pl_db_revive(struct pl_db *db, const char *project, const struct pl_pack_set
 #define PL_GC_STATE_BYTES 16
 PL_MUST_CHECK
 int pl_pack_state_get(struct pl_conn *c, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
-/* The same with a reader of its own. */
+/* Like pl_pack_state_get, with a connection borrowed from `db`. */
 PL_MUST_CHECK
 int pl_pack_state_read(struct pl_db *db, const char *project, const struct pl_hash *pack, char *out, struct pl_err *err);
-/* Returns the log position at which the oldest unexpired session or lease of the project began, INT64_MAX without
- * any. A pack that was condemned by a later object must wait. */
+/* Returns the log position at which the oldest unexpired session or lease of the project began, INT64_MAX if
+ * there is none. A pack that was condemned by a later log object must wait. */
 PL_MUST_CHECK
 int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t now_us, int64_t *ret, struct pl_err *err);
 
@@ -62,6 +63,6 @@ PL_MUST_CHECK
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err);
 /* Applies a state ("" = live) to the store's memory. */
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state);
-/* The same for the project's store, if it is open. For pl_db_config.pack_state. */
+/* Like pl_pack_state_apply, for the project's store if it is open. Called by pl_db_config.pack_state. */
 struct pl_project_stores;
 void pl_pack_state(struct pl_project_stores *stores, const char *project, const struct pl_hash *pack, const char *state);

@@ -1,5 +1,5 @@
-/* The push of commit_tx.h: edits the head's tree, makes it durable and commits; starts over on the new head when
- * another writer moved it. */
+/* Implements the push of commit_tx.h: edits the tree of the branch's head, makes the new tree durable and
+ * commits it. Starts over on the new head when another writer moved the head. */
 #include "pipelined/db/retention/retention.h"
 #include "pipelined/db/tx/attributes_edit.h"
 #include "pipelined/db/tx/commit_tx.h"
@@ -25,7 +25,7 @@ struct push {
     const struct pl_push_args *args;
     const struct pl_tree_op *ops;
     size_t n_ops;
-    struct pl_commit_row base; /* the base, if one is named */
+    struct pl_commit_row base; /* the base commit, if the push names one */
     struct pl_commit_row head; /* the head in this attempt */
     bool has_head;
     struct pl_pack_set *hidden; /* hidden packs that the operations refer to */
@@ -196,8 +196,8 @@ static bool names_base(const struct push *p)
     return p->args->base_root || (p->args->base && *p->args->base);
 }
 
-/* Resolves the base once: a base given as a branch is its head at the start of the push, however many attempts
- * follow. */
+/* Resolves the base once. If the push names a branch as its base, the base is that branch's head at the start
+ * of the push, even if the push takes several attempts. */
 static int find_base(struct push *p, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = {0};
@@ -226,8 +226,8 @@ static int check_base(struct push *p, struct pl_err *err)
                : 0;
 }
 
-/* Returns 1 if the base was dropped for its age. Later commits contain its changes, so the open commit may still
- * be finished. */
+/* Returns 1 if a retention rule dropped the base commit for its age. Later commits contain its changes, so
+ * the open commit may still be finished. */
 static int has_aged(struct pl_conn *c, const struct pl_push_args *a, struct pl_err *err)
 {
     int64_t n = 0;
@@ -301,7 +301,7 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     nodes = pl_recent_node_sink_sink(&recent);
     source = pl_recent_node_sink_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
-    /* before the root is evicted from the recent nodes */
+    /* read the sums now, while the root is in the cache of recent nodes */
     r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
     r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);
     if (r < 0)
@@ -350,8 +350,8 @@ static int attempt(struct push *p, char run[PL_ID_HEX + 1], struct pl_push_resul
     return changed ? pl_db_run(p->db, PL_TX_LOGGED, pl_tx_commit, &c, err) : 0;
 }
 
-/* Takes the operations: a writer's stream, which is checked here, or the list of an open commit, which was checked
- * on entry. */
+/* Reads the operations: a client's ops stream, which is checked here, or the list of an open commit, which
+ * was checked when the operations were added. */
 static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *err)
 {
     int r;
@@ -362,14 +362,14 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
         return 0;
     }
     r = pl_tree_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
-    if (r == PL_EFORMAT) /* the bytes come from the writer, not from the store */
+    if (r == PL_EFORMAT) /* the bytes come from the client, not from the store */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;
     return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);
 }
 
 /* Checks the data again before the next attempt: a hidden pack may be doomed by now, and its records may be
- * elsewhere. */
+ * in other packs. */
 static int look_again(struct push *p, struct pl_err *err)
 {
     if (!p->hidden->map.len)

@@ -221,7 +221,7 @@ static int find_reader(struct pl_tx *tx, const char *project, const char *repo, 
     char leaf[3 * PL_NAME_MAX_BYTES + 3];
     int r;
 
-    /* as the effective spec writes an input */
+    /* PROJECT/REPO@BRANCH, as inputs are written in effective specs */
     snprintf(leaf, sizeof leaf, "%s/%s@%s", project, repo, branch ? branch : "");
     r = pl_sql_text(pl_tx_conn(tx), err, &stage,
                     "SELECT s.name FROM stage s, json_tree(s.spec, '$.input') t WHERE s.current = 1 AND t.key = 'repo'"
@@ -275,7 +275,7 @@ int pl_tx_repo_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
                                json_pack("{s:s, s:s, s:s}", "project", a->project, "repo", a->name, "change", "deleted"), err);
 }
 
-/* Starts the stages that read a branch of this name. */
+/* Starts the stages that read the new branch. */
 static int run_of_branch(struct pl_tx *tx, struct pl_branch_args *a, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *branches = json_pack("[s]", a->name);

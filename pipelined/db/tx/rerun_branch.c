@@ -1,5 +1,5 @@
-/* Resolves the inputs of a rerun by the job rows of the run that it repeats, and of the run that that one
- * repeated. */
+/* Resolves the inputs of a rerun from the job rows of the run that it repeats. If that run was a rerun itself
+ * and never planned the job, from those of the run before it. */
 #include "pipelined/db/tx/rerun_branch.h"
 
 #include <stdio.h>
@@ -96,7 +96,7 @@ int pl_rerun_branch_input(struct pl_conn *c, const struct pl_rerun_branch *a, co
     int r = is_written(c, a, leaf, &own, err);
 
     r = r < 0 ? r : read_inputs(c, at.of, project, stage, &inputs, err);
-    /* not planned there: try the run that it repeated */
+    /* the job was not planned in this run: try the run that this run repeated */
     while (r == 0 && (r = pl_rerun_branch_find(c, at.of, &next, err)) > 0) {
         at = next;
         r = read_inputs(c, at.of, project, stage, &inputs, err);

@@ -1,6 +1,7 @@
-/* rerun_branch: a run whose outputs go to a separate branch of its stages' repos (`rerun --as`). It repeats the
- * jobs of an earlier run over the very commits that those jobs read; its stages read each other's outputs from the
- * branch. The run's record names both: `of` and `as`. */
+/* rerun_branch: a run whose outputs go to a separate branch of its stages' repos (`rerun --as`). It repeats
+ * the jobs of an earlier run over the same commits that those jobs read. Among themselves, its stages read
+ * each other's outputs from the separate branch. The run's record names the earlier run (`of`) and the branch
+ * (`as`). */
 #pragma once
 
 #include "pipelined/db/writer/name_lookup.h"
@@ -8,7 +9,7 @@
 
 struct pl_rerun_branch {
     char run[PL_ID_HEX + 1];
-    char of[PL_ID_HEX + 1];             /* the run that it repeats */
+    char of[PL_ID_HEX + 1];             /* the earlier run that it repeats */
     char branch[PL_NAME_MAX_BYTES + 1]; /* the branch of its outputs */
 };
 

@@ -32,7 +32,8 @@ static int ended(const struct pl_upload_session_args *a, struct pl_err *err)
 int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_upload_session_args *a = arg;
-    /* Packs that the client was told of before the last renewal are pinned by now: no answer takes that long. */
+    /* Advance opened_seq to the previous renewal: every pack that the client was told of before it is pinned
+     * by now, because no answer takes that long. */
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "UPDATE session SET opened_seq = renewed_seq,"
                         " renewed_seq = (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), lease_us = ?1"
@@ -42,8 +43,8 @@ int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r == 0 ? ended(a, err) : PL_MIN(r, 0);
 }
 
-/* Says whether no pinned pack of the session is condemned. The next mark revives a pack that was condemned before
- * it was pinned, if the session lasts until then; until that, the lease counts. */
+/* Says whether no pinned pack of the session is condemned. The next mark revives a pack that was pinned after
+ * it was condemned, but only if the session lasts that long; until then the lease must keep its old position. */
 static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bool *ret, struct pl_err *err)
 {
     int64_t condemned = 0;
@@ -56,8 +57,8 @@ static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bo
     return r;
 }
 
-/* Renews the session of lease number `i`, once for all leases that share it: a second renewal would move
- * opened_seq up to the present. */
+/* Renews the session of lease number `i`, but only once if several leases share it: a second renewal would
+ * move opened_seq to the present. */
 static int renew_told(struct pl_tx *tx, const struct pl_lease_pin_args *a, size_t i, bool *lasts, struct pl_err *err)
 {
     struct pl_upload_session_args session = {.project = a->project};

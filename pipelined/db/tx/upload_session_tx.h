@@ -10,20 +10,20 @@
 struct pl_upload_session_args {
     const char *project;
     const char *kind;            /* "write" or "read" */
-    char id[33];                 /* out of open; otherwise in */
-    int64_t lease_us;            /* open, renew: duration; 0 = PL_UPLOAD_SESSION_LEASE_S */
+    char id[33];                 /* set by open; input of the other functions */
+    int64_t lease_us;            /* open, renew: time until the session expires; 0 = PL_UPLOAD_SESSION_LEASE_S */
     const struct pl_hash *packs; /* pin: these packs; packs that are already pinned are no error */
     size_t n;
 };
 
 PL_MUST_CHECK
 int pl_tx_upload_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Starts the session's lease anew. PL_ENOTFOUND: it has ended. */
+/* Extends the session for its full lease time from now. PL_ENOTFOUND: it has ended. */
 PL_MUST_CHECK
 int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* A task's lease and the session in which its worker is told about packs: one session for all of them; "" = told
- * nothing yet. */
+/* The lease of a task, and the session that pins the packs of which its worker has been told. A worker has
+ * one session for all its leases; "" = it has not been told of packs yet. */
 struct pl_lease_pin {
     uint64_t task, fence;
     char session[33];
@@ -34,9 +34,10 @@ struct pl_lease_pin_args {
     size_t n; /* ≤ PL_LEASE_PINS_MAX */
 };
 #define PL_LEASE_PINS_MAX 16u
-/* Renews the sessions of the given leases. What a worker was told is pinned while its session lasts, so a renewed
- * lease only holds up packs that were condemned since the previous renewal (gc.h, I3). A lease whose session has
- * ended is left as it is, since its packs are no longer pinned. arg: struct pl_lease_pin_args. */
+/* Renews the sessions of the given leases. The packs that a worker has been told of are pinned while its
+ * session lasts, so a renewed lease only delays the removal of packs that were condemned since the previous
+ * renewal (gc.h, I3). A lease whose session has ended is left as it is, since its packs are no longer pinned.
+ * arg: struct pl_lease_pin_args. */
 PL_MUST_CHECK
 int pl_tx_lease_renew_pins(struct pl_tx *tx, void *arg, struct pl_err *err);
 
