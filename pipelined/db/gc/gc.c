@@ -1,4 +1,5 @@
-/* The collector's thread: decides when to collect, runs rounds per project, and keeps the report. */
+/* The collector's thread: decides when to collect, runs rounds of collection for each project, and keeps the
+ * report. */
 #include "pipelined/db/gc/gc.h"
 
 #include "pipelined/db/gc/gc_round.h"
@@ -22,11 +23,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* rounds over a project in one collection: condemn, doom, and doom what the second one condemned */
+/* most rounds over a project in one collection: the first condemns packs, the second dooms them and condemns
+ * those from which records were copied, the third dooms these */
 #define ROUNDS_MAX 3
 #define NICE       10
 
-/* State of a project while one of its packs is condemned. */
+/* State of a project that has a condemned pack. */
 struct project {
     uint64_t condemned_at;
 };
@@ -40,12 +42,12 @@ struct pl_gc {
     pthread_t thread;
     bool thread_started;
     _Atomic bool stop;   /* stops the running collection */
-    struct pl_map known; /* project → struct project; the thread only */
+    struct pl_map known; /* project → struct project; used by the collector's thread only */
     struct pl_map removed;
 
     pthread_mutex_t lock; /* guards the fields below */
-    pthread_cond_t wake;  /* signals the thread */
-    pthread_cond_t over;  /* a collection has ended */
+    pthread_cond_t wake;  /* wakes the collector's thread */
+    pthread_cond_t over;  /* signalled when a collection has ended */
     bool ending, asked, asked_dry;
     int64_t next_ms;
     struct pl_gc_report report;
@@ -66,7 +68,8 @@ static bool is_stopped(void *self)
 
 /* ---- projects in the store ---- */
 
-/* in index_dir: marks that each project with packs in the store has a folder; later projects get one when opened */
+/* folder in index_dir that marks that each project with packs in the store has got a folder there; a later
+ * project gets its folder when its store is opened */
 #define LISTED ".listed"
 
 struct listing {
@@ -74,7 +77,8 @@ struct listing {
     char last[PL_NAME_MAX_BYTES + 1];
 };
 
-/* Makes a folder for the project of a key p/PROJECT/…; keys come in order. */
+/* Makes a folder in index_dir for the project of an object key p/PROJECT/…. Keys come in order, so equal
+ * projects follow each other. */
 static int note_key(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct listing *l = arg;
@@ -94,8 +98,8 @@ static int note_key(void *arg, const char *key, uint64_t size, struct pl_err *er
     return pl_io_mkdirs(path, 0700, err);
 }
 
-/* Lists the store's projects once in the life of index_dir. After a recovery, or if an administrator deleted the
- * folder, only the packs in the store show which deleted projects existed. */
+/* Lists the projects in the store and makes their folders, once for each index_dir. After a recovery, or if
+ * an administrator deleted the folder, only the packs in the store show which deleted projects existed. */
 static int list_store(struct pl_gc *gc, struct pl_err *err)
 {
     struct listing l = {.gc = gc};
@@ -180,7 +184,8 @@ static void add_sums(struct pl_gc *gc, struct pl_gc_report *sums, bool first)
     pl_gc_report_finish(sums);
 }
 
-/* Without condemned packs a project needs no state: so `known` only has projects that wait. */
+/* Removes the project's state: it is only needed while the project has condemned packs. So `known` lists the
+ * projects that have packs waiting to be doomed. */
 static void forget_project(struct pl_gc *gc, const char *name)
 {
     free(pl_map_remove(&gc->known, name, strlen(name)));
@@ -202,7 +207,7 @@ static struct project *project_of(struct pl_gc *gc, const char *name, struct pl_
 
 static int write_boot(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* True if no lost session can still be in use. Called on the thread only. */
+/* True if no session that a crash may have lost can still be in use. Called on the collector's thread only. */
 static bool settled(struct pl_gc *gc)
 {
     if (gc->lost_sessions && pl_clock_mono_ms() - gc->created_ms >= PL_UPLOAD_SESSION_LEASE_S * 1000LL)
@@ -210,7 +215,7 @@ static bool settled(struct pl_gc *gc)
     return !gc->lost_sessions;
 }
 
-/* Collects one project: rounds until no more can be done now. */
+/* Collects one project: runs rounds until another would find nothing to do now. */
 static int collect_project(struct pl_gc *gc, const char *name, bool dry, const struct pl_retention_dropped *going,
                            struct pl_err *err)
 {
@@ -238,7 +243,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
         add_sums(gc, &g.sums, i == 0);
     }
     pthread_mutex_lock(&gc->lock);
-    gc->report.waiting_packs += g.sums.waiting_packs; /* of the last round */
+    gc->report.waiting_packs += g.sums.waiting_packs; /* the packs that wait after the last round */
     gc->report.waiting_bytes += g.sums.waiting_bytes;
     pthread_mutex_unlock(&gc->lock);
     if (r == 0 && !dry && !g.waiting)
@@ -246,7 +251,8 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
     return r;
 }
 
-/* Says whether the project has condemned packs and every session, lease and hold from that time has ended. */
+/* Says whether the project has condemned packs, and every session, lease and hold that existed when they were
+ * condemned has ended. */
 static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -287,7 +293,8 @@ static int collect_each(struct pl_gc *gc, enum why why, const struct pl_retentio
     size_t i;
     int first = projects ? list_projects(gc, projects, err) : pl_err_nomem(err);
 
-    json_array_foreach(projects, i, one) /* a damaged project keeps its garbage, the others are collected */
+    /* an error in one project, such as damage, does not keep the others from being collected */
+    json_array_foreach(projects, i, one)
     {
         const char *name = json_string_value(one);
         struct pl_err why_not = {0};
@@ -400,7 +407,8 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t mono
     pthread_cond_timedwait(cond, lock, &at);
 }
 
-/* True if a look finds a project to collect. Caller holds the lock, which is released meanwhile. */
+/* True if some project has condemned packs that need not wait any longer. Caller holds the lock, which is
+ * released meanwhile. */
 static bool anything_due(struct pl_gc *gc)
 {
     _cleanup_(json_decrefp) json_t *projects = json_array();
@@ -421,7 +429,7 @@ static bool anything_due(struct pl_gc *gc)
     return due;
 }
 
-/* The thread: waits for a request, the schedule or the next look. */
+/* The collector's thread: waits for a request, the schedule or the next check of condemned packs. */
 static void *gc_main(void *arg)
 {
     struct pl_gc *gc = arg;
@@ -437,7 +445,8 @@ static void *gc_main(void *arg)
         if (gc->asked || (gc->config.every_ms && now >= gc->next_ms)) {
             collect(gc, !gc->asked ? BY_THE_CLOCK : gc->asked_dry ? ASKED_DRY : ASKED);
             look_ms =
-                /* the collection has looked; and the client that requested it must find its own report */
+                /* no check is needed soon after a collection; one would also replace the report that the
+                 * client waits for */
                 pl_clock_mono_ms() + PL_GC_LOOK_MS;
         } else if (now >= look_ms) {
             look_ms = now + PL_GC_LOOK_MS;
@@ -461,7 +470,7 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err)
 
 /* ---- lost sessions ---- */
 
-/* Returns the rest of the interval since the last collection. */
+/* Returns the time that is left until the next scheduled collection. */
 static int64_t time_left_ms(struct pl_gc *gc)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -474,8 +483,9 @@ static int64_t time_left_ms(struct pl_gc *gc)
     return since_ms < 0 ? every_ms : PL_MAX(every_ms - since_ms, (int64_t)0);
 }
 
-/* Reads meta 'boot_id': the boot of the machine during which no session was lost. Another boot, or a recovery,
- * means that sessions may be lost; then the value is cleared until they have expired. */
+/* Reads meta 'boot_id', the id of the machine's boot since which no session was lost. If the id is another
+ * one, or the database was recovered, sessions may be lost; then the value is cleared until they have
+ * expired. */
 static int read_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc *gc = arg;

@@ -39,8 +39,9 @@ struct pl_gc_config {
     struct pl_db *db;
     struct pl_project_stores *stores;
     struct pl_open_commits *opens; /* NULL = no open commits */
-    /* Calls `fn` for each further entry of a project that must be kept. NULL = none. Called before the open
-     * commits are read, because an upload may move into an open commit. */
+    /* Calls `fn` for each entry of a project that must be kept although neither the database nor an open
+     * commit refers to it. NULL = there are none. Called before the open commits are read, because an upload
+     * may become part of an open commit. */
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
                 void *self, struct pl_err *err);
     void *keeper;
@@ -51,14 +52,14 @@ struct pl_gc_config {
 /* State and results of a collection, summed over projects. */
 struct pl_gc_report {
     bool running, dry_run;
-    uint64_t number;                       /* number of this collection: collections begun so far */
+    uint64_t number;                       /* number of this collection, counted from the daemon's start */
     const char *phase;                     /* "keep", "mark", "copy", "remove"; "" when idle */
     char project[64];                      /* the project being collected */
     uint64_t done, all;                    /* progress: commits marked, packs copied or removed */
     uint64_t packs, bytes;                 /* packs that exist */
-    uint64_t live_bytes;                   /* bytes of them that are needed */
-    uint64_t freed_packs, freed_bytes;     /* removed; dry run: not needed */
-    uint64_t copied_packs, copied_bytes;   /* mostly dead or small packs: live records copied; dry run: would be */
+    uint64_t live_bytes;                   /* bytes of the existing packs that are needed */
+    uint64_t freed_packs, freed_bytes;     /* packs removed; dry run: packs not needed */
+    uint64_t copied_packs, copied_bytes;   /* live records copied out of mostly dead or small packs; dry run: would be copied */
     uint64_t waiting_packs, waiting_bytes; /* condemned and still waiting for sessions or leases */
     uint64_t commits;                      /* commits dropped by retention rules; dry run: would be */
     uint64_t missing;                      /* records that are referred to and do not exist: fsck names them */
@@ -77,12 +78,13 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err);
  * and this is not, or the other way round. */
 PL_MUST_CHECK
 int pl_gc_begin(struct pl_gc *gc, bool dry_run, uint64_t *ret, struct pl_err *err);
-/* Stops the running collection soon; its completed steps stand. A requested one that has not begun ends with
- * PL_ECANCELED. */
+/* Stops the running collection soon; the steps that it has completed stay in effect. A requested collection
+ * that has not begun ends with PL_ECANCELED. */
 void pl_gc_stop(struct pl_gc *gc);
 /* Returns a copy of the report on the running or the last collection; free it with pl_gc_report_finish. */
 void pl_gc_report(struct pl_gc *gc, struct pl_gc_report *ret);
-/* Waits until collections up to that number have ended, or `wait_ms` have passed. Blocks: on the pool. */
+/* Waits until collections up to that number have ended, or `wait_ms` have passed. Blocks; call it on a pool
+ * thread. */
 void pl_gc_wait(struct pl_gc *gc, uint64_t number, int64_t wait_ms);
-/* Stops the thread and frees. NULL is allowed. */
+/* Stops the thread and frees the collector. NULL is allowed. */
 struct pl_gc *pl_gc_destroy(struct pl_gc *gc);

@@ -13,9 +13,9 @@ struct reading {
     const struct pl_gc_roots *roots;
     struct pl_conn *conn;
     struct pl_gc_mark *mark;
-    struct pl_open_commit_need *needs; /* of open commits */
+    struct pl_open_commit_need *needs; /* records that open commits need */
     size_t n_needs;
-    struct pl_entry *kept; /* from `keep` */
+    struct pl_entry *kept; /* entries that the callback `keep` gave */
     size_t n_kept, cap_kept;
     uint64_t commits, commits_done;
 };
@@ -83,7 +83,7 @@ int pl_gc_mark_results(struct pl_gc_mark *m, const json_t *rows, struct pl_err *
     return r;
 }
 
-/* ---- commit objects ---- */
+/* ---- roots of commits ---- */
 
 int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl_err *err)
 {
@@ -103,7 +103,8 @@ int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl
 enum kind { PIN, COMMIT, TREE, RECORD, INPUT, RESULT, PLANNED };
 
 #define SCHEMA "CREATE TEMP TABLE root(n INTEGER PRIMARY KEY, kind INTEGER, of INTEGER, a BLOB, b BLOB, c BLOB, d BLOB, e BLOB)"
-/* ?1 is the project, ?2 the time, ?3 the kind. `of`: the row that a retention rule may drop (retention.h). */
+/* Parameters: ?1 project, ?2 time, ?3 kind. Column `of` is the row id of the commit or job, which a retention
+ * rule may drop (retention.h); 0 = no rule can. */
 #define ROOT1 "INSERT INTO temp.root(kind, of, a) SELECT ?3, "
 #define ROOT5 "INSERT INTO temp.root(kind, of, a, b, c, d, e) SELECT ?3, "
 
@@ -125,8 +126,8 @@ static const struct {
     {INPUT, ROOT1 "0, json_extract(i.value, '$.root') FROM job j, json_each(j.inputs) i"
                   " WHERE j.final = 0 AND json_extract(i.value, '$.project') = ?1"},
     {RESULT, ROOT1 "r.job, r.rows FROM result r JOIN job j ON j.id = r.job WHERE j.project = ?1"},
-    /* Plans compare with what the previous job was planned over, whose commit may be deleted: its nodes show what
-     * has changed. Last. */
+    /* The inputs with which the jobs of the branches' heads were planned, even if their commits were deleted:
+     * the next plan finds by their tree nodes what has changed. They come last. */
     {PLANNED, ROOT1 "0, json_extract(i.value, '$.root') FROM branch b JOIN commit_ c ON c.id = b.head JOIN repo p"
                     " ON p.id = c.repo JOIN job j ON j.run = c.run AND j.project = p.project AND j.stage = p.name,"
                     " json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?1"},
@@ -164,7 +165,7 @@ static int mark_input(struct reading *g, const char *hex, struct pl_err *err)
     struct pl_hash root;
     int r = *hex ? pl_hash_parse(hex, &root, err) : 0;
 
-    /* an input without a root has no commit */
+    /* an input without a root has no commit, so there is nothing to mark */
     return r < 0 || !*hex ? r : pl_gc_mark_tree(g->mark, &root, NULL, NULL, err);
 }
 
@@ -240,7 +241,8 @@ static int mark_copies(struct reading *g, struct pl_err *err)
 
 /* ---- open commits ---- */
 
-/* Marks what open commits need of the store. What is only in their files is in no pack. */
+/* Marks what open commits need of the store. A record that is only in the file of an open commit is skipped,
+ * since no pack has it. */
 static int mark_needs(struct reading *g, struct pl_store *store, struct pl_err *err)
 {
     int r = 0;
@@ -292,7 +294,8 @@ static int mark_all(struct reading *g, struct pl_err *err)
 {
     int r = copy_roots(g, err);
 
-    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err); /* packs present now hold everything that the roots reach */
+    /* all roots are known now, so packs that exist now hold everything that the roots reach */
+    r = r < 0 ? r : pl_gc_mark_begin(g->mark, err);
     r = r < 0 ? r : mark_needs(g, pl_gc_mark_store(g->mark), err);
     r = r < 0 ? r : mark_kept(g, err);
     return r < 0 ? r : mark_copies(g, err);

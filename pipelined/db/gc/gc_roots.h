@@ -16,20 +16,21 @@ struct pl_gc_roots {
                 void *self, struct pl_err *err); /* as in pl_gc_config */
     void *keeper;
     const char *project;
-    const struct pl_retention_dropped *going; /* rows treated as dropped already; may be NULL */
+    const struct pl_retention_dropped *going; /* rows treated as if retention rules had dropped them; may be NULL */
     /* May be NULL. Called with the number of marked commits and their total. */
     void (*progress)(void *self, uint64_t done, uint64_t all);
     void *self;
 };
 
-/* Marks all roots. `mark` was created and not begun: the function begins it once all roots are known. Blocks for
- * long. The errors of gc_mark.h and of the database. */
+/* Marks all roots of the project. The caller creates `mark`; the function begins it once all roots are known.
+ * Blocks for long. The errors of gc_mark.h and of the database. */
 PL_MUST_CHECK
 int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, struct pl_err *err);
-/* Marks what a commit object refers to; the mark has begun. */
+/* Marks what a commit object refers to. Call it after the mark has begun. */
 struct pl_commit;
 PL_MUST_CHECK
 int pl_gc_mark_object(struct pl_gc_mark *mark, const struct pl_commit *commit, struct pl_err *err);
-/* Marks what the results in a row of table `result` refer to (result_codec.h); the mark has begun. */
+/* Marks what the results in a row of table `result` refer to (result_codec.h). Call it after the mark has
+ * begun. */
 PL_MUST_CHECK
 int pl_gc_mark_results(struct pl_gc_mark *mark, const json_t *rows, struct pl_err *err);

@@ -1,5 +1,5 @@
-/* One round: marks, judges each pack, takes the steps in logged transactions, removes doomed packs and copies live
- * records. */
+/* One round of collection: marks, decides the next state of each pack, changes the states in logged
+ * transactions, removes doomed packs and copies live records out of mostly dead ones. */
 #include "pipelined/db/gc/gc_round.h"
 
 #include "pipelined/db/gc/gc_roots.h"
@@ -19,7 +19,7 @@ struct state_row {
     bool met; /* the store has the pack */
 };
 
-/* Packs that take the same step. */
+/* Packs whose state is changed in the same way. */
 struct step {
     struct pl_gc_change *list;
     size_t n, cap;
@@ -33,11 +33,11 @@ struct round {
     size_t n_packs;
     struct state_row *rows;
     size_t n_rows, cap_rows;
-    struct pl_map by_pack; /* pack → index of its row + 1 */
+    struct pl_map by_pack; /* pack → index of its element in `rows`, + 1 */
     int64_t oldest;        /* log position of the oldest session or lease; a pack condemned later must wait */
-    bool quiet;            /* no hold is left from when a pack was last condemned */
+    bool quiet;            /* every hold on the store from the time when a pack was last condemned has been released */
     bool condemned;        /* this round condemned a pack */
-    bool waits;            /* an earlier condemned pack is not doomed yet */
+    bool waits;            /* a pack that an earlier round condemned cannot be doomed yet */
     struct step condemn, revive, doom, gone;
 };
 
@@ -197,7 +197,8 @@ static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err
     return 0;
 }
 
-/* Drops the state of a condemned pack that is no longer in the store: if it returns it is judged anew. */
+/* Drops the state of a condemned pack that is no longer in the store. If the pack appears again, it is judged
+ * as a new one. */
 static int forget_lost(struct round *r, struct pl_err *err)
 {
     int e = 0;
@@ -208,14 +209,15 @@ static int forget_lost(struct round *r, struct pl_err *err)
     return e;
 }
 
-/* Hides or drops packs in memory before the database changes, so that no new look-up finds them. */
+/* Sets the visibility of packs in memory before the database changes, so that no new look-up finds packs that
+ * are being condemned or doomed. */
 static void set_seen(struct round *r, const struct step *s, enum pl_pack_seen seen)
 {
     for (size_t i = 0; i < s->n; i++)
         pl_store_set_seen(r->store, &s->list[i].pack, seen);
 }
 
-/* Restores the visibility of packs whose step was not taken, as the database has it. */
+/* Sets the visibility of packs whose state was not changed back to what the database says. */
 static int set_back(struct round *r, const struct step *s, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -277,7 +279,7 @@ static int copy_one(struct round *r, struct pl_gc_copy *copy, const struct pl_gc
     struct pl_err why = {0};
     int e = pl_gc_copy_pack(copy, &p->id, &why);
 
-    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* fsck reports details */
+    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* fsck reports what is damaged */
         pl_log_warn("gc", "a damaged pack of project %s is left as it is: %s", r->g->project, why.msg);
         return 0;
     }
@@ -310,7 +312,7 @@ static int copy_chosen(struct round *r, const uint8_t *chosen, uint64_t all, str
 static int copy(struct round *r, struct pl_err *err)
 {
     _cleanup_free_ uint8_t *chosen = calloc(r->n_packs / 8 + 1, 1);
-    struct pl_store_hold hold = {0}; /* copies have no reference until the next mark */
+    struct pl_store_hold hold = {0}; /* keeps the copies, to which nothing refers before the next mark */
     uint64_t all = 0;
     int e;
 
@@ -324,7 +326,7 @@ static int copy(struct round *r, struct pl_err *err)
     pl_store_hold(r->store, &hold);
     e = copy_chosen(r, chosen, all, err);
     if (e < 0)
-        r->condemn.n = 0; /* the copies are garbage then */
+        r->condemn.n = 0; /* keep the old packs: the copies are incomplete and become garbage */
     pl_store_release(&hold);
     return e < 0 ? pl_err_wrap(err, e, "copy the needed records of packs that are mostly unneeded") : condemn(r, err);
 }
@@ -342,7 +344,7 @@ static int remember(struct round *r, const struct pl_hash *pack, void *value, st
     return pl_map_put(m, pack->b, PL_HASH_BYTES, value, NULL, err);
 }
 
-/* Counts a pack that this daemon doomed, once, when it is removed. */
+/* Adds a pack to the sums when it is removed, once, if this daemon doomed it. */
 static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_err *err)
 {
     uintptr_t value = (uintptr_t)pl_map_get(r->g->removed, pack->b, PL_HASH_BYTES);
@@ -354,8 +356,8 @@ static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_e
     return remember(r, pack, PL_GC_REMOVED, err);
 }
 
-/* Removes at most REMOVE_MANY packs in one request. After a start packs are removed again: the daemon that doomed
- * them may have died before. */
+/* Removes at most REMOVE_MANY packs in one request. After a start, packs that an earlier daemon doomed are
+ * removed too: it may have died before it removed them. */
 static int remove_some(struct round *r, const struct pl_hash *packs, size_t n, struct pl_err *err)
 {
     char(*keys)[PL_PACK_KEY_BYTES] = calloc(n, sizeof *keys);
@@ -411,7 +413,7 @@ static int remove_doomed(struct round *r, struct pl_err *err)
 
         if (!c->done)
             continue;
-        /* more than PL_GC_REMOVED: an object has a trailer */
+        /* the value cannot equal PL_GC_REMOVED: an object with a trailer has more bytes */
         e = remember(r, &c->pack, (void *)(uintptr_t)c->bytes, err);
         packs[n++] = c->pack;
     }
@@ -420,12 +422,12 @@ static int remove_doomed(struct round *r, struct pl_err *err)
             packs[n++] = r->rows[i].pack;
     e = e < 0 ? e : remove_all(r, packs, n, err);
     free(packs);
-    return e < 0 ? e : add_gone(r, err); /* the next round removes the rest */
+    return e < 0 ? e : add_gone(r, err); /* after an error the next round removes the rest */
 }
 
 /* ---- a round ---- */
 
-/* Sets `again` if the packs condemned now need not wait. */
+/* Sets `again` if no session, lease or hold delays the packs that were condemned in this round. */
 static int look_ahead(struct round *r, uint64_t seq, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -455,7 +457,7 @@ int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err)
     int e = mark(&r, err);
 
     g->again = false;
-    /* make what is reachable durable before a pack is removed because of it */
+    /* everything reachable must be durable before a pack is removed because it holds only unreachable records */
     e = e < 0 ? e : pl_store_flush(r.store, err);
     for (size_t i = 0; i < r.n_packs && e == 0; i++)
         e = judge(&r, &r.packs[i], err);
@@ -497,8 +499,8 @@ static void count_in(json_t *entry, uint64_t bytes)
     (void)json_object_set_new(entry, "bytes", json_integer(before + (json_int_t)bytes));
 }
 
-/* Handles a commit object to which nothing refers any more: counts the bytes that only it marks. Parts of it may
- * be gone already. */
+/* Counts, for its repo, a commit object to which nothing refers any more and the bytes that only it marks.
+ * Parts of the commit may have been removed already. */
 static int dead_commit(void *self, struct pl_gc_mark *m, const struct pl_hash *id, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);

@@ -1,10 +1,12 @@
-/* gc_round: one round of garbage collection over one project: a mark and the steps that follow from it (gc.h). */
+/* gc_round: one round of garbage collection over one project: a mark, and the changes of pack states that
+ * follow from it (gc.h). */
 #pragma once
 
 #include "pipelined/db/gc/gc.h"
 #include "storage/dataset/gc/gc_copy.h"
 
-/* entries of `removed`, some 16 MiB; when full it is emptied, and packs are removed once more */
+/* most entries of `removed`, some 16 MiB. When the map is full it is emptied, and packs that were removed are
+ * removed once more */
 #define PL_GC_REMOVED_MAX (1u << 18)
 #define PL_GC_REMOVED     ((void *)(uintptr_t)1)
 
@@ -25,22 +27,25 @@ struct pl_gc_round {
     const char *project;
     struct pl_gc_watch watch;
     bool may_doom;
-    int64_t budget_us; /* time per transaction (pack_state_tx.h); 0 = no limit */
-    /* in, out: pl_store_moment when a pack was last condemned, 0 = not since the daemon's start */
+    int64_t budget_us; /* time limit of each transaction (pack_state_tx.h); 0 = none */
+    /* in and out: value of pl_store_moment when a pack was last condemned; 0 = none since the daemon's start */
     uint64_t condemned_at;
-    const struct pl_retention_dropped *going; /* pl_gc_foresee: rows treated as dropped; may be NULL */
-    /* Doomed packs whose rows still exist: for one that this daemon doomed the bytes of its object until it is
-     * removed, then PL_GC_REMOVED. Packs doomed before the daemon's start are removed again. */
+    /* pl_gc_foresee: rows treated as if retention rules had dropped them; may be NULL */
+    const struct pl_retention_dropped *going;
+    /* Doomed packs whose rows still exist. The value of a pack that this daemon doomed is the size of its
+     * object in bytes until it is removed, then PL_GC_REMOVED. Packs doomed before the daemon's start are
+     * removed again. */
     struct pl_map *removed;
     struct pl_gc_report sums; /* out: the round adds to it */
-    bool again;               /* out: condemned packs need wait for nothing: another round dooms or revives them */
+    bool again;               /* out: nothing delays the condemned packs: another round can doom or revive them now */
     bool waiting;             /* out: a pack is condemned */
 };
 
-/* Runs a round. Blocks for long. Steps taken before an error stand. PL_ECANCELED; the errors of gc_roots.h,
- * gc_copy.h, of the database and the store. */
+/* Runs a round. Blocks for long. The changes made before an error stay in effect. PL_ECANCELED; the errors of
+ * gc_roots.h, gc_copy.h, of the database and the store. */
 PL_MUST_CHECK
 int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err);
-/* Dry run: marks, and reports what would be freed and which repos' deleted history it was. Changes nothing. */
+/* Dry run: marks, and reports which packs would be freed and the deleted history of which repos they hold.
+ * Changes nothing. */
 PL_MUST_CHECK
 int pl_gc_foresee(struct pl_gc_round *g, struct pl_err *err);

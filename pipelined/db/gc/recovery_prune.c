@@ -1,4 +1,5 @@
-/* Checks job by job whether what its results and log refer to exists, with a mark that remembers complete trees. */
+/* Checks for each job whether the records that its results and its log refer to exist. Trees that were found
+ * complete are remembered in a mark. */
 #include "pipelined/db/gc/recovery_prune.h"
 
 #include "pipelined/db/gc/gc_roots.h"
@@ -10,13 +11,13 @@ struct looking {
     struct pl_db *db; /* NULL = logs only, dropped through `conn` */
     struct pl_project_stores *stores;
     struct pl_conn *conn;
-    struct pl_gc_mark *mark; /* of the current project; what it has marked exists with everything below */
-    int64_t results, logs;   /* jobs whose results, and whose logs, were gone */
+    struct pl_gc_mark *mark; /* of the current project; a record marked in it exists, with everything below it */
+    int64_t results, logs;   /* number of jobs whose results, and whose logs, were dropped */
 };
 
 /* ---- checks ---- */
 
-/* True for errors that mean that a record does not exist or is damaged; other errors leave that open. */
+/* True for errors that mean that a record does not exist or is damaged. After other errors it may exist. */
 static bool is_gone(int r)
 {
     return r == PL_ENOTFOUND || r == PL_ECORRUPT || r == PL_EFORMAT;
@@ -36,7 +37,8 @@ static int begin_mark(struct looking *l, struct pl_store *store, struct pl_err *
     return r;
 }
 
-/* Drops the mark after a missing record: nodes marked above it would count as complete. */
+/* Drops the mark after a missing record was found: it contains nodes above that record, which would count as
+ * complete. */
 static void forget_mark(struct looking *l)
 {
     l->mark = pl_gc_mark_destroy(l->mark);

@@ -13,12 +13,12 @@
 #include "pipelined/db/writer/db.h"
 #include "storage/store/project_stores.h"
 
-/* Prunes results and logs after a recovery; otherwise does nothing. An interrupted pass starts over with the next
- * call. Call it before results are reused, logs are read or garbage is collected. Blocks: it reads the trees of
- * all restored results. The errors of the database, and errors of the store that leave it open whether a record
- * exists. */
+/* Drops the results and logs whose data is gone, after a recovery; otherwise does nothing. An interrupted
+ * pass starts over with the next call. Call it before results are reused, logs are read or garbage is
+ * collected. Blocks: it reads the trees of all restored results. The errors of the database; errors of the
+ * store that leave it open whether a record exists. */
 PL_MUST_CHECK
 int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores, struct pl_err *err);
-/* Prunes only the logs, in a database that no daemon will continue and that `conn` may write to. */
+/* Does the same for logs only, in a database that no daemon will continue. `conn` may write to it. */
 PL_MUST_CHECK
 int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *stores, struct pl_err *err);

@@ -1,10 +1,10 @@
-/* result_codec: the content of a row of table `result`: JSON [[number of the row, result, datum key]…], compressed
- * with zstd. */
+/* result_codec: the content of a row of table `result`: JSON [[index, result, datum key]…], compressed with
+ * zstd. `index` is that of the datum in the job's list. */
 #pragma once
 
 #include "pipelined/db/writer/sql.h"
 
-#define PL_RESULT_CODEC_MAX_BYTES ((size_t)256 << 20) /* size of the JSON */
+#define PL_RESULT_CODEC_MAX_BYTES ((size_t)256 << 20) /* most bytes of the JSON */
 
 /* Decodes the column into a new reference. PL_ECORRUPT, PL_ENOMEM. */
 PL_MUST_CHECK
