@@ -1,5 +1,5 @@
-/* The retention pass (retention.h): commits in batches through the log, results and logs of jobs without it, and
- * the report. */
+/* The retention pass (retention.h). Commits are dropped in batches by log records, results and logs of jobs
+ * without the log; then the report is made. */
 #include "pipelined/db/retention/retention.h"
 
 #include "pipelined/db/retention/retention_input.h"
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* What one repo loses in this pass. */
+/* Numbers of what one repo loses in this pass. */
 struct loss {
     int64_t kept, held, commits, results, logs;
 };
@@ -17,8 +17,8 @@ struct loss {
 struct passing {
     struct pl_retention_run *pass;
     struct pl_retention_db w;
-    struct loss *losses; /* by index of the repo */
-    struct loss deleted; /* of stages that no longer exist */
+    struct loss *losses; /* losses of each repo; same indices as w.repos */
+    struct loss deleted; /* results and logs of stages that no longer exist */
 };
 
 static bool is_dropped(const struct passing *p, size_t commit)
@@ -100,11 +100,12 @@ static int drop_commits(struct passing *p, struct pl_err *err)
 
 /* ---- results and logs ---- */
 
-/* A kind of data of jobs. `find`: the jobs of stage (?1, ?2) that ended before ?3 and still have some, at most ?4. */
+/* A kind of data that jobs leave. `find` is a query for the jobs of stage (?1, ?2) that ended before ?3 and
+ * still have such data, at most ?4. */
 enum rest_kind { LOGS, RESULTS, REUSE };
 struct rest {
     const char *find;
-    const char *const *drop; /* statements that drop it, each with the job as ?1 */
+    const char *const *drop; /* statements that drop the data, each with the job as ?1 */
 };
 static const char *const drop_logs[] = {"DELETE FROM log_segment WHERE job = ?1", NULL};
 static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1", "DELETE FROM metric WHERE job = ?1",
@@ -113,7 +114,7 @@ static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1",
 static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "UPDATE job SET kept = 0 WHERE id = ?1", NULL};
 
 #define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
-/* an unfinished job reuses results of the stage's earlier jobs */
+/* condition that the stage has no unfinished job: it would reuse results of the stage's earlier jobs */
 #define NONE_GOES_ON " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
 static const struct rest rests[] = {
     [LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
@@ -127,9 +128,9 @@ static const struct rest rests[] = {
 struct jobs {
     const char *project, *stage;
     const struct rest *rest;
-    const char *still; /* query (project, stage): may they still be dropped? NULL = yes */
+    const char *still; /* query (project, stage) that is true if the data may still be dropped; NULL = it always may */
     int64_t before_us;
-    int64_t n; /* out: dropped in this transaction */
+    int64_t n; /* out: number of jobs whose data was dropped in this transaction */
 };
 
 static int drop_job(struct pl_conn *c, const struct rest *rest, int64_t job, struct pl_err *err)
@@ -187,7 +188,7 @@ static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *go
     return r;
 }
 
-/* Drops the data of all these jobs, batch by batch; a dry run counts them. */
+/* Drops the data of all jobs that `find` gives, batch by batch. A dry run only counts them. */
 static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int64_t *ret, struct pl_err *err)
 {
     struct pl_retention_dropped *g = p->pass->going;
@@ -228,16 +229,17 @@ static int drop_rests(struct passing *p, struct pl_err *err)
 
 /* ---- stages that no longer exist ---- */
 
-/* A kind of data is dropped from all jobs of a stage for which the query (project, stage) is true. */
+/* A kind of data, and a query (project, stage) that is true if the data of all jobs of that stage is to be
+ * dropped. */
 static const struct over {
     const char *is_over;
     enum rest_kind kind;
 } overs[] = {
-/* the rule was deleted with the repo */
+/* the repo was deleted, and its retention rule with it */
 #define NO_REPO "SELECT NOT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)"
     {NO_REPO, LOGS},
     {NO_REPO, RESULTS},
-    /* no job will reuse their results */
+    /* the repo exists but its stage does not: no job will reuse the results */
     {"SELECT EXISTS (SELECT 1 FROM repo WHERE project = ?1 AND name = ?2)"
      " AND NOT EXISTS (SELECT 1 FROM stage WHERE project = ?1 AND name = ?2 AND current = 1)",
      REUSE},
@@ -263,7 +265,8 @@ static int next_stage(struct pl_conn *c, struct stage_name *s, struct pl_err *er
     return r;
 }
 
-/* Returns 1 if there is data to drop. Most stages have none, and then the writer is not used. */
+/* Returns 1 if there is data to drop. Checked with a read-only connection, because most stages have none and
+ * the writer thread need not be used. */
 static int has_rest(struct pl_conn *c, const struct jobs *j, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -410,7 +413,8 @@ static void count_kept(struct passing *p)
     }
 }
 
-/* Reads the database and decides. Refuses with PL_ECONFIRM while the clock is doubted. */
+/* Reads the database and decides what to drop. Refuses with PL_ECONFIRM while the clock is doubted, except in
+ * a dry run. */
 static int decide(struct passing *p, struct pl_err *err)
 {
     const struct pl_clock_view now = pl_clock_trust_look(pl_db_clock(p->pass->db));
@@ -525,7 +529,7 @@ void pl_retention_dropped_finish(struct pl_retention_dropped *g)
     *g = (struct pl_retention_dropped){0};
 }
 
-/* ---- messages for dropped data ---- */
+/* ---- messages about data that was dropped ---- */
 
 int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_repo_result what, struct pl_err *err)
 {
@@ -548,7 +552,7 @@ int pl_retention_check_job(struct pl_conn *c, int64_t job, enum pl_retention_rep
     r = r < 0 ? r : pl_sql_next(c, &rows, err);
     if (r <= 0)
         return r;
-    if (pl_col_int(&rows, 4)) /* the row that recovery_prune leaves */
+    if (pl_col_int(&rows, 4)) /* the segment without a blob that recovery_prune leaves in place of a log */
         return pl_err_set(err, PL_ENOTFOUND,
                           "the log of job %s of run %.8s was dropped before the daemon's database was recovered",
                           pl_col_text(&rows, 0), pl_col_text(&rows, 1));

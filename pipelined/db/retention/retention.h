@@ -23,16 +23,18 @@
 #include "pipelined/policy/retention_rule.h"
 
 #define PL_RETENTION_BATCH 256 /* commits, or jobs, per transaction */
-/* attempts to decide, when the database changes meanwhile; the next pass drops the rest */
+/* attempts of a pass; it starts over when the database changes meanwhile. What it could not drop is left to
+ * the next pass */
 #define PL_RETENTION_TRIES      8
 #define PL_RETENTION_LISTED_MAX 1000u /* commits named in a report */
 
-#define PL_RETENTION_GOING_MAX  (1u << 20) /* of each kind that a dry run hands on; any beyond it are not foreseen */
+/* most rows of each kind that a dry run lists in pl_retention_dropped; any others are treated as kept */
+#define PL_RETENTION_GOING_MAX (1u << 20)
 
 /* reason (commit_gone.why) for a commit that its repo's rule dropped */
 #define PL_RETENTION_GONE_OLD "older than the repo keeps"
 
-/* Rows that a dry run would drop: of commit_, and of jobs whose results or logs go. `{0}` is empty. */
+/* Rows that a dry run would drop: commits, and jobs whose results or logs would be dropped. `{0}` is empty. */
 struct pl_retention_dropped {
     struct pl_map commits, results, logs; /* row id (int64_t) → any non-NULL value */
 };
@@ -45,19 +47,19 @@ struct pl_retention_run {
     bool (*stop)(void *self);   /* polled between transactions; may be NULL */
     void *self;
     /* out: {"repos": [{"project", "repo", "keep", "kept", "held", "commits", "results", "logs"}…], "commits":
-     * [{"project", "repo", "commit", "branch", "created_us", "files", "bytes", "why"}…], "more": whether the list
-     * of commits is cut, "deleted": {"results", "logs"}: number of jobs of stages that no longer exist}. `repos`
-     * includes each repo that has a rule. `held`: commits that their rule would drop and that are kept because
-     * they are in use. */
+     * [{"project", "repo", "commit", "branch", "created_us", "files", "bytes", "why"}…], "more": true if the
+     * list of commits is cut off, "deleted": {"results", "logs"}: number of jobs of deleted stages whose
+     * results or logs were dropped}. `repos` includes each repo that has a rule. `held` is the number of
+     * commits that the repo's rule would drop but that are kept because they are in use. */
     json_t *report;
     uint64_t commits;                   /* out: number of commits dropped, or that a dry run would drop */
     struct pl_retention_dropped *going; /* a dry run adds the rows to it; may be NULL */
 };
 
-/* Runs one pass. Blocks for long: on the pool. PL_ENOTFOUND (the repo); PL_ELIMIT: more than
- * PL_RETENTION_COMMITS_MAX commits, or another bound of retention_rule.h; PL_EBUSY: the database changed during
- * PL_RETENTION_TRIES attempts; PL_ECONFIRM: the clock is doubted (clock_trust.h; not for a dry run); PL_ECANCELED:
- * stopped. Transactions before the error stand. The caller owns `report`. */
+/* Runs one pass. Blocks for long; call it on a pool thread. PL_ENOTFOUND: no such repo; PL_ELIMIT: more than
+ * PL_RETENTION_COMMITS_MAX commits, or another bound of retention_rule.h; PL_EBUSY: the database changed
+ * during each of PL_RETENTION_TRIES attempts; PL_ECONFIRM: the clock is doubted (clock_trust.h; not for a dry
+ * run); PL_ECANCELED: stopped. Transactions before the error stay in effect. The caller owns `report`. */
 PL_MUST_CHECK
 int pl_retention_run(struct pl_retention_run *pass, struct pl_err *err);
 /* Runs a pass over everything, and reports drops and errors in the daemon's log. */

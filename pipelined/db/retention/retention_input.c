@@ -230,9 +230,9 @@ static int read_edges(struct pl_retention_db *w, struct pl_conn *c, struct pl_er
 
 /* ---- commits that jobs need ---- */
 
-/* Commits that jobs need: inputs of unfinished jobs; outputs of their stages, since a job reuses results of its
- * base and the base's ancestors, and a rerun on a separate branch those of the stage's heads; inputs of jobs that
- * a running rerun repeats. */
+/* Finds the commits that jobs need: the inputs of unfinished jobs; the outputs of their stages, because a job
+ * reuses results of its base commit and the base's ancestors, and a rerun on a separate branch those of the
+ * heads of the stage's branch; the inputs of jobs that a running rerun repeats. */
 #define UNFINISHED "(SELECT id FROM job WHERE final = 0)"
 #define DONE_AGAIN "(SELECT j.id FROM run r JOIN job j ON j.run = r.of_run WHERE r.state = 'running' AND r.of_run IS NOT NULL)"
 #define INPUTS_OF                                                                                                                \
@@ -340,7 +340,8 @@ static int refuse_dropped(const struct pl_retention_db *w, uint32_t commit)
     return pl_retention_rule_drops(w->commits[commit].why) ? PL_ERETRY : 0;
 }
 
-/* Refuses if a branch was created on a commit that is to be dropped, or has fallen back to it. */
+/* Refuses with PL_ERETRY if a commit that is to be dropped has become the head of a branch: a branch was
+ * created on it, or fell back to it. */
 static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -355,8 +356,8 @@ static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struc
     return r;
 }
 
-/* Refuses if a new commit was made from one that is to be dropped. Commits above the newest kept one are new, or
- * to be dropped. */
+/* Refuses with PL_ERETRY if a commit made since the read has a source that is to be dropped. Only commits
+ * with a higher id than the newest kept one need a look: each of them is new, or is to be dropped. */
 static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -366,7 +367,9 @@ static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct
 
     while (newest > 0 && pl_retention_rule_drops(w->commits[newest - 1].why))
         newest--;
-    if (newest > 0) { /* row ids are reused after the last row is deleted */
+    /* check that the newest kept commit is still the same one: row ids are reused after the last row is
+     * deleted */
+    if (newest > 0) {
         r = pl_sql_int(c, err, &there, "SELECT count(*) FROM commit_ WHERE id = ? AND run = ?", "is", w->ids[newest - 1],
                        w->runs[newest - 1]);
         if (r < 0 || there == 0)
