@@ -40,8 +40,8 @@ static int choose(const struct pl_manual_run_args *a, const struct pl_spec *spec
     return n ? 0 : pl_err_set(err, PL_ENOTFOUND, "pipeline \"%s\" has no stage \"%s\"", a->pipeline, a->stage);
 }
 
-/* Lists [project, stage] of the wanted stages that can run. `ready` also has the stages downstream of
- * them. */
+/* Lists [project, stage] of the wanted stages that can run. `ready` lists in addition the stages downstream
+ * of them. */
 static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec, const bool *wanted, json_t *ready,
                        struct pl_err *err)
 {
@@ -63,7 +63,7 @@ static int list_stages(struct pl_manual_run_args *a, const struct pl_spec *spec,
     return r < 0 || a->stages ? r : pl_err_nomem(err);
 }
 
-/* Reports the first wanted stage that has no commit to read, and the repo to push to. */
+/* Reports the first wanted stage that has no commit to read, with a hint that names the repo to push to. */
 static int nothing_to_read(const struct pl_manual_run_args *a, const struct pl_spec *spec, const bool *wanted, struct pl_err *err)
 {
     for (size_t k = 0; k < spec->n_stages; k++) {
@@ -91,7 +91,7 @@ static int make_run(struct pl_tx *tx, struct pl_manual_run_args *a, struct pl_er
     return pl_tx_run_create(tx, &run, err);
 }
 
-/* The run names only the wanted stages; the scheduler adds those downstream. */
+/* the run lists only the wanted stages; the scheduler adds the stages downstream of them */
 int pl_tx_manual_run(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_manual_run_args *a = arg;

@@ -1,13 +1,13 @@
-/* manual_run: a run that a user starts: it runs stages of a pipeline over the heads of their inputs, although
- * no input has changed. */
+/* manual_run: starts a run at a user's request. It runs stages of a pipeline over the heads of their inputs,
+ * although no input has changed. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 
 struct pl_manual_run_args {
     const char *project, *pipeline;
-    const char *stage; /* run this stage and the stages downstream; NULL = all stages of the pipeline */
-    bool force;        /* run every datum of the named stages again, without reuse */
+    const char *stage; /* run this stage and those downstream of it; NULL = all stages of the pipeline */
+    bool force;        /* run every datum of the stages in `stages` again; reuse no earlier result */
     /* out: */
     char run[PL_ID_HEX + 1];
     json_t *stages; /* [project, stage(, "force")] of each stage with which the run begins; new reference */

@@ -1,5 +1,6 @@
-/* pipeline_cycle: builds a graph of the new stages and all stages upstream of them. It then removes stages
- * that read no other stage of the graph until none can be removed; what is left forms or reads a cycle. */
+/* pipeline_cycle: builds a graph of the new stages and all stages upstream of them. Then stages that read no
+ * other stage of the graph are removed, again and again. Each stage that is left is on a cycle or reads from
+ * one. */
 #include "pipelined/db/pipelines/pipeline_cycle.h"
 
 #include "storage/base/path.h"
@@ -11,7 +12,7 @@ struct graph {
     struct pl_conn *conn;
     const struct pl_spec *spec;
     json_t *reads;   /* stage → [branches that it reads] */
-    json_t *pending; /* branches whose writers are still to be looked up */
+    json_t *pending; /* branches for which the stage that writes them is still to be looked up */
 };
 
 static void graph_finish(struct graph *g)
@@ -145,8 +146,8 @@ static int prune_add(struct prune *p, const json_t *reads, const char *key, cons
     return r < 0 || n ? r : pl_json_add(p->free, json_string(key), err);
 }
 
-/* Removes all stages that are on no cycle and read none. Stages on a cycle, and stages that read one,
- * stay. */
+/* Removes stages that read no remaining stage until there is none. Stages on a cycle, and stages downstream
+ * of a cycle, remain. */
 static int prune(json_t *reads, struct pl_err *err)
 {
     _cleanup_(prune_finish) struct prune p = {json_object(), json_object(), json_array()};
@@ -198,7 +199,7 @@ static int report(const json_t *reads, struct pl_err *err)
     char text[512];
     size_t n = 0;
 
-    /* follow the inputs as many times as there are stages: the last one is on a cycle */
+    /* follow the inputs for as many steps as there are stages: the stage then reached is on a cycle */
     for (size_t i = 0; i < json_object_size(reads); i++)
         key = read_of(reads, key);
     first = key;
@@ -221,7 +222,7 @@ int pl_pipeline_cycle_check(struct pl_conn *c, const struct pl_spec *spec, struc
     own = json_object_size(g.reads);
     for (size_t i = 0; r == 0 && i < json_array_size(g.pending); i++)
         r = add_other(&g, json_string_value(json_array_get(g.pending, i)), err);
-    /* no stage of another pipeline was found */
+    /* the spec reads no stage of another pipeline, so there can be no cycle */
     if (r < 0 || json_object_size(g.reads) == own)
         return r;
     r = prune(g.reads, err);

@@ -32,7 +32,7 @@ static int newest_stage(struct pl_conn *c, int64_t *ret, struct pl_err *err)
     return pl_sql_int(c, err, ret, "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'stage'), 0)", "");
 }
 
-/* Runs on a pool thread, with a database reader. */
+/* Runs before the transaction on a pool thread, with a read-only connection. */
 int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(db);
@@ -60,7 +60,8 @@ int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_
         r = r < 0 ? r : pl_json_add(a->records, stage_record(a, i, text), err);
     }
     if (r == 0 && pl_pipeline_cycle_check(rd.conn, a->spec, NULL) < 0)
-        a->newest_stage = -1; /* the transaction checks again and reports the cycle, after its other errors */
+        /* there is a cycle: let the transaction find it again, so that it reports its other errors first */
+        a->newest_stage = -1;
     return r;
 }
 
@@ -73,7 +74,8 @@ void pl_pipeline_args_finish(struct pl_pipeline_args *a)
 
 /* ---- repos ---- */
 
-/* Creates a repo of the spec if it does not exist. Options that the spec gives are set in any case. */
+/* Creates a repo that the spec declares if it does not exist. Options that the spec gives are set in either
+ * case. */
 static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_spec_repo *repo, struct pl_err *err)
 {
     static const char *const durable[] = {[PL_DURABLE_LOCAL] = "local", [PL_DURABLE_BUCKET] = "bucket"};
@@ -211,7 +213,7 @@ static int note_removed(struct pl_tx *tx, struct pl_pipeline_args *a, struct pl_
     return r;
 }
 
-/* `kept` has one entry per stage, initially false. */
+/* Compares all stages; `kept` has one entry per stage, initially false. */
 static int stage_changes(struct pl_tx *tx, struct pl_pipeline_args *a, bool *kept, struct pl_err *err)
 {
     for (size_t i = 0; i < a->spec->n_stages; i++) {
@@ -253,8 +255,8 @@ static int has_head(struct pl_tx *tx, const struct pl_input *leaf, json_t *heads
     return json_object_set_new(heads, key, json_boolean(*ret)) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Says whether an input tree can be read: all inputs of a cross, or one input of a union, have a commit or
- * come from a stage of the spec that runs. `*ret_here`: one of them comes from such a stage. */
+/* Says whether a tree of inputs can be read: all inputs of a cross, or one input of a union, must have a
+ * commit or come from a stage of the spec that runs. Sets `*ret_here` if one of them comes from such a stage. */
 static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, json_t *heads, bool *ret, bool *ret_here,
                     struct pl_err *err)
 {
@@ -294,7 +296,7 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
     return r;
 }
 
-/* Lists the stages that are new or changed and can run, with those downstream. */
+/* Lists the new or changed stages that can run, and the stages downstream of them. */
 static int changed_to_run(struct pl_tx *tx, const struct pl_pipeline_args *a, json_t *ret, struct pl_err *err)
 {
     _cleanup_free_ bool *changed = calloc(a->spec->n_stages + 1, sizeof *changed);
@@ -385,8 +387,8 @@ static int check_circle(struct pl_tx *tx, const struct pl_pipeline_args *a, stru
     return r < 0 || newest == a->newest_stage ? r : pl_pipeline_cycle_check(pl_tx_conn(tx), a->spec, err);
 }
 
-/* The steps are ordered so that the most useful error comes first. A dry run does everything and is then
- * rolled back. */
+/* The steps of the transaction, ordered so that the most useful error is found first. A dry run does all of
+ * them and is then rolled back. */
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_pipeline_args *a = arg;

@@ -1,15 +1,15 @@
 /* pipeline_tx: transactions on pipelines. A spec becomes a pipeline version, with the output repos of its
- * stages, the repos that it asks for, and a run of the stages that are new or changed and have inputs to
- * read. */
+ * stages, the repos that the spec declares, and a run of the stages that are new or changed and have inputs
+ * to read. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
 #include "pipelined/spec/spec.h"
 
-/* bytes of all stages with their defaults, which the transaction writes */
+/* most bytes of the specs of all stages, with defaults, that one transaction writes */
 #define PL_PIPELINE_TEXT_MAX (2u << 20)
 
-/* Data of one stage that is not in the spec; in the order of spec->stages. */
+/* Data about one stage that is not in the spec. Arrays of it have the order of spec->stages. */
 struct pl_stage_code {
     struct pl_hash root;     /* root of its code folder's tree; zero = none */
     struct pl_hash identity; /* from pl_stage_code_identity */
@@ -19,32 +19,32 @@ struct pl_stage_code {
 struct pl_pipeline_args {
     const struct pl_spec *spec;
     const struct pl_stage_code *code;
-    /* the specs as the user wrote it and with defaults, stored as blobs already */
+    /* blobs, stored before, with the spec as the user wrote it and with the spec after defaults */
     struct pl_hash user_spec, effective_spec;
     const char *filename;
-    /* packs with the code and specs, condemned by garbage collection, which the transaction makes visible
-     * again; NULL = none */
+    /* condemned packs that contain the code or the specs; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;
     bool update;             /* the pipeline may exist */
     bool dry_run;            /* check everything but change nothing: returns PL_ECANCELED */
     bool confirmed;          /* the user has confirmed the cost */
     int64_t confirm_above_s; /* GPU seconds above which an update must be confirmed; −1 = never */
     json_t *records, *texts; /* set by pl_pipeline_prepare, like newest_stage */
-    /* highest stage row id when no cycle was found; −1 = there was a cycle */
+    /* highest row id of a stage at the time when no cycle was found; −1 = a cycle was found */
     int64_t newest_stage;
     /* out: */
     bool changed;
     int64_t version;
     char run[PL_ID_HEX + 1]; /* id of the run; "" = no stage can run yet */
     int64_t gpu_s;           /* estimated GPU seconds (update_cost.h) */
-    /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again (update_cost.h)}]; new reference */
+    /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again}], the last two as in
+     * update_cost.h; new reference */
     json_t *changes;
 };
 
 /* Prepares the transaction: makes the records that it writes and the texts that it compares, and looks for a
  * cycle through other pipelines. This is done before the transaction, because other writers would have to
  * wait. Release with pl_pipeline_args_finish, which also releases `changes`. PL_ELIMIT: the stages exceed
- * PL_PIPELINE_TEXT_MAX. Blocks for a database reader: on the pool. */
+ * PL_PIPELINE_TEXT_MAX. Blocks until a connection is free; call it on a pool thread. */
 PL_MUST_CHECK
 int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_err *err);
 void pl_pipeline_args_finish(struct pl_pipeline_args *a);
@@ -63,7 +63,7 @@ int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, cons
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
-    bool keep_repos; /* keep the output repos, as repos with plain data */
+    bool keep_repos; /* keep the output repos as plain repos with their data */
     bool force;      /* also if other pipelines read them */
 };
 

@@ -23,7 +23,8 @@ static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
 }
 
 /* Says whether the rerun itself writes this branch before the stage reads it. With `failed`, only
- * unsuccessful jobs are repeated, and a stage that reads its own output reads what was there before. */
+ * unsuccessful jobs are repeated. A stage that reads its own output reads the commit that was there before
+ * the rerun. */
 static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const char *project, const char *repo,
                      const char *branch, bool *ret, struct pl_err *err)
 {
@@ -79,9 +80,9 @@ static int check_input(struct pl_conn *c, const struct pl_rerun_args *a, const c
     int r;
 
     if (!project || !repo || !branch || !commit || !*repo)
-        return 0; /* an input of parameters */
+        return 0; /* an input of parameters has no commit */
     r = is_output(c, a, stage, project, repo, branch, &own, err);
-    /* neither what the rerun writes itself nor an input without a commit needs to exist */
+    /* the commit need not exist if the rerun writes it itself, or if the input had no commit */
     if (r == 0 && a->as)
         return !*commit || (own && pl_streq(commit, run)) ? 0 : check_there(c, project, repo, commit, err);
     if (r < 0 || own)
@@ -162,7 +163,7 @@ static int check_as(const struct pl_rerun_args *a, struct pl_err *err)
     return r < 0 ? pl_err_field(err, r, "as") : 0;
 }
 
-/* The message of the run says what is repeated. */
+/* Makes the message of the run, which says what is repeated. */
 int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_rerun_args *a = arg;
@@ -171,7 +172,7 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = check_as(a, err);
 
     r = r < 0 ? r : check_over(pl_tx_conn(tx), a->of, err);
-    json_decref(a->stages); /* of an earlier try of this transaction */
+    json_decref(a->stages); /* left by an earlier attempt of this transaction */
     a->stages = json_array();
     r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
     if (r < 0)

@@ -5,11 +5,11 @@
 
 struct pl_rerun_args {
     const char *of; /* id of the earlier run */
-    /* repeat only jobs that did not succeed, and reuse the datums that they finished; else every datum of
-     * every job */
+    /* true: repeat only jobs that did not succeed, and reuse the datums that they finished; false: run every
+     * datum of every job again */
     bool failed;
-    /* branch for the outputs; the inputs may have moved then (db/tx/rerun_branch.h). NULL = the stages' own
-     * branches */
+    /* separate branch for the outputs (db/tx/rerun_branch.h); with it the inputs may have changed since the
+     * earlier run. NULL = write the stages' own branches */
     const char *as;
     /* out: */
     char run[PL_ID_HEX + 1];

@@ -7,15 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHAT_MAX  320 /* bytes of the text that says what changed */
-#define VALUE_MAX 80u /* most bytes of a value in it; a longer value is left out */
+#define WHAT_MAX  320 /* most bytes of the text that says what changed */
+#define VALUE_MAX 80u /* most bytes of a value in that text; longer values are left out */
 
 enum again { NOTHING, AT_MOST, ALL };
 
 /* ---- what changed ---- */
 
 struct old_stage {
-    json_t *spec; /* NULL: there is no current stage */
+    json_t *spec; /* NULL: the pipeline has no such stage */
     struct pl_hash code_root, identity;
 };
 
@@ -60,8 +60,8 @@ static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, 
         snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
 }
 
-/* Removes from the inputs the fields that only select the content of a one-match `reference`: datum keys hold
- * its path, not its content. */
+/* Removes fields from the inputs that only select what a `reference` with one match contains: datum keys hold
+ * the path of the reference, not its content. */
 static void drop_unkeyed(json_t *tree)
 {
     const char *glob = pl_json_str(tree, "glob"), *key;
@@ -76,7 +76,7 @@ static void drop_unkeyed(json_t *tree)
     json_object_foreach(tree, key, one) drop_unkeyed(one);
 }
 
-/* True if the inputs differ in fields that datum keys hold or that may give other datums. */
+/* True if the inputs differ in a field that datum keys contain, or in one that may change the set of datums. */
 static bool inputs_differ(const json_t *before, const json_t *after)
 {
     _cleanup_(json_decrefp) json_t *old = json_deep_copy(before), *now = json_deep_copy(after);
@@ -86,7 +86,8 @@ static bool inputs_differ(const json_t *before, const json_t *after)
     return !json_equal(old, now);
 }
 
-/* Lists the fields that differ, with old and new value. The code folder differs if its tree does. */
+/* Lists the fields that differ, with their old and new values. The code folder counts as different if its
+ * tree differs. */
 static void say_what(const struct old_stage *old, const json_t *now, const struct pl_stage_code *code, char out[WHAT_MAX])
 {
     const char *key;
@@ -110,7 +111,7 @@ static void say_what(const struct old_stage *old, const json_t *now, const struc
         add_what(out, "code", NULL, NULL);
 }
 
-/* For an unchanged stage: its datums may run again if a stage that it reads runs again. */
+/* Handles an unchanged stage: its datums may have to run again if a stage that it reads runs again. */
 static enum again again_by_inputs(const struct pl_stage *stage, const enum again *stages)
 {
     for (size_t i = 0; i < stage->n_leaves; i++)
