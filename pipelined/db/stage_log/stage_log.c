@@ -1,5 +1,5 @@
-/* The logs of all jobs: one open segment per job as a file, sealed segments as rows of log_segment with a blob in
- * a pack. */
+/* Keeps the logs of all jobs. The open segment of a job is a file; a sealed segment is a row of log_segment
+ * with a blob in a pack. */
 #include "pipelined/db/stage_log/stage_log.h"
 
 #include "storage/pack/pack_builder.h"
@@ -28,20 +28,21 @@ struct watcher {
     void *arg;
 };
 
-/* A job's open segment. A thread that appends or seals holds `mutex` throughout; a reader that only needs the
- * segment's end takes the common lock and does not wait. */
+/* The open segment of one job. A thread that appends or seals holds `mutex` all the time. A reader that only
+ * needs the segment's end takes pl_stage_logs.lock instead, so it does not wait for such a thread. */
 struct open_log {
     int64_t job;
-    unsigned refs;         /* under the common lock, like the next three */
+    unsigned refs;         /* under pl_stage_logs.lock, like the next three fields */
     uint64_t segment;      /* number of the open segment; lower ones are sealed */
-    uint64_t size;         /* bytes in it */
+    uint64_t size;         /* bytes in the open segment */
     bool loaded;           /* segment and size are known */
     pthread_mutex_t mutex; /* guards the fields below */
     bool gone;             /* the job ended; no longer in the map */
     int fd;                /* -1 = nothing written yet */
     struct pl_hash owner;
-    /* (datum, attempt) → bytes received so far (as a pointer): in the open segment, and in the one before it. A
-     * piece that a worker repeats because the answer was lost is in one of the two. */
+    /* (datum, attempt) → number of bytes received so far (cast to a pointer): `next` in the open segment,
+     * `before` in the one before it. If the answer to a worker was lost, the worker sends the piece again; it
+     * is then in one of these two segments. */
     struct pl_map next, before;
 };
 
@@ -59,7 +60,7 @@ static void file_of(const struct pl_stage_logs *l, int64_t job, uint64_t segment
     snprintf(out, 4200, "%s/%" PRId64 "-%" PRIu64 ".log", l->dir, job, segment);
 }
 
-/* ---- the job that owns a segment ---- */
+/* ---- the job to which a file belongs ---- */
 
 static int owner_of(struct pl_stage_logs *l, int64_t job, struct pl_hash *ret, struct pl_err *err)
 {
@@ -78,8 +79,8 @@ static bool begins_as(const void *bytes, size_t n, const struct pl_hash *owner)
            memcmp((const uint8_t *)bytes + MAGIC_BYTES, owner->b, PL_HASH_BYTES) == 0;
 }
 
-/* Removes a file whose job is not in the database, or is another job there: its lines would appear in the log of
- * the job with that id. */
+/* Removes a file whose job is not in the database, or whose row id belongs to another job there: its lines
+ * would appear in that job's log. */
 static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, struct pl_err *err)
 {
     uint8_t start[MAGIC_BYTES + FRAME_BYTES];
@@ -214,7 +215,8 @@ static void next_key(const struct pl_hash *datum, uint32_t attempt, uint8_t out[
 
 /* ---- segments ---- */
 
-/* Loads a sealed segment: 1, or 0 when no sealed segment has that number or its content is lost. */
+/* Loads a sealed segment. Returns 1, with empty bytes if its content was dropped before a recovery, or 0 when
+ * no sealed segment has that number. */
 static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job, uint64_t segment, struct pl_buf *ret,
                        struct pl_err *err)
 {
@@ -240,7 +242,8 @@ static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job
     return r < 0 ? r : 1;
 }
 
-/* Returns the end up to which the segment's file may be read: a frame being written after it may still be undone. */
+/* Returns the offset up to which the segment's file may be read. Bytes after it belong to a frame that is
+ * being written and may still be undone. */
 static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
 {
     const struct open_log *o;
@@ -275,14 +278,15 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
         return pl_err_errno(err, errno, "%s", path);
     r = pl_buf_reserve(ret, end - offset, err);
-    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* fewer, if the file is truncated now */
+    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* fewer bytes, if an append truncates the file now */
     ret->len = (size_t)PL_MAX(n, 0);
     return (int)PL_MIN(n, 0);
 }
 
 /* ---- the open segment ---- */
 
-/* Records how far each datum's output reaches in a segment; `ret_size`: up to the last complete frame. */
+/* Records for each datum how much of its output the segment contains. `ret_size`: end of the last complete
+ * frame. */
 static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64_t *ret_size, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(segment->data + MAGIC_BYTES, segment->len - MAGIC_BYTES);
@@ -300,8 +304,8 @@ static int note_frames(struct pl_map *next, const struct pl_buf *segment, uint64
     return r;
 }
 
-/* Records the frames of the last sealed segment: after a restart a worker may repeat a piece that is there. An
- * unreadable segment costs at most a piece stored twice. */
+/* Records the frames of the last sealed segment, because after a restart a worker may send a piece again that
+ * is in it. If the segment is unreadable, such a piece is stored twice at worst. */
 static int note_sealed(struct pl_stage_logs *l, const char *project, struct open_log *o, uint64_t segment, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -310,14 +314,14 @@ static int note_sealed(struct pl_stage_logs *l, const char *project, struct open
 
     if (segment == 0)
         return 0;
-    file_of(l, o->job, segment - 1, path); /* left by a crash between its row and its removal */
+    file_of(l, o->job, segment - 1, path); /* the segment's file remains if a crash came after its row was written */
     unlink(path);
     if (load_sealed(l, project, o->job, segment - 1, &bytes, NULL) <= 0 || bytes.len < MAGIC_BYTES)
         return 0;
     return note_frames(&o->before, &bytes, &size, err);
 }
 
-/* Opens the file that a crash left, and cuts off an incomplete frame. */
+/* Opens the segment's file if a crash or a stop left it, and cuts off an incomplete frame. */
 static int reopen(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t *ret_size, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -353,7 +357,7 @@ static int sealed_count(struct pl_stage_logs *l, int64_t job, int64_t *ret, stru
     return pl_sql_int(rd.conn, err, ret, "SELECT count(*) FROM log_segment WHERE job = ?", "i", job);
 }
 
-/* Sets the position of the open segment, under the common lock. */
+/* Sets the number and the size of the open segment, under l->lock. */
 static void stands(struct pl_stage_logs *l, struct open_log *o, uint64_t segment, uint64_t size)
 {
     pthread_mutex_lock(&l->lock);
@@ -388,7 +392,8 @@ static struct open_log *new_open(struct pl_stage_logs *l, int64_t job, struct pl
     o->job = job;
     o->fd = -1;
     pthread_mutex_init(&o->mutex, NULL);
-    pl_lock_order_spans_requests(&o->mutex); /* requests of one job only */
+    /* the mutex may be held during requests to the store: only requests for the same job wait */
+    pl_lock_order_spans_requests(&o->mutex);
     if (pl_map_put(&l->open, &job, sizeof job, o, NULL, err) < 0) {
         free_open(o);
         return NULL;
@@ -413,7 +418,7 @@ static void done_with(struct pl_stage_logs *l, struct open_log *o, bool end)
         free_open(o);
 }
 
-/* Returns the job's open segment, locked until done_with. */
+/* Returns the job's open segment, locked; the caller unlocks it with done_with. */
 static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, struct open_log **ret, struct pl_err *err)
 {
     struct open_log *o;
@@ -431,7 +436,7 @@ static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, st
         pthread_mutex_lock(&o->mutex);
         if (!o->gone)
             break;
-        done_with(l, o, false); /* the job ended while this thread waited */
+        done_with(l, o, false); /* the job's log was closed while this thread waited: look it up again */
     }
     r = o->loaded ? 0 : load_open(l, project, o, err);
     if (r < 0) {
@@ -502,8 +507,9 @@ static int put_blob(struct pl_stage_logs *l, const char *project, const struct p
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* Seals: file → blob → row → file removed. A crash in between leaves the file, which is sealed again. Readers go
- * on meanwhile: they find the file or, when it is gone, the row. */
+/* Seals the open segment in this order: put its bytes into a pack, write its row, remove its file. A crash
+ * before the row leaves the file, which is sealed again later. Readers do not wait: they find the file or,
+ * when it is gone, the row. */
 static int seal(struct pl_stage_logs *l, const char *project, struct open_log *o, struct pl_err *err)
 {
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};
@@ -543,8 +549,8 @@ static void wake(struct pl_stage_logs *l, int64_t job)
 
 /* ---- public functions ---- */
 
-/* Writes a whole frame or none: the rest of a frame cut short by a full disk would be read as a frame after
- * shorter ones overwrite it. */
+/* Writes a whole frame or none. After a frame that a full disk cut short, its rest would stay behind shorter
+ * frames written over it and would be read as a frame. */
 static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct frame *f, struct pl_err *err)
 {
     uint8_t head[FRAME_BYTES];
@@ -567,7 +573,8 @@ static uint64_t had_of(const struct open_log *o, const uint8_t key[36])
     return (uint64_t)(uintptr_t)(had ? had : pl_map_get(&o->before, key, 36));
 }
 
-/* Appends the part of the frame that is new; seals the segment first if it would be too long. */
+/* Appends the part of the frame that was not received before. Seals the open segment first if the frame would
+ * make it too long. */
 static int append(struct pl_stage_logs *l, const char *project, struct open_log *o, struct frame *f, struct pl_err *err)
 {
     uint8_t key[36];
@@ -576,7 +583,7 @@ static int append(struct pl_stage_logs *l, const char *project, struct open_log 
 
     next_key(&f->datum, f->attempt, key);
     had = had_of(o, key);
-    if (f->offset < had) { /* repeated, wholly or in part */
+    if (f->offset < had) { /* the worker sent it again, wholly or in part */
         skip = PL_MIN(had - f->offset, (uint64_t)f->len);
         f->offset += skip;
         f->bytes += skip;
@@ -629,7 +636,8 @@ int pl_stage_logs_seal(struct pl_stage_logs *l, const char *project, int64_t job
     return r;
 }
 
-/* Copies the frames after the cursor to `out`. `segment` starts at byte `base` of the segment. */
+/* Copies the text of the frames after the cursor to `out`. The buffer `segment` starts at byte `base` of the
+ * log segment. */
 static int take_frames(const struct pl_buf *segment, uint64_t base, const struct pl_hash *datum,
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
@@ -651,7 +659,8 @@ static int take_frames(const struct pl_buf *segment, uint64_t base, const struct
     return 0;
 }
 
-/* Reads on in the cursor's segment: 1 = it is sealed and another may follow, 0 = no more for now. */
+/* Reads on in the cursor's segment. 1: the segment is sealed and another may follow; 0: there is no more text
+ * for now. */
 static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
                         struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {
@@ -677,7 +686,7 @@ static int read_segment(struct pl_stage_logs *l, const char *project, int64_t jo
         if (r == PL_ENOTFOUND)
             r = 0;
     }
-    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* if it was sealed meanwhile, there is more */
+    r = r < 0 ? r : sealed_count(l, job, &sealed, err); /* if the segment was sealed while it was read, there is more to read */
     return r < 0 ? r : (uint64_t)sealed > cursor->segment;
 }
 

@@ -15,7 +15,7 @@
 #include "storage/store/project_stores.h"
 
 #define PL_STAGE_LOG_SEGMENT_BYTES (4u << 20)
-#define PL_STAGE_LOG_DATUM_BYTES   (64u << 20) /* output of a datum beyond it is dropped */
+#define PL_STAGE_LOG_DATUM_BYTES   (64u << 20) /* most output of one datum; what exceeds it is dropped */
 
 struct pl_stage_logs;
 
