@@ -1,5 +1,5 @@
-/* Looks up paths in the gathering commits from the newest to the oldest, then in the head; a walk merges their
- * paths. */
+/* Looks up paths in the gathering commits of a branch, the newest first, then in its head. A walk merges the
+ * paths of all of them. */
 #include "pipelined/db/open_commits/branch_view.h"
 
 #include "pipelined/db/tx/attributes_edit.h"
@@ -14,7 +14,8 @@ int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *ope
     struct pl_head_cache_entry head;
     int r = opens ? pl_open_commits_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
 
-    /* read the head last: a commit finished in between is seen twice, never missed */
+    /* read the head last: the operations of a commit that is finished in between are then seen twice, never
+     * missed */
     r = r < 0 ? r : pl_head_cache_get(heads, project, repo, branch, &head, err);
     if (r < 0) {
         pl_branch_view_finish(&v);
@@ -110,22 +111,23 @@ int pl_branch_view_has_dir(const struct pl_branch_view *v, const char *path, siz
 
 /* ---- walking ---- */
 
-/* The next path of one gathering commit. */
+/* The position of a walk in one gathering commit. */
 struct layer {
     struct pl_open_commit *open;
     char path[PL_PATH_MAX_BYTES + 1];
     size_t path_len;
-    bool there, read; /* there: it has a next path; read: that is known */
+    bool there, read; /* there: `path` is the commit's next path; read: `there` and `path` are up to date */
 };
 
 struct pl_branch_walk {
     const struct pl_branch_view *view;
-    struct pl_tree_cursor *base, *rows; /* NULL: there is no such tree */
+    /* cursors in the head's tree of files and its attribute tree; NULL: the head has no such tree */
+    struct pl_tree_cursor *base, *rows;
     char base_path[PL_PATH_MAX_BYTES + 1];
     size_t base_len;
     struct pl_entry base_entry;
     bool base_there, base_read;
-    char place[PL_PATH_MAX_BYTES + 2]; /* everything before it is done */
+    char place[PL_PATH_MAX_BYTES + 2]; /* all paths before this one have been visited */
     size_t place_len;
     struct pl_branch_item item;
     char item_path[PL_PATH_MAX_BYTES + 1];
@@ -210,7 +212,8 @@ static int read_base(struct pl_branch_walk *w, struct pl_err *err)
     return 0;
 }
 
-/* Reads the next path of the head and of each layer, and copies the least one to the item: 1, or 0 at the end. */
+/* Reads the next path of the head and of each layer, and copies the least of these paths to the item. Returns
+ * 1, or 0 at the end. */
 static int read_next(struct pl_branch_walk *w, struct pl_err *err)
 {
     const char *least = NULL;
@@ -241,12 +244,12 @@ static int read_next(struct pl_branch_walk *w, struct pl_err *err)
     return 1;
 }
 
-/* Moves all layers that stand on the item's path past it. */
+/* Moves all layers whose next path is the item's path past it. */
 static void go_on(struct pl_branch_walk *w)
 {
     const struct pl_branch_item *item = &w->item;
 
-    memcpy(w->place, item->path, item->path_len + 1); /* the least path after it: the path with a NUL appended */
+    memcpy(w->place, item->path, item->path_len + 1); /* the least path after the item's is that path with a NUL appended */
     w->place_len = item->path_len + 1;
     for (size_t i = 0; i < w->n_layers; i++)
         if (w->layers[i].there && is_before(w->layers[i].path, w->layers[i].path_len, w->place, w->place_len))

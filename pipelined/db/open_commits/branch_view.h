@@ -1,11 +1,12 @@
-/* branch_view: a branch as clients see it that write single puts: the head with the gathering commits on top, the
- * newest uppermost. A put that was answered is visible whether its commit is finished or not; nothing is copied
- * for that.
+/* branch_view: a branch as clients that put single files see it: its head with the gathering commits on top,
+ * the newest uppermost. A put that was acknowledged is visible whether its gathering commit is finished or
+ * not. A view copies no operations.
  *
  *   get:   newest gathering commit that has the path ▷ … ▷ oldest ▷ the head's tree
  *   walk:  the least next path of all of them, and then get's answer for it
  *
- * One thread uses a view. Puts during its life may or may not be visible. On the pool. */
+ * Only one thread may use a view. Puts that are made during its life may or may not be visible. Use it on a
+ * pool thread. */
 #pragma once
 
 #include "pipelined/db/open_commits/head_cache.h"
@@ -13,7 +14,7 @@
 #include "storage/tree/tree_walk.h"
 
 struct pl_branch_view {
-    struct pl_open_commit **opens; /* oldest first */
+    struct pl_open_commit **opens; /* gathering commits, oldest first */
     size_t n_opens;
     struct pl_commit_row head; /* all zero if the branch has no head */
     struct pl_store *store;
@@ -28,10 +29,10 @@ int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *ope
 /* Makes a view of one commit alone. */
 void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_store *store, struct pl_branch_view *ret);
 void pl_branch_view_finish(struct pl_branch_view *v);
-/* Returns a reader for the content of files of `open`, or of the head when it is NULL. */
+/* Returns a reader for the content of the files that `open` has, or of the head's files when it is NULL. */
 struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open_commit *open);
 
-/* A file of the view. `attributes` are as the client put them; len 0: none. */
+/* A file of the view. `attributes` are as the client set them; length 0: the file has none. */
 struct pl_branch_file {
     struct pl_entry entry;
     struct pl_buf attributes;
@@ -41,7 +42,7 @@ static inline void pl_branch_file_finish(struct pl_branch_file *f)
 {
     pl_buf_finish(&f->attributes);
 }
-/* Looks up a file: 1 and the file, or 0. */
+/* Looks up a file. Returns 1 and the file, or 0 when the view has no such file. */
 PL_MUST_CHECK
 int pl_branch_view_get(const struct pl_branch_view *v, const char *path, size_t path_len, struct pl_branch_file *ret,
                        struct pl_err *err);
@@ -68,8 +69,8 @@ static inline void pl_branch_walk_destroyp(struct pl_branch_walk **w)
 /* Moves the walk forward to the first path ≥ this one; never moves it back. Costs O(log n) if it skips anything. */
 PL_MUST_CHECK
 int pl_branch_walk_seek(struct pl_branch_walk *w, const char *path, size_t path_len, struct pl_err *err);
-/* Moves to the next path. 1: an item; 0: the end; PL_BRANCH_WALK_GONE: the path was deleted and there is no item,
- * so that the caller can count its steps. */
+/* Moves to the next path. 1: `item` is the file; 0: the end. PL_BRANCH_WALK_GONE: the path was deleted, so
+ * there is no item; it is reported so that the caller can count the steps of the walk. */
 #define PL_BRANCH_WALK_GONE 2
 PL_MUST_CHECK
 int pl_branch_walk_next(struct pl_branch_walk *w, struct pl_branch_item **ret, struct pl_err *err);

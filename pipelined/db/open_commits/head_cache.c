@@ -1,10 +1,11 @@
-/* A direct-mapped cache: a slot per hash of the names, valid for one log position. */
+/* A direct-mapped cache of branch heads. The hash of the names selects an entry, which is valid for one log
+ * position. */
 #include "pipelined/db/open_commits/head_cache.h"
 
 #include <pthread.h>
 
 struct slot {
-    uint64_t seq; /* log position when it was read; 0: empty */
+    uint64_t seq; /* log position when the entry was read; 0: the entry is empty */
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
     struct pl_head_cache_entry head;
 };
@@ -70,7 +71,9 @@ static bool is_of(const struct slot *s, uint64_t seq, const char *project, const
 int pl_head_cache_get(struct pl_head_cache *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err)
 {
-    uint64_t seq = pl_db_log_seq(h->db); /* before reading: a later change makes the entry stale, not wrong */
+    /* read the log position before the database: if a change comes in between, the entry is outdated at once,
+     * never wrong */
+    uint64_t seq = pl_db_log_seq(h->db);
     struct slot *s = slot_of(h, project, repo, branch);
     bool known;
     int r;

@@ -1,6 +1,6 @@
-/* head_cache: repos and heads of branches in memory, for requests that need them many times a second. Every change
- * of them is in the log, so an entry is valid as long as the log stands where it stood when the entry was read.
- * Any thread. */
+/* head_cache: repos and branch heads in memory, for requests that need them many times a second. The log
+ * records every change of them, so an entry is valid while the log has the position at which the entry was
+ * read. Any thread. */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -20,8 +20,9 @@ PL_MUST_CHECK
 int pl_head_cache_create(struct pl_db *db, struct pl_head_cache **ret, struct pl_err *err);
 /* NULL is allowed. */
 struct pl_head_cache *pl_head_cache_destroy(struct pl_head_cache *h);
-/* Returns a repo and a branch's head as the database has them now. PL_ENOTFOUND: the repo. Blocks only to read the
- * database: on the pool, or on the thread that writes open commits. */
+/* Returns a repo and the head of one of its branches, as the database has them now. PL_ENOTFOUND: no such
+ * repo. Blocks only to read the database; call it on a pool thread, or on the thread that writes open
+ * commits. */
 PL_MUST_CHECK
 int pl_head_cache_get(struct pl_head_cache *h, const char *project, const char *repo, const char *branch,
                       struct pl_head_cache_entry *ret, struct pl_err *err);

@@ -1,16 +1,17 @@
-/* The copy of an open commit in the bucket (durable: bucket), from which a daemon that has lost its folder
- * continues. Each append to the spool is put as an object first; the objects joined by their offsets are the
- * spool's file.
+/* Keeps a copy of each open commit in the bucket, if its repo has the option durable set to "bucket". A
+ * daemon that has lost its folder continues from the copy. Each append to the commit's file (the spool) is
+ * put into the bucket as an object first. The objects, joined by their offsets, are the content of the file.
  *
  *   open/<commit>/<offset>-<epoch>-<try>     numbers of 16, 16 and 8 hex digits; the file's bytes from that offset on
  *
  *   append ─▶ object put, name durable ─▶ the log is still ours ─▶ appended to the file ─▶ answered
  *
- * A key is never put twice: a put that failed may still arrive after its successor. So of several objects at one
- * offset the last key counts, and an object that follows one of a higher epoch does not count: its daemon was
- * fenced. A daemon that takes over lists the objects after its epoch is in the log, so it sees everything that was
- * answered before. Objects are removed before an end that the log does not know, and after one that it knows;
- * leftovers are swept. */
+ * A key is never put twice, because a put that failed may still arrive after its repetition. So if several
+ * objects have the same offset, only the one with the last key is used. An object that follows one of a
+ * higher epoch is ignored: the daemon that put it was fenced. A daemon that takes over lists the objects
+ * after its epoch is in the log, so it sees everything that was acknowledged before. If the open commit ends
+ * without a log record, its objects are removed before the end, otherwise after it. A sweep removes objects
+ * that were left behind. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -30,7 +31,7 @@ struct piece {
     unsigned try;
 };
 
-/* The objects of one commit whose offsets join. */
+/* The objects of one open commit that are used: they join without a gap from offset 0. */
 struct pl_open_saved {
     char commit[PL_ID_HEX + 1];
     struct piece *pieces;
@@ -68,7 +69,7 @@ static int save(void *self, uint64_t offset, const struct iovec *iov, int n, str
     int r;
 
     make_key(pl_open_commit_head(c)->commit, &p, key);
-    atomic_store(&c->saved, true); /* a failed put may have stored the object */
+    atomic_store(&c->saved, true); /* set it before the put: a put that fails may still store the object */
     r = pl_object_put(objects_of(c->o), key, iov, n, true, err);
     r = r < 0 ? r : pl_object_flush(objects_of(c->o), err);
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_db_check_owner(db, err);
@@ -110,7 +111,7 @@ static int add_key(void *arg, const char *key, uint64_t size, struct pl_err *err
 
     (void)size;
     if (strlen(key) >= KEY_BYTES)
-        return 0; /* not one of our keys */
+        return 0; /* not a key that this program makes */
     if (k->n == k->cap) {
         size_t cap = k->cap ? 2 * k->cap : 16;
         char(*list)[KEY_BYTES] = reallocarray(k->list, cap, sizeof *list);
@@ -124,8 +125,8 @@ static int add_key(void *arg, const char *key, uint64_t size, struct pl_err *err
     return 0;
 }
 
-/* Removes the objects at offset 0 first, one by one: without them the others do not count, wherever the removal is
- * interrupted. */
+/* Removes the objects at offset 0 first, one by one. Without them the other objects are ignored, even if the
+ * removal is interrupted. */
 static int remove_keys(struct pl_object_store *objects, const struct keys *k, struct pl_err *err)
 {
     _cleanup_free_ const char **rest = calloc(k->n + 1, sizeof *rest);
@@ -194,7 +195,8 @@ void pl_opens_sweep(struct pl_open_commits *o)
     struct piece p;
     int r = pl_object_list(objects_of(o), PREFIX, add_key, &k, &err);
 
-    for (size_t i = 0; i < k.n && r == 0; i++) { /* a commit listed here and not open now will not be opened later */
+    /* a commit that has objects here but is not open now will not be opened later */
+    for (size_t i = 0; i < k.n && r == 0; i++) {
         if (!parse_key(k.list[i], commit, &p) || pl_streq(commit, last))
             continue;
         memcpy(last, commit, sizeof last);
@@ -216,12 +218,13 @@ void pl_opens_saved_finish(struct pl_open_commits *o)
     o->n_saved = 0;
 }
 
-/* Adds an object; keys come in order: of a commit by offset, of an offset the one that counts last. */
+/* Adds an object unless it is to be ignored. Keys come sorted by commit, then by offset; the last one of an
+ * offset replaces the others. */
 static int add_piece(struct pl_open_saved *s, const struct piece *p, struct pl_err *err)
 {
     struct piece *list;
     bool again = s->n && s->pieces[s->n - 1].offset == p->offset;
-    size_t before = s->n - again; /* pieces before it */
+    size_t before = s->n - again; /* number of pieces at lower offsets */
 
     if (before ? p->offset != s->pieces[before - 1].offset + s->pieces[before - 1].size || p->epoch < s->pieces[before - 1].epoch
                : p->offset != 0)
@@ -259,7 +262,7 @@ static int add_saved(void *arg, const char *key, uint64_t size, struct pl_err *e
     return add_piece(&o->saved[o->n_saved - 1], &p, err);
 }
 
-/* Returns how many bytes of the file verify; 0: it does not exist, or is damaged. */
+/* Sets `*ret` to the number of bytes of the file that verify; 0: the file does not exist, or is damaged. */
 static int local_size(const char *path, uint64_t *ret, struct pl_err *err)
 {
     _cleanup_(pl_open_commit_file_closep) struct pl_open_commit_file *s = NULL;
@@ -289,7 +292,8 @@ static int fetch_piece(struct pl_open_commits *o, const struct pl_open_saved *s,
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_io_pwrite(fd, bytes.data, bytes.len, p->offset, path, err);
 }
 
-/* Fetches the file; it is complete on the disk before it gets its name. */
+/* Fetches the spool from the bucket into a temporary file, syncs it and renames it, so that the spool's name
+ * never refers to an incomplete file. */
 static int fetch(struct pl_open_commits *o, const struct pl_open_saved *s, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int fd = -1;

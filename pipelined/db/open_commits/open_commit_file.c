@@ -1,4 +1,4 @@
-/* The spool's file: an index of its unpacked records in memory, groups appended at the end, verification at open. */
+/* The file of an open commit (the spool): appends groups, verifies them at open, and indexes unpacked records. */
 #include "pipelined/db/open_commits/open_commit_file.h"
 
 #include "storage/base/alloc_failure.h"
@@ -20,10 +20,10 @@
 #define PRELUDE     20u
 #define HEAD_MAX    (256u << 10)
 #define GROUP_HEAD  32u
-#define META_FIXED  16u /* before the number of records */
+#define META_FIXED  16u /* bytes of a group's meta before the number of records */
 #define RECORD_MIN  (PL_HASH_BYTES + 4u)
 
-/* A record that is in no pack. */
+/* A record of the file that is in no pack. */
 struct kept {
     struct pl_hash id;
     uint64_t offset, group;
@@ -34,17 +34,17 @@ struct kept {
 struct pl_open_commit_file {
     char path[PATH_MAX];
     int fd;
-    uint64_t seed;   /* of the groups' checksums: groups of another file do not verify here */
-    uint64_t size;   /* verified size: offset of the next group */
-    uint64_t group;  /* number of the last one */
+    uint64_t seed;   /* seed of the groups' checksums, from the commit's id: a group of another file does not verify here */
+    uint64_t size;   /* bytes verified so far; the next group starts here */
+    uint64_t group;  /* number of the last group */
     uint64_t packed; /* groups up to this one are in packs */
-    uint64_t cut;    /* bytes that open cut off */
+    uint64_t cut;    /* bytes that were cut off at the end when the file was opened */
     bool broken;     /* a failed append could not be undone */
     struct pl_open_commit_file_head head;
-    json_t *head_json; /* owns the head's texts */
+    json_t *head_json; /* the parsed JSON, which owns the texts in `head` */
     pthread_mutex_t lock;
-    struct pl_map kept; /* id → struct kept */
-    char *message;      /* the last message of a group; NULL = none */
+    struct pl_map kept; /* index: record id → struct kept */
+    char *message;      /* the commit's message as the last group that has one gives it; NULL = no group has one */
     int (*copy)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err);
     void *copy_self;
     uint64_t unpacked, copied;
@@ -204,16 +204,16 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
     json = s->head_json ? json_dumps(s->head_json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     if (!json)
         return pl_err_nomem(err);
-    again = json_loads(json, 0, NULL); /* json_dumps omits a key when memory is short */
+    again = json_loads(json, 0, NULL); /* parse it again: json_dumps omits a key when memory is short */
     if (!json_equal(again, s->head_json))
         return pl_err_nomem(err);
-    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* checked above */
+    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* checked above: only memory can be short */
     s->seed = pl_xxh64(head->commit, PL_ID_HEX, 0);
     r = r < 0 ? r : prelude(json, &bytes, err);
     r = r < 0 ? r : pl_io_write_file(path, bytes.data, bytes.len, 0600, err);
     r = r < 0 ? r : open_file(s, err);
     if (r < 0) {
-        (void)unlink(path); /* the file may exist: the next start must not find it */
+        (void)unlink(path); /* the file may exist: remove it, so that the next start does not find it */
         return pl_err_wrap(err, r, "open commit %.8s", head->commit);
     }
     s->size = bytes.len;
@@ -308,7 +308,7 @@ static int read_kept(struct pl_open_commit_file *s, const struct kept *k, struct
                                    : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
 }
 
-/* True if the index still has this copy: a record packed meanwhile leaves a hole, even if it was appended again. */
+/* True if the index still has this copy. False once the record was packed, even if it was appended again. */
 static bool still_there(struct pl_open_commit_file *s, const struct kept *k)
 {
     struct kept now;
@@ -374,7 +374,7 @@ int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_build
         struct pl_err why = {0};
 
         r = read_kept(s, &list[i], &raw, &why);
-        if (r < 0 && !still_there(s, &list[i])) { /* another session packed it meanwhile */
+        if (r < 0 && !still_there(s, &list[i])) { /* another pack builder put the record into a pack meanwhile */
             r = 0;
             continue;
         }
@@ -427,7 +427,7 @@ static int finish_group(const struct pl_open_commit_file *s, struct pl_buf *grou
     return r < 0 ? r : pl_buf_add_le64(&head, group_hash(s->seed, group->data, group->data + GROUP_HEAD, meta_len), err);
 }
 
-/* Gives the copy what it lacks of the file, and the group. */
+/* Passes the new group to the function that keeps the copy, with all bytes of the file that the copy lacks. */
 static int copy_group(struct pl_open_commit_file *s, const struct pl_buf *group, struct pl_err *err)
 {
     const size_t n = s->copy ? (size_t)(s->size - s->copied) : 0;
@@ -515,7 +515,7 @@ int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op
         return pl_err_wrap(err, r, "open commit %.8s", s->head.commit);
     s->group++;
     r = keep_all(s, records, n, s->size + meta_end, err);
-    if (r < 0) { /* no memory: undo the write */
+    if (r < 0) { /* memory is short: undo the append */
         s->group--;
         s->broken = ftruncate(s->fd, (off_t)s->size) < 0;
         return r;
@@ -527,7 +527,7 @@ int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op
     return 0;
 }
 
-/* Punches holes where data of packed groups was. Failing only costs space. */
+/* Punches holes where the data of packed groups was. A failure only costs space. */
 static void punch(struct pl_open_commit_file *s, const struct kept *list, size_t n, uint64_t group)
 {
     uint64_t from = 0, to = 0;
@@ -585,7 +585,7 @@ struct group {
     uint64_t data_at, end; /* offsets in the file */
 };
 
-/* True if a group with this number (0: any) verifies at `at`, apart from its data. */
+/* True if the head and meta of a group with this number (0: any) verify at `at`. Its data is not checked. */
 static bool read_group(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, uint64_t at, uint64_t number,
                        struct group *ret)
 {
@@ -672,7 +672,7 @@ static int read_ops(struct group *g, struct pl_op_set *set, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "group %llu", (unsigned long long)g->number) : 0;
 }
 
-/* Refuses valid groups after the verified end: each group was on the disk before the next was begun. */
+/* Refuses the file if a valid group follows the verified end: the group at that end is damaged, not incomplete. */
 static int check_tail(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     const uint8_t *at = file + s->size;
@@ -687,7 +687,7 @@ static int check_tail(const struct pl_open_commit_file *s, const uint8_t *file, 
     return 0;
 }
 
-/* Finds the end of the groups and which are packed. A last group with damaged data was never answered. */
+/* Finds the verified end and the packed groups. A last group with damaged data is cut off: its append never ended. */
 static int scan(struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, struct pl_err *err)
 {
     struct group g, next;

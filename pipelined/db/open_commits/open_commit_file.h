@@ -63,7 +63,7 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
 /* Opens an existing file and adds all its operations to `set`, which is empty. PL_EFORMAT, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
 int pl_open_commit_file_open(const char *path, struct pl_op_set *set, struct pl_open_commit_file **ret, struct pl_err *err);
-/* Closes the file without removing it. NULL is allowed. */
+/* Closes the file, which stays on the disk. NULL is allowed. */
 struct pl_open_commit_file *pl_open_commit_file_close(struct pl_open_commit_file *s);
 static inline void pl_open_commit_file_closep(struct pl_open_commit_file **s)
 {
@@ -73,15 +73,17 @@ const struct pl_open_commit_file_head *pl_open_commit_file_head(const struct pl_
 /* Deletes the file. */
 PL_MUST_CHECK
 int pl_open_commit_file_remove(struct pl_open_commit_file *s, struct pl_err *err);
-/* Returns the size of the file; all of it verifies. */
+/* Returns the size of the file in bytes; the whole file verifies. */
 uint64_t pl_op_spool_size(const struct pl_open_commit_file *s);
-/* From now on calls `fn` before every append with the bytes and their offset in the file; if it fails, nothing is
- * appended. `fn` also gets what the copy lacks: the copy has the first `copied` bytes. */
+/* From now on calls `fn` before every append, with the bytes to append and their offset in the file. If `fn`
+ * fails, nothing is appended. The copy that `fn` keeps has the first `copied` bytes of the file; its first
+ * call passes all later bytes too. */
 void pl_op_spool_copy_to(struct pl_open_commit_file *s,
                          int (*fn)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err), void *self,
                          uint64_t copied);
 
-/* Returns how many bytes open cut off: an append that a crash interrupted and that was never answered. */
+/* Returns how many bytes were cut off when the file was opened: an append that a crash interrupted and that
+ * was never acknowledged. */
 uint64_t pl_open_commit_file_cut_bytes(const struct pl_open_commit_file *s);
 
 /* ---- one thread at a time ---- */
@@ -100,8 +102,8 @@ static inline int pl_open_commit_file_check_message(const char *message, struct 
         return pl_err_set(err, PL_EINVAL, "the message is longer than %u bytes", PL_OPEN_COMMIT_FILE_TEXT_MAX);
     return pl_utf8_ok(message, strlen(message)) ? 0 : pl_err_set(err, PL_EINVAL, "the message is not UTF-8");
 }
-/* Notes that packs have the records of all groups up to `group`: drops them from the index and frees their space
- * in the file. */
+/* Records that all records of groups up to `group` are in packs: drops them from the index and frees their
+ * space in the file. */
 PL_MUST_CHECK
 int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t group, struct pl_err *err);
 
@@ -110,13 +112,14 @@ int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t grou
 /* Returns the last message of a group, else the head's; malloc'ed, NULL without memory. */
 char *pl_open_commit_file_message(struct pl_open_commit_file *s);
 bool pl_open_commit_file_has(struct pl_open_commit_file *s, const struct pl_hash *id);
-/* Reads the raw bytes of a record, verified, into `ret` (replacing its content). PL_ENOTFOUND (also if a pack has
- * the record now), PL_ECORRUPT. */
+/* Reads the raw bytes of a record into `ret` (replacing its content) and verifies them. PL_ENOTFOUND: the
+ * file does not have the record, or a pack has it now; PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_open_commit_file_get(struct pl_open_commit_file *s, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err);
-/* Returns the bytes of records that are not in packs. */
+/* Returns the total size in bytes of the records that are not in packs. */
 uint64_t pl_open_commit_file_unpacked_bytes(struct pl_open_commit_file *s);
-/* Adds all records that are not in packs to the session; `ret_group` is the value for mark_packed once the session
- * is finished. If mark_packed is called for an earlier session meanwhile, that session's records are skipped. */
+/* Adds all records that are not in packs to the pack builder `session`. `ret_group` is the value to give to
+ * pl_open_commit_file_mark_packed once the pack builder is finished. If mark_packed is called for an earlier
+ * pack builder in the meantime, the records of that one are skipped. */
 PL_MUST_CHECK
 int pl_open_commit_file_pack(struct pl_open_commit_file *s, struct pl_pack_builder *to, uint64_t *ret_group, struct pl_err *err);

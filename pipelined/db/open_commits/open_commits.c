@@ -1,4 +1,4 @@
-/* The life of open commits: read from their files, started, found, released. */
+/* The life of open commits: reading their files at a start, starting new ones, finding them, releasing them. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -77,8 +77,8 @@ void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *r
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Makes an open commit of a file and adds it to the list, which takes a reference. Takes `table`, and `spool`
- * unless it fails; `idle`: ms since its last write. */
+/* Makes an open commit from its file and adds it to the list, which gets a reference. Takes ownership of
+ * `table`, and of `spool` unless it fails. `idle`: ms since the file was last written. */
 static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_set *table, int64_t window_ms,
                  int64_t idle, struct pl_open_commit **ret, struct pl_err *err)
 {
@@ -194,7 +194,7 @@ static int start(struct pl_open_commits *o, const struct pl_open_commit_args *ar
         return r;
     r = adopt(o, spool, &table, window_ms, 0, ret, err);
     if (r < 0) {
-        /* the caller never got it: the next start must not find it */
+        /* the caller never got the commit: remove its file, so that the next start does not find it */
         (void)!pl_open_commit_file_remove(spool, NULL);
         pl_open_commit_file_close(spool);
     }
@@ -216,7 +216,7 @@ static int open_store(struct pl_open_commits *o, const struct pl_open_commit_arg
     return r < 0 ? r : pl_project_stores_get(o->config.stores, args->project, &store, err);
 }
 
-/* Starts a commit once the branch is not closed. */
+/* Starts a commit; if the branch is closed for writes, waits until it is open again. */
 static int start_when_open(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_open_commit **ret,
                            struct pl_err *err)
 {
@@ -286,7 +286,7 @@ int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commi
     while (r == 0 && !c) {
         pl_open_commits_wait_closed(o, args);
         pthread_mutex_lock(&o->start_lock);
-        c = gathering(o, args, window_ms); /* another thread may have been faster */
+        c = gathering(o, args, window_ms); /* another thread may have created one in the meantime */
         r = c || pl_open_commits_is_closed(o, args) ? 0 : start(o, args, window_ms, &c, err);
         pthread_mutex_unlock(&o->start_lock);
     }
@@ -458,7 +458,8 @@ void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, c
 
 /* ---- at a start ---- */
 
-/* Returns 1 and the repo's window if the commit is still open; 0 if it was finished or its repo no longer exists. */
+/* Returns 1 and the repo's commit_window if the commit of the file is still open; 0 if it was finished or its
+ * repo no longer exists. */
 static int still_open(struct pl_open_commits *o, const struct pl_open_commit_file_head *h, int64_t *ret_window_ms,
                       struct pl_err *err)
 {
@@ -481,7 +482,7 @@ static int damaged_event(struct pl_tx *tx, void *arg, struct pl_err *err)
     return pl_tx_event(tx, "commit", json_incref(arg), err);
 }
 
-/* Renames a damaged file, which stays for repair and does not keep the daemon from starting. */
+/* Renames a damaged file, so that it does not keep the daemon from starting. The file is kept for repair. */
 static void set_aside(struct pl_open_commits *o, const char *path, const struct pl_err *why)
 {
     char aside[PATH_MAX];
@@ -495,7 +496,7 @@ static void set_aside(struct pl_open_commits *o, const char *path, const struct 
     json_decref(event);
 }
 
-/* Returns how long nothing was written to the file, counting only time in which a daemon ran. */
+/* Returns for how long the file has not been written, counting only time in which a daemon was running. */
 static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
 {
     const int64_t now_ms = pl_clock_trust_passed_us(pl_db_clock(o->config.db)) / 1000;
@@ -538,11 +539,11 @@ static int read_one(struct pl_open_commits *o, const char *path, struct pl_err *
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
-    /* the last 12 digits: the time of its start */
+    /* compare the last 12 digits of the ids: the time at which the commit was started */
     return strcmp((*a)->d_name + PL_ID_HEX - 12, (*b)->d_name + PL_ID_HEX - 12);
 }
 
-/* Selects spools, including the remains of one that a crash interrupted. */
+/* Selects spools, and files that an interrupted creation or fetch of a spool left. */
 static int is_spool(const struct dirent *e)
 {
     return strlen(e->d_name) >= PL_ID_HEX &&
@@ -590,7 +591,9 @@ int pl_open_commits_open(const struct pl_open_commits_config *config, struct pl_
     if (!o->config.retry_ms)
         o->config.retry_ms = PL_OPEN_COMMIT_RETRY_MS;
     pthread_mutex_init(&o->start_lock, NULL);
-    pl_lock_order_spans_requests(&o->start_lock); /* it only reads a node of an open store (open_store) */
+    /* start_lock may be held during a request to the store: it only reads one node of an open store
+     * (open_store) */
+    pl_lock_order_spans_requests(&o->start_lock);
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

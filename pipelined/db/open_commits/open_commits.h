@@ -30,15 +30,15 @@
  *               ▲                │failed             ▲
  *               └────────────────┘    abort, idle ───┘
  *
- * There are two kinds. A *started* commit is named by its id and has a base: if other commits changed its paths
- * since, finishing it is a conflict. A *gathering* commit belongs to a branch of a repo with commit_window: puts
- * that name no commit go into it, the last writer wins, and it is finished when no put came for the window, at
- * most PL_OPEN_COMMIT_GATHER_MAX_MS after its first put.
+ * There are two kinds. A *started* commit is named by its id and has a base: if other commits have changed
+ * its paths since then, finishing it is a conflict. A *gathering* commit belongs to a branch of a repo with
+ * commit_window: puts that name no commit go into it, and the last writer wins. It is finished when no put
+ * has come for the time commit_window, at most PL_OPEN_COMMIT_GATHER_MAX_MS after its first put.
  *
- * If finishing a gathering commit fails, it is retried every PL_OPEN_COMMIT_RETRY_MS, before later gathering
- * commits of the branch, and stays readable. Only if its operations cannot be applied to the branch is it set
- * aside, also across restarts, until a user finishes or aborts it. Neither is ever dropped for being idle; started
- * commits are.
+ * If finishing a gathering commit fails, it stays readable, and finishing is retried every
+ * PL_OPEN_COMMIT_RETRY_MS; later gathering commits of the branch wait for it. If its operations can never be
+ * applied to the branch, it is set aside, also across restarts, until a user finishes or aborts it. A
+ * gathering commit is never dropped for being idle; a started commit is.
  *
  * Bounds: PL_OPEN_COMMITS_MAX commits; PL_TREE_OPS_MAX operations and PL_OPEN_COMMIT_BYTES_MAX bytes of paths and
  * entries in one, PL_OPEN_COMMITS_BYTES_MAX in all; PL_OPEN_COMMIT_QUEUE_BYTES waiting to be written. Functions
@@ -54,11 +54,11 @@
 #define PL_OPEN_COMMITS_BYTES_MAX    ((size_t)1 << 30)
 #define PL_OPEN_COMMIT_BYTES_MAX     ((size_t)256 << 20)
 #define PL_OPEN_COMMIT_QUEUE_BYTES   ((size_t)128 << 20)
-#define PL_OPEN_COMMIT_PACK_BYTES    ((uint64_t)64 << 20) /* records in the spool; at this size they go into packs */
-#define PL_OPEN_COMMIT_DIRECT_BYTES  ((uint64_t)16 << 20) /* files of this size or more go into packs at once */
+#define PL_OPEN_COMMIT_PACK_BYTES    ((uint64_t)64 << 20) /* size at which the records in the spool are put into packs */
+#define PL_OPEN_COMMIT_DIRECT_BYTES  ((uint64_t)16 << 20) /* files of this size or more go directly into packs */
 #define PL_OPEN_COMMIT_GATHER_MAX_MS 60000
 #define PL_OPEN_COMMIT_IDLE_MS       (24LL * 3600 * 1000)
-#define PL_OPEN_COMMIT_RETRY_MS      5000 /* after a finish that failed for another reason than the operations */
+#define PL_OPEN_COMMIT_RETRY_MS      5000 /* time to the next attempt if finishing failed with an error that may pass */
 #define PL_OPEN_COMMIT_ENDS_KEPT     1000
 #define PL_OPEN_COMMIT_VIEW_BYTES    ((size_t)64 << 20)
 
@@ -67,11 +67,11 @@ struct pl_open_commit; /* one open commit; a reference keeps it readable, also a
 
 struct pl_open_commits_config {
     struct pl_db *db;
-    struct pl_head_cache *heads; /* for writes with a check; otherwise may be NULL */
+    struct pl_head_cache *heads; /* needed for writes with `check`; otherwise may be NULL */
     struct pl_project_stores *stores;
-    struct pl_pool *pool; /* finishes gathering commits, packs records */
+    struct pl_pool *pool; /* runs jobs that finish gathering commits and put records into packs */
     const char *dir;      /* DIR/open */
-    /* A commit was finished and started this run. Any thread; must not block. */
+    /* Called when a commit was finished, with the id of the run that it started. Any thread; must not block. */
     void (*finished)(void *self, const char *run);
     void *self;
     int64_t idle_ms;  /* 0 = PL_OPEN_COMMIT_IDLE_MS */
@@ -82,34 +82,37 @@ struct pl_open_commits_config {
  * commit is in the database, or whose repo no longer exists, is deleted. */
 PL_MUST_CHECK
 int pl_open_commits_open(const struct pl_open_commits_config *config, struct pl_open_commits **ret, struct pl_err *err);
-/* Writes and answers what is queued and stops the writer thread: later writes are refused (PL_ESTOPPING) and no
- * commit is finished by the clock. */
+/* Writes and answers the queued writes and stops the writer thread. After that, writes are refused
+ * (PL_ESTOPPING) and no commit is finished automatically. */
 void pl_open_commits_stop(struct pl_open_commits *o);
-/* Frees after stop, once the pool has no jobs of it and all references are released. The files stay. NULL is
- * allowed. */
+/* Frees everything. Call it after stop, once no pool job of it runs and all references are released. The
+ * files stay. NULL is allowed. */
 struct pl_open_commits *pl_open_commits_close(struct pl_open_commits *o);
 
 struct pl_open_commit_args {
     const char *project, *repo, *branch;
     const char *message, *author; /* NULL = "" */
-    bool must_exist;              /* true: a missing branch is PL_ENOTFOUND; false: the commit creates it */
+    /* true: PL_ENOTFOUND if the branch does not exist; false: finishing the commit creates the branch */
+    bool must_exist;
 };
 
-/* Starts a commit on the branch's head. Blocks: on the pool. PL_ENOTFOUND, PL_EOUTPUT, PL_ELIMIT. */
+/* Starts a commit on the branch's head. Blocks; call it on a pool thread. PL_ENOTFOUND, PL_EOUTPUT,
+ * PL_ELIMIT. */
 PL_MUST_CHECK
 int pl_open_commits_start(struct pl_open_commits *o, const struct pl_open_commit_args *args, struct pl_open_commit **ret,
                           struct pl_err *err);
-/* Returns the gathering commit of the branch, creating it if there is none. The same errors. */
+/* Returns the gathering commit of the branch, and creates it if there is none. Errors as for
+ * pl_open_commits_start. */
 PL_MUST_CHECK
 int pl_open_commits_gather(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
                            struct pl_open_commit **ret, struct pl_err *err);
-/* Finds an open commit by its id, a prefix of it (at least 4 digits), or, with `branch_too`, by a branch that has
- * exactly one. PL_ENOTFOUND, PL_ECONFLICT (several). */
+/* Finds an open commit by its id or a prefix of it (at least 4 digits). With `branch_too` the text may also
+ * be the name of a branch that has exactly one open commit. PL_ENOTFOUND; PL_ECONFLICT: several match. */
 PL_MUST_CHECK
 int pl_open_commits_find(struct pl_open_commits *o, const char *project, const char *repo, const char *text, bool branch_too,
                          struct pl_open_commit **ret, struct pl_err *err);
-/* True if an open commit in a repo that `conn` may read (NULL: in any repo) has an id with this prefix (at least 4
- * digits): its run will start later. */
+/* True if the text is a prefix (at least 4 digits) of the id of an open commit in a repo that `conn` may read
+ * (NULL: in any repo). The run of that id does not exist before the commit is finished. */
 bool pl_open_commits_has(struct pl_open_commits *o, const struct pl_conn *conn, const char *text);
 struct pl_open_commit *pl_open_commit_ref(struct pl_open_commit *c);
 struct pl_open_commit *pl_open_commit_unref(struct pl_open_commit *c);
@@ -120,16 +123,17 @@ static inline void pl_open_commit_unrefp(struct pl_open_commit **c)
 }
 
 const struct pl_open_commit_file_head *pl_open_commit_head(const struct pl_open_commit *c);
-/* Returns the last message that came with a write, else that of the start; malloc'ed, NULL without memory. */
+/* Returns the message of the last write that had one, else the message given at the start; malloc'ed, NULL
+ * without memory. */
 char *pl_open_commit_message(struct pl_open_commit *c);
 struct pl_store *pl_open_commit_store(const struct pl_open_commit *c);
 struct pl_open_commit_info {
     size_t operations;
-    int64_t window_ms; /* > 0: a gathering commit */
-    char blocked[256]; /* why the clock could not finish it; "" = it did not fail */
+    int64_t window_ms; /* > 0: a gathering commit, which is finished after this time without a put */
+    char blocked[256]; /* why it could not be finished automatically; "" = no attempt failed */
     int blocked_code;
-    int64_t blocked_us; /* wall clock of the first failure */
-    bool set_aside;     /* not retried: its operations cannot be applied */
+    int64_t blocked_us; /* wall clock of the first failed attempt */
+    bool set_aside;     /* finishing is not retried: its operations cannot be applied */
 };
 void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *ret);
 /* Returns references to the gathering commits of the branch that are not set aside, oldest first; malloc'ed, NULL
@@ -137,7 +141,7 @@ void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *r
 PL_MUST_CHECK
 int pl_open_commits_gathering(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
                               struct pl_open_commit ***ret, size_t *ret_n, struct pl_err *err);
-/* Calls `fn` for every open commit, of any repo, that the clock could not finish. */
+/* Calls `fn` for every open commit, of any repo, that could not be finished automatically. */
 PL_MUST_CHECK
 int pl_opens_stalled(struct pl_open_commits *o, int (*fn)(void *self, struct pl_open_commit *c), void *self);
 /* Calls `fn` for every open commit of a repo. */
@@ -149,97 +153,103 @@ int pl_open_commits_each(struct pl_open_commits *o, const char *project, const c
 
 struct pl_branch_file; /* branch_view.h */
 
-/* One write. It and all that it points to belong to the caller and must live until `done`. */
+/* One write. The struct, and everything that its pointers refer to, belongs to the caller and must live until
+ * `done` is called. */
 struct pl_open_commit_write {
-    const struct pl_tree_op *ops; /* content checked (pl_db_check_content), or in `records` */
+    /* the data that they refer to is in the store (checked with pl_db_check_content) or in `records` */
+    const struct pl_tree_op *ops;
     size_t n_ops;
     const struct pl_op_record *records; /* records that are in no pack */
     size_t n_records;
-    size_t bytes; /* total size of the above */
+    size_t bytes; /* total size of `ops` and `records` */
     /* new message of the commit, checked with pl_open_commit_file_check_message; NULL or "" = unchanged */
     const char *message;
-    /* May be NULL. Called on the writer thread just before the operations are taken, with the file at the path of
-     * the first one as readers of the branch see it (NULL: none). Negative: the write is refused with this error.
-     * Must not block. */
+    /* May be NULL. Called on the writer thread just before the operations are applied. It gets the file at
+     * the path of the first operation, as readers of the branch see it (NULL: there is none). If it returns a
+     * negative error, the write is refused with it. Must not block. */
     int (*check)(struct pl_open_commit_write *w, const struct pl_branch_file *now, struct pl_err *err);
     /* Called exactly once on the writer thread; 0 = the write survives a crash. Must not block. */
     void (*done)(struct pl_open_commit_write *w, int r, const struct pl_err *err);
-    /* For the writer thread. */
+    /* Used by the writer thread only. */
     struct pl_open_commit_write *next;
     int result;
     struct pl_err err;
 };
 
-/* Queues a write; waits for space in the queue: on the pool. PL_ERETRY: the commit is being finished, or has
- * ended; then `done` is not called. Errors through done: PL_ECOLLISION, PL_ELIMIT, PL_ENOSPC, PL_EIO, …: nothing
- * of the write was taken. */
+/* Queues a write. If the queue is full, waits until there is space; call it on a pool thread. PL_ERETRY: the
+ * commit is being finished or has ended, and `done` is not called. Errors that `done` gets: PL_ECOLLISION,
+ * PL_ELIMIT, PL_ENOSPC, PL_EIO, …; then nothing of the write was applied. */
 PL_MUST_CHECK
 int pl_open_commit_write(struct pl_open_commit *c, struct pl_open_commit_write *w, struct pl_err *err);
-/* Revives the hidden packs that a coming write refers to (pl_db_check_content). Blocks: on the pool. PL_ERETRY. */
+/* Revives the hidden packs to which the operations of a later write refer (pl_db_check_content). Blocks; call
+ * it on a pool thread. PL_ERETRY. */
 PL_MUST_CHECK
 int pl_open_commit_revive(struct pl_open_commit *c, const struct pl_pack_set *hidden, struct pl_err *err);
-/* True if the client may skip uploading this record: it is in a pack (made durable before the write is done) or in
- * the spool. The caller needs a hold on the store until the write is done. */
+/* True if the client may skip uploading this record, because it is in the spool or in a pack. A pack is made
+ * durable before the write is done. The caller needs a hold on the store until the write is done. */
 bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id);
 
 /* ---- finishing ---- */
 
-/* Finishes: makes it a commit with `message`, or, if that is NULL or "", with pl_open_commit_message. Blocks: on
- * the pool. PL_ECONFLICT with the paths, PL_ECOLLISION, PL_ENOTFOUND (its repo), errors of the store: it stays
- * open. PL_ERETRY: another thread is finishing it, or has. */
+/* Finishes the open commit: makes it a commit with `message`, or with pl_open_commit_message if `message` is
+ * NULL or "". Blocks; call it on a pool thread. PL_ECONFLICT (names the paths), PL_ECOLLISION, PL_ENOTFOUND
+ * (no such repo), errors of the store: the commit stays open. PL_ERETRY: another thread is finishing it, or
+ * it has ended. */
 PL_MUST_CHECK
 int pl_open_commit_finish(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err);
-/* How an open commit ended that made no commit. */
+/* How an open commit ended from which no commit was made. */
 struct pl_open_commit_end {
     char commit[PL_ID_HEX + 1];
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
-    bool unchanged;           /* true: finished without any change; false: dropped */
-    char head[PL_ID_HEX + 1]; /* unchanged: the branch's head; "" = none */
-    char reason[512];         /* a sentence */
+    bool unchanged;           /* true: finished, but its operations changed nothing; false: dropped */
+    char head[PL_ID_HEX + 1]; /* if `unchanged`: the branch's head; "" = the branch has none */
+    char reason[512];         /* a sentence for the user that says how it ended */
 };
-/* Finds the end of an open commit by its id or a prefix (at least 4 digits) among the last
- * PL_OPEN_COMMIT_ENDS_KEPT, in one repo or (NULL) in any that `c` may read; the newest when several match.
- * PL_ENOTFOUND. */
+/* Finds out how an open commit ended, by its id or a prefix (at least 4 digits). Searches the last
+ * PL_OPEN_COMMIT_ENDS_KEPT ends, in one repo or (NULL) in all that `c` may read. If several match, returns
+ * the newest. PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *repo, const char *text,
                             struct pl_open_commit_end *ret, struct pl_err *err);
-/* Drops the open commit; `why` goes into the event. */
+/* Drops the open commit. `why` is the reason in the event. */
 PL_MUST_CHECK
 int pl_open_commit_abort(struct pl_open_commit *c, const char *why, struct pl_err *err);
-/* Finishes the gathering commits of the branch, for an operation that must see them in the head. Blocks. */
+/* Finishes the gathering commits of the branch, for an operation that needs their changes in the head.
+ * Blocks. */
 PL_MUST_CHECK
 int pl_open_commits_flush(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
                           struct pl_err *err);
-/* The same for every branch that a stage of the pipeline reads. Blocks. */
+/* Finishes the gathering commits of every branch that a stage of the pipeline reads. Blocks. */
 PL_MUST_CHECK
 int pl_open_commits_flush_inputs(struct pl_open_commits *o, const char *project, const char *pipeline, struct pl_err *err);
-/* Calls `act` while the open commits of the repo's branch, or of the whole repo (`branch` NULL), are empty and
- * closed for writes: writers wait until it returns and then find its result. If `act` succeeds, the gathering
- * commits end, and with the whole repo also the started ones. PL_ECONFLICT: one has operations; `act` is not
- * called. Blocks: on the pool. PL_ESTOPPING, errors of `act`. */
+/* Calls `act` while all open commits of the branch, or of the whole repo (`branch` NULL), are empty and
+ * closed for writes. Writers wait until `act` returns and then see its effect. If `act` succeeds, the
+ * gathering commits end; if it was for the whole repo, the started ones end too. PL_ECONFLICT: an open commit
+ * has operations, and `act` is not called. Blocks; call it on a pool thread. PL_ESTOPPING, errors of `act`. */
 PL_MUST_CHECK
 int pl_open_commits_while_empty(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,
                                 int (*act)(void *self, struct pl_err *err), void *self, struct pl_err *err);
-/* Drops the open commits of the deleted repo with this row id, but not those of a new repo of the same name. */
+/* Drops the open commits of the deleted repo that had this row id. Those of a new repo of the same name stay. */
 void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, const char *repo, int64_t repo_id);
 
 /* ---- reading ---- */
 
-/* A need of an open commit: the content of an entry (PL_CONTENT_CHUNK, PL_CONTENT_LIST), or a whole tree
- * (PL_CONTENT_NONE). */
+/* What an open commit needs in the store: the content of an entry (PL_CONTENT_CHUNK, PL_CONTENT_LIST), or a
+ * whole tree (PL_CONTENT_NONE). */
 struct pl_open_commit_need {
     struct pl_hash id;
     uint8_t content;
 };
-/* Returns what all open commits of the project need of the store, as of now, for garbage collection; the caller
- * frees `*ret`. PL_ELIMIT: more than PL_OPEN_COMMIT_NEEDS_MAX, which small lists that repeat their pieces can
- * reach. */
-#define PL_OPEN_COMMIT_NEEDS_MAX (1u << 23) /* 264 MiB */
+/* Returns what all open commits of the project need in the store at this moment, for garbage collection. The
+ * caller frees `*ret`. PL_ELIMIT: more than PL_OPEN_COMMIT_NEEDS_MAX, which is possible if many small lists
+ * repeat the same pieces. */
+#define PL_OPEN_COMMIT_NEEDS_MAX (1u << 23) /* 264 MiB of struct pl_open_commit_need */
 PL_MUST_CHECK
 int pl_open_commits_roots(struct pl_open_commits *o, const char *project, struct pl_open_commit_need **ret, size_t *ret_n,
                           struct pl_err *err);
 
-/* The tree of an open commit applied to its base; some nodes are only in memory. Valid until finish. */
+/* A view: the tree of an open commit's operations applied to its base. Some of its nodes are only in memory.
+ * Valid until pl_open_commit_view_finish. */
 struct pl_open_commit_view {
     struct pl_hash root;
     struct pl_node_source source;
@@ -248,20 +258,22 @@ struct pl_open_commit_view {
 PL_MUST_CHECK
 int pl_open_commit_view_init(struct pl_open_commit *c, struct pl_open_commit_view *ret, struct pl_err *err);
 void pl_open_commit_view_finish(struct pl_open_commit_view *v);
-/* Returns a reader of file content from the spool, else from the store. Valid while the commit is referenced. */
+/* Returns a reader of file content that looks in the spool first, then in the store. Valid while the caller
+ * has a reference to the commit. */
 struct pl_chunk_reader pl_open_commit_reader(struct pl_open_commit *c);
-/* Says what the operations do to a path (`ret_known`); for a file also its entry, and its attributes in
- * `ret_attributes` (emptied first). */
+/* Says in `ret_known` whether the operations of the commit put, delete or do not name the file at a path. If
+ * they put it, also returns its entry, and its attributes in `ret_attributes` (emptied first). */
 PL_MUST_CHECK
 int pl_open_commit_lookup(struct pl_open_commit *c, const char *path, size_t path_len, struct pl_entry *ret,
                           struct pl_buf *ret_attributes, enum pl_op_set_item *ret_known, struct pl_err *err);
-/* Finds the first path ≥ this one that an operation names. False: there is none. */
+/* Finds the first path ≥ this one that an operation of the commit names. False: there is none. */
 bool pl_open_commit_path_from(struct pl_open_commit *c, const char *path, size_t path_len, char ret[PL_PATH_MAX_BYTES + 1],
                               size_t *ret_len);
-/* Puts the records that were written so far into packs. Blocks: on the pool. */
+/* Puts the records that are in the spool so far into packs. Blocks; call it on a pool thread. */
 PL_MUST_CHECK
 int pl_open_commit_pack_records(struct pl_open_commit *c, struct pl_err *err);
-/* Puts everything into packs, including tree nodes, so that a reader of the store can read the tree `ret_root`
- * until the next call or the commit's end. Blocks: on the pool. */
+/* Puts everything into packs, including tree nodes, so that readers of the store can read the tree with the
+ * root `ret_root`. The tree is kept until the next call or the end of the open commit. Blocks; call it on a
+ * pool thread. */
 PL_MUST_CHECK
 int pl_open_commit_pack(struct pl_open_commit *c, struct pl_hash *ret_root, struct pl_err *err);

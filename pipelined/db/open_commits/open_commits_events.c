@@ -1,4 +1,5 @@
-/* Events about open commits, the record of how they ended, and the file that says that one is set aside. */
+/* Writes the events of open commits, the records of how they ended, and the file that says that an open
+ * commit is set aside. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -11,7 +12,7 @@
 struct telling {
     json_t *event;
     const struct pl_open_commit_file_head *of;
-    const char *change, *head, *reason; /* head NULL: it has not ended */
+    const char *change, *head, *reason; /* head: NULL = the commit has not ended */
 };
 
 static int keep_end(struct pl_conn *c, const struct telling *t, struct pl_err *err)
@@ -84,7 +85,7 @@ void pl_open_forget_set_aside(const struct pl_open_commit *c)
     char path[PATH_MAX];
 
     aside_path(c, path);
-    (void)unlink(path); /* if it stays, it names a commit that no longer exists */
+    (void)unlink(path); /* if the removal fails, the file names a commit that no longer exists, which does no harm */
 }
 
 void pl_open_commit_event(struct pl_open_commit *c, const char *change, const char *why)
@@ -119,7 +120,8 @@ int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *
 
     if (strlen(text) < PL_COMMIT_REF_PREFIX_DIGITS || strlen(text) > PL_ID_HEX)
         return pl_err_set(err, PL_ENOTFOUND, "there is no open commit \"%.40s\"", text);
-    snprintf(past, sizeof past, "%sg", text); /* past every hex digit */
+    /* every id with this prefix sorts before the prefix with "g": g is past every hex digit */
+    snprintf(past, sizeof past, "%sg", text);
     r = pl_sql_query(
         c, err, &rows,
         "SELECT commit_, project, repo, branch, change, head, reason FROM open_end WHERE commit_ >= ?1 AND commit_ < ?2"

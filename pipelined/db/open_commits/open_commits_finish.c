@@ -1,4 +1,5 @@
-/* Ends of open commits: finished or aborted by a client, finished by the clock, dropped for being idle. */
+/* Ends of open commits: a client finishes or aborts one, the daemon finishes a gathering commit when its time
+ * has come, or drops a started commit that is idle. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/clock.h"
@@ -22,7 +23,7 @@ int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err)
     else
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_commit_head(c)->commit,
                        c->state == PL_OPEN_ENDING ? "being finished" : "not open any more");
-    c->queued = false; /* the pool's job will find that it was taken over */
+    c->queued = false; /* the pool job, if one is queued, finds that this thread ends the commit */
     while (r == 0 && c->pending)
         pthread_cond_wait(&o->ended, &o->lock);
     pthread_mutex_unlock(&o->lock);
@@ -34,7 +35,7 @@ void pl_open_commit_retry(struct pl_open_commit *c)
     pthread_mutex_lock(&c->o->lock);
     c->state = PL_OPEN_OPEN;
     pthread_cond_broadcast(&c->o->ended);
-    pthread_cond_signal(&c->o->wake); /* another commit may be due now */
+    pthread_cond_signal(&c->o->wake); /* a later commit of the branch may have waited for this one */
     pthread_mutex_unlock(&c->o->lock);
 }
 
@@ -48,7 +49,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     if (pl_open_unsave(c, &err) < 0)
         pl_opens_sweep_later(o, &err);
     if (pl_open_commit_file_remove(c->spool, &err) < 0)
-        pl_log_warn("open", "%s", err.msg); /* the next start removes it */
+        pl_log_warn("open", "%s", err.msg); /* the next start removes the file */
     if (c->set_aside)
         pl_open_forget_set_aside(c);
     pthread_mutex_lock(&o->lock);
@@ -61,10 +62,10 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     }
     c->state = PL_OPEN_ENDED;
     pthread_cond_broadcast(&o->ended);
-    pthread_cond_signal(&o->wake); /* a later gathering commit may be due */
+    pthread_cond_signal(&o->wake); /* a later gathering commit of the branch may be due now */
     pthread_mutex_unlock(&o->lock);
     if (listed)
-        pl_open_commit_unref(c); /* the list's reference */
+        pl_open_commit_unref(c); /* releases the reference of the list */
 }
 
 static int add_records(void *self, struct pl_pack_builder *session, struct pl_err *err)
@@ -75,7 +76,7 @@ static int add_records(void *self, struct pl_pack_builder *session, struct pl_er
     return pl_open_commit_file_pack(c->spool, session, &group, err);
 }
 
-/* Pushes the operations as one commit. */
+/* Pushes the operations of the open commit to its branch as one commit. */
 static int push(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
@@ -92,7 +93,7 @@ static int push(struct pl_open_commit *c, const char *message, struct pl_push_re
                                 .repo_id = h->repo_id,
                                 .add_records = add_records,
                                 .self = c};
-    /* the commit is ending: the table does not change */
+    /* no lock needed: the commit is in the state ENDING, so the table does not change */
     int r = pl_op_set_list(&c->table, &list, &args.n_list, err);
 
     if (r == 0 && !said)
@@ -111,7 +112,7 @@ static int finish(struct pl_open_commit *c, const char *message, struct pl_push_
     if (r < 0)
         return r;
     pl_open_commit_ref(c);
-    if (!ret->changed) { /* no log record shows its end, so check the owner before it is removed */
+    if (!ret->changed) { /* no log record shows this end: check that the log is still ours before the file is removed */
         r = pl_db_check_owner(c->o->config.db, err);
         r = r < 0 ? r : pl_open_unsave(c, err);
         if (r < 0)
@@ -247,23 +248,25 @@ int pl_open_commits_flush_inputs(struct pl_open_commits *o, const char *project,
     return r;
 }
 
-/* ---- the clock ---- */
+/* ---- automatic ends ---- */
 
-/* True if the operations can never be applied to the branch, so that a user must act. All other errors are
- * retried, whatever they say: a bucket that refuses today may accept tomorrow. */
+/* True if the operations can never be applied to the branch, so that a user must act. After any other error
+ * finishing is retried, even if the error looks permanent: a bucket that refuses a request today may accept
+ * it tomorrow. */
 static bool is_final(int code)
 {
     return code == PL_ECOLLISION || code == PL_EOUTPUT || code == PL_ELIMIT || code == PL_ETOOBIG;
 }
 
-/* Records that finishing failed, sets the commit aside if the error is final, and reopens it. */
+/* Records that finishing the commit automatically failed, sets the commit aside if the error is final, and
+ * reopens it. */
 static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err *err)
 {
     struct pl_open_commits *o = c->o;
     bool first, other;
 
     pthread_mutex_lock(&o->lock);
-    c->closed = true; /* later puts go into another commit */
+    c->closed = true; /* later puts go into another gathering commit */
     c->retry_ms = pl_clock_mono_ms() + o->config.retry_ms;
     c->set_aside = is_final(r);
     first = !*c->blocked;
@@ -283,8 +286,8 @@ static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err
     pl_open_commit_retry(c);
 }
 
-/* True if a started commit is idle, by the monotonic clock: a jump of the wall clock must drop nothing. Caller
- * holds the lock. */
+/* True if a started commit has been idle too long. Uses the monotonic clock, so that a jump of the wall clock
+ * drops nothing. Caller holds the lock. */
 static bool is_idle(const struct pl_open_commit *c)
 {
     return !pl_open_commit_head(c)->gathered && pl_clock_mono_ms() - c->idle_since_ms > c->o->config.idle_ms;
@@ -300,8 +303,8 @@ static bool is_idle_now(struct pl_open_commit *c)
     return idle;
 }
 
-/* Ends a commit in the state ENDING as the clock demands: finishes a gathering one, drops an idle one, else
- * reopens it. */
+/* Ends a commit in the state ENDING that is due: finishes it if it is a gathering commit, drops it if it is
+ * idle, else reopens it. */
 static void end_by_clock(struct pl_open_commit *c)
 {
     struct pl_push_result result;
@@ -321,7 +324,8 @@ static void end_by_clock(struct pl_open_commit *c)
     }
 }
 
-/* Runs on the pool. If a thread that waited for the end was faster, the commit has ended already. */
+/* Ends a due commit; runs on the pool. A thread that waited to end the commit may have done so before this
+ * job ran. */
 static void end_job(void *arg)
 {
     struct pl_open_commit *c = arg;
@@ -354,7 +358,7 @@ static void sweep_job(void *arg)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Sweeps the bucket if it is due; returns the time of the next check. Caller holds the lock. */
+/* Starts a sweep of the bucket if it is due; returns the time at which to check again. Caller holds the lock. */
 static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
 {
     if (!o->sweep_ms)
@@ -368,7 +372,7 @@ static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
     return INT64_MAX;
 }
 
-/* Returns when to check `c`; ≤ now: it must end. */
+/* Returns the time at which to check `c` again; a time ≤ now means that it must end now. */
 static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
 {
     if (!pl_open_commit_head(c)->gathered || c->set_aside) {
@@ -377,12 +381,12 @@ static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
         return is_idle(c) ? now_ms : c->look_ms;
     }
-    if (!c->written) /* its first write is on its way */
+    if (!c->written) /* the write for which it was created is still queued */
         return PL_MAX(c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS, c->retry_ms);
     return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS), c->retry_ms);
 }
 
-/* True if an earlier gathering commit of the branch is not finished: that one goes first. */
+/* True if an earlier gathering commit of the branch is not finished: that one must be finished first. */
 static bool has_elder(const struct pl_open_commits *o, const struct pl_open_commit *c)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);
@@ -405,7 +409,7 @@ int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms)
         int64_t due = due_of(c, now_ms);
 
         if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_commit_head(c)->gathered && has_elder(o, c)))
-            continue; /* its end wakes the writer */
+            continue; /* whatever ends or reopens the commit that is waited for wakes the writer thread */
         if (due > now_ms) {
             next = PL_MIN(next, due);
             continue;

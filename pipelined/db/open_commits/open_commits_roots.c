@@ -1,4 +1,4 @@
-/* What open commits need of the store (open_commits.h), for garbage collection. */
+/* Finds what open commits need in the store (open_commits.h), for garbage collection. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -28,7 +28,8 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
     return 0;
 }
 
-/* Adds the entries of the operations, the base, and the tree that was packed for readers. */
+/* Adds what one open commit needs: the content of the entries in its operations, its base, and the tree that
+ * was last packed for readers. */
 static int needs_of(struct pl_open_commit *c, struct needs *needs, struct pl_err *err)
 {
     struct pl_op_set_cursor cursor;
@@ -70,7 +71,7 @@ static int list_piece(void *self, const struct pl_hash *id, bool is_chunk, uint6
     return need(x->needs, id, PL_CONTENT_CHUNK, err);
 }
 
-/* Adds the pieces of lists that are in no pack yet: some pieces may be in packs. */
+/* Adds the pieces of lists that are only in the spool: the list is in no pack, but some of its pieces may be. */
 static int expand_lists(struct pl_open_commit *c, struct needs *needs, size_t from, struct pl_err *err)
 {
     struct expanding x = {c, needs};

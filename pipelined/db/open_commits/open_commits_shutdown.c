@@ -1,4 +1,5 @@
-/* Closes the open commits of a repo or branch for writes while it is checked to be empty and deleted. */
+/* Closes the open commits of a repo or branch for writes while a caller checks that they are empty and
+ * deletes the repo or branch. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 /* ---- writers that wait ---- */
@@ -13,7 +14,7 @@ static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit
     return false;
 }
 
-/* False while the daemon stops, so that the caller goes on and gets PL_ESTOPPING. */
+/* Returns false while the daemon stops, so that the caller does not wait and gets PL_ESTOPPING. */
 bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     bool shut;
@@ -34,7 +35,8 @@ void pl_open_commits_wait_closed(struct pl_open_commits *o, const struct pl_open
 
 /* ---- closing ---- */
 
-/* From now on no commit is started here, and any that was being started is in the list. */
+/* Closes the repo or branch: from now on no commit is started on it. Waits for a start that is under way,
+ * whose commit is then in the list. */
 static void shut_begin(struct pl_open_commits *o, struct pl_open_commits_shutdown *shut)
 {
     pthread_mutex_lock(&o->lock);
@@ -57,7 +59,8 @@ static void shut_end(struct pl_open_commits *o, struct pl_open_commits_shutdown 
     pthread_mutex_unlock(&o->lock);
 }
 
-/* Takes the commit over: 1 = no writer uses it and queued writes are written; 0 = it has ended. */
+/* Claims the commit, waiting for a thread that is ending it. 1: claimed, and its queued writes are written;
+ * 0: it has ended. */
 static int hold(struct pl_open_commit *c, struct pl_err *err)
 {
     struct pl_open_commits *o = c->o;
@@ -104,7 +107,7 @@ int pl_open_commits_while_empty(struct pl_open_commits *o, const char *project, 
 
     shut_begin(o, &shut);
     r = pl_open_commits_list(o, project, repo, &list, &n) < 0 ? pl_err_nomem(err) : 0;
-    for (size_t i = 0; i < n; i++) { /* every caller takes the oldest first: no deadlock */
+    for (size_t i = 0; i < n; i++) { /* claim the oldest first, as all callers do, so that two of them cannot deadlock */
         if (r >= 0 && (!branch || pl_streq(branch, pl_open_commit_head(list[i])->branch)) && (r = hold_empty(list[i], err)) > 0)
             list[held++] = list[i];
         else

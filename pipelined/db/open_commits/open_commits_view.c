@@ -1,6 +1,6 @@
-/* Reads an open commit as the tree that it would become, with new nodes in memory. The first view costs an edit
- * with all operations, later ones an edit with the operations since; a view with too many dead nodes is discarded
- * and made anew. */
+/* Reads an open commit as the tree that it would become; new tree nodes are kept in memory. The first view
+ * applies all operations to the base, a later one only the operations since the last view. When too many of
+ * the nodes are no longer used, they are discarded and the next view starts from the base again. */
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
 #include "storage/base/map.h"
@@ -8,7 +8,8 @@
 #include "storage/store/store.h"
 #include "storage/tree_edit/tree_edit.h"
 
-#define DELTA_MAX 65536u /* beyond this many operations the next view is made from all of them */
+/* with more operations than this since the last view, the next view applies all operations to the base */
+#define DELTA_MAX 65536u
 
 struct bytes {
     size_t n;
@@ -106,15 +107,17 @@ void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *gr
     pl_op_set_take(&c->table, group);
 }
 
-/* An edit to be made: all operations on the base, or those since the last view on its root. */
+/* An edit to be made: all operations applied to the base, or the operations since the last view applied to
+ * its root. */
 struct todo {
-    struct pl_open_nodes *nodes; /* NULL: on the base, with new nodes */
+    struct pl_open_nodes *nodes; /* nodes of the last view; new ones if the edit starts from the base */
     struct pl_hash root;
     struct pl_op_set delta;
     struct pl_buf all;
 };
 
-/* Prepares the next edit, taking `delta` or a copy of the whole table. */
+/* Prepares the next edit: takes c->delta, or a copy of all operations if there are no nodes of an earlier
+ * view. */
 static int look(struct pl_open_commit *c, struct todo *ret, struct pl_err *err)
 {
     int r = 0;
@@ -151,7 +154,7 @@ static int edit(struct todo *t, struct pl_hash *ret_root, struct pl_err *err)
     return r < 0 ? r : pl_tree_edit(&source, &sink, &t->root, ops, n, ret_root, err);
 }
 
-/* Makes a view. Caller holds view_lock. */
+/* Makes a view by the edit that look() prepares. Caller holds view_lock. */
 static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct pl_open_nodes **ret, struct pl_err *err)
 {
     struct todo t;
@@ -167,7 +170,7 @@ static int make_view(struct pl_open_commit *c, struct pl_hash *ret_root, struct 
         t.nodes->fresh_size = t.nodes->size;
     if (c->nodes && c->nodes == t.nodes)
         c->root = *ret_root;
-    /* discard the view after a failure, or with too many dead nodes */
+    /* discard the nodes after a failure, or when too many of them are unused */
     if (c->nodes == t.nodes && t.nodes && (r < 0 || t.nodes->size > t.nodes->fresh_size + PL_OPEN_COMMIT_VIEW_BYTES)) {
         pl_open_commit_nodes_unref(c->nodes);
         c->nodes = NULL;
@@ -267,7 +270,8 @@ struct packing {
     struct pl_pack_builder *session;
 };
 
-/* Packs a new node. Nodes of the base are in packs, with all below them. */
+/* Puts a new node into the pack builder. Nodes that the base has are in packs already, with everything below
+ * them. */
 static int pack_node(void *self, const struct pl_hash *id, unsigned level, struct pl_err *err)
 {
     struct packing *p = self;

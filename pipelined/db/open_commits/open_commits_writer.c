@@ -1,5 +1,5 @@
-/* The thread that writes groups of open commits: all writes that wait for one commit are checked in order,
- * appended with one fdatasync, and answered. It also finishes commits that are due. */
+/* The thread that writes to open commits. It takes the writes that wait for one commit as a group, checks
+ * them in order, appends them with one fdatasync, and answers them. It also finishes commits that are due. */
 #include "pipelined/db/open_commits/branch_view.h"
 #include "pipelined/db/open_commits/open_commits_internal.h"
 
@@ -14,7 +14,7 @@
 
 #define GROUP_BYTES ((size_t)32 << 20)
 
-/* ---- one group ---- */
+/* ---- one group of writes ---- */
 
 struct group {
     struct pl_open_commit *c;
@@ -22,7 +22,7 @@ struct group {
     struct pl_op_overlay overlay;
     struct pl_op_record *records;
     size_t n, cap;
-    struct pl_map ids; /* ids of `records` */
+    struct pl_map ids; /* ids of the records in `records` */
     const char *message;
 };
 
@@ -47,7 +47,8 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
     return r;
 }
 
-/* Checks the bounds with a request added, so that everything appended fits the table. */
+/* Checks the limits of the commit with the request's operations added, because everything that is appended
+ * must fit into the table. */
 static int check_bounds(const struct group *g, struct pl_err *err)
 {
     const struct pl_open_commit *c = g->c;
@@ -64,7 +65,8 @@ static int check_bounds(const struct group *g, struct pl_err *err)
     return 0;
 }
 
-/* Looks up a file in this group, the gathering commits and the head: 1, or 0. */
+/* Looks up the current file at a path, in this group, then in the gathering commits, then in the head.
+ * Returns 1, or 0 when there is no file. */
 static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_branch_file *ret, struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(g->c);
@@ -84,7 +86,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     }
     r = pl_branch_view_init(g->c->o->config.heads, g->c->o, g->c->store, h->repo, h->branch, &view, err);
     r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
-    ret->open = NULL; /* the view that owns it ends */
+    ret->open = NULL; /* the view, which holds the reference to it, ends here */
     return r;
 }
 
@@ -113,8 +115,8 @@ static int take(struct group *g, struct pl_open_commit_write *w, struct pl_err *
     return r;
 }
 
-/* True if the operations refer to content that the store has and the spool does not: no flush may have covered its
- * pack yet. Any list counts, since its pieces are not checked. */
+/* True if the operations refer to content that the store has and the spool does not have: its pack may not be
+ * durable yet, so the store must be flushed. True for any list, because its pieces are not checked. */
 static bool stands_on_packs(const struct group *g)
 {
     struct pl_op_set_cursor cursor = pl_op_set_seek(&g->ops, "", 0);
@@ -132,20 +134,21 @@ static bool stands_on_packs(const struct group *g)
     return false;
 }
 
-/* Checks the owner of the log, flushes the store if needed, and appends the group. */
+/* Makes the group durable: checks that the log is still ours, flushes the store if needed, and appends the
+ * group to the spool. */
 static int make_durable(struct group *g, struct pl_err *err)
 {
     struct pl_open_commit *c = g->c;
     size_t before;
     int r = 0;
 
-    /* One check per group: what a fenced daemon answers is lost. With durable: bucket the check follows the put of
-     * the object. */
+    /* One check per group is needed: what a fenced daemon acknowledges would be lost. If the repo has durable
+     * set to "bucket", the check is made after the put of the object instead. */
     if (!pl_open_commit_head(c)->bucket)
         r = pl_db_check_owner(c->o->config.db, err);
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
-    pthread_mutex_lock(&c->lock); /* reserve space before the append: what is durable must fit the table */
+    pthread_mutex_lock(&c->lock); /* reserve space in the table before the append: what is durable must fit into it */
     r = r < 0 ? r : pl_op_set_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))
@@ -208,7 +211,7 @@ static void pack_job(void *arg)
     bool still;
 
     pthread_mutex_lock(&o->lock);
-    still = c->state == PL_OPEN_OPEN; /* the thread that ends it packs the rest without waiting for this job */
+    still = c->state == PL_OPEN_OPEN; /* if the commit is ending, the thread that ends it packs the rest itself */
     pthread_mutex_unlock(&o->lock);
     if (still && pl_open_commit_pack_records(c, &err) < 0)
         pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_commit_head(c)->commit, err.msg);
@@ -220,7 +223,7 @@ static void pack_job(void *arg)
     pl_open_commit_unref(c);
 }
 
-/* Marks what the last job packed, and starts a new job when enough records have come. */
+/* Marks what the last pack job has packed, and starts a new job when the spool has enough unpacked records. */
 static void look_after_packs(struct pl_open_commit *c)
 {
     struct pl_open_commits *o = c->o;
@@ -244,7 +247,7 @@ static void look_after_packs(struct pl_open_commit *c)
     }
     pthread_mutex_unlock(&o->lock);
     if (begin && pl_pool_submit(o->config.pool, pack_job, c, NULL) < 0)
-        pack_job(c); /* the pool is full: pack here, and let writers wait */
+        pack_job(c); /* the pool is full: pack on this thread, while writers wait */
 }
 
 /* ---- the queue ---- */
@@ -288,7 +291,8 @@ bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id)
     return pl_store_has(c->store, id) || pl_open_commit_file_has(c->spool, id);
 }
 
-/* Takes the writes that wait for `c`, up to one group. Caller holds the lock. */
+/* Takes the first write that waits for `c`, and as many after it as GROUP_BYTES allows. Caller holds the
+ * lock. */
 static struct pl_open_commit_write *take_writes(struct pl_open_commits *o, struct pl_open_commit *c)
 {
     struct pl_open_commit_write *writes = c->first, *w = writes;
@@ -300,7 +304,7 @@ static struct pl_open_commit_write *take_writes(struct pl_open_commits *o, struc
     }
     c->first = w->next;
     w->next = NULL;
-    if (c->first) { /* the rest goes to the end of the queue, after other commits */
+    if (c->first) { /* the remaining writes wait at the end of the queue, behind those of other commits */
         c->next_ready = NULL;
         *(o->ready_first ? &o->ready_last->next_ready : &o->ready_first) = c;
         o->ready_last = c;
@@ -342,7 +346,8 @@ static void work(struct pl_open_commits *o, struct pl_open_commit *c)
     look_after_packs(c);
 }
 
-/* Returns a reference to the next commit with writes; NULL: the thread ends. Caller holds the lock. */
+/* Returns a reference to the next commit that has writes waiting; NULL: the thread must end. Caller holds the
+ * lock. */
 static struct pl_open_commit *next_ready(struct pl_open_commits *o)
 {
     struct pl_open_commit *c;
