@@ -163,7 +163,7 @@ int pl_tx_emit(struct pl_tx *tx, uint16_t kind, json_t *payload, struct pl_err *
     text = pl_json_text(payload, JSON_COMPACT | JSON_SORT_KEYS);
     r = text ? 0 : pl_err_nomem(err);
     if (r == 0 && tx->class != PL_TX_LOGGED)
-        r = pl_err_set(err, PL_EINTERNAL, "record %s in an unlogged transaction", pl_record_name(kind));
+        r = pl_err_set(err, PL_EINTERNAL, "an unlogged transaction must not make a log record: %s", pl_record_name(kind));
     if (r == 0) {
         len = strlen(text);
         r = pl_log_batch_add(&tx->batch, kind, text, len, err);

@@ -134,9 +134,9 @@ int pl_db_read_head(struct pl_conn *c, struct pl_log_head *ret, struct pl_err *e
     r = r < 0 ? r : pl_sql_int(c, err, &seq, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'", "");
     r = r < 0 ? r : pl_sql_int(c, err, &epoch, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch'", "");
     if (r == PL_ENOTFOUND)
-        return pl_err_set(err, PL_ECORRUPT, "the database does not say up to where it has applied the log");
+        return pl_err_set(err, PL_ECORRUPT, "the database does not record which part of the log it has applied");
     if (r == 0 && (!pl_hex_decode(store, ret->store_id, sizeof ret->store_id) || pl_hash_parse(hash, &ret->hash, NULL) < 0))
-        r = pl_err_set(err, PL_ECORRUPT, "the database says that its store is \"%.64s\" and its log at \"%.80s\"", store, hash);
+        r = pl_err_set(err, PL_ECORRUPT, "the database has a malformed store id \"%.64s\" or log hash \"%.80s\"", store, hash);
     ret->seq = (uint64_t)seq;
     ret->epoch = (uint64_t)epoch;
     return r;
@@ -335,7 +335,7 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
     if (r < 0)
         return r;
     if (!pl_hex_decode(marker.store_id, head.store_id, sizeof head.store_id))
-        return pl_err_set(err, PL_ECORRUPT, "the store's marker has the id \"%s\"", marker.store_id);
+        return pl_err_set(err, PL_ECORRUPT, "the store's marker has a malformed id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
     /* check that the log has no gap: the object of this start's epoch would be appended in it */

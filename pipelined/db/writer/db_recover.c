@@ -71,10 +71,10 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
     pl_log_key(head->seq, key);
     r = pl_object_get_all(v->objects, key, &bytes, err);
     if (r == PL_ENOTFOUND) {
-        pl_err_set(err, PL_ELOG, "%s is missing, although the checkpoint of that number was made after it", key);
+        pl_err_set(err, PL_ELOG, "%s is missing, but a later checkpoint shows that it existed", key);
         return pl_err_hint(err, PL_ELOG,
-                           "Restore it and the objects after it from a mirror; without ckpt/%s everything after the "
-                           "log's end is given up.",
+                           "Restore it and the log objects after it from a mirror. If you delete ckpt/%s instead, "
+                           "all changes after the end of the remaining log are lost.",
                            key + 4);
     }
     if (r < 0)
@@ -82,7 +82,7 @@ static int check_log_object(struct recovery *v, const struct pl_log_checkpoint_h
     pl_hash_sha256(bytes.data, bytes.len, &found);
     return pl_hash_eq(&found, &head->log_hash)
                ? 0
-               : pl_err_set(err, PL_ECORRUPT, "ckpt%s belongs to another log: it names another %s", key + 3, key);
+               : pl_err_set(err, PL_ECORRUPT, "ckpt%s belongs to another log: its hash of %s is different", key + 3, key);
 }
 
 /* Checks that the checkpoint's database has the log position that the checkpoint's head states. */

@@ -69,7 +69,7 @@ static int step_all(sqlite3_backup *backup, const struct pl_snapshot_options *o,
         if (code == SQLITE_DONE)
             return 0;
         if (code != SQLITE_OK)
-            return pl_err_set(err, (code & 0xff) == SQLITE_FULL ? PL_ENOSPC : PL_EIO, "copy the database: %s",
+            return pl_err_set(err, (code & 0xff) == SQLITE_FULL ? PL_ENOSPC : PL_EIO, "cannot copy the database: %s",
                               sqlite3_errstr(code));
     }
 }
@@ -86,7 +86,7 @@ static int copy_pages(struct pl_conn *from, const char *path, const struct pl_sn
     if (r == 0)
         backup = sqlite3_backup_init(to, "main", from->db, "main");
     if (r == 0 && !backup)
-        r = pl_err_set(err, PL_EIO, "copy the database: %s", sqlite3_errmsg(to));
+        r = pl_err_set(err, PL_EIO, "cannot copy the database: %s", sqlite3_errmsg(to));
     r = r < 0 ? r : step_all(backup, o, err);
     sqlite3_backup_finish(backup);
     sqlite3_close(to);

@@ -37,7 +37,9 @@ static int repo_id(struct pl_conn *c, const char *project, const char *name, int
 {
     int r = pl_sql_int(c, err, ret, "SELECT id FROM repo WHERE project = ? AND name = ?", "ss", project, name);
 
-    return r == PL_ENOTFOUND ? pl_err_set(err, PL_ELOG, "the log names repo %s/%s, which it has not created", project, name) : r;
+    return r == PL_ENOTFOUND
+               ? pl_err_set(err, PL_ELOG, "the log refers to repo %s/%s, which no earlier log record created", project, name)
+               : r;
 }
 
 static int apply_epoch(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)

@@ -200,7 +200,7 @@ int pl_db_check_new_branch(struct pl_conn *c, int64_t repo, const char *name, st
         return 0;
     if (r < 0 && r != PL_ECONFLICT)
         return r;
-    return pl_err_set(err, PL_ENAME, "branch \"%s\": the id of a commit begins like this: give the branch another name", name);
+    return pl_err_set(err, PL_ENAME, "branch \"%s\": the name is the beginning of a commit id: choose another name", name);
 }
 
 static int go_back(struct pl_conn *c, const char *project, const char *repo, unsigned back, struct pl_commit_row *row,
