@@ -53,7 +53,7 @@ int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     if (a->expect >= 0 && (a->expect != head.id || !pl_streq(a->parent ? a->parent : "", head.run)))
-        return pl_err_set(err, PL_ERETRY, "%s/%s@%s moved on meanwhile", a->project, a->repo, a->branch);
+        return pl_err_set(err, PL_ERETRY, "another commit was made on %s/%s@%s in the meantime", a->project, a->repo, a->branch);
     r = a->stands_on ? pl_tx_revive(tx, a->project, a->stands_on, err) : 0;
     if (r == 0 && !a->output && !head.id)
         r = pl_db_check_new_branch(pl_tx_conn(tx), repo, a->branch, err);
@@ -134,10 +134,11 @@ static int refuse_result(struct pl_tx *tx, const struct pl_commit_delete_args *a
     if (r < 0 && r != PL_ENOTFOUND)
         return r;
     if (r == 0)
-        return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are a stage's results: push other input, or delete pipeline \"%s\"",
+        return pl_err_set(err, PL_EOUTPUT,
+                          "cannot delete commits of \"%s\", which a stage writes: push other input, or delete pipeline \"%s\"",
                           a->repo, pipeline);
-    return pl_err_set(err, PL_EOUTPUT, "commits of \"%s\" are results of a stage that was deleted: delete repo \"%s\"", a->repo,
-                      a->repo);
+    return pl_err_set(err, PL_EOUTPUT, "cannot delete commits of \"%s\", which a deleted stage wrote: delete repo \"%s\"",
+                      a->repo, a->repo);
 }
 
 /* Lists the branches whose head is this commit. */

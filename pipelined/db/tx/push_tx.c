@@ -92,7 +92,7 @@ static int check_piece(void *arg, const struct pl_hash *id, bool is_chunk, uint6
     if (r < 0)
         return r;
     return !is_chunk || at.raw == bytes ? 0
-                                        : pl_err_set(err, PL_EINVAL, "/%.*s: its chunk list has a wrong length of a chunk",
+                                        : pl_err_set(err, PL_EINVAL, "/%.*s: its chunk list gives a wrong length for a chunk",
                                                      (int)check->op->path_len, check->op->path);
 }
 

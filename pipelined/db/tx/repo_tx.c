@@ -297,7 +297,7 @@ int pl_tx_branch_create(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     if (repo.output)
-        return pl_err_set(err, PL_EOUTPUT, "repo \"%s\" is written by a stage: its branches are the stage's", a->repo);
+        return pl_err_set(err, PL_EOUTPUT, "cannot create a branch in repo \"%s\": only the stage that writes it can", a->repo);
     a->started[0] = '\0';
     r = pl_sql_int(pl_tx_conn(tx), err, &id, "SELECT id FROM branch WHERE repo = ? AND name = ?", "is", repo.id, a->name);
     if (r < 0 && r != PL_ENOTFOUND)
@@ -336,7 +336,8 @@ int pl_tx_branch_delete(struct pl_tx *tx, void *arg, struct pl_err *err)
     if (r < 0)
         return r;
     if (repo.output && !made)
-        return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is a stage's: delete its pipeline", a->name, a->repo);
+        return pl_err_set(err, PL_EOUTPUT, "branch \"%s\" of repo \"%s\" is written by a stage: delete the stage's pipeline",
+                          a->name, a->repo);
     r = a->force ? 0 : find_reader(tx, a->project, a->repo, a->name, err);
     r = r < 0 || !a->empty ? r : check_empty(tx, repo.id, a->name, err);
     if (r < 0)
