@@ -111,7 +111,7 @@ static int list_store(struct pl_gc *gc, struct pl_err *err)
         return 0;
     r = pl_object_list(pl_db_objects(gc->config.db), "p/", note_key, &l, err);
     r = r < 0 ? r : pl_io_mkdirs(path, 0700, err);
-    return r < 0 ? pl_err_wrap(err, r, "list the projects of the store") : 0;
+    return r < 0 ? pl_err_wrap(err, r, "cannot list the projects of the store") : 0;
 }
 
 /* ---- the projects ---- */
@@ -465,7 +465,7 @@ int pl_gc_start(struct pl_gc *gc, struct pl_err *err)
     int r = pthread_create(&gc->thread, NULL, gc_main, gc);
 
     gc->thread_started = r == 0;
-    return r ? pl_err_errno(err, r, "start the garbage collection thread") : 0;
+    return r ? pl_err_errno(err, r, "cannot start the garbage collection thread") : 0;
 }
 
 /* ---- lost sessions ---- */

@@ -315,5 +315,5 @@ int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, s
     pl_conn_close(g.conn);
     free(g.needs);
     free(g.kept);
-    return r < 0 ? pl_err_wrap(err, r, "mark project %s", roots->project) : 0;
+    return r < 0 ? pl_err_wrap(err, r, "cannot mark the data of project %s", roots->project) : 0;
 }

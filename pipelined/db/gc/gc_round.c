@@ -328,7 +328,7 @@ static int copy(struct round *r, struct pl_err *err)
     if (e < 0)
         r->condemn.n = 0; /* keep the old packs: the copies are incomplete and become garbage */
     pl_store_release(&hold);
-    return e < 0 ? pl_err_wrap(err, e, "copy the needed records of packs that are mostly unneeded") : condemn(r, err);
+    return e < 0 ? pl_err_wrap(err, e, "cannot copy the needed records out of mostly unneeded packs") : condemn(r, err);
 }
 
 /* ---- removal ---- */

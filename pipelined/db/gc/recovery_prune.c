@@ -195,9 +195,10 @@ int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores
     pl_conn_close(l.conn);
     r = r < 0 ? r : pl_db_run(db, PL_TX_UNLOGGED, note_done, NULL, err);
     if (r < 0)
-        return pl_err_wrap(err, r, "look for results that the recovery brought back");
+        return pl_err_wrap(err, r, "cannot check the results that the recovery restored");
     if (l.results || l.logs)
-        pl_log_warn("recover", "left out the results of %lld jobs and the logs of %lld: they were removed after the checkpoint",
+        pl_log_warn("recover",
+                    "dropped the results of %lld jobs and the logs of %lld: their data was removed after the checkpoint",
                     (long long)l.results, (long long)l.logs);
     return 0;
 }
@@ -207,5 +208,5 @@ int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *store
     struct looking l = {.stores = stores, .conn = conn};
     int r = each_project(&l, err);
 
-    return r < 0 ? pl_err_wrap(err, r, "look for logs that the recovery brought back") : 0;
+    return r < 0 ? pl_err_wrap(err, r, "cannot check the logs that the recovery restored") : 0;
 }
