@@ -503,9 +503,9 @@ void pl_retention_run_all(struct pl_retention_run *pass)
 
     r = r < 0 ? r : pl_retention_run(pass, &err);
     if (r == PL_ECONFIRM && pl_db_run(pass->db, PL_TX_UNLOGGED, tell_refused, &err, NULL) < 0)
-        pl_log_warn("keep", "could not record an event that nothing was dropped");
+        pl_log_warn("keep", "cannot write the event that says that nothing was dropped");
     if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("keep", "could not drop everything that the rules no longer keep: %s", err.msg);
+        pl_log_warn("keep", "cannot drop everything that the retention rules no longer keep: %s", err.msg);
     json_array_foreach(json_object_get(pass->report, "repos"), i, one)
     {
         if (!pass->dry_run && (number(one, "commits") || number(one, "results") || number(one, "logs")))

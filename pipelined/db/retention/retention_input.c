@@ -67,8 +67,9 @@ static uint32_t find_id(const struct pl_retention_db *w, int64_t id)
 
 static int too_many(size_t n, const char *what, size_t max, struct pl_err *err)
 {
-    return n > max ? pl_err_set(err, PL_ELIMIT, "%zu %s are too many for keep, which decides about at most %zu", n, what, max)
-                   : 0;
+    return n > max
+               ? pl_err_set(err, PL_ELIMIT, "%zu %s are too many: retention rules can be applied to at most %zu", n, what, max)
+               : 0;
 }
 
 /* Makes room for one more element. */

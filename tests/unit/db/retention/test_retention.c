@@ -373,10 +373,10 @@ static void more_than_it_decides_about_is_refused(void **state)
     } table[] = {
         {"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 262144) INSERT INTO branch(repo, name, head,"
          " created_us) SELECT (SELECT min(id) FROM repo), 'b' || i, (SELECT max(id) FROM commit_), 1 FROM n",
-         "262145 branches are too many for keep, which decides about at most 262144"},
+         "262145 branches are too many: retention rules can be applied to at most 262144"},
         {"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 131072) INSERT INTO repo(project, name, kind,"
          " created_us) SELECT 'default', 'r' || i, 'input', 1 FROM n",
-         "131073 repos are too many for keep, which decides about at most 131072"},
+         "131073 repos are too many: retention rules can be applied to at most 131072"},
     };
     struct keeping *k = *state;
     struct pl_err err = {0};
