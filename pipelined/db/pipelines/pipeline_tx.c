@@ -357,7 +357,7 @@ static int price(struct pl_tx *tx, struct pl_pipeline_args *a, const json_t *run
         return r;
     r = pl_err_set(
         err, PL_ECONFIRM,
-        "pipeline \"%s\": the update may run again what took %.1f GPU-hours; above %.1f (confirm_above) it must be confirmed",
+        "pipeline \"%s\": the update may repeat work that took %.1f GPU-hours; above %.1f (confirm_above) it must be confirmed",
         a->spec->pipeline, (double)a->gpu_s / 3600, (double)a->confirm_above_s / 3600);
     return pl_err_hint(err, r, "pipelinectl update pipeline -f FILE --dry-run shows what would run, --yes confirms it");
 }

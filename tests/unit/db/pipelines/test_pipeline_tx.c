@@ -368,8 +368,8 @@ static void test_what_costs_much_wants_a_word(void **state)
     asked.above_s = 7199;
     assert_int_equal(set(w, flow_with(RUN, "'run': ['y']"), true, false, &r, &err), PL_ECONFIRM);
     assert_string_equal(err.msg,
-                        "pipeline \"flow\": the update may run again what took 2.0 GPU-hours; above 2.0 (confirm_above) it must "
-                        "be confirmed");
+                        "pipeline \"flow\": the update may repeat work that took 2.0 GPU-hours; above 2.0 (confirm_above) it "
+                        "must be confirmed");
     assert_non_null(strstr(err.hint, "--yes"));
     assert_string_equal(list(w, STAGES), "1 prepare, 1 train");
     assert_int_equal(set(w, flow_with(RUN, "'run': ['y']"), true, true, &r, &err), PL_ECANCELED);
