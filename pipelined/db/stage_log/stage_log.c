@@ -611,7 +611,7 @@ int pl_stage_logs_append(struct pl_stage_logs *l, const char *project, int64_t j
 
     (void)worker;
     if (n > PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES)
-        return pl_err_set(err, PL_ETOOBIG, "a piece of log of %zu bytes is not accepted: at most %u", n,
+        return pl_err_set(err, PL_ETOOBIG, "a piece of a stage log has %zu bytes: at most %u are allowed", n,
                           PL_STAGE_LOG_SEGMENT_BYTES - FRAME_BYTES - MAGIC_BYTES);
     r = open_of(l, project, job, &o, err);
     if (r < 0)
