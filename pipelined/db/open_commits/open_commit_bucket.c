@@ -155,7 +155,7 @@ static int remove_commit(struct pl_open_commits *o, const char *commit, struct p
     r = pl_object_list(objects_of(o), prefix, add_key, &k, err);
     r = r < 0 ? r : remove_keys(objects_of(o), &k, err);
     free(k.list);
-    return r < 0 ? pl_err_wrap(err, r, "objects of open commit %.8s in the store", commit) : 0;
+    return r < 0 ? pl_err_wrap(err, r, "cannot remove the objects of open commit %.8s from the bucket", commit) : 0;
 }
 
 int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err)
@@ -169,7 +169,7 @@ int pl_open_unsave(struct pl_open_commit *c, struct pl_err *err)
 
 void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why)
 {
-    pl_log_warn("open", "removing the objects of ended commits is retried later: %s", why->msg);
+    pl_log_warn("open", "cannot remove the objects of ended open commits, will retry: %s", why->msg);
     pthread_mutex_lock(&o->lock);
     o->sweep_ms = pl_clock_mono_ms() + o->config.retry_ms;
     pthread_cond_signal(&o->wake);
@@ -328,7 +328,7 @@ int pl_opens_restore(struct pl_open_commits *o, struct pl_err *err)
             continue;
         r = fetch(o, s, path, err);
         if (r == 0)
-            pl_log_info("open", "commit %.8s: restored what was put into it from the store", s->commit);
+            pl_log_info("open", "open commit %.8s: restored its operations from the bucket", s->commit);
     }
     return r;
 }

@@ -499,7 +499,7 @@ int pl_open_commit_file_append(struct pl_open_commit_file *s, const struct pl_op
     int r = 0;
 
     if (s->broken)
-        return pl_err_set(err, PL_EIO, "%s could not be cut back after a failed write: restart the daemon", s->path);
+        return pl_err_set(err, PL_EIO, "%s: cannot undo an earlier write that failed: restart the daemon", s->path);
     if (message && *message && !kept)
         return pl_err_nomem(err);
     for (size_t i = 0; i < n && r == 0; i++)
@@ -622,7 +622,7 @@ static int read_message(struct pl_open_commit_file *s, struct group *g, struct p
     char *message;
 
     if (!bytes || g->records.failed || memchr(bytes, 0, (size_t)len) || !pl_utf8_ok((const char *)bytes, (size_t)len))
-        return pl_err_set(err, PL_EFORMAT, "group %llu: its message", (unsigned long long)g->number);
+        return pl_err_set(err, PL_EFORMAT, "group %llu: bad message", (unsigned long long)g->number);
     if (!len)
         return 0;
     message = strndup((const char *)bytes, (size_t)len);

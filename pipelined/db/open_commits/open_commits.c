@@ -492,7 +492,7 @@ static void set_aside(struct pl_open_commits *o, const char *path, const struct 
     if (snprintf(aside, sizeof aside, "%s" DAMAGED, path) >= (int)sizeof aside || pl_io_rename(path, aside, NULL) < 0)
         pl_log_error("open", "%s cannot be renamed", path);
     if (event && pl_db_run(o->config.db, PL_TX_UNLOGGED, damaged_event, event, NULL) < 0)
-        pl_log_warn("open", "could not record an event about %s", path);
+        pl_log_warn("open", "cannot write the event that says that %s is damaged", path);
     json_decref(event);
 }
 

@@ -42,7 +42,7 @@ static void tell(struct pl_open_commit *c, struct telling *t, const char *why)
     t->event = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?}", "project", h->project, "repo", h->repo, "branch", h->branch, "commit",
                          h->commit, "change", t->change, "reason", why);
     if (!t->event || pl_db_run(c->o->config.db, PL_TX_UNLOGGED, tell_tx, t, NULL) < 0)
-        pl_log_warn("open", "could not record an event: commit %.8s was %s", h->commit, t->change);
+        pl_log_warn("open", "cannot write the event that says that open commit %.8s was %s", h->commit, t->change);
     json_decref(t->event);
 }
 
@@ -58,7 +58,8 @@ void pl_open_set_aside(struct pl_open_commit *c)
 
     aside_path(c, path);
     if (pl_io_write_file(path, c->blocked, strlen(c->blocked), 0600, &err) < 0)
-        pl_log_warn("open", "commit %.8s is tried again at the next start: %s", pl_open_commit_head(c)->commit, err.msg);
+        pl_log_warn("open", "cannot save that open commit %.8s is set aside, so the next start tries to finish it: %s",
+                    pl_open_commit_head(c)->commit, err.msg);
 }
 
 void pl_open_read_set_aside(struct pl_open_commit *c)

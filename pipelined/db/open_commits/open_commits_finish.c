@@ -277,8 +277,8 @@ static void failed_by_clock(struct pl_open_commit *c, int r, const struct pl_err
         c->blocked_us = pl_clock_wall_us();
     pthread_mutex_unlock(&o->lock);
     if (other)
-        pl_log_warn("open", "commit %.8s was not finished%s: %s", pl_open_commit_head(c)->commit,
-                    c->set_aside ? "" : ", and is retried until it is", err->msg);
+        pl_log_warn("open", "open commit %.8s could not be finished%s: %s", pl_open_commit_head(c)->commit,
+                    c->set_aside ? "" : ", will retry", err->msg);
     if (c->set_aside)
         pl_open_set_aside(c);
     if (first || c->set_aside)

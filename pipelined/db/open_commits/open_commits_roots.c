@@ -13,7 +13,7 @@ static int need(struct needs *needs, const struct pl_hash *id, uint8_t content, 
     if (pl_hash_is_zero(id))
         return 0;
     if (needs->n == PL_OPEN_COMMIT_NEEDS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "open commits name more than %u pieces of files: finish some",
+        return pl_err_set(err, PL_ELIMIT, "open commits refer to more than %u pieces of files: finish some",
                           PL_OPEN_COMMIT_NEEDS_MAX);
     if (needs->n == needs->cap) {
         size_t cap = needs->cap ? needs->cap * 2 : 256;
@@ -129,7 +129,7 @@ int pl_open_commits_roots(struct pl_open_commits *o, const char *project, struct
     }
     if (r < 0) {
         free(needs.list);
-        return pl_err_wrap(err, r, "open commits of %s", project);
+        return pl_err_wrap(err, r, "open commits of project %s", project);
     }
     *ret = needs.list;
     *ret_n = needs.n;

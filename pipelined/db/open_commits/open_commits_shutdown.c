@@ -94,7 +94,8 @@ static int hold_empty(struct pl_open_commit *c, struct pl_err *err)
     if (!n)
         return r;
     pl_open_commit_retry(c);
-    return pl_err_set(err, PL_ECONFLICT, "%zu operations wait in open commit %.8s", n, pl_open_commit_head(c)->commit);
+    return pl_err_set(err, PL_ECONFLICT, "%zu operations wait in open commit %.8s: finish or abort it first", n,
+                      pl_open_commit_head(c)->commit);
 }
 
 int pl_open_commits_while_empty(struct pl_open_commits *o, const char *project, const char *repo, const char *branch,

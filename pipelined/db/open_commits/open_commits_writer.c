@@ -214,7 +214,8 @@ static void pack_job(void *arg)
     still = c->state == PL_OPEN_OPEN; /* if the commit is ending, the thread that ends it packs the rest itself */
     pthread_mutex_unlock(&o->lock);
     if (still && pl_open_commit_pack_records(c, &err) < 0)
-        pl_log_warn("open", "commit %.8s: its records stay in the spool for now: %s", pl_open_commit_head(c)->commit, err.msg);
+        pl_log_warn("open", "open commit %.8s: cannot move its records into a pack, will retry: %s",
+                    pl_open_commit_head(c)->commit, err.msg);
     pthread_mutex_lock(&o->lock);
     c->packing = false;
     o->jobs--;
