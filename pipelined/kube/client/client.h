@@ -10,13 +10,13 @@
  *   kube_client       requests with retries and a rate limit
  *   kube_log          reads a container's log across reconnects
  *   kube_object       creates an object once and deletes exactly that object
- *   kube_permission   checks the daemon's permissions and what is off without them
+ *   kube_permission   checks the daemon's permissions, and which features are off without them
  *   kube_response     classifies API responses
  *   kubeconfig        reads kubeconfig files and the pod's service account
  *
  * Inside:
  *   kube_exec_plugin  runs a kubeconfig's credential plugin
- *   kube_identity     the credential in force and its renewal
+ *   kube_identity     the current credentials and their renewal
  *   kube_rate_limit   adaptive request rate
  *   kube_wait         lets a thread wait for an asynchronous request
  *   kube_yaml         reads a YAML document as JSON

@@ -1,6 +1,6 @@
-/* kube_client.c: the state of a call between its attempts. A call waits in `queue` for a free place and a
- * token of the rate limit, in `for_auth` for credentials, or in its own timer for the next attempt.
- * Everything after pl_kube_client_start runs on the I/O thread. */
+/* kube_client.c: keeps calls between their attempts. A call waits in `queue` until a concurrent call ends and
+ * the rate limit has a token, in `for_auth` until credentials are available, or on its own timer until the
+ * next attempt is due. Everything after pl_kube_client_start runs on the I/O thread. */
 #include "pipelined/kube/client/kube_client.h"
 
 #include "pipelined/kube/client/kube_rate_limit.h"
@@ -26,15 +26,16 @@ struct pl_kube_client {
     char name[512];
     unsigned calls;
     int64_t pause_ms;
-    atomic_bool closing, waking; /* waking: the timer `wake` is set */
-    _Atomic int64_t order;       /* number of the next call, which keeps calls in the order of their start */
+    atomic_bool closing, waking; /* waking: timer `wake` is scheduled */
+    _Atomic int64_t order;       /* number of the next call; calls begin in the order of their numbers */
     struct pl_http_timer wake, pump_again;
     _Atomic uint64_t requests, retries, throttled;
     atomic_size_t waiting, in_flight;
     _Atomic double rate_now;
     /* The members below are used on the I/O thread only. */
     struct pl_kube_rate rate;
-    struct list queue[2], for_auth;     /* queue[] and running[] are indexed by pl_kube_call.later */
+    /* queue[] and running[] are indexed by pl_kube_call.later: 1 = low priority */
+    struct list queue[2], for_auth;
     unsigned running[2], streams, logs; /* streams: number of running streams, including logs */
     bool pump_armed;
     uint64_t random;
@@ -63,7 +64,7 @@ static struct pl_kube_call *take_first(struct list *l)
     return call;
 }
 
-/* Moves all of `first` to the front of `l`. */
+/* Inserts all calls of list `first` before the calls of list `l`. */
 static void put_before(struct list *l, const struct list *first)
 {
     if (first->first == NULL)
@@ -109,7 +110,7 @@ static bool is_cancelled(const struct pl_kube_call *call)
 
 static void on_answer(struct pl_http_exchange *x);
 
-/* Makes the URL and headers of an attempt. */
+/* Builds the URL and the headers for one attempt of a call. */
 static int make_request(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     size_t n = 0;
@@ -135,7 +136,7 @@ static int make_request(struct pl_kube_client *c, struct pl_kube_call *call)
     return 0;
 }
 
-/* Submits an attempt to the I/O object and counts it. */
+/* Submits one attempt of the call to the HTTP I/O thread and counts it. */
 static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64_t now_ms)
 {
     struct pl_http_exchange *x = &call->x_;
@@ -173,8 +174,8 @@ static void send_call(struct pl_kube_client *c, struct pl_kube_call *call, int64
     pl_http_io_submit(c->io, x);
 }
 
-/* Sends the call, or ends it, or moves it to `for_auth` if the credentials are not available at the
- * moment. */
+/* Sends the call's next attempt. Ends the call instead if it was cancelled or a limit is reached; moves it to
+ * `for_auth` while no credentials are available. */
 static void begin(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -213,14 +214,15 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
-/* True if the first call of the queue was cancelled: ending it needs neither a free place nor a token. */
+/* True if the queue's first call was cancelled or the client is closing: such a call is ended without waiting
+ * for a running call to end or for a token of the rate limit. */
 static bool ends_at_once(const struct pl_kube_client *c, const struct list *queue)
 {
     return queue->first != NULL && (atomic_load(&c->closing) || is_cancelled(queue->first));
 }
 
-/* Returns the queue whose first call may begin; NULL: none. Calls with `later` use at most half of the
- * places. If both queues have calls, each gets half. */
+/* Returns the queue whose first call may begin now; NULL if no call may. Low-priority calls (`later`) use at
+ * most half of the client's concurrent calls; while both queues have calls, each queue gets half. */
 static struct list *next_queue(struct pl_kube_client *c)
 {
     const unsigned half = PL_MAX(1u, c->calls / 2);
@@ -245,7 +247,7 @@ static void arm_pump(struct pl_kube_client *c, int64_t due_ms)
     pl_http_io_at(c->io, &c->pump_again);
 }
 
-/* Begins all calls that may run now. */
+/* Begins queued calls until the limit of concurrent calls or the rate limit is reached. */
 static void pump(struct pl_kube_client *c)
 {
     struct list *queue;
@@ -273,8 +275,8 @@ static void enter(struct pl_kube_client *c, struct pl_kube_call *call)
 }
 
 /* Runs after the credentials changed or failed, or a waiting call was cancelled: returns the calls in
- * `for_auth` to the front of their queues. They need a place again, because other calls may have taken all
- * places meanwhile. */
+ * `for_auth` to the front of their queues. There they wait again until fewer than the allowed number of calls
+ * run. */
 static void on_wake(struct pl_http_timer *t)
 {
     struct pl_kube_client *c = PL_CONTAINER_OF(t, struct pl_kube_client, wake);
@@ -303,7 +305,7 @@ static void on_changed(void *arg)
     pl_http_io_at(c->io, &c->wake);
 }
 
-/* ---- the meaning of an answer ---- */
+/* ---- interpreting the answer ---- */
 
 static void on_due(struct pl_http_timer *t);
 
@@ -339,8 +341,8 @@ static int64_t pause_of(struct pl_kube_client *c, const struct pl_kube_call *cal
     return 1000 * (int64_t)call->status.retry_after_s + some;
 }
 
-/* Sets the outcome of an attempt without an HTTP answer from libcurl's error. True if another attempt may
- * help. */
+/* Derives the call's outcome from libcurl's error when no HTTP answer came. Returns true if another attempt
+ * may succeed. */
 static bool no_answer(struct pl_kube_call *call)
 {
     const int code = call->err.code;
@@ -381,7 +383,8 @@ static void again_later(struct pl_kube_client *c, struct pl_kube_call *call, int
     wait_until(call, now_ms);
 }
 
-/* Sets the outcome of an attempt. True if another attempt may help. */
+/* Sets the call's error, status and verdict from the attempt's result. Returns true if another attempt may
+ * succeed. */
 static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     struct pl_http_exchange *x = &call->x_;
@@ -407,7 +410,7 @@ static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
     return call->verdict == PL_KUBE_AGAIN;
 }
 
-/* Handles the end of an attempt: log in again, retry later, or end the call. */
+/* Handles the end of an attempt: retries at once with fresh credentials, retries later, or ends the call. */
 static void on_answer(struct pl_http_exchange *x)
 {
     struct pl_kube_call *call = x->arg;
@@ -465,7 +468,7 @@ int pl_kube_client_create(struct pl_kube_client_config *config, struct pl_kube_c
 void pl_kube_client_close(struct pl_kube_client *c)
 {
     atomic_store(&c->closing, true);
-    on_changed(c); /* lets calls end that wait for credentials */
+    on_changed(c); /* ends the calls that wait for credentials */
     pl_http_io_wake(c->io);
 }
 
@@ -478,7 +481,7 @@ struct pl_kube_client *pl_kube_client_destroy(struct pl_kube_client *c)
     atomic_store(&c->closing, true);
     if (c->io != NULL)
         pl_http_io_stop(c->io);
-    pl_kube_identity_destroy(c->identity); /* a running plugin ends here, on its own thread */
+    pl_kube_identity_destroy(c->identity); /* kills a running credential plugin and joins its thread */
     while ((call = take_first(&c->for_auth)) != NULL)
         give_up(call, PL_ECANCELED, "the request was cancelled");
     pl_http_io_destroy(c->io);
@@ -511,7 +514,8 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
         give_up(call, PL_EBUSY, "too many requests wait for the API server");
         return;
     }
-    /* due long ago, in the order of starting: runs as soon as possible */
+    /* A due time far in the past makes the timer fire at once; the added number keeps calls in the order in
+     * which they were started. */
     call->timer_ = (struct pl_http_timer){.fn = on_start, .due_ms = INT64_MIN / 2 + atomic_fetch_add(&c->order, 1)};
     pl_http_io_at(c->io, &call->timer_);
 }

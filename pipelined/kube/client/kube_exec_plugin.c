@@ -1,5 +1,5 @@
-/* kube_exec_plugin.c: runs the plugin in a process group of its own, reads its output and errors until both
- * are closed, and kills the group when time is over or the run is cancelled. */
+/* kube_exec_plugin.c: runs the plugin in its own process group, reads its standard output and standard error
+ * until both are closed, and kills the group when the time limit is reached or the run is cancelled. */
 #include "pipelined/kube/client/kube_exec_plugin.h"
 
 #include "storage/base/clock.h"
@@ -18,7 +18,7 @@
 
 #define STDERR_MAX 4096u
 #define ENV_MAX    4096u
-#define REAP_MS    10 /* interval of the checks whether a plugin that closed its output has ended */
+#define REAP_MS    10 /* ms between the checks whether a plugin that closed its output has exited */
 
 extern char **environ;
 
@@ -171,11 +171,11 @@ int pl_kube_credential_parse(const char *command, const char *api_version, const
 struct run {
     const struct pl_kube_plugin *plugin;
     pid_t pid;
-    int out, errors; /* pipes to read from; -1 = closed */
+    int out, errors; /* read ends of the pipes for standard output and standard error; -1 = closed */
     struct pl_buf said, complained;
 };
 
-/* Starts the plugin with pipes for its output and errors, and no input. */
+/* Starts the plugin with pipes for its standard output and standard error, and /dev/null as its input. */
 static int spawn(struct run *run, char **env, struct pl_err *err)
 {
     const struct pl_kube_plugin *p = run->plugin;
@@ -199,7 +199,7 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
     posix_spawn_file_actions_adddup2(&actions, errors[1], 2);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigmask(&attr, &none);
-    /* a process group of its own, so that its children can be killed with it */
+    /* Run the plugin in its own process group, so that its children can be killed with it. */
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     failed = posix_spawnp(&run->pid, p->command, &actions, &attr, argv, env);
@@ -216,7 +216,8 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
     return p->install_hint != NULL ? pl_err_hint(err, PL_EAUTH, "%s", p->install_hint) : PL_EAUTH;
 }
 
-/* Reads a part of the output; bytes beyond the buffer's limit are dropped. False at the end. */
+/* Reads some bytes from the pipe into `out`, and drops bytes beyond the buffer's limit. Returns false and
+ * closes the pipe at its end. */
 static bool take_some(int *fd, struct pl_buf *out)
 {
     char part[4096];
@@ -224,7 +225,8 @@ static bool take_some(int *fd, struct pl_buf *out)
 
     if (n > 0) {
         if (pl_buf_add(out, part, PL_MIN((size_t)n, out->max - out->len), NULL) < 0)
-            out->max = out->len; /* without memory: keep the beginning only, not a text with a gap */
+            /* Out of memory: keep the text up to here and drop the rest, so that it has no gap. */
+            out->max = out->len;
         return true;
     }
     if (n < 0 && errno == EINTR)
@@ -234,7 +236,7 @@ static bool take_some(int *fd, struct pl_buf *out)
     return false;
 }
 
-/* Reads output and errors until both are closed, the time is over, or `stop_fd` is readable. */
+/* Reads both pipes until they are closed, the time limit is reached, or `stop_fd` is readable. */
 static int listen_to(struct run *run, int64_t until_ms, int stop_fd, struct pl_err *err)
 {
     const char *command = run->plugin->command;
@@ -319,7 +321,8 @@ static size_t put_env(char **env, size_t n, char *line)
     return n;
 }
 
-/* The environment is the daemon's own, with the kubeconfig's variables and KUBERNETES_EXEC_INFO. */
+/* Runs the plugin with the daemon's own environment, plus the variables of the kubeconfig and
+ * KUBERNETES_EXEC_INFO. */
 int pl_kube_exec_run(const struct pl_kubeconfig *config, int64_t timeout_ms, int stop_fd, struct pl_kube_credential *ret,
                      struct pl_err *err)
 {

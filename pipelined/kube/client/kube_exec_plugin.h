@@ -13,15 +13,15 @@ struct pl_kube_credential {
 };
 void pl_kube_credential_finish(struct pl_kube_credential *c);
 
-/* Returns the value of KUBERNETES_EXEC_INFO, to be freed; NULL without memory. */
+/* Returns the value of KUBERNETES_EXEC_INFO, which the caller frees; NULL if out of memory. */
 char *pl_kube_exec_info(const struct pl_kubeconfig *config);
 /* Parses the plugin's output. PL_EAUTH: the error names the plugin and what is missing. Pure. */
 PL_MUST_CHECK
 int pl_kube_credential_parse(const char *command, const char *api_version, const char *text, size_t n,
                              struct pl_kube_credential *ret, struct pl_err *err);
 /* Runs the plugin; blocks for at most `timeout_ms`. If `stop_fd` becomes readable the plugin is killed:
- * PL_ECANCELED. PL_EAUTH: the error has the plugin's error output, or the kubeconfig's install hint. Any
- * thread. */
+ * PL_ECANCELED. PL_EAUTH: the error contains what the plugin wrote to standard error, or the kubeconfig's
+ * install hint. Any thread. */
 PL_MUST_CHECK
 int pl_kube_exec_run(const struct pl_kubeconfig *config, int64_t timeout_ms, int stop_fd, struct pl_kube_credential *ret,
                      struct pl_err *err);

@@ -18,7 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#define FAILED_MS 5000 /* pause before a failed plugin is run again */
+#define FAILED_MS 5000 /* ms after a failed run of the plugin before it is run again */
 
 struct pl_kube_identity {
     struct pl_kubeconfig config;
@@ -26,13 +26,15 @@ struct pl_kube_identity {
     void *arg;
     char *base;
     struct pl_kube_auth *auth; /* current credentials; NULL = none so far */
-    int64_t read_ms;           /* time at which the token file was read last, monotonic */
-    /* State of the plugin. */
+    int64_t read_ms;           /* monotonic time at which the token file was last read */
+    /* State of the credential plugin. */
     pthread_t thread;
     bool threaded; /* `thread` must be joined */
     int stop_fd;
     pthread_mutex_t lock;
-    bool running, fresh; /* under `lock`; fresh: `credential` or `failure` is a new result that was not used */
+    /* Under `lock`. running: the plugin runs; fresh: `credential` or `failure` holds a result not used so
+     * far. */
+    bool running, fresh;
     struct pl_kube_credential credential;
     int64_t until_s; /* expiry of the current credential, seconds since 1970 */
     struct pl_err failure;
@@ -56,7 +58,8 @@ void pl_kube_auth_unref(struct pl_kube_auth *a)
     free(a);
 }
 
-/* Writes a text to a memory file and returns its path, which only this process can open. */
+/* Writes a text to an anonymous memory file. Returns its path under /proc/self/fd, which only this process
+ * can open. */
 static int memory_file(const char *text, int *ret_fd, char **ret_path, struct pl_err *err)
 {
     _cleanup_close_ int fd = memfd_create("pem", MFD_CLOEXEC);
@@ -113,8 +116,8 @@ static const char *port_of(const char *server, const char *host, size_t len, siz
     return colon + 1;
 }
 
-/* Implements tls-server-name: the URL has the name that the certificate must have, and the connection goes to
- * the kubeconfig's server. */
+/* Implements tls-server-name: request URLs contain that name, so that the server's certificate is checked
+ * against it, but connections go to the host of the kubeconfig's server. */
 static int set_other_name(const struct pl_kubeconfig *c, struct pl_kube_auth *a, struct pl_err *err)
 {
     size_t len, host_len, port_len;
@@ -177,7 +180,8 @@ static int set_authorization(const struct pl_kubeconfig *c, const char *token, s
     _cleanup_free_ char *pair = NULL, *base64 = NULL;
 
     for (const char *at = token != NULL ? token : ""; *at != '\0'; at++)
-        if (*at <= ' ' || *at == 0x7f) /* a line break would start another header */
+        /* refuse control characters: a line break would start another header */
+        if (*at <= ' ' || *at == 0x7f)
             return pl_err_set(err, PL_EAUTH, "the token for %s contains blanks or control characters", c->server);
     if (token != NULL) {
         if (asprintf(&a->authorization, "Authorization: Bearer %s", token) >= 0)
@@ -294,8 +298,8 @@ static void join_plugin(struct pl_kube_identity *id)
     id->threaded = false;
 }
 
-/* Starts the plugin on a thread of its own. Returns PL_EBUSY if that succeeded: the credentials are not
- * available for now. */
+/* Starts the plugin on a thread of its own. Returns PL_EBUSY if that succeeded, because no credentials are
+ * available until the plugin has ended. */
 static int start_plugin(struct pl_kube_identity *id, struct pl_err *err)
 {
     sigset_t all, old;
@@ -318,7 +322,8 @@ static int start_plugin(struct pl_kube_identity *id, struct pl_err *err)
     return pl_err_errno(err, failed, "start a thread for the plugin %s", id->config.plugin->command);
 }
 
-/* Uses the plugin's new result, if there is one. PL_EBUSY while it runs. */
+/* Applies the result of a plugin run that has ended since the last call, if there is one. Returns PL_EBUSY
+ * while the plugin runs. */
 static int take_news(struct pl_kube_identity *id, int64_t now_ms, struct pl_err *err)
 {
     int r = 0;
@@ -436,7 +441,7 @@ int pl_kube_identity_get(struct pl_kube_identity *id, int64_t now_ms, struct pl_
 
 bool pl_kube_identity_refused(struct pl_kube_identity *id, const struct pl_kube_auth *refused, int64_t now_ms)
 {
-    if (id->auth != refused) /* the credentials were replaced meanwhile */
+    if (id->auth != refused) /* the refused credentials have already been replaced */
         return true;
     if (id->config.plugin != NULL) {
         id->until_s = INT64_MIN / 2;

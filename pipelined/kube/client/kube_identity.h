@@ -10,9 +10,9 @@
 #include "storage/http/http_io.h"
 
 #define PL_KUBE_TOKEN_S 60
-#define PL_KUBE_EARLY_S 10 /* time before its expiry at which a credential is renewed */
+#define PL_KUBE_EARLY_S 10 /* seconds before its expiry at which a credential is renewed */
 #define PL_KUBE_SKEWED_S                                                                                                         \
-    60 /* seconds for which a plugin's new credential is used at least, whatever our clock says: the server's decides */
+    60 /* seconds of use of a plugin's new credential, at least, even if it has expired by the daemon's clock, not the server's */
 #define PL_KUBE_PLUGIN_MS 60000
 #define PL_KUBE_TOKEN_MAX (64u << 10)
 
@@ -20,30 +20,31 @@
 struct pl_kube_auth {
     _Atomic unsigned refs;
     struct pl_http_io_route route;
-    char *authorization; /* "Authorization: …"; NULL = none */
-    char *host;          /* "Host: …"; NULL = the URL's host */
+    char *authorization; /* header "Authorization: …"; NULL = none */
+    char *host;          /* header "Host: …"; NULL = the URL's host is used */
     char *texts_[6];     /* texts that `route` points to */
-    int fds_[3];         /* memory files; -1 = none */
+    int fds_[3];         /* memory files with certificates and keys; -1 = unused */
 };
 void pl_kube_auth_unref(struct pl_kube_auth *a);
 
 struct pl_kube_identity;
 
 /* Creates the object; takes the contents of `config`, also on failure. After pl_kube_identity_get returned
- * PL_EBUSY, `changed(arg)` is called, on any thread, when its result may be different. PL_EIO, PL_ENOMEM. */
+ * PL_EBUSY, `changed(arg)` is called, on any thread, when another call of it may give a different result.
+ * PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_kube_identity_create(struct pl_kubeconfig *config, void (*changed)(void *arg), void *arg, struct pl_kube_identity **ret,
                             struct pl_err *err);
-/* Kills a running plugin and frees. NULL is allowed; returns NULL. */
+/* Kills a running plugin and frees the object. NULL is allowed; returns NULL. */
 struct pl_kube_identity *pl_kube_identity_destroy(struct pl_kube_identity *id);
-/* Returns a reference to the current credentials. PL_EBUSY: a plugin runs, `changed` will be called. PL_EAUTH
- * and other errors: why there are no credentials. */
+/* Returns a reference to the current credentials. PL_EBUSY: the plugin runs, and `changed` will be called
+ * when it has ended. PL_EAUTH and other errors: why there are no credentials. */
 PL_MUST_CHECK
 int pl_kube_identity_get(struct pl_kube_identity *id, int64_t now_ms, struct pl_kube_auth **ret, struct pl_err *err);
-/* Call after the server answered 401 to these credentials. True if there are others, or may be: call get
- * again. */
+/* Reports that the server answered 401 to these credentials. Returns true if other credentials exist or may
+ * exist: call pl_kube_identity_get again. */
 bool pl_kube_identity_refused(struct pl_kube_identity *id, const struct pl_kube_auth *refused, int64_t now_ms);
-/* Returns "https://host:port", to which a path is appended: the request's URL, whose host name the server's
+/* Returns "https://host:port", with which every request URL begins. Its host is the name that the server's
  * certificate must have. */
 const char *pl_kube_identity_base(const struct pl_kube_identity *id);
 const struct pl_kubeconfig *pl_kube_identity_config(const struct pl_kube_identity *id);

@@ -1,5 +1,5 @@
-/* kube_log.c: splits the log into lines, recognises those already delivered, and follows the log over one
- * connection after the other until the container has ended and was read to the end. */
+/* kube_log.c: splits the log into lines, recognises lines that were delivered before, and follows the log
+ * over successive connections until the container has ended and its log has been read to the end. */
 #include "pipelined/kube/client/kube_log.h"
 
 #include "pipelined/kube/client/kube_exec_plugin.h"
@@ -34,8 +34,8 @@ const char *pl_kube_lines_since(const struct pl_kube_lines *l, char out[32])
     return l->any ? pl_clock_text(l->last_ns / 1000, out) : out;
 }
 
-/* Splits the timestamp off a line: RFC 3339 in the node's time zone, with nanoseconds. False: the line has
- * none. */
+/* Parses the timestamp at the beginning of a line: RFC 3339 in the node's time zone, with nanoseconds. False:
+ * the line has none. */
 static bool split(const char *line, size_t n, int64_t *ret_ns, size_t *ret_len)
 {
     const char *blank = memchr(line, ' ', PL_MIN(n, (size_t)40)), *digits;
@@ -57,8 +57,9 @@ static bool split(const char *line, size_t n, int64_t *ret_ns, size_t *ret_len)
     return true;
 }
 
-/* True if a line with this timestamp was delivered before. An older timestamp counts as new only after the
- * overlap with the last connection: the node's clock may have been set back. */
+/* True if a line with this timestamp was delivered before. A line with an older timestamp counts as delivered
+ * only while the server repeats lines of the previous connection; after that it is new, because the node's
+ * clock may have been set back. */
 static bool is_known(struct pl_kube_lines *l, int64_t ns)
 {
     if (l->any && ns < l->last_ns)
@@ -76,7 +77,7 @@ static bool is_known(struct pl_kube_lines *l, int64_t ns)
     return false;
 }
 
-/* Delivers a line, or the part of it that has arrived. */
+/* Passes a line, or the part of it that has arrived, to the callback, unless it was delivered before. */
 static int hand_on(struct pl_kube_lines *l, const char *data, size_t n, bool whole, struct pl_err *err)
 {
     const bool first = !l->in_line;
@@ -91,7 +92,7 @@ static int hand_on(struct pl_kube_lines *l, const char *data, size_t n, bool who
     return l->line(l->self, ns / 1000, data + skip, n - skip, whole, err);
 }
 
-/* Collects bytes in `rest` until a line is complete or PL_KUBE_LINE_MAX long. */
+/* Collects bytes in `rest` until they form a complete line or reach PL_KUBE_LINE_MAX. */
 int pl_kube_lines_feed(struct pl_kube_lines *l, const void *data, size_t n, struct pl_err *err)
 {
     const char *at = data;
@@ -134,12 +135,14 @@ struct pl_kube_log {
     struct pl_kube_call call;
     struct pl_http_timer timer;
     int64_t due_ms;
-    unsigned failures; /* failed attempts since the last line */
+    unsigned failures; /* failed attempts since a line was last received */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending, ended, under_way, idle; /* under `lock`; ended: the container has ended; idle: `over` was called */
-    /* this connection was made after the container had ended, so it reads the rest; `lock` is held to write
-     * it */
+    /* Under `lock`. ending: a stop was requested; ended: the container has ended; under_way: a request is in
+     * progress; idle: `over` was called. */
+    bool ending, ended, under_way, idle;
+    /* This connection was opened after the container had ended, so it reads the rest of the log. Written
+     * under `lock`. */
     bool last;
 };
 
@@ -154,7 +157,7 @@ static void finish(struct pl_kube_log *l, const struct pl_err *err)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Ends the log and returns true if it was stopped; the caller must not use it any more. */
+/* If a stop was requested, ends the log and returns true; then the caller must not use the log any more. */
 static bool is_ending(struct pl_kube_log *l)
 {
     struct pl_err err = {0};
@@ -199,8 +202,8 @@ static int on_bytes(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_kube_lines_feed(&l->lines, data, n, err);
 }
 
-/* True if the server refused because the container has not started yet, as in "container … is waiting to
- * start". */
+/* True if the server refused the log because the container has not started yet, as in "container … is waiting
+ * to start". */
 static bool is_early(const struct pl_kube_call *call)
 {
     return call->status.code == 400 &&
@@ -226,12 +229,12 @@ static void on_begins(void *self)
         l->config.stands(l->config.self, true);
 }
 
-/* True if another connection is needed. */
+/* Decides after the end of a connection whether another one is needed. */
 static bool goes_on(struct pl_kube_log *l, const struct pl_kube_call *call)
 {
     if (call->err.code == 0)
         return !l->last;
-    if (call->err.code == PL_ETOOBIG) /* the reader does not keep up */
+    if (call->err.code == PL_ETOOBIG) /* the receiver of the lines is too slow */
         return false;
     if (is_early(call))
         return !l->last;
@@ -258,7 +261,8 @@ static void on_done(struct pl_kube_call *call)
     wait_some(l, pl_clock_mono_ms());
 }
 
-/* Makes the path of the next request: after the first lines it asks for those since the last timestamp. */
+/* Builds the path of the next request: once lines were received, it requests only lines from the last
+ * timestamp on. */
 static int make_path(struct pl_kube_log *l, struct pl_err *err)
 {
     char since[32];
@@ -277,7 +281,7 @@ static int make_path(struct pl_kube_log *l, struct pl_err *err)
     return r == 0 && pl_buf_str(&l->path) == NULL ? pl_err_nomem(err) : r;
 }
 
-/* Starts the next connection. */
+/* Requests the log over a new connection. */
 static void step(struct pl_kube_log *l)
 {
     struct pl_err err = {0};
@@ -303,7 +307,8 @@ static void step(struct pl_kube_log *l)
                                     .done = on_done,
                                     .arg = l,
                                     .url_ = l->call.url_};
-    pl_kube_client_start(l->client, &l->call); /* its `done` can only run after this callback */
+    /* `done` runs on this thread, so not before this callback has returned */
+    pl_kube_client_start(l->client, &l->call);
     pthread_mutex_lock(&l->lock);
     l->under_way = true;
     if (l->ending)

@@ -62,7 +62,7 @@ static void take_uid(struct pl_kube_object_create *op, const json_t *object)
     (void)snprintf(op->uid, sizeof(op->uid), "%s", uid != NULL ? uid : "");
 }
 
-/* The name is in use: it is our object if it has our hash. */
+/* Handles the existing object with the requested name: it is ours if its annotation has our hash. */
 static void on_looked(struct pl_kube_object_create *op)
 {
     const struct pl_kube_call *call = &op->call_;
@@ -129,7 +129,7 @@ static void on_call(struct pl_kube_call *call)
     pl_kube_client_start(op->client_, call);
 }
 
-/* Sends the POST. Strict validation refuses unknown fields. */
+/* Sends the POST, with strict field validation: the server refuses unknown fields. */
 static void post(struct pl_kube_object_create *op)
 {
     forget_reply(&op->call_, op->metadata_only);

@@ -91,7 +91,7 @@ int pl_kube_access_conclude(const enum pl_kube_reply *replies, size_t n, struct 
     return r;
 }
 
-/* ---- asking ---- */
+/* ---- querying the permissions ---- */
 
 struct asking {
     pthread_mutex_t lock;

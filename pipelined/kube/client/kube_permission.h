@@ -1,14 +1,14 @@
-/* kube_permission: the permissions of the daemon's account in the cluster, asked once at the start, and the
+/* kube_permission: the permissions of the daemon's account in the cluster, queried once at the start, and the
  * features that are off without them.
  *
  * Each row of the table is one question (a SelfSubjectAccessReview) and belongs to a feature. A feature is
  * off if one of its questions is answered with no; without PODS nothing works. A question without an answer
- * counts as yes: a missing permission is noticed again when it is used. */
+ * counts as yes: a permission that is really missing is noticed when it is needed. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
 
-/* X(NAME, what is missing without it); without the first, nothing works */
+/* X(NAME, text that says what does not work without the feature); without the first feature nothing works */
 #define PL_KUBE_FEATURES(X)                                                                                                      \
     X(PODS, "no stage can run as a pod")                                                                                         \
     X(MANIFESTS, "pods have no owner, so they stay when the daemon is deleted")                                                  \
@@ -32,10 +32,11 @@ enum pl_kube_feature {
 
 struct pl_kube_question {
     enum pl_kube_feature feature;
-    const char *verb, *group, *resource, *sub; /* group "" = core; sub = subresource, NULL = none */
-    bool cluster;                              /* cluster-wide permission, not one for the namespace */
+    const char *verb, *group, *resource, *sub; /* group "" = core API group; sub = subresource, NULL = none */
+    /* cluster-wide permission; false = permission in the daemon's namespace */
+    bool cluster;
 };
-/* Returns the table and its number of rows. */
+/* Returns the table of questions and its number of rows. */
 const struct pl_kube_question *pl_kube_questions(size_t *ret_n);
 
 enum pl_kube_reply { PL_KUBE_YES, PL_KUBE_NO, PL_KUBE_UNKNOWN };
@@ -51,8 +52,8 @@ struct pl_kube_access {
 PL_MUST_CHECK
 int pl_kube_access_conclude(const enum pl_kube_reply *replies, size_t n, struct pl_kube_access *ret, struct pl_buf *lines,
                             struct pl_err *err);
-/* Asks all questions at once and waits. PL_EAUTH, PL_ENET and other errors only if none could be asked. Not
- * on the I/O thread. */
+/* Sends all questions at once and waits for the replies. PL_EAUTH, PL_ENET and other errors only if none of
+ * the questions was answered. Not on the I/O thread. */
 PL_MUST_CHECK
 int pl_kube_access_ask(struct pl_kube_client *c, const char *space, struct pl_kube_access *ret, struct pl_buf *lines,
                        struct pl_err *err);

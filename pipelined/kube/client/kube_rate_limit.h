@@ -13,22 +13,24 @@
 #define PL_KUBE_RATE_MOST  4000.0
 #define PL_KUBE_RATE_LEAST 1.0
 #define PL_KUBE_RATE_STEP  10.0
-#define PL_KUBE_BURST_S    0.5 /* the bucket holds the tokens of this time, at least PL_KUBE_BURST_MIN */
-#define PL_KUBE_BURST_MIN  100.0
-#define PL_KUBE_SLOW_MS    2000
-/* time after a halving without another one, because answers to earlier requests still come */
+/* seconds: the bucket holds the tokens of this time, but at least PL_KUBE_BURST_MIN */
+#define PL_KUBE_BURST_S   0.5
+#define PL_KUBE_BURST_MIN 100.0
+#define PL_KUBE_SLOW_MS   2000
+/* ms after a halving during which the rate is not halved again, because answers to earlier requests still
+ * arrive */
 #define PL_KUBE_CUT_MS 1000
 
 struct pl_kube_rate {
     double rate, tokens;
-    int64_t at_ms;      /* time up to which tokens were added */
+    int64_t at_ms;      /* time up to which tokens were added to the bucket */
     int64_t cut_ms;     /* time of the last halving */
-    int64_t blocked_ms; /* no request before this time */
+    int64_t blocked_ms; /* time before which no request may be sent */
     bool cut;           /* the rate was halved at least once */
 };
 
 void pl_kube_rate_init(struct pl_kube_rate *r, int64_t now_ms);
-/* Takes a token. Returns 0 = send the request; else the ms to wait before the next call. */
+/* Takes a token. Returns 0 if the request may be sent now, else the ms to wait before calling again. */
 int64_t pl_kube_rate_take(struct pl_kube_rate *r, int64_t now_ms);
 /* Reports an answer: its status (0 = no answer came), Retry-After, and how long it took. */
 void pl_kube_rate_answer(struct pl_kube_rate *r, int64_t now_ms, unsigned status, uint32_t retry_after_s, int64_t took_ms);

@@ -18,7 +18,7 @@ const char *pl_kube_verdict_name(enum pl_kube_verdict v)
     return (unsigned)v < PL_ARRAY_SIZE(names) ? names[v] : "?";
 }
 
-/* Copies a text, cut at the buffer's size without splitting a UTF-8 character. */
+/* Copies a text, cut to the buffer's size without splitting a UTF-8 character. */
 static void copy(char *out, size_t size, const char *text)
 {
     size_t n = strnlen(text, size - 1);
@@ -58,8 +58,8 @@ bool pl_kube_status_take(const json_t *object, struct pl_kube_status *ret)
     return true;
 }
 
-/* Takes the first non-empty line of a body that is not a Status object, as proxies and old servers send
- * it. */
+/* Uses the first non-empty line of the body as the message if the body is not a Status object; proxies and
+ * old servers send such bodies. */
 static void take_text(const char *body, size_t n, struct pl_kube_status *ret)
 {
     size_t from = 0, len;
@@ -97,9 +97,11 @@ static enum pl_kube_verdict forbidden(const struct pl_kube_status *s)
 {
     if (pl_streq(s->cause, "NamespaceTerminating") || says(s, "because it is being terminated"))
         return PL_KUBE_ENDING;
-    if (says(s, "exceeded quota") || says(s, "status unknown for quota") /* a new quota that has not been counted yet */ ||
-        says(s, "failed quota") /* a new quota demands limits that the pod does not have */ ||
-        says(s, "error looking up service account")) /* a new namespace does not have its service account yet */
+    /* the usage of a new quota has not been counted so far */
+    if (says(s, "exceeded quota") || says(s, "status unknown for quota") ||
+        says(s, "failed quota") /* a quota requires limits that the pod does not have */ ||
+        /* the service account of a new namespace does not exist so far */
+        says(s, "error looking up service account"))
         return PL_KUBE_PARK;
     return says(s, " is forbidden: User ") && says(s, " cannot ") ? PL_KUBE_DENIED : PL_KUBE_REFUSED;
 }

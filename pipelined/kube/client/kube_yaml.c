@@ -17,7 +17,7 @@ static int bad(struct pl_err *err, const yaml_mark_t *at, const char *why)
     return pl_err_set(err, PL_EINVAL, "line %zu, column %zu: %s", at->line + 1, at->column + 1, why);
 }
 
-/* Parses [-+]?[0-9]+ if the number fits. */
+/* Parses an integer of the form [-+]?[0-9]+; false if it has another form or does not fit. */
 static bool integer_of(const char *text, json_int_t *ret)
 {
     char *end;
@@ -35,7 +35,7 @@ static bool among(const char *text, const char *const *words, size_t n)
     return false;
 }
 
-/* Converts a scalar. Only plain (unquoted) scalars can be null, booleans or integers. */
+/* Converts a YAML scalar to JSON. Only plain (unquoted) scalars can be null, booleans or integers. */
 static json_t *scalar(const yaml_node_t *node)
 {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
@@ -111,8 +111,9 @@ static int mapping_of(struct reading *y, const yaml_node_t *node, unsigned depth
     return r;
 }
 
-/* Converts a node. An alias is converted again at each use, and each conversion counts, so that a few lines
- * cannot expand to a billion values. A node that contains itself ends at the maximum depth. */
+/* Converts a YAML node to JSON. An alias is converted again at each use, and every value so made counts
+ * toward the limit, so that a few lines cannot expand to a billion values. A node that contains itself ends
+ * at the maximum depth. */
 static int value_of(struct reading *y, int index, unsigned depth, json_t **ret)
 {
     const yaml_node_t *node = yaml_document_get_node(&y->doc, index);

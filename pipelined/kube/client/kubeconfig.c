@@ -1,5 +1,5 @@
 /* kubeconfig.c: parses the files, finds the context with its cluster and user in them, and copies their
- * fields. Each value remembers its file, for messages and relative paths. */
+ * fields. Each entry found remembers its file, for messages and relative paths. */
 #include "pipelined/kube/client/kubeconfig.h"
 
 #include "pipelined/kube/client/kube_yaml.h"
@@ -11,7 +11,7 @@
 
 #define NAME_BYTES "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
-/* A parsed file. */
+/* A parsed kubeconfig file. */
 struct file {
     const char *path;
     json_t *root;
@@ -22,7 +22,7 @@ struct files {
     size_t n;
 };
 
-/* An entry of a list, and where it is. */
+/* An entry of a kubeconfig list (contexts, clusters or users), with its file. */
 struct entry {
     const json_t *value;
     const char *path, *kind, *name;
@@ -83,7 +83,7 @@ static int wrong(const struct entry *e, const char *field, const char *why, stru
     return pl_err_set(err, PL_EINVAL, "%s: %s \"%s\": %s %s", e->path, e->kind, e->name, field, why);
 }
 
-/* Writes the existing names of a list, for messages. */
+/* Writes the names of a list's entries, for error messages. */
 static void names_of(const struct files *f, const char *list, char *out, size_t size)
 {
     size_t len = 0;
@@ -103,7 +103,7 @@ static void names_of(const struct files *f, const char *list, char *out, size_t 
     }
 }
 
-/* Finds the first entry with that name in `list` ("contexts"), under its key `kind` ("context"). */
+/* Finds the first entry of that name in `list` ("contexts") and returns its member `kind` ("context"). */
 static int find(const struct files *f, const char *list, const char *kind, const char *name, struct entry *ret,
                 struct pl_err *err)
 {
@@ -143,7 +143,7 @@ static int set_text(char **to, const char *text, struct pl_err *err)
     return 0;
 }
 
-/* Copies a string field; a number counts as its text: `token: 12345`. */
+/* Copies a string field; a number is converted to text, as in `token: 12345`. */
 static int take_text(const struct entry *e, const char *field, char **to, struct pl_err *err)
 {
     const json_t *value = json_object_get(e->value, field);
@@ -170,7 +170,7 @@ static int take_bool(const struct entry *e, const char *field, bool *to, struct 
     return 0;
 }
 
-/* Makes a path absolute: relative to the folder of the file that contains it. */
+/* Makes a path absolute; a relative one starts at the folder of the file that contains it. */
 static int absolute(const char *file, const char *path, char **ret, struct pl_err *err)
 {
     const char *slash = strrchr(file, '/');
@@ -196,7 +196,8 @@ static int take_path(const struct entry *e, const char *field, char **to, struct
     return r < 0 || path == NULL ? r : absolute(e->path, path, to, err);
 }
 
-/* Reads `field`-data (base64) as text into `data`, else `field` as a path into `file`. */
+/* Reads the member "FIELD-data" (base64) as text into `data`; if it is absent, the member FIELD as a path
+ * into `file`. */
 static int take_pem(const struct entry *e, const char *field, char **data, char **file, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf pem = {.max = PL_KUBECONFIG_MAX};
@@ -208,7 +209,7 @@ static int take_pem(const struct entry *e, const char *field, char **data, char 
     r = take_text(e, name, &base64, err);
     if (r < 0 || base64 == NULL)
         return r < 0 ? r : take_path(e, field, file, err);
-    for (size_t from = 0, to = 0;; from++) /* folded YAML scalars contain blanks */
+    for (size_t from = 0, to = 0;; from++) /* skip blanks, which folded YAML scalars contain */
         if (strchr(" \t\r\n", base64[from]) == NULL || base64[from] == '\0') {
             base64[to++] = base64[from];
             if (base64[from] == '\0')
@@ -222,7 +223,7 @@ static int take_pem(const struct entry *e, const char *field, char **data, char 
 
 /* ---- context, cluster and user ---- */
 
-/* True for "http(s)://HOST…" without query, account, or characters that an address cannot contain. */
+/* True for a URL "http(s)://HOST…" without query, user name, or invalid characters. */
 static bool is_address(const char *url)
 {
     const char *host = strncasecmp(url, "http://", 7) == 0 ? url + 7 : strncasecmp(url, "https://", 8) == 0 ? url + 8 : "";
@@ -264,7 +265,7 @@ static int take_cluster(const struct entry *e, struct pl_kubeconfig *c, struct p
     return 0;
 }
 
-/* Copies the plugin's args, or its env (`pairs`) as "NAME=value". */
+/* Copies the plugin's `args`, or with `pairs` its `env` as "NAME=value". */
 static int take_list(const struct entry *e, const json_t *list, bool pairs, char **out, struct pl_err *err)
 {
     const json_t *item;
@@ -384,7 +385,7 @@ static int choose_context(const struct files *f, const char *context, struct ent
     return find(f, "contexts", "context", context, ret, err);
 }
 
-/* Reads the context and the cluster and user that it names. */
+/* Reads the named context, and the cluster and the user that the context names. */
 static int resolve(const struct files *f, const char *name, struct pl_kubeconfig *c, struct pl_err *err)
 {
     struct entry context, cluster, user;
@@ -406,7 +407,7 @@ static int resolve(const struct files *f, const char *name, struct pl_kubeconfig
         r = find(f, "clusters", "cluster", c->cluster, &cluster, err);
     if (r == 0)
         r = take_cluster(&cluster, c, err);
-    if (r < 0 || c->user == NULL) /* a context without a user: anonymous requests */
+    if (r < 0 || c->user == NULL) /* a context without a user: send anonymous requests */
         return r;
     r = find(f, "users", "user", c->user, &user, err);
     return r < 0 ? r : take_user(&user, c, err);
@@ -486,7 +487,8 @@ static int read_files(const char *list, struct texts *t, struct pl_err *err)
     return r;
 }
 
-/* Returns the list of files "a:b": the configured one, else $KUBECONFIG, else ~/.kube/config. To be freed. */
+/* Returns the list of kubeconfig files "a:b": the configured one, else $KUBECONFIG, else ~/.kube/config. The
+ * caller frees it. */
 static char *which_files(const char *given)
 {
     const char *env = getenv("KUBECONFIG"), *home = getenv("HOME");
