@@ -28,7 +28,8 @@ static void blanks(struct line *l)
         l->at++;
 }
 
-/* Reads a name. A name that does not fit is cut; no known name is that long. */
+/* Reads a name. A name longer than the buffer is cut, which is harmless because no known name is that
+ * long. */
 static bool take_name(struct line *l, char *out, size_t size)
 {
     size_t n = 0;
@@ -62,7 +63,7 @@ static bool take_text(struct line *l, char *out, size_t size)
     return take(l, '"');
 }
 
-/* Reads one label. Values of labels that are not needed are dropped. */
+/* Reads one label, and drops the value if the label is not needed. */
 static bool take_label(struct line *l)
 {
     const struct {
@@ -74,7 +75,7 @@ static bool take_label(struct line *l)
         {"GPU_I_ID", l->gpu.instance, sizeof l->gpu.instance},
         {"modelName", l->gpu.model, sizeof l->gpu.model},
         {"namespace", l->gpu.ns, sizeof l->gpu.ns},
-        {"pod_namespace", l->gpu.ns, sizeof l->gpu.ns}, /* name in exporters before 2.0 */
+        {"pod_namespace", l->gpu.ns, sizeof l->gpu.ns}, /* name of the label in exporters before 2.0 */
         {"pod", l->gpu.pod, sizeof l->gpu.pod},
         {"pod_name", l->gpu.pod, sizeof l->gpu.pod},
         {"container", l->gpu.container, sizeof l->gpu.container},
@@ -140,7 +141,7 @@ static bool same(const struct pl_dcgm_gpu *a, const struct pl_dcgm_gpu *b)
            pl_streq(a->pod, b->pod) && pl_streq(a->container, b->container);
 }
 
-/* Finds the device with the same labels, or adds it. */
+/* Finds the device with the line's labels in the list, or adds it. */
 static int find(struct list *list, const struct pl_dcgm_gpu *gpu, struct pl_dcgm_gpu **ret, struct pl_err *err)
 {
     struct pl_dcgm_gpu *grown;

@@ -11,19 +11,19 @@
 
 #include "storage/base/err.h"
 
-#define PL_DCGM_GPUS_MAX  4096u      /* most devices and instances in one answer */
-#define PL_DCGM_BYTES_MAX (8u << 20) /* most bytes of one answer */
+#define PL_DCGM_GPUS_MAX  4096u      /* maximum number of devices and MIG instances in one answer */
+#define PL_DCGM_BYTES_MAX (8u << 20) /* maximum bytes of one answer */
 
 struct pl_dcgm_gpu {
     char uuid[96];
     char instance[16]; /* GPU_I_ID of a MIG instance; "" = the whole device */
     char model[96];
     char ns[64], pod[254], container[64]; /* pod that holds the device; "" = none, or unknown to the exporter */
-    double utilisation;                   /* per cent; −1 = unknown */
-    double used_mib, free_mib;            /* −1 = unknown */
+    double utilisation;                   /* GPU utilisation in per cent; −1 = unknown */
+    double used_mib, free_mib;            /* used and free memory; −1 = unknown */
 };
 
-/* Parses an answer to a list that the caller frees, in the order of the text. PL_EFORMAT: not this format,
- * the error has the line; PL_ETOOBIG; PL_ELIMIT; PL_ENOMEM. */
+/* Parses an exporter's answer to a list of devices that the caller frees, in the order of the text.
+ * PL_EFORMAT: the text has another format (the error has the line); PL_ETOOBIG; PL_ELIMIT; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_dcgm_read(const char *text, size_t len, struct pl_dcgm_gpu **ret, size_t *ret_n, struct pl_err *err);

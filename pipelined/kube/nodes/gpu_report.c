@@ -1,5 +1,5 @@
-/* gpu_report.c: keeps what matters of nodes and pods with GPUs, and joins it with the exporters' measurements
- * when the report is made. */
+/* gpu_report.c: keeps the needed fields of nodes and pods with GPUs, and combines them with the exporters'
+ * measurements when the report is made. */
 #include "pipelined/kube/nodes/gpu_report.h"
 
 #include "pipelined/text/json_text.h"
@@ -20,7 +20,8 @@ struct pl_gpu_report {
     /* pod uid → {"node", "namespace", "pod", "project"?, "stage"?, "holds": {NAME: COUNT}, "devices": {INDEX:
      * UNITS}, "pending"} */
     struct pl_map pods;
-    json_t *use; /* node name → {"namespace/pod": {"utilisation", "used_mib", "devices"}}, measured last */
+    /* latest measurements: node name → {"namespace/pod": {"utilisation", "used_mib", "devices"}} */
+    json_t *use;
     /* pods of stages: "namespace/pod" → {"sum", "times", "peak_mib"}, measured since the last
      * pl_gpu_report_take */
     json_t *taken;
@@ -80,8 +81,8 @@ static bool is_gpu(const char *resource)
     return false;
 }
 
-static int put(struct pl_map *all, size_t max, const char *what, const char *key, json_t *value /* reference taken */,
-               struct pl_err *err)
+/* Stores `value` as text under `key`, and takes the reference to it. PL_ELIMIT: `all` has `max` entries. */
+static int put(struct pl_map *all, size_t max, const char *what, const char *key, json_t *value, struct pl_err *err)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     void *old = NULL;
@@ -195,7 +196,7 @@ static json_t *holds_of(const json_t *pod)
     return holds;
 }
 
-/* Keeps the pod while it is on a node, has not ended, and holds GPUs. */
+/* Keeps the pod's record while the pod is on a node, has not ended, and holds GPUs. */
 int pl_gpu_report_pod(struct pl_gpu_report *g, const json_t *pod, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(pod, "metadata"), *labels = json_object_get(metadata, "labels");
@@ -251,7 +252,7 @@ static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *er
         if (!one || json_object_set_new(all, key, one) < 0)
             return pl_err_nomem(err);
     }
-    if (gpu->utilisation >= 0) { /* mean over the devices that have a value */
+    if (gpu->utilisation >= 0) { /* mean over the pod's devices that have a value */
         double n = json_number_value(json_object_get(one, "devices")),
                sum = json_number_value(json_object_get(one, "utilisation")) * n;
 
@@ -264,7 +265,7 @@ static int add_use(json_t *all, const struct pl_dcgm_gpu *gpu, struct pl_err *er
     return 0;
 }
 
-/* Adds one measurement to each pod of a stage, for pl_gpu_report_take. */
+/* Adds the latest measurement of each stage's pod to the sums that pl_gpu_report_take returns. */
 static void gather(struct pl_gpu_report *g, const json_t *all)
 {
     const char *key;
@@ -315,7 +316,7 @@ int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl
 
 /* ---- the report ---- */
 
-/* Returns {node: [pod…]}. */
+/* Returns the pods grouped by node: {NODE: [POD, …]}. */
 static json_t *pods_by_node(const struct pl_gpu_report *g)
 {
     json_t *all = json_object(), *list;
@@ -353,7 +354,8 @@ static json_t *holder_json(const json_t *pod, const json_t *use, int64_t count)
     return o;
 }
 
-/* Adds to a row of shared memory what each device has and how much of it is allocated. */
+/* Adds to the report's row for a node's shared GPU memory the total and the allocated units of each
+ * device. */
 static void add_devices(json_t *row, const json_t *node, const json_t *pods)
 {
     const int64_t n = PL_MIN(count_at(json_object_get(node, "resources"), PL_GPUSHARE_COUNT), (int64_t)PL_GPUSHARE_GPUS_MAX),

@@ -3,8 +3,8 @@
  * for node_capacity.h; those without GPUs are not kept. For the shared memory aliyun.com/gpu-mem the
  * allocation of each device is known too, counted as kubectl-inspect-gpushare does. Pure; not thread-safe.
  *
- * Needed of a node: metadata{name labels} status{allocatable addresses}; of a pod: metadata{name namespace
- * uid labels annotations} spec{nodeName containers initContainers} status{phase}. */
+ * Fields that are read, of a node: metadata{name labels} status{allocatable addresses}; of a pod:
+ * metadata{name namespace uid labels annotations} spec{nodeName containers initContainers} status{phase}. */
 #pragma once
 
 #include "pipelined/kube/nodes/dcgm_metrics.h"
@@ -12,7 +12,7 @@
 
 #define PL_GPU_REPORT_NODES_MAX 20000u
 #define PL_GPU_REPORT_PODS_MAX  100000u
-#define PL_GPUSHARE_GPUS_MAX    64u /* most devices of one node */
+#define PL_GPUSHARE_GPUS_MAX    64u /* maximum number of devices of one node */
 
 struct pl_gpu_report;
 
@@ -33,14 +33,15 @@ int pl_gpu_report_use(struct pl_gpu_report *g, const char *node, const struct pl
 
 /* How a pod of a stage used its GPUs since the last call of pl_gpu_report_take. */
 struct pl_gpu_told {
-    double utilisation;     /* per cent, mean over its devices and measurements */
-    int64_t mem_peak_bytes; /* peak memory of all its devices together; 0 = unknown */
+    /* utilisation in per cent: mean over the pod's devices and over all measurements */
+    double utilisation;
+    int64_t mem_peak_bytes; /* peak memory of all the pod's devices together; 0 = unknown */
 };
 /* Returns and resets the measurements of a pod. False: there are none since the last call; `ret` is
  * untouched. */
 bool pl_gpu_report_take(struct pl_gpu_report *g, const char *ns, const char *pod, struct pl_gpu_told *ret);
 
-/* Returns the report as a new reference, sorted by node and resource; NULL without memory: [{"node",
+/* Returns the report as a new reference, sorted by node and resource; NULL if out of memory: [{"node",
  * "address", "resource", "product"?, "capacity", "allocated", "by": [{"namespace", "pod", "project"?,
  * "stage"?, "count", "utilisation"?, "used_mib"?}]}]. A row of gpu-mem also has "gpus": [{"allocated",
  * "total"}] and "pending": units that pods hold on an unknown device. */

@@ -77,7 +77,7 @@ static bool counts_mib(const json_t *row)
     return pl_gpushare_unit(pl_gpushare_device(int_at(row, "capacity"), (int64_t)gpus)) == PL_UNIT_MIB;
 }
 
-/* Returns the factor that converts a row's numbers to the table's unit. */
+/* Returns the factor that converts the numbers of a report row to the table's unit, GiB or MiB. */
 static long long scale_of(const struct scope *s, const json_t *row)
 {
     return s->mib && !counts_mib(row) ? 1024 : 1;

@@ -67,9 +67,10 @@ static int name_of(struct pl_node_capacity *o, const char *text, uint32_t *ret, 
     return 0;
 }
 
-/* The largest amount, as in pl_quantity_bytes: a few of them can be added without overflow. */
+/* The largest amount that is kept, as in pl_quantity_bytes: a few amounts can be added without overflow. */
 #define MOST ((int64_t)1 << 60)
-/* The largest amount held by one pod: those of all pods of a cluster can be added without overflow. */
+/* The largest amount held by one pod that is counted: the amounts of all pods of a cluster can be added
+ * without overflow. */
 #define HELD_MOST ((int64_t)1 << 44)
 
 /* Returns an amount as bytes or count; 0 for anything that is not a quantity. */
@@ -162,8 +163,8 @@ static int key_of(struct pl_node_capacity *o, const json_t *resources, const jso
     return r < 0 ? r : add_labels(o, labels, key, err);
 }
 
-/* Returns the shape with that key, or a place for it: an unused one, or that of the shape without nodes that
- * was not seen for longest. NULL: all places are in use. */
+/* Returns the shape with that key. If there is none, returns a place in which to store it: an unused one, or
+ * that of a shape without nodes, the one that was last seen longest ago. NULL: all places are in use. */
 static struct shape *place_of(struct pl_node_capacity *o, const struct shape_key *key)
 {
     struct shape *oldest = NULL;
@@ -197,7 +198,7 @@ static int shape_of(struct pl_node_capacity *o, const struct shape_key *key, str
 
 /* ---- nodes ---- */
 
-/* Adds what the node's pods hold to the shape's total, or subtracts it. */
+/* Adds what the pods of a node hold to the totals of the node's shape, or subtracts it. */
 static void count_used(struct shape *shape, const struct amount *amounts, uint32_t n, bool add)
 {
     for (uint32_t i = 0; shape != NULL && i < shape->key.n; i++)
@@ -233,15 +234,15 @@ static int node_named(struct pl_node_capacity *o, const char *name, struct node 
     return 0;
 }
 
-/* Frees a node that no longer exists and on which no pod holds anything. */
+/* Frees the record of a node that no longer exists and on which no pod holds resources. */
 static void drop_unused(struct pl_node_capacity *o, const struct node *node)
 {
     if (node->shape == NULL && node->pods == 0)
         free(pl_map_remove(&o->nodes, node->name, strlen(node->name)));
 }
 
-/* Moves the node to the shape with that key; on failure it stays in its own. If there is no place for another
- * shape and the node is the only one of its own, that place is reused. */
+/* Moves the node to the shape with that key; on failure the node keeps its shape. If all places for shapes
+ * are in use and the node is the only one of its shape, the place of that shape is reused. */
 static int change_shape(struct pl_node_capacity *o, struct node *node, const struct shape_key *key, int64_t now_ms,
                         struct pl_err *err)
 {
@@ -262,7 +263,7 @@ static int change_shape(struct pl_node_capacity *o, struct node *node, const str
     return 0;
 }
 
-/* Finds the node's shape by its allocatable resources and labels. */
+/* Moves the node to the shape given by its allocatable resources and labels. */
 int pl_node_capacity_node(struct pl_node_capacity *o, const json_t *node, int64_t now_ms, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(node, "metadata"),
@@ -350,8 +351,8 @@ static void request_of(const json_t *container, struct pl_node_capacity_request 
     }
 }
 
-/* Follows the scheduler: sidecars run during all later containers; other init containers run one at a
- * time. */
+/* Adds up requests as the scheduler does: sidecars keep running while all later containers run; other init
+ * containers run one at a time. */
 void pl_node_capacity_request(const json_t *pod, struct pl_node_capacity_request *ret)
 {
     const json_t *spec = json_object_get(pod, "spec"), *container;
@@ -417,7 +418,8 @@ static bool holds(const json_t *pod)
     return phase == NULL || (!pl_streq(phase, "Succeeded") && !pl_streq(phase, "Failed"));
 }
 
-/* Makes the record of what a pod on that node holds, without counting it. */
+/* Makes the record of the resources that a pod holds on that node, without adding them to the node's
+ * totals. */
 static int held_of(struct pl_node_capacity *o, const char *node, const struct pl_node_capacity_request *request,
                    struct held **ret, struct pl_err *err)
 {
@@ -438,7 +440,8 @@ static int held_of(struct pl_node_capacity *o, const char *node, const struct pl
     return 0;
 }
 
-/* Counts the pod's new record before it drops the old one, so that nothing changes on failure. */
+/* Adds the pod's new record to the totals before it drops the old record, so that nothing changes on
+ * failure. */
 int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct pl_err *err)
 {
     const char *uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid")),
@@ -471,7 +474,7 @@ int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct p
 
 /* ---- shapes from the configuration and the history ---- */
 
-/* Checks the shape and adds it, or updates the same one. */
+/* Checks the shape; adds it, or updates the existing shape with the same key. */
 int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, struct pl_err *err)
 {
     const json_t *seen = json_object_get(shape, "seen_ms"), *products = json_object_get(shape, "products");
@@ -501,7 +504,7 @@ int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, stru
     return 0;
 }
 
-/* Returns labels from which add_labels makes the same key. */
+/* Converts the labels in a shape's key back to JSON, from which add_labels makes the same key. */
 static json_t *labels_json(const struct pl_node_capacity *o, const struct shape_key *key)
 {
     json_t *labels = json_object();

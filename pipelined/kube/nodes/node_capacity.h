@@ -13,8 +13,8 @@
 
 #define PL_NODE_CAPACITY_SEEN_MS     (30LL * 24 * 3600 * 1000)
 #define PL_NODE_CAPACITY_SHAPES_MAX  1024u
-#define PL_NODE_CAPACITY_NAMES_MAX   1024u /* names of resources and products */
-#define PL_NODE_CAPACITY_AMOUNTS_MAX 16u   /* extended resources of one node or pod */
+#define PL_NODE_CAPACITY_NAMES_MAX   1024u /* maximum number of names of resources and products */
+#define PL_NODE_CAPACITY_AMOUNTS_MAX 16u   /* maximum number of extended resources of one node or pod */
 #define PL_NODE_CAPACITY_WHY_BYTES   800
 
 struct pl_node_capacity;
@@ -34,24 +34,26 @@ void pl_node_capacity_node_gone(struct pl_node_capacity *o, const char *name, in
 PL_MUST_CHECK
 int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct pl_err *err);
 void pl_node_capacity_pod_gone(struct pl_node_capacity *o, const char *uid);
-/* Call if the account may not see the pods of others: answers then do not say how much is free. */
+/* Call if the daemon's account may not list the pods of other namespaces: answers then do not say how much is
+ * free. */
 void pl_node_capacity_without_pods(struct pl_node_capacity *o);
 
-/* Adds a shape of the configuration or the history: {"cpu", "memory", "resources": {NAME: COUNT}, "products":
- * {LABEL: VALUE}?, "seen_ms"?}; without "seen_ms" it never expires. "products": the labels that describe GPUs
- * and how they are shared. PL_EINVAL, PL_ELIMIT, PL_ENOMEM. */
+/* Adds a shape of nodes that the configuration declares or that was seen earlier: {"cpu", "memory",
+ * "resources": {NAME: COUNT}, "products": {LABEL: VALUE}?, "seen_ms"?}; without "seen_ms" it never expires.
+ * "products": the labels that describe GPUs and how they are shared. PL_EINVAL, PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, struct pl_err *err);
-/* Returns the shapes that were seen, in the format of pl_node_capacity_shape; "seen_ms" is now for shapes
- * with nodes. New reference; NULL without memory. */
+/* Returns the shapes that were seen, in the format of pl_node_capacity_shape; the "seen_ms" of a shape that
+ * has nodes is `now_ms`. New reference; NULL if out of memory. */
 json_t *pl_node_capacity_shapes(const struct pl_node_capacity *o, int64_t now_ms);
 /* Drops the shapes that no node has had for PL_NODE_CAPACITY_SEEN_MS. */
 void pl_node_capacity_expire(struct pl_node_capacity *o, int64_t now_ms);
 
-/* A pod's request to its node. The names point into the pod. */
+/* The resources that a pod requests from its node. The names point into the pod's JSON. */
 struct pl_node_capacity_request {
     int64_t cpu_milli, memory_bytes;
-    /* a resource that no node lists does not rule a node out: a scheduler's extender may manage it */
+    /* a node that does not list a requested resource may still take the pod, because a scheduler extender may
+     * manage that resource */
     bool elsewhere;
     size_t n;
     struct {
@@ -72,7 +74,7 @@ bool pl_node_capacity_has(const struct pl_node_capacity *o, const struct pl_node
 bool pl_node_capacity_has_beside(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
                                  const char *const *nodes, size_t n);
 
-/* Returns the largest disk for pods among the nodes that could take the pod; 0 = unknown. */
+/* Returns the largest disk space for pods, in bytes, among the nodes that could take the pod; 0 = unknown. */
 int64_t pl_node_capacity_disk(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request);
 
 /* Sets the members of `ret` that depend on nodes: products, gpu_labels, resources and turns, which this

@@ -15,8 +15,8 @@ static int64_t amount_of(const struct pl_node_capacity *o, const struct shape *s
     return 0;
 }
 
-/* Returns the most that one pod can have of a resource. Shared GPU memory is limited to that of a single
- * device. */
+/* Returns the largest amount of a resource that one pod can get from a node of the shape. Shared GPU memory
+ * is limited to that of a single device. */
 static int64_t most_of(const struct pl_node_capacity *o, const struct shape *s, const char *name)
 {
     const int64_t all = amount_of(o, s, name);
@@ -58,7 +58,7 @@ static const char *product_of(const struct pl_node_capacity *o, const struct sha
     return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
 }
 
-/* Adds count × times, saturating. */
+/* Returns to + count × times, limited to the largest value. */
 static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
 {
     uint64_t n;
@@ -119,7 +119,7 @@ static void append_known(const struct pl_node_capacity *o, char *why, size_t *at
         append(why, at, "; no node has such resources");
 }
 
-/* Explains the first resource of which no node has enough; false if there is none. */
+/* Explains in `why` the first requested resource of which no node has enough; false if there is none. */
 static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     size_t at = 0;
@@ -144,7 +144,8 @@ static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_cap
     return false;
 }
 
-/* Explains that CPU and memory do not suffice, with the largest node that has the extended resources. */
+/* Explains in `why` that no node has enough CPU or memory, and names the largest node that has the requested
+ * extended resources. */
 static void lacks_room(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request, char *why)
 {
     const struct shape *best = NULL;
@@ -178,7 +179,8 @@ static bool takes(const struct pl_node_capacity *o, const struct shape *s, const
            has_extended(o, s, request);
 }
 
-/* Counts, for each shape that could take the pod, its nodes other than the given ones. */
+/* Looks for a shape that could take the pod and that has nodes other than the given ones, or is declared by
+ * the configuration. */
 bool pl_node_capacity_has_beside(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
                                  const char *const *nodes, size_t n)
 {
@@ -267,14 +269,16 @@ static size_t describe_products(struct pl_node_capacity *o)
     return n;
 }
 
-/* True for a resource of NVIDIA's device plugin, the only one that shares devices in this way. */
+/* True for a resource of NVIDIA's device plugin, the only plugin that shares devices by time-slicing or
+ * MPS. */
 static bool is_shared(const struct pl_node_capacity *o, const struct amount *amount)
 {
     return strncmp(o->names[amount->name], "nvidia.com/", 11) == 0;
 }
 
-/* True if an existing node shares its devices by this strategy (an index of pl_offer_strategies) and has
- * some. If not, nodes that may come back count, because a node has no devices while its plugin restarts. */
+/* True if an existing node with this sharing strategy (an index of pl_offer_strategies) has shared devices.
+ * If none has, the caller also counts nodes that may come back, because a node has no devices while its
+ * plugin restarts. */
 static bool is_there(const struct pl_node_capacity *o, uint32_t strategy)
 {
     for (uint32_t i = 0; i < o->n_shapes; i++) {
@@ -345,7 +349,8 @@ static enum pl_share_unit describe_unit(const struct pl_node_capacity *o)
     return PL_UNIT_GIB;
 }
 
-/* Fills the lists, which are allocated on the first call. */
+/* Fills the lists of products, labels, resources and shared resources, which are allocated on the first
+ * call. */
 int pl_node_capacity_describe(struct pl_node_capacity *o, struct pl_pod_cluster *ret, struct pl_err *err)
 {
     uint32_t labels = 0;

@@ -5,18 +5,19 @@
 #include "pipelined/kube/nodes/node_capacity.h"
 #include "storage/base/map.h"
 
-#define PRODUCTS_MAX 4u /* product labels of one node */
+#define PRODUCTS_MAX 4u /* maximum number of product labels of one node */
 
 struct amount {
-    uint32_t name; /* index in o->names */
-    uint32_t zero; /* always 0: amounts are compared as bytes */
+    uint32_t name; /* index of the resource's name in o->names */
+    uint32_t zero; /* padding, always 0, because amounts are compared as bytes */
     uint64_t count;
 };
 
 /* The properties that make nodes alike. Zeroed before it is filled, so that keys can be compared as bytes. */
 struct shape_key {
-    uint32_t cpus, gib, labels; /* labels: a bit for each of pl_offer_gpu_labels */
-    uint32_t strategy;          /* index in pl_offer_strategies */
+    /* whole CPUs and GiB of memory; labels: bit i = the node has the label pl_offer_gpu_labels[i] */
+    uint32_t cpus, gib, labels;
+    uint32_t strategy; /* how the node shares devices: index in pl_offer_strategies */
     uint32_t n, n_products;
     struct amount amounts[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* sorted by name */
     struct {
@@ -26,16 +27,17 @@ struct shape_key {
 
 struct shape {
     struct shape_key key;
-    int64_t cpu_milli, memory_bytes; /* maximum over its nodes */
-    int64_t disk_bytes;              /* maximum over its nodes of the disk for pods; 0 = unknown */
+    int64_t cpu_milli, memory_bytes; /* maximum over the shape's nodes */
+    int64_t disk_bytes;              /* disk space for pods, maximum over the shape's nodes; 0 = unknown */
     int64_t seen_ms;
-    uint64_t used[PL_NODE_CAPACITY_AMOUNTS_MAX]; /* held by pods on all its nodes, for each of key.amounts */
+    /* total that pods hold on the shape's nodes, for each resource of key.amounts */
+    uint64_t used[PL_NODE_CAPACITY_AMOUNTS_MAX];
     uint32_t nodes;
     bool stays, taken;
 };
 
 struct node {
-    struct shape *shape; /* NULL: the node does not exist, but pods hold resources on it */
+    struct shape *shape; /* NULL = the node does not exist, but pods hold resources on it */
     uint32_t pods, n;
     struct amount used[PL_NODE_CAPACITY_AMOUNTS_MAX];
     char name[];
@@ -62,9 +64,9 @@ struct pl_node_capacity {
 #define PL_NODE_CAPACITY_PRODUCT_LABELS 5u
 #define PL_NODE_CAPACITY_GPU_LABELS     5u
 #define PL_NODE_CAPACITY_STRATEGIES     3u
-/* Labels whose value is a product; the first is that of GPU Feature Discovery. */
+/* Node labels whose value names a GPU product; the first is that of GPU Feature Discovery. */
 extern const char *const pl_offer_product_labels[PL_NODE_CAPACITY_PRODUCT_LABELS];
-/* Values of PL_GPU_STRATEGY: how devices are shared; the first is "none". */
+/* Values of the label PL_GPU_STRATEGY, which says how a node shares its devices; the first is "none". */
 extern const char *const pl_offer_strategies[PL_NODE_CAPACITY_STRATEGIES];
 /* Labels that only nodes with GPUs have. */
 extern const char *const pl_offer_gpu_labels[PL_NODE_CAPACITY_GPU_LABELS];
