@@ -1,5 +1,6 @@
-/* kube_informer.c: sends the requests that kube_watch asks for, one after the other, as streams of the
- * client, and feeds their bytes to it. Everything except create, destroy and look runs on the I/O thread. */
+/* kube_informer.c: sends the requests that kube_watch chooses, one after another, as streams of kube_client,
+ * and passes the received bytes to kube_watch. Everything except create, destroy and look runs on the I/O
+ * thread. */
 #include "pipelined/kube/watch/kube_informer.h"
 
 #include "storage/base/clock.h"
@@ -16,7 +17,9 @@ struct pl_kube_informer {
     struct pl_http_timer timer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending, under_way, over;      /* under `lock`; over: no callback will run any more */
+    /* Under `lock`. ending: destruction was requested; under_way: a request is in progress; over: no callback
+     * will run any more. */
+    bool ending, under_way, over;
     struct pl_kube_informer_view view; /* under `lock` */
 };
 
@@ -39,8 +42,8 @@ static void show(struct pl_kube_informer *i)
     pthread_mutex_unlock(&i->lock);
 }
 
-/* Notes that no request is in progress. Returns true if the informer is being destroyed; it must not be used
- * then. */
+/* Records that no request is in progress. Returns true if the informer is being destroyed; the caller must
+ * not use it then. */
 static bool is_ending(struct pl_kube_informer *i)
 {
     bool ending;
@@ -82,7 +85,8 @@ static void on_done(struct pl_kube_call *call)
         step(i);
 }
 
-/* Starts the next request, or waits. Long pauses are split, so that each part notices the destruction. */
+/* Starts the next request, or waits until it is due. Long pauses are split into parts, so that a destruction
+ * is noticed soon. */
 static void step(struct pl_kube_informer *i)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -109,7 +113,8 @@ static void step(struct pl_kube_informer *i)
                                     .done = on_done,
                                     .arg = i,
                                     .url_ = i->call.url_};
-    pl_kube_client_start(i->client, &i->call); /* its `done` can only run after this callback */
+    /* `done` runs on this thread, so not before this callback has returned */
+    pl_kube_client_start(i->client, &i->call);
     pthread_mutex_lock(&i->lock);
     i->under_way = true;
     if (i->ending)

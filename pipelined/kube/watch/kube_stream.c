@@ -1,6 +1,6 @@
-/* kube_stream.c: a pushdown automaton over bytes. Each open object or array is a level, which says whether it
- * is copied to the output and which of its members are. A completed frame or item is parsed with jansson and
- * passed on. */
+/* kube_stream.c: a pushdown automaton over bytes. Each open object or array is a level; the level says
+ * whether the object is copied to the output, and which of its members. A completed frame or item is parsed
+ * with jansson and passed to a callback. */
 #include "pipelined/kube/watch/kube_stream.h"
 
 #include <ctype.h>
@@ -14,7 +14,8 @@ struct node {
 
 struct pl_kube_keep {
     struct node root;
-    char *text; /* copy of the selection; names point into it and are NUL-terminated in place */
+    /* copy of the selection's text; the nodes' names point into it and are NUL-terminated in place */
+    char *text;
     size_t n;
     struct node nodes[PL_KUBE_KEEP_MAX];
 };
@@ -103,8 +104,8 @@ enum state {
 
 enum role { ROLE_OTHER, ROLE_TOP, ROLE_ITEMS, ROLE_OBJECT, ROLE_METADATA };
 
-/* An open object or array. `keep`: the selection that applies; NULL = everything. `quiet`: it is not
- * copied. */
+/* An open object or array. `keep`: which members are copied to the output; NULL = all. `quiet`: nothing of it
+ * is copied. */
 struct level {
     const struct node *keep;
     bool array, quiet, any;
@@ -117,7 +118,7 @@ struct pl_kube_scan {
     struct pl_kube_scan_sink sink;
     enum state state;
     bool escaped;
-    int failed; /* error code of the failure; 0 = none */
+    int failed; /* error code of the first failure; 0 = none */
     struct pl_err err;
     unsigned depth;
     struct level levels[PL_KUBE_DEPTH_MAX];
@@ -126,7 +127,7 @@ struct pl_kube_scan {
     struct pl_buf doc, item, *out;
     unsigned item_depth; /* depth around the open list item; 0 = none is open */
     bool in_type;        /* the current string is the frame's "type" */
-    size_t type_at;      /* position in `doc` at which it begins */
+    size_t type_at;      /* position in `doc` at which the frame's "type" begins */
     bool whole_frame;    /* keep the frame whole: its type is ERROR, BOOKMARK, or not yet known */
     size_t docs;
 };
@@ -222,7 +223,8 @@ static const struct node *keep_of_object(const struct pl_kube_scan *s, bool whol
     return whole || s->keep == NULL ? NULL : &s->keep->root;
 }
 
-/* Decides, after a member's name was read, how its value is treated. */
+/* Called after a member's name was read: decides whether the member's value is copied, and which parts of
+ * it. */
 static void choose_member(struct pl_kube_scan *s)
 {
     const struct level *l = top(s);
@@ -266,7 +268,7 @@ static int begin_member(struct pl_kube_scan *s)
 
 /* ---- values ---- */
 
-/* Parses a completed text, passes the value on, and clears the text. */
+/* Parses the completed JSON text in `from`, passes the value to the callback, and clears `from`. */
 static int hand_on(struct pl_kube_scan *s, struct pl_buf *from, int (*to)(void *self, json_t *value, struct pl_err *err))
 {
     json_error_t e;
@@ -371,7 +373,7 @@ static int close_level(struct pl_kube_scan *s, char c)
     return end_value(s);
 }
 
-/* The frame's type was read: decide whether the frame is kept whole. */
+/* Called when the frame's type was read: decides whether the frame is kept whole. */
 static void take_type(struct pl_kube_scan *s)
 {
     const char *type = (const char *)s->doc.data + s->type_at;

@@ -1,5 +1,5 @@
-/* kube_watch.c: a table of the known objects, by which list items and watch frames become events, and the
- * state machine that chooses the next request. */
+/* kube_watch.c: makes events by comparing list items and watch frames with a table of the known objects, and
+ * chooses the next request with a state machine. */
 #include "pipelined/kube/watch/kube_watch.h"
 
 #include "pipelined/text/json_text.h"
@@ -9,12 +9,12 @@
 
 #include <stdio.h>
 
-#define VERSION_MAX 256u /* bytes of a resourceVersion, which is opaque (in practice a number) */
+#define VERSION_MAX 256u /* maximum bytes of a resourceVersion, which is opaque (in practice a number) */
 
 /* A known object. */
 struct known {
     uint64_t version; /* hash of its resourceVersion */
-    uint32_t round;   /* number of the list in which it was last seen */
+    uint32_t round;   /* number of the list in which the object was last seen */
     char uid[];
 };
 
@@ -30,15 +30,17 @@ struct pl_kube_watch {
     enum phase phase;
     uint32_t round;
     char version[VERSION_MAX];
-    char *rest; /* continue token; NULL = the next request is a first page */
+    char *rest; /* continue token of the list's next page; NULL = the next request is for a first page */
     bool under_way, page_done;
     uint32_t timeout_s;
     int64_t began_ms, not_before_ms;
-    uint64_t random, frames; /* frames received by this request */
+    /* random: state of the generator; frames: number of frames that this request has received */
+    uint64_t random, frames;
     unsigned failures, empties;
     uint64_t lists, watches, events;
     bool synced;
-    struct pl_kube_status in_band; /* a Status that came instead of a list, or in an ERROR frame; code 0 = none */
+    /* Status that the server sent instead of a list, or in an ERROR frame; code 0 = none */
+    struct pl_kube_status in_band;
     char problem[1024];
 };
 
@@ -97,7 +99,8 @@ static int say(struct pl_kube_watch *w, enum pl_kube_event e, json_t *object, st
     return w->config.event(w->config.self, e, object, err);
 }
 
-/* Reports the deletion of an object that was not seen, with metadata only. */
+/* Reports that an object was deleted although no DELETED frame came for it: the event has only the object's
+ * metadata. */
 static int say_deleted(struct pl_kube_watch *w, const char *key, size_t key_len, const char *uid, struct pl_err *err)
 {
     const char *slash = memchr(key, '/', key_len);
@@ -139,8 +142,8 @@ static void forget(struct pl_kube_watch *w, const struct pl_buf *key)
     free(pl_map_remove(&w->objects, key->data, key->len));
 }
 
-/* Reports an object that exists. If the callback fails, the change is not recorded and is reported again
- * later. */
+/* Reports an existing object as ADDED or MODIFIED, unless it is unchanged. If the callback fails, the table
+ * does not record the change, so that it is reported again later. */
 static int take_present(struct pl_kube_watch *w, const struct pl_buf *key, json_t *object, struct pl_err *err)
 {
     const json_t *metadata = json_object_get(object, "metadata");
@@ -199,7 +202,7 @@ static int take_object(struct pl_kube_watch *w, json_t *object, bool gone, struc
     return gone ? take_gone(w, &key, object, err) : take_present(w, &key, object, err);
 }
 
-/* Reports the objects that a complete list did not contain as deleted. */
+/* Reports as deleted the known objects that a complete list did not contain. */
 static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 {
     const struct pl_map_slot *slot;
@@ -212,7 +215,8 @@ static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 
         if (k->round == w->round)
             continue;
-        r = pl_buf_add(&key, slot->key, slot->key_len, err); /* a copy, because the slot's key is freed with it */
+        /* copy the key, because removing the object frees the slot's key */
+        r = pl_buf_add(&key, slot->key, slot->key_len, err);
         if (r < 0)
             return r;
         r = say_deleted(w, (const char *)key.data, key.len, k->uid, err);
@@ -224,7 +228,7 @@ static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 
 /* ---- answers ---- */
 
-/* Handles a Status that the server sent in place of the data. */
+/* Handles a Status that the server sent in place of data. Returns a negative error. */
 static int take_status(struct pl_kube_watch *w, const json_t *object, struct pl_err *err)
 {
     if (!pl_kube_status_take(object, &w->in_band))
@@ -249,7 +253,7 @@ static int on_item(void *self, json_t *object, struct pl_err *err)
     return take_object(self, object, false, err);
 }
 
-/* Handles the end of a page: there is another one, or the list is complete. */
+/* Handles the end of a list page: another page follows, or the list is complete. */
 static int on_page(void *self, json_t *doc, struct pl_err *err)
 {
     struct pl_kube_watch *w = self;
@@ -319,7 +323,8 @@ static int add_number(struct pl_kube_watch *w, const char *name, unsigned value,
     return add_param(w, name, text, err);
 }
 
-/* Makes the request's path. A list has no resourceVersion, so that it is consistent and current. */
+/* Builds the path of the next request. A list request has no resourceVersion, so that the server returns its
+ * current, consistent state. */
 static int make_path(struct pl_kube_watch *w, struct pl_err *err)
 {
     int r;
@@ -351,8 +356,8 @@ static int begin_scan(struct pl_kube_watch *w, struct pl_err *err)
     return pl_kube_scan_create(w->phase == LISTING ? PL_KUBE_SCAN_LIST : PL_KUBE_SCAN_WATCH, w->keep, &sink, &w->scan, err);
 }
 
-/* The time limits exceed the watch's own timeout by PL_KUBE_PATIENCE_MS; beyond that the connection is
- * dead. */
+/* The time limits of a watch request exceed its own timeoutSeconds by PL_KUBE_PATIENCE_MS: a connection that
+ * stays open longer is dead. */
 int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_kube_watch_request *ret, struct pl_err *err)
 {
     int r;
@@ -426,7 +431,7 @@ static void refused(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kub
         const bool first = w->failures == 1;
 
         list_again(w);
-        /* one expiry is normal and is answered at once; repeated ones wait */
+        /* One expired version is normal: list again at once. Pause only when it happens repeatedly. */
         w->not_before_ms = first ? now_ms : w->not_before_ms;
     }
 }
@@ -445,7 +450,7 @@ static void watch_ended_well(struct pl_kube_watch *w, int64_t now_ms)
     else if (w->failures > 0)
         wait_some(w, now_ms, 0);
     else
-        w->failures = 1; /* a second watch that is as short will wait */
+        w->failures = 1; /* if the next watch is as short, a pause follows it */
 }
 
 void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kube_status *status, const struct pl_err *err)
@@ -459,7 +464,7 @@ void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct p
         refused(w, now_ms, &w->in_band);
     } else if (!well && status->code != 0) {
         refused(w, now_ms, status);
-    } else if (w->page_done) { /* complete, whatever happened to the connection afterwards */
+    } else if (w->page_done) { /* the page was complete, whatever happened to the connection afterwards */
         w->failures = 0;
         w->problem[0] = '\0';
     } else if (err->code == 0 && watched && pl_kube_scan_is_whole(w->scan)) {
@@ -470,7 +475,7 @@ void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct p
     } else {
         fail(w, now_ms, err->code != 0 ? err->msg : "the answer ended too early", 0);
         if (err->code == PL_EPROTO && watched)
-            list_again(w); /* the unreadable frame's change is unknown */
+            list_again(w); /* list again, because the change in the unreadable frame is unknown */
     }
     w->scan = pl_kube_scan_destroy(w->scan);
 }

@@ -29,8 +29,9 @@
 #define PL_KUBE_PAGE 500u
 #define PL_KUBE_WATCH_S                                                                                                          \
     60u /* seconds of a watch, plus up to as many at random; the shorter, the sooner a dead connection is noticed */
-#define PL_KUBE_PATIENCE_MS  30000  /* silence beyond the watch's time after which its connection counts as dead */
-#define PL_KUBE_LIST_MS      120000 /* time limit of one page */
+/* ms without data after a watch's own time limit until its connection counts as dead */
+#define PL_KUBE_PATIENCE_MS  30000
+#define PL_KUBE_LIST_MS      120000 /* time limit of the request for one list page */
 #define PL_KUBE_QUIET_MS     60000
 #define PL_KUBE_EMPTY_MAX    3u
 #define PL_KUBE_BACKOFF_MS   800
@@ -44,19 +45,21 @@ struct pl_kube_watch_config {
     const char *path;            /* path of the collection: "/api/v1/namespaces/N/pods" */
     const char *labels, *fields; /* label and field selectors; NULL = none */
     const char *keep;            /* members to keep (kube_stream.h); NULL = all */
-    bool metadata_only;          /* request only the objects' metadata; used by the sender of the requests */
-    unsigned page;               /* objects per page; 0 = PL_KUBE_PAGE */
-    int64_t pause_ms;            /* the first pause; 0 = PL_KUBE_BACKOFF_MS */
+    /* request only the objects' metadata; kube_informer, which sends the requests, obeys it */
+    bool metadata_only;
+    unsigned page; /* objects per page; 0 = PL_KUBE_PAGE */
+    /* first pause after a failure; later pauses are longer; 0 = PL_KUBE_BACKOFF_MS */
+    int64_t pause_ms;
     uint64_t seed;
     /* Receives an event. `object` is borrowed; NULL with SYNCED. A negative result ends the request with that
-     * error; it is repeated later. */
+     * error, and the event is delivered again later. */
     int (*event)(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err);
     void *self;
 };
 
 struct pl_kube_watch;
 
-/* Creates the state machine; copies the configuration. PL_EINVAL (keep), PL_ENOMEM. */
+/* Creates the state machine; copies the configuration. PL_EINVAL (`keep` is malformed), PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_kube_watch_create(const struct pl_kube_watch_config *config, struct pl_kube_watch **ret, struct pl_err *err);
 struct pl_kube_watch *pl_kube_watch_destroy(struct pl_kube_watch *w);
@@ -64,25 +67,25 @@ struct pl_kube_watch *pl_kube_watch_destroy(struct pl_kube_watch *w);
 struct pl_kube_watch_request {
     const char *path;   /* path with query; the watch owns it until the request has ended */
     int64_t timeout_ms; /* time limit of the request */
-    int64_t stall_ms;   /* time limit without any byte */
+    int64_t stall_ms;   /* time without any received byte after which the request fails */
     bool watching;
 };
 /* Chooses the next request: returns 0 and sets `ret`, or returns the ms to wait before the next call. Not
  * while a request is in progress. PL_ENOMEM. */
 PL_MUST_CHECK
 int64_t pl_kube_watch_next(struct pl_kube_watch *w, int64_t now_ms, struct pl_kube_watch_request *ret, struct pl_err *err);
-/* Feeds bytes of a 200 answer's body. Negative: the caller must cut the request and call
+/* Processes bytes of a 200 answer's body. After a negative result the caller must cancel the request and call
  * pl_kube_watch_ended. */
 PL_MUST_CHECK
 int pl_kube_watch_bytes(struct pl_kube_watch *w, const void *data, size_t n, struct pl_err *err);
 /* Call when the request has ended: `status` is the answer's (code 200 for a normal end, 0 if the connection
- * broke); `err` has code 0 or the reason. */
+ * broke); `err` has code 0, or the reason why the connection broke. */
 void pl_kube_watch_ended(struct pl_kube_watch *w, int64_t now_ms, const struct pl_kube_status *status, const struct pl_err *err);
 
 struct pl_kube_watch_view {
     size_t objects;
-    uint64_t lists, watches, events; /* lists and watches begun; events delivered */
-    bool synced;                     /* a list was completed, and no change since is known to be missing */
+    uint64_t lists, watches, events; /* number of lists and watches begun, and of events delivered */
+    bool synced;                     /* a list was completed, and no later change is known to be missing */
     unsigned failures;               /* number of failures in a row */
     const char *problem;             /* reason of the last failure; "" = none; the watch owns it */
 };
