@@ -30,7 +30,8 @@ static const char *message_of(const json_t *conditions, const char *type, const 
 
 void pl_kueue_workload_reason(const json_t *list, char *out, size_t size)
 {
-    /* most telling first: no quota reserved; reserved, but an admission check is pending; preempted */
+    /* Conditions, the most telling first: no quota reserved; reserved, but an admission check is pending;
+     * preempted. */
     static const char *const telling[][2] = {{"QuotaReserved", "False"}, {"Admitted", "False"}, {"Evicted", "True"}};
     const json_t *workload = json_array_get(json_object_get(list, "items"), 0),
                  *conditions = json_object_get(json_object_get(workload, "status"), "conditions");

@@ -19,14 +19,14 @@ static void take(const char *line, size_t n, char *out, size_t size)
 
     n = PL_MIN(n, size - 1);
     while (!fits && n > 0 && ((unsigned char)line[n] & 0xC0) == 0x80)
-        n--; /* not within a UTF-8 character */
+        n--; /* move the cut out of the middle of a UTF-8 character */
     for (size_t i = 0; i < n; i++)
         out[i] = is_blank(line[i]) ? ' ' : line[i];
     out[n] = '\0';
     (void)pl_utf8_clean(out);
 }
 
-/* Copies a line whose beginning may be missing, from its second word on, after "…". */
+/* Copies a line whose beginning may be missing: "…", then the line from its second word on. */
 static void take_rest(const char *line, size_t n, char *out, size_t size)
 {
     static const char missing[] = "\xe2\x80\xa6";

@@ -6,7 +6,8 @@ void pl_pending_pod_limit_init(struct pl_pending_pod_limit *r)
     *r = (struct pl_pending_pod_limit){.pending_max = 1};
 }
 
-/* Clears the ring's counters for the time since the last call. */
+/* Advances the ring to the current tenth of a second, and clears the counters of the parts that began since
+ * the last call. */
 static void ramp_advance(struct pl_pending_pod_limit *r, int64_t now_ms)
 {
     int64_t part = now_ms / (1000 / PL_PENDING_POD_LIMIT_PARTS);

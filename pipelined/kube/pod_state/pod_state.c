@@ -9,7 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define RUNNER_LEFT_ALONE 75 /* exit code of a runner whose agent is gone (net/agent_protocol/runner_protocol.h) */
+/* exit code of a runner that ended because its agent was gone (net/agent_protocol/runner_protocol.h) */
+#define RUNNER_LEFT_ALONE 75
 
 struct look {
     const json_t *pod, *spec, *status, *events;
@@ -52,15 +53,15 @@ static const char *event_words(const json_t *event)
     return words(pl_json_str(event, "message"), pl_json_str(event, "note"));
 }
 
-/* True for the kubelet's "Error: ErrImagePull": it only repeats the container's reason, next to "Failed to
- * pull image …". */
+/* True for the kubelet's event "Error: ErrImagePull", which only repeats the container's reason; the event
+ * "Failed to pull image …" beside it says more. */
 static bool says_nothing(const json_t *event)
 {
     return strncmp(event_words(event), "Error: ", 7) == 0;
 }
 
-/* Returns the newest event that has one of the reasons and says something; NULL = none. The first 19 bytes of
- * RFC 3339 times in UTC sort by time. */
+/* Returns the newest event that has one of the reasons and has a useful text; NULL = none. The first 19 bytes
+ * of RFC 3339 times in UTC sort by time. */
 static const json_t *newest_event(const struct look *l, const char *const *reasons, size_t n)
 {
     const json_t *event, *best = NULL;
@@ -118,7 +119,8 @@ static const json_t *terminated(const struct look *l, const char *container)
 
 /* ---- why the pod waits ---- */
 
-/* True if the pod has scheduling gates: another party must remove them first, such as its Kueue queue. */
+/* True if the pod has scheduling gates, which another program (such as Kueue) must remove first; then sets
+ * the reason. */
 static bool waits_for_gate(struct look *l, const char *message)
 {
     const json_t *gates = json_object_get(l->spec, "schedulingGates"), *one;
@@ -173,7 +175,7 @@ static void wait_for_node(struct look *l)
 
 static const struct {
     const char *reason;
-    int64_t patience_ms; /* time until the pod is given up; -1 = never */
+    int64_t patience_ms; /* waiting time after which the pod is given up; -1 = never */
     const char *remedy;
 } waiting_reasons[] = {
     {"ErrImagePull", PL_POD_PULL_MS, "check the image's name and the registry's secret"},
@@ -193,7 +195,7 @@ static const struct {
     {"PodInitializing", -1, ""},
 };
 
-/* Explains what the node is doing before there are containers: only events tell. */
+/* Explains what the node is doing before it has created the containers; only events tell. */
 static void wait_for_containers(struct look *l)
 {
     static const char *const troubles[] = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox",
@@ -220,7 +222,8 @@ static bool container_waits(struct look *l, const char *list, const json_t *stat
         if (!pl_streq(waiting_reasons[i].reason, reason) || waiting_reasons[i].patience_ms < 0)
             continue;
         event =
-            /* the message of ImagePullBackOff only says that it waits */
+            /* an event's text instead of ImagePullBackOff's own message, which only says that the node
+             * waits */
             pl_streq(reason, "ImagePullBackOff") ? newest_event(l, pulls, PL_ARRAY_SIZE(pulls)) : NULL;
         message = words(event_words(event), message);
         if (l->asked->waited_ms < waiting_reasons[i].patience_ms)
@@ -250,8 +253,8 @@ static void wait_on_node(struct look *l)
 
 /* ---- how the pod ended ---- */
 
-/* Reasons by which the node or the scheduler ends a whole pod. `prefix`: "OutOfcpu", "OutOfnvidia.com/gpu",
- * … */
+/* Reasons with which the node or the scheduler ends a whole pod. `prefix`: the pod's reason only begins with
+ * this text, as in "OutOfcpu" or "OutOfnvidia.com/gpu". */
 static const struct {
     const char *reason;
     bool prefix;
@@ -259,7 +262,7 @@ static const struct {
 } pod_reasons[] = {
     {"Evicted", false, PL_POD_ELSEWHERE},
     {"NodeLost", false, PL_POD_ELSEWHERE},
-    {"Preempt", true, PL_POD_ELSEWHERE}, /* Preempted, Preempting */
+    {"Preempt", true, PL_POD_ELSEWHERE}, /* for Preempted and Preempting */
     {"Shutdown", false, PL_POD_ELSEWHERE},
     {"NodeShutdown", false, PL_POD_ELSEWHERE},
     {"Terminated", false, PL_POD_ELSEWHERE},
@@ -303,7 +306,8 @@ static bool ended_by_disruption(struct look *l)
     return true;
 }
 
-/* Explains whose memory limit the command exceeded. */
+/* Explains which limit the command exceeded: that of the stage, a LimitRange or a webhook, or the node's
+ * memory. */
 static void ran_out_of_memory(struct look *l)
 {
     const json_t *main = named(json_object_get(l->spec, "containers"), "main");
@@ -327,8 +331,8 @@ static void ran_out_of_memory(struct look *l)
             "OOMKilled: the command needs more than %s, the limit by which a patch or webhook replaced resources.memory", limit);
 }
 
-/* The container could not be started: either its image is wrong, and no other node would help, or the node
- * has a problem. */
+/* Judges a container that could not be started: if its image is wrong, no other node would help; otherwise
+ * the node has a problem. */
 static void did_not_start(struct look *l, const char *container, const json_t *end)
 {
     static const char *const stubborn[] = {"no such file or directory", "permission denied", "executable file not found",
@@ -350,7 +354,7 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
         words(message, "the cluster gives no details"));
 }
 
-/* Judges the end of one container; true if it decides about the pod. */
+/* Judges the end of one container. Returns true if this end decides the pod's verdict. */
 static bool container_ended(struct look *l, const char *container, const json_t *end)
 {
     const char *reason = pl_json_str(end, "reason");
@@ -400,21 +404,22 @@ static const json_t *failed_init(const struct look *l, const char **ret_name)
     return NULL;
 }
 
-/* True if the container failed. When the agent has, the command's results are lost, and its runner ends the
- * command soon. */
+/* True if the container has ended with a failure. If the agent has failed, the results of the command are
+ * lost, and the runner soon ends the command. */
 static bool failed(const json_t *end)
 {
     return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
-/* True if the runner ended only because the agent had: the agent's end is the reason then. */
+/* True if the runner in container main ended only because the agent had failed: then the agent's end explains
+ * the pod's end. */
 static bool left_by_agent(const json_t *main, const json_t *agent)
 {
     return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 
-/* Both containers have ended, or the pod's phase says so. The cluster's actions on the pod are examined
- * first, because they explain the containers' ends. */
+/* Judges a pod that has ended, or that a failed container will end. The cluster's actions on the pod are
+ * examined first, because they explain the ends of its containers. */
 static void ended(struct look *l)
 {
     const json_t *main = terminated(l, "main"), *agent = terminated(l, "agent"), *init;
@@ -437,15 +442,15 @@ static void ended(struct look *l)
             words(pl_json_str(l->status, "message"), "the cluster gives no details"));
 }
 
-/* The pod was deleted before its containers ran: none will be started, and on a lost node the pod may stay
- * for ever. */
+/* Judges a pod that was deleted before its containers ran: none will be started, and on a lost node the pod
+ * may stay for ever. */
 static void leaves(struct look *l)
 {
     if (!ended_by_disruption(l))
         say(l, PL_POD_ELSEWHERE, "its pod was deleted");
 }
 
-/* The containers decide, not the phase, which may change late. */
+/* The states of the containers decide, not the pod's phase, which may change late. */
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
 {
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
@@ -473,7 +478,7 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
     else
         wait_for_node(&l);
     if (ret->verdict == PL_POD_RUNS && main == NULL && agent == NULL && ended_by_disruption(&l))
-        ret->verdict = PL_POD_RUNS; /* still running, but told to end: keep the reason only */
+        ret->verdict = PL_POD_RUNS; /* the pod still runs, but was told to end: keep only the reason */
 }
 
 const char *pl_pod_verdict_name(enum pl_pod_verdict verdict)

@@ -13,9 +13,9 @@
  * The pod's JSON and its events give a verdict and one sentence, in the cluster's words where it has any.
  *
  *   waits ─────▶ runs ─────▶ over          both containers have ended: what the agent reported counts
- *     │  └────────┴────────▶ failed        the command's own doing (memory, time limit): uses a try
+ *     │  └────────┴────────▶ failed        caused by the command (memory, time limit): counts as a try
  *     │  └────────┴────────▶ elsewhere     node lost, evicted, preempted, refused by the node: retried on another
- *     │                                    node, uses no try
+ *     │                                    node, does not count as a try
  *     └────────────────────▶ given up      no other pod of the stage would do better (no such image): the stage
  *                                          must change
  *
@@ -27,29 +27,31 @@
 #include <jansson.h>
 
 #define PL_POD_WHY_BYTES 640
-#define PL_POD_PULL_MS   600000 /* time for which an image that cannot be pulled is waited for: registries come back */
-#define PL_POD_CONFIG_MS 120000 /* time for which a missing Secret or ConfigMap is waited for */
+/* waiting time for an image that cannot be pulled, because registries recover */
+#define PL_POD_PULL_MS   600000
+#define PL_POD_CONFIG_MS 120000 /* waiting time for a missing Secret or ConfigMap */
 
 enum pl_pod_verdict { PL_POD_WAITS, PL_POD_RUNS, PL_POD_OVER, PL_POD_FAILED, PL_POD_ELSEWHERE, PL_POD_GIVEN_UP };
 
 /* Facts that the pod's JSON does not have. */
 struct pl_pod_asked {
     int64_t memory_bytes; /* memory limit that the stage requested; 0 = none */
-    /* time for which its containers have waited for the same reason, by the caller's clock */
+    /* ms for which the pod's containers have waited for the same reason, by the caller's clock */
     int64_t waited_ms;
-    const char *queue_says; /* why its queue has not admitted it (kueue_workload.h); NULL = unknown */
+    const char *queue_says; /* why Kueue has not admitted the pod (kueue_workload.h); NULL = unknown */
 };
 
 struct pl_pod_state {
     enum pl_pod_verdict verdict;
     bool bound;     /* the pod has a node */
-    bool deleted;   /* deletion was requested */
-    bool queued;    /* a Kueue queue holds it back */
-    bool no_growth; /* the cluster's autoscaler will not add a node for it */
-    int exit_code;  /* exit code of container main; -1 = it has not ended */
-    /* point into the pod's JSON, NULL = unknown; image: container main's, as the node resolved it */
+    bool deleted;   /* the pod's deletion was requested */
+    bool queued;    /* a Kueue queue holds the pod back */
+    bool no_growth; /* the cluster's autoscaler will not add a node for the pod */
+    int exit_code;  /* exit code of container main; -1 = the container has not ended */
+    /* Name of the pod's node, and image of container main as the node resolved it. Both point into the pod's
+     * JSON; NULL = unknown. */
     const char *node, *image;
-    char why[PL_POD_WHY_BYTES]; /* "" if the pod runs, or ended as it should */
+    char why[PL_POD_WHY_BYTES]; /* sentence that explains the verdict; "" if the pod runs or ended normally */
 };
 
 /* Judges the pod. `events`: a list of v1 or events.k8s.io/v1 events of this pod in any order; may be NULL. */
