@@ -13,5 +13,5 @@ struct pl_device {
     unsigned compute; /* compute capability: 100 × major + minor */
 };
 
-/* Finds a product's device. False: the name is unknown. */
+/* Looks up the memory and compute capability of a product. False: the name is unknown. */
 bool pl_device_named(const char *product, struct pl_device *ret);

@@ -159,7 +159,8 @@ bool pl_pod_gives_devices(const char *variable)
 {
     /* every vendor's runtime has such a variable: NVIDIA, AMD, HABANA, ASCEND, … */
     static const char suffix[] = "_VISIBLE_DEVICES";
-    /* these only choose among the devices that the container has; libraries in the container read them */
+    /* these variables only choose among the devices that the container has; libraries in the container read
+     * them */
     static const char *const choosing[] = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
     const size_t n = strlen(variable);
 
@@ -211,7 +212,8 @@ static int check_hostname(struct pod_check *c)
     return 0;
 }
 
-/* Checks against the template, because `before` already has the priority class of the stage's placement. */
+/* Checks the pod's priority class against the operator's template, because `before` already has the priority
+ * class of the stage's placement. */
 static int check_priority(struct pod_check *c)
 {
     const json_t *class = pl_pod_at(c->after, "priorityClassName");
@@ -248,7 +250,7 @@ static int check_pod_security(struct pod_check *c)
     return pl_pod_refuse_changed(c, "securityContext", before, after, open, PL_ARRAY_SIZE(open));
 }
 
-/* True if a GPU preset uses the annotation, by which its scheduler gives out parts of GPUs. */
+/* True if a GPU preset sets the annotation; with such annotations GPU schedulers give out parts of GPUs. */
 static bool is_of_preset(const json_t *rows, const char *annotation)
 {
     const char *key;
@@ -267,7 +269,8 @@ static bool is_of_preset(const json_t *rows, const char *annotation)
  * without a domain to users; CRI-O, runc and systemd obey some names with dots. */
 static bool is_allowed(const struct pod_check *c, const char *annotation)
 {
-    static const char *const prefixes[] = {PL_POD_LABEL, /* the renderer's own annotations overwrite the spec's */
+    /* allowed, because the renderer's own annotations overwrite the spec's */
+    static const char *const prefixes[] = {PL_POD_LABEL,
                                            "cluster-autoscaler.kubernetes.io/",
                                            "karpenter.sh/",
                                            "kueue.x-k8s.io/",
@@ -288,7 +291,7 @@ static bool is_allowed(const struct pod_check *c, const char *annotation)
     return false;
 }
 
-/* True if the spec's pairs have the key. */
+/* True if the spec's pairs contain the key. */
 static bool says(const struct pl_pairs *pairs, const char *key)
 {
     for (size_t i = 0; i < pairs->n; i++)
@@ -329,8 +332,8 @@ static int check_annotations(struct pod_check *c, const json_t *metadata)
     return 0;
 }
 
-/* Checks labels by which Services, GPU measurements (exec/kubernetes/gpu_usage.h) and clouds' identity
- * systems select pods. NULL = any value. */
+/* Refuses labels by which Services, GPU measurements (exec/kubernetes/gpu_usage.h) and clouds' identity
+ * systems select pods. In the table NULL means any value. */
 static int check_labels(struct pod_check *c, const json_t *metadata)
 {
     static const char *const names[][2] = {{"app", "pipelined"},

@@ -4,11 +4,12 @@
 
 #include <stdio.h>
 
-/* A container that is checked. Of those that existed before, a spec may change only main. */
+/* A container to be checked. Of the containers that the pod has without the spec's patches, a spec may change
+ * only main. */
 struct judged {
-    const json_t *before; /* the container before the patches; NULL: the spec added it */
+    const json_t *before; /* the container before the patches; NULL = the spec added it */
     const json_t *after;
-    const char *path; /* its path in the spec, "containers[0]" */
+    const char *path; /* path of the container in the pod's spec, such as "containers[0]" */
 };
 
 static int refuse_at(struct pod_check *c, const struct judged *one, const char *field, const char *what)
@@ -21,8 +22,8 @@ static int refuse_at(struct pod_check *c, const struct judged *one, const char *
 
 /* ---- securityContext ---- */
 
-/* Returns the bad field if a capability is added that was not added before, or a dropped one is no longer
- * dropped. */
+/* Returns "capabilities.add" or "capabilities.drop" if the spec adds a capability or no longer drops one;
+ * NULL if the capabilities are allowed. */
 static const char *bad_capabilities(const json_t *before, const json_t *after)
 {
     const json_t *add = pl_pod_at(after, "add"), *drop = pl_pod_at(after, "drop"), *all = json_object_get(before, "drop"), *one;
@@ -43,7 +44,7 @@ static const char *bad_capabilities(const json_t *before, const json_t *after)
     return NULL;
 }
 
-/* True if the flag is false or unchanged; `anyway`: an absent flag is fine too. */
+/* True if the flag is false or unchanged, or if it is absent and `anyway` is set. */
 static bool is_allowed(const json_t *before, const json_t *after, const char *flag, bool anyway)
 {
     const json_t *value = pl_pod_at(after, flag);
@@ -51,7 +52,7 @@ static bool is_allowed(const json_t *before, const json_t *after, const char *fl
     return json_is_false(value) || (anyway && value == NULL) || pl_pod_same(pl_pod_at(before, flag), value);
 }
 
-/* Returns the field that requests too much; NULL = none. */
+/* Returns the field of the securityContext that requests more than a spec may; NULL = none. */
 static const char *bad_security(struct pod_check *c, const json_t *before, const json_t *after)
 {
     static const char *const open[] = {"privileged",     "capabilities",    "allowPrivilegeEscalation", "procMount",
@@ -138,7 +139,8 @@ static const char *bad_variable(struct pod_check *c, const struct judged *one, c
     const bool nothing = value != NULL && pl_streq(value, "void") && pl_pod_at(variable, "valueFrom") == NULL;
     size_t n = name != NULL ? count_named(json_object_get(one->after, "env"), name) : 0;
 
-    if (n > 1 && n > count_named(old, name)) /* duplicates: the last one would count */
+    /* refuse new duplicates of a name, because the last one would count */
+    if (n > 1 && n > count_named(old, name))
         return "is defined twice";
     if (pl_pod_has_equal(old, variable))
         return NULL;
@@ -164,7 +166,7 @@ static const char *bad_variables(struct pod_check *c, const struct judged *one, 
                                                                            : NULL;
 }
 
-/* Checks all variables, and that none that gives devices was removed. */
+/* Checks all variables of the container, and that no variable that gives devices to it was removed. */
 static int check_env(struct pod_check *c, const struct judged *one)
 {
     const json_t *env = json_object_get(one->after, "env"), *variable;
@@ -402,8 +404,8 @@ static int check_resources(struct pod_check *c, const struct judged *one)
 
 /* ---- a container, and all of a list ---- */
 
-/* Checks the remaining fields. The runner starts main's command, so a spec cannot change how main is
- * started. */
+/* Checks the fields that no other function checks. The runner starts main's command, so a spec cannot change
+ * how main is started. */
 static int check_fields(struct pod_check *c, const struct judged *one)
 {
     static const char *const open[] = {"image", "imagePullPolicy", "workingDir", "terminationMessagePath",
@@ -419,7 +421,7 @@ static int check_fields(struct pod_check *c, const struct judged *one)
                                  PL_ARRAY_SIZE(open) - (one->before != NULL ? n_added : 0));
 }
 
-/* Requires lists where lists are expected, because the checks do not look into anything else. */
+/* Refuses values that should be lists and are not, because the checks look only into lists. */
 static int check_lists(struct pod_check *c, const struct judged *one)
 {
     static const char *const lists[] = {"env", "envFrom", "ports", "volumeDevices", "volumeMounts"};
@@ -449,7 +451,8 @@ static int check_container(struct pod_check *c, const char *list, const json_t *
         return 0;
     if (before != NULL && !pl_streq(name, "main"))
         return pl_pod_refuse(c, path, "changes a container that is not the stage's");
-    if (before == NULL && c->worker->network_off) /* such a container has no runner that would remove its network */
+    /* a container that the spec adds has no runner that would remove its network */
+    if (before == NULL && c->worker->network_off)
         return pl_err_field(
             c->err,
             pl_err_set(c->err, PL_EFORBIDDEN,

@@ -1,5 +1,5 @@
-/* pod_check_volume.c: checks the sources of volumes that a spec adds, and that it changes no volume of
- * others. */
+/* pod_check_volume.c: checks the sources of volumes that a spec adds, and that the spec changes no volume
+ * that the pod has without it. */
 #include "pipelined/kube/pod/pod_check_internal.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static int check_ephemeral(struct pod_check *c, const json_t *ephemeral, const c
     return r < 0 ? r : pl_pod_refuse_changed(c, at, NULL, json_object_get(claim, "spec"), spec, PL_ARRAY_SIZE(spec));
 }
 
-/* Checks one source of the volume at `path`: its kind is `key`. */
+/* Checks one source of the volume at `path`; `key` is the kind of the source, such as "configMap". */
 static int check_source(struct pod_check *c, const char *path, const char *key, const json_t *value)
 {
     static const char *const open[] = {"name", "emptyDir", "configMap", "downwardAPI", "image"};
@@ -104,7 +104,7 @@ static int check_volume(struct pod_check *c, const json_t *volume, size_t i)
     return r;
 }
 
-/* True for the volumes of main that existed before: its shared memory and the secrets that it mounts. */
+/* True for the volumes that the renderer made for main: its shared memory and the secrets that it mounts. */
 static bool is_of_main(const struct pod_check *c, const char *name)
 {
     return pl_pod_named(json_object_get(c->template, "volumes"), name) == NULL &&

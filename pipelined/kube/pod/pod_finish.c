@@ -1,6 +1,6 @@
 /* pod_finish.c: turns the built pod into the one that is sent: applies the operator's template and the
- * stage's patches, completes the containers that these add, checks what they may not request, and finally
- * adds the token, so that no patch ever sees it. */
+ * stage's patches, completes the containers that these add, checks that these request nothing forbidden, and
+ * finally adds the token, so that no patch ever sees it. */
 #include "pipelined/kube/pod/pod_internal.h"
 
 #include "pipelined/kube/pod/pod_patch.h"
@@ -32,8 +32,8 @@ static void put_missing(struct pod_build *b, json_t *object, const char *key, js
         json_decref(value);
 }
 
-/* Returns the member, created as `empty` if it is absent. NULL: it is neither an object nor a list; the API
- * server will refuse it. */
+/* Returns a member of the object, after creating it as `empty` if it is absent. NULL: the member is neither
+ * an object nor a list, and the API server will refuse the pod. */
 static json_t *member(struct pod_build *b, json_t *object, const char *key, json_t *empty)
 {
     json_t *value;
@@ -43,7 +43,7 @@ static json_t *member(struct pod_build *b, json_t *object, const char *key, json
     return json_is_object(value) || json_is_array(value) ? value : NULL;
 }
 
-/* Adds the security settings that security_of_main (pod_render.c) gives to main. */
+/* Adds to a container the security settings that security_of_main (pod_render.c) gives to main. */
 static void complete_security(struct pod_build *b, json_t *container)
 {
     const bool restricted = b->cluster->level == PL_LEVEL_RESTRICTED;
@@ -62,8 +62,8 @@ static void complete_security(struct pod_build *b, json_t *container)
         put_missing(b, capabilities, "drop", json_pack("[s]", "ALL"));
 }
 
-/* Hides the GPUs: where NVIDIA's runtime is the default, an image that asks for "all" would see every GPU,
- * including those of other pods. */
+/* Hides the GPUs from a container: where NVIDIA's runtime is the default, an image that requests "all" would
+ * see every GPU, including those of other pods. */
 static void complete_env(struct pod_build *b, json_t *container)
 {
     json_t *env = member(b, container, "env", json_array()), *name = json_string("NVIDIA_VISIBLE_DEVICES");
@@ -148,9 +148,8 @@ static int patch_pod(struct pod_build *b, struct pl_err *err)
     return b->lack ? pl_err_nomem(err) : pl_pod_check(b->worker, b->settings, before, b->pod, err);
 }
 
-/* Fills in the agent's token last, because a patch could copy it to where the command reads it, and refused
- * values are shown in errors. A trusted project may have replaced the agent; then there is nothing to fill
- * in. */
+/* Fills in the agent's token last: a patch could copy it to where the command reads it, and errors show
+ * refused values. A trusted project may have replaced the agent; then there is nothing to fill in. */
 static void give_token(struct pod_build *b)
 {
     const json_t *containers = json_object_get(json_object_get(b->pod, "spec"), "containers"), *container;

@@ -40,7 +40,8 @@ static bool is_nvidia(const struct pod_build *b)
     return pl_streq(resource_of(b), PL_GPU_RESOURCE);
 }
 
-/* Requests devices, and tolerates the taint by which nodes with them are usually reserved. */
+/* Requests devices of a resource, and tolerates the taint with which nodes that have them are usually
+ * reserved. */
 static void limit(struct pod_build *b, const char *resource, uint32_t count)
 {
     pl_pod_put(b, b->limits, resource, json_sprintf("%u", count));
@@ -60,7 +61,7 @@ static bool is_part(const char *value)
     return strstr(value, "-SHARED") != NULL || strstr(value, "-MIG-") != NULL;
 }
 
-/* Returns the known values of a label that match the glob. */
+/* Returns those known values of a node label that match the glob. */
 static json_t *products_of(struct pod_build *b, const char *label, const char *glob, bool parts)
 {
     json_t *values = json_array();
@@ -74,7 +75,8 @@ static json_t *products_of(struct pod_build *b, const char *label, const char *g
     return values;
 }
 
-/* Returns the known values of a label that match any of the stage's globs, in the order of the globs. */
+/* Returns those known values of a node label that match any of the stage's globs, in the order of the
+ * globs. */
 static json_t *wanted_products(struct pod_build *b, const char *label)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -98,7 +100,7 @@ static json_t *wanted_products(struct pod_build *b, const char *label)
     return values;
 }
 
-/* Makes the error for a product that no node has; it lists the known ones. */
+/* Makes the error for a product that no node has; the error lists the known products. */
 static int no_product(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -124,7 +126,7 @@ static bool label_seen_before(const struct pod_build *b, size_t i)
     return false;
 }
 
-/* Turns the order of the globs into preferences: weights 100, 90, … */
+/* Makes node preferences in the order of the stage's product globs, with weights 100, 90, … */
 static void prefer_products(struct pod_build *b, const char *label)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -143,9 +145,9 @@ static void prefer_products(struct pod_build *b, const char *label)
     }
 }
 
-/* Adds the alternatives for nodes labelled by GPU Feature Discovery: products (reference taken; NULL = any),
- * memory, and compute capability. A capability of at least M.m needs two alternatives: major > M, or major =
- * M and minor ≥ m. */
+/* Adds the node affinity alternatives that use the labels of GPU Feature Discovery: one of `products` (takes
+ * the reference; NULL = any), the memory, and the compute capability. A capability of at least M.m needs two
+ * alternatives: major > M, or major = M and minor ≥ m. */
 static void want_discovered(struct pod_build *b, json_t *products)
 {
     const unsigned major = b->stage->gpu.compute / 100, minor = b->stage->gpu.compute % 100;
@@ -172,8 +174,8 @@ static void want_discovered(struct pod_build *b, json_t *products)
     pl_pod_add(b, b->alternatives, same);
 }
 
-/* True if a device of that name is known to meet the stage's request. Its memory is not compared for
- * Karpenter, which has a label for it. */
+/* True if the product is known to meet the stage's request. For Karpenter's label the memory is not compared
+ * here, because Karpenter has a label for the memory. */
 static bool will_do(const struct pod_build *b, const char *label, const char *product)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -186,8 +188,8 @@ static bool will_do(const struct pod_build *b, const char *label, const char *pr
            device.compute >= gpu->compute;
 }
 
-/* Adds the alternative for nodes that have only a cloud's label with the product. False: no product meets the
- * request. */
+/* Adds the node affinity alternative for nodes that have only a cloud's label with the product. False: no
+ * product meets the request. */
 static bool want_named(struct pod_build *b, const char *label, json_t *products)
 {
     const int64_t mib = pl_gpu_memory_mib(&b->stage->gpu);
@@ -216,7 +218,8 @@ static bool want_named(struct pod_build *b, const char *label, json_t *products)
     return true;
 }
 
-/* Makes the error for memory or compute capability that no known product has; it lists the known ones. */
+/* Makes the error for memory or compute capability that no known product has; the error lists the known
+ * products. */
 static int no_device(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -248,7 +251,8 @@ static int no_device(const struct pod_build *b, struct pl_err *err)
                         gpu->compute > 0 ? "gpu.compute" : "gpu.memory");
 }
 
-/* Returns the known values of a label that the stage accepts: those that match its globs, or all. */
+/* Returns those known values of a node label that the stage accepts: those that match its globs, or all if it
+ * has no globs. */
 static json_t *named(struct pod_build *b, const char *label)
 {
     if (b->stage->gpu.n_product > 0)
@@ -256,8 +260,8 @@ static json_t *named(struct pod_build *b, const char *label)
     return products_of(b, label, "*", b->stage->gpu.share.mode != PL_SHARE_NONE);
 }
 
-/* Adds the alternative for one label. True: nodes have an acceptable product by this label; `*will` is set if
- * it meets, or may meet, the request. */
+/* Adds the node affinity alternatives that use this label. Returns true if nodes have an acceptable product
+ * under the label; sets `*will` if such a product meets, or may meet, the request. */
 static bool want_by(struct pod_build *b, const char *label, bool *will)
 {
     const bool globs = b->stage->gpu.n_product > 0, discovered = pl_streq(label, PL_GPU_PRODUCT);
@@ -276,7 +280,8 @@ static bool want_by(struct pod_build *b, const char *label, bool *will)
     return true;
 }
 
-/* Adds one alternative per label, because a node has either GPU Feature Discovery's label or its cloud's. */
+/* Adds node affinity alternatives for each product label, because a node has either GPU Feature Discovery's
+ * label or its cloud's. */
 static int want_device(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
@@ -293,13 +298,13 @@ static int want_device(struct pod_build *b, struct pl_err *err)
         return no_product(b, err);
     if (any)
         return no_device(b, err);
-    want_discovered(b, NULL); /* nothing is known about the cluster's nodes */
+    want_discovered(b, NULL); /* nothing is known about the cluster's nodes: rely on GPU Feature Discovery */
     return 0;
 }
 
 /* ---- modes of sharing ---- */
 
-/* Whole devices: excludes nodes that offer parts of devices under the same resource name. */
+/* Requests whole devices, and excludes nodes that offer parts of devices under the same resource name. */
 static int share_none(struct pod_build *b, struct pl_err *err)
 {
     json_t *parts = json_array();
@@ -318,9 +323,9 @@ static int share_none(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* Returns the resource for a time-sliced or MPS-shared device. Plugins may rename it to "<resource>.shared".
- * The nodes that share by this strategy decide; if there are none, any node's resources do. The renamed one
- * is preferred. */
+/* Returns the name of the resource for a time-sliced or MPS-shared device: device plugins may rename it to
+ * "<resource>.shared". The nodes that share by this strategy decide the name; if there are none, the
+ * resources of any nodes do. The renamed resource is preferred. */
 static const char *turns_of(const struct pod_build *b, const char *strategy, const char *shared)
 {
     const char *found = NULL;
@@ -373,8 +378,9 @@ static int share_mps(struct pod_build *b, struct pl_err *err)
     return share_turns(b, "mps", err);
 }
 
-/* A MIG profile. With the plugin's strategy `mixed` each profile is a resource. With `single` all devices of
- * a node have one profile and are called GPUs, and the node's product names the profile. */
+/* Requests devices with a MIG profile. With the device plugin's strategy `mixed`, each profile is a resource
+ * of its own. With `single`, all devices of a node have one profile, the resource is that of whole GPUs, and
+ * the node's product label names the profile. */
 static int share_mig(struct pod_build *b, struct pl_err *err)
 {
     const char *profile = b->stage->gpu.share.profile, *plus = strchr(profile, '+');
@@ -396,7 +402,7 @@ static int share_mig(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* Memory of a shared device, converted to the unit of the cluster's nodes, rounded up. */
+/* Requests memory of a shared device, converted to the unit that the cluster's nodes use and rounded up. */
 static int share_gpu_mem(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;
@@ -412,7 +418,7 @@ static int share_gpu_mem(struct pod_build *b, struct pl_err *err)
     return want_device(b, err);
 }
 
-/* ---- claims (resource.k8s.io) ---- */
+/* ---- resource claims (resource.k8s.io) ---- */
 
 /* Converts a glob to a regular expression in a single-quoted CEL string. */
 static int add_regex(struct pl_buf *out, const char *glob, struct pl_err *err)
@@ -492,8 +498,8 @@ static json_t *claim_request(struct pod_build *b, json_t *selectors)
     return exactly;
 }
 
-/* Makes the claim template, named by its content, so that stages with the same request share one. Takes
- * `spec`. */
+/* Makes the ResourceClaimTemplate. Its name depends only on its content, so that stages with the same request
+ * share one. Takes the reference to `spec`. */
 static void name_claim(struct pod_build *b, json_t *spec)
 {
     char *text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS), name[32], hex[PL_HASH_HEX + 1], api[64];
@@ -518,7 +524,7 @@ static void name_claim(struct pod_build *b, json_t *spec)
     pl_pod_put(b, b->spec, "resourceClaims", json_pack("[{s:s, s:s}]", "name", "gpu", "resourceClaimTemplateName", name));
 }
 
-/* Dynamic resource allocation: requests devices by a claim. */
+/* Requests devices with a resource claim (dynamic resource allocation). */
 static int share_dra(struct pod_build *b, struct pl_err *err)
 {
     json_t *selectors = json_array();
@@ -573,7 +579,8 @@ static void add_row(struct pod_build *b, const json_t *row, json_t *to)
     }
 }
 
-/* True for labels by which the daemon finds its pods, or meshes decide whether to inject a proxy. */
+/* True for labels by which the daemon finds its pods, or by which service meshes decide whether to inject a
+ * proxy. */
 static bool is_ours(const char *label)
 {
     static const char *const known[] = {"app.kubernetes.io/managed-by", "sidecar.istio.io/inject", "linkerd.io/inject"};
@@ -656,7 +663,7 @@ json_t *pl_pod_presets(const struct pl_pod_settings *settings)
     return rows;
 }
 
-/* A preset, and on top of it the stage's own limits, annotations, labels and scheduler. */
+/* Applies a preset, and on top of it the stage's own limits, annotations, labels and scheduler. */
 static int share_custom(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu_share *share = &b->stage->gpu.share;

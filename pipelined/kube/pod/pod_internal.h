@@ -3,10 +3,11 @@
 
 #include "pipelined/kube/pod/pod_render.h"
 
-#define POD_MAIN     0 /* positions in spec.containers */
-#define POD_AGENT    1
+#define POD_MAIN  0 /* positions in spec.containers */
+#define POD_AGENT 1
 
-#define PL_POD_TOKEN "PIPELINED_WORKER_TOKEN" /* variable in the agent's env */
+/* environment variable of the agent's container with the agent's token */
+#define PL_POD_TOKEN "PIPELINED_WORKER_TOKEN"
 /* name of the init container that gives the node's cache folder to the agent */
 #define PL_POD_CACHE_OWNER "node-cache"
 
@@ -16,17 +17,20 @@ struct pod_build {
     const struct pl_pod_worker *worker;
     const struct pl_stage *stage;
     char name[PL_POD_NAME_BYTES];
-    json_t *pod, *labels, *annotations, *spec, *main;   /* borrowed, except `pod` */
-    json_t *limits, *requests, *env, *mounts, *volumes; /* of main, except `volumes`, which is the pod's */
+    /* parts of the pod's JSON; borrowed, except `pod` itself */
+    json_t *pod, *labels, *annotations, *spec, *main;
+    /* lists and objects of container main, except `volumes`, which is the pod's */
+    json_t *limits, *requests, *env, *mounts, *volumes;
     json_t *tolerations;
-    json_t *require;      /* node affinity expressions that must all hold */
-    json_t *alternatives; /* lists of expressions, one of which must hold; [] = no further requirement */
-    json_t *prefer;       /* entries for preferredDuringSchedulingIgnoredDuringExecution */
-    json_t *claim;        /* ResourceClaimTemplate; NULL = none */
-    bool lack;            /* memory ran out: the pod is unusable */
+    json_t *require; /* node affinity expressions that must all hold */
+    /* lists of node affinity expressions, of which one whole list must hold; [] = no further requirement */
+    json_t *alternatives;
+    json_t *prefer; /* entries for preferredDuringSchedulingIgnoredDuringExecution */
+    json_t *claim;  /* ResourceClaimTemplate; NULL = none */
+    bool lack;      /* memory ran out: the pod is unusable */
 };
 
-/* These take the reference to `value`; without memory they set b->lack. */
+/* These take the reference to `value`; out of memory, they set b->lack. */
 void pl_pod_put(struct pod_build *b, json_t *object, const char *key, json_t *value);
 void pl_pod_add(struct pod_build *b, json_t *list, json_t *value);
 void pl_pod_variable(struct pod_build *b, json_t *env, const char *name, const char *value);
@@ -36,23 +40,23 @@ json_t *pl_pod_expression(struct pod_build *b, const char *key, const char *op, 
 /* Tolerates any taint with that key, once. */
 void pl_pod_tolerate(struct pod_build *b, const char *key);
 
-/* Adds the GPU request of a GPU worker. PL_EUNAVAILABLE, PL_EINVAL. */
+/* Adds the GPU request to the pod of a GPU worker. PL_EUNAVAILABLE, PL_EINVAL. */
 PL_MUST_CHECK
 int pl_pod_gpu(struct pod_build *b, struct pl_err *err);
-/* Adds what keeps a CPU worker away from GPUs. */
+/* Adds to the pod of a CPU worker the settings that keep it away from GPUs. */
 void pl_pod_cpu(struct pod_build *b);
 
 /* Returns the presets for gpu.share.preset: the built-in ones, overridden by the daemon's setting. New
- * reference; NULL without memory. */
+ * reference; NULL if out of memory. */
 json_t *pl_pod_presets(const struct pl_pod_settings *settings);
 
 /* Applies the template and the stage's patches, checks the result, and adds the token. PL_EINVAL,
- * PL_EFORBIDDEN: the error has the field. */
+ * PL_EFORBIDDEN: the error names the field. */
 PL_MUST_CHECK
 int pl_pod_patch(struct pod_build *b, struct pl_err *err);
 
-/* Checks whether the pod requests anything that specs may not, and that `before` (without the spec's patches)
- * did not have. PL_EFORBIDDEN: the error has the field. */
+/* Checks that the pod requests nothing that a spec may not request, unless `before`, the pod without the
+ * spec's patches, already had it. PL_EFORBIDDEN: the error names the field. */
 PL_MUST_CHECK
 int pl_pod_check(const struct pl_pod_worker *worker, const struct pl_pod_settings *settings, const json_t *before,
                  const json_t *after, struct pl_err *err);

@@ -79,7 +79,7 @@ static json_t *find_named(const json_t *list, const char *by, const json_t *elem
     return NULL;
 }
 
-/* Merges a list element by element; `by` identifies the elements. */
+/* Merges a list element by element; `by` is the member that identifies the elements. */
 static int merge_list(json_t *target, const json_t *patch, const char *by, unsigned depth, struct pl_err *err)
 {
     json_t *element, *old, *value;
@@ -190,9 +190,9 @@ int pl_pod_merge(json_t **doc, const json_t *patch, struct pl_err *err)
 
 /* ---- RFC 6902 ---- */
 
-/* The place that a pointer denotes: a member or an element of `parent`. */
+/* The place to which a JSON pointer refers: a member or an element of `parent`. */
 struct place {
-    json_t *parent; /* NULL: the document itself */
+    json_t *parent; /* object or array that contains the place; NULL = the place is the document itself */
     char key[256];
     size_t index; /* index in an array; the array's size for "-" and for the place after the last element */
 };
@@ -268,7 +268,8 @@ static int find_place(json_t *doc, const char *pointer, struct place *ret, struc
     return 0;
 }
 
-/* Puts a value at the place; takes the reference. `insert`: before the array element, else in place of it. */
+/* Puts a value at the place and takes the reference to it. With `insert`, a value is inserted before the
+ * array element at the place; otherwise it replaces the element. */
 static int put_at(json_t **doc, const struct place *p, json_t *value, bool insert, struct pl_err *err)
 {
     int r;
@@ -310,7 +311,7 @@ static int remove_at(const struct place *p, const char *pointer, struct pl_err *
     return 0;
 }
 
-/* Carries out `move` and `copy`. */
+/* Carries out the patch operations `move` and `copy`. */
 static int bring(json_t **doc, const json_t *operation, const char *path, bool moves, struct pl_err *err)
 {
     const char *from = json_string_value(json_object_get(operation, "from"));
@@ -337,7 +338,7 @@ static int bring(json_t **doc, const json_t *operation, const char *path, bool m
     return put_at(doc, &at, value, true, err);
 }
 
-/* Carries out one operation. */
+/* Carries out one operation of a JSON Patch. */
 static int operate(json_t **doc, const json_t *operation, struct pl_err *err)
 {
     const char *op = json_string_value(json_object_get(operation, "op")),

@@ -11,11 +11,11 @@
 
 #include <jansson.h>
 
-#define PL_PATCHED_MAX     262144u /* bytes of a patched document */
+#define PL_PATCHED_MAX     262144u /* maximum bytes of a patched document */
 #define PL_PATCH_DEPTH_MAX 64u
 
-/* Each changes `*doc`, possibly to another object; after a failure `*doc` is partly changed. PL_EINVAL: the
- * error says what is wrong with the patch; PL_ETOOBIG, PL_ENOMEM. */
+/* Each function changes `*doc`, possibly to another object; after a failure `*doc` is partly changed.
+ * PL_EINVAL: the error says what is wrong with the patch; PL_ETOOBIG, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_json_merge(json_t **doc, const json_t *patch, struct pl_err *err);
 PL_MUST_CHECK

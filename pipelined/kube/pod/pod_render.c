@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define SECRETS_FOLDER "/pl-secrets" /* folder in the agent's container */
+#define SECRETS_FOLDER "/pl-secrets" /* folder of the mounted secrets in the agent's container */
 #define WORKER_PROGRAM "/usr/bin/pipelined-worker"
 #define AGENT_MEMORY   (512LL << 20)
 #define AGENT_CPU      "100m"
@@ -171,7 +171,7 @@ static void mount(struct pod_build *b, json_t *mounts, const char *path, const c
     pl_pod_add(b, mounts, m);
 }
 
-/* Mounts the folders of volume `pl` that main needs. */
+/* Mounts those folders of volume `pl` in main that it needs. */
 static void mount_volume(struct pod_build *b)
 {
     const struct pl_stage *stage = b->stage;
@@ -242,8 +242,8 @@ static void add_secrets(struct pod_build *b)
     }
 }
 
-/* Mounts each secret completely, and once, for the agent, which masks their values in the command's
- * output. */
+/* Mounts each of the stage's secrets once, with all its keys, in the agent's container: the agent masks the
+ * secrets' values in the command's output. */
 static void add_secrets_of_agent(struct pod_build *b, json_t *command, json_t *mounts)
 {
     char volume[32], folder[sizeof SECRETS_FOLDER + 256];
@@ -277,7 +277,7 @@ static void add_config_map(struct pod_build *b, const char *name, const char *ma
     pl_pod_add(b, b->volumes, json_pack("{s:s, s:{s:s}}", "name", name, "configMap", "name", map));
 }
 
-/* Adds the proxies and certificates that commands and agents share. */
+/* Adds the proxy settings and certificates that the containers of commands and agents have in common. */
 static void add_surroundings(struct pod_build *b, json_t *env, json_t *mounts, bool command)
 {
     static const char *const variables[] = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"};
@@ -322,7 +322,8 @@ static int security_of_main(struct pod_build *b, struct pl_err *err)
     security = json_pack("{s:b}", "allowPrivilegeEscalation", 0);
     if (given || (restricted && !b->cluster->openshift))
         pl_pod_put(b, security, "runAsUser", json_integer(uid));
-    if (!given && restricted && !b->cluster->openshift) /* images do not know that user, whose home would be / */
+    /* images do not know this user: its home would be / */
+    if (!given && restricted && !b->cluster->openshift)
         pl_pod_variable(b, b->env, "HOME", "/tmp/home");
     if (given && user->gid >= 0)
         pl_pod_put(b, security, "runAsGroup", json_integer(user->gid));
@@ -542,7 +543,8 @@ static json_t *init_containers(struct pod_build *b)
 
 /* ---- the pod ---- */
 
-/* Excludes nodes by name: a field selector accepts only one value per expression. */
+/* Excludes nodes by name, with one expression per node, because a field selector accepts only one value per
+ * expression. */
 static void avoid_nodes(struct pod_build *b, json_t *term)
 {
     json_t *fields = b->worker->n_avoid > 0 ? json_array() : NULL;
@@ -583,7 +585,7 @@ static void put_affinity(struct pod_build *b)
         json_decref(node);
 }
 
-/* Requires an architecture for which both the command's image and ours exist. */
+/* Requires an architecture for which both the command's image and pipelined's image exist. */
 static int want_arch(struct pod_build *b, struct pl_err *err)
 {
     const struct pl_placement *placement = &b->stage->placement;

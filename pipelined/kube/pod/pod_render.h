@@ -3,9 +3,10 @@
  * need. The same arguments give the same bytes. The JSON is kept small, because its size is what an API
  * server's work depends on.
  *
- *   install   (init) our image: makes the volume's folders and copies the programs there that commands may call
+ *   install   (init) pipelined's image: makes the volume's folders and copies there the programs that commands
+ *             may call
  *   main      the user's image; its entrypoint is replaced by /pl/bin/pl-runner, to which the agent sends commands
- *   agent     our image: pipelined-worker --sandbox pod; moves data, holds the worker's token
+ *   agent     pipelined's image: pipelined-worker --sandbox pod; moves data, holds the worker's token
  *
  * They share the volume `pl` (emptyDir, or the stage's `scratch`). The agent has all of it at /pl; main has
  * the folders that pipelined/agent/sandbox/sandbox.h lists for a pod: pfs at /pfs (read-only), pfs/out and
@@ -24,7 +25,7 @@
 #define PL_MAIN_UID       10001
 #define PL_POD_GROUP      10003
 #define PL_POD_NAME_BYTES 64
-#define PL_POD_GRACE_MS   30000 /* Kubernetes' default, which is not written */
+#define PL_POD_GRACE_MS   30000 /* Kubernetes' default, which is not written to the pod */
 #define PL_POD_LABEL      "pipelined.io/"
 #define PL_GPU_PRODUCT    "nvidia.com/gpu.product" /* labels of GPU Feature Discovery */
 #define PL_GPU_STRATEGY   "nvidia.com/gpu.sharing-strategy"
@@ -46,7 +47,7 @@ struct pl_gpu_turns {
 
 /* The facts about the cluster and the namespace. All zero: nothing is known. */
 struct pl_pod_cluster {
-    enum pl_pod_level level; /* enforced in the namespace */
+    enum pl_pod_level level; /* Pod Security level that the namespace enforces */
     bool openshift;
     const char *dra;                    /* preferred served version of resource.k8s.io; NULL = none */
     const char *const *runtime_classes; /* names of the cluster's runtime classes */
@@ -58,7 +59,8 @@ struct pl_pod_cluster {
     size_t n_gpu_labels;
     const char *const *resources; /* names of the extended resources that nodes have */
     size_t n_resources;
-    /* for each strategy, those of existing nodes; if there are none, those of nodes that may come back */
+    /* resources of shared devices, for each sharing strategy: those of existing nodes or, if there are none,
+     * those of nodes that may come back */
     const struct pl_gpu_turns *turns;
     size_t n_turns;
     enum pl_share_unit gpu_mem_unit;              /* unit of aliyun.com/gpu-mem; GiB if unknown */
@@ -69,9 +71,9 @@ struct pl_pod_cluster {
 struct pl_pod_settings {
     const char *store_id;
     const char *namespace;
-    const char *image; /* our image, of agent and install */
+    const char *image; /* pipelined's image, for the containers agent and install */
     const char *const *arch;
-    size_t n_arch; /* architectures of our image; 0 = any */
+    size_t n_arch; /* number of architectures of pipelined's image; 0 = any */
     const char *default_image;
     const char *const *pull_secrets;
     size_t n_pull_secrets;
@@ -87,8 +89,8 @@ struct pl_pod_settings {
     struct pl_pairs proxy_env;
     enum pl_cpu_on_gpu cpu_on_gpu_nodes;
     bool mesh;                  /* service meshes may inject their proxies, which the agent stops at the end */
-    int64_t grace_ms;           /* 0 = PL_POD_GRACE_MS */
-    int64_t agent_memory_bytes; /* 0 = 512Mi */
+    int64_t grace_ms;           /* termination grace period of the pods; 0 = PL_POD_GRACE_MS */
+    int64_t agent_memory_bytes; /* memory limit of the agent's container; 0 = 512Mi */
     /* folder of nodes for the agents' cache, used only if the namespace is privileged; NULL = none */
     const char *node_cache;
     const json_t *pod_template; /* {"metadata", "spec"}, merged over every pod by pl_pod_merge; NULL = none */
@@ -103,10 +105,12 @@ struct pl_pod_worker {
     uint64_t version; /* the stage's version */
     uint32_t index, incarnation;
     const char *token;
-    bool gpu;            /* the worker gets GPUs; false also for the CPU variant of a stage with optional GPUs */
-    bool trusted;        /* the project is in kubernetes.trusted_projects, and its network is not off */
-    bool network_off;    /* the project forbids network access: its stages have none, whatever they say */
-    int64_t input_bytes; /* largest datum so far; 0 = unknown. Requested as disk space, at most what some node has */
+    bool gpu;         /* the worker gets GPUs; false also for the CPU variant of a stage with optional GPUs */
+    bool trusted;     /* the project is in kubernetes.trusted_projects, and its network is not off */
+    bool network_off; /* the project forbids network access: its stages have none, whatever they say */
+    /* bytes of the largest datum so far; 0 = unknown. The pod requests this disk space, but at most what some
+     * node has */
+    int64_t input_bytes;
     /* largest disk of the nodes that could take such a pod (node_capacity.h); 0 = unknown */
     int64_t disk_bytes;
     const char *const *avoid; /* names of nodes to exclude */
@@ -119,12 +123,14 @@ struct pl_pod {
     char name[PL_POD_NAME_BYTES];
     json_t *pod;
     json_t *claim_template; /* ResourceClaimTemplate that must be created first; NULL = none */
-    bool elsewhere;         /* its devices may be managed by another party than the nodes (node_capacity.h) */
+    /* a program other than the nodes' kubelets may manage the requested devices (node_capacity.h:
+     * `elsewhere`) */
+    bool elsewhere;
 };
 
 /* Renders the pod; `*ret` must be freed with pl_pod_finish. PL_EINVAL: the stage cannot be a pod (no image, a
  * user that the namespace forbids); PL_EFORBIDDEN: its patch requests what specs may not have;
- * PL_EUNAVAILABLE: the cluster lacks what it requests. The error has the field's path. */
+ * PL_EUNAVAILABLE: the cluster lacks what it requests. The error names the field's path. */
 PL_MUST_CHECK
 int pl_pod_render(const struct pl_pod_cluster *cluster, const struct pl_pod_settings *settings,
                   const struct pl_pod_worker *worker, struct pl_pod *ret, struct pl_err *err);

@@ -55,9 +55,9 @@ enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *pr
 #define BLANK_DEPTH 64
 
 struct level {
-    bool object, hides; /* hides: all strings below, except keys, are hidden */
+    bool object, hides; /* hides: all strings in it, except keys, are overwritten */
     bool value;         /* in an object: a value follows, not a key */
-    bool next;          /* the value that follows is hidden */
+    bool next;          /* the next value is overwritten */
 };
 
 static size_t string_end(const char *text, size_t n, size_t at)
@@ -74,7 +74,8 @@ static bool hides_values(const char *key, size_t n)
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         if (n == strlen(keys[i]) && memcmp(key, keys[i], n) == 0)
             return true;
-    return memchr(key, '\\', n) != NULL; /* the escapes may spell one of them */
+    /* a key with escapes counts as one of them, because the escapes may spell it */
+    return memchr(key, '\\', n) != NULL;
 }
 
 static void blank_string(struct level *l, char *text, size_t n)

@@ -14,11 +14,11 @@
 /* Makes the label's value: the project's name, with ".x" appended if it ends with - or _, which labels may
  * not. Different names give different values. */
 void pl_secret_label(const char *project, char ret[PL_SECRET_LABEL_BYTES]);
-/* Makes the object for PL_SECRET_CREATE, kept by the daemon of `store`. New reference; NULL without
- * memory. */
+/* Makes the object for PL_SECRET_CREATE, kept by the daemon of `store`. New reference; NULL if out
+ * of memory. */
 json_t *pl_secret_object(const struct pl_secret_op *op, const char *space, const char *store);
 /* Makes the patch for PL_SECRET_UPDATE (RFC 7396, application/merge-patch+json): it sets the given keys and
- * leaves others. New reference; NULL without memory. */
+ * leaves others. New reference; NULL if out of memory. */
 json_t *pl_secret_object_patch(const struct pl_secret_op *op);
 
 /* Relation of an object to a project of a store's daemon. */
@@ -34,9 +34,10 @@ enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *pr
  * copies them) of an answer's text, before anything copies them. Keys stay. Text nested deeper than any API
  * object becomes invalid JSON. */
 void pl_secret_object_blank(char *text, size_t n);
-/* Returns the project label of a secret that is not another store's; else "". Points into the object. */
+/* Returns the value of the secret's project label; "" if it has none or another store keeps the secret.
+ * Points into the object. */
 const char *pl_secret_object_label(const json_t *object, const char *store);
 /* Makes the result of PL_SECRET_LIST: [{"name", "keys", "updated_us"}] of the project's objects, including
  * those labelled by hand, by name and without values. `updated_us` is the time of creation. New reference;
- * NULL without memory. */
+ * NULL if out of memory. */
 json_t *pl_secret_object_list(const json_t *items, const char *project, const char *store);
