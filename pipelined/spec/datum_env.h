@@ -1,5 +1,5 @@
-/* datum_env: the environment variables of a stage's command for one datum. Pure: computed from what the worker
- * was told.
+/* datum_env: the environment variables of a stage's command for one datum. Pure: the caller passes everything
+ * that it depends on.
  *
  *   PL_INPUT_<NAME>         PFS/<name>/<path of the match>, without a final slash. NAME is in upper case; bytes
  *                           other than letters and digits become _
@@ -16,8 +16,8 @@
  *   PL_DATUM_ID             64 hex digits; also PACH_DATUM_ID
  *   PYTHONUNBUFFERED        1
  *
- * The stage's `env` comes last, with ${params.NAME} replaced in its values. It may replace PL_SEED, PL_DEVICE,
- * PL_GPU_COUNT and PYTHONUNBUFFERED; the spec parser refuses the others. */
+ * The stage's `env` comes last, with ${params.NAME} replaced in its values. It may replace PL_SEED,
+ * PL_DEVICE, PL_GPU_COUNT and PYTHONUNBUFFERED; the spec parser refuses the others. */
 #pragma once
 
 #include "pipelined/spec/spec.h"

@@ -1,7 +1,7 @@
 /* Compiles output.prefix with the captures that each input's glob provides. */
 #include "pipelined/spec/output_prefix.h"
 
-/* Finds the number of captures that all leaves of that name have. */
+/* Finds the number of glob captures that every input leaf of that name has. */
 static int prefix_captures(const struct pl_stage *stage, const char *name, unsigned *ret, struct pl_err *err)
 {
     *ret = PL_GLOB_CAPTURES_MAX;

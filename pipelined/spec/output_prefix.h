@@ -1,6 +1,6 @@
-/* output_prefix: the output prefix of a stage, compiled as a template over its inputs. Inputs with the
- * same name (in different branches of a union) count as one. An input that a datum may lack cannot be
- * used. Pure. */
+/* output_prefix: the output prefix of a stage, compiled as a template over its inputs. Inputs with the same
+ * name (in different branches of a union) count as one. The prefix cannot use an input that some datum lacks.
+ * Pure. */
 #pragma once
 
 #include "pipelined/spec/spec.h"

@@ -37,7 +37,8 @@ static int spec_refuse(const struct pl_spec_errors *errs, struct pl_err *err)
     return pl_err_field(err, r, errs->errors[0].path);
 }
 
-/* Merges `more` over r->defaults and takes over the reference. `more` NULL = it could not be allocated. */
+/* Merges `more` over r->defaults and takes the reference to it. `more` is NULL if it could not be
+ * allocated. */
 static void spec_add_defaults(struct spec_reader *r, json_t *more)
 {
     json_t *merged = more != NULL ? pl_spec_merge_patch(r->defaults, more) : NULL;
@@ -84,7 +85,7 @@ static int spec_load(struct spec_reader *r, json_t **ret, struct pl_err *err)
     if (code < 0)
         return spec_not_json(r, at, code, err);
     *ret = json_loadb(r->text, r->len, JSON_REJECT_DUPLICATES, NULL);
-    /* the scanner accepts exactly what jansson accepts, so only memory can be missing */
+    /* the scanner accepts exactly what jansson accepts, so jansson fails only if out of memory */
     return *ret != NULL ? 0 : pl_err_nomem(err);
 }
 

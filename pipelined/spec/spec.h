@@ -48,20 +48,20 @@
 /* the database's single writer needs about 50 µs per stage, and all other commits wait meanwhile */
 #define PL_SPEC_STAGES_MAX 1000u
 #define PL_SPEC_REPOS_MAX  1000u
-#define PL_SPEC_LEAVES_MAX 64u    /* inputs of one stage */
-#define PL_PARAMS_MAX      10000u /* most combinations of one `params` input */
+#define PL_SPEC_LEAVES_MAX 64u    /* maximum number of inputs of one stage */
+#define PL_PARAMS_MAX      10000u /* maximum number of combinations of one `params` input */
 #define PL_PARAM_NAMES_MAX 64u
-#define PL_PARAM_BYTES_MAX 4096u /* bytes of one combination's JSON */
+#define PL_PARAM_BYTES_MAX 4096u /* maximum bytes of one combination's JSON */
 #define PL_WORKERS_MAX     10000u
 #define PL_TRIES_MAX       100u
-#define PL_MAX_FAILED_MAX  (1 << 24) /* number of datums */
-#define PL_GPUS_MAX        64u       /* GPUs of one worker */
+#define PL_MAX_FAILED_MAX  (1 << 24) /* largest number of datums in max_failed */
+#define PL_GPUS_MAX        64u       /* maximum number of GPUs of one worker */
 #define PL_CHECKPOINT_MS   300000    /* default interval of checkpoints, in ms: "5m" */
 #define PL_DEFAULT_PROJECT "default"
 #define PL_DEFAULT_BRANCH  "master"
 #define PL_GPU_WAIT_MS     600000 /* default wait for an optional GPU, in ms: "10m" */
 #define PL_PRIORITY_MAX    1000
-#define PL_POD_PATCH_MAX   65536u /* bytes of one patch */
+#define PL_POD_PATCH_MAX   65536u /* maximum bytes of one pod patch */
 #define PL_AGENT_UID       10002  /* user id of the containers beside the command's; no stage may use it */
 #define PL_SPEC_NO_STAGE   UINT32_MAX
 
@@ -82,7 +82,7 @@ struct pl_input {
     size_t n_children;
     uint32_t node; /* number of this node in the tree, less than stage->n_nodes */
     /* PARAMS only; such an input has no repo, and its name is "params": */
-    const char *params; /* the value as canonical JSON */
+    const char *params; /* the `params` value as canonical JSON */
     const char **param_names;
     size_t n_params;
     struct pl_combination *combinations; /* sorted by the bytes of their JSON, without duplicates */
@@ -92,11 +92,12 @@ struct pl_input {
     const char *repo;
     const char *branch;
     const char *name;
-    const char *glob;   /* as written; it is a valid glob (glob.h) */
-    const char **files; /* globs, as written; n_files 0 = all files of the match */
+    const char *glob; /* glob as written in the spec; it is a valid glob (glob.h) */
+    /* globs that choose files within a match, as written; n_files 0 = all files of the match */
+    const char **files;
     size_t n_files;
-    bool pfs;       /* the spec has the form {"pfs": LEAF} */
-    bool reference; /* the content is not part of the datum key */
+    bool pfs;       /* the spec writes the leaf as {"pfs": LEAF} */
+    bool reference; /* the input's content is not part of the datum key */
     bool writable;  /* the command gets copies that it may change */
     bool previous;  /* the input is the stage's own last output */
     uint32_t stage; /* index of the stage of this spec that writes the branch; PL_SPEC_NO_STAGE = none does */
@@ -105,7 +106,7 @@ struct pl_input {
 
 struct pl_env_var {
     const char *key;
-    const char *value; /* numbers and booleans are converted to text */
+    const char *value; /* value as text; numbers and booleans are converted */
 };
 
 /* String members of an object, sorted by key. */
@@ -115,11 +116,11 @@ struct pl_pairs {
 };
 
 #define PL_GPU_RESOURCE "nvidia.com/gpu"
-/* name in Kubernetes 1.3 to 1.10; read as PL_GPU_RESOURCE */
+/* name of the GPU resource in Kubernetes 1.3 to 1.10; read as PL_GPU_RESOURCE */
 #define PL_GPU_RESOURCE_LEGACY "alpha.kubernetes.io/nvidia-gpu"
 
 enum pl_share_mode {
-    PL_SHARE_NONE, /* whole devices, only of nodes that do not share them */
+    PL_SHARE_NONE, /* whole devices, only on nodes that do not share their devices */
     PL_SHARE_TIME_SLICING,
     PL_SHARE_MPS,
     PL_SHARE_MIG,
@@ -129,7 +130,7 @@ enum pl_share_mode {
 };
 enum pl_share_unit { PL_UNIT_GIB, PL_UNIT_MIB };
 
-/* How a GPU is shared. Only the fields of its mode are set. */
+/* How a GPU is shared. Only the fields of the chosen mode are set. */
 struct pl_gpu_share {
     int mode;                 /* enum pl_share_mode */
     int64_t memory_bytes;     /* mps: bytes per process; 0 = an equal part */
@@ -147,13 +148,13 @@ struct pl_gpu_share {
 };
 
 struct pl_gpu {
-    uint32_t count; /* GPUs per worker; 0 = a stage for CPUs */
+    uint32_t count; /* GPUs per worker; 0 = the stage uses only CPUs */
     bool required;  /* false = use a GPU if one is free within wait_ms, else the CPU */
     int64_t wait_ms;
     const char **product; /* globs over product names, best first; n_product 0 = any */
     size_t n_product;
     int64_t memory_bytes; /* nominal size, as on the box, in units of GiB; 0 = any; see pl_gpu_memory_mib */
-    uint32_t compute;     /* least compute capability, 100 × major + minor; 0 = any */
+    uint32_t compute;     /* minimum compute capability, 100 × major + minor; 0 = any */
     const char *resource; /* name of the GPU resource; NULL = PL_GPU_RESOURCE */
     struct pl_gpu_share share;
 };
@@ -169,7 +170,7 @@ static inline int64_t pl_gpu_memory_mib(const struct pl_gpu *gpu)
 struct pl_secret_use {
     const char *name;
     const char *key;   /* key of the value, with `env`; NULL with `mount` */
-    const char *env;   /* NULL with `mount` */
+    const char *env;   /* name of the environment variable; NULL with `mount` */
     const char *mount; /* absolute path of the folder; NULL with `env` */
 };
 
@@ -179,7 +180,7 @@ struct pl_toleration {
     int op;          /* enum pl_toleration_operator */
     const char *value;
     const char *effect; /* NULL = all effects */
-    int64_t seconds;    /* seconds that NoExecute is tolerated; -1 = for ever */
+    int64_t seconds;    /* seconds for which NoExecute is tolerated; -1 = for ever */
 };
 
 /* Where and how the stage's pods run. */
@@ -189,7 +190,7 @@ struct pl_placement {
     size_t n_tolerations;
     const char **arch; /* node architectures, such as "amd64" */
     size_t n_arch;
-    const char *priority_class, *runtime_class, *queue; /* each NULL if not given */
+    const char *priority_class, *runtime_class, *queue; /* names; each is NULL if not given */
     /* ms between SIGTERM and SIGKILL; -1 = the daemon's default */
     int64_t grace_ms;
     struct pl_pairs labels, annotations;
@@ -199,7 +200,7 @@ struct pl_placement {
 };
 
 struct pl_scratch {
-    int64_t size_bytes; /* 0 = the worker has no volume of its own */
+    int64_t size_bytes; /* size of the scratch volume; 0 = the worker has no volume of its own */
     const char *storage_class;
 };
 
@@ -207,14 +208,14 @@ struct pl_scratch {
 struct pl_user {
     bool given;
     int64_t uid;
-    int64_t gid; /* -1 = the image's group */
+    int64_t gid; /* group id; -1 = the image's group */
 };
 
 enum pl_on_error { PL_ON_ERROR_FAIL, PL_ON_ERROR_SKIP, PL_ON_ERROR_RUN };
 enum pl_on_new { PL_ON_NEW_QUEUE, PL_ON_NEW_NEWEST, PL_ON_NEW_RESTART };
 
-/* How many datums may fail before the job fails at once: `count`, or `ppm` millionths of all datums if
- * `share` is set. */
+/* How many datums may fail before the job fails at once: `count` datums, or, if `share` is set, `ppm`
+ * millionths of all datums. */
 struct pl_max_failed {
     bool given;
     bool share;
@@ -224,7 +225,7 @@ struct pl_max_failed {
 
 struct pl_output {
     const char *branch; /* branch of the output repo; always PL_DEFAULT_BRANCH at present */
-    const char *prefix; /* template (template.h); "" = none */
+    const char *prefix; /* prefix of the paths in the output, a template (template.h); "" = none */
     const char **expect;
     size_t n_expect;
     /* links that lead out of the output and the inputs are replaced by copies of their targets */
@@ -248,9 +249,10 @@ static inline bool pl_codes_has(const struct pl_codes *codes, int code)
 }
 
 struct pl_resources {
-    int64_t cpu_milli; /* each field of this struct is 0 if not given */
+    int64_t cpu_milli; /* CPUs in thousandths; in this struct 0 = the field is not given */
     int64_t cpu_limit_milli;
-    int64_t memory_bytes;         /* memory limit; also reserved unless memory_request_bytes is set */
+    /* memory limit; the same amount is reserved unless memory_request_bytes is set */
+    int64_t memory_bytes;
     int64_t memory_request_bytes; /* reserved memory, less than the limit */
     int64_t disk_bytes;
     int64_t shm_bytes;
@@ -298,7 +300,7 @@ struct pl_stage {
     struct pl_user user;
     /* of two waiting stages, the higher priority goes first; from -PL_PRIORITY_MAX to PL_PRIORITY_MAX */
     int32_t priority;
-    int64_t keep_warm_ms; /* time that an idle worker stays; 0 = it ends at once */
+    int64_t keep_warm_ms; /* time for which an idle worker stays; 0 = an idle worker ends at once */
     struct pl_scratch scratch;
     struct pl_placement placement;
 };
@@ -307,8 +309,8 @@ enum { PL_DURABLE_LOCAL, PL_DURABLE_BUCKET };
 struct pl_spec_repo {
     const char *name;
     int64_t commit_window_ms;      /* -1 = no commit_window given */
-    int durable;                   /* PL_DURABLE_…; -1 = no value given */
-    struct pl_retention_rule keep; /* only `commits` and `days` */
+    int durable;                   /* one of PL_DURABLE_…; -1 = no value given */
+    struct pl_retention_rule keep; /* retention rule; only its members `commits` and `days` are used */
 };
 
 struct pl_spec {
@@ -342,7 +344,7 @@ struct pl_spec_errors {
     size_t n_warnings;
 };
 
-/* What only the store and the daemon know. Any function may be NULL: then its check is skipped (as in
+/* Facts that only the store and the daemon know. Any function may be NULL: then its check is skipped (as in
  * `pipelinectl validate`, without a daemon). */
 struct pl_spec_context {
     void *self;
@@ -357,7 +359,7 @@ struct pl_spec_context {
      * list, the lowest layer first, each as pl_spec_defaults_read returned it. They stay valid until the
      * parse ends. */
     const char *const *(*defaults)(void *self, const char *project);
-    /* True if the project's network is off. Then no stage has a network and none may ask for one; the parsed
+    /* True if the project's network is off. Then no stage has a network and none may request one; the parsed
      * spec is not changed. */
     bool (*network_off)(void *self, const char *project);
     /* stages run without a sandbox, so /pfs does not exist: a command that names it is an error */

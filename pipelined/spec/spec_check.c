@@ -98,7 +98,8 @@ static void spec_collect_leaves(struct spec_reader *r, size_t i)
         spec_number_leaves(stage, stage->input);
 }
 
-/* Checks the command: exactly one of `run` and `script`, and what a batch command excludes. */
+/* Checks that the command has exactly one of `run` and `script`, and that a stage with a batch command has
+ * none of the fields that cannot be combined with it. */
 static void spec_check_run(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -349,7 +350,7 @@ static void spec_check_prefix(struct spec_reader *r, size_t i)
 
     for (size_t j = 0; j < stage->n_leaves; j++)
         if (stage->leaves[j]->name == NULL || (pl_input_reads(stage->leaves[j]) && stage->leaves[j]->glob == NULL))
-            return; /* refused earlier */
+            return; /* this leaf was refused before */
     if (stage->output.prefix == NULL || stage->n_leaves == 0)
         return;
     pl_spec_enter_stage(r, i);

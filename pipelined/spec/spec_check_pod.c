@@ -160,7 +160,8 @@ static void spec_check_local_secret(struct spec_reader *r, size_t i, size_t k)
         pl_spec_problem(r, "\"%.60s\" is a system folder of the machine: use another one, such as \"/secrets/pg\"", mount);
 }
 
-/* Refuses what one machine cannot provide, and what a worker without a sandbox cannot. */
+/* Refuses fields that one machine without a cluster cannot provide, and fields that need the sandbox if the
+ * worker has none. */
 static void spec_check_local(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -212,7 +213,7 @@ static bool spec_says_placement(const struct pl_placement *p)
            p->pod_spec != NULL || p->pod_patch != NULL;
 }
 
-/* Warns about fields that one machine ignores. */
+/* Warns about fields that have no effect on one machine. */
 void pl_spec_warn_pod(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];

@@ -14,9 +14,9 @@ struct spec_field;
 struct spec_type {
     const char *accepts; /* description of accepted values, for messages and docs: "a whole number" */
     const char *schema;  /* JSON Schema of a value; "" = derived from the field (child, words, min, max) */
-    /* Parses `value` into the field's place in `object`; reports mistakes to the reader. */
+    /* Parses `value` into the field's place in `object`; adds mistakes to the reader's problems. */
     void (*read)(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object);
-    /* Returns the value as canonical JSON; JSON null if it should be left out, NULL without memory. */
+    /* Returns the value as canonical JSON; JSON null if it should be left out, NULL if out of memory. */
     json_t *(*write)(const struct spec_field *field, const void *object);
 };
 
@@ -27,17 +27,18 @@ struct spec_field {
     size_t offset_n;      /* offset of the number of elements, for lists */
     const char *fallback; /* default value as JSON; NULL = none */
     const char *doc;      /* description in Markdown, one or two sentences */
-    int64_t min, max;     /* bounds of numbers; of durations in ms */
-    /* fields of the value, if it is an object */
+    int64_t min, max;     /* bounds of numbers; bounds of durations in ms */
+    /* table of the value's own fields, if the value is an object */
     const struct spec_object *child;
-    const char *const *words; /* allowed words, NULL-terminated; the value is the index of the word */
+    const char *const *words; /* allowed words, NULL-terminated; the parsed value is the index of the word */
     const char *const *later; /* words that are reserved and not available yet */
-    const char *noun;         /* what a name names, for messages: "stage" */
+    const char *noun;         /* kind of thing that the value names, for messages, such as "stage" */
     bool required;
 };
 
 struct spec_object {
-    const char *name; /* "stage": heading in docs/spec.md, name of the definition in the schema */
+    /* name of the object, such as "stage": heading in docs/spec.md, name of the definition in the schema */
+    const char *name;
     const char *doc;
     const struct spec_field *fields;
     size_t n;
@@ -70,25 +71,25 @@ extern const struct spec_type pl_spec_type_name, pl_spec_type_text, pl_spec_type
     pl_spec_type_arch, pl_spec_type_effect, pl_spec_type_seconds, pl_spec_type_pod_spec, pl_spec_type_pod_patch,
     pl_spec_type_kube_name;
 
-#define SPEC_LIST_MAX 10000u /* most elements of a list, members of an object */
+#define SPEC_LIST_MAX 10000u /* maximum number of elements of a list or members of an object */
 
 /* Return the address of the field's value in an object's struct. */
 void *pl_spec_at(void *object, const struct spec_field *field);
 const void *pl_spec_from(const void *object, const struct spec_field *field);
-/* Append a value to an array, or set a member of an object, and take over the reference to `value`. Without
- * memory, or if the container is NULL already, the container is freed and becomes NULL; so a series of calls
- * needs one check at the end. */
+/* Append a value to an array, or set a member of an object, and take the reference to `value`. If memory runs
+ * out, the container is freed and becomes NULL; calls with a NULL container do nothing but free `value`. So a
+ * series of calls needs only one check at the end. */
 void pl_spec_append(json_t **array, json_t *value);
 void pl_spec_set(json_t **object, const char *key, json_t *value);
-/* spec_type.write of a string; JSON null if it is NULL. */
+/* Implements spec_type.write for a string: JSON null if the string is NULL. */
 json_t *pl_spec_write_text(const struct spec_field *field, const void *object);
-/* spec_type.write of a nested object; JSON null if none of its fields is given. */
+/* Implements spec_type.write for a nested object: JSON null if none of its fields is given. */
 json_t *pl_spec_write_object(const struct spec_field *field, const void *object);
 
 /* Returns the field of that name; NULL if the object has none. */
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name);
 /* True if the name is one of the object's reserved fields. */
 bool pl_spec_field_later(const struct spec_object *object, const char *name);
-/* Returns the object's struct as JSON, with values in canonical form and nulls left out. NULL without
- * memory. */
+/* Returns the object's struct as JSON, with values in canonical form and nulls left out. NULL if out
+ * of memory. */
 json_t *pl_spec_object_write(const struct spec_object *object, const void *from);

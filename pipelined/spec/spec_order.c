@@ -1,5 +1,5 @@
-/* Orders of the stages: sorted by name, and the order in which they run (Kahn's algorithm over the inputs
- * that are stages of the same spec). */
+/* Computes two orders of the stages: by name, and the order in which they run (Kahn's algorithm over the
+ * inputs that are stages of the same spec). */
 #include "pipelined/spec/spec_reader.h"
 
 #define ORDER_CIRCLE_SHOWN 20u
@@ -11,8 +11,8 @@ struct order {
     uint32_t *readers;
 };
 
-/* Returns a stage that is left over, and sets next[i] for each stage i to one of its inputs that is left
- * over. Following these links must lead into a cycle. */
+/* Returns one of the stages that could not be ordered, and sets next[i] for each such stage i to one of its
+ * inputs that could not be ordered either. Following these links leads into a cycle. */
 static uint32_t order_left_over(const struct order *o, uint32_t *next)
 {
     uint32_t any = 0;
@@ -68,7 +68,7 @@ static void order_report_circle(struct spec_reader *r, const struct order *o)
     pl_spec_problem(r, "the stages form a circle: %s", (const char *)text.data);
 }
 
-/* Counts the edges, then fills `readers` by counting sort. False without memory. */
+/* Counts the edges, then fills `readers` by counting sort. False if out of memory. */
 static bool order_init(struct spec_reader *r, struct order *o)
 {
     struct pl_spec *spec = r->spec;
@@ -112,8 +112,8 @@ static int order_by_name(const void *a, const void *b, void *stages)
     return strcmp(list[*(const uint32_t *)a].name, list[*(const uint32_t *)b].name);
 }
 
-/* Kahn's algorithm: a stage is appended to the order once all its inputs are in it. Stages that are left over
- * are on a cycle or depend on one. */
+/* Kahn's algorithm: a stage is appended to the order once all its inputs are in it. Stages that cannot be
+ * appended are on a cycle or depend on one. */
 void pl_spec_order(struct spec_reader *r)
 {
     struct order o;

@@ -76,8 +76,8 @@ static bool one_of(const char *word, const char *const *words)
     return false;
 }
 
-/* Converts the members of an object by the table `fields`; all others are refused by name. A name in `later`
- * is refused as not available yet. */
+/* Converts the members of an object that the table `fields` lists, and refuses all others by name. The error
+ * for a name in `later` says that it is not available yet. */
 static void map_object(struct spec_reader *r, json_t *value, const struct field *fields, size_t n, const char *const *later,
                        const char *accepts, json_t *to)
 {
@@ -113,13 +113,14 @@ static void map_object(struct spec_reader *r, json_t *value, const struct field 
     }
 }
 
-/* Copies the value unchanged; the native parser checks it. */
+/* Copies the value without a change; the native parser checks it. */
 static void map_same(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     set(r, to, key, json_incref(value));
 }
 
-/* Converts a whole number that is given as a string; returns any other value unchanged. A new reference. */
+/* Converts a whole number that is given as a string; leaves any other value unchanged. Returns a new
+ * reference. */
 static json_t *number(json_t *value)
 {
     const char *text = json_string_value(value);
@@ -191,7 +192,7 @@ static void map_pipeline(struct spec_reader *r, json_t *value, json_t *to, const
     map_object(r, value, fields, PL_ARRAY_SIZE(fields), nothing, "an object with a \"name\"", to);
 }
 
-/* Joins a list of lines, each with its line end. */
+/* Joins the list of lines into one text, with a line end after each line. */
 static void map_stdin(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_SPEC_MAX_BYTES};
@@ -271,8 +272,8 @@ static void map_parallelism(struct spec_reader *r, json_t *value, json_t *to, co
         set(r, to, "workers", json_integer(1));
 }
 
-/* Leaves out the default resource. The native parser warns about the name that Kubernetes 1.3 to 1.10
- * used. */
+/* Copies the name of the GPU resource, unless it is the default. The native parser warns about the name that
+ * Kubernetes 1.3 to 1.10 used. */
 static void map_gpu_type(struct spec_reader *r, json_t *value, json_t *to, const char *key)
 {
     if (!json_is_string(value) || !pl_streq(json_string_value(value), PL_GPU_RESOURCE))
@@ -620,7 +621,7 @@ json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root)
     return NULL;
 }
 
-/* Appends a path of snake_case names, each in the spelling that the text uses. */
+/* Appends a path of snake_case names, each name as the user's text spells it (snake_case or camelCase). */
 static int add_as_spelled(struct pl_buf *path, const char *names, const json_t *in)
 {
     int e = 0;

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A parameter and its possible values: n texts, and the same values as canonical JSON. */
+/* A parameter and its n possible values, as texts and as canonical JSON. */
 struct param_axis {
     const char *name;
     const char **texts, **jsons;
@@ -24,7 +24,7 @@ static int compare_combinations(const void *a, const void *b)
     return strcmp(((const struct pl_combination *)a)->json, ((const struct pl_combination *)b)->json);
 }
 
-/* Copies a buffer's text into the arena. NULL without memory. */
+/* Copies a buffer's text into the arena. NULL if out of memory. */
 static char *params_take(struct spec_reader *r, struct pl_buf *text)
 {
     char *copy = pl_buf_str(text) != NULL ? pl_spec_strdup(r, (const char *)text->data) : NULL;

@@ -46,8 +46,8 @@ void pl_spec_leave(struct spec_reader *r, size_t path_len)
     r->path.len = path_len;
 }
 
-/* Finds the position of `path`. A field that a stage took from `defaults` is found there; then `path` becomes
- * the path in `defaults`. */
+/* Finds the position of `path` in the text. A field that a stage took from `defaults` is found there; then
+ * `path` becomes the path in `defaults`. */
 static struct pl_json_pos spec_locate(struct spec_reader *r, enum spec_place place, struct pl_buf *path)
 {
     struct pl_json_pos key, value, key2, value2;

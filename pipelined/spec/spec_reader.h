@@ -3,7 +3,8 @@
 
 #include "pipelined/spec/spec_field.h"
 
-/* after so many problems, duplicates included, parsing stops: further stages would tell nothing new */
+/* Parsing stops after this number of problems, duplicates included, because checking more stages would show
+ * nothing new. */
 #define SPEC_PROBLEMS_STOP 64u
 
 struct spec_reader {
@@ -12,7 +13,7 @@ struct spec_reader {
     const char *filename;
     const struct pl_spec_context *ctx;
     struct pl_spec *spec;
-    struct pl_arena *arena; /* same as spec->arena */
+    struct pl_arena *arena; /* the arena of `spec` */
     /* merged defaults, nulls removed; NULL if there are none or they are not an object */
     json_t *defaults;
     struct pl_buf path; /* JSON path of the current value */
@@ -28,7 +29,8 @@ struct spec_reader {
     int failed; /* PL_ENOMEM = memory ran out and the result is invalid; 0 = no failure */
 };
 
-/* Add an error or a warning at the position of the current path: at its value or, for _key, at its key. */
+/* Add an error or a warning at the position of the current path. Functions with a name in _key use the
+ * position of the member's key, the others that of its value. */
 void pl_spec_problem(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
 void pl_spec_problem_key(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
 void pl_spec_warning(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
@@ -45,7 +47,7 @@ void pl_spec_leave(struct spec_reader *r, size_t path_len);
  * fields get their default value. */
 void pl_spec_read_object(struct spec_reader *r, const struct spec_object *object, json_t *value, void *to);
 
-/* Allocate from the arena, zeroed. Without memory they set r->failed and return NULL. */
+/* Allocate from the arena, zeroed. If out of memory, they set r->failed and return NULL. */
 void *pl_spec_alloc(struct spec_reader *r, size_t n);
 char *pl_spec_strdup(struct spec_reader *r, const char *s);
 
@@ -54,11 +56,11 @@ char *pl_spec_strdup(struct spec_reader *r, const char *s);
 const char *pl_spec_scalar(struct spec_reader *r, json_t *value);
 
 /* Applies an RFC 7396 merge patch and returns the result, a new reference. The members `pod_spec` and
- * `pod_patch` are replaced as a whole. NULL without memory. */
+ * `pod_patch` are replaced as a whole. NULL if out of memory. */
 json_t *pl_spec_merge_patch(json_t *target, json_t *patch);
 
-/* Checks everything that involves more than one value: names, inputs, cycles, templates, what the store
- * knows. */
+/* Checks everything that involves more than one value: names, inputs, cycles, templates, and facts from the
+ * store. */
 void pl_spec_check(struct spec_reader *r);
 /* Check the pod fields of stage i, and add warnings about them. */
 void pl_spec_check_pod(struct spec_reader *r, size_t i);

@@ -112,7 +112,7 @@ static void read_count(struct spec_reader *r, const struct spec_field *field, js
         *(uint32_t *)pl_spec_at(object, field) = (uint32_t)json_integer_value(value);
 }
 
-/* JSON null if the count is not given (0, no default value). */
+/* Writes a count; JSON null if the count is not given (it is 0 and has no default value). */
 static json_t *write_count(const struct spec_field *field, const void *object)
 {
     uint32_t count = *(const uint32_t *)pl_spec_from(object, field);
@@ -289,7 +289,7 @@ static void read_texts(struct spec_reader *r, const struct spec_field *field, js
             pl_spec_problem_value(r, element, "a string");
         pl_spec_leave(r, path_len);
         if (texts[i] == NULL)
-            return; /* the error was reported */
+            return; /* the error has already been reported */
     }
     *(const char ***)pl_spec_at(object, field) = texts;
     *(size_t *)(void *)((char *)object + field->offset_n) = n;

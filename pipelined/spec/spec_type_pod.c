@@ -248,7 +248,8 @@ static void read_share(struct spec_reader *r, const struct spec_field *field, js
         spec_check_share(r, value, share->mode);
 }
 
-/* Leaves out `unit` in other modes, where it would have the first word as its value. */
+/* Writes `share`. Leaves out `unit` in modes that do not use it, where it would have the first word as its
+ * value. */
 static json_t *write_share(const struct spec_field *field, const void *object)
 {
     const struct pl_gpu_share *share = pl_spec_from(object, field);
@@ -369,8 +370,8 @@ static void read_network(struct spec_reader *r, const struct spec_field *field, 
     pl_spec_type_bool.read(r, field, value, object);
 }
 
-/* The default is not written: a stage that does not mention the field keeps the effective JSON, and with it
- * the keys, that it has in versions without the field. */
+/* Writes `network` only if it differs from the default, so that a stage that does not mention the field keeps
+ * the effective JSON, and with it the datum keys, that it has in versions without the field. */
 static json_t *write_network(const struct spec_field *field, const void *object)
 {
     return *(const bool *)pl_spec_from(object, field) ? json_null() : json_false();

@@ -34,7 +34,8 @@ static void spec_read_tree(struct spec_reader *r, json_t *value, struct pl_input
     }
     pl_spec_read_object(r, &pl_spec_object_input, value, input);
     if (input->kind != PL_INPUT_LEAF)
-        input->glob = NULL; /* the field table sets the default of a leaf */
+        /* the field table has set the default of a leaf, which is not valid for other kinds */
+        input->glob = NULL;
     if (r->n_problems > problems)
         return; /* further errors would only be consequences */
     if (alone != NULL && json_object_size(value) > 1)
@@ -262,7 +263,8 @@ static json_t *write_repos(const struct spec_field *field, const void *object)
     return repos;
 }
 
-/* Checks the names of fields that are set to null: they leave no trace in the merged stage. */
+/* Checks the names of fields that the stage sets to null, because such fields do not appear in the merged
+ * stage. */
 static void spec_check_nulls(struct spec_reader *r, json_t *stage)
 {
     size_t path_len = r->path.len;
