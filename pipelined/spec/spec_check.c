@@ -305,12 +305,13 @@ static void spec_check_union(struct spec_reader *r, size_t i, const struct pl_in
             if (pl_input_reads(leaf))
                 pl_spec_problem(
                     r,
-                    "%s@%s is already an input of this union, with the name \"%s\": what both match would be two datums "
-                    "with one id: make them one input, or set another \"name\" for one",
+                    "%s@%s is already an input of this union, with the name \"%s\": a match of both would give two datums "
+                    "with the same id: make them one input, or set another \"name\" for one",
                     leaf->repo, leaf->branch, leaf->name);
             else
                 pl_spec_problem(
-                    r, "one of these combinations is in this union already: two datums would have one id: leave it out here");
+                    r,
+                    "one of these combinations is in this union already: two datums would have the same id: leave it out here");
         }
     }
 }
@@ -331,7 +332,7 @@ static void spec_check_env(struct spec_reader *r, size_t i)
         pl_spec_leave(r, path_len);
         pl_spec_enter_key(r, key);
         if (!pl_identifier_ok(key))
-            pl_spec_problem_key(r, "\"%s\" is not a name for a variable: use letters, digits and _, not starting with a digit",
+            pl_spec_problem_key(r, "\"%s\" is not a valid variable name: use letters, digits and _, not starting with a digit",
                                 key);
         else if (ours && !spec_one_of(key, spec_open_vars, PL_ARRAY_SIZE(spec_open_vars)))
             pl_spec_problem_key(r, "\"%s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", key);
@@ -512,7 +513,7 @@ static void spec_check_previous(struct spec_reader *r, size_t i, size_t j)
                                 !pl_streq(leaf->branch, PL_DEFAULT_BRANCH)))
         pl_spec_problem(r, "only the stage's own output can be read as previous: use \"repo\": \"%s\"", stage->name);
     else if (leaf->glob != NULL && !pl_streq(leaf->glob, "/"))
-        pl_spec_problem(r, "the previous output is given as a whole: use no \"glob\" but \"/\"; \"files\" leaves files out");
+        pl_spec_problem(r, "the previous output is always read as a whole: use \"glob\": \"/\", and \"files\" to choose files");
 }
 
 /* Resolves inputs: a name is a stage of the spec first, else a repo that is declared or exists. */
@@ -578,7 +579,7 @@ static void spec_warn(struct spec_reader *r, size_t i)
     }
     if (stage->image != NULL && strstr(stage->image, "@sha256:") == NULL) {
         pl_spec_enter_key(r, "image");
-        pl_spec_warning(r, "%s: image \"%s\" has no digest (@sha256:…): the tag may come to mean another image without a new run",
+        pl_spec_warning(r, "%s: image \"%s\" has no digest (@sha256:…): the tag can name another image later, without a new run",
                         stage->name, stage->image);
     }
 }

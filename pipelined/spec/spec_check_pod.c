@@ -25,12 +25,12 @@ static void spec_check_gpu(struct spec_reader *r, size_t i)
     }
     if (gpu->share.mode == PL_SHARE_GPU_MEM && gpu->count > 1) {
         spec_enter(r, i, "gpu", "count");
-        pl_spec_problem(r, "%u is not accepted: mode \"gpu-mem\" is an amount of memory of one device", gpu->count);
+        pl_spec_problem(r, "%u is not accepted: mode \"gpu-mem\" requests memory of one device", gpu->count);
     }
     if (gpu->share.mode == PL_SHARE_CUSTOM && gpu->share.values.n > 0 && gpu->share.preset == NULL) {
         spec_enter(r, i, "gpu", "share");
         pl_spec_enter_key(r, "values");
-        pl_spec_problem(r, "\"values\" are for a \"preset\": set one");
+        pl_spec_problem(r, "\"values\" is accepted only with a \"preset\": set one");
     }
 }
 
@@ -48,7 +48,7 @@ static void spec_check_resources(struct spec_reader *r, size_t i)
     }
     if (has->shm_bytes > 0 && has->memory_bytes > 0 && has->shm_bytes > has->memory_bytes) {
         spec_enter(r, i, "resources", "shm");
-        pl_spec_problem(r, "more than \"memory\", inside which it is counted");
+        pl_spec_problem(r, "more than \"memory\", which includes it");
     }
 }
 
@@ -72,7 +72,7 @@ static bool spec_mount_ok(const char *mount)
 static void spec_check_secret_env(struct spec_reader *r, const struct pl_stage *stage, const char *env)
 {
     if (!pl_identifier_ok(env))
-        pl_spec_problem(r, "\"%.60s\" is not a name for a variable: use letters, digits and _, not starting with a digit", env);
+        pl_spec_problem(r, "\"%.60s\" is not a valid variable name: use letters, digits and _, not starting with a digit", env);
     else if (strncmp(env, "PL_", 3) == 0 || strncmp(env, "PACH_", 5) == 0)
         pl_spec_problem(r, "\"%.60s\" is set by pipelined: choose a name that does not start with PL_ or PACH_", env);
     for (size_t i = 0; i < stage->n_env; i++)
@@ -222,8 +222,8 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
         bool said;
         const char *key, *member, *what;
     } unused[] = {
-        {gpu->share.mode == PL_SHARE_TIME_SLICING, "gpu", "share", "each worker has its GPU alone"},
-        {stage->resources.cpu_limit_milli > 0, "resources", "cpu_limit", "CPUs have no limit"},
+        {gpu->share.mode == PL_SHARE_TIME_SLICING, "gpu", "share", "workers do not share GPUs"},
+        {stage->resources.cpu_limit_milli > 0, "resources", "cpu_limit", "the use of CPUs is not limited"},
         {stage->resources.memory_request_bytes > 0, "resources", "memory_request", "only \"memory\" counts"},
         {stage->user.given, "user", NULL, "the command runs as the daemon's user"},
         {stage->scratch.size_bytes > 0, "scratch", NULL, "data is in the daemon's folder"},
@@ -232,7 +232,7 @@ void pl_spec_warn_pod(struct spec_reader *r, size_t i)
 
     if (gpu->count > 1 && (gpu->share.mode == PL_SHARE_TIME_SLICING || gpu->share.mode == PL_SHARE_MPS)) {
         spec_enter(r, i, "gpu", "count");
-        pl_spec_warning(r, "%s: the %u turns at shared devices may all be at the same device", stage->name, gpu->count);
+        pl_spec_warning(r, "%s: the %u time slices may all be of the same shared device", stage->name, gpu->count);
     }
     for (size_t k = 0; k < PL_ARRAY_SIZE(unused) && r->ctx != NULL && r->ctx->local; k++) {
         if (!unused[k].said)

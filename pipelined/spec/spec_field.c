@@ -41,7 +41,7 @@ static const struct spec_field fields_of_repo_keep[] = {
      FIELD(count, pl_retention_rule, days),
      .min = 1,
      .max = PL_RETENTION_MAX,
-     .doc = "Keep the commits of this many last days. With `commits`, a commit stays if either rule keeps it. If neither is "
+     .doc = "Keep commits for this many days. With `commits`, a commit stays if either rule keeps it. If neither is "
             "given, all commits stay."},
 };
 OBJECT(repo_keep, "repo_keep",
@@ -54,7 +54,8 @@ static const struct spec_field fields_of_repo[] = {
     {.name = "commit_window",
      FIELD(duration, pl_spec_repo, commit_window_ms),
      .max = 60000,
-     .doc = "Puts that name no commit gather in one open commit until none has come for this time, from `100ms` to `60s`. With "
+     .doc = "Puts that name no commit are collected in one open commit until no put has come for this time, from `100ms` to "
+            "`60s`. With "
             "`0s`, the default, "
             "each put is a commit."},
     {.name = "durable",
@@ -126,13 +127,13 @@ static const struct spec_field fields_of_stage[] = {
      FIELD(object, pl_stage, resources),
      .child = &pl_spec_object_resources,
      .fallback = "{}",
-     .doc = "What each worker needs."},
+     .doc = "CPUs, memory and disk space of each worker."},
     {.name = "workers",
      FIELD(count, pl_stage, workers),
      .fallback = "1",
      .min = 1,
      .max = PL_WORKERS_MAX,
-     .doc = "Most workers at the same time. They share the stage's datums; a datum is never split."},
+     .doc = "Maximum number of workers at the same time. They share the stage's datums; a datum is never split."},
     {.name = "datum",
      FIELD(object, pl_stage, datum),
      .child = &pl_spec_object_datum,
@@ -285,7 +286,9 @@ static const struct spec_field fields_of_resources[] = {
     {.name = "cpu",
      FIELD(cpu, pl_resources, cpu_milli),
      .doc = "CPUs to reserve. This is not a limit; it is the worker's share when CPUs are busy."},
-    {.name = "cpu_limit", FIELD(cpu, pl_resources, cpu_limit_milli), .doc = "Most CPUs that the worker may use; pods only."},
+    {.name = "cpu_limit",
+     FIELD(cpu, pl_resources, cpu_limit_milli),
+     .doc = "Maximum number of CPUs that the worker may use; pods only."},
     {.name = "memory",
      FIELD(bytes, pl_resources, memory_bytes),
      .doc = "Memory to reserve, and the limit. On one machine the limit holds where cgroups are delegated to the daemon."},
@@ -343,7 +346,7 @@ static const struct spec_field fields_of_keep[] = {
      FIELD(count, pl_retention_rule, days),
      .min = 1,
      .max = PL_RETENTION_MAX,
-     .doc = "Keep the commits of this many last days. With `commits`, a commit stays if either rule keeps it. If neither is "
+     .doc = "Keep commits for this many days. With `commits`, a commit stays if either rule keeps it. If neither is "
             "given, all commits stay."},
     {.name = "results",
      FIELD(count, pl_retention_rule, results),
@@ -389,7 +392,7 @@ static const struct spec_field fields_of_cache[] = {
     {.name = "code",
      FIELD(bool, pl_cache, code),
      .fallback = "true",
-     .doc = "`false`: the code is not part of the datum key, so that a change of code runs nothing again."},
+     .doc = "`false`: the code is not part of the datum key, so that a change of code causes no datum to run again."},
     {.name = "salt",
      FIELD(text, pl_cache, salt),
      .fallback = "\"\"",

@@ -22,7 +22,7 @@ static const struct spec_field fields_of_gpu[] = {
      FIELD(box_bytes, pl_gpu, memory_bytes),
      .doc =
          "Nominal memory of the device. `40G` and `40Gi` mean the same; a device fits if it reports nine tenths of this size."},
-    {.name = "compute", FIELD(compute, pl_gpu, compute), .doc = "Least compute capability: `\"8.0\"`."},
+    {.name = "compute", FIELD(compute, pl_gpu, compute), .doc = "Minimum compute capability: `\"8.0\"`."},
     {.name = "share",
      FIELD(share, pl_gpu, share),
      .child = &pl_spec_object_share,
@@ -44,7 +44,8 @@ static const struct spec_field fields_of_share[] = {
      FIELD(word, pl_gpu_share, mode),
      .words = words_mode,
      .required = true,
-     .doc = "`none`: whole devices, of nodes that do not share them. `time-slicing`: turns at a shared device. `mps`: a part of "
+     .doc = "`none`: whole devices, of nodes that do not share them. `time-slicing`: time slices of a shared device. `mps`: a "
+            "part of "
             "a shared device. `mig`: a MIG "
             "instance. `gpu-mem`: an amount of memory (`aliyun.com/gpu-mem`). `dra`: a resource claim. `custom`: what its fields "
             "say."},

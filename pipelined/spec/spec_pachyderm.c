@@ -360,8 +360,8 @@ static void join_resources(struct spec_reader *r, json_t *stage)
         set(r, resources, key, json_incref(value));
     }
     if (json_object_get(limits, "memory") == NULL && json_object_get(requests, "memory") != NULL)
-        pl_spec_warning(r, "\"resource_requests\" of memory without a limit is also the limit here: \"resource_limits\" "
-                           "sets another");
+        pl_spec_warning(r, "a memory request without a limit is also the limit: set another limit with "
+                           "\"resource_limits\"");
     if (json_object_size(resources) > 0)
         set(r, stage, "resources", json_incref(resources));
     json_decref(resources);
@@ -536,8 +536,10 @@ static void map_json(struct spec_reader *r, json_t *value, json_t *to, const cha
     json_t *patch = text != NULL ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
 
     if (text == NULL || (text[0] != '\0' && (is_spec ? !json_is_object(patch) : !json_is_array(patch))))
-        pl_spec_problem(r, is_spec ? "malformed PodSpec: a string that holds an object of JSON, merged over the pod's spec"
-                                   : "malformed PodPatch: a string that holds a list of JSON Patch operations");
+        pl_spec_problem(r,
+                        is_spec
+                            ? "malformed PodSpec: use a string that contains a JSON object, which is merged over the pod's spec"
+                            : "malformed PodPatch: use a string that contains a list of JSON Patch operations");
     else if (patch != NULL)
         set(r, placement_of(to), key, json_incref(patch));
     json_decref(patch);
@@ -552,8 +554,7 @@ static void map_autoscaling(struct spec_reader *r, json_t *value, json_t *to, co
     if (!json_is_boolean(value))
         pl_spec_problem_value(r, value, "true or false");
     else
-        pl_spec_warning(r,
-                        "workers always come when there are datums and end when none is left: \"autoscaling\" changes nothing");
+        pl_spec_warning(r, "workers always start when there are datums and end when none is left: \"autoscaling\" has no effect");
 }
 
 /* ---- whole spec ---- */

@@ -149,7 +149,7 @@ static void read_duration(struct spec_reader *r, const struct spec_field *field,
     else if (ms < field->min)
         pl_spec_problem_value(r, value, "a duration of more than 0, such as \"90s\", \"10m\" or \"1h30m\"");
     else if (field->max > 0 && ms > field->max)
-        pl_spec_problem(r, "%s is longer than the %s that are accepted", json_string_value(value),
+        pl_spec_problem(r, "%s is too long: at most %s is accepted", json_string_value(value),
                         pl_duration_text(field->max, most));
     else
         *(int64_t *)pl_spec_at(object, field) = ms;

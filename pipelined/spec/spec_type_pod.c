@@ -59,7 +59,8 @@ static void read_resource(struct spec_reader *r, const struct spec_field *field,
     if (text == NULL || strchr(text, '/') == NULL || !spec_qualified_ok(text)) {
         pl_spec_problem_value(r, value, field->type->accepts);
     } else if (pl_streq(text, PL_GPU_RESOURCE_LEGACY)) {
-        pl_spec_warning(r, "\"" PL_GPU_RESOURCE_LEGACY "\" ended with Kubernetes 1.10: read as \"" PL_GPU_RESOURCE "\"");
+        pl_spec_warning(r, "\"" PL_GPU_RESOURCE_LEGACY
+                           "\" is the name used up to Kubernetes 1.10: it is read as \"" PL_GPU_RESOURCE "\"");
         *resource = NULL;
     } else if (!pl_streq(text, PL_GPU_RESOURCE)) {
         *resource = pl_spec_strdup(r, text);

@@ -308,7 +308,7 @@ static void wrong_fields_are_refused_in_words(void **state)
         {"\"code\": \"../x\"",
          "stages[0].code: path \"../x\" has a segment \"..\": the folder must be at or below the spec's folder"},
         {"\"code\": \"/abs\"", "\"/abs\" is not accepted: a folder at or below the spec's"},
-        {"\"env\": {\"1A\": 1}", "stages[0].env.1A: \"1A\" is not a name for a variable"},
+        {"\"env\": {\"1A\": 1}", "stages[0].env.1A: \"1A\" is not a valid variable name"},
         {"\"env\": {\"PL_OUT\": 1}", "\"PL_OUT\" is set by pipelined"},
         {"\"env\": {\"r\": 1}", "\"r\" is the variable of the input of that name"},
         {"\"env\": {\"A\": [1]}", "[1] is not accepted: a string, a number, true or false"},

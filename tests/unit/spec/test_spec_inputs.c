@@ -138,7 +138,7 @@ static void wrong_inputs_are_refused_in_words(void **state)
         {"{\"union\": [{\"params\": {\"a\": [1]}}, {\"repo\": \"params\"}]}", "two inputs are named \"params\""},
         {"{\"repo\": \"a\", \"previous\": true}",
          "stages[0].input.previous: only the stage's own output can be read as previous: use \"repo\": \"s\""},
-        {"{\"repo\": \"s\", \"previous\": true, \"glob\": \"/*\"}", "the previous output is given as a whole"},
+        {"{\"repo\": \"s\", \"previous\": true, \"glob\": \"/*\"}", "the previous output is always read as a whole"},
         {"{\"union\": [{\"repo\": \"a\", \"name\": \"x\"}, {\"repo\": \"b\", \"name\": \"x\", \"writable\": true}]}",
          "of two inputs named \"x\" only one is writable"},
         {"{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"a@master\", \"name\": \"a\", \"glob\": \"/f*\"}]}",

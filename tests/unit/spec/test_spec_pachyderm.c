@@ -107,9 +107,9 @@ static void mistakes_are_told_with_pachyderms_paths(void **state)
         const char *text, *says;
     } cases[] = {
         {WITH("\"egress\": {}"), "t.json:1:104: egress: \"egress\" of Pachyderm's form is not available yet"},
-        {WITH("\"podPatch\": \"[\""), "podPatch: malformed PodPatch: a string that holds a list"},
+        {WITH("\"podPatch\": \"[\""), "podPatch: malformed PodPatch: use a string that contains a list"},
         {WITH("\"podPatch\": \"[{\\\"op\\\": \\\"set\\\"}]\""), "podPatch[0]: {\"op\":\"set\"} is not accepted: an operation"},
-        {WITH("\"pod_spec\": \"[]\""), "pod_spec: malformed PodSpec: a string that holds an object"},
+        {WITH("\"pod_spec\": \"[]\""), "pod_spec: malformed PodSpec: use a string that contains a JSON object"},
         {WITH("\"tolerations\": [{\"key\": \"a\"}]"),
          "tolerations[0]: cannot omit key/value comparison operator; specify EQUAL or EXISTS"},
         {WITH("\"tolerations\": [{\"operator\": \"Exists\"}]"),
@@ -255,7 +255,7 @@ static void fields_of_pods_have_their_place(void **state)
               "\\\"/hostname\\\"}]\""),
          "\"placement\":{\"pod_patch\":[{\"op\":\"remove\",\"path\":\"/hostname\"}],\"pod_spec\":{\"hostname\":\"h\"}}", NULL},
         {WITH("\"pod_spec\": \"\""), "\"run\":[\"x\"]", NULL},
-        {WITH("\"autoscaling\": true"), "\"run\":[\"x\"]", "autoscaling: workers always come when there are datums"},
+        {WITH("\"autoscaling\": true"), "\"run\":[\"x\"]", "autoscaling: workers always start when there are datums"},
         {"{\"pipeline\": {\"name\": \"m\"}, \"input\": {\"pfs\": {\"repo\": \"a\", \"glob\": \"/\"}}, \"transform\": {\"cmd\": "
          "[\"x\"], "
          "\"user\": \"1000\", \"secrets\": [{\"name\": \"s\", \"mount_path\": \"/s\"}, {\"name\": \"t\", \"key\": \"k\", "
