@@ -281,7 +281,7 @@ def test_a_pod_that_its_queue_holds_back_waits_until_it_is_admitted(world):  # n
     one = world([nodes.cpu("a")])
     patch = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", placement={"queue": "team-a", "pod_patch": patch}, **ONCE)
-    says(one, run, "st", "queue team-a has not admitted it yet", "kueue.x-k8s.io/admission")
+    says(one, run, "st", "queue team-a has not admitted the pod yet", "kueue.x-k8s.io/admission")
     name, = names(one, "st")
     pod = one.kubelet.pod(name)
     assert pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a" and not pod["spec"].get("nodeName"), pod

@@ -33,7 +33,7 @@ def test_why_its_queue_has_not_admitted_a_pod_is_said(world):  # noqa: F811
         kit.wait_until(lambda: serves(one, collection), "the API server serves it")
         gate = {"schedulingGates": [{"name": f"{GROUP}/admission"}]}
         run = begin(one, "st", "cp /pfs/in/f /pfs/out/f", placement={"queue": "team-a", "pod_patch": gate}, **ONCE)
-        says(one, run, "st", "queue team-a has not admitted it yet", f"{GROUP}/admission")
+        says(one, run, "st", "queue team-a has not admitted the pod yet", f"{GROUP}/admission")
         name, = names(one, "st")
         pod = one.kubelet.pod(name)
         owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
@@ -42,7 +42,7 @@ def test_why_its_queue_has_not_admitted_a_pod_is_said(world):  # noqa: F811
         request(one, "PATCH", f"{collection}/pod-{name}/status", {"status": {"conditions": [{
             "type": "QuotaReserved", "status": "False", "reason": "Pending", "message": LACK, "lastTransitionTime": "2026-11-22T10:00:00Z"}]}},
                 content_type="application/merge-patch+json")
-        says(one, run, "st", f"queue team-a has not admitted it yet: {LACK}")
+        says(one, run, "st", f"queue team-a has not admitted the pod yet: {LACK}")
         request(one, "PATCH", f"/api/v1/namespaces/{one.kubelet.namespace}/pods/{name}", {"spec": {"schedulingGates": []}},
                 content_type="application/merge-patch+json")
         succeeds(one, run)

@@ -189,7 +189,7 @@ static int spawn(struct run *run, char **env, struct pl_err *err)
         failed = errno;
         pl_closep(&out[0]);
         pl_closep(&out[1]);
-        return pl_err_errno(err, failed, "start the plugin %s", p->command);
+        return pl_err_errno(err, failed, "cannot start the plugin %s of the kubeconfig", p->command);
     }
     memcpy(argv + 1, p->args, sizeof(p->args));
     sigemptyset(&none);
@@ -248,9 +248,9 @@ static int listen_to(struct run *run, int64_t until_ms, int stop_fd, struct pl_e
         if (left_ms <= 0)
             return no_credential(command, "it did not end in time", err);
         if (poll(fds, 3, (int)left_ms) < 0 && errno != EINTR)
-            return pl_err_errno(err, errno, "wait for the plugin %s", command);
+            return pl_err_errno(err, errno, "cannot wait for the plugin %s of the kubeconfig", command);
         if (fds[2].revents != 0)
-            return pl_err_set(err, PL_ECANCELED, "the plugin %s was stopped", command);
+            return pl_err_set(err, PL_ECANCELED, "the plugin %s of the kubeconfig was stopped", command);
         if (fds[0].revents != 0)
             (void)take_some(&run->out, &run->said);
         if (fds[1].revents != 0)

@@ -66,7 +66,7 @@ static int memory_file(const char *text, int *ret_fd, char **ret_path, struct pl
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "make a memory file");
+        return pl_err_errno(err, errno, "cannot create a memory file");
     r = pl_io_write(fd, text, strlen(text), "a memory file", err);
     if (r < 0)
         return r;
@@ -233,7 +233,7 @@ static int read_token(const char *path, struct pl_buf *out, struct pl_err *err)
     out->max = PL_KUBE_TOKEN_MAX;
     r = pl_io_read_file(path, out, err);
     if (r < 0)
-        return pl_err_wrap(err, PL_EAUTH, "the token of the cluster");
+        return pl_err_wrap(err, PL_EAUTH, "cannot read the token for the cluster");
     while (out->len > 0 && isspace(out->data[out->len - 1]))
         out->len--;
     for (size_t i = 0; i < out->len; i++)
@@ -319,7 +319,7 @@ static int start_plugin(struct pl_kube_identity *id, struct pl_err *err)
     pthread_mutex_lock(&id->lock);
     id->running = false;
     pthread_mutex_unlock(&id->lock);
-    return pl_err_errno(err, failed, "start a thread for the plugin %s", id->config.plugin->command);
+    return pl_err_errno(err, failed, "cannot start a thread for the plugin %s of the kubeconfig", id->config.plugin->command);
 }
 
 /* Applies the result of a plugin run that has ended since the last call, if there is one. Returns PL_EBUSY
@@ -396,7 +396,7 @@ int pl_kube_identity_create(struct pl_kubeconfig *config, void (*changed)(void *
     id->arg = arg;
     pthread_mutex_init(&id->lock, NULL);
     id->stop_fd = eventfd(0, EFD_CLOEXEC);
-    r = id->stop_fd >= 0 ? make_base(id, err) : pl_err_errno(err, errno, "make an event");
+    r = id->stop_fd >= 0 ? make_base(id, err) : pl_err_errno(err, errno, "cannot create an event descriptor");
     if (r < 0) {
         pl_kube_identity_destroy(id);
         return r;

@@ -77,7 +77,7 @@ static void on_looked(struct pl_kube_object_create *op)
         take_uid(op, object);
     } else {
         (void)pl_err_set(&op->err, PL_EEXISTS, "%s already exists, and is %s", call->path,
-                         hash != NULL ? "another version of our object" : "not our object");
+                         hash != NULL ? "another version of pipelined's object" : "not pipelined's object");
     }
     json_decref(object);
     create_ended(op);

@@ -272,7 +272,7 @@ int pl_node_capacity_node(struct pl_node_capacity *o, const json_t *node, int64_
     struct shape_key key;
     struct node *n;
     int r = name != NULL ? key_of(o, has, json_object_get(metadata, "labels"), &key, err)
-                         : pl_err_set(err, PL_EINVAL, "a node without a name");
+                         : pl_err_set(err, PL_EINVAL, "a node object has no name");
 
     r = r < 0 ? r : node_named(o, name, &n, err);
     if (r < 0)
@@ -452,7 +452,7 @@ int pl_node_capacity_pod(struct pl_node_capacity *o, const json_t *pod, struct p
     int r;
 
     if (uid == NULL)
-        return pl_err_set(err, PL_EINVAL, "a pod without a uid");
+        return pl_err_set(err, PL_EINVAL, "a pod object has no uid");
     pl_node_capacity_request(pod, &request);
     if (name == NULL || request.n == 0 || !holds(pod)) {
         pl_node_capacity_pod_gone(o, uid);
@@ -485,10 +485,11 @@ int pl_node_capacity_shape(struct pl_node_capacity *o, const json_t *shape, stru
     int r = 0;
 
     if (!json_is_object(shape) || !json_is_object(resources) || (products != NULL && !json_is_object(products)))
-        r = pl_err_set(err, PL_EINVAL,
-                       "a shape is an object with \"cpu\", \"memory\" and \"resources\", such as {\"nvidia.com/gpu\": 8}");
+        r = pl_err_set(
+            err, PL_EINVAL,
+            "a node shape must be an object with \"cpu\", \"memory\" and \"resources\", such as {\"nvidia.com/gpu\": 8}");
     else if (milli_of(json_object_get(shape, "cpu")) <= 0 || bytes_of(json_object_get(shape, "memory")) <= 0)
-        r = pl_err_set(err, PL_EINVAL, "a shape has a \"cpu\" such as \"96\" and a \"memory\" such as \"1Ti\"");
+        r = pl_err_set(err, PL_EINVAL, "a node shape needs a \"cpu\" such as \"96\" and a \"memory\" such as \"1Ti\"");
     else if (json_object_set(resources, "cpu", json_object_get(shape, "cpu")) < 0 ||
              json_object_set(resources, "memory", json_object_get(shape, "memory")) < 0)
         r = pl_err_nomem(err);

@@ -392,7 +392,7 @@ static int check_own_secrets(struct pod_check *c)
             return pl_pod_refuse(c, path, "is not labelled for the project");
         (void)snprintf(path, sizeof(path), "secrets[%zu].env", i);
         if (use->env != NULL && pl_pod_gives_devices(use->env))
-            return pl_pod_refuse(c, path, "is a variable that gives devices");
+            return pl_pod_refuse(c, path, "is a variable that gives devices to the container");
     }
     return 0;
 }

@@ -328,7 +328,7 @@ static const char *bad_mount(struct pod_check *c, const struct judged *one, cons
     if (name == NULL || !pl_pod_may_mount(c, name))
         return "mounts a volume that is not the stage's";
     if (propagation != NULL && !(json_is_string(propagation) && pl_streq(json_string_value(propagation), "None")))
-        return "asks for mountPropagation";
+        return "requests mountPropagation";
     return bad_place(one, mount);
 }
 

@@ -105,11 +105,11 @@ static int no_product(const struct pod_build *b, struct pl_err *err)
 {
     const struct pl_gpu *gpu = &b->stage->gpu;
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
-    int r = pl_buf_addf(&text, err, "no node has a product %s", gpu->product[0]);
+    int r = pl_buf_addf(&text, err, "no node has a GPU product %s", gpu->product[0]);
 
     for (size_t i = 1; i < gpu->n_product && r == 0; i++)
         r = pl_buf_addf(&text, err, " or %s", gpu->product[i]);
-    r = r < 0 ? r : pl_buf_add_str(&text, b->cluster->n_products > 0 ? "; known:" : "; no product is known", err);
+    r = r < 0 ? r : pl_buf_add_str(&text, b->cluster->n_products > 0 ? "; known:" : "; no GPU product is known", err);
     for (size_t i = 0; i < b->cluster->n_products && i < 20 && r == 0; i++)
         r = pl_buf_addf(&text, err, "%s %s", i > 0 ? "," : "", b->cluster->products[i].value);
     if (r < 0 || pl_buf_str(&text) == NULL)
@@ -640,9 +640,10 @@ static int use_preset(struct pod_build *b, const json_t *rows, struct pl_err *er
         return no_preset(b, rows, err);
     for (size_t i = 0; i < share->values.n; i++)
         if (!row_has(row, share->values.items[i].key))
-            return pl_err_field(
-                err, pl_err_set(err, PL_EINVAL, "preset \"%s\" has no value \"%s\"", share->preset, share->values.items[i].key),
-                "gpu.share.values");
+            return pl_err_field(err,
+                                pl_err_set(err, PL_EINVAL, "preset \"%s\" does not use a value \"%s\"", share->preset,
+                                           share->values.items[i].key),
+                                "gpu.share.values");
     add_row(b, json_object_get(row, "limits"), b->limits);
     add_row(b, json_object_get(row, "annotations"), b->annotations);
     add_row(b, json_object_get(row, "labels"), b->labels);

@@ -137,9 +137,9 @@ static bool waits_for_gate(struct look *l, const char *message)
         return false;
     l->to->queued = queue[0] != '\0' && strstr(names, "kueue.x-k8s.io/") != NULL;
     if (l->to->queued && l->asked->queue_says != NULL)
-        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.500s", queue, l->asked->queue_says);
+        say(l, PL_POD_WAITS, "queue %s has not admitted the pod yet: %.500s", queue, l->asked->queue_says);
     else if (l->to->queued)
-        say(l, PL_POD_WAITS, "queue %s has not admitted it yet: %.200s (%s)", queue, message, names);
+        say(l, PL_POD_WAITS, "queue %s has not admitted the pod yet: %.200s (%s)", queue, message, names);
     else
         say(l, PL_POD_WAITS, "%.300s (%s)", message, names);
     return true;
@@ -207,7 +207,7 @@ static void wait_for_containers(struct look *l)
     if (event != NULL)
         say(l, PL_POD_WAITS, "node %s: %.500s", words(l->to->node != NULL ? l->to->node : "", "?"), event_words(event));
     else
-        say(l, PL_POD_WAITS, "node %s is creating its containers", words(l->to->node != NULL ? l->to->node : "", "?"));
+        say(l, PL_POD_WAITS, "node %s is creating the pod's containers", words(l->to->node != NULL ? l->to->node : "", "?"));
 }
 
 /* True if the container waits for a known reason; then sets the verdict. */

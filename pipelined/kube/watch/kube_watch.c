@@ -232,7 +232,7 @@ static int sweep(struct pl_kube_watch *w, struct pl_err *err)
 static int take_status(struct pl_kube_watch *w, const json_t *object, struct pl_err *err)
 {
     if (!pl_kube_status_take(object, &w->in_band))
-        return pl_err_set(err, PL_EPROTO, "%s: an ERROR frame without a Status", w->path);
+        return pl_err_set(err, PL_EPROTO, "%s: the API server sent an ERROR frame without a Status", w->path);
     if (w->in_band.code == 0 || w->in_band.code == 200)
         w->in_band.code = 500;
     return pl_err_set(err, PL_ERETRY, "%s", w->in_band.message);
@@ -295,7 +295,7 @@ static int on_frame(void *self, json_t *doc, struct pl_err *err)
     if (pl_streq(type, "BOOKMARK"))
         return keep_version(w, object, err);
     if (!pl_streq(type, "ADDED") && !pl_streq(type, "MODIFIED") && !pl_streq(type, "DELETED"))
-        return pl_err_set(err, PL_EPROTO, "%s: a frame of unknown type \"%.40s\"", w->path, type);
+        return pl_err_set(err, PL_EPROTO, "%s: the API server sent a frame of unknown type \"%.40s\"", w->path, type);
     r = take_object(w, object, *type == 'D', err);
     return r < 0 ? r : keep_version(w, object, err);
 }

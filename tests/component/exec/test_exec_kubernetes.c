@@ -327,9 +327,9 @@ static void a_product_that_comes_later_is_found(void **state_)
     spec.gpu = true;
     assert_int_equal(f->x->ops->shape(f->x, "default", spec.def, 1, true, &id, NULL), 0);
     assert_false(f->heard.offered);
-    assert_non_null(strstr(f->heard.shape, "no node has a product *A100*; no product is known"));
+    assert_non_null(strstr(f->heard.shape, "no node has a GPU product *A100*; no GPU product is known"));
     put_gpu_node(f, "t4", "Tesla-T4");
-    ask_anew(f, &spec, "no node has a product *A100*; known: Tesla-T4", &id);
+    ask_anew(f, &spec, "no node has a GPU product *A100*; known: Tesla-T4", &id);
     assert_false(f->heard.offered);
     assert_int_equal(f->x->ops->start(f->x, &spec, &err), PL_EUNAVAILABLE);
     put_gpu_node(f, "a100", "NVIDIA-A100-SXM4-40GB");
@@ -349,7 +349,7 @@ static int check(struct fixture *f, const struct pl_stage *def, struct pl_execut
 
 static bool says_queue(struct fixture *f)
 {
-    return strstr(f->heard.why, "queue team-a has not admitted it yet") != NULL;
+    return strstr(f->heard.why, "queue team-a has not admitted the pod yet") != NULL;
 }
 
 /* Its queue says when there is room, and takes away the gate; until then it waits like any other. */

@@ -183,12 +183,12 @@ static void why_a_queue_holds_a_pod_back_is_told(void **state_)
     hold_back(f, 7);
     until(f, says_of_queue);
     assert_string_equal(f->heard.why,
-                        "queue team-a has not admitted it yet: Scheduling is blocked due to non-empty scheduling gates "
+                        "queue team-a has not admitted the pod yet: Scheduling is blocked due to non-empty scheduling gates "
                         "(kueue.x-k8s.io/admission)");
     kube_fake_put(f->fake, WORKLOADS, workload_of(f, 7, "insufficient quota"));
     clock_ahead_ms += PL_POD_QUEUED_MS;
     until(f, says_of_quota);
-    assert_string_equal(f->heard.why, "queue team-a has not admitted it yet: insufficient quota");
+    assert_string_equal(f->heard.why, "queue team-a has not admitted the pod yet: insufficient quota");
 }
 
 static void of_many_that_are_held_back_each_has_its_turn(void **state_)

@@ -86,7 +86,7 @@ static void a_foreign_pod_under_our_name_is_left_alone(void **state_)
     create(f, true);
     start(f, 7);
     until(f, has_end);
-    if (strstr(f->heard.end, "already exists, and is not our object") == NULL || strstr(f->heard.end, name) == NULL)
+    if (strstr(f->heard.end, "already exists, and is not pipelined's object") == NULL || strstr(f->heard.end, name) == NULL)
         fail_msg("says \"%s\"", f->heard.end);
     assert_false(f->heard.hopeless);
     assert_int_equal(f->heard.up, 0);
@@ -116,7 +116,7 @@ static void who_only_names_a_worker_is_not_taken_for_it(void **state_)
     start(f, 7);
     until(f, has_end);
     assert_int_equal(f->heard.placed, 0);
-    assert_non_null(strstr(f->heard.end, "is not our object"));
+    assert_non_null(strstr(f->heard.end, "is not pipelined's object"));
 }
 
 /* A copy of the pod of worker 7, as somebody makes one to look into it: labels, annotations and all. */

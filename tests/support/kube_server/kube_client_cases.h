@@ -131,7 +131,7 @@ static void an_object_is_made_once_however_often_it_is_asked_for(void **state)
     assert_string_equal(op.uid, uid);
     op = make_pod(p, "once", "h2", pod_body("once", "h2", body), false);
     assert_int_equal(op.err.code, PL_EEXISTS);
-    assert_non_null(strstr(op.err.msg, "/pods/once already exists, and is another version of our object"));
+    assert_non_null(strstr(op.err.msg, "/pods/once already exists, and is another version of pipelined's object"));
     assert_int_equal(delete_pod(p, "once", uid).err.code, 0);
 }
 

@@ -219,7 +219,7 @@ static void a_file_that_is_no_good_is_said_once_and_made_anew(void **state)
         {FILE_OF("[" GOOD ", {\"cpu\": \"8\", \"memory\": \"32Gi\", \"resources\": {\"x/y\": 8}}]"),
          "shapes[1]: a shape without \"seen_ms\"", true},
         {FILE_OF("[7, " GOOD "]"), "shapes[0]: a shape without \"seen_ms\"", true},
-        {FILE_OF("[{\"cpu\": -1, \"seen_ms\": 1}, " GOOD "]"), "shapes[0]: a shape has a \"cpu\"", true},
+        {FILE_OF("[{\"cpu\": -1, \"seen_ms\": 1}, " GOOD "]"), "shapes[0]: a node shape needs a \"cpu\"", true},
     };
     struct fixture *f = *state;
 

@@ -282,7 +282,7 @@ static const struct {
     {MAIN("\"volumeMounts\": [{\"name\": \"pl\", \"mountPath\": \"/x\", \"subPathExpr\": \"$(HOME)\"}]"),
      "containers[0].volumeMounts[5]", NOT_THE_STAGES},
     {MAIN("\"volumeMounts\": [{\"name\": \"d\", \"mountPath\": \"/d\", \"mountPropagation\": \"HostToContainer\"}]"),
-     "containers[0].volumeMounts[5]", "asks for mountPropagation"},
+     "containers[0].volumeMounts[5]", "requests mountPropagation"},
     {MAIN("\"volumeMounts\": [{\"mountPath\": \"/x\"}]"), "containers[0].volumeMounts[5]", NOT_THE_STAGES},
     {MAIN("\"restartPolicy\": \"Always\""), "containers[0].restartPolicy", "is forbidden"},
     {MAIN("\"stdin\": true"), "containers[0].stdin", "is forbidden"},
@@ -513,9 +513,9 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
          "\"nvidia-dcgm-exporter\"}}}",
          "metadata.labels.app", "is reserved for other programs"},
         {"\"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
-         "is a variable that gives devices"},
+         "is a variable that gives devices to the container to the container to the container"},
         {"\"gpu\": 1, \"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
-         "is a variable that gives devices"},
+         "is a variable that gives devices to the container to the container to the container"},
     };
 
     /* CRI-O hands annotations of pods on to runc, crun and its hooks, meshes make containers by them */

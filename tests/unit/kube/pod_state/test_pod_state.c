@@ -64,7 +64,8 @@ static const struct {
      NULL,
      {0},
      PL_POD_WAITS,
-     "queue team-a has not admitted it yet: Scheduling is blocked due to non-empty scheduling gates (kueue.x-k8s.io/admission)",
+     "queue team-a has not admitted the pod yet: Scheduling is blocked due to non-empty scheduling gates "
+     "(kueue.x-k8s.io/admission)",
      -1},
     {"{\"spec\": {\"schedulingGates\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}, \"status\": {\"phase\": \"Pending\"}}",
      NULL,
@@ -102,7 +103,7 @@ static const struct {
      "by the new name",
      -1},
     /* waiting on the node */
-    {"{" NODE "}", NULL, {0}, PL_POD_WAITS, "node n1 is creating its containers", -1},
+    {"{" NODE "}", NULL, {0}, PL_POD_WAITS, "node n1 is creating the pod's containers", -1},
     {"{" NODE "}",
      "[" EVENT("Pulling", "01", "Pulling image \\\"reg/x:1\\\"") "]",
      {0},
@@ -121,7 +122,7 @@ static const struct {
      NULL,
      {0},
      PL_POD_WAITS,
-     "node n1 is creating its containers",
+     "node n1 is creating the pod's containers",
      -1},
     {"{\"metadata\": {\"deletionTimestamp\": \"2026-11-22T10:00:00Z\"}, " NODE
      ", \"status\": {\"phase\": \"Pending\", \"containerStatuses\": [" CONTAINER("main", WAITING("ContainerCreating", "")) "]}}",
@@ -426,7 +427,7 @@ static const struct {
      NULL,
      {0},
      PL_POD_WAITS,
-     "node n1 is creating its containers",
+     "node n1 is creating the pod's containers",
      -1},
     {"{\"spec\": {\"nodeName\": \"n1\", \"initContainers\": [{\"name\": \"istio-proxy\", \"restartPolicy\": \"Always\"}]}, "
      "\"status\": {\"phase\": \"Succeeded\", \"initContainerStatuses\": [" CONTAINER(
@@ -598,7 +599,7 @@ static void a_queue_that_says_why_is_quoted(void **state)
     assert_true(got.queued);
     assert_string_equal(
         got.why,
-        "queue team-a has not admitted it yet: insufficient unused quota for nvidia.com/gpu in flavor a100, 1 more needed");
+        "queue team-a has not admitted the pod yet: insufficient unused quota for nvidia.com/gpu in flavor a100, 1 more needed");
     json_decref(pod);
 }
 
