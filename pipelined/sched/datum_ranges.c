@@ -1,4 +1,4 @@
-/* datum_ranges: the ranges are in a growing array, which may have a gap at the front. Look-ups are binary
+/* datum_ranges: the ranges are in a growing array, whose first places may be unused. Look-ups are binary
  * searches. */
 #include "pipelined/sched/datum_ranges.h"
 
@@ -8,14 +8,14 @@ void pl_datum_ranges_finish(struct pl_datum_ranges *r)
     *r = (struct pl_datum_ranges){0};
 }
 
-/* Returns the index of the first range that ends at or after `row`: the range that holds the row, or where to
- * insert it. */
+/* Returns the index of the first range that ends at or after the datum number `row`: the range that holds it,
+ * or the place at which to insert it. */
 static size_t ranges_find(const struct pl_datum_ranges *r, uint32_t row)
 {
     const struct pl_sched_range *v = pl_datum_ranges_items(r);
     size_t lo = 0, hi = r->n;
 
-    if (r->n > 0 && v[r->n - 1].hi < row) /* append at the end, the usual case */
+    if (r->n > 0 && v[r->n - 1].hi < row) /* the usual case: append at the end */
         return r->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -35,7 +35,7 @@ static bool ranges_reserve(struct pl_datum_ranges *r)
 
     if (r->head + r->n < r->cap)
         return true;
-    if (r->head > r->cap / 2) { /* the gap at the front is large: use it */
+    if (r->head > r->cap / 2) { /* reuse the many unused places at the front instead of growing the array */
         memmove(r->items, pl_datum_ranges_items(r), r->n * sizeof(*items));
         r->head = 0;
         return true;

@@ -1,18 +1,17 @@
-/* datum_ranges: a set of row numbers, stored as ascending, disjoint ranges that do not touch.
- *
- * Taking from the front and adding at the end cost O(1). A change in the middle moves the ranges behind it (8
- * bytes each). `struct pl_datum_ranges r = {0}` is empty. Bound: one range for every second row of
- * PL_SCHED_ROWS_MAX, 64 MiB. Not thread-safe. */
+/* datum_ranges: a set of datum numbers, stored as ascending, disjoint ranges that do not touch. Removing
+ * numbers at the front and adding numbers at the end cost O(1). A change in the middle moves the ranges
+ * behind it (8 bytes each). `struct pl_datum_ranges r = {0}` is an empty set. Largest size: one range for
+ * every second one of PL_SCHED_ROWS_MAX numbers, 64 MiB. Not thread-safe. */
 #pragma once
 
 #include "pipelined/sched/sched.h"
 
 struct pl_datum_ranges {
-    struct pl_sched_range *items; /* the ranges are items[head … head + n − 1] */
+    struct pl_sched_range *items; /* the used ranges are items[head … head + n − 1] */
     size_t head;
     size_t n;
     size_t cap;
-    uint32_t count; /* number of rows */
+    uint32_t count; /* how many numbers the set contains */
 };
 
 /* Frees the set's memory and leaves it empty. */
@@ -21,17 +20,17 @@ static inline const struct pl_sched_range *pl_datum_ranges_items(const struct pl
 {
     return r->items + r->head;
 }
-/* Adds rows lo … hi − 1, none of which is in the set. Returns false only without memory. */
+/* Adds the numbers lo … hi − 1, none of which may be in the set. Returns false only without memory. */
 PL_MUST_CHECK
 bool pl_datum_ranges_add(struct pl_datum_ranges *r, uint32_t lo, uint32_t hi);
-/* Adds all rows of `from`, none of which is in the set. Returns false only without memory. */
+/* Adds all numbers of `from`, none of which may be in the set. Returns false only without memory. */
 PL_MUST_CHECK
 bool pl_datum_ranges_add_all(struct pl_datum_ranges *r, const struct pl_datum_ranges *from);
-/* Returns true if all rows lo … hi − 1 are in the set. */
+/* Returns true if all numbers lo … hi − 1 are in the set. */
 bool pl_datum_ranges_has(const struct pl_datum_ranges *r, uint32_t lo, uint32_t hi);
-/* Removes rows lo … hi − 1, all of which are in the set. Returns false only without memory. */
+/* Removes the numbers lo … hi − 1, all of which must be in the set. Returns false only without memory. */
 PL_MUST_CHECK
 bool pl_datum_ranges_remove(struct pl_datum_ranges *r, uint32_t lo, uint32_t hi);
-/* Moves the first `n` (≤ count) rows to the empty set `ret`. Returns false only without memory. */
+/* Moves the `n` lowest numbers (n ≤ count) to the empty set `ret`. Returns false only without memory. */
 PL_MUST_CHECK
 bool pl_datum_ranges_take(struct pl_datum_ranges *r, uint32_t n, struct pl_datum_ranges *ret);

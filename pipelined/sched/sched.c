@@ -1,5 +1,5 @@
-/* sched: creation, the clock, and the step. A step takes one event, then does queued work one transition at a
- * time, until nothing is left or the step's budget is used up. At the end it admits workers, renews wait
+/* sched: creation, the clock, and the step. A step handles one event, then does queued work one transition at
+ * a time, until nothing is left or the step's budget is used up. At the end it admits workers, updates wait
  * reasons, and asks for the next TICK. */
 #include "pipelined/sched/sched_internal.h"
 
@@ -190,7 +190,7 @@ static bool timers_fire(struct pl_sched *s)
     return true;
 }
 
-/* Does one transition from the first queue that has work; false if there is nothing to do. */
+/* Does one transition from the first queue that has work; false if all queues are empty. */
 static bool work_once(struct pl_sched *s)
 {
     struct job *job;
@@ -215,7 +215,8 @@ static bool work_once(struct pl_sched *s)
         pl_sched_stage_advance(s, stage);
         return true;
     }
-    /* last, so that a worker whose request arrives just before its deadline is still served */
+    /* expired deadlines come last, so that a worker whose request arrives just before its deadline is still
+     * served */
     if (timers_fire(s))
         return true;
     return pl_sched_run_expand(s);
@@ -245,7 +246,7 @@ static void ask_timer(struct pl_sched *s)
     const struct pl_timer *t = pl_timers_first(&s->timers);
     int64_t at = t ? s->mono + PL_MIN(PL_MAX(t->at - s->now, 0), PL_SCHED_BEAT_MS) : PL_TIMER_NEVER;
 
-    /* the TICK asked for before comes early enough */
+    /* the TICK that was requested earlier comes soon enough */
     if (at == s->asked || (t && s->asked > s->mono && s->asked < at))
         return;
     s->asked = at;

@@ -1,5 +1,6 @@
 /* sched_admit: decides which workers to start. Accounts for the CPU, memory and GPU slots of this machine,
- * keeps each stage's request for a worker in a line, and serves the lines in order while there is room. */
+ * queues each stage's request for a worker in a line, and serves the lines in order while resources are
+ * left. */
 #include "pipelined/sched/sched_internal.h"
 
 /* ---- capacity ---- */
@@ -21,7 +22,8 @@ static uint64_t left(uint64_t have, uint64_t used)
     return have > used ? have - used : 0;
 }
 
-/* True if one more worker fits, counting `back` as free: what leaving workers still hold. */
+/* True if enough CPU, or memory, is free for one more worker. `back`: amount that workers which are
+ * being stopped still hold, to be counted as free. */
 static bool fits_cpu(const struct pl_sched *s, const struct version *v, enum device device, uint64_t back)
 {
     return pl_sched_cpu_need(s, v, device) <= left(s->capacity.cpu_milli + back, s->cpu_used);
@@ -81,7 +83,7 @@ bool pl_sched_admit_missing_resource(const struct pl_sched *s, const struct vers
     return !fits_cpu(s, v, GPU, 0) || !fits_memory(s, v, 0);
 }
 
-/* True if the shape is offered, or it is not known yet. */
+/* True if the cluster offers the shape, or if the shape's offer is not known yet. */
 static bool may_be_offered(const struct shape *shape)
 {
     return shape && (!shape->told || shape->offered);
@@ -119,7 +121,7 @@ int pl_sched_admit_capacity(struct pl_sched *s, const struct pl_sched_capacity *
     return 0;
 }
 
-/* ---- what workers hold, until they are certainly gone ---- */
+/* ---- resources that workers hold, until they are certainly gone ---- */
 
 void pl_sched_admit_take(struct pl_sched *s, struct worker *w)
 {
@@ -197,7 +199,7 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
         pl_sched_fair_share_add(s, v, shape ? &shape->line : &s->lines[d], d);
 }
 
-/* A GPU that is not required is waited for once per job, and only while no worker of the stage has one. */
+/* A job waits only once for a GPU that is not required, and only while no worker of its stage has one. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -208,7 +210,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return GPU;
     if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
         return CPU;
-    if (v->shape && !v->shape->told) /* it is not known yet whether there is a GPU to wait for */
+    if (v->shape && !v->shape->told) /* the executor has not reported yet whether it has a GPU to wait for */
         return GPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
@@ -223,7 +225,9 @@ void pl_sched_admit_request(struct pl_sched *s, struct version *v)
     uint32_t live = v->starting + v->idle + v->busy;
 
     if (job && job->version == v && job->in_line && !job->rows && v->wish && !s->draining)
-        return; /* the job is being planned and keeps the place in line of the job that it superseded */
+        /* the job is still being planned: it keeps the place in the line that it got from the job that it
+         * superseded */
+        return;
     if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
         s->draining || v->retry_at > s->now || live >= v->def.workers ||
         pl_sched_datums_ready(s, job->rows) <= v->starting + v->idle || !pl_sched_admit_possible(s, v))
@@ -301,16 +305,16 @@ static void make_room(struct pl_sched *s, const struct version *v, enum device d
     }
 }
 
-/* True if a job that gave up waiting for a GPU, and has no worker yet, can have a GPU after all. All workers
- * of a job run on the same device. */
+/* True if a job that stopped waiting for a GPU and has no worker so far can have a GPU now. All workers of a
+ * job run on the same device, so this must be decided before its first worker. */
 static bool gets_one_after_all(const struct pl_sched *s, const struct version *v)
 {
     return v->def.gpu_count > 0 && v->starting + v->idle + v->busy == 0 && !pl_sched_fair_share_first(&s->lines[GPU]) &&
            fits(s, v, GPU);
 }
 
-/* Returns the first request in the line after bringing it up to date. `*ret_again`: the line has changed;
- * look again. */
+/* Updates the first request in the line and returns it. If that changes which request is the first, returns
+ * NULL and sets `*ret_again`: the caller must try again. */
 static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
 {
     struct version *v = pl_sched_fair_share_first(line);
@@ -326,11 +330,12 @@ static struct version *first_in(struct pl_sched *s, const struct line *line, boo
 static void start_first(struct pl_sched *s, struct version *v, enum device device)
 {
     start(s, v, device);
-    pl_sched_admit_withdraw(s, v); /* to the end of its pipeline's queue */
+    pl_sched_admit_withdraw(s, v); /* the request moves to the end of its pipeline's queue */
     pl_sched_admit_request(s, v);
 }
 
-/* Starts workers of requests behind `first` that want none of the slots for which earlier requests wait. */
+/* Starts workers for requests behind `first` that want none of the GPU slots for which earlier requests
+ * wait. */
 static void admit_beside(struct pl_sched *s, const struct version *first)
 {
     bool kept[PL_SCHED_GPUS_MAX] = {false};
@@ -350,12 +355,12 @@ static void admit_beside(struct pl_sched *s, const struct version *first)
         if (v->wish && v->wish_device == GPU)
             start_first(s, v, GPU);
         if (next && !next->wish)
-            return; /* the next one has left the line; it is looked at in the next turn */
+            return; /* the request after this one has left the line; the next turn looks at it */
     }
 }
 
-/* Serves the requests for one device in order. Stops at the first that does not fit, so that no later one
- * overtakes it, and returns it. */
+/* Serves the requests for one device in order. Stops at the first request that does not fit, so that no later
+ * one overtakes it, and returns that request. */
 static const struct version *admit_device(struct pl_sched *s, enum device wished)
 {
     const struct line *line = &s->lines[wished];
@@ -384,7 +389,7 @@ static const struct version *admit_device(struct pl_sched *s, enum device wished
     return NULL;
 }
 
-/* Serves the requests of one shape. False: the budget is used up and requests are left. */
+/* Serves the requests of one shape. Returns false if the step's budget is used up while requests are left. */
 static bool admit_shape(struct pl_sched *s, const struct shape *shape)
 {
     struct version *v;
@@ -408,8 +413,8 @@ static void admit_shapes(struct pl_sched *s)
     struct shape *shape, *last = TAILQ_LAST(&s->ready, shape_list);
     bool is_last = false;
 
-    /* shapes that become ready meanwhile belong to stages that were just served: they wait for the next
-     * call */
+    /* shapes that become ready during this loop belong to stages that were just served: they wait for the
+     * next call */
     while (!is_last && !s->oom && (shape = TAILQ_FIRST(&s->ready))) {
         is_last = shape == last;
         TAILQ_REMOVE(&s->ready, shape, ready_link);
@@ -428,7 +433,7 @@ void pl_sched_admit(struct pl_sched *s)
 
     s->admit_more = false;
     first = admit_device(s, GPU);
-    /* if the first GPU request lacks only CPU or memory, what is free is kept for it */
+    /* if the first GPU request lacks only CPU or memory, all free CPU and memory is kept for it */
     if (!first || !fits_gpus(s, first, false))
         (void)admit_device(s, CPU);
     admit_shapes(s);

@@ -2,7 +2,8 @@
  * handles it. */
 #include "pipelined/sched/sched_internal.h"
 
-/* Returns the job if it has not ended and waits for this answer; else NULL. */
+/* Returns the job with this id if it is in the state in which it waits for this answer (to PLAN or COMMIT);
+ * else NULL. */
 static struct job *job_answered(struct pl_sched *s, uint64_t id, enum pl_sched_state state)
 {
     struct job *job = pl_sched_get(&s->jobs, id);
@@ -45,8 +46,8 @@ static int take_commit(struct pl_sched *s, const struct pl_sched_event *ev)
     return 0;
 }
 
-/* Handles an event of an unknown worker, e.g. one from before the engine ran out of memory: its leases are
- * lost and it is told to stop. */
+/* Handles an event of an unknown worker, for example of one from before the engine ran out of memory: reports
+ * its leases as lost and tells it to stop. */
 static int take_stray(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     for (size_t i = 0; i < ev->leases.n; i++)
@@ -85,7 +86,7 @@ static int take_worker(struct pl_sched *s, const struct pl_sched_event *ev)
             pl_sched_worker_up(s, w);
         break;
     case PL_SCHED_EV_WORKER_WAITS:
-        /* a late report, after the worker has attached, is ignored */
+        /* a report about the pod that arrives late, after the worker has attached, is ignored */
         if (!w->up || w->state == WORKER_STARTING)
             pl_sched_shape_waits(s, w, ev->text);
         break;
@@ -129,7 +130,7 @@ static int take_stop_run(struct pl_sched *s, const struct pl_sched_event *ev, st
     if (!run)
         return pl_err_set(err, PL_ENOTFOUND, "there is no unfinished run %s", ev->run.id ? ev->run.id : "");
     pl_sched_run_settle(s);
-    run = pl_sched_run_find(s, ev->run.id); /* a run without jobs has ended and is gone */
+    run = pl_sched_run_find(s, ev->run.id); /* a run without jobs has already ended and is freed */
     for (size_t i = 0; run && i < run->n_jobs; i++)
         if (run->jobs[i]->state < PL_SCHED_FINISHING)
             pl_sched_job_end(s, run->jobs[i], PL_SCHED_KILLED, ev->text, NULL);

@@ -1,6 +1,6 @@
-/* sched_fair_share: lines of requests for workers. A line has one rank per priority; a rank has its pipelines
- * in buckets by their number of workers; a pipeline has its requesting versions in order. The next request is
- * the first in the lowest bucket of the highest rank. */
+/* sched_fair_share: lines (queues) of requests for workers. A line has one rank per priority; a rank keeps
+ * its pipelines in buckets by their number of workers; a pipeline keeps its requesting stage versions in
+ * order. The next request is the first one in the lowest bucket of the highest rank. */
 #include "pipelined/sched/sched_internal.h"
 
 void pl_sched_fair_share_init(struct line *line)
@@ -111,7 +111,7 @@ void pl_sched_fair_share_add(struct pl_sched *s, struct version *v, struct line 
     bucket_enter(w);
 }
 
-/* Returns the first request from this bucket of this rank on. */
+/* Returns the first request at or after the given bucket of the given rank; NULL if there is none. */
 static struct version *first_from(const struct rank *rank, int bucket)
 {
     for (; rank; rank = TAILQ_NEXT(rank, link), bucket = 0)

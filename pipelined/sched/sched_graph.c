@@ -55,7 +55,7 @@ static void head_remove_reader(struct pl_sched *s, struct pl_sched_head key, con
     }
 }
 
-/* Remove the stage's current version from the graph, and add it. */
+/* Remove the stage's current version from the graph of branches (graph_unlink), or add it (graph_link). */
 static void graph_unlink(struct pl_sched *s, struct stage *stage)
 {
     const struct pl_sched_stage *def = &stage->current->def;
@@ -81,7 +81,7 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
 
         if (!in)
             return;
-        /* a stage that reads a branch twice (a cross with itself) was appended a moment ago */
+        /* the stage reads the branch twice (a cross with itself) and is already its last reader */
         if (in->n_readers > 0 && in->readers[in->n_readers - 1] == stage)
             continue;
         if (pl_sched_grow(s, &in->readers, in->n_readers, &in->cap_readers, sizeof(*in->readers)))
@@ -93,9 +93,11 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
 struct search {
     struct stage **stack;
     size_t n, cap;
-    uint64_t mark, other; /* mark of this search, and of the search in the opposite direction */
-    struct stage *met;    /* stage at which the two searches met */
-    uint64_t own;         /* id of the stage that is being set; its older version is ignored */
+    /* number of this search, and of the search in the opposite direction; each visited stage is marked with
+     * one of them */
+    uint64_t mark, other;
+    struct stage *met; /* stage at which the two searches met; NULL if they have not met */
+    uint64_t own;      /* id of the stage that is being set; its older version is ignored */
 };
 
 static void search_push(struct pl_sched *s, struct search *q, struct stage *at)
@@ -109,7 +111,8 @@ static void search_push(struct pl_sched *s, struct search *q, struct stage *at)
         q->stack[q->n++] = at;
 }
 
-/* Push the stages that read the branch, and the stages that write the inputs of `def`. */
+/* Push the stages that read the branch, or the stages that write the inputs of `def`, onto the search's
+ * stack. */
 static void search_push_readers(struct pl_sched *s, struct search *q, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -140,7 +143,8 @@ static bool reads(const struct pl_sched_stage *def, struct pl_sched_head key)
     return false;
 }
 
-/* True if the stage has the same inputs and output as before; then it closes no new cycle. */
+/* True if the stage has the same inputs and output as in its older version, so that it closes no new
+ * cycle. */
 static bool same_edges(const struct pl_sched_stage *a, const struct pl_sched_stage *b)
 {
     bool same = a->n_inputs == b->n_inputs && same_head(a->output, b->output);
@@ -150,9 +154,9 @@ static bool same_edges(const struct pl_sched_stage *a, const struct pl_sched_sta
     return same;
 }
 
-/* True if `def` would read its own output through other stages; its older version is ignored. Searches
- * downstream from the output and upstream from the inputs by turns. If either search ends, there is no cycle;
- * in a graph that grows stage by stage, one of them is short. */
+/* True if `def` would read its own output through other stages; the stage's older version is ignored. Two
+ * searches take turns: one downstream from the output, one upstream from the inputs. If either ends, there is
+ * no cycle; in a graph that grows stage by stage, one of them is short. */
 static bool makes_cycle(struct pl_sched *s, const struct pl_sched_stage *def, const char **ret_through)
 {
     const struct stage *own = pl_sched_get(&s->stages, def->stage);
@@ -197,7 +201,7 @@ static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *d
     return 0;
 }
 
-/* Checks a stage definition: limits, its version, its output, and cycles. */
+/* Checks a stage definition: its limits, its version, its output branch, and that it closes no cycle. */
 static int check_stage(struct pl_sched *s, const struct pl_sched_stage *def, struct pl_err *err)
 {
     const struct head *out = pl_sched_head_find(s, def->output);
@@ -266,7 +270,7 @@ static struct stage *stage_make(struct pl_sched *s, uint64_t id)
     return stage;
 }
 
-/* Returns NULL only without memory. */
+/* Finds or creates the pipeline. Returns NULL only without memory. */
 static uint16_t *slots_copy(struct pl_sched *s, const struct pl_sched_stage *def)
 {
     uint16_t *slots = pl_sched_calloc(s, def->n_gpu_slots, sizeof(*slots));
@@ -276,7 +280,7 @@ static uint16_t *slots_copy(struct pl_sched *s, const struct pl_sched_stage *def
     return slots;
 }
 
-/* Makes a version with its own copies of texts and arrays, and one reference. */
+/* Creates a stage version with its own copies of texts and arrays, and one reference. */
 static struct version *version_make(struct pl_sched *s, struct stage *stage, const struct pl_sched_stage *def)
 {
     struct pipeline *pipeline = pipeline_make(s, def->pipeline);
@@ -320,7 +324,8 @@ static void stage_free(struct pl_sched *s, struct stage *stage)
     free(stage);
 }
 
-/* Releases the version's reference to the shape, after its request for it was withdrawn. */
+/* Releases the version's reference to the shape, after its request for a worker in the shape's line was
+ * withdrawn. */
 static void leave_shape(struct pl_sched *s, const struct version *v, struct shape *shape)
 {
     if (shape)
@@ -368,7 +373,8 @@ struct version *pl_sched_version_find(const struct pl_sched *s, uint64_t stage_i
     return NULL;
 }
 
-/* Removes the current version from the graph. It is freed when no job and no worker uses it. */
+/* Removes the stage's current version from the graph. The version is freed when no job and no worker uses
+ * it. */
 static void version_retire(struct pl_sched *s, struct stage *stage)
 {
     struct version *old = stage->current;
@@ -437,8 +443,8 @@ int pl_sched_stage_shapes(struct pl_sched *s, const struct pl_sched_stage *def, 
     return 0;
 }
 
-/* Kills the stage's unfinished jobs. A job that is committing cannot be stopped: its answer says whether the
- * output was committed before the removal. */
+/* Kills the stage's unfinished jobs. A job that is committing cannot be stopped: the answer to its COMMIT
+ * says whether the output was committed before the stage was removed. */
 static void lane_kill(struct pl_sched *s, struct stage *stage)
 {
     struct job *job, *next;

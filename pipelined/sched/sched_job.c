@@ -1,5 +1,5 @@
-/* sched_job: the life of a job. It looks at its inputs, waits for its turn, is planned, leases its rows, and
- * commits or fails. Here is also decided which jobs a newer job supersedes. */
+/* sched_job: the life of a job. A job checks its inputs, waits for its turn, is planned, leases its datums,
+ * and commits or fails. This file also decides which earlier jobs a newer job supersedes. */
 #include <stdio.h>
 
 #include "pipelined/sched/sched_internal.h"
@@ -15,9 +15,9 @@ static void depend(struct pl_sched *s, struct job *up, const struct job *job)
         up->dependents[up->n_dependents++] = job->id;
 }
 
-/* Returns the job that writes this input and must end first, or whose end decides: the writer's job in the
- * same run, else its newest unfinished earlier job. Runs with a separate branch are only matched within the
- * run. */
+/* Returns the job that writes this input and that must end before the input can be read: the writer's job in
+ * the same run, else the writer's newest unfinished earlier job. A run with a separate branch waits only for
+ * its own jobs. NULL if there is no such job. */
 static struct job *input_job(const struct pl_sched *s, const struct job *job, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -34,7 +34,8 @@ static struct job *input_job(const struct pl_sched *s, const struct job *job, st
     return up;
 }
 
-/* An input job of the same run ended without success: this job ends, too. */
+/* Ends the job because the job `up` of the same run, which writes one of its inputs, ended without
+ * success. */
 static void inherit(struct pl_sched *s, struct job *job, const struct job *up)
 {
     if (up->superseded_by[0])
@@ -55,9 +56,10 @@ static bool has_begun(const struct run *run)
     return run->planning > 0 || has_leased(run);
 }
 
-/* Makes every pipeline of the run that carries no run carry this one, if none of its jobs is lost yet. A
- * stage that joins outputs of other stages commits only if all come from one run. If each stage went on with
- * its own newest run, such a stage might never commit; so the first run to begin is carried through. */
+/* Makes the run the `carried` run of each of its pipelines, unless the pipeline carries a run that has begun,
+ * or a job of this run has already ended without success. A stage that joins outputs of other stages commits
+ * only if all come from one run. If each stage went on with its own newest run, such a stage might never
+ * commit; so the first run to begin is carried through. */
 static void carry(struct run *run)
 {
     const uint32_t lost = run->states[PL_SCHED_FAILURE] + run->states[PL_SCHED_KILLED] + run->states[PL_SCHED_UNRUNNABLE];
@@ -88,8 +90,8 @@ static void carried_ended(const struct job *job)
     p->carried = NULL;
 }
 
-/* True if `old` may be superseded. A job that is being planned may not: the newer job would have to be
- * planned first. */
+/* True if the job `old` may be superseded. A job that is being planned may not: the newer job would have to
+ * be planned first. */
 static bool gives_way(const struct job *old, enum pl_sched_on_new way)
 {
     return !old->run->aside && !old->planning && old->state < PL_SCHED_FINISHING && (way == PL_SCHED_RESTART || !old->leased);
@@ -103,8 +105,8 @@ static bool is_waited_for(const struct pl_sched *s, const struct job *job, const
     return false;
 }
 
-/* True if `job` can run as soon as `old` could, and the run of `old` is not carried. If `job` still waits,
- * `old` must wait for the same jobs, and no job of the run of `old` may have leased a task. */
+/* True if `job` can run as soon as `old` could, and no pipeline carries the run of `old`. If `job` still
+ * waits, `old` must wait for the same jobs, and no job of the run of `old` may have leased a task. */
 static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const struct job *old)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -142,13 +144,13 @@ static bool is_ready(const struct job *job)
     return job->linked && job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued;
 }
 
-/* Called for a planned job: lets the next job supersede it, if that became ready meanwhile. Returns true if
- * the job has ended. */
+/* Called for a planned job: lets the next job of the stage supersede it, if the inputs of that job became
+ * complete in the meantime. Returns true if the planned job has ended. */
 static bool is_superseded(struct pl_sched *s, struct job *job)
 {
     struct job *next = TAILQ_NEXT(job, lane_link);
 
-    /* a worker is about to get a task of it */
+    /* except with on_new = restart, the job is kept if a worker is about to get one of its tasks */
     if (!next || !is_ready(next) || (next->version->def.on_new != PL_SCHED_RESTART && !TAILQ_EMPTY(&job->version->asking)))
         return false;
     supersede(s, next);
@@ -177,7 +179,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job)
         }
         if (job->blocked_on == 0)
             job->blocked_on = up->id;
-        if (first || up->run != job->run) /* jobs of the same run know this one since its first look */
+        if (first || up->run != job->run) /* the jobs of the same run already notify this one when they end */
             depend(s, up, job);
     }
     supersede(s, job);
@@ -225,7 +227,7 @@ void pl_sched_job_cause(struct pl_sched *s, struct job *job, const char *reason)
     if (!reason)
         reason = "";
     if (job->state == PL_SCHED_UNRUNNABLE)
-        snprintf(text, sizeof(text), "%s", reason); /* pass on the first cause, not a chain of causes */
+        snprintf(text, sizeof(text), "%s", reason); /* report the first cause, not a chain of causes */
     else
         snprintf(text, sizeof(text), "stage %s %s: %.*s", job->version->def.name, verb, PL_SCHED_MESSAGE_MAX / 2, reason);
     job->cause = pl_sched_strdup(s, text);
@@ -277,7 +279,8 @@ static void planned(struct pl_sched *s, struct job *job)
     job->planning = false;
 }
 
-/* Ends the job: cancels its tasks, leaves all queues, and queues the job so that its dependents are told. */
+/* Ends the job: cancels its tasks, removes it from all queues, and queues the notification of its
+ * dependents. */
 void pl_sched_job_end(struct pl_sched *s, struct job *job, enum pl_sched_state state, const char *reason, const char *by)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -359,7 +362,7 @@ static void fail_rows(struct pl_sched *s, struct job *job)
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
-/* True if more rows failed than the stage allows. */
+/* True if more datums have failed than the stage allows. */
 static bool too_many_failed(const struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -377,7 +380,7 @@ static bool fail_start(struct pl_sched *s, struct job *job)
         return false;
     snprintf(text, sizeof(text), "%u workers in a row failed to start: %s", v->start_failures,
              v->last_failure ? v->last_failure : "");
-    job->version->start_failures = 0; /* the next job starts counting from 0 */
+    job->version->start_failures = 0; /* the count of failed starts begins at 0 for the next job */
     pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
     return true;
 }
@@ -398,7 +401,7 @@ void pl_sched_job_leased(struct pl_sched *s, struct job *job, int64_t change)
         job->busy_ms += s->now - job->busy_since;
 }
 
-/* True if the job waits for a GPU: in line, or through pods that wait for a node. */
+/* True if the job waits for a GPU: its request is in the GPU line, or its GPU pods wait for a node. */
 static bool waits_for_gpu(const struct version *v, const struct job *job)
 {
     return v->cpu_shape ? job->gpu_since >= 0 && !job->on_cpu && v->with_gpu == 0 : v->wish && v->wish_device == GPU;
@@ -419,8 +422,8 @@ static void set_timer(struct pl_sched *s, struct job *job)
     pl_sched_timer(s, &job->timer, at);
 }
 
-/* Leases rows to the workers that ask: idle ones first; busy ones may fetch ahead while no worker lacks
- * work. */
+/* Leases datums to the workers whose requests are open: idle ones first; busy ones may fetch ahead while no
+ * worker lacks work. */
 static void serve(struct pl_sched *s, struct job *job)
 {
     struct version *v = job->version;
@@ -428,7 +431,7 @@ static void serve(struct pl_sched *s, struct job *job)
 
     for (w = TAILQ_FIRST(&v->asking); w && !s->draining; w = next) {
         next = TAILQ_NEXT(w, asking_link);
-        /* an idle CPU worker of an earlier job that got no GPU */
+        /* an idle CPU worker, left by an earlier job of the stage that got no GPU */
         if (w->n_tasks == 0 && !w->on_gpu && pl_sched_admit_device(s, job) == GPU) {
             pl_sched_worker_stop(s, w, false, "its stage waits for a GPU");
             continue;
@@ -446,7 +449,7 @@ static void serve(struct pl_sched *s, struct job *job)
         pl_sched_task_recall(s, job);
 }
 
-/* Stops waiting pods that are for the other device than the job is to run on. */
+/* Stops pods that wait for a node and are meant for the other device than the job is to run on. */
 static void keep_to_device(struct pl_sched *s, struct job *job)
 {
     struct version *v = job->version;
@@ -459,7 +462,8 @@ static void keep_to_device(struct pl_sched *s, struct job *job)
         pl_sched_shape_give_up(s, v, CPU);
 }
 
-/* The next step of a planned job: times out, fails, commits, or leases rows and requests workers. */
+/* Takes the next step of a planned job: it times out, fails, commits, or leases datums and requests
+ * workers. */
 static void run_rows(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;

@@ -24,7 +24,8 @@ static struct lost_on *find(const struct rows *rows, const char *node)
     return NULL;
 }
 
-/* Returns a place for one more node: a free one, else that of the node with the oldest loss. */
+/* Returns the entry to use for one more node: an unused one, else that of the node whose last loss is the
+ * oldest. */
 static struct lost_on *place(struct rows *rows)
 {
     struct lost_on *oldest = &rows->lost_on[0];
@@ -47,7 +48,8 @@ static struct job *job_of(const struct worker *w)
     return first && first->version == w->version ? first : NULL;
 }
 
-/* Losses within PL_SCHED_BACKOFF_MIN_MS count once: workers that are lost together with their node. */
+/* Counts a loss. Losses within PL_SCHED_BACKOFF_MIN_MS count once, because workers that are lost together
+ * with their node are one failure of the node. */
 void pl_sched_node_lost(struct pl_sched *s, const struct worker *w)
 {
     struct job *job = job_of(w);

@@ -90,7 +90,7 @@ bool pl_sched_shape_fits(const struct shape *shape)
     return shape->told && shape->offered && shape->pending < shape->pending_max;
 }
 
-/* Looks at all stages again: it may have changed which shapes they can use. */
+/* Queues all stages to be looked at again, because the shapes that they can use may have changed. */
 static void offer_changed(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;
@@ -101,7 +101,7 @@ static void offer_changed(struct pl_sched *s)
     }
 }
 
-/* Handles event SHAPE: stores what the shape offers, and looks at the stages again if that changed. */
+/* Handles event SHAPE: stores what the shape offers, and queues the stages again if that changed. */
 int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err)
 {
     struct shape *shape;
@@ -110,7 +110,8 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
     if (def->id == 0)
         return pl_err_set(err, PL_EINVAL, "a pod shape has an id other than 0");
     shape = pl_sched_get(&s->shapes, def->id);
-    if (!shape && !s->restoring) /* nothing uses the shape; the event is sent again after a stage uses it */
+    /* no stage or worker uses the shape; the engine sends the event again once one does */
+    if (!shape && !s->restoring)
         return 0;
     if (!shape && s->shapes.len >= PL_SCHED_SHAPES_MAX)
         return pl_err_set(err, PL_ELIMIT, "the limit of %u pod shapes is reached", PL_SCHED_SHAPES_MAX);

@@ -2,7 +2,8 @@
  * checked before it changes the state. */
 #include "pipelined/sched/sched_internal.h"
 
-/* Checks that tried rows are ascending, within the job's rows, and not among the ended rows. */
+/* Checks that the ranges of tried datums are ascending, within the job's datums, and disjoint from the ended
+ * datums. */
 static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
 {
     size_t e = 0;
@@ -20,8 +21,8 @@ static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
     return 0;
 }
 
-/* Checks RESTORE_JOB: its run and stage exist, the job does not, and its numbers and ended rows are
- * consistent. */
+/* Checks RESTORE_JOB: the job's run and stage exist, the job was not restored before, and its numbers and
+ * ended datums are consistent. */
 static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, struct run **ret_run, struct version **ret_v,
                      struct pl_err *err)
 {
@@ -53,8 +54,8 @@ static void wait_tried(struct pl_sched *s, struct rows *rows, const struct pl_sc
     pl_sched_datums_wait(s, rows, &which, tried->failures, tried->losses, 0);
 }
 
-/* Makes the job's rows: all rows that have not ended wait, each with its history. Restored tasks take their
- * rows out later. */
+/* Creates the job's `rows`: all datums that have not ended wait, each with its history. Restoring a task later
+ * takes its datums out of the waiting ones. */
 static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event *ev)
 {
     struct rows *rows = pl_sched_datums_make(s, ev->job.datums, 0);
@@ -91,7 +92,7 @@ static struct rows *rows_restore(struct pl_sched *s, const struct pl_sched_event
     return rows;
 }
 
-/* Handles RESTORE_JOB: makes the job in its restored state, with its rows if its plan still exists. */
+/* Handles RESTORE_JOB: creates the job in its restored state, with its datums if its plan still exists. */
 static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v;
@@ -119,7 +120,7 @@ static int restore_job(struct pl_sched *s, const struct pl_sched_event *ev, stru
     return 0;
 }
 
-/* Handles RESTORE_WORKER: checks that its devices are free and its shape is known, and makes the worker. */
+/* Handles RESTORE_WORKER: checks that its devices are free and its shape is known, and creates the worker. */
 static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct version *v = pl_sched_version_find(s, ev->worker.stage, ev->worker.version);
@@ -147,7 +148,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     if (!w)
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
-    /* it came up in an earlier life, so its exit is not counted as a failed start */
+    /* it attached before the restart, so its exit does not count as a failed start */
     w->productive = !starting;
     if (shape) {
         pl_sched_shape_take(s, w, shape, starting && !placed);
@@ -163,7 +164,7 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
     return 0;
 }
 
-/* Returns the bin of waiting rows with this history; NULL if there is none. */
+/* Returns the bin of waiting datums with this history; NULL if there is none. */
 static struct bin *bin_of(const struct rows *rows, uint32_t failures, uint32_t losses)
 {
     for (size_t i = 0; i < rows->n_bins; i++)
@@ -172,7 +173,7 @@ static struct bin *bin_of(const struct rows *rows, uint32_t failures, uint32_t l
     return NULL;
 }
 
-/* Checks RESTORE_TASK: its job and worker exist, and all its rows wait with its history. */
+/* Checks RESTORE_TASK: its job and worker exist, and all its datums wait with its history. */
 static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev, struct job **ret_job, struct worker **ret_w,
                       struct bin **ret_bin, struct pl_err *err)
 {
@@ -199,7 +200,7 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
     return 0;
 }
 
-/* Handles RESTORE_TASK: moves the task's rows from waiting to leased. */
+/* Handles RESTORE_TASK: moves the task's datums from waiting to leased. */
 static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, struct pl_err *err)
 {
     struct worker *w;
@@ -231,8 +232,8 @@ static int restore_task(struct pl_sched *s, const struct pl_sched_event *ev, str
     return 0;
 }
 
-/* A restored pod without the GPU that its stage prefers, while GPUs are offered, shows that the job had given
- * up waiting for a GPU. */
+/* Concludes from a restored CPU pod of a stage that prefers a GPU, while GPUs are offered, that the job had
+ * stopped waiting for a GPU. */
 static void restore_device(const struct worker *w)
 {
     const struct version *v = w->version;
@@ -242,7 +243,7 @@ static void restore_device(const struct worker *w)
         job->on_cpu = true;
 }
 
-/* Handles RESTORE_DONE: leases and workers get their full time from now on, and all stages are looked at. */
+/* Handles RESTORE_DONE: leases and workers get their full time from now on, and all stages are queued. */
 static void restore_done(struct pl_sched *s)
 {
     const struct pl_map_slot *slot;

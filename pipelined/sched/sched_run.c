@@ -1,6 +1,6 @@
-/* sched_run: runs. A new run is expanded step by step: one job for each stage that it names and each reader
- * of a head that moved, then for each reader of an output of these jobs. After that the jobs are linked to
- * the jobs for which they wait. */
+/* sched_run: runs. A new run is expanded step by step: one job for each stage that the run names and each
+ * stage that reads a moved head, then for each stage that reads an output of these jobs. After that, each job
+ * is linked to the jobs for which it waits. */
 #include "pipelined/sched/sched_internal.h"
 
 struct run *pl_sched_run_find(const struct pl_sched *s, const char *id)
@@ -77,7 +77,7 @@ static void lane_insert(struct stage *stage, struct job *job)
         TAILQ_INSERT_HEAD(&stage->lane, job, lane_link);
 }
 
-/* Makes a job in the given state. An unfinished job enters its stage's lane. */
+/* Creates a job in the given state. An unfinished job enters its stage's lane. */
 struct job *pl_sched_job_make(struct pl_sched *s, struct run *run, struct version *v, uint64_t id, enum pl_sched_state state)
 {
     struct job_key key = {v->stage->id, run->order};
@@ -114,7 +114,7 @@ static void run_include(struct pl_sched *s, struct run *run, struct stage *stage
         (void)pl_sched_job_make(s, run, stage->current, ++s->last_id, PL_SCHED_CREATED);
 }
 
-/* Makes the job of the next reader of the branch; false after the last one. */
+/* Creates the job of the next stage that reads the branch; false after the last one. */
 static bool run_include_reader(struct pl_sched *s, struct run *run, struct pl_sched_head key)
 {
     const struct head *head = pl_sched_head_find(s, key);
@@ -127,8 +127,8 @@ static bool run_include_reader(struct pl_sched *s, struct run *run, struct pl_sc
     return true;
 }
 
-/* Makes the next job: first from the stages and heads that the run names, then from the outputs of the run's
- * jobs. False when all are made. */
+/* Creates the run's next job: first from the stages and heads that the run names, then from the outputs of
+ * the run's jobs. False when all jobs exist. */
 static bool run_make_next(struct pl_sched *s, struct run *run)
 {
     if (!run->implied)
@@ -158,7 +158,8 @@ bool pl_sched_run_expand(struct pl_sched *s)
         return false;
     if (run_make_next(s, run))
         return true;
-    if (run->at_linked < run->n_jobs) { /* only now do the jobs of the same run exist that write the inputs */
+    /* link the jobs only now, because the jobs of the same run that write the inputs exist only now */
+    if (run->at_linked < run->n_jobs) {
         pl_sched_job_link(s, run->jobs[run->at_linked++]);
         return true;
     }

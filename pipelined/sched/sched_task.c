@@ -1,12 +1,12 @@
-/* sched_task: the rows of jobs. It keeps waiting rows in bins of equal history, cuts tasks from them, leases
- * tasks to workers, takes their results, and returns the rows of lost tasks. */
+/* sched_task: the datums of jobs. It keeps waiting datums in bins of equal history, forms tasks from them,
+ * leases tasks to workers, handles their results, and returns the datums of lost tasks. */
 #include <stdio.h>
 
 #include "pipelined/sched/sched_internal.h"
 
-/* ---- waiting rows ---- */
+/* ---- waiting datums ---- */
 
-/* Adds rows to a bin with the same history, or to an empty or new bin. */
+/* Adds datums to a bin with the same history, or to an empty or new bin. */
 void pl_sched_datums_wait(struct pl_sched *s, struct rows *rows, const struct pl_datum_ranges *which, uint32_t failures,
                           uint32_t losses, int64_t not_before)
 {
@@ -84,7 +84,7 @@ int64_t pl_sched_datums_next(const struct pl_sched *s, const struct rows *rows)
     return next;
 }
 
-/* Returns a bin with ready rows that the worker may have; NULL as `w`: any worker. */
+/* Returns a bin with ready datums that the worker may have; if `w` is NULL, datums for any worker. */
 static struct bin *bin_ready(const struct pl_sched *s, const struct rows *rows, const struct worker *w)
 {
     const bool barred = w && pl_sched_node_is_avoided(s, rows, w);
@@ -107,7 +107,7 @@ static uint64_t mean_us(const struct rows *rows)
     return PL_MAX(rows->compute_us / rows->measured, 1);
 }
 
-/* Returns the number of rows that the next task from the bin gets; sched.h states the rule. */
+/* Returns the number of datums for the next task from the bin; sched.h states the rule ("Task size"). */
 static uint32_t task_size(const struct rows *rows, const struct version *v, const struct bin *bin)
 {
     uint32_t live = v->starting + v->idle + v->busy;
@@ -130,9 +130,9 @@ static uint64_t held_rows(const struct worker *w)
     return n;
 }
 
-/* True if rows of the bin may be leased to a busy worker ahead of time. Rows that failed or were lost before
- * may not: they should not wait behind another row that may take long, while a worker is about to become
- * free. */
+/* True if datums of the bin may be leased to a busy worker ahead of time. Datums that failed or were lost
+ * before may not: they should not wait behind another datum that may take long, while a worker is about to
+ * become free. */
 static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
 {
     const struct version *v = w->version;
@@ -220,7 +220,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     job->leased = true;
     if (job->state == PL_SCHED_STARTING) {
         pl_sched_job_state(job, PL_SCHED_RUNNING);
-        /* before the lease, so that an observer sees the job running first */
+        /* this comes before the LEASE, so that an observer sees the job running first */
         pl_sched_wait_reason_state(s, job);
     }
     pl_sched_worker_leased(s, w);
@@ -228,7 +228,7 @@ bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w)
     return true;
 }
 
-/* ---- recall of rows behind a row that takes long ---- */
+/* ---- recall of datums behind a datum that takes long ---- */
 
 static uint32_t idle_workers(const struct version *v)
 {
@@ -257,7 +257,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
 
     if (v->recalls >= idle || bin_ready(s, job->rows, NULL))
         return;
-    /* a worker with one row only computes it, and has none to give back */
+    /* a worker with a single datum computes it, and has none to give back */
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
         if (!task->worker->recall && held_rows(task->worker) > 1)
             pl_sched_worker_ask_back(s, task->worker);
@@ -288,7 +288,7 @@ int64_t pl_sched_backoff(uint32_t times)
     return PL_MIN(PL_SCHED_BACKOFF_MAX_MS, (int64_t)PL_SCHED_BACKOFF_MIN_MS << PL_MIN(PL_MAX(times, 1u) - 1, 10u));
 }
 
-/* Counts a failed row. The job's reason names the lowest failed row. */
+/* Counts a failed datum. The job's reason names the failed datum with the lowest number. */
 static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, const char *label, const char *message)
 {
     char number[32];
@@ -307,8 +307,8 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
     rows->first_message = pl_sched_strdup(s, message);
 }
 
-/* Marks all open rows of the task as failed. The caller then adds the last failure or loss to the returned
- * action. */
+/* Marks all datums of the task that have not ended as failed, and appends an action for them. The caller then
+ * counts the last failure or loss in the returned action. */
 static struct pl_sched_action *give_up(struct pl_sched *s, struct task *task, const char *text)
 {
     struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
@@ -335,7 +335,7 @@ void pl_sched_task_failed(struct pl_sched *s, struct task *task, const char *tex
     pl_sched_task_free(s, task);
 }
 
-/* A loss adds a back-off; too many losses give the rows up. */
+/* A lost datum waits for a back-off before it is leased again; after too many losses it counts as failed. */
 void pl_sched_task_return(struct pl_sched *s, struct task *task, const char *loss)
 {
     struct rows *rows = task->job->rows;
@@ -383,7 +383,7 @@ static void row_wait(struct pl_sched *s, const struct task *task, uint32_t index
     pl_sched_datums_wait(s, task->job->rows, &which, failures, task->losses, not_before);
 }
 
-/* Takes the result of one row: updates the counts, or lets the row wait again. */
+/* Handles the result of one datum: updates the counts, or lets the datum wait again. */
 static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, const struct pl_sched_row *row)
 {
     struct rows *rows = task->job->rows;
@@ -393,7 +393,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     if (!pl_datum_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
-    /* a row that the worker gave back unasked waits a moment, so that it does not come and go without end */
+    /* a datum that the worker gave back unasked waits a moment, so that it is not leased and given back in a
+     * fast loop */
     if (row->gave_back) {
         row_wait(s, task, row->index, task->failures, s->now + (task->recalled ? 0 : 1000));
         return PL_SCHED_ROW_WAITING;
@@ -417,8 +418,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     return PL_SCHED_ROW_FAILED;
 }
 
-/* After a result: a worker that finished a row may fetch ahead again. A recalled worker that only gave rows
- * back has answered the recall. */
+/* Called after a result: a worker that finished a datum may fetch ahead again, and a recalled worker that
+ * only gave datums back has answered the recall. */
 static void note_recall(struct worker *w, const struct pl_sched_event *ev)
 {
     for (size_t i = 0; i < ev->result.n; i++)
@@ -430,7 +431,8 @@ static void note_recall(struct worker *w, const struct pl_sched_event *ev)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
-/* Takes a RESULT: a verdict for each row, in an action RESULT. Ends the task when no row is open. */
+/* Handles a RESULT: appends a verdict for each datum in an action RESULT. Ends the task when all its datums
+ * have ended. */
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     struct pl_sched_lease lease = {ev->result.task, ev->result.fence};
@@ -438,7 +440,7 @@ void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_
     enum pl_sched_verdict *verdicts;
     struct pl_sched_action *a;
 
-    if (!task) { /* also a repeated result of a task that has ended */
+    if (!task) { /* this also covers the repeated result of a task that has ended */
         pl_sched_task_lost(s, w->id, lease);
         return;
     }

@@ -23,7 +23,7 @@ int pl_sched_job_info(const struct pl_sched *s, uint64_t id, struct pl_sched_job
     return 0;
 }
 
-/* All workers of a job run on the same device, so the first one decides. */
+/* all workers of a job run on the same device, so the first worker decides */
 const char *pl_sched_job_device(const struct pl_sched *s, uint64_t id)
 {
     const struct job *job = pl_sched_get(&s->jobs, id);
@@ -51,7 +51,7 @@ void pl_sched_without_gpu(const struct pl_sched *s, uint64_t id, char out[PL_SCH
     if (job->on_cpu)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
     else if (v->shape && (!v->shape->told || v->shape->offered))
-        /* GPUs may be offered by now */
+        /* GPUs may have become available since then */
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU was on offer");
     else if (v->shape)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer: %s", v->shape->text);
@@ -70,7 +70,7 @@ bool pl_sched_holds(const struct pl_sched *s, uint64_t worker, const struct pl_s
            pl_datum_ranges_has(&task->open, row, row + 1);
 }
 
-/* Counts workers by state; the other figures are kept up to date elsewhere. */
+/* Counts workers by state; the other figures are always up to date. */
 void pl_sched_counts(const struct pl_sched *s, struct pl_sched_counts *ret)
 {
     const struct pl_map_slot *slot;

@@ -1,4 +1,4 @@
-/* sched_wait_reason: reports the states of runs and jobs, and says in a sentence what a job waits for or
+/* sched_wait_reason: reports the states of runs and jobs, and describes in a sentence what a job waits for or
  * does. Sentences are computed once at the end of a step, and reported only if they changed. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct pl_sched_action *pl_sched_job_action(struct pl_sched *s, const struct job
     return a;
 }
 
-/* A hash of state and sentence detects whether either changed. */
+/* Returns a hash of state and sentence, by which a change of either is detected. */
 void pl_sched_wait_reason(struct pl_sched *s, struct job *job, const char *fmt, ...)
 {
     char text[PL_SCHED_MESSAGE_MAX];
@@ -86,7 +86,8 @@ void pl_sched_wait_reason_created(struct pl_sched *s, struct job *job)
 
 /* ---- which resource a job lacks ---- */
 
-#define USERS_LOOKED_AT 64 /* workers examined to name the stages that use the resource a job waits for */
+/* most workers examined to find the stages that use the resource for which a job waits */
+#define USERS_LOOKED_AT 64
 
 struct users {
     char text[PL_SCHED_MESSAGE_MAX / 2];
@@ -102,7 +103,8 @@ static void users_text(struct users *u, const char *before, const char *stage, c
     u->len = PL_MIN(u->len + (size_t)PL_MAX(n, 0), sizeof(u->text) - 1);
 }
 
-/* Appends the worker's stage to the list of users, once, and at most three stages. */
+/* Appends the worker's stage to the list of users. Each stage is listed once, and at most three stages are
+ * listed. */
 static void users_add(struct users *u, const struct worker *w)
 {
     const struct job *job = w->n_tasks > 0 ? w->tasks[0]->job : TAILQ_FIRST(&w->version->stage->lane);
@@ -123,7 +125,8 @@ static void users_add(struct users *u, const struct worker *w)
         users_text(u, before, w->version->def.name, " of run ", job->run->id);
 }
 
-/* Waits for GPU slots of this machine: names the number of free slots and the stages that use the rest. */
+/* Writes the wait reason of a job that waits for GPU slots of this machine: the number of free slots and the
+ * stages that use the rest. */
 static void say_gpu(struct pl_sched *s, struct job *job)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -149,7 +152,8 @@ static void say_gpu(struct pl_sched *s, struct job *job)
                          available, slots, users.text, tail);
 }
 
-/* Waits for CPU of this machine: names the free amount and some of the stages that use the rest. */
+/* Writes the wait reason of a job that waits for CPU of this machine: the free amount and some of the stages
+ * that use the rest. */
 static void say_cpu(struct pl_sched *s, struct job *job)
 {
     uint64_t need = pl_sched_cpu_need(s, job->version, CPU);
@@ -175,7 +179,8 @@ static void say_cpu(struct pl_sched *s, struct job *job)
                          (double)available / 1000, (double)have / 1000, users.text);
 }
 
-/* Waits for a pod shape: the limit of pods that wait for a node is reached. */
+/* Writes the wait reason of a job whose pod shape is full: the limit of pods that wait for a node is
+ * reached. */
 static void say_pod(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -188,8 +193,8 @@ static void say_pod(struct pl_sched *s, struct job *job)
                              shape->why ? ": " : " for a node", shape->why ? shape->why : "");
 }
 
-/* Returns the cluster's reason for the first of the version's workers that is not up; NULL if there is
- * none. */
+/* Returns the cluster's reason why a worker of the version is not up, or NULL. `starting`: looks at workers
+ * that have not attached; otherwise at those that have. */
 static const char *why_not_up(const struct version *v, bool starting)
 {
     const char *why = NULL;
@@ -227,7 +232,7 @@ static void say_impossible(struct pl_sched *s, struct job *job)
                              (unsigned long long)(def->memory_bytes >> 20), (unsigned long long)(s->capacity.memory_bytes >> 20));
 }
 
-/* Says why a planned job with no leased task waits. */
+/* Describes why a planned job without a leased task waits. */
 static void say_waiting(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;

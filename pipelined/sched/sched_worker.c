@@ -79,8 +79,8 @@ static void set_state(struct pl_sched *s, struct worker *w, enum worker_state st
 
 /* ---- deadlines ---- */
 
-/* True if the worker must attach in time. A pod that is not up has no such limit: it may wait for a node or
- * its image, and the executor reports if it cannot start. */
+/* True if the worker must attach within a time limit. A pod that is not up has no such limit: it may wait for
+ * a node or its image, and the executor reports if it cannot start. */
 static bool has_limit(const struct pl_sched *s, const struct worker *w)
 {
     return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
@@ -92,7 +92,7 @@ static bool is_unready(const struct worker *w)
     return w->state == WORKER_BUSY && w->n_tasks == 0 && !w->asking;
 }
 
-/* Returns the time at which a worker that was started for finished work is stopped. */
+/* Returns the time at which a worker is stopped because its stage version has no unfinished job. */
 static int64_t unused_until(const struct pl_sched *s, const struct worker *w)
 {
     return w->version->unfinished > 0 ? PL_TIMER_NEVER : PL_MAX(w->version->unused_since, w->since) + s->config.linger_ms;
@@ -166,7 +166,7 @@ void pl_sched_worker_stop(struct pl_sched *s, struct worker *w, bool kill, const
 }
 
 /* Counts a failed start: the stage starts its next worker after a back-off that grows with each failure in a
- * row. Workers that were started together and fail together, with their node, count once. */
+ * row. Workers that were started together and fail together, for example with their node, count once. */
 static void count_failure(struct pl_sched *s, struct version *v, const char *text)
 {
     if (v->retry_at <= s->now) {
@@ -185,7 +185,7 @@ static void idle_expired(struct pl_sched *s, struct worker *w)
         pl_sched_node_lost(s, w);
         pl_sched_worker_stop(s, w, true, "it stopped responding");
     } else if (next && next->version == w->version && (next->planning || w->version->recalls > 0)) {
-        /* it will soon get work: keep it */
+        /* the worker will soon get work: keep it */
         pl_sched_timer(s, &w->timer, s->now + PL_MAX(s->config.linger_ms, 1000));
     } else {
         pl_sched_worker_stop(s, w, false, "nothing is left to do");
@@ -212,8 +212,8 @@ static void busy_expired(struct pl_sched *s, struct worker *w)
     pl_sched_worker_settle(s, w);
 }
 
-/* A pod that avoids nodes got no other node in time: uses the avoided nodes rather than none, and stops the
- * pod so that a new one is made. */
+/* Handles a pod that avoids nodes and got no other node in time: forgets the losses, so that all nodes are
+ * used again, and stops the pod so that a new one is made. */
 static void nowhere_else(struct pl_sched *s, struct worker *w)
 {
     struct job *job = TAILQ_FIRST(&w->version->stage->lane);
@@ -245,7 +245,7 @@ static void starting_expired(struct pl_sched *s, struct worker *w)
 
 void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
 {
-    if (worker_until(s, w) > s->now) { /* the deadline has moved */
+    if (worker_until(s, w) > s->now) { /* the deadline was moved to a later time */
         pl_sched_worker_timer(s, w);
         return;
     }
@@ -269,7 +269,7 @@ void pl_sched_worker_fire(struct pl_sched *s, struct worker *w)
 
 static bool is_fresh(const struct worker *w)
 {
-    return w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* it holds nothing */
+    return w->state == WORKER_STARTING || (is_unready(w) && !w->productive); /* the worker holds no task */
 }
 
 static void stop_retired(struct pl_sched *s, struct worker *w)
@@ -287,7 +287,7 @@ void pl_sched_worker_retire(struct pl_sched *s, struct worker *w)
         return;
     }
     stop_asking(w);
-    if (!w->recall && !s->draining) /* while the daemon drains, rows are not leased again */
+    if (!w->recall && !s->draining) /* while the daemon drains, datums are not leased again */
         pl_sched_worker_ask_back(s, w);
 }
 
@@ -366,7 +366,8 @@ void pl_sched_worker_up(struct pl_sched *s, struct worker *w)
     pl_sched_worker_timer(s, w);
 }
 
-/* Returns the tasks that the worker does not hold, and makes it busy until it asks for a task. */
+/* Handles ATTACHED: returns the tasks that the worker does not hold, and counts it as busy until it asks for
+ * a task. */
 void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     renew(s, w, ev);
@@ -380,7 +381,7 @@ void pl_sched_worker_attached(struct pl_sched *s, struct worker *w, const struct
         else
             pl_sched_task_return(s, w->tasks[i], NULL);
     }
-    stop_asking(w); /* a request from before it attached has no reader any more */
+    stop_asking(w); /* an open request from before the worker attached can no longer be answered */
     if (w->up)
         pl_sched_shape_waits(s, w, NULL);
     pl_sched_shape_placed(s, w);
@@ -445,8 +446,8 @@ void pl_sched_worker_free(struct pl_sched *s, struct worker *w)
     pl_sched_version_unref(s, v);
 }
 
-/* Fails the stage's first job if no worker of the version is up or starting: another one would fail in the
- * same way. */
+/* Fails the stage's first job if no other worker of the version is up or starting, because another worker
+ * would fail in the same way. */
 static void fail_first(struct pl_sched *s, const struct version *v, const char *text)
 {
     struct job *job = TAILQ_FIRST(&v->stage->lane);
@@ -455,7 +456,7 @@ static void fail_first(struct pl_sched *s, const struct version *v, const char *
         pl_sched_job_end(s, job, PL_SCHED_FAILURE, text, NULL);
 }
 
-/* Returns the worker's tasks, counts a failed start, frees the worker. */
+/* Handles the end of a worker: returns its tasks, counts a failed start, frees the worker. */
 void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     const char *text = ev->text ? ev->text : "no reason was given";
@@ -465,7 +466,7 @@ void pl_sched_worker_gone(struct pl_sched *s, struct worker *w, const struct pl_
     if (!ev->counts && w->state != WORKER_STOPPING)
         pl_sched_node_lost(s, w);
     if (ev->counts && w->n_tasks == 1 && w->tasks[0]->open.count == 1) {
-        w->productive = true; /* it came up and ran something */
+        w->productive = true; /* the worker was up and has run something, so this is not a failed start */
         pl_sched_task_failed(s, w->tasks[0], text);
     }
     snprintf(loss, sizeof(loss), "its worker ended: %s", text);
