@@ -16,11 +16,11 @@
 struct pl_ending {
     struct pl_ending *next;
     struct pl_engine *engine;
-    /* position in the order in which ends were given */
+    /* sequence number: ends are written in the order in which they were handed over */
     uint64_t number;
-    /* job that ends; NULL: the end of a run, or a callback */
+    /* the job that ends; NULL: this entry is the end of a run, or a callback */
     struct pl_ejob *job;
-    /* a callback, with nothing to write; NULL: none */
+    /* callback of an entry that writes nothing; NULL: the entry is the end of a job or run */
     void (*then)(void *arg, int r, const struct pl_err *err);
     void *arg;
     struct pl_job_args args;
@@ -40,7 +40,8 @@ static void ending_free(struct pl_ending *end)
     free(end);
 }
 
-/* Inserts the end into the waiting list by its number: a retried end goes before later ones. */
+/* Inserts the entry into the waiting list by its sequence number, so that an end that is retried goes before
+ * later ones. */
 static void ending_wait(struct pl_ending *end)
 {
     struct pl_ending **link = &end->engine->endings;
@@ -61,8 +62,8 @@ void pl_engine_retry(struct pl_engine *e)
 
 static void submit_all(struct pl_engine *e);
 
-/* Back on the loop: frees an end that is written or cannot be written any more; queues any other one for a
- * retry. */
+/* Runs on the loop after a write: frees the entry if it was written or can never be written; otherwise queues
+ * it for another try. */
 static void ending_over(void *arg)
 {
     struct pl_ending *end = arg;
@@ -108,14 +109,14 @@ static void ending_submit(struct pl_ending *end)
 {
     int r;
 
-    /* earlier ends go first */
+    /* earlier entries go first */
     if (end->engine->endings || (!end->job && end->engine->jobs_ending)) {
         ending_wait(end);
         return;
     }
     end->engine->jobs_ending += end->job != NULL;
     r = pl_db_submit(end->engine->config.db, PL_TX_LOGGED, ending_tx, ending_done, end, &end->err);
-    if (r < 0) /* otherwise the writer thread calls it */
+    if (r < 0) /* the writer thread calls ending_done unless the submission fails */
         ending_done(end, r, &end->err);
 }
 

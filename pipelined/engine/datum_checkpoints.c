@@ -1,8 +1,9 @@
-/* datum_checkpoints: the tree that a command left for the next attempt at its datum, stored by datum key.
- * Workers report checkpoints; leases carry them to the next attempt; the datum's success deletes them. */
+/* datum_checkpoints: stores checkpoints by datum key. A checkpoint is a tree that a command left for the next
+ * attempt at its datum. Workers report checkpoints; leases carry them to the next attempt; the success of the
+ * datum deletes them. */
 #include "pipelined/engine/engine_internal.h"
 
-#define CHECKPOINTS_MAX 1000 /* most checkpoints kept per stage: the newest ones */
+#define CHECKPOINTS_MAX 1000 /* most checkpoints kept per stage; the oldest ones are deleted */
 
 struct told {
     struct pl_engine *engine;
@@ -18,7 +19,8 @@ static int keep_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     const char *project = t->job->stage->project, *stage = t->job->stage->def->name;
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "INSERT OR REPLACE INTO checkpoint(project, stage, key, root, at_us) SELECT ?, ?, ?, ?, ?"
-                        " WHERE EXISTS (SELECT 1 FROM stage WHERE id = ?)", /* the stage may be gone */
+                        /* the stage may have been deleted */
+                        " WHERE EXISTS (SELECT 1 FROM stage WHERE id = ?)",
                         "ssbbii", project, stage, t->key.b, (size_t)PL_HASH_BYTES, t->root.b, (size_t)PL_HASH_BYTES,
                         pl_tx_now_us(tx), (int64_t)t->job->stage->version);
 

@@ -1,5 +1,5 @@
-/* engine: creation and shutdown, the feed of events to the scheduler and its actions, posts to the loop, and
- * the API's calls, which run on the loop. */
+/* engine: creation and shutdown of the engine, passing events to the scheduler and carrying out its actions,
+ * posts to the loop, and the API's calls, which run on the loop. */
 #include "pipelined/engine/engine_internal.h"
 #include "storage/base/clock.h"
 #include "storage/system/log_line.h"
@@ -48,20 +48,21 @@ struct pl_ejob *pl_engine_job_by_key(struct pl_engine *e, const char *run, const
     return pl_map_get(&e->by_key, key, (size_t)job_key(key, run, project, stage));
 }
 
-/* Makes the list of warnings that every job of the stage gets on this executor. */
+/* Makes the list of warnings that every job of the stage has on this executor. */
 static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *stage)
 {
     json_t *list = json_array();
     char text[PL_EXECUTOR_NOT_HELD];
 
     if (!e->executor || e->executor->ops->shape)
-        return list; /* pods run the image and are held to their limits */
+        return list; /* pods run the image, and the cluster enforces their limits */
     if (stage->def->image) {
         snprintf(text, sizeof text, "image %.300s counts as code only: this executor runs commands on the host's files",
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
-    /* a job warns of an unenforced memory limit only; of a CPU limit the pipeline's author is warned */
+    /* a job's warnings mention an unenforced memory limit only; the pipeline's author is warned of an
+     * unenforced CPU limit */
     if (stage->def->resources.memory_bytes && e->executor->ops->not_held &&
         e->executor->ops->not_held(e->executor, stage->def, text))
         json_array_append_new(list, json_string(text));
@@ -125,7 +126,8 @@ void pl_engine_job_ended(struct pl_ejob *j)
         pl_engine_pool(j->engine, seal_log, pl_engine_job_ref(j));
 }
 
-/* Takes over the job's state and reason: makes a new job, writes its row, or ends and forgets it. */
+/* Copies state and reason from the action to the engine's job: makes the job if it is new, writes its row, or
+ * writes its end and forgets it. */
 static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->job.id);
@@ -142,7 +144,7 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
     }
     j->state = a->job.state;
     reason = strdup(a->job.reason ? a->job.reason : "");
-    if (reason) { /* without memory the reason of before stays */
+    if (reason) { /* without memory the job keeps its previous reason */
         free(j->reason);
         j->reason = reason;
     }
@@ -152,13 +154,13 @@ static void job_state(struct pl_engine *e, const struct pl_sched_action *a)
         pl_engine_job_changed(j);
         return;
     }
-    if (j->over) { /* a success was written together with its commit */
+    if (j->over) { /* the end of a successful job was written together with its commit */
         pl_engine_job_ended(j);
     } else {
         j->over = true;
         pl_engine_end_job(j);
     }
-    pl_engine_forget_job(e, j); /* the job's plan and results are large, and its run may last long */
+    pl_engine_forget_job(e, j); /* a job's plan and results are large, and its run may last much longer */
 }
 
 static void with_job(struct pl_engine *e, uint64_t id, void (*fn)(struct pl_engine *e, struct pl_ejob *j))
@@ -181,8 +183,8 @@ static void set_timer(struct pl_engine *e, int64_t at_ms)
         pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
 }
 
-/* Carries out one action. It must not feed an event directly, which would overwrite the actions that follow:
- * answers that are known at once are posted. */
+/* Carries out one action. It must not pass an event to the scheduler directly, because that would overwrite
+ * the actions that follow: an answer that is known at once is posted to the loop. */
 static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     pl_trace("sched", "  %s", pl_sched_action_text(a, (char[PL_SCHED_ACTION_TEXT]){0}));
@@ -284,10 +286,10 @@ static void tick(void *arg)
         pl_log_error("engine", "tick: %s", err.msg);
 }
 
-/* A post that has its own memory, so the bound of the loop's queue does not apply; the jobs and requests that
- * wait for posts bound their number. */
+/* A function call that is posted to the loop. It brings its own memory, so the limit on the length of the
+ * loop's queue does not apply; its number is bounded by the jobs and requests that wait for such calls. */
 struct posted {
-    struct pl_loop_work work; /* first member: free(work) frees it all */
+    struct pl_loop_work work; /* must be the first member: free(work) frees the whole struct */
     pl_loop_fn fn;
     void *arg;
 };
@@ -311,9 +313,9 @@ void pl_engine_post(struct pl_engine *e, const char *label, pl_loop_fn fn, void 
     pl_loop_post_work(e->config.loop, &p->work, label, run_posted, p);
 }
 
-/* ---- what the API asks ---- */
+/* ---- calls of the API ---- */
 
-/* A call from a pool thread that runs on the loop; the caller waits for it. */
+/* A call that a pool thread makes and that runs on the loop; the pool thread waits for it. */
 struct call {
     struct pl_engine *engine;
     void (*fn)(struct call *c);
@@ -344,7 +346,7 @@ static void call_run(void *arg)
 
 static int call(struct call *c, struct pl_err *err)
 {
-    if (c->engine->hung_up) /* the loop may have stopped */
+    if (c->engine->hung_up) /* the loop may have stopped, so the call would never run */
         return pl_err_set(err, PL_ESTOPPING, "the daemon is stopping");
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->cond, NULL);
@@ -405,12 +407,13 @@ static int take_check(const struct pl_stage *def, const struct pl_executor_check
         return pl_err_set(err, PL_EUNAVAILABLE, "stage %s: not checked: %.900s", def->name, check->not_checked);
     if (*check->not_checked)
         json_array_append_new(warnings, json_sprintf("stage %s: not checked: %s", def->name, check->not_checked));
-    if (*check->not_held) /* the stage's jobs can run, so this is no reason to refuse it, even with `strict` */
+    if (*check->not_held) /* only a warning, even with `strict`: the stage's jobs can run */
         json_array_append_new(warnings, json_sprintf("stage %s: %s", def->name, check->not_held));
     return 0;
 }
 
-/* `*away` is set once the cluster did not answer for a stage; later stages then do not ask it. */
+/* Checks one stage. Sets `*away` if the cluster did not answer; for later stages the cluster is then not
+ * asked again. */
 static int check_stage(struct pl_engine *e, const char *project, const struct pl_stage *def, bool strict, bool *away,
                        json_t *warnings, struct pl_err *err)
 {
@@ -446,7 +449,7 @@ static void ops_network_changed(void *self, const char *project)
 {
     struct call c = {.engine = self, .fn = do_network_changed, .project = project};
 
-    (void)call(&c, NULL); /* if the daemon is stopping, the next start compares the settings */
+    (void)call(&c, NULL); /* if the daemon is stopping, its next start compares the settings instead */
 }
 
 /* Asks the executor for the logs of all workers of the stage. */
@@ -501,7 +504,7 @@ static json_t *workers_json(struct pl_engine *e)
     return list;
 }
 
-/* Returns the row for the GPU's product; makes it if there is none. */
+/* Returns the report's entry for the GPU's product; adds one if there is none. */
 static json_t *product_row(json_t *rows, const json_t *out, const json_t *gpu)
 {
     json_t *row;
@@ -523,8 +526,8 @@ static void add_to(json_t *o, const char *key, json_int_t n)
     json_object_set_new(o, key, json_integer(json_integer_value(json_object_get(o, key)) + n));
 }
 
-/* Adds, per product, how many GPUs this machine has and which stages hold them, in the form in which a
- * cluster's executor reports its nodes. */
+/* Adds to the report, per product, how many GPUs this machine has and which stages hold them, in the form in
+ * which a cluster's executor reports its nodes. */
 static void add_nodes(json_t *out)
 {
     json_t *rows = json_array(), *gpu, *row, *holder = NULL, *by;
@@ -553,7 +556,7 @@ static void add_nodes(json_t *out)
     json_object_set_new(out, "nodes", rows);
 }
 
-/* The executor's GPUs with the holder of each. */
+/* Returns the executor's report on its GPUs, with the holder of each GPU. */
 static json_t *gpus_json(struct pl_engine *e)
 {
     json_t *out = e->executor->ops->gpus(e->executor), *gpu;
@@ -664,7 +667,7 @@ static void ops_pipelines_changed(void *self, const char *run)
         usleep(1000);
     c->engine = self;
     if (pl_engine_load_stages(c->engine, c->engine->stages_made, &c->stages, &c->n, &err) < 0)
-        pl_log_warn("engine", "cannot update the stages: %s", err.msg); /* the loop tries again */
+        pl_log_warn("engine", "cannot update the stages: %s", err.msg); /* the loop loads them again */
     pl_engine_post(c->engine, "engine.pipelines", do_pipelines_changed, c);
 }
 
@@ -672,7 +675,7 @@ static int ops_secrets(void *self, const struct pl_secret_op *op, json_t **ret, 
 {
     struct pl_executor *x = ((struct pl_engine *)self)->executor;
 
-    /* nothing to list or delete */
+    /* an executor without secrets has none to list or delete */
     if (!x->ops->secrets && (op->what == PL_SECRET_NONE || (op->what == PL_SECRET_DELETE && !op->name)))
         return 0;
     return x->ops->secrets ? x->ops->secrets(x, op, ret, err)

@@ -51,24 +51,25 @@
 struct pl_engine;
 struct pl_spec;
 
-/* Calls of the API into the running engine. `self` is the engine. */
+/* Calls that the API makes into the running engine. `self` is the engine. */
 struct pl_engine_ops {
-    /* A transaction has created a run (by a push or a pipeline): schedules it. Any thread, never blocks. */
+    /* Called after a transaction has created a run (by a push, or for a pipeline): schedules the run. Any
+     * thread, never blocks. */
     void (*run_created)(void *self, const char *run);
-    /* A pipeline was created, updated or deleted: reads its stages again, and then schedules `run` if it is
-     * not "". Blocks: call it on the pool, without holding a database reader. */
+    /* Called after a pipeline was created, updated or deleted: reads its stages again, and then schedules
+     * `run` if it is not "". Blocks: call it on the pool, without holding a database reader. */
     void (*pipelines_changed)(void *self, const char *run);
-    /* The network of the project may have been switched on or off: workers that were started with the other
-     * setting get no more tasks. Blocks: call it on the pool, without holding a database reader. */
+    /* Called after the project's network may have been switched on or off: workers that were started with the
+     * other setting get no more tasks. Blocks: call it on the pool, without holding a database reader. */
     void (*network_changed)(void *self, const char *project);
     /* Stops a run, or only the job of one stage (`stage` not NULL). PL_ENOTFOUND, PL_EBUSY. Blocks: call it
      * on the pool, without holding a database reader. */
     int (*stop)(void *self, const char *run, const char *project, const char *stage, const char *why, struct pl_err *err);
-    /* Checks whether the executor could run workers of the spec's stages. Obstacles that may go away are
-     * appended to the list `warnings`; with `strict` they are PL_EUNAVAILABLE. PL_EINVAL, PL_EFORBIDDEN,
-     * PL_EUNAVAILABLE: a stage can never have a worker; the message names the field's path. Blocks, for some
-     * seconds in all if the cluster does not answer: call it on the pool, without holding a database
-     * reader. */
+    /* Checks whether the executor could run workers of the spec's stages. A problem that may go away is
+     * appended to the list `warnings`; with `strict` it is the error PL_EUNAVAILABLE. PL_EINVAL,
+     * PL_EFORBIDDEN, PL_EUNAVAILABLE: a stage can never have a worker; the message names the path of the
+     * field in the spec. Blocks, for some seconds in all if the cluster does not answer: call it on the pool,
+     * without holding a database reader. */
     int (*check_stages)(void *self, const struct pl_spec *spec, bool strict, json_t *warnings, struct pl_err *err);
     /* Returns live figures, a new reference: {"workers": […], "gpus": {…}, "queue": {…}}. Blocks: call it on
      * the pool, without holding a database reader. */
@@ -77,17 +78,17 @@ struct pl_engine_ops {
      * "device"?}; NULL if the scheduler does not have the job. Blocks: call it on the pool, without holding a
      * database reader. */
     json_t *(*job_live)(void *self, const char *run, const char *project, const char *stage);
-    /* Stores, lists and removes secrets (policy/project_secret.h). `ret` may be NULL if the operation has no
-     * result. Blocks: call it on the pool, without holding a database reader. */
+    /* Stores, lists or removes secrets of a project (policy/project_secret.h). `ret` may be NULL if the
+     * operation has no result. Blocks: call it on the pool, without holding a database reader. */
     int (*secrets)(void *self, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-    /* Opens a stream of what a container of the stage's pods prints, like `container_log` of an executor.
-     * PL_EUNAVAILABLE: workers are not containers. Blocks: call it on the pool, without holding a database
-     * reader. */
+    /* Opens a stream of the output of one container of the stage's pods, as `container_log` of an executor
+     * does. PL_EUNAVAILABLE: workers are not containers. Blocks: call it on the pool, without holding a
+     * database reader. */
     int (*container_log)(void *self, const char *project, const char *stage, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
-    /* Finds the worker to which the token belongs; `ret` is a new reference. A worker that is gone gets a
-     * principal without a project. PL_EAUTH: not a worker's token; PL_EBUSY: after a start, the workers are
-     * not restored yet. Any thread, never blocks. */
+    /* Finds the worker to which the token belongs; `ret` is a new reference to its principal. A worker that
+     * is gone gets a principal without a project. PL_EAUTH: not a worker's token; PL_EBUSY: the daemon has
+     * just started and the workers are not restored yet. Any thread, never blocks. */
     int (*worker)(void *self, const char *token, struct pl_principal **ret, struct pl_err *err);
 };
 
@@ -97,23 +98,24 @@ struct pl_engine_config {
     struct pl_stage_logs *logs;
     struct pl_loop *loop;
     struct pl_pool *pool;
-    const uint8_t *master_key; /* 32 bytes, from which workers' tokens are derived */
-    uint64_t epoch;            /* number of this start of the daemon: new ids are above epoch << 32 */
-    int64_t linger_ms;         /* time that an idle worker is kept; 0 = the scheduler's default */
-    /* Called when a request is refused because it names another worker than its token (PL_EFORBIDDEN), for
-     * the audit log. On the loop; must not block. */
+    const uint8_t *master_key; /* secret key of 32 bytes, from which the workers' tokens are derived */
+    /* number of this start of the daemon; ids that this start assigns are above epoch << 32 */
+    uint64_t epoch;
+    int64_t linger_ms; /* time that an idle worker is kept; 0 = the scheduler's default */
+    /* Called when a request is refused because it names another worker than its token does (PL_EFORBIDDEN);
+     * used for the audit log. On the loop; must not block. */
     void (*refused)(void *arg, const struct pl_http_request *req);
     void *refused_arg;
-    /* Called once if the engine cannot continue: the daemon must end. On the loop. */
+    /* Called once if the engine cannot continue; the daemon must then end. On the loop. */
     void (*failed)(void *arg, const char *what);
     void *failed_arg;
 };
 
-/* Creates the engine with its routes. Nothing is scheduled before pl_engine_start. */
+/* Creates the engine with its routes. The engine schedules nothing before pl_engine_start. */
 PL_MUST_CHECK
 int pl_engine_create(const struct pl_engine_config *config, struct pl_engine **ret, struct pl_err *err);
-/* Sets the executor that starts workers; it must outlive the engine. Before the API runs, because requests
- * use it. */
+/* Sets the executor that starts workers; it must outlive the engine. Call this before the API runs, because
+ * API requests use the executor. */
 void pl_engine_take_executor(struct pl_engine *e, struct pl_executor *executor);
 /* Restores what an earlier start of the daemon left, and begins to schedule. On the loop's thread, or before
  * the loop runs. */
@@ -123,17 +125,18 @@ int pl_engine_start(struct pl_engine *e, struct pl_err *err);
 struct pl_executor_events pl_engine_executor_events(struct pl_engine *e);
 /* Returns the API's calls into the engine (self = the engine). */
 const struct pl_engine_ops *pl_engine_api_ops(void);
-/* Returns the routes of the agent protocol; their args are the engine. They live as long as the engine. */
+/* Returns the routes of the agent protocol; the engine is the argument of their handlers. The routes live as
+ * long as the engine. */
 const struct pl_http_route *pl_engine_routes(struct pl_engine *e, size_t *ret_n);
-/* From now on nothing new is planned, leased or started. Calls `drained(arg)` on the loop when no plan, task
- * or commit is in progress. */
+/* Begins to drain: from now on nothing new is planned, leased or started. Calls `drained(arg)` on the loop
+ * when no plan, task or commit is in progress. */
 void pl_engine_drain(struct pl_engine *e, void (*drained)(void *arg), void *arg);
 /* Answers all open requests of workers with "nothing now". From now on calls of the API return PL_ESTOPPING
- * or nothing. Called before the API stops, so that it need not wait for these requests. */
+ * or nothing. Call this before the API stops, so that the API need not wait for these requests. */
 void pl_engine_hang_up(struct pl_engine *e);
-/* The engine makes no more decisions and releases its database reader. Called before the database closes.
+/* Stops all decisions of the engine and releases its database reader. Call this before the database closes.
  * NULL is allowed. */
 void pl_engine_detach(struct pl_engine *e);
-/* Frees the engine. Called after the API has stopped and nothing is posted any more, before the loop is
- * destroyed. NULL is allowed. */
+/* Frees the engine. Call this after the API has stopped and nothing is posted to the loop any more, and
+ * before the loop is destroyed. NULL is allowed. */
 struct pl_engine *pl_engine_destroy(struct pl_engine *e);

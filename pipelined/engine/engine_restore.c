@@ -1,12 +1,14 @@
-/* engine_restore: after a start, gives the scheduler the runs, jobs, workers and leases that the database
- * has. Later: gives it the runs that transactions have created, in their order. */
+/* engine_restore: after a start of the daemon, gives the scheduler the runs, jobs, workers and leases that
+ * the database contains. While the daemon runs, gives it the runs that transactions have created, in their
+ * order. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/system/log_line.h"
 
 #include <stdio.h>
 
-/* A run as the scheduler takes it: heads that it moved (of input repos only) and stages that it names. */
+/* A run as the scheduler expects it: the branch heads that the run moved (only those of input repos) and the
+ * stages that the run names. */
 struct run_input {
     char id[PL_ID_HEX + 1];
     uint64_t order;
@@ -43,7 +45,7 @@ static int read_heads(struct pl_conn *c, struct run_input *in, struct pl_err *er
     return r;
 }
 
-/* Reads the current stages that the run names; a stage that is gone is skipped. */
+/* Reads the current versions of the stages that the run names; a stage that was deleted is skipped. */
 static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *in, struct pl_err *err)
 {
     const json_t *pair;
@@ -67,7 +69,7 @@ static int read_stages(struct pl_conn *c, const json_t *list, struct run_input *
     return 0;
 }
 
-/* Reads the next unfinished run after `order`: 1, or 0 if there is none. */
+/* Reads the next unfinished run after `order`. Returns 1, or 0 if there is none. */
 static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, struct pl_err *err)
 {
     const struct pl_db_reading rd = {NULL, e->conn};
@@ -96,8 +98,8 @@ static int next_run(struct pl_engine *e, uint64_t order, struct run_input *ret, 
     return 1;
 }
 
-/* Brings the scheduler's stages up to date before it gets a run: the event that reports a stage may arrive
- * after the run that uses it. */
+/* Brings the scheduler's stages up to date before the scheduler gets a run, because the notification about a
+ * new stage may arrive after the run that uses the stage. */
 static int know_stages(struct pl_engine *e, struct pl_err *err)
 {
     int64_t made = 0;
@@ -124,8 +126,8 @@ static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const st
     return pl_engine_feed(e, &ev, err);
 }
 
-/* Stops if there are stages that the scheduler does not know. They are being loaded on the pool;
- * pipelines_changed follows and calls this again. */
+/* Gives the scheduler no run while there are stages that it does not know. These are being loaded on the
+ * pool; pipelines_changed follows and calls this function again. */
 int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 {
     int64_t made = 0;
@@ -148,7 +150,7 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 
 /* ---- restoring ---- */
 
-/* Reads the row ids that a query with one integer column returns. */
+/* Reads the row ids that a query with a single integer column returns. */
 static int read_ids(struct pl_engine *e, const char *sql, const char *text, int64_t **ret, size_t *ret_n, struct pl_err *err)
 {
     const struct pl_db_reading rd = {NULL, e->conn};
@@ -233,8 +235,8 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     return ret->reason && ret->inputs && ret->counts ? 0 : pl_err_nomem(err);
 }
 
-/* Checks that the new plan is the same as the old one: leases name rows by numbers that only this plan
- * defines. */
+/* Checks that the new plan has as many datums, and as many reused ones, as the old plan: leases name datums
+ * by row numbers that only this plan defines. */
 static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct pl_err *err)
 {
     json_int_t total = json_integer_value(json_object_get(row->counts, "total")),
@@ -246,7 +248,7 @@ static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct
                       (long long)total, (long long)reused, j->plan->n_total, j->plan->n_total - j->n_rows);
 }
 
-/* Storage of the event's arrays and texts about rows that have ended. */
+/* Memory of the event's arrays and texts about datums that have ended. */
 struct ended {
     struct pl_sched_range *ranges;
     struct pl_arena *arena; /* memory of the event's texts */
@@ -258,7 +260,8 @@ static void ended_finish(struct ended *ended)
     pl_arena_destroy(ended->arena);
 }
 
-/* Loads the results and attempts of the job's rows, and fills the event with the rows that have ended. */
+/* Loads the job's results and attempts from the database, and lists in the event the datums that have
+ * ended. */
 static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *ended, struct pl_sched_event *ev,
                          struct pl_err *err)
 {
@@ -291,8 +294,9 @@ static int restore_ended(struct pl_engine *e, struct pl_ejob *j, struct ended *e
     return 0;
 }
 
-/* Restores the plan of an unfinished job that was planned: makes the same plan again, over the same commits,
- * and loads the stored results. If that fails, the job is planned again over the same commits. */
+/* Restores the plan of an unfinished job that was planned before the restart: makes the same plan again, over
+ * the same commits, and loads the stored results. If that fails, the job is planned anew over the same
+ * commits. */
 static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job_row *row, struct ended *ended,
                         struct pl_sched_event *ev, struct pl_err *err)
 {
@@ -311,13 +315,13 @@ static int restore_plan(struct pl_engine *e, struct pl_ejob *j, const struct job
         pl_job_unplan(j);
         ev->job.tried = NULL;
         ev->job.n_tried = ev->job.failed = 0;
-        /* if it fails, the database fails: the next write reports it */
+        /* an error here means that the database fails, which the next write reports */
         (void)!pl_job_attempts_forget(j, NULL);
     }
     return r;
 }
 
-/* Continues the job's counters from what the database has. */
+/* Sets the counters that number the job's database rows to the values after the stored rows. */
 static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_err *err)
 {
     int64_t metrics = 0, results = 0, good = 0, failed = 0;
@@ -335,8 +339,8 @@ static int restore_counters(struct pl_engine *e, struct pl_ejob *j, struct pl_er
     return r;
 }
 
-/* Makes a job from its row, with its plan if it had one, and adds it to the maps. Fills `ev` except for the
- * texts of the row. */
+/* Makes a job from its database row, with its plan if it had one, and adds it to the engine's maps. Fills in
+ * `ev` except for the texts of the row. */
 static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t order, struct pl_sched_event *ev,
                     struct ended *ended, struct pl_ejob **ret, struct pl_err *err)
 {
@@ -344,8 +348,8 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     struct pl_ejob *j;
     int r = pl_engine_stage(e, (uint64_t)row->version, &stage, err);
 
-    /* a job from a recovered log has no scheduler id (live): its row id is used, which is below all new ids
-     *  */
+    /* a job from a recovered log has no scheduler id (`live`): its row id is used instead, which is below all
+     * new ids */
     r = r < 0 ? r : pl_engine_add_job(e, row->live ? (uint64_t)row->live : (uint64_t)row->id, order, row->run, stage, &j, err);
     if (r < 0)
         return r;
@@ -371,7 +375,7 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     return r;
 }
 
-/* Gives one job to the scheduler. A job that the scheduler refuses is logged and dropped. */
+/* Gives one restored job to the scheduler. A job that the scheduler refuses is logged and dropped. */
 static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct pl_err *err)
 {
     static const char superseded[] = "superseded by run ";
@@ -388,7 +392,7 @@ static int restore_job(struct pl_engine *e, int64_t id, uint64_t order, struct p
         return r;
     r = take_job(e, &row, order, &ev, &ended, &j, err);
     if (r == PL_ENOTFOUND)
-        return 0; /* its pipeline was deleted a moment ago; the next start ends the job */
+        return 0; /* the job's pipeline was deleted a moment ago; the daemon's next start ends the job */
     if (r < 0)
         return r;
     ev.job.run = row.run;
@@ -473,7 +477,7 @@ static void send_away(struct pl_engine *e, const struct pl_worker_spec *spec, co
     e->executor->ops->stop(e->executor, spec->id, true);
 }
 
-/* Gives one worker to the scheduler, and lets the executor adopt its process or pod. */
+/* Gives one restored worker to the scheduler, and lets the executor adopt the worker's process or pod. */
 static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
 {
     struct pl_engine_worker_texts texts;
@@ -493,7 +497,8 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     if (r < 0)
         return r;
     snprintf(w->incarnation, sizeof w->incarnation, "%s", row.incarnation);
-    if (pl_engine_incarnation_ok(row.incarnation)) /* the worker's first token was exchanged */
+    /* the row has an incarnation, so the worker's first token was exchanged */
+    if (pl_engine_incarnation_ok(row.incarnation))
         r = pl_worker_tokens_exchange(e->doors, (uint64_t)id, row.incarnation, err);
     if (r < 0)
         return r;
@@ -519,8 +524,8 @@ static int restore_worker(struct pl_engine *e, int64_t id, struct pl_err *err)
     return 0;
 }
 
-/* Writes the task's rows that are still leased to `out`. Rows that a partial result has ended, or that have a
- * newer history, are left out: a newer task may hold them. */
+/* Writes to `out` those of the task's datums that are still leased. Datums that ended with a partial result,
+ * or that have a newer history, are left out: a newer task may hold them. */
 static size_t open_rows(const struct pl_ejob *j, const struct pl_sched_event *task, const struct pl_sched_range *in, size_t n,
                         struct pl_sched_range *out)
 {
@@ -545,7 +550,7 @@ static void settle_rows(struct pl_ejob *j, const struct pl_sched_range *ranges, 
         memset(j->settled + ranges[i].lo, 1, ranges[i].hi - ranges[i].lo);
 }
 
-/* Gives one lease to the scheduler. A lease whose job or worker was not restored is dropped. */
+/* Gives one restored lease to the scheduler. A lease whose job or worker was not restored is dropped. */
 static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
 {
     _cleanup_free_ struct pl_sched_range *ranges = NULL, *open = NULL;
@@ -594,13 +599,15 @@ static int restore_task(struct pl_engine *e, int64_t id, struct pl_err *err)
     r = ev.task.n_rows ? pl_engine_feed(e, &ev, err) : PL_ENOTFOUND;
     if (r < 0) {
         free(t);
-        return 0; /* the lease is not restored; its rows run again */
+        return 0; /* the lease is not restored, so its datums run again */
     }
     settle_rows(j, open, ev.task.n_rows);
     *t = (struct pl_etask){.id = ev.task.task, .fence = ev.task.fence, .worker = ev.task.worker, .job = pl_engine_job_ref(j)};
     t->failures = ev.task.failures;
     t->losses = ev.task.losses;
-    t->told = true; /* it may not have been, which does no harm */
+    /* assume that the worker knows of the task; if it does not, reporting the lease's end to it does no
+     * harm */
+    t->told = true;
     return pl_map_put(&e->tasks, &t->id, sizeof t->id, t, NULL, err);
 }
 
@@ -619,7 +626,7 @@ static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct 
 /* ---- jobs that nothing else will end ----
  * Their pipeline was deleted, or the daemon died between the end of their run and their own. */
 
-/* Reads the job's row, to write it again as killed. */
+/* Reads the job's row, which is then written again in state killed. */
 static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, struct pl_rows *rows, struct pl_err *err)
 {
     struct pl_conn *c = pl_tx_conn(tx);
@@ -671,7 +678,7 @@ static int end_stray(struct pl_engine *e, int64_t id, struct pl_err *err)
     return pl_db_run(e->config.db, PL_TX_LOGGED, end_stray_tx, &id, err);
 }
 
-/* Frees what is needed only while restoring. */
+/* Frees the parts of jobs that are needed only while the state is restored. */
 static void forget_settled(struct pl_engine *e)
 {
     const struct pl_map_slot *slot;
@@ -696,15 +703,16 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : restore_stages(e, err);
     r = r < 0 ? r : restore_runs(e, err);
     r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
-    /* newest first: rows of a returned lease may have been leased again */
+    /* newest leases first: datums of an older, returned lease may have been leased again since */
     r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task DESC", restore_task, err);
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
     forget_settled(e);
     if (r >= 0)
-        pl_engine_network_changed(e, NULL); /* the setting may have changed just before the daemon ended */
+        /* the network setting may have changed just before the daemon ended */
+        pl_engine_network_changed(e, NULL);
     if (r >= 0 && e->executor->ops->sweep)
         e->executor->ops->sweep(e->executor);
-    /* above, the scheduler also got versions that only old jobs and workers use */
+    /* the steps above also gave the scheduler versions that only old jobs and workers use */
     return r < 0 ? r : pl_engine_sync_stages(e, err);
 }

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define RESHAPED_AT_ONCE 32 /* stages whose shapes are computed in one turn of the loop */
+#define RESHAPED_AT_ONCE 32 /* number of stages whose pod shapes are computed in one turn of the loop */
 
 struct pl_estage *pl_engine_stage_ref(struct pl_estage *s)
 {
@@ -29,15 +29,15 @@ void pl_engine_stage_unref(struct pl_estage *s)
     free(s);
 }
 
-/* A branch is identified by hashes of its names, not by row id: a repo that is deleted and made again is read
- * by the same stages. */
+/* A branch is identified by hashes of its names, not by a row id, so that after a repo is deleted and created
+ * again the same stages read it. */
 struct pl_sched_head pl_engine_head(const char *project, const char *repo, const char *branch)
 {
     return (struct pl_sched_head){pl_xxh64(repo, strlen(repo), pl_xxh64(project, strlen(project), 0)),
                                   pl_xxh64(branch, strlen(branch), 0)};
 }
 
-/* Parses the stage's stored JSON as a spec of one stage. The JSON has all defaults filled in; inputs from
+/* Parses the stage's stored JSON as a spec with one stage. All defaults are filled in there; inputs from
  * other stages appear as repos. */
 static int parse(struct pl_estage *s, struct pl_err *err)
 {
@@ -182,7 +182,7 @@ int pl_engine_shape(struct pl_engine *e, const struct pl_estage *s, bool gpu, ui
     return e->executor->ops->shape(e->executor, s->project, s->def, s->version, gpu, ret, err);
 }
 
-/* Finds the shapes of the stage's pods, if workers are pods. */
+/* Finds the ids of the pod shapes of the stage. Does nothing if workers are processes. */
 static int find_shapes(struct pl_engine *e, const struct pl_estage *s, struct pl_sched_stage *ret, struct pl_err *err)
 {
     const bool gpu = s->def->gpu.count > 0;
@@ -203,7 +203,7 @@ static void reshape(struct pl_engine *e, const struct pl_estage *s)
     int r = find_shapes(e, s, &ev.stage, &err);
 
     r = r < 0 ? r : pl_engine_feed(e, &ev, &err);
-    if (r < 0 && r != PL_ENOTFOUND) /* PL_ENOTFOUND: nothing uses the version any more */
+    if (r < 0 && r != PL_ENOTFOUND) /* PL_ENOTFOUND: the version is no longer used */
         pl_log_warn("engine", "cannot update the pod shape of stage %s: %s", s->def->name, err.msg);
 }
 
@@ -258,7 +258,7 @@ bool pl_engine_network_off(struct pl_engine *e, const char *project)
     return off;
 }
 
-/* Ids are collected first, because retiring a worker may change the map. */
+/* Collects the workers' ids first, because retiring a worker may change the map. */
 void pl_engine_network_changed(struct pl_engine *e, const char *project)
 {
     _cleanup_free_ uint64_t *ids = malloc(PL_MAX(e->workers.len, (size_t)1) * sizeof *ids);
@@ -283,7 +283,7 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project)
         pl_engine_reshape(e);
 }
 
-/* GPU slots of this machine that suit a stage which asks for certain GPUs. */
+/* The GPU slots of this machine that meet the GPU request of a stage. */
 struct slots {
     uint16_t items[PL_EXEC_GPUS_MAX];
     char why[PL_SCHED_MESSAGE_MAX];
@@ -301,7 +301,8 @@ static void choose_slots(struct pl_engine *e, const struct pl_stage *d, struct s
     ret->gpu_text = slots->why;
 }
 
-/* Translates the stage's definition for the scheduler, with its branches, GPU slots and shapes. */
+/* Translates the stage's definition into the scheduler's form, with its branches, GPU slots and pod shapes,
+ * and gives it to the scheduler. */
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err)
 {
     const struct pl_stage *d = s->def;
@@ -348,7 +349,7 @@ int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err 
     return pl_map_put(&e->current, &s->stage, sizeof s->stage, s, NULL, err);
 }
 
-/* The current stages in the database: row ids of their versions, ascending, and the set of their stage
+/* The current stages in the database: the row ids of their versions, ascending, and the set of their stage
  * ids. */
 struct current {
     uint64_t *versions;
@@ -388,7 +389,7 @@ static int read_current(struct pl_engine *e, struct current *ret, struct pl_err 
     return r;
 }
 
-/* Collects up to 64 keys of the map whose values satisfy `wanted`. */
+/* Collects up to 64 keys of the map, of entries whose values satisfy `wanted`. */
 static size_t some_keys(const struct pl_map *m, bool (*wanted)(const void *value, const void *arg), const void *arg,
                         uint64_t keys[64])
 {
@@ -417,9 +418,9 @@ static void sync_again(void *arg)
         pl_log_error("engine", "cannot update the stages: %s", err.msg);
 }
 
-/* Removes stages that are gone: their pipeline was deleted or no longer has them. Each removal may end jobs,
- * so only 64 are removed per turn of the loop; with `all`, every one at once, because new stages may need
- * their places. */
+/* Removes from the scheduler the stages that are gone: their pipeline was deleted or no longer has them. Each
+ * removal may end jobs, so only 64 stages are removed per turn of the loop; with `all`, all are removed at
+ * once, because new stages may need the branches that they write. */
 static int remove_gone(struct pl_engine *e, const struct current *current, bool all, struct pl_err *err)
 {
     uint64_t gone[64];
@@ -448,7 +449,7 @@ static bool is_unused(const void *value, const void *engine)
     return s->refs == 1 && pl_map_get(&((const struct pl_engine *)engine)->current, &s->stage, sizeof s->stage) != s;
 }
 
-/* Frees versions that nothing uses; a version that is needed again is loaded again. */
+/* Frees stage versions that are not used; they are loaded again when needed. */
 static void forget_unused(struct pl_engine *e)
 {
     uint64_t unused[64];
@@ -459,8 +460,8 @@ static void forget_unused(struct pl_engine *e)
             pl_engine_stage_unref(pl_map_remove(&e->stages, &unused[i], sizeof unused[i]));
 }
 
-/* Sets each version that is not set yet; 1 if any was set. A version waits for refused earlier versions of
- * its stage. */
+/* Gives the scheduler each version that it does not have; returns 1 if it accepted any. A version is held
+ * back while an earlier version of its stage is refused. */
 static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bool *done, bool last, struct pl_err *err)
 {
     struct pl_map refused = {0};
@@ -471,7 +472,7 @@ static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bo
         if (done[i])
             continue;
         r = pl_engine_stage(e, versions[i], &s, err);
-        /* its pipeline was deleted a moment ago; the next event reports it */
+        /* the version's pipeline was deleted a moment ago; the next notification reports that */
         if (r == PL_ENOTFOUND) {
             done[i] = true;
             r = 0;
@@ -486,7 +487,7 @@ static int set_round(struct pl_engine *e, const uint64_t *versions, size_t n, bo
             some = 1;
         } else if (r == PL_ENOMEM) {
             break;
-        } else if (last) { /* only this stage does not run */
+        } else if (last) { /* in the last round, a refused version is logged, and only its stage does not run */
             pl_log_error("engine", "%s", err->msg);
             r = 0;
         } else {
@@ -502,7 +503,9 @@ int pl_engine_set_versions(struct pl_engine *e, const uint64_t *versions, size_t
     _cleanup_free_ bool *done = calloc(n + 1, sizeof *done);
     int r = done ? 1 : pl_err_nomem(err);
 
-    while (r > 0) /* an update that reverses an edge forms a cycle until its other end has been set */
+    /* several rounds are needed: an update that reverses an edge between two stages forms a cycle until both
+     * stages have been set */
+    while (r > 0)
         r = set_round(e, versions, n, done, false, err);
     r = r < 0 ? r : set_round(e, versions, n, done, true, err);
     return PL_MIN(r, 0);
@@ -512,7 +515,7 @@ int pl_engine_sync_stages(struct pl_engine *e, struct pl_err *err)
 {
     _cleanup_(current_finish) struct current current = {0};
     int64_t made = 0;
-    /* first: stages that are made meanwhile lead to another pass */
+    /* read the number before the stages: stages that are made in the meantime then lead to another pass */
     int r = pl_engine_stages_made(e, &made, err);
 
     r = r < 0 ? r : read_current(e, &current, err);

@@ -1,5 +1,6 @@
-/* job_attempts: the history of an unfinished job's rows: failed tries, losses with their workers, and ends
- * without a result. Each change is written as a record, so that a restart continues with the same history. */
+/* job_attempts: the history of an unfinished job's datums: failed tries, losses with their workers, and ends
+ * without a result. Each change is written to the database as a record, so that a restart continues with the
+ * same history. Records name datums by row number (the scheduler's number of a datum that must run). */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -7,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* History of one row, while its job is restored. */
+/* History of one datum, while its job is restored. */
 struct pl_erow_tried {
     uint32_t failures, losses;
     enum pl_tried_state state;
@@ -66,9 +67,10 @@ int pl_ranges_parse(const json_t *list, struct pl_sched_range **ret, size_t *ret
 
 /* ---- writing changes ---- */
 
-/* A change that is being written. */
+/* A change of history that is being written to the database. */
 struct change {
-    int64_t job, task; /* task: its lease has ended; 0 = the lease was deleted already */
+    /* `task`: the task whose lease is deleted with this write; 0 = the lease was deleted already */
+    int64_t job, task;
     struct pl_etried tried;
 };
 
@@ -82,8 +84,8 @@ static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* After a failed write, a restart finds the old lease; a newer lease of the same rows takes precedence over
- * it. */
+/* Frees the change. If the write failed, a restart finds the old lease; a newer lease of the same datums
+ * takes precedence over it. */
 static void change_done(void *arg, int r, const struct pl_err *err)
 {
     struct change *g = arg;
@@ -101,7 +103,7 @@ static void submit(struct pl_engine *e, const struct pl_sched_action *a, int64_t
 
     if (!g)
         return;
-    g->job = j ? j->row : 0; /* the end of a job deletes its records */
+    g->job = j ? j->row : 0; /* the row id is 0 if the job has ended: its end deletes its records */
     g->task = task;
     g->tried = (struct pl_etried){.failures = a->lease.failures, .losses = a->lease.losses, .state = state};
     if (j && a->lease.n_rows)
@@ -145,8 +147,8 @@ static int count_attempts(struct pl_ejob *j, struct pl_conn *c, struct pl_err *e
     return r;
 }
 
-/* Applies a record to its rows, replacing earlier ones. Keeps the reason of the record with the lowest failed
- * row. */
+/* Applies a record to the datums that it names, replacing earlier records. Keeps the reason of the record
+ * that contains the failed datum with the lowest number. */
 static int take_record(struct pl_ejob *j, const struct pl_rows *record, uint32_t *first_failed, char **reason, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = pl_col_json(record, 0);
@@ -185,8 +187,8 @@ static int load(struct pl_ejob *j, struct pl_conn *c, uint32_t *first_failed, ch
     return r;
 }
 
-/* Settles rows that ended without a result. Counts the failed ones, and describes the first of them in the
- * event. */
+/* Marks datums that ended without a result as settled. Counts the failed ones, and describes the first failed
+ * one in the event. */
 static int settle(struct pl_ejob *j, uint32_t first_failed, const char *reason, struct pl_arena *arena, struct pl_sched_event *ev,
                   struct pl_err *err)
 {
@@ -211,7 +213,7 @@ static int settle(struct pl_ejob *j, uint32_t first_failed, const char *reason, 
     return 0;
 }
 
-/* Lists the waiting rows that have failures or losses, as ranges of equal history. */
+/* Lists the waiting datums that have failures or losses, as ranges of equal history. */
 static int waiting(const struct pl_ejob *j, struct pl_arena *arena, struct pl_sched_event *ev, struct pl_err *err)
 {
     struct pl_sched_tried *list = NULL;

@@ -14,8 +14,8 @@ static bool same_expect(const struct pl_output *a, const struct pl_output *b)
     return same;
 }
 
-/* Checks whether the base was made by an equal stage, as far as datums are concerned. If the version is gone,
- * it was not. */
+/* Checks whether the base commit was made by a version of the stage that would plan the same datums. If that
+ * version was deleted, it is treated as different. */
 static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, bool *ret, struct pl_err *err)
 {
     struct pl_estage *base = NULL;
@@ -34,7 +34,8 @@ static int check_stage(struct pl_ejob *j, struct pl_conn *c, uint64_t version, b
     return r;
 }
 
-/* Reads the input roots over which the base was planned, from its job's row. */
+/* Reads the root hashes of the inputs over which the base commit was planned, from the row of the job that
+ * made it. */
 static bool read_roots(struct pl_ejob *j, const json_t *inputs)
 {
     size_t n = j->stage->def->n_leaves;
@@ -65,7 +66,7 @@ static int check_job(struct pl_ejob *j, struct pl_conn *c, const struct pl_commi
     return !read_roots(j, inputs) ? 0 : check_stage(j, c, (uint64_t)pl_col_int(&rows, 0), ret, err);
 }
 
-/* Falls back to a full plan. Only a lack of memory is an error. */
+/* Marks the job for a full plan and logs the reason. Only a lack of memory is returned as an error. */
 static int unusable(struct pl_ejob *j, int r, const struct pl_err *why, struct pl_err *err)
 {
     j->from.usable = false;

@@ -17,7 +17,7 @@ struct committing {
     struct pl_hash parent_object;
     bool has_parent;
     json_t *provenance;
-    /* protects what was looked up from garbage collection, until the commit is written */
+    /* hold that protects the objects looked up from garbage collection until the commit is written */
     struct pl_store_hold hold;
     int result;
     struct pl_err err;
@@ -48,7 +48,7 @@ static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const s
 {
     if (!res) {
         *row = (struct pl_datum_row){.state = PL_ROW_FAILED, .key = *key};
-        /* the id was checked when the run was made */
+        /* cannot fail: the run's id was checked when the run was made */
         (void)!pl_hex_decode(j->run, row->run, sizeof row->run);
         return;
     }
@@ -58,7 +58,7 @@ static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const s
     memcpy(row->run, res->run, sizeof row->run);
 }
 
-/* Builds the datum table: a row for each datum, by its enumeration key. */
+/* Builds the datum table of the commit: one row for each datum, with its enumeration key. */
 static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const struct pl_node_sink *sink, struct pl_hash *ret,
                        struct pl_err *err)
 {
@@ -88,7 +88,7 @@ static int build_table(const struct pl_ejob *j, const struct pl_ewhole *w, const
     return pl_datum_table_build(sink, rows, n, ret, err);
 }
 
-/* Builds all trees from all outputs. */
+/* Builds all trees of the commit from the outputs of all datums. */
 static int build_whole(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
                        struct pl_tree_stats *stats, struct pl_err *err)
 {
@@ -104,7 +104,7 @@ static int build_whole(struct committing *c, const struct pl_node_source *source
     return r < 0 ? r : build_table(c->job, &whole, sink, &c->commit.table, err);
 }
 
-/* Builds the trees by applying the changed datums to the base's trees. */
+/* Builds the trees of the commit by applying the outputs of the changed datums to the base commit's trees. */
 static int build_carried(struct committing *c, const struct pl_node_source *source, const struct pl_node_sink *sink,
                          struct pl_tree_stats *stats, struct pl_err *err)
 {
@@ -161,8 +161,8 @@ static int compare_source(const void *a, const void *b)
     return 0;
 }
 
-/* Returns the branch of an input. In a run with a separate branch, outputs of its own stages are on that
- * branch. */
+/* Returns the branch from which an input was read. In a run with a separate branch, the outputs of the run's
+ * own stages are on that branch. */
 static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
 {
     bool aside = *j->aside.branch && pl_streq(json_string_value(json_object_get(in, "commit")), j->run);
@@ -170,8 +170,8 @@ static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
     return aside ? json_string(j->aside.branch) : json_incref(json_object_get(in, "branch"));
 }
 
-/* Returns the list of commits that the job read, each once, sorted, for the commit object. Inputs without a
- * commit are left out. */
+/* Returns the list of commits that the job read, sorted and each listed once, for the commit object. Inputs
+ * without a commit are left out. */
 static json_t *provenance_of(const struct pl_ejob *j)
 {
     size_t n = json_array_size(j->inputs), m = 0;
@@ -229,7 +229,7 @@ static int build(struct committing *c, bool whole, struct pl_err *err)
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* Checks that only failed datums, which are left out, have no result. */
+/* Checks that the only datums without a result are failed ones, which are left out of the output. */
 static int check_results(const struct pl_ejob *j, struct pl_err *err)
 {
     uint64_t missing = 0;
@@ -241,8 +241,8 @@ static int check_results(const struct pl_ejob *j, struct pl_err *err)
     return 0;
 }
 
-/* Builds from the base. If that fails, e.g. because two outputs collide, builds everything: the error of the
- * full build is complete. */
+/* Builds the output from the base commit's trees. If that fails, for example because two outputs collide,
+ * builds everything, because only the full build gives a complete error message. */
 static int build_either(struct committing *c, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -264,7 +264,7 @@ static int commit_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     const struct pl_ejob *j = c->job;
     int r = pl_tx_job_may_commit(tx, &c->end, err);
 
-    /* the branch may have been taken since the run began */
+    /* a branch with the name of the separate branch may have been created since the run began */
     if (r == 0 && *j->aside.branch)
         r = pl_rerun_branch_check(pl_tx_conn(tx), j->stage->project, j->stage->def->name, j->aside.branch, err);
     r = r < 0 ? r : pl_tx_commit(tx, &c->commit, err);
@@ -282,7 +282,7 @@ static void committed(void *arg)
     if (c->result < 0) {
         ev.kind = PL_SCHED_EV_COMMIT_FAILED;
         ev.text = c->err.msg;
-        ev.on = c->result == PL_ECANCELED; /* pl_tx_job_may_commit returned it: the stage is gone */
+        ev.on = c->result == PL_ECANCELED; /* pl_tx_job_may_commit returns PL_ECANCELED if the stage is gone */
     } else {
         j->over = true;
     }
@@ -331,7 +331,8 @@ static char *left_out(const struct pl_etotals *t)
     return strdup(text);
 }
 
-/* The loop prepares all arguments; the pool builds; the writer thread commits; the loop reports. */
+/* Commits the job in four steps: the loop prepares all arguments; a pool thread builds the trees; the writer
+ * thread commits; the loop reports to the scheduler. */
 void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
 {
     struct committing *c = calloc(1, sizeof *c);
@@ -353,7 +354,7 @@ void pl_engine_commit(struct pl_engine *e, struct pl_ejob *j)
                                         .provenance = c->provenance};
     pl_engine_job_args(j, &c->end);
     c->end.state = "success";
-    free((char *)c->end.reason); /* it says that the job is committing */
+    free((char *)c->end.reason); /* the job's current reason says that it is committing */
     c->end.reason = left_out(&j->totals);
     c->end.output = j->run;
     pl_engine_pool(e, commit_on_pool, c);

@@ -1,5 +1,5 @@
-/* job_full_plan: makes the complete plan of a job that was planned from a base, with the results of all
- * datums. A full build of the output needs it. */
+/* job_full_plan: makes the complete plan of a job that was planned from a base commit, with the results of
+ * all datums. A full build of the output needs it. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "storage/tree/tree_walk.h"
@@ -12,7 +12,7 @@ void pl_job_full_plan_finish(struct pl_ewhole *w)
     pl_arena_destroy(w->arena);
 }
 
-/* Makes a map from enumeration key to datum number in the job's plan, plus 1. */
+/* Makes a map from enumeration key to (datum number in the job's plan) + 1. */
 static int index_planned(const struct pl_ejob *j, struct pl_map *ret, struct pl_err *err)
 {
     uint8_t key[PL_ENUM_KEY_MAX];
@@ -26,7 +26,7 @@ static int index_planned(const struct pl_ejob *j, struct pl_map *ret, struct pl_
     return r;
 }
 
-/* Takes the result from the base's datum table. */
+/* Copies the datum's result from a row of the base commit's datum table. */
 static int take_row(struct pl_ewhole *w, size_t d, const struct pl_datum_row *row, struct pl_err *err)
 {
     struct pl_eresult *res = &w->own_results[d];
@@ -44,7 +44,8 @@ static int take_row(struct pl_ewhole *w, size_t d, const struct pl_datum_row *ro
     return 0;
 }
 
-/* Fills in each datum's result, from the job's plan or else from the base's datum table. */
+/* Sets each datum's result, from the job's plan or, if the plan lacks the datum, from the base commit's datum
+ * table. */
 static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_map *planned, struct pl_tree_cursor *table,
                 struct pl_err *err)
 {
@@ -57,7 +58,8 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
         size_t len = pl_plan_enum_key(w->own_plan, d, key), at = (size_t)pl_map_get(planned, key, len);
 
         if (at) {
-            w->own_results[d] = j->results[at - 1]; /* the job still owns it */
+            /* a borrowed copy: the job still owns the result's memory */
+            w->own_results[d] = j->results[at - 1];
             w->own_has_result[d] = j->has_result[at - 1];
             continue;
         }

@@ -1,5 +1,5 @@
-/* job_plan: plans a job: which commits it reads, which datums these give, and which datums have a result to
- * reuse. */
+/* job_plan: plans a job: determines which commits it reads, which datums these give, and for which datums an
+ * earlier result can be reused. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/db/pipelines/manual_run.h"
@@ -15,7 +15,8 @@ const char *pl_job_branch(const struct pl_ejob *j)
     return *j->aside.branch ? j->aside.branch : j->stage->def->output.branch;
 }
 
-/* Finds the commit at which input `i` is read: 1, or 0 if there is none yet. */
+/* Finds the commit at which input number `i` is read. Returns 1, or 0 if the branch has no such commit so
+ * far. */
 static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_commit_row *ret, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
@@ -28,7 +29,7 @@ static int find_commit(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl
     return r < 0 ? r : pl_db_branch_as_of(c, repo.id, leaf->branch, (int64_t)j->order, ret, err);
 }
 
-/* Finds the commit and root of input `i`; a `params` input has none. */
+/* Finds the commit and the root hash of input number `i`; a `params` input has neither. */
 static int find_input(struct pl_ejob *j, struct pl_conn *c, size_t i, struct pl_err *err)
 {
     const struct pl_input *leaf = j->stage->def->leaves[i];
@@ -71,7 +72,7 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
     return 0;
 }
 
-/* Restores roots and commits from the inputs of an earlier plan of the job. */
+/* Sets the job's roots and commits from the list of inputs that an earlier plan of the job stored. */
 static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 {
     if (json_array_size(j->inputs) != j->stage->def->n_leaves)
@@ -96,12 +97,12 @@ static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 struct bases {
     struct pl_store *store;
     struct pl_node_source source;
-    /* roots of datum tables: found first, while a database reader is held; opened later */
+    /* root hashes of datum tables: found while a database reader is held; the tables are opened afterwards */
     struct pl_hash roots[PL_BASES_MAX];
     size_t n_roots;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
     size_t n;
-    bool none; /* nothing is reused: the stage has no cache, or the run runs everything again */
+    bool none; /* no result is reused: the stage has no cache, or the run runs every datum again */
 };
 
 static void bases_finish(struct bases *b)
@@ -119,7 +120,7 @@ static int open_tables(struct bases *b, struct pl_err *err)
     return r;
 }
 
-/* Collects the roots of the datum tables of a commit and of the commits before it. */
+/* Collects the root hashes of the datum tables of a commit and of the commits before it. */
 static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_commit_row *row, struct bases *b)
 {
     struct pl_commit_ref ref = {.kind = PL_COMMIT_REF_ID};
@@ -135,10 +136,11 @@ static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_co
     }
 }
 
-/* Finds the commits whose results may be reused: the head of the output branch, or the job's own base if it
- * is planned `again`, and the commits before it. Every commit of an output branch was made by a successful
- * job. A separate branch without commits reuses results of the stage's own branch; but their commit is not a
- * base, because its inputs were other trees. */
+/* Finds the commits whose results may be reused: the head of the output branch (or, if a restored job is
+ * planned `again`, the job's own base commit) and the commits before it. Every commit of an output branch was
+ * made by a successful job. A run with a separate branch that has no commits so far reuses results of the
+ * stage's own branch; but it does not use that branch's commit as base commit, because its inputs were other
+ * trees. */
 static int find_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
@@ -180,7 +182,7 @@ static int keep_reused(struct pl_ejob *j, size_t datum, const struct pl_eresult 
     return 0;
 }
 
-/* Looks for the datum's result in the tables, newest first. */
+/* Looks up the datum's result in the datum tables, newest first. */
 static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_err *err)
 {
     uint8_t key[PL_ENUM_KEY_MAX];
@@ -198,14 +200,15 @@ static int look_up(struct pl_ejob *j, struct bases *b, size_t datum, struct pl_e
         memcpy(found.run, row.run, sizeof found.run);
         found.outputs = row.outputs;
         found.root = row.root;
-        found.ops = (uint8_t *)(uintptr_t)row.ops; /* keep_reused copies it */
+        found.ops = (uint8_t *)(uintptr_t)row.ops; /* a borrowed pointer: keep_reused copies the bytes */
         found.ops_len = row.ops_len;
         return keep_reused(j, datum, &found, err);
     }
     return 0;
 }
 
-/* Lists the datums without a result, in order: these are the job's rows. */
+/* Lists the datums without a result, in order: these must run, and their positions in the list are the job's
+ * row numbers. */
 static void list_rows(struct pl_ejob *j)
 {
     j->n_rows = 0;
@@ -221,8 +224,8 @@ static int by_key(const void *a, const void *b, void *keys)
     return memcmp(k[*(const uint32_t *)a].b, k[*(const uint32_t *)b].b, PL_HASH_BYTES);
 }
 
-/* Reuses results of failed or killed jobs for datums that no table has. A stage without a cache reuses none,
- * but still finds out which results to delete. */
+/* Reuses results of the stage's failed or killed jobs for datums that no datum table has. A stage without a
+ * cache reuses none, but still finds out which stored results can be deleted. */
 static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     int64_t any = 0;
@@ -326,7 +329,8 @@ int pl_job_enumerate(const struct pl_ejob *j, const struct pl_ebase *base, struc
     return pl_plan_create(&request, ret, err);
 }
 
-/* Enumerates the datums that differ from the base. Without a base, or if that fails, enumerates all. */
+/* Enumerates the datums that differ from the base commit. Without a base commit, or if that fails, enumerates
+ * all datums. */
 static int enumerate(struct pl_ejob *j, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -354,12 +358,13 @@ static int find_all(struct pl_ejob *j, struct pl_conn *c, struct bases *b, struc
     r = r < 0 ? r : pl_db_run_is_forced(c, j->run, j->stage->project, j->stage->def->name, &j->forced, err);
     b->none = j->forced || !j->stage->def->cache.enabled;
     r = r < 0 ? r : find_bases(j, c, again, b, err);
-    j->from.usable = j->from.usable && !b->none; /* unchanged datums are run again, too */
+    /* without reuse, unchanged datums are run again too, so all must be enumerated */
+    j->from.usable = j->from.usable && !b->none;
     return r;
 }
 
 /* Reads the database first and the store afterwards: the store may be a slow bucket, and other threads wait
- * for the reader. */
+ * for the database reader. */
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     _cleanup_(bases_finish) struct bases b = {0};
@@ -433,8 +438,8 @@ static int row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : pl_kept_drop_stale(p->job, pl_tx_conn(tx), err);
 }
 
-/* Writes the job's row with inputs and base before anything is leased, so that a restart makes the same
- * plan. */
+/* Writes the job's row with its inputs and base commit before any datum is leased, so that a restart makes
+ * the same plan. */
 static void write_plan(void *arg)
 {
     struct planning *p = arg;
@@ -475,8 +480,8 @@ static void start_planning(void *arg, int r, const struct pl_err *err)
     planning_over(p);
 }
 
-/* Waits until all earlier ends are written: the end of the stage's last job says that its results are kept,
- * and they are reused. */
+/* Carries out action PLAN after all earlier ends are written: only the written end of the stage's previous
+ * job says that its results are kept and may be reused. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
 {
     struct planning *p = calloc(1, sizeof *p);

@@ -1,5 +1,5 @@
-/* job_results: results that workers report. They are fed to the scheduler, and kept in memory for the commit
- * and in the database for a restart. */
+/* job_results: handles the results that workers report. Passes them to the scheduler, and keeps them in
+ * memory for the commit and in the database for a restart. */
 #include "pipelined/engine/engine_internal.h"
 
 #include "pipelined/db/gc/result_codec.h"
@@ -17,7 +17,8 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-/* Parses {"ops": base64 of an ops stream} or {"root": hex}; neither: no output. */
+/* Parses a datum's output, {"ops": base64 of an ops stream} or {"root": hex}; neither: the output is
+ * empty. */
 static int output_of_json(const json_t *output, struct pl_eresult *ret, struct pl_err *err)
 {
     const char *ops = pl_json_str(output, "ops"), *root = pl_json_str(output, "root");
@@ -52,9 +53,9 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
     return 0;
 }
 
-/* Adds the GPU use of a row. Without "gpu" nothing was measured, which differs from a use of 0. An agent
- * measures only while the command runs; the cluster's figure ("whole") is for all the time that the worker
- * was held for the row. */
+/* Adds the GPU use of one datum to the totals. Without "gpu" nothing was measured, which is not the same as a
+ * use of 0. An agent measures only while the command runs; the cluster's figure ("whole") covers all the time
+ * for which the datum held the worker. */
 static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
 {
     const json_t *gpu = json_object_get(row, "gpu");
@@ -92,14 +93,16 @@ void pl_totals_add(struct pl_etotals *t, const json_t *row)
     add_gpu(t, row, ms);
 }
 
-/* ---- one RESULT: feed, keep, write ---- */
+/* ---- one RESULT: pass it to the scheduler, keep it, write it ---- */
 
-/* Data written to the database for one RESULT. Holds a reference to the job. */
+/* The data that is written to the database for one RESULT. Holds a reference to the job. */
 struct kept {
     struct pl_ejob *job;
-    json_t *rows;                                   /* accepted rows with a result: [[number, row, key]…] */
-    json_t *attempts;                               /* rows for table `attempt` */
-    struct pl_etried tried[PL_TRIED_RECOVERED + 1]; /* by state: the rows that have no result */
+    /* accepted datums with a result: [[row number, result as the worker sent it, datum key]…] */
+    json_t *rows;
+    json_t *attempts; /* rows to be inserted into table `attempt` */
+    /* by state: the datums that ended or failed without a result */
+    struct pl_etried tried[PL_TRIED_RECOVERED + 1];
     struct pl_sched_range *tried_rows[PL_TRIED_RECOVERED + 1];
     size_t n_tried[PL_TRIED_RECOVERED + 1];
     uint64_t task;
@@ -108,13 +111,13 @@ struct kept {
     uint32_t id, attempt;
 };
 
-/* All results of one `next` request, and what to call afterwards. */
+/* All results in one `next` request, and the function to call when they are written. */
 struct reporting {
     struct pl_engine *engine;
     json_t *results;
-    const json_t *row_list; /* rows of the result that is being fed */
-    uint32_t attempt;       /* number of this attempt at its rows */
-    uint32_t losses;        /* losses of its rows */
+    const json_t *row_list; /* results of the datums of the RESULT that is being handled */
+    uint32_t attempt;       /* number of this attempt at its datums */
+    uint32_t losses;        /* number of times its datums were lost before */
     struct pl_eworker *worker;
     json_t *gpu; /* GPU use as measured from outside the worker; NULL = not measured */
     unsigned writes;
@@ -122,11 +125,12 @@ struct reporting {
     void *arg;
 };
 
-/* The reporting that is being fed, to which its RESULT action belongs. Loop only. */
+/* The request whose results are being passed to the scheduler: a RESULT action in this step belongs to it.
+ * Loop only. */
 static struct reporting *feeding;
 
-/* Records in which image a pod's command ran. If the cluster has not reported the image yet, the attempt
- * keeps its worker's id until it does. */
+/* Records in which image a pod's command ran. While the cluster has not reported the image, the attempt keeps
+ * its worker's id instead. */
 static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *attempt)
 {
     if (w->pod == PL_NO_POD)
@@ -157,8 +161,8 @@ static void keep_attempt(struct pl_ejob *j, struct pl_eworker *w, json_t *row, s
     json_array_append_new(k->attempts, attempt);
 }
 
-/* Adds a row without a result to the ranges of its state. Rows come in ascending order, so the first one's
- * reason is kept. */
+/* Adds the row number of a datum without a result to the ranges of its state. Datums come in ascending order,
+ * so the first one's reason is kept. */
 static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state state, struct kept *k)
 {
     uint32_t index = (uint32_t)num(row, "index");
@@ -183,7 +187,8 @@ static void keep_tried(struct pl_ejob *j, const json_t *row, enum pl_tried_state
     }
 }
 
-/* Keeps an accepted row: adds it to the totals, to the attempts, and to the results or the failed rows. */
+/* Records an accepted datum: adds it to the totals, to the attempts, and to the results or the failed
+ * datums. */
 static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, enum pl_sched_verdict verdict, struct kept *k)
 {
     struct pl_eworker *w = p->worker;
@@ -196,7 +201,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
         return;
     json_object_set_new(row, "node", json_string(w->host));
     json_object_set_new(row, "gpus", json_integer(w->pod == PL_POD_WITH_GPU ? w->stage->def->gpu.count : w->n_gpus));
-    /* copied, since other threads read the rows */
+    /* a copy, since other threads read the datum's JSON */
     if (p->gpu && !json_object_get(row, "gpu"))
         json_object_set_new(row, "gpu", json_deep_copy(p->gpu));
     pl_totals_add(&j->totals, row);
@@ -214,7 +219,7 @@ static void keep_row(struct pl_ejob *j, const struct reporting *p, json_t *row, 
     }
     j->totals.done++;
     pl_engine_result_finish(&j->results[datum]);
-    /* it parsed before it was fed, so memory is short */
+    /* the JSON was parsed successfully before, so only a lack of memory can make this fail */
     if (pl_result_of_json(row, j->run, &j->results[datum], &err) < 0) {
         pl_engine_fail(j->engine, err.msg);
         return;
@@ -238,8 +243,8 @@ static void finish_tried(const struct reporting *p, struct kept *k)
 
 static void persist(struct reporting *p, struct kept *k);
 
-/* The write is submitted before the step's other consequences, so that a client that sees the job's end also
- * finds its attempts. */
+/* Submits the write before the step's other actions are carried out, so that a client that sees the job's end
+ * also finds its attempts. */
 void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->result.job);
@@ -268,7 +273,7 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 }
 
 /* Makes "exit code 1: ValueError: …": the reason, and the last line that the command printed, which usually
- * explains it. A reason other than the command's exit code is returned alone. */
+ * explains the failure. A reason other than the command's exit code is returned alone. */
 const char *pl_result_message(const json_t *row, struct pl_arena *arena)
 {
     const char *reason = pl_json_str(row, "reason"), *tail = pl_json_str(row, "tail"), *end = tail + strlen(tail), *line;
@@ -288,8 +293,8 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena)
     return text ? text : reason;
 }
 
-/* Converts rows for the scheduler. Texts belong to the JSON and the arena. PL_EPROTO if a row is
- * malformed. */
+/* Converts the datums of a RESULT for the scheduler. Texts belong to the JSON and the arena. PL_EPROTO if a
+ * datum's JSON is malformed. */
 static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *arena, struct pl_sched_row **ret,
                       uint64_t *ret_compute_us, struct pl_err *err)
 {
@@ -330,7 +335,7 @@ static int sched_rows(struct pl_etask *t, const json_t *list, struct pl_arena *a
     return 0;
 }
 
-/* Turns "gave_back": [index…] into rows of that state. */
+/* Turns the list "gave_back": [row number…] into entries of state gave_back. */
 static json_t *rows_of_result(const json_t *result)
 {
     json_t *rows = json_copy(json_object_get(result, "rows"));
@@ -344,7 +349,7 @@ static json_t *rows_of_result(const json_t *result)
     return rows;
 }
 
-/* Checks that the worker holds the task, and feeds the result to the scheduler. */
+/* Checks that the worker holds the task, and passes the result to the scheduler. */
 static int feed_result(struct reporting *p, const json_t *result, struct pl_err *err)
 {
     _cleanup_(pl_arena_destroyp) struct pl_arena *arena = pl_arena_create(0);
@@ -430,7 +435,8 @@ static int write_rows(struct pl_conn *c, const struct kept *k, struct pl_err *er
                        packed, n);
 }
 
-/* Writes attempts, and for an unfinished job also results and history; drops the lease of a finished task. */
+/* Writes the attempts, and for an unfinished job also results and history; deletes the lease of a finished
+ * task. */
 static int write_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct kept *k = ((struct write *)arg)->kept;
@@ -515,7 +521,8 @@ static void persist(struct reporting *p, struct kept *k)
     pl_engine_submit(p->engine, PL_TX_UNLOGGED, write_tx, write_done, w);
 }
 
-/* Returns the GPU use since the previous results, which counts for these rows; NULL if it is not measured. */
+/* Returns the worker's GPU use since its previous results, which is attributed to the datums of these
+ * results; NULL if it is not measured. */
 static json_t *gpu_told(struct pl_engine *e, const struct pl_eworker *w)
 {
     const struct pl_executor_ops *ops = e->executor->ops;
@@ -553,7 +560,7 @@ void pl_engine_results(struct pl_engine *e, struct pl_eworker *w, json_t *result
 
 /* ---- after a restart ---- */
 
-/* Takes over one stored result, if the plan still has this row with this key. */
+/* Loads one stored result, if the plan still has the row number and its datum still has the stored key. */
 static int load_row(struct pl_ejob *j, const json_t *pair, struct pl_err *err)
 {
     json_int_t index = json_integer_value(json_array_get(pair, 0));
@@ -605,7 +612,8 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err
 
 /* ---- results of jobs that failed or were killed ---- */
 
-/* Returns the first listed row whose datum has this key or a greater one; n_rows if there is none. */
+/* Returns the first position in j->rows, sorted by datum key, of a datum with this key or a greater one;
+ * n_rows if there is none. */
 static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
 {
     uint32_t lo = 0, hi = j->n_rows;
@@ -621,8 +629,8 @@ static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
     return lo;
 }
 
-/* Uses a kept result for each datum of its key that has none yet; newer results come first. 1 if any datum
- * uses it. */
+/* Uses a kept result for each datum with its key that has no result so far; newer results come first. Returns
+ * 1 if any datum uses it. */
 static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, struct pl_err *err)
 {
     const char *text = json_string_value(json_array_get(item, 2));
@@ -644,11 +652,11 @@ static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, stru
     return used;
 }
 
-/* Notes rows of `result` that no datum uses as stale. */
+/* Also collects in j->stale the rows of table `result` that no datum uses. */
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
-    /* lowest row id among the stage's last kept jobs, whose results are never deleted */
+    /* lowest row id among the stage's last PL_KEPT_JOBS_ALL kept jobs, whose results are never deleted */
     int64_t first = INT64_MIN;
     int r = pl_sql_int(c, err, &first,
                        "SELECT id FROM job WHERE project = ? AND stage = ? AND kept = 1 ORDER BY id DESC LIMIT 1 OFFSET ?", "ssi",

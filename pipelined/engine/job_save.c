@@ -40,7 +40,8 @@ void pl_engine_job_args(struct pl_ejob *j, struct pl_job_args *ret)
                                 .reason = strdup(j->reason),
                                 .base = j->planned ? j->base : "",
                                 .code = j->stage->code_identity,
-                                /* a thread of the pool may still be changing them */
+                                /* while the job is not planned, a pool thread may still be changing its
+                                 * inputs */
                                 .inputs = j->planned ? json_incref(j->inputs) : NULL,
                                 .warnings = json_incref(j->warnings),
                                 .counts = counts_json(&j->totals),
@@ -142,7 +143,7 @@ void pl_engine_job_changed(struct pl_ejob *j)
         write_job(j);
 }
 
-/* ---- warnings for the user ---- */
+/* ---- warnings about a job ---- */
 
 #define WITHOUT_GPU "it runs on the CPU: gpu.required is false and "
 
@@ -159,7 +160,7 @@ static bool is_warned(const struct pl_ejob *j, const char *start)
     return false;
 }
 
-/* Adds a warning. Makes a new list, because a write in progress uses the old one. */
+/* Adds a warning to the job. Makes a new list, because a write in progress still uses the old one. */
 static void warn(struct pl_ejob *j, const char *text)
 {
     json_t *list = json_copy(j->warnings);
@@ -189,7 +190,7 @@ void pl_engine_job_device(struct pl_ejob *j, const struct pl_eworker *w)
 
 /* ---- busy time ---- */
 
-/* A write of how long jobs have had a leased task, without the rest of their rows. */
+/* One write of the time for which jobs have had a leased task, without the rest of their rows. */
 struct busy {
     size_t n;
     struct {
@@ -223,7 +224,7 @@ void pl_engine_write_busy(struct pl_engine *e)
     struct pl_err err = {0};
 
     if (!b)
-        return; /* the next call saves it */
+        return; /* without memory this save is skipped; the next one includes its time */
     b->n = 0;
     for (size_t i = 0; (slot = pl_map_next(&e->jobs, &i));) {
         const struct pl_ejob *j = slot->value;

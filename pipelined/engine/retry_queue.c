@@ -1,6 +1,7 @@
-/* retry_queue: work for the pool and transactions for the database that were refused because a queue was
+/* retry_queue: a list of work for the pool and of database transactions that were refused because a queue was
  * full, or memory short. They are retried after a pause. The caller does not wait, because the loop must not
- * block, and it gets no error. The jobs and requests that the work is for bound the list. */
+ * block, and it gets no error. The length of the list is bounded by the number of jobs and requests to which
+ * the work belongs. */
 #include "pipelined/engine/engine_internal.h"
 
 #include <pthread.h>
@@ -11,12 +12,12 @@ struct pl_later {
     struct pl_later *next;
     struct pl_engine *engine;
     void (*retry)(struct pl_later *l);
-    pl_pool_fn work; /* work for the pool; NULL: a transaction */
+    pl_pool_fn work; /* function for the pool; NULL: the entry is a transaction */
     enum pl_tx_class class;
-    pl_tx_fn tx; /* the transaction, with class and done */
+    pl_tx_fn tx; /* the transaction, used together with `class` and `done` */
     pl_tx_done done;
     void *arg;
-    const char *project; /* owner of slow work for the pool; lives as long as `arg` */
+    const char *project; /* project to which slow work for the pool belongs; lives as long as `arg` */
 };
 
 /* ---- the list ---- */
@@ -56,7 +57,7 @@ static void retry_all(void *arg)
     pthread_mutex_lock(&e->later_mutex);
     list = TAKE_PTR(e->later);
     pthread_mutex_unlock(&e->later_mutex);
-    for (; list; list = next) { /* work that is refused again is put off again, in its order */
+    for (; list; list = next) { /* work that is refused again returns to the list, in the same order */
         next = list->next;
         list->retry(list);
         free(list);

@@ -16,10 +16,10 @@
 #define RESULTS_BODY_MAX (64u << 20)
 #define LOG_BODY_MAX     (4u << 20)
 #define METRIC_LINE_MAX  1024
-#define METRICS_MAX      ((int64_t)1 << 40) /* metric lines of one attempt */
+#define METRICS_MAX      ((int64_t)1 << 40) /* largest number of a metric line of one attempt */
 #define LEASE_MS         30000
-/* interval of renewals; an older agent, whose renewals are not held open, works on an ended lease for so
- * long */
+/* interval of a worker's renewals; an older agent, whose renewals are not held open, may work on an ended
+ * lease for so long */
 #define RENEW_MS 2000
 
 /* Finds the worker that "worker" (its id as text) names, and checks that the request came with this worker's
@@ -80,8 +80,8 @@ static json_t *attach_answer(struct pl_engine *e, const struct pl_eworker *w, co
                      (json_int_t)(w->pod == PL_POD_WITH_GPU ? s->def->gpu.count : w->n_gpus), "token", *token ? token : NULL);
 }
 
-/* Exchanges the worker's first token, which other processes may have seen, for a new one. `token` is "" if
- * the request does not ask for that. */
+/* Exchanges the worker's first token, which other processes may have seen, for a new one. Writes "" to
+ * `token` if the request does not ask for an exchange. */
 static int exchange(struct pl_engine *e, struct pl_http_request *req, const json_t *body, uint64_t id,
                     char token[PL_WORKER_TOKEN_BYTES], struct pl_err *err)
 {
@@ -107,16 +107,16 @@ static int exchange(struct pl_engine *e, struct pl_http_request *req, const json
     return r;
 }
 
-/* One attach request: checks and exchanges the token, writes the worker's row, feeds the scheduler, answers.
- * The row is written before the answer, so that a restarted daemon knows of every exchange that was
- * reported. */
+/* One attach request: checks and exchanges the token, writes the worker's row, informs the scheduler,
+ * answers. The row is written before the answer, so that a restarted daemon knows of every exchange that a
+ * worker was told of. */
 struct attach {
     struct pl_engine *engine;
     struct pl_http_request *req;
     json_t *body;
     uint64_t worker;
     char token[PL_WORKER_TOKEN_BYTES];
-    int result; /* result of the write */
+    int result; /* result of the write to the database; < 0 = an error */
     struct pl_err err;
 };
 
@@ -144,7 +144,7 @@ static int attach_begin(struct attach *a, struct pl_eworker **ret, struct pl_err
     r = exchange(a->engine, a->req, a->body, w->id, a->token, err);
     if (r < 0)
         return r;
-    /* the incarnation that exchanged a token stays */
+    /* once an incarnation has exchanged the token, the worker keeps that incarnation */
     if (a->token[0] || !pl_engine_incarnation_ok(w->incarnation))
         snprintf(w->incarnation, sizeof w->incarnation, "%s", pl_json_str(a->body, "incarnation"));
     a->worker = w->id;
@@ -159,11 +159,11 @@ static int attach_feed(struct attach *a, struct pl_eworker *w, struct pl_err *er
 
     if (!held)
         return pl_err_nomem(err);
-    /* a pod's host name is not its node */
+    /* the host name that a pod reports is not the name of its node */
     if (!w->pod && *pl_json_str(a->body, "host"))
         snprintf(w->host, sizeof w->host, "%s", pl_json_str(a->body, "host"));
     w->attached = true;
-    if (!w->stopping) /* tasks that it does not hold are leased again */
+    if (!w->stopping) /* tasks that the worker does not hold are leased again */
         pl_engine_worker_drop_ready(w);
     ev.leases.items = held;
     return pl_engine_feed(a->engine, &ev, err);
@@ -209,7 +209,7 @@ static void on_attach(struct pl_http_request *req, void *arg)
         pl_engine_worker_attached_row(arg, w, attach_written, a);
 }
 
-/* ---- next: results first (parsed on the pool), then the wait for a task ---- */
+/* ---- next: handles the results first (parsed on the pool), then waits for a task ---- */
 
 struct next {
     struct pl_engine *engine;
@@ -226,7 +226,8 @@ static void next_free(struct next *n)
     free(n);
 }
 
-/* Once the results are durable: answers the worker, or keeps its request open until there is a task. */
+/* Called once the results are durable: answers the worker, or keeps its request open until there is a
+ * task. */
 static void next_wait(void *arg)
 {
     struct next *n = arg;
@@ -247,7 +248,7 @@ static void next_wait(void *arg)
         pl_http_reply(n->req, 200, "application/json", w->ready, strlen(w->ready));
         pl_engine_worker_drop_ready(w);
     } else {
-        if (w->waiting) /* a new request: the old one's connection is gone */
+        if (w->waiting) /* the worker sent a new request, so the connection of its old one is gone */
             pl_http_reply_json(TAKE_PTR(w->waiting), 200, json_pack("{s:b}", "idle", 1));
         w->waiting = n->req;
         pl_timer_start(w->poll, (uint64_t)PL_MIN(wait_ms, PL_LONG_POLL_MS));
@@ -274,7 +275,7 @@ static void next_on_loop(void *arg)
     pl_engine_results(n->engine, w, json_incref(json_object_get(n->body, "results")), next_wait, n);
 }
 
-/* On the pool, because the results of a task of 10,000 rows are megabytes of JSON. */
+/* Runs on the pool, because the results of a task of 10,000 datums are megabytes of JSON. */
 static void on_next(struct pl_http_request *req, void *arg)
 {
     struct next *n = calloc(1, sizeof *n);
@@ -291,22 +292,22 @@ static void on_next(struct pl_http_request *req, void *arg)
     pl_engine_post(n->engine, "worker.next", next_on_loop, n);
 }
 
-/* ---- renew: answered at once if there is something to report, else when the next one is due ---- */
+/* ---- renew: answered at once if there is something to report, else when the next renewal is due ---- */
 
 struct telling {
-    struct pl_lease_pin_args args; /* first member: freeing it frees the whole */
+    struct pl_lease_pin_args args; /* must be the first member: freeing it frees the whole struct */
     struct pl_lease_pin leases[PL_LEASE_PINS_MAX];
     char project[PL_NAME_MAX_BYTES + 1];
 };
 
 static void told(void *arg, int r, const struct pl_err *err)
 {
-    if (r < 0) /* a later renewal tries again */
+    if (r < 0) /* the extension failed; a later renewal tries again */
         pl_log_warn("engine", "cannot extend the sessions of leases: %s", err->msg);
     free(arg);
 }
 
-/* Reads [{task, fence, session?}], for the tasks that the worker holds. */
+/* Reads the list [{task, fence, session?}] of a renewal, keeping only tasks that the worker holds. */
 static void read_told(struct pl_engine *e, const struct pl_eworker *w, const json_t *tasks, struct telling *t)
 {
     const json_t *one;
@@ -328,7 +329,8 @@ static void read_told(struct pl_engine *e, const struct pl_eworker *w, const jso
     }
 }
 
-/* Extends the sessions that a renewal names, every PL_ENGINE_TOLD_US (db/tx/upload_session_tx.h). */
+/* Extends the upload sessions that a renewal names, at most once every PL_ENGINE_TOLD_US
+ * (db/tx/upload_session_tx.h). */
 static void leases_last(struct pl_engine *e, struct pl_eworker *w, const json_t *tasks)
 {
     int64_t now_us = pl_clock_wall_us();
@@ -355,8 +357,8 @@ static json_t *lease_json(const struct pl_sched_lease *lease)
     return json_pack("{s:I, s:I}", "task", (json_int_t)lease->task, "fence", (json_int_t)lease->fence);
 }
 
-/* Answers a renewal. `lost` and `recall` (ownership passes here) concern the tasks that the request names;
- * leases that ended since the last answer are added. */
+/* Answers a renewal. Takes ownership of `lost` and `recall`, which list tasks that the request named; adds
+ * the worker's leases that ended since the last answer. */
 static void answer_renewal(struct pl_eworker *w, struct pl_http_request *req, json_t *lost, json_t *recall)
 {
     for (size_t i = 0; i < w->n_lost; i++)
@@ -386,7 +388,7 @@ static bool is_told(const struct pl_eworker *w, const struct pl_sched_lease *lea
     return false;
 }
 
-/* Renews the leases, then answers, or keeps the request open until there is something to report. */
+/* Renews the leases, then answers at once or keeps the request open until there is something to report. */
 static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -420,7 +422,7 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err
             json_array_append_new(recall, json_pack("{s:I}", "task", (json_int_t)leases[i].task));
         }
     }
-    /* an older agent sends none and is answered at once */
+    /* an older agent sends no "wait_ms" and is answered at once */
     wait_ms = json_integer_value(json_object_get(body, "wait_ms"));
     if (wait_ms <= 0 || e->hung_up || w->stopping || w->n_lost > 0 || json_array_size(lost) > 0 || json_array_size(recall) > 0) {
         answer_renewal(w, req, lost, recall);
@@ -428,7 +430,8 @@ static int renew(struct pl_engine *e, struct pl_http_request *req, struct pl_err
     }
     json_decref(lost);
     json_decref(recall);
-    pl_eworker_tell(w, 0); /* a new request: the connection of the previous renewal is gone */
+    /* the worker sent a new request, so the connection of its previous renewal is gone */
+    pl_eworker_tell(w, 0);
     w->renewing = req;
     pl_timer_start(w->renewal, (uint64_t)PL_MIN(wait_ms, RENEW_MS));
     return 0;
@@ -454,7 +457,7 @@ struct piece {
     json_t *body;
     int64_t job_row;
     uint32_t first_metric;
-    int64_t fence, first_line; /* number of the first line; −1 = the lines have no numbers */
+    int64_t fence, first_line; /* number of the first metric line; −1 = the lines are not numbered */
     struct pl_err err;
 };
 
@@ -482,13 +485,13 @@ static void append_log(void *arg)
     int r = pl_stage_logs_append(p->engine->config.logs, project, p->job_row, p->worker, &p->datum, (unsigned)p->attempt,
                                  p->offset, body->data, body->len, &p->err);
 
-    if (r == 0 && p->job->over) /* the log may have been sealed just before */
+    if (r == 0 && p->job->over) /* the log may have been sealed just before this piece arrived */
         r = pl_stage_logs_seal(p->engine->config.logs, project, p->job_row, &p->err);
     piece_answer(p, r);
 }
 
-/* Finds the job of a task that a log or metric names. PL_ENOTFOUND: the task has ended and the late piece is
- * dropped; PL_ELEASE: another worker holds the task. */
+/* Finds the job of the task for which a worker sends logs or metrics. PL_ENOTFOUND: the task has ended, and
+ * the late data is dropped; PL_ELEASE: another worker holds the task. */
 static int job_of_task(struct pl_engine *e, const struct pl_eworker *w, uint64_t task, struct piece *p, struct pl_err *err)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
@@ -548,8 +551,8 @@ static void on_log(struct pl_http_request *req, void *arg)
         pl_engine_pool(arg, append_log, p);
 }
 
-/* Adds a metric line. A line that is there already was sent again after a kill or a lost answer; it is
- * ignored. */
+/* Adds a metric line. A line that is already stored is ignored: the agent sent it again after it was killed
+ * or an answer was lost. */
 static int add_metric(struct pl_tx *tx, const struct piece *p, size_t i, const char *text, json_t *value, struct pl_err *err)
 {
     const char *sql = p->fence < 0 ? "INSERT OR IGNORE INTO metric(job, id, datum, at_us, data) VALUES (?, ?, ?, ?, ?)"
@@ -579,7 +582,8 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         bool good = json_is_object(value) && i < PL_AGENT_PROTOCOL_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
-        /* an invalid line is the stage's affair: it is skipped, and the file is kept anyway */
+        /* an invalid line is an error of the stage's command: skip it; the file with all lines is part of the
+         * output anyway */
         int r = good ? add_metric(tx, p, i, text, value, err) : 0;
 
         json_decref(value);
@@ -597,7 +601,7 @@ static void metric_done(void *arg, int r, const struct pl_err *err)
     piece_answer(p, r);
 }
 
-/* Reads the line numbers, which agents of the previous minor version do not send. */
+/* Reads the numbers of the metric lines; agents of the previous minor version do not send them. */
 static int read_numbers(struct piece *p, struct pl_err *err)
 {
     const json_t *fence = json_object_get(p->body, "fence"), *first = json_object_get(p->body, "first");
@@ -646,7 +650,7 @@ static void on_metrics(struct pl_http_request *req, void *arg)
 
 /* ---- checkpoints ---- */
 
-/* Checks that the worker still has the row of the task to do, and stores its checkpoint. */
+/* Checks that the worker still holds the datum in the task, and stores the datum's checkpoint. */
 static int checkpoint(struct pl_engine *e, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;

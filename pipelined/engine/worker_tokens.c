@@ -1,5 +1,5 @@
-/* worker_tokens: a map from worker to its two principals, under one lock: one for the token that the worker
- * was started with, and one for the token that it gets in exchange. */
+/* worker_tokens: a map from each worker to its two principals, under one lock: one principal for the token
+ * that the worker was started with, and one for the token that the worker gets in exchange. */
 #include "pipelined/engine/worker_tokens.h"
 
 #include "storage/base/map.h"
@@ -9,11 +9,11 @@
 #include <stdio.h>
 
 struct door {
-    struct pl_principal *first; /* principal of the token with which the worker was started */
-    struct pl_principal *own;   /* principal of the token that it got in exchange */
-    /* incarnation that exchanged the first token; "" = not exchanged */
+    struct pl_principal *first; /* principal of the first token, with which the worker was started */
+    struct pl_principal *own;   /* principal of the token that the worker got in exchange */
+    /* incarnation that exchanged the first token; "" = not exchanged so far */
     char incarnation[PL_INCARNATION_BYTES];
-    /* the exchanged token was used: the first one is no longer accepted */
+    /* the exchanged token was used at least once: the first token is no longer accepted */
     bool entered;
 };
 
@@ -95,8 +95,8 @@ void pl_worker_tokens_remove(struct pl_worker_doors *d, uint64_t worker)
     drop(door);
 }
 
-/* Marks the first token as exchanged by this incarnation, unless another one did so before. True if it is
- * this incarnation's. With the lock held. */
+/* Marks the first token as exchanged by this incarnation, unless another incarnation did so before. Returns
+ * true if this incarnation is the one that exchanged it. With the lock held. */
 static bool is_its(struct door *door, const char *incarnation)
 {
     if (!door->incarnation[0])
@@ -120,8 +120,8 @@ int pl_worker_tokens_exchange(struct pl_worker_doors *d, uint64_t worker, const 
                            worker);
 }
 
-/* Returns the principal for a token of this incarnation; NULL if the token is not accepted. With the lock
- * held. */
+/* Returns the principal for a token of this incarnation (NULL = the first token), or NULL if the token is not
+ * accepted. With the lock held. */
 static struct pl_principal *opens(struct door *door, const char *incarnation)
 {
     if (!incarnation)

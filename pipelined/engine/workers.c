@@ -40,7 +40,7 @@ static void token_mac(const struct pl_engine *e, uint64_t id, const char *incarn
     pl_hex_encode(mac, sizeof mac, out);
 }
 
-/* Writes the token of this incarnation; NULL: the first token. */
+/* Writes the worker's token for this incarnation; `incarnation` NULL: the worker's first token. */
 static void token_text(const struct pl_engine *e, uint64_t id, const char *incarnation, char out[PL_WORKER_TOKEN_BYTES])
 {
     char mac[PL_HASH_HEX + 1];
@@ -134,7 +134,8 @@ int pl_engine_add_worker(struct pl_engine *e, uint64_t id, struct pl_estage *sta
     return 0;
 }
 
-/* A report that is posted, because it would otherwise feed the scheduler within an action. */
+/* A report about a worker that is posted to the loop, because passing it to the scheduler at once would start
+ * a step within an action. */
 struct report {
     struct pl_engine *engine;
     uint64_t id;
@@ -156,7 +157,7 @@ static void deliver(void *arg)
     free(p);
 }
 
-/* Posts a report with the kind, on, counts and needs of `what`. */
+/* Posts a report with the fields kind, on, counts and needs of `what`. */
 static void report_as(struct pl_engine *e, uint64_t id, struct report what, const char *text)
 {
     struct report *p = malloc(sizeof *p);
@@ -179,15 +180,15 @@ static void report(struct pl_engine *e, uint64_t id, enum pl_sched_event_kind ki
 
 struct worker_row {
     int64_t id, stage, pid, pid_start;
-    int pod; /* enum pl_pod_kind, as in the row */
+    int pod; /* value of column `pod` (enum pl_pod_kind) */
     bool network_off;
     char gpus[8 * PL_SCHED_WORKER_GPUS_MAX], host[128], incarnation[64];
     enum { ROW_STARTED, ROW_ATTACHED, ROW_PLACED, ROW_GONE } what;
-    pl_tx_done done; /* may be NULL */
+    pl_tx_done done; /* called after the write; may be NULL */
     void *arg;
 };
 
-/* Writes the change to the worker's row, and an event about it. */
+/* Writes a change to the worker's row in the database, and an event about the change. */
 static int worker_row_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct worker_row *w = arg;
@@ -318,8 +319,8 @@ static void name_done(void *arg, int r, const struct pl_err *err)
     free(arg);
 }
 
-/* Adds the image to attempts that were stored before it was known: a command may end before the node reports
- * its image. */
+/* Adds the image to attempts that were stored before the image was known: a command may end before the node
+ * reports its image. */
 static void name_kept(struct pl_engine *e, const struct pl_eworker *w)
 {
     const size_t size = strlen(w->image) + 1;
@@ -408,7 +409,7 @@ static void on_shape(void *self, const struct pl_sched_shape *shape)
     *p = (struct shape_report){.engine = e, .shape = *shape};
     snprintf(p->text, sizeof p->text, "%s", shape->text ? shape->text : "");
     if (e->restoring)
-        deliver_shape(p); /* workers that are restored next need it */
+        deliver_shape(p); /* at once, because the workers that are restored next need the shape */
     else
         pl_engine_post(e, "engine.shape", deliver_shape, p);
 }
@@ -533,7 +534,7 @@ void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task)
         free(answer);
         return;
     }
-    pl_engine_worker_drop_ready(w); /* the worker asks again and gets it then */
+    pl_engine_worker_drop_ready(w); /* the answer was not delivered: the worker asks again and gets it then */
     w->ready = answer;
     w->ready_task = task;
 }
@@ -574,12 +575,13 @@ void pl_etask_free(void *task)
     free(t);
 }
 
-/* Removes the task from the map and returns it; NULL if the worker does not hold it under this fence. */
+/* Removes the task from the map of tasks and returns it; NULL if the worker does not hold it under this
+ * fence. */
 static struct pl_etask *take_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence)
 {
     struct pl_etask *t = pl_map_get(&e->tasks, &task, sizeof task);
 
-    /* a worker may name another worker's task */
+    /* a request may name a task of another worker */
     if (!t || t->worker != worker || t->fence != fence)
         return NULL;
     return pl_map_remove(&e->tasks, &task, sizeof task);
@@ -602,7 +604,7 @@ void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, ui
         pl_eworker_tell(w, 0);
     } else if (w && w->ready_task == task) {
         pl_engine_worker_drop_ready(w);
-    } else if (w) { /* the answer with the task will not be sent: let the worker ask again */
+    } else if (w) { /* the task will not be sent, so answer the worker's open request to make it ask again */
         pl_timer_stop(w->poll);
         poll_over(w);
     }
@@ -629,8 +631,8 @@ struct leasing {
     struct pl_sched_range *ranges;
     size_t n_ranges;
     uint32_t failures, losses;
-    int64_t since_us; /* older checkpoints must not be used */
-    char *rows;       /* JSON for the database row */
+    int64_t since_us; /* time since which a checkpoint is usable; older ones must not be used */
+    char *rows;       /* row numbers as JSON text, for the lease's database row */
     char *answer;
 };
 
@@ -672,8 +674,8 @@ static void leased(void *arg)
     free(l);
 }
 
-/* Makes the answer for the worker, once the lease is durable. Runs on the pool, because a large task has a
- * large answer. */
+/* Makes the answer for the worker, once the lease is durable. Runs on the pool, because the answer for a
+ * large task is large. */
 static void make_answer(void *arg)
 {
     struct leasing *l = arg;
@@ -689,7 +691,7 @@ static void make_answer(void *arg)
                        l->job->stage->pipeline, "rows", rows);
     l->answer = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
-    if (!l->answer) /* the lease expires, and its rows are leased again */
+    if (!l->answer) /* without an answer the lease expires, and its datums are leased again */
         pl_log_error("engine", "lease %" PRIu64 ": no memory for its rows", l->task);
     pl_engine_post(l->engine, "engine.leased", leased, l);
 }
@@ -712,7 +714,7 @@ static void lease_written(void *arg, int r, const struct pl_err *err)
     struct leasing *l = arg;
 
     if (r < 0) {
-        /* the worker is not told: the lease expires, and its rows are leased again */
+        /* the worker gets no answer: the lease expires, and its datums are leased again */
         pl_log_error("engine", "cannot write lease %" PRIu64 ": %s", l->task, err->msg);
         pl_engine_post(l->engine, "engine.leased", leased, l);
         return;
@@ -741,7 +743,8 @@ static struct pl_etask *new_task(const struct pl_sched_action *a, struct pl_ejob
     return t;
 }
 
-/* If any step fails, the worker is told nothing: the lease expires, and its rows are leased again. */
+/* Carries out action LEASE. If any step fails, the worker gets no answer: the lease expires, and its datums
+ * are leased again. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
 {
     struct pl_ejob *j = pl_engine_job(e, a->lease.job);
@@ -757,7 +760,7 @@ void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a)
     *l = (struct leasing){.engine = e, .job = pl_engine_job_ref(j), .worker = t->worker, .task = t->id, .fence = t->fence};
     l->failures = t->failures;
     l->losses = a->lease.losses;
-    /* only checkpoints of this job's own attempts */
+    /* a forced run uses only checkpoints of this job's own attempts */
     l->since_us = !j->forced ? 0 : j->started_us ? j->started_us : pl_clock_wall_us();
     l->ranges = copy_ranges(a->lease.rows, a->lease.n_rows);
     l->n_ranges = a->lease.n_rows;
