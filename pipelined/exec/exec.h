@@ -21,11 +21,11 @@
 
 #define PL_EXECUTOR_GRACE_MS 5000
 #define PL_EXEC_GPUS_MAX     64
-#define PL_EXECUTOR_NOT_HELD 1280 /* bytes of the sentence that pl_executor_ops.not_held writes */
+#define PL_EXECUTOR_NOT_HELD 1280 /* size of the buffer into which pl_executor_ops.not_held writes a sentence */
 
 struct pl_executor;
 
-/* Describes a worker to start or to adopt. Pointers are valid for the call only, except `project`, `stage`
+/* Describes a worker to start or to adopt. Pointers are valid only during the call, except `project`, `stage`
  * and `def`, which stay valid until the worker's `exited` event. */
 struct pl_worker_spec {
     uint64_t id;
@@ -33,34 +33,38 @@ struct pl_worker_spec {
     const char *project, *stage;
     /* the stage's definition; NULL: an adopted worker of a deleted stage, which is stopped at once */
     const struct pl_stage *def;
-    uint64_t version; /* the stage's version */
-    /* pods only: true = the worker gets the stage's GPUs, false = it is the stage's CPU variant */
+    uint64_t version; /* version number of the stage */
+    /* pods only: true = the worker gets the stage's GPUs, false = it is a pod of the stage's variant without
+     * GPUs */
     bool gpu;
-    /* the project forbids network access: the command gets no network, whatever the stage says */
+    /* the project forbids network access: the command gets no network, even if the stage requests it */
     bool network_off;
     const char *const *avoid; /* pods only: names of nodes to avoid while other nodes can take the pod */
     size_t n_avoid;
-    const char *token;    /* bearer token of this worker only */
-    const uint16_t *gpus; /* GPU slots reserved for this worker; none for a CPU worker */
+    const char *token;    /* bearer token that only this worker uses */
+    const uint16_t *gpus; /* GPU slots that the scheduler reserved for this worker; none for a CPU worker */
     size_t n_gpus;
     uint32_t cpu_milli;
     uint64_t memory_bytes; /* 0 = no limit */
     uint64_t disk_bytes, shm_bytes;
-    /* size of the largest datum that the stage has had, needed on disk besides `disk_bytes`; 0 = unknown */
+    /* size in bytes of the largest datum that the stage has had so far; it needs as much disk space in
+     * addition to `disk_bytes`; 0 = unknown */
     uint64_t input_bytes;
 };
 
 struct pl_executor_capacity {
     uint64_t cpu_milli;
-    uint64_t memory_bytes; /* 0 = memory is not counted */
+    uint64_t memory_bytes; /* memory of this machine in bytes; 0 = memory is not counted */
     uint32_t gpu_slots;
     uint32_t gpu_offered;
 };
 
 /* How a worker ended. */
 struct pl_executor_end {
-    const char *text;      /* reason as text: "exit code 1", "killed by signal 9" */
-    bool hopeless, counts; /* see PL_SCHED_EV_WORKER_EXITED (sched.h) */
+    const char *text; /* reason as text: "exit code 1", "killed by signal 9" */
+    /* the worker's end is of the kind that WORKER_EXITED describes (sched.h): `hopeless` = another worker
+     * would fail in the same way; `counts` = the user's command ended it */
+    bool hopeless, counts;
 };
 
 /* Callbacks by which the executor reports to the engine. */
@@ -70,109 +74,114 @@ struct pl_executor_events {
     /* The worker is certainly gone, with all its processes. Called exactly once for each worker that was
      * started or adopted. */
     void (*exited)(void *self, uint64_t id, const struct pl_executor_end *end);
-    /* Pods only; they become the scheduler's events WORKER_PLACED (with the node that took the pod),
-     * WORKER_WAITS and SHAPE. Never called within `start` or `adopt`. */
+    /* Pods only. The engine turns these reports into the scheduler's events WORKER_PLACED (with the node that
+     * accepted the pod), WORKER_WAITS and SHAPE. Never called within `start` or `adopt`. */
     void (*placed)(void *self, uint64_t id, const char *node, bool up);
     void (*waits)(void *self, uint64_t id, const char *text);
     void (*shape)(void *self, const struct pl_sched_shape *shape);
     /* The cluster's nodes have changed: the engine must call `shape` again for every stage. Never called
      * within another call. */
     void (*reshape)(void *self);
-    /* Returns true if a stage or a worker has the shape; the executor forgets shapes for which it returns
-     * false. Called from a loop turn of its own. NULL: no shape is ever forgotten. */
+    /* Returns true if a stage or a worker of the engine uses the shape; the executor forgets shapes for which
+     * it returns false. Called from a loop turn of its own. NULL: no shape is ever forgotten. */
     bool (*has_shape)(void *self, uint64_t id);
     /* Returns true if the worker has attached. Called for pods only, from a loop turn of its own. NULL: all
-     * workers have attached. */
+     * workers count as attached. */
     bool (*has_come)(void *self, uint64_t id);
-    /* Pods only: reports the image in which the command runs, as the node resolved it ("debian@sha256:…").
-     * Called before the report that the pod is up or has ended. NULL: not reported. */
+    /* Pods only: reports the image in which the worker's command runs, as the node resolved it
+     * ("debian@sha256:…"). Called before the report that the pod is up or has ended. NULL: images are not
+     * reported. */
     void (*image)(void *self, uint64_t id, const char *image);
-    /* Pods only: reports the node requirements of an adopted pod that waits for a node (the scheduler's event
+    /* Pods only: reports what an adopted pod that waits for a node requires of it (the scheduler's event
      * WORKER_NEEDS). Never called within `adopt`. NULL: not reported. */
     void (*needs)(void *self, uint64_t id, uint64_t needs);
-    /* Returns true if the project forbids network access. Called for stages without a worker, to check
-     * them or to find their shape; for a worker, pl_worker_spec says it. NULL: no project forbids it. */
+    /* Returns true if the project forbids network access. Called for stages without a worker, to check them
+     * or to find their shape; for a worker, pl_worker_spec.network_off says so. NULL: no project forbids
+     * it. */
     bool (*network_off)(void *self, const char *project);
 };
 
-/* Result of checking whether workers of a stage could be started. A text is "" if there is nothing to
+/* Result of checking whether workers of a stage could be started. Each text is "" if there is nothing to
  * report. */
 struct pl_executor_check {
-    char not_offered[1024];              /* no node could take a worker: the reason, in the cluster's words */
-    char not_checked[1024];              /* the cluster did not answer: the reason */
-    char not_held[PL_EXECUTOR_NOT_HELD]; /* workers can run, but some of the stage's `resources` are not enforced */
-    /* in: the cluster did not answer an earlier check, so `ask` does not query it; out: it did not answer
-     * this one */
+    /* reason, in the cluster's words, why no node could take a worker of the stage */
+    char not_offered[1024];
+    /* reason why the cluster did not answer, so that the stage is not checked */
+    char not_checked[1024];
+    /* sentence that says which of the stage's `resources` are not enforced; workers can run nevertheless */
+    char not_held[PL_EXECUTOR_NOT_HELD];
+    /* set before `ask`: the cluster did not answer an earlier check, so `ask` does not query it; set by
+     * `ask`: the cluster did not answer this check */
     bool away;
-    char *body; /* the executor's private state between `check` and `ask` */
+    char *body; /* private state that the executor passes from `check` to `ask` */
     char name[64];
     uint64_t number;
 };
 
 struct pl_executor_ops {
-    const char *name; /* "local" or "kubernetes" */
-    /* Starts a worker. On failure nothing runs and `exited` is not called. */
+    const char *name; /* name of the executor: "local" or "kubernetes" */
+    /* Starts a worker. If this fails, nothing runs and `exited` is not called. */
     int (*start)(struct pl_executor *x, const struct pl_worker_spec *spec, struct pl_err *err);
-    /* Stops a worker. `kill`: kills it at once with every process that it started; otherwise asks it to
-     * return its task and end. For an unknown id `exited` is reported. */
+    /* Stops a worker. `kill`: kills it at once, with every process that it started; otherwise asks it to
+     * return its task and end. If the executor does not know the id, it reports `exited`. */
     void (*stop)(struct pl_executor *x, uint64_t id, bool kill);
-    /* Adopts a worker that an earlier run of the daemon started: watches it if it still lives, else reports
-     * `exited` later, not within the call. */
+    /* Adopts a worker that an earlier run of the daemon started: watches it if it is still alive; otherwise
+     * reports `exited` later, not within the call. */
     void (*adopt)(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start);
-    /* Returns the number of the shape (sched.h) of the stage's pods, with or without its GPUs. Each call also
-     * reports the shape itself by the event `shape`, possibly within the call. A stage from which no pod can
-     * be made gets a shape that is not offered and says why. NULL: workers are processes and use the
+    /* Returns the id of the pod shape (sched.h) of the stage, with or without its GPUs. Each call also
+     * reports the shape itself by the event `shape`, possibly within the call. If no pod can be made of the
+     * stage, its shape is reported as not offered, with the reason. NULL: workers are processes and use the
      * machine's capacity. PL_ENOMEM. */
     int (*shape)(struct pl_executor *x, const char *project, const struct pl_stage *def, uint64_t version, bool gpu,
                  uint64_t *ret, struct pl_err *err);
     /* Begins to check whether workers of the stage could be started. The local executor completes `ret` at
-     * once and leaves `body` NULL. If `body` is set after a return of 0, the caller must call `ask`, which
-     * releases it. PL_EINVAL, PL_EFORBIDDEN: no pod can be made of the stage; the error has the field's
-     * path. */
+     * once and leaves `ret->body` NULL. If `ret->body` is set after a return of 0, the caller must call
+     * `ask`, which releases it. PL_EINVAL, PL_EFORBIDDEN: no pod can be made of the stage; the error has the
+     * path of the field in the spec. */
     int (*check)(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                  struct pl_err *err);
-    /* Completes a check: waits at most a few seconds for the cluster's answer. With `away` it does not wait
-     * and sets `not_checked`. PL_EINVAL: the cluster refuses the pod; the error has its words. Not on the
-     * loop's thread; before `destroy`. */
+    /* Completes a check: waits at most a few seconds for the cluster's answer. If the field `away` is set, it
+     * does not wait and sets `not_checked`. PL_EINVAL: the cluster refuses the pod; the error has the
+     * cluster's words. Must not be called on the loop's thread, nor after `destroy`. */
     int (*ask)(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err);
-    /* Call after all workers on record have been adopted. Removes what other workers of earlier daemon runs
-     * left, for example workers that were killed before they were recorded, once no process uses it. Reports
+    /* Removes what workers of earlier daemon runs left, for example workers that were killed before they were
+     * recorded, once no process uses it. Call it after all workers on record have been adopted. Reports
      * nothing. May be NULL. */
     void (*sweep)(struct pl_executor *x);
-    /* Reads or changes the secrets of a project (project_secret.h). `op` must have been checked; `ret` may be
-     * NULL for operations without a result. Not on the loop's thread; blocks. Errors as for
+    /* Reads or changes the secrets of a project (project_secret.h). The caller must have checked `op`; `ret`
+     * may be NULL for operations without a result. Not on the loop's thread; blocks. Errors as for
      * pl_secret_files. */
     int (*secrets)(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-    /* Opens a stream of the output of one container of the pod of one of these workers. `ask` must have been
-     * checked and is borrowed, except its `self`. The caller closes `*ret` exactly once, possibly after
-     * `destroy`; `pull` never blocks. If the log cannot be read, `pull` fails before its first bytes, in the
-     * server's words. PL_ENOTFOUND: no such pod; PL_EINVAL: several pods match, the error names them;
-     * PL_EFORBIDDEN. NULL: workers do not run in containers. */
+    /* Opens a stream of the output of one container, in the pod of one of these workers. The caller must have
+     * checked `ask`, which is borrowed except for its `self`. The caller closes `*ret` exactly once, possibly
+     * after `destroy`; `pull` never blocks. If the log cannot be read, `pull` fails before its first bytes,
+     * with the API server's words. PL_ENOTFOUND: no such pod; PL_EINVAL: several pods match, and the error
+     * names them; PL_EFORBIDDEN. NULL: workers do not run in containers. */
     int (*container_log)(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
-    /* Returns N of /dev/nvidiaN for a GPU slot. NULL where workers are pods. */
+    /* Returns the number N of the device /dev/nvidiaN of a GPU slot. NULL if workers are pods. */
     unsigned (*device)(struct pl_executor *x, uint32_t slot);
-    /* Chooses the slots that meet a stage's GPU request; see pl_gpu_slots_choose. NULL where workers are
+    /* Chooses the GPU slots that meet a stage's GPU request; see pl_gpu_slots_choose. NULL if workers are
      * pods. */
     int (*choose_gpus)(struct pl_executor *x, const struct pl_gpu *want, uint16_t slots[PL_EXEC_GPUS_MAX], char *why,
                        size_t why_size);
-    /* Returns a report on the GPUs as a new reference: of one machine as pl_gpu_slots_json writes it, of a
+    /* Returns a report on the GPUs as a new reference: for one machine as pl_gpu_slots_json writes it, for a
      * cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. */
     json_t *(*gpus)(struct pl_executor *x);
-    /* True if some of the stage's `resources` are not enforced for its workers; `out` says which, why, and
-     * the remedy in one sentence. NULL: all are enforced. */
+    /* Returns true if some of the stage's `resources` are not enforced for its workers; `out` then says in
+     * one sentence which, why, and how to remedy it. NULL: all are enforced. */
     bool (*not_held)(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD]);
     /* Returns which resource limits this machine enforces: {"held", "not_held": names of cgroup controllers
-     * as text, "folder"?, "why"?, "remedy"?}. New reference. NULL: the cluster enforces limits. */
+     * as text, "folder"?, "why"?, "remedy"?}, a new reference. NULL: the cluster enforces the limits. */
     json_t *(*limits)(struct pl_executor *x);
-    /* Reports how the worker's GPUs were used since the last call for this worker, as measured from outside:
-     * mean utilisation in per cent, and the peak of their memory in use, in bytes. False: nothing is known.
-     * NULL: workers measure it themselves. */
+    /* Reports how the worker's GPUs were used since the last call for this worker, measured from outside the
+     * worker: mean utilisation in per cent, and the peak of their used memory in bytes. Returns false if
+     * nothing is known. NULL: workers measure the use themselves. */
     bool (*gpu_use)(struct pl_executor *x, uint64_t id, double *ret_utilisation, int64_t *ret_mem_peak_bytes);
     /* Ends all workers and starts no more. `kill`: kills them at once; otherwise asks them to end and kills
-     * them after PL_EXECUTOR_GRACE_MS. Calls `done(arg)` once when all are gone, possibly within the call.
-     * May be called again with `kill` to hurry. */
+     * them after PL_EXECUTOR_GRACE_MS. Calls `done(arg)` once when all workers are gone, possibly within the
+     * call. A second call with `kill` kills the remaining workers at once. */
     void (*shutdown)(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg);
     /* Frees the executor. Only after `done` was called. */
     void (*destroy)(struct pl_executor *x);

@@ -14,7 +14,7 @@
 #define AGAIN_MOST_MS 10000
 
 struct kube_learning {
-    struct kube *kube; /* NULL: the executor was destroyed, or no longer wants the result */
+    struct kube *kube; /* NULL: the executor was destroyed, or has stopped the attempt */
     struct pl_loop *loop;
     struct pl_kube_client *client;
     struct pl_cluster *cluster;
@@ -27,13 +27,13 @@ struct kube_learning {
     struct pl_loop_work work;
 };
 
-/* True if the error means that the server is unreachable, not that it refuses the daemon. */
+/* Returns true if the error means that the server is unreachable, rather than that it refuses the daemon. */
 static bool is_away(int code)
 {
     return code == PL_ENET || code == PL_ETIMEOUT || code == PL_EBUSY;
 }
 
-/* ---- an attempt: on any thread; reads only the members of `kube` that never change ---- */
+/* ---- one attempt: runs on any thread; reads only the members of `kube` that never change ---- */
 
 static void set_knock(struct kube_learning *l, struct pl_kube_call *call)
 {
@@ -42,8 +42,8 @@ static void set_knock(struct kube_learning *l, struct pl_kube_call *call)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Tests whether a server answers and accepts our credentials. Any other answer for this path is good
- * enough. */
+/* Tests whether a server answers and accepts our credentials. An answer that this path is forbidden, refused
+ * or missing also counts as success. */
 static int knock(struct kube_learning *l)
 {
     struct pl_kube_call call = {.method = "GET", .path = "/version", .once = true, .deadline_ms = KNOCK_MS};
@@ -120,7 +120,7 @@ static struct kube_learning *finish(struct kube_learning *l)
     return NULL;
 }
 
-/* Creates the state of an attempt; destroy with finish(). */
+/* Creates the state of an attempt; it is destroyed by finish(). */
 static int make(struct kube *k, struct kube_learning **ret, struct pl_err *err)
 {
     char seen[4096];
@@ -170,8 +170,8 @@ static int take(struct kube *k, struct kube_learning *l, struct pl_err *err)
     return 0;
 }
 
-/* Records that the server is unreachable and when to try again. Logs and returns true only if the reason is a
- * new one. */
+/* Records that the server is unreachable and when to try again. Logs the reason and returns true only if it
+ * is a new one. */
 static bool note_away(struct kube *k, const struct pl_err *err)
 {
     const char *name = pl_kube_client_name(k->client);
@@ -228,7 +228,7 @@ static void *run(void *arg)
 {
     struct kube_learning *l = arg;
 
-    (void)ask(l); /* the error stays in l->err */
+    (void)ask(l); /* the caller reads the error from l->err */
     pl_loop_post_work(l->loop, &l->work, "kube.learned", on_learned, l);
     return NULL;
 }

@@ -29,15 +29,16 @@ struct pl_cluster {
     void *self;
     struct pl_kube_access access;
     struct pl_pod_cluster facts;
-    bool stale;              /* the facts about nodes are outdated */
-    json_t *runtime_classes; /* JSON list of names; `facts` points into it */
+    bool stale;              /* the facts about nodes must be computed again */
+    json_t *runtime_classes; /* list of names as JSON; the names in `facts` point into it */
     const char **class_names;
     char dra[PL_FACTS_DRA_BYTES];
     struct pl_node_capacity *offer;
     char *seen_path;
-    struct pl_seen_nodes *seen; /* NULL: no history is kept */
+    struct pl_seen_nodes *seen; /* remembers the nodes of the last 30 days; NULL: no history is kept */
     struct pl_timer *seen_timer;
-    /* names of the nodes listed by pl_cluster_ask, as {NAME: true}; NULL once the watch has taken it over */
+    /* names of the nodes that pl_cluster_ask listed, as {NAME: true}; NULL once they were passed to the
+     * watch */
     json_t *listed;
     struct pl_gpu_report *gpus;
     struct pl_gpu_use *use;
@@ -48,7 +49,8 @@ struct pl_cluster {
 
 /* ---- facts that are read once ---- */
 
-/* Gets an object. NULL on failure, which is logged unless the object does not exist. */
+/* Gets an object from the API server. Returns NULL on failure; a failure is logged unless the object does not
+ * exist. */
 static json_t *ask(struct pl_cluster *c, const char *path)
 {
     struct pl_err err = {0};
@@ -77,7 +79,7 @@ static void ask_groups(struct pl_cluster *c)
     pl_facts_groups(groups, &c->facts, c->dra);
 }
 
-/* Lists the runtime classes, if permitted; otherwise they stay unknown. */
+/* Lists the runtime classes, if the account may; otherwise they stay unknown. */
 static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list =
@@ -103,8 +105,8 @@ static int ask_runtime_classes(struct pl_cluster *c, struct pl_err *err)
     return 0;
 }
 
-/* Reads one page of nodes. `more` of `n` bytes is the continue token: in, of this page; out, of the next, ""
- * after the last. */
+/* Reads one page of the list of nodes. `more`, a buffer of `n` bytes, contains the continue token of this
+ * page and receives that of the next page, "" after the last one. */
 static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -129,14 +131,15 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
     }
     next = pl_json_str(json_object_get(list, "metadata"), "continue");
     if (strlen(next) >= n)
-        next = ""; /* the token does not fit: the watch brings the remaining nodes */
+        next = ""; /* the token does not fit into the buffer: the watch delivers the remaining nodes */
     snprintf(more, n, "%s", next);
     return 0;
 }
 
-/* Lists the nodes before the first pod is rendered, because pods are rendered for the nodes' properties.
- * Failures are only logged; the watch makes up for them. If the daemon may not list nodes, their history is
- * not used either: with nothing to correct it, it would be the only source for 30 days. */
+/* Lists the nodes before the first pod is rendered, because pods are rendered for the properties of the
+ * nodes. Failures are only logged, because the watch delivers the nodes later. If the daemon may not list
+ * nodes, the history of nodes is not used either: nothing would correct it, so for 30 days it would be the
+ * only source. */
 static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
 {
     char more[4096] = "";
@@ -199,7 +202,7 @@ void pl_cluster_tell_soon(struct pl_cluster *c)
         pl_timer_start(c->timer, PL_CLUSTER_CHANGED_MS);
 }
 
-/* Updates the GPU report: GPUs of nodes, and the pods that hold them. */
+/* Updates the GPU report: which GPUs nodes have, and which pods hold them. */
 static void report_node(struct pl_cluster *c, enum pl_kube_event e, const json_t *node)
 {
     struct pl_err err = {0};
@@ -220,7 +223,7 @@ static void report_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t 
         pl_log_warn("cluster", "%s", err.msg);
 }
 
-/* Updates the free capacity of nodes. */
+/* Updates the free capacity of the nodes. */
 static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod)
 {
     struct pl_err err = {0};
@@ -252,7 +255,7 @@ static void keep_seen(void *arg)
     struct pl_cluster *c = arg;
 
     pl_node_history_keep(c->seen, c->offer, pl_clock_wall_us() / 1000);
-    c->stale = true; /* nodes that have not been seen for long are no longer offered */
+    c->stale = true; /* nodes that have not been seen for a long time are no longer offered */
     pl_timer_start(c->seen_timer, PL_NODE_HISTORY_EVERY_MS);
 }
 
@@ -281,8 +284,8 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     count_pod(c, e, object);
 }
 
-/* Watches limits, nodes and the pods of others, as far as the account may. Without a watch on all pods, free
- * capacity is unknown. */
+/* Starts to watch limits, nodes and other pods, as far as the account may. Without a watch on all pods, the
+ * free capacity is unknown. */
 int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
     struct pl_loop_informer_config nodes = {
@@ -421,7 +424,7 @@ struct pl_cluster *pl_cluster_destroy(struct pl_cluster *c)
     return NULL;
 }
 
-/* Recomputed only on demand, because nodes may change many times between two calls. */
+/* The facts are recomputed only here, on demand, because nodes may change many times between two calls. */
 const struct pl_pod_cluster *pl_cluster_facts(struct pl_cluster *c)
 {
     struct pl_err err = {0};

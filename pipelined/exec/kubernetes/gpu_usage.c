@@ -10,14 +10,14 @@
 #include <stdio.h>
 
 struct exporter {
-    char key[320]; /* "namespace/pod" */
+    char key[320]; /* name of the exporter's pod, as "namespace/pod" */
     char path[640], node[256];
-    int64_t due_ms; /* time of the next reading, monotonic */
-    bool told;      /* a measurement of its node has been reported */
+    int64_t due_ms; /* monotonic time of the next reading */
+    bool told;      /* at least one measurement of its node has been reported */
     char problem[600];
 };
 
-/* A request. Lives on after the object is destroyed, until its callback has run. */
+/* One request to an exporter. It lives on after the object is destroyed, until its callback has run. */
 struct reading {
     struct pl_gpu_use *use; /* NULL: the object was destroyed */
     struct pl_loop *loop;
@@ -26,14 +26,14 @@ struct reading {
     struct pl_loop_work work;
     struct pl_buf text;
     char key[320], path[640];
-    struct pl_dcgm_gpu *gpus; /* parsed measurements */
+    struct pl_dcgm_gpu *gpus; /* the measurements that the exporter returned, parsed */
     size_t n;
     struct pl_err err;
 };
 
 struct pl_gpu_use {
     struct pl_gpu_usage_config config;
-    struct pl_map exporters; /* key → struct exporter */
+    struct pl_map exporters; /* map: key → struct exporter */
     struct pl_timer *timer;
     struct reading *reading; /* the reading in progress; NULL = none */
     char problem[600];
@@ -51,7 +51,8 @@ static int64_t pace_of(const struct pl_gpu_use *u)
     return u->config.pace_ms ? u->config.pace_ms : PL_GPU_USAGE_PACE_MS;
 }
 
-/* Returns now + `ms`, scaled by the configured pace, so that tests need not wait. */
+/* Returns the time `ms` from now. Intervals are scaled by the configured pace, so that tests need not
+ * wait. */
 static int64_t later(const struct pl_gpu_use *u, int64_t ms)
 {
     return pl_clock_mono_ms() + ms / PL_GPU_USAGE_PACE_MS * pace_of(u);
@@ -64,7 +65,7 @@ static void forget_node(struct pl_gpu_use *u, struct exporter *x)
     x->told = false;
 }
 
-/* Sets the object's problem to that of the first exporter that has one. */
+/* Sets the object's `problem` to that of the first exporter that has one. */
 static void find_problem(struct pl_gpu_use *u)
 {
     const struct pl_map_slot *slot;
@@ -125,7 +126,7 @@ static int on_bytes(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(&((struct reading *)self)->text, data, n, err);
 }
 
-/* On the I/O thread. */
+/* Called on the I/O thread when a reading has ended: parses the answer and posts the rest to the loop. */
 static void on_done(struct pl_kube_call *call)
 {
     struct reading *r = call->arg;
@@ -136,8 +137,8 @@ static void on_done(struct pl_kube_call *call)
     pl_loop_post_work(r->loop, &r->work, "gpus.read", on_read, r);
 }
 
-/* Starts a reading. It is a stream request because streams do not count against the client's rate limit,
- * which pods need. */
+/* Starts a reading. It is sent as a stream request, because streams do not count against the client's rate
+ * limit, which requests about pods need. */
 static void begin(struct pl_gpu_use *u, const struct exporter *x)
 {
     struct reading *r = calloc(1, sizeof *r);
@@ -198,7 +199,7 @@ static bool is_exporter(const json_t *labels)
     return false;
 }
 
-/* Returns the port named "metrics", else the first port, else PL_GPU_USAGE_PORT. */
+/* Returns the number of the pod's port "metrics", else of its first port, else PL_GPU_USAGE_PORT. */
 static unsigned port_of(const json_t *pod)
 {
     const json_t *container, *port;
@@ -249,7 +250,7 @@ static void know(struct pl_gpu_use *u, const char *key, const json_t *pod)
         tick_in(u, 0);
 }
 
-/* A pod is an exporter while it is running on a node and has a known label. */
+/* Returns true if the pod is an exporter: it runs on a node and has a known label. */
 void pl_gpu_usage_pod(struct pl_gpu_use *u, enum pl_kube_event e, const json_t *pod)
 {
     const json_t *metadata = json_object_get(pod, "metadata");
@@ -296,7 +297,8 @@ struct pl_gpu_use *pl_gpu_usage_destroy(struct pl_gpu_use *u)
     if (!u)
         return NULL;
     if (u->reading)
-        u->reading->use = NULL; /* its callback frees it, at the latest when the client is destroyed */
+        /* the callback of the reading frees it, at the latest when the client is destroyed */
+        u->reading->use = NULL;
     pl_timer_destroy(u->timer);
     pl_map_finish(&u->exporters, free);
     free(u);

@@ -51,7 +51,8 @@ struct gone {
     uint64_t id;
 };
 
-/* Runs in a later loop turn, because the caller of stop is still carrying out a step. */
+/* Reports the end of an unknown worker in a later loop turn, because the caller of stop is still carrying out
+ * a step. */
 static void report_gone(void *arg)
 {
     struct gone *g = arg;
@@ -76,7 +77,7 @@ static void kube_stop(struct pl_executor *x, uint64_t id, bool kill)
         return;
     *g = (struct gone){k, id};
     if (pl_loop_post(k->loop, "kube.gone", report_gone, g, NULL) < 0)
-        free(g); /* the engine repeats the stop */
+        free(g); /* without the report the engine repeats the stop */
 }
 
 static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
@@ -91,7 +92,7 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
     p->step = KPOD_THERE;
     p->adopted = true;
     if (!spec->def)
-        return; /* without a name: find() matches the pod by its worker's id */
+        return; /* the pod's name is unknown: find() matches the pod by its worker's id */
     pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
                 p->name);
     p->memory_bytes = spec->def->resources.memory_bytes;
@@ -115,7 +116,7 @@ static bool is_named_for_worker(const json_t *metadata)
            strspn(name + n - len - 10, "0123456789abcdef") == 10;
 }
 
-/* Deletes a pod of this store without a worker: the daemon that made it died before it recorded the
+/* Deletes a pod of this store that has no worker, because the daemon that made it died before it recorded the
  * worker. */
 static void remove_stray(struct kube *k, json_t *object)
 {
@@ -128,7 +129,7 @@ static void remove_stray(struct kube *k, json_t *object)
     pl_worker_pod_seen(p, object);
 }
 
-/* Finds the worker of a pod: by its uid, else by its annotation and name. */
+/* Finds the worker to which a pod belongs: by the pod's uid, else by its annotation and name. */
 static struct kpod *find(const struct kube *k, const json_t *object)
 {
     const json_t *metadata = json_object_get(object, "metadata");
@@ -144,7 +145,7 @@ static struct kpod *find(const struct kube *k, const json_t *object)
     return p && pl_streq(p->name, pl_json_str(metadata, "name")) ? p : NULL;
 }
 
-/* The first listing of pods is complete: an adopted worker whose pod was not in it is gone. */
+/* Called when the first listing of pods is complete: an adopted worker whose pod was not in it is gone. */
 static void synced(struct kube *k)
 {
     const struct pl_map_slot *slot;
@@ -163,7 +164,7 @@ static void synced(struct kube *k)
     }
 }
 
-/* Dispatches a pod's change to its worker, and removes pods of this store that have none. */
+/* Passes a pod's change to its worker, and removes pods of this store that have no worker. */
 static void on_pod(void *self, enum pl_kube_event e, json_t *object)
 {
     struct kube *k = self;
@@ -179,7 +180,7 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     if (e == PL_KUBE_DELETED) {
         if (!p || (p->uid[0] && !pl_streq(p->uid, pl_json_str(json_object_get(object, "metadata"), "uid"))))
             return;
-        if (!p->stop) /* deleted by another party, possibly together with the owner object */
+        if (!p->stop) /* something else deleted the pod, possibly by deleting the owner object */
             pl_owner_object_recheck(k);
         pl_worker_pod_gone(p, "its pod was deleted");
     } else if (p) {
@@ -217,7 +218,7 @@ void pl_kube_on_changed(void *self)
         pl_pod_shape_look(k, slot->value);
 }
 
-/* Schedules one report for many changes, because secrets often change in groups. */
+/* Schedules one report for many changes, because secrets often change several at a time. */
 void pl_kube_on_secrets(void *self)
 {
     const struct kube *k = self;
@@ -231,7 +232,7 @@ void pl_kube_on_room(void *self)
     pl_worker_pods_try_room(self);
 }
 
-/* Reports an unreachable API server as the reason why pods that are being made wait. */
+/* Reports that the API server is unreachable, as the reason why pods that are being created wait. */
 static void tell_problem(struct kube *k)
 {
     const struct pl_map_slot *slot;
@@ -251,8 +252,9 @@ static void tell_problem(struct kube *k)
     }
 }
 
-/* Regular timer: retries discovery and blocked pods, and re-examines pods that wait, for example for an
- * image. Examines only PL_POD_LOOK_TURN pods per loop turn, so that results and leases need not wait. */
+/* Runs at each timer tick: retries discovery and blocked pods, and re-examines pods that wait, for example
+ * for an image. Examines only PL_POD_LOOK_TURN pods per loop turn, so that results and leases need not
+ * wait. */
 static void look(void *arg)
 {
     struct kube *k = arg;
@@ -326,7 +328,7 @@ static int kube_container_log(struct pl_executor *x, const uint64_t *workers, si
     return pl_kube_container_log((struct kube *)x, workers, n, ask, ret, err);
 }
 
-/* Zero: pods are limited by their shapes, not by one machine's capacity. */
+/* Reports a capacity of zero: pods are limited by their shapes, not by the capacity of one machine. */
 static void kube_capacity(struct pl_executor *x, struct pl_executor_capacity *ret)
 {
     (void)x;
@@ -362,7 +364,7 @@ static bool kube_gpu_use(struct pl_executor *x, uint64_t id, double *ret_utilisa
     return true;
 }
 
-/* Leaves the pods running, since they outlive the daemon, and ends the log streams. */
+/* Shuts down: leaves the pods running, since they outlive the daemon, and ends the log streams. */
 static void kube_shutdown(struct pl_executor *x, bool kill, void (*done)(void *arg), void *arg)
 {
     (void)kill;
@@ -378,7 +380,7 @@ static void free_pods(struct pl_map *pods)
         struct kpod *p = slot->value;
 
         p->shape = NULL;
-        pl_worker_pod_free(p); /* removes the pod from both maps */
+        pl_worker_pod_free(p); /* removes the pod from both maps, `pods` and `by_uid` */
     }
 }
 
@@ -396,10 +398,10 @@ static void kube_destroy(struct pl_executor *x)
     k->events_feed = pl_loop_informer_destroy(k->events_feed);
     pl_timer_destroy(k->timer);
     free_pods(&k->pods);
-    free_pods(&k->by_uid); /* pods without a worker */
+    free_pods(&k->by_uid); /* the pods that remain have no worker */
     k->secrets = pl_project_secrets_destroy(k->secrets);
     k->cluster = pl_cluster_destroy(k->cluster);
-    /* ends all requests in progress; the loop then frees their pods */
+    /* ends all requests in progress; the loop then frees the pods of these requests */
     k->client = pl_kube_client_destroy(k->client);
     pl_map_finish(&k->pods, NULL);
     pl_map_finish(&k->by_uid, NULL);
@@ -441,7 +443,7 @@ static int create_client(struct kube *k, const struct pl_exec_kubernetes_config 
     return r;
 }
 
-/* Starts the watches on the pods of this store and, if permitted, on events. */
+/* Starts the watches on the pods of this store and, if the account may, on events. */
 int pl_kube_begin(struct kube *k, struct pl_err *err)
 {
     char labels[200], path[300];

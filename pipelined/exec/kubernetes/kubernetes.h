@@ -29,25 +29,27 @@ struct pl_pod_settings;
 
 struct pl_exec_kubernetes_config {
     struct pl_loop *loop;
-    /* kubeconfig files (as in KUBECONFIG) and context; "" = kubectl's defaults, or the pod's service
-     * account */
+    /* kubeconfig files (as in KUBECONFIG) and the name of a context; "" = kubectl's defaults, or inside a pod
+     * its service account */
     const char *kubeconfig, *context;
-    /* pod settings (pod_render.h); what they point to must outlive the executor; if `namespace` is NULL, the
-     * context's namespace is filled in */
+    /* pod settings (pod_render.h); what they point to must outlive the executor; a `namespace` of NULL is
+     * replaced by the context's namespace */
     struct pl_pod_settings *settings;
-    const json_t *gpu_shapes; /* node shapes (node_capacity.h); NULL = none; must outlive the executor */
+    /* list of the shapes of nodes that the cluster could add (node_capacity.h); NULL = none; must outlive the
+     * executor */
+    const json_t *gpu_shapes;
     /* folder for nodes.json (node_history.h); NULL = no history; must outlive the executor */
     const char *data_dir;
-    /* names of projects whose specs may request everything; must outlive the executor */
+    /* names of trusted projects, whose specs may request everything; must outlive the executor */
     const char *const *trusted;
     size_t n_trusted;
     struct pl_executor_events events;
 };
 
 /* Creates the executor: asks the cluster for what it must know and waits for the answers. If the API server
- * is unreachable the executor is created anyway: no shape is offered until the server answers. Pods outlive
- * the daemon: shutdown leaves them running, the next daemon adopts them and removes those without a worker.
- * PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ETLS, PL_EPROTO (no API server), PL_EFORBIDDEN (the account may
- * not make pods), PL_EINVAL. */
+ * is unreachable the executor is created anyway; it offers no shape until the server answers. Pods outlive
+ * the daemon: shutdown leaves them running, and the next daemon adopts them and removes those without a
+ * worker. PL_ENOTFOUND (no kubeconfig), PL_EAUTH, PL_ETLS, PL_EPROTO (not an API server), PL_EFORBIDDEN (the
+ * account may not create pods), PL_EINVAL. */
 PL_MUST_CHECK
 int pl_exec_kubernetes_create(const struct pl_exec_kubernetes_config *config, struct pl_executor **ret, struct pl_err *err);

@@ -1,13 +1,14 @@
 /* kueue_pending.c: finds out why a Kueue queue holds a pod back. The reason is in the Workload object that
- * Kueue made for the pod; it is read now and then if the account may read Workloads. Otherwise only the pod's
+ * Kueue made for the pod; it is read at intervals if the account may read Workloads. Otherwise only the pod's
  * scheduling gate is reported. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/pod_state/kueue_workload.h"
 #include "storage/base/clock.h"
 
-#define AGAIN_MS  15000  /* interval between two reads for one pod */
-#define DENIED_MS 600000 /* pause after Workloads could not be read for lack of permission or of Kueue */
+#define AGAIN_MS 15000 /* interval between two reads of the Workload of one pod */
+/* pause after Workloads could not be read, because the account may not or because Kueue is not installed */
+#define DENIED_MS 600000
 
 _Static_assert(PL_KUEUE_WORKLOAD_PATH_MAX <= PL_POD_POLL_PATH_MAX, "paths of Workloads fit");
 
@@ -16,7 +17,8 @@ static void take(struct kube *k, struct kpod *p, const struct pl_kube_call *call
     char words[PL_POD_QUEUE_REASON_BYTES];
     json_t *list;
 
-    if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE) /* GONE: Kueue is not installed */
+    /* PL_KUBE_GONE: Kueue is not installed */
+    if (call->verdict == PL_KUBE_DENIED || call->verdict == PL_KUBE_GONE)
         k->queue_ms = pl_clock_mono_ms() + DENIED_MS;
     if (!p || call->err.code < 0)
         return;

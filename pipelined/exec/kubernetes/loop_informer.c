@@ -11,7 +11,7 @@
 struct item {
     STAILQ_ENTRY(item) link;
     enum pl_kube_event event;
-    size_t len; /* bytes of `text`; 0 = the event has no object */
+    size_t len; /* length of `text` in bytes; 0 = the event has no object */
     char text[];
 };
 STAILQ_HEAD(item_list, item);
@@ -20,9 +20,9 @@ struct pl_kube_feed {
     struct pl_loop_informer_config config;
     struct pl_kube_informer *informer;
     struct pl_loop_work work;
-    json_t *known; /* objects of config.known that have not appeared; NULL after the first SYNCED */
+    json_t *known; /* objects of config.known that no event has mentioned so far; NULL after the first SYNCED */
     pthread_mutex_t lock;
-    struct item_list items; /* events that wait for the loop; under `lock` */
+    struct item_list items; /* queue of events that wait for the loop; under `lock` */
     size_t n;               /* length of `items`; under `lock` */
     bool ending;
 };
@@ -37,7 +37,7 @@ static void drop(struct item_list *list)
     }
 }
 
-/* Moves the next PL_LOOP_INFORMER_TURN events to `items`; returns true if more are left. */
+/* Moves the next PL_LOOP_INFORMER_TURN events from the queue to `items`; returns true if more are left. */
 static bool take_some(struct pl_kube_feed *f, struct item_list *items)
 {
     struct item *i;
@@ -54,7 +54,7 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     return more;
 }
 
-/* Reports as deleted the known objects that the first listing did not have. */
+/* Reports those known objects as deleted that were missing from the first listing. */
 static void tell_gone(struct pl_kube_feed *f)
 {
     _cleanup_(json_decrefp) json_t *gone = TAKE_PTR(f->known);
@@ -88,7 +88,8 @@ static void feed_free(struct pl_kube_feed *f)
     free(f);
 }
 
-/* Delivers one event. Without memory the event is dropped; the object's next change is delivered. */
+/* Delivers one event. If there is no memory the event is dropped; later changes of the object are still
+ * delivered. */
 static void deliver_one(struct pl_kube_feed *f, const struct item *i)
 {
     json_t *object = i->len ? json_loadb(i->text, i->len, 0, NULL) : NULL;
@@ -121,7 +122,8 @@ static void deliver(void *arg)
         pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
 }
 
-/* Events wait as text, which takes a tenth of the memory of JSON objects, in a single allocation. */
+/* Makes a queue item of an event. The object is stored as text in the same allocation: text takes a tenth of
+ * the memory of JSON objects. */
 static struct item *item_create(enum pl_kube_event e, const json_t *object)
 {
     const size_t len = object ? json_dumpb(object, NULL, 0, JSON_COMPACT) : 0;
@@ -137,7 +139,7 @@ static struct item *item_create(enum pl_kube_event e, const json_t *object)
     return i;
 }
 
-/* Queues an event. On the I/O thread. */
+/* Queues an event for the loop. Called on the I/O thread. */
 static int take(void *self, enum pl_kube_event e, json_t *object, struct pl_err *err)
 {
     struct pl_kube_feed *f = self;
@@ -196,7 +198,7 @@ struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f)
         return NULL;
     f->informer = pl_kube_informer_destroy(f->informer);
     f->ending = true;
-    /* runs after all posted deliveries and frees the feed */
+    /* posted last, so it runs after all deliveries and frees the feed */
     pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
     return NULL;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define KEEP "metadata{name} spec status"
-#define MOST "?limit=500" /* most objects of one kind that are listed; a watch brings all */
+#define MOST "?limit=500" /* most objects of one kind that a listing returns; a watch delivers all */
 
 enum { QUOTAS, RANGES, KINDS };
 static const char *const collections[KINDS] = {"resourcequotas", "limitranges"};
@@ -17,13 +17,14 @@ static const char *const collections[KINDS] = {"resourcequotas", "limitranges"};
 /* A watched collection: the quotas, or the limit ranges. */
 struct side {
     struct pl_limits *limits;
-    json_t *objects; /* name → object */
+    json_t *objects; /* map: name → object */
     struct pl_kube_feed *feed;
 };
 
-/* A listing in progress. Has its own memory because answers may come after the limits were destroyed. */
+/* A listing in progress. It has its own memory, because answers may come after the limits object was
+ * destroyed. */
 struct look {
-    struct pl_limits *limits; /* NULL: the limits were destroyed */
+    struct pl_limits *limits; /* NULL: the limits object was destroyed */
     struct pl_loop *loop;
     unsigned left; /* number of unanswered calls; only the I/O thread uses it */
     struct pl_kube_call calls[KINDS];
@@ -36,7 +37,7 @@ struct pl_limits {
     char *space;
     struct side sides[KINDS];
     struct look *look; /* the listing in progress; NULL = none */
-    int64_t looked_ms; /* time of the last listing, monotonic; 0 = never */
+    int64_t looked_ms; /* monotonic time of the last listing; 0 = never */
 };
 
 static const char *name_of(const json_t *object)
@@ -69,7 +70,7 @@ static void look_free(struct look *look)
     free(look);
 }
 
-/* Replaces the objects by the listed ones; returns true if they differ. */
+/* Replaces the known objects by the listed ones; returns true if they differ. */
 static bool take_list(struct side *s, const struct pl_kube_call *call)
 {
     _cleanup_(json_decrefp) json_t *list =
@@ -111,7 +112,7 @@ static void on_list(struct pl_kube_call *call)
         pl_loop_post_work(look->loop, &look->work, "kube.limits", on_looked, look);
 }
 
-/* Lists both collections if permitted, not watched, and not listed recently. */
+/* Lists both collections, if the account may, unless they are watched or were listed recently. */
 void pl_namespace_limits_refresh(struct pl_limits *l)
 {
     const int64_t now_ms = pl_clock_mono_ms();
@@ -120,7 +121,7 @@ void pl_namespace_limits_refresh(struct pl_limits *l)
         return;
     l->look = calloc(1, sizeof *l->look);
     if (!l->look)
-        return; /* the next refusal tries again */
+        return; /* without memory nothing is listed; the next refusal tries again */
     l->looked_ms = now_ms;
     l->look->limits = l;
     l->look->loop = l->config.loop;
@@ -139,7 +140,7 @@ void pl_namespace_limits_refresh(struct pl_limits *l)
 
 /* ---- first listing and watches ---- */
 
-/* Lists one collection and waits. A failure is only logged. */
+/* Lists one collection and waits for the answer. A failure is only logged. */
 static int ask(struct pl_limits *l, unsigned kind, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *list = NULL;
@@ -183,7 +184,8 @@ int pl_namespace_limits_follow(struct pl_limits *l, struct pl_err *err)
     for (unsigned kind = 0; kind < KINDS && r == 0 && l->config.ask && l->config.follow; kind++) {
         path_of(l, kind, "", path);
         feed.self = &l->sides[kind];
-        /* NULL without memory: then objects deleted since the listing stay known until the daemon restarts */
+        /* NULL without memory: objects that were deleted since the listing then stay known until the daemon
+         * restarts */
         feed.known = json_copy(l->sides[kind].objects);
         r = pl_loop_informer_create(&feed, &l->sides[kind].feed, err);
     }
@@ -225,7 +227,7 @@ struct pl_limits *pl_namespace_limits_destroy(struct pl_limits *l)
     return NULL;
 }
 
-/* True if a limit range gives containers a default limit of the resource. */
+/* Returns true if a limit range sets a default limit of the resource for containers. */
 static bool has_default(const struct pl_limits *l, const char *resource)
 {
     const json_t *limit;

@@ -13,13 +13,15 @@
 
 struct pl_seen_nodes {
     char *path, *server;
-    struct pl_pool *pool; /* one thread, because disks may be slow */
-    uint64_t written;     /* hash of the file's text; 0 = unknown */
+    struct pl_pool *pool; /* pool with one thread for the writes, because disks may be slow */
+    uint64_t written;     /* hash of the text that is in the file; 0 = unknown */
     atomic_bool busy;     /* a write is in progress: the writer thread owns `text`, `number` and `err` */
-    char *text;           /* text being written, or written last and not yet settled; else NULL */
+    /* the text that is being written, or that was written and whose result was not handled so far; else
+     * NULL */
+    char *text;
     uint64_t number;
     struct pl_err err; /* result of the last write */
-    int told;          /* code of the last failure that was logged */
+    int told;          /* code of the last write failure that was logged */
 };
 
 static uint64_t number_of(const void *text, size_t n)
@@ -38,12 +40,13 @@ static int take_shape(struct pl_node_capacity *offer, json_t *shape, int64_t now
     if (!json_is_integer(seen))
         return pl_err_set(err, PL_EINVAL, "a shape without \"seen_ms\"");
     if (json_integer_value(seen) > now_ms &&
-        json_object_set_new(shape, "seen_ms", json_integer(now_ms)) < 0) /* the clock was set back since */
+        /* the clock was set back after the shape was seen */
+        json_object_set_new(shape, "seen_ms", json_integer(now_ms)) < 0)
         return pl_err_nomem(err);
     return pl_node_capacity_shape(offer, shape, err);
 }
 
-/* Passes the file's valid shapes to `offer`; returns the first error of the others. */
+/* Passes the file's valid shapes to `offer`; returns the first error among the invalid ones. */
 static int take(const json_t *file, const char *server, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     const json_t *shapes = json_object_get(file, "shapes");
@@ -69,7 +72,7 @@ static int take(const json_t *file, const char *server, struct pl_node_capacity 
     return r;
 }
 
-/* Reads the file. PL_ENOTFOUND: it does not exist. */
+/* Reads the file. PL_ENOTFOUND: the file does not exist. */
 static int read_file(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = PL_NODE_HISTORY_MAX_BYTES};

@@ -9,19 +9,23 @@
 
 #include "pipelined/kube/nodes/node_capacity.h"
 
-#define PL_NODE_HISTORY_EVERY_MS 60000 /* minimum interval between writes, except the last */
-/* resolution of "seen_ms": time alone causes a write at most once an hour */
+/* minimum interval between two writes of the file; the write at shutdown does not wait for it */
+#define PL_NODE_HISTORY_EVERY_MS 60000
+/* resolution of "seen_ms": if nothing else changes, the file is written at most once an hour */
 #define PL_NODE_HISTORY_HOUR_MS   (3600LL * 1000)
 #define PL_NODE_HISTORY_MAX_BYTES ((size_t)4 << 20)
 
 struct pl_seen_nodes;
 
-/* Reads the file and passes its shapes to `offer`, except those seen too long ago. PL_ENOMEM. */
+/* Reads the file and passes the shapes in it to `offer`, except those that were last seen too long ago.
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_history_create(const char *path, const char *server, struct pl_node_capacity *offer, int64_t now_ms,
                            struct pl_seen_nodes **ret, struct pl_err *err);
-/* Drops the shapes that no node has had for 30 days and writes the others, if the file differs. Does not
- * wait: while a write is in progress it starts none. A failure is logged once; the next call tries again. */
+/* Drops from `offer` the shapes that no node has had for 30 days, and writes the others if the file differs.
+ * Does not wait: while a write is in progress it starts none. A failure is logged once; the next call tries
+ * again. */
 void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms);
-/* Writes what has not been written, waits for it, and frees. `offer` NULL: writes nothing. */
+/* Writes what has not been written, waits for the write, and frees the object. `offer` NULL: writes
+ * nothing. */
 struct pl_seen_nodes *pl_node_history_destroy(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms);

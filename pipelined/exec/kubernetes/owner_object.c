@@ -23,7 +23,7 @@ void pl_owner_object_path(const struct kube *k, char ret[600])
     snprintf(ret, 600, "/api/v1/namespaces/%.200s/configmaps/%.253s", k->space, k->settings->owner_name);
 }
 
-/* Takes the owner's uid; "" = the ConfigMap does not exist. */
+/* Stores the owner's uid; "" = the ConfigMap does not exist. */
 static void know(struct kube *k, const char *uid)
 {
     if (pl_streq(uid, k->owner_uid))

@@ -1,6 +1,6 @@
-/* pod_attach_timeout.c: pods whose containers run but whose agent has not attached. The last lines that the
- * agent printed usually say why; they are reported as the reason why the worker waits. Pods that have
- * attached cause no work. */
+/* pod_attach_timeout.c: handles pods whose containers run but whose agent has not attached. The last lines
+ * that the agent printed usually say why; they are reported as the reason why the worker waits. Pods whose
+ * agent has attached cause no work. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define LINE_BYTES 320u /* bytes of the agent's output that are reported */
+#define LINE_BYTES 320u /* how many bytes of the agent's output are reported */
 
 void pl_worker_pod_is_up(struct kpod *p, const char *node)
 {
@@ -19,7 +19,7 @@ void pl_worker_pod_is_up(struct kpod *p, const char *node)
         p->node = strdup(node);
 }
 
-/* True if the agent has attached; then frees what was kept for the reports. */
+/* Returns true if the agent has attached; frees in that case what was kept for the reports. */
 static bool has_come(struct kpod *p)
 {
     p->came = p->came || p->kube->events.has_come(p->kube->events.self, p->id);

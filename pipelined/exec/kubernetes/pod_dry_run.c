@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Returns a hash of what admission examines: everything except the pod's name, project and stage; 0 without
- * memory. */
+/* Returns a hash of what the cluster's admission examines: the whole pod except its name, project and stage;
+ * 0 without memory. */
 static uint64_t number_of(const json_t *pod)
 {
     static const char *const names[] = {PL_POD_LABEL "project", PL_POD_LABEL "stage"};
@@ -24,7 +24,8 @@ static uint64_t number_of(const json_t *pod)
     return text ? pl_xxh64(text, strlen(text), 2) : 0;
 }
 
-/* Renders the pod and compares it with the nodes; leaves the body for pl_pod_dry_run_ask. */
+/* Renders the pod and compares it with the nodes; leaves the rendered body in `ret` for
+ * pl_pod_dry_run_ask. */
 int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_stage *def, bool gpu, struct pl_executor_check *ret,
                          struct pl_err *err)
 {
@@ -44,7 +45,7 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
         return 0;
     }
     r = pl_kube_render(k, &spec, NULL, &pod, err);
-    if (r == PL_EUNAVAILABLE) { /* unavailable for now: not an error of the spec */
+    if (r == PL_EUNAVAILABLE) { /* something is unavailable for now, which is not an error of the spec */
         snprintf(ret->not_offered, sizeof ret->not_offered, "%s", err ? err->msg : "the cluster does not have it");
         return 0;
     }
@@ -61,8 +62,8 @@ int pl_pod_dry_run_begin(struct kube *k, const char *project, const struct pl_st
     return ret->body ? 0 : pl_err_nomem(err);
 }
 
-/* True if the cluster accepted a body with this hash recently. Drops all hashes when they are too old or too
- * many. */
+/* Returns true if the cluster accepted a body with this hash recently. Forgets all hashes when they are too
+ * old or too many. */
 static bool is_known(struct kube *k, uint64_t number)
 {
     bool known;
@@ -81,18 +82,19 @@ static void know(struct kube *k, uint64_t number)
 {
     pthread_mutex_lock(&k->admitted_lock);
     if (number)
-        /* without memory it is simply asked again */
+        /* without memory the hash is not stored, and the cluster is simply asked again */
         (void)!pl_map_put(&k->admitted, &number, sizeof number, k, NULL, NULL);
     pthread_mutex_unlock(&k->admitted_lock);
 }
 
-/* A webhook without `sideEffects` declared makes the API server answer any dry run with 400. */
+/* Returns true if a webhook prevents dry runs: one that does not declare `sideEffects` makes the API server
+ * answer any dry run with 400. */
 static bool refuses_dry_runs(const struct pl_kube_status *s)
 {
     return strstr(s->message, "does not support dry run") != NULL;
 }
 
-/* Sends the dry run and waits. Only a refusal of the pod itself is an error. */
+/* Sends the dry run and waits for the answer. Only a refusal of the pod itself is an error. */
 static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *err)
 {
     struct pl_kube_object_create op = {.collection = k->pods_path,
@@ -110,7 +112,7 @@ static int ask(struct kube *k, struct pl_executor_check *check, struct pl_err *e
         r = pl_err_set(err, PL_EINVAL, "the cluster rejects its pod: %.700s", op.err.msg);
     else
         snprintf(check->not_checked, sizeof check->not_checked, "%s", op.err.msg);
-    check->away = op.verdict == PL_KUBE_AGAIN; /* retried until the deadline */
+    check->away = op.verdict == PL_KUBE_AGAIN; /* temporary failures were retried until the deadline */
     pl_kube_object_create_finish(&op);
     return r;
 }

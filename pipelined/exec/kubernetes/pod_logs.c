@@ -1,8 +1,8 @@
 /* pod_logs.c: streams of container output for clients. kube_log receives the lines on the client's I/O
  * thread; they are buffered here until the reader pulls them.
  *
- *   opened (loop) ──▶ read ──▶ over (I/O thread) and closed (reader's thread), in any order ──▶ freed
- * (loop) */
+ * The loop opens a stream. The stream is over when the log has ended (set on the I/O thread), and closed when
+ * the reader has closed it (on any thread). Once it is both, the loop frees it. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/kube/client/kube_log.h"
@@ -12,11 +12,13 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define HELD_MAX    (8u << 20) /* most bytes that wait to be pulled */
+#define HELD_MAX    (8u << 20) /* most bytes that are buffered until the reader pulls them */
 #define PIECE_BYTES (64u << 10)
 #define NAMES_SHOWN 8u
-#define END_MS      5000 /* time for a connection to end after its container has; if the node is lost it never does */
-#define MAY_NOT     "the daemon's account may not read container logs in namespace %.200s (pods/log: get)"
+/* how long a connection may stay open after its container has ended; if the node is lost it would never
+ * end */
+#define END_MS  5000
+#define MAY_NOT "the daemon's account may not read container logs in namespace %.200s (pods/log: get)"
 
 static const struct {
     const char *name, *list;
@@ -24,8 +26,9 @@ static const struct {
 
 struct pod_log {
     LIST_ENTRY(pod_log) link;
-    struct kube *kube; /* owned by the loop; NULL: the executor was destroyed, or the stream removed */
-    /* owned by the loop: monotonic time at which to cut the connection; 0 = its container has not ended */
+    struct kube *kube; /* used on the loop only; NULL: the executor was destroyed, or the stream removed */
+    /* used on the loop only: monotonic time at which to cut the connection; 0 = the container has not
+     * ended */
     int64_t cut_ms;
     struct pl_loop *loop;
     const struct pl_kube_client *client; /* valid while `log` is set */
@@ -33,13 +36,13 @@ struct pod_log {
     unsigned container;
     struct pl_container_log_request ask;
     pthread_mutex_t lock;
-    struct pl_kube_log *log; /* under `lock`; NULL once destroyed */
-    struct pl_buf text;      /* under `lock`: received text */
+    struct pl_kube_log *log; /* source of the lines; under `lock`; NULL once destroyed */
+    struct pl_buf text;      /* under `lock`: text that was received and is not dropped */
     size_t pulled;           /* under `lock`: bytes of `text` already pulled */
     /* under `lock`: text was pulled, or the server accepted the request although nothing was printed */
     bool begun;
-    bool over, closed; /* under `lock`: the log has ended; the reader has closed the stream */
-    struct pl_err err; /* under `lock`: result when `over`; code 0 = the log ended normally */
+    bool over, closed; /* under `lock`: `over`: the log has ended; `closed`: the reader has closed the stream */
+    struct pl_err err; /* under `lock`: the result once `over` is set; code 0 = the log ended normally */
     struct pl_loop_work work;
 };
 
@@ -70,7 +73,7 @@ static void settle(void *arg)
     free(l);
 }
 
-/* Releases the lock. The call that makes the stream both over and closed hands it to the loop, which frees
+/* Releases the lock. The caller that makes the stream both over and closed posts it to the loop, which frees
  * it. */
 static void unlock_and_settle(struct pod_log *l)
 {
@@ -85,12 +88,13 @@ void pl_kube_logs_stop(struct kube *k)
 
     k->logs_stopped = true;
     while ((l = LIST_FIRST(&k->logs)))
-        take_away(l); /* the reader still closes the stream; then the loop frees it */
+        take_away(l); /* the reader has yet to close the stream; then the loop frees it */
 }
 
 /* ---- receiving: on the I/O thread ---- */
 
-/* Drops pulled text once it is half of the buffer, so that each byte is moved at most once on average. */
+/* Drops the pulled text once it is at least half of the buffer, so that on average each byte is moved at most
+ * once. */
 static void forget_pulled(struct pod_log *l)
 {
     if (l->pulled <= l->text.len / 2)
@@ -131,8 +135,8 @@ static void on_stands(void *self, bool started)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Changes an error so that it blames the daemon's account: a refusal by the API server concerns the daemon,
- * not the client, who has every right. */
+/* Rewrites an error of the API server so that it names the daemon's account: a refusal concerns the rights of
+ * the daemon, not those of the client. */
 static void blame_daemon(const struct pod_log *l, struct pl_err *err)
 {
     const struct pl_err says = *err;
@@ -158,7 +162,7 @@ static void on_over(void *self, const struct pl_err *err)
 
 /* ---- reading: on any thread ---- */
 
-/* Hands the next received text to the reader, or the log's end after all of it. */
+/* Hands the next received text to the reader; reports the log's end once all text was handed over. */
 static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct pod_log *l = self;
@@ -173,7 +177,8 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
         l->begun = true;
         r = r < 0 ? r : PL_PULL_MORE;
     } else if (l->over && (l->err.code == 0 || (l->err.code == PL_ENOTFOUND && l->begun))) {
-        r = PL_PULL_END; /* the pod is deleted when it has ended, so ENOTFOUND after some text is a normal end */
+        /* the pod is deleted once it has ended, so PL_ENOTFOUND after some text is a normal end */
+        r = PL_PULL_END;
     } else if (l->over) {
         r = l->err.code;
         if (err)
@@ -204,7 +209,7 @@ static void add_name(char *names, size_t size, unsigned i, const char *name)
         snprintf(names + len, size - len, "%s%s", i > 0 ? ", " : "", i < NAMES_SHOWN ? name : "…");
 }
 
-/* Finds the pod of the given workers: the only one, or the one with that name. */
+/* Finds the pod of the given workers: the only pod, or the one with the requested name. */
 static int find(const struct kube *k, const uint64_t *workers, size_t n, const char *name, struct kpod **ret, struct pl_err *err)
 {
     char names[NAMES_SHOWN * (PL_POD_NAME_BYTES + 2) + 8] = "";
@@ -305,8 +310,8 @@ static int open_log(struct pod_log *l, const struct kube *k, const struct kpod *
     return r;
 }
 
-/* Refuses a stream if reading is not possible or too many are open: each holds a connection to the API
- * server. */
+/* Refuses to open a stream if the account may not read logs or too many streams are open: each holds a
+ * connection to the API server. */
 static int may_open(const struct kube *k, struct pl_err *err)
 {
     const struct pod_log *l;

@@ -1,5 +1,5 @@
-/* pod_poll.c: a queue of pods about which the API server must be asked a question: one request at a time, at
- * most PL_POD_TURNS between two timer ticks. */
+/* pod_poll.c: a queue of pods about which the executor must ask the API server a question. Sends one request
+ * at a time, and at most PL_POD_TURNS between two timer ticks. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 struct kturn_ask {
@@ -41,7 +41,7 @@ static void ask_about(struct kturns *t, struct kpod *p)
     struct kturn_ask *ask = calloc(1, sizeof *ask);
 
     if (!ask)
-        return; /* the next timer tick tries again */
+        return; /* without memory the pod stays queued, and the next timer tick tries again */
     *ask = (struct kturn_ask){.turns = t, .loop = t->kube->loop, .id = p->id};
     t->kind->path(p, ask->path);
     ask->call = (struct pl_kube_call){

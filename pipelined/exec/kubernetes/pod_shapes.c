@@ -1,5 +1,5 @@
-/* pod_shapes.c: renders pods and groups them into shapes: pods that look alike to the cluster's scheduler. A
- * shape's id is a hash of the relevant parts of its pods. */
+/* pod_shapes.c: renders pods and groups them into shapes. Pods of one shape look alike to the cluster's
+ * scheduler. A shape's id is a hash of those parts of its pods that matter to that scheduler. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -21,11 +21,12 @@ bool pl_kube_network_off(const struct kube *k, const char *project)
     return k->events.network_off && k->events.network_off(k->events.self, project);
 }
 
-/* Collects what pl_pod_render needs: trust, secrets, disk space and the cluster's facts. */
+/* Collects what pl_pod_render needs: whether the project is trusted, its secrets, disk space, and the
+ * cluster's facts. */
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,
                    struct pl_err *err)
 {
-    /* trusted specs may request everything, including the network */
+    /* specs of trusted projects may request everything, including the network */
     const bool trusted = is_trusted(k, spec->project) && !spec->network_off;
     _cleanup_free_ const char **secrets = NULL;
     size_t n_secrets = 0;
@@ -62,7 +63,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
 }
 
-/* Returns the id of the shape of a stage from which no pod can be made. */
+/* Returns the id of the shape for a stage of which no pod can be made. */
 static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 {
     uint64_t n = pl_xxh64(spec->project, strlen(spec->project), spec->version * 2 + spec->gpu);
@@ -71,7 +72,8 @@ static uint64_t number_of_stage(const struct pl_worker_spec *spec)
     return n ? n : 1;
 }
 
-/* Returns a hash of the cluster's facts, combined with a number for the secrets. */
+/* Returns a hash of the cluster's facts, combined with `secrets`, a number that stands for the set of
+ * secrets. */
 static uint64_t facts_number(struct kube *k, uint64_t secrets)
 {
     const struct pl_pod_cluster *c = pl_cluster_facts(k->cluster);
@@ -102,7 +104,7 @@ uint64_t pl_kube_facts_of(struct kube *k, const char *project)
 {
     size_t n_names = 0;
     _cleanup_free_ const char **names = pl_project_secrets_names(k->secrets, project, &n_names);
-    uint64_t n = names == NULL; /* without memory: a value that no names give */
+    uint64_t n = names == NULL; /* without memory: another start value than with names */
 
     for (size_t i = 0; i < n_names; i++)
         n = pl_xxh64(names[i], strlen(names[i]), n);
@@ -154,7 +156,7 @@ static uint64_t number_of(const struct pl_pod *pod)
     return n ? n : 1;
 }
 
-/* Returns the expressions of a list that require a property. Expressions that only exclude nodes are not
+/* Returns those expressions of the list that require a property. Expressions that only exclude nodes are not
  * requirements. */
 static json_t *asked_of(const json_t *expressions)
 {
@@ -173,8 +175,8 @@ static json_t *asked_of(const json_t *expressions)
 }
 
 /* Returns a hash of what a node must have for the pod: its extended resources, node selector and required
- * affinity. A pod that waits for a property which the cluster now offers under another name would wait for
- * ever; the hash tells. */
+ * affinity. A pod would wait forever for a property that the cluster now offers under another name; a changed
+ * hash reveals this. */
 static uint64_t needs_of(const json_t *pod, const struct pl_node_capacity_request *request)
 {
     const json_t *spec = json_object_get(pod, "spec"), *node = json_object_get(json_object_get(spec, "affinity"), "nodeAffinity"),
@@ -215,7 +217,7 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
     return s;
 }
 
-/* Returns the shape of a stage from which no pod can be made. */
+/* Returns the shape for a stage of which no pod can be made, for the reason in `why`. */
 static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_err *why)
 {
     struct kshape *s = shape_at(k, id);
@@ -227,8 +229,8 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
     return s;
 }
 
-/* Finds or makes the shape of a rendered pod and reports it: always with `tell`, else if it is new. `why`
- * set: no pod could be made. */
+/* Finds or creates the shape of a rendered pod, and reports it: always if `tell` is set, otherwise only if it
+ * is new. `why` is set if no pod could be made. */
 static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
                                  const struct pl_err *why, bool tell)
 {

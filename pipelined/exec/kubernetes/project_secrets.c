@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #define KEEP "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
-/* secrets per page of metadata, which may contain the values too (kubectl apply's annotation): 256 KiB
- * each */
+/* secrets per page when only their metadata is read, which may contain the values too (in kubectl apply's
+ * annotation): up to 256 KiB each */
 #define SEEN_PAGE      50
 #define ASK_MS         30000
 #define PATH_BYTES     700
@@ -32,9 +32,9 @@ struct pl_project_secrets {
     void *self;
     struct pl_kube_feed *feed;
     pthread_mutex_t lock;
-    json_t *known;   /* under `lock`: project label → {secret name: null} */
-    size_t n;        /* under `lock`: number of secrets in `known` */
-    uint64_t number; /* under `lock`: rises with every change of `known` */
+    json_t *known;   /* under `lock`: map of project label → {secret name: null} */
+    size_t n;        /* under `lock`: number of secrets in `known`, at most PL_PROJECT_SECRETS_MAX */
+    uint64_t number; /* under `lock`: a number that rises with every change of `known` */
 };
 
 static const char *name_of(const json_t *object)
@@ -44,8 +44,8 @@ static const char *name_of(const json_t *object)
 
 /* ---- the table of known secrets ---- */
 
-/* Removes a secret from all labels except `but` (NULL = none), because its label may have changed. Under the
- * lock. */
+/* Removes a secret from the entries of all project labels except `but` (NULL = none), because its label may
+ * have changed. Under the lock. */
 static bool forget(struct pl_project_secrets *s, const char *name, const char *but)
 {
     const char *label;
@@ -79,7 +79,8 @@ static bool remember(struct pl_project_secrets *s, const char *name, const char 
     return true;
 }
 
-/* Sets the project label of a secret; "" = it belongs to no project. Returns true if the table changed. */
+/* Sets the project label under which a secret is known; "" = it belongs to no project. Returns true if the
+ * table changed. */
 static bool note(struct pl_project_secrets *s, const char *name, const char *label)
 {
     bool changed;
@@ -100,8 +101,8 @@ static void on_secret(void *self, enum pl_kube_event e, json_t *object)
         s->changed(s->self);
 }
 
-/* An answer that may contain values: every buffer is overwritten before it is freed, also one that was
- * outgrown. */
+/* An answer of the API server that may contain values of secrets: every buffer is overwritten before it is
+ * freed, also one that became too small. */
 struct answer {
     char *text;
     size_t n, cap;
@@ -141,8 +142,8 @@ static void answer_restart(void *self)
     ((struct answer *)self)->n = 0;
 }
 
-/* Gets a JSON object or list. `accept` selects how much of it: NULL = all. Values are blanked; their keys
- * stay. */
+/* Gets a JSON object or list from the API server. `accept` selects how much of it: NULL = all. The values of
+ * secrets are blanked; their keys stay. */
 static int get_json(struct pl_project_secrets *s, const char *path, const char *accept, json_t **ret, struct pl_err *err)
 {
     struct answer answer = {0};
@@ -165,8 +166,8 @@ static int get_json(struct pl_project_secrets *s, const char *path, const char *
     return r;
 }
 
-/* Gets one page of secrets. `more` of `n` bytes is the continue token: in, of this page; out, of the next, ""
- * after the last. */
+/* Gets one page of secrets. `more`, a buffer of `n` bytes, contains the continue token of this page and
+ * receives that of the next page, "" after the last one. */
 static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned limit, const char *accept, char *more, size_t n,
                     json_t **ret, struct pl_err *err)
 {
@@ -184,7 +185,7 @@ static int ask_page(struct pl_project_secrets *s, const char *selector, unsigned
     return r;
 }
 
-/* Calls `do_one` for the metadata of each selected secret; a negative result ends the loop. */
+/* Calls `do_one` for the metadata of each selected secret; stops if it returns a negative result. */
 static int each(struct pl_project_secrets *s, const char *selector,
                 int (*do_one)(void *self, const json_t *object, struct pl_err *err), void *self, struct pl_err *err)
 {
@@ -204,7 +205,7 @@ static int each(struct pl_project_secrets *s, const char *selector,
 
 struct learning {
     struct pl_project_secrets *secrets;
-    json_t *names; /* {name: null} of all listed secrets */
+    json_t *names; /* names of all listed secrets, as {name: null} */
 };
 
 static int learn(void *self, const json_t *object, struct pl_err *err)
@@ -215,8 +216,8 @@ static int learn(void *self, const json_t *object, struct pl_err *err)
     return json_object_set_new(l->names, name_of(object), json_null()) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Lists the labelled secrets once, then watches them. A failed listing is only logged: the watch makes up for
- * it. */
+/* Lists the labelled secrets once, then watches them. A failed listing is only logged, because the watch
+ * delivers the secrets later. */
 static int follow(struct pl_project_secrets *s, struct pl_err *err)
 {
     struct learning all = {.secrets = s, .names = json_object()};
@@ -281,7 +282,7 @@ struct pl_project_secrets *pl_project_secrets_destroy(struct pl_project_secrets 
     return NULL;
 }
 
-/* Returns the names as one allocation: the list, followed by its texts. */
+/* Returns the names in one allocation: the array of pointers, followed by the texts. */
 static const char **copy_names(const json_t *names, size_t *ret_n)
 {
     size_t n = json_object_size(names), bytes = 0, i = 0;
@@ -388,7 +389,8 @@ static int no_secret(const struct pl_project_secrets *s, const struct pl_secret_
     return pl_err_hint(err, PL_ENOTFOUND, "pipelinectl list secret --project %s", op->project);
 }
 
-/* Refuses to change a secret that was labelled for the project by hand. */
+/* Makes the error for a secret that was labelled for the project by hand, and that the daemon therefore does
+ * not change. */
 static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *op, int code, struct pl_err *err)
 {
     pl_err_set(err, code,
@@ -400,7 +402,7 @@ static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *o
                        s->space, op->name, s->space, op->name, s->store);
 }
 
-/* Gets the named secret, as much of it as `accept` selects, and whose it is. */
+/* Gets the named secret, as much of it as `accept` selects, and sets *ret_whose: whose secret it is. */
 static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
                    enum pl_secret_whose *ret_whose, struct pl_err *err)
 {
@@ -413,7 +415,7 @@ static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, 
     return r;
 }
 
-/* Gets a secret that is to be changed or deleted; fails unless the daemon keeps it for the project. */
+/* Gets a secret that is to be changed or deleted; fails unless this daemon manages it for the project. */
 static int get_own(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
                    struct pl_err *err)
 {
@@ -432,7 +434,7 @@ static void forget_text(char *text)
     free(text);
 }
 
-/* Makes the error for a name that is in use: it depends on whose secret has it. */
+/* Makes the error for a name that is in use; its text depends on whose secret has the name. */
 static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *there = NULL;
@@ -450,8 +452,8 @@ static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, st
     return pl_err_hint(err, PL_EEXISTS, "Projects share the names of their namespace: choose another name.");
 }
 
-/* Adds a random annotation by which a repeated create recognises the object that the first attempt made. It
- * reveals nothing about the values. */
+/* Adds a random annotation, by which a repeated create request recognises the object that the first request
+ * made. The annotation reveals nothing about the secret's values. */
 static void add_mark(json_t *object, char mark[33])
 {
     uint8_t bytes[16];
@@ -461,7 +463,7 @@ static void add_mark(json_t *object, char mark[33])
     (void)json_object_set_new(json_object_get(object, "metadata"), "annotations", json_pack("{s:s}", PL_KUBE_HASH, mark));
 }
 
-/* Creates the secret's object; the text that holds its values is overwritten afterwards. */
+/* Creates the secret in the cluster; the text that holds its values is overwritten afterwards. */
 static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *object = pl_secret_object(op, s->space, s->store);
@@ -495,7 +497,7 @@ static int create(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     return r;
 }
 
-/* Sets the operation's keys in the secret `there`; the text that holds the values is overwritten
+/* Sets the operation's keys in the existing secret `there`; the text that holds the values is overwritten
  * afterwards. */
 static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op, const json_t *there, struct pl_err *err)
 {
@@ -504,7 +506,7 @@ static int set_keys(struct pl_project_secrets *s, const struct pl_secret_op *op,
     char path[PATH_BYTES], *text;
     int r;
 
-    /* the uid makes the patch fail if the secret was replaced meanwhile */
+    /* with the uid in it, the patch fails if the secret was replaced in the meantime */
     json_object_set_new(patch, "metadata", json_pack("{s:s}", "uid", pl_json_str(json_object_get(there, "metadata"), "uid")));
     text = json_dumps(patch, JSON_COMPACT);
     if (!text)
@@ -569,7 +571,8 @@ static void selector_of(const char *project, char *ret, size_t n)
     snprintf(ret, n, PL_SECRET_LABEL "=%s", label);
 }
 
-/* Collects the names of the project's secrets that are not deleted, by who keeps them. */
+/* Collects the names of the project's secrets that are not deleted, separately those that this daemon manages
+ * (`own`) and those labelled by hand (`lent`). */
 struct staying {
     struct pl_project_secrets *secrets;
     const char *project;
@@ -617,8 +620,8 @@ static int remove_or_leave(void *self, const json_t *object, struct pl_err *err)
                                                                                                    : leave(self, object, err);
 }
 
-/* Writes the command that deletes the secrets which this daemon kept, or that removes the project's label
- * from those labelled by hand. */
+/* Writes the command that the user must run: it deletes the secrets that this daemon manages, or removes the
+ * project's label from those labelled by hand. */
 static void own_command(const struct pl_project_secrets *s, const char *project, char *ret, size_t n)
 {
     char label[PL_SECRET_LABEL_BYTES];
@@ -636,7 +639,7 @@ static void lent_command(const struct pl_project_secrets *s, const char *project
              label);
 }
 
-/* Returns sentences about the secrets that stay after their project was deleted. */
+/* Returns sentences about the secrets that remain after their project was deleted. */
 static json_t *say_stay(const struct pl_project_secrets *s, struct staying *stay)
 {
     static const char again[] = "They prevent a new project of that name until you run";
@@ -700,8 +703,8 @@ static int say_there(const struct pl_project_secrets *s, struct staying *stay, s
                        stay->project);
 }
 
-/* Fails if there are secrets for the project that is to be created. Secrets that the daemon cannot see are
- * never given to a stage, so they need no check. */
+/* Fails if there already are secrets for the project that is to be created. If the daemon may not list
+ * secrets, no stage gets any, so no check is needed. */
 static int none(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     struct staying stay = {.secrets = s, .project = op->project};
@@ -732,7 +735,7 @@ static int list(struct pl_project_secrets *s, const struct pl_secret_op *op, jso
             r = pl_err_nomem(err);
     } while (r == 0 && *more);
     if (r == 0)
-        *ret = json_incref(all); /* pages come sorted by name */
+        *ret = json_incref(all); /* the API server sorts all pages by name */
     return r;
 }
 
@@ -754,7 +757,8 @@ int pl_project_secrets_carry_out(struct pl_project_secrets *s, const struct pl_s
         pl_secret_label(op->project, label);
         r = create(s, op, err);
         if (r == 0)
-            note(s, op->name, label); /* a stage that is started next may use it, before the watch reports it */
+            /* a stage that is started next may use the secret before the watch reports it */
+            note(s, op->name, label);
         return r;
     case PL_SECRET_UPDATE:
         return update(s, op, err);

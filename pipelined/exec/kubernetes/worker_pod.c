@@ -1,6 +1,6 @@
-/* worker_pod.c: the steps of one worker's pod (worker_pod.h has the drawing): sends the pod and its claim
- * template, parks and retries it, deletes it, and reports what its state means. At most one request per pod
- * is in progress; its callback runs on the loop. */
+/* worker_pod.c: the steps of one worker's pod (see the diagram in worker_pod.h): creates the pod and its
+ * claim template, parks the pod and tries again, deletes it, and reports what its state means. At most one
+ * request per pod is in progress; its callback runs on the loop. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 #include "pipelined/text/json_text.h"
@@ -28,7 +28,7 @@ struct kpod *pl_worker_pod_new(struct kube *k, uint64_t id)
     return p;
 }
 
-/* Takes the pod out of the parked list. */
+/* Removes the pod from the list of parked pods. */
 static void unpark(struct kpod *p)
 {
     if (p->step != KPOD_PARKED)
@@ -84,7 +84,7 @@ static void destroy(struct kpod *p)
     free(p);
 }
 
-/* True while a callback of the pod is still to come. */
+/* Returns true while a callback of the pod is still pending. */
 static bool is_busy(const struct kpod *p)
 {
     return p->making || p->removal || p->leaving;
@@ -105,7 +105,7 @@ static void know_uid(struct kpod *p, const char *uid)
     if (p->uid[0] || !*uid)
         return;
     snprintf(p->uid, sizeof p->uid, "%s", uid);
-    /* without memory the pod gets no events */
+    /* without memory the pod's events cannot be matched to it */
     (void)!pl_map_put(&p->kube->by_uid, p->uid, strlen(p->uid), p, NULL, NULL);
 }
 
@@ -131,7 +131,8 @@ static void made(struct pl_kube_object_create *op)
     pl_loop_post_work(p->loop, &p->work, "kube.made", on_made, p);
 }
 
-/* Adds the annotation by which an existing object is recognised as the one to be made. */
+/* Adds the annotation by which an object that exists already is recognised as the one that this request
+ * creates. */
 static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
 {
     _cleanup_free_ char *spec = NULL;
@@ -139,17 +140,17 @@ static void add_hash(struct kpod *p, const json_t *object, json_t *metadata)
 
     if (!annotations && json_object_set_new(metadata, "annotations", json_object()) == 0)
         annotations = json_object_get(metadata, "annotations");
-    if (p->step == KPOD_MAKING_CLAIM) { /* pods with the same claim share one template */
+    if (p->step == KPOD_MAKING_CLAIM) { /* pods with the same claim share one template: hash its content only */
         spec = json_dumps(json_object_get(object, "spec"), JSON_COMPACT | JSON_SORT_KEYS);
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%016" PRIx64, spec ? pl_xxh64(spec, strlen(spec), 0) : 0));
     } else {
         json_object_set_new(annotations, PL_KUBE_HASH, json_sprintf("%" PRIu64, p->id));
-        if (p->shape && p->shape->needs) /* read by the next daemon */
+        if (p->shape && p->shape->needs) /* the next daemon reads this annotation when it adopts the pod */
             json_object_set_new(annotations, PL_POD_NEEDS, json_sprintf("%016" PRIx64, p->shape->needs));
     }
 }
 
-/* Starts the request that creates the object. Takes `path`. PL_ENOMEM. */
+/* Starts the request that creates the object. Takes ownership of `path`. PL_ENOMEM. */
 static int send(struct kpod *p, char *path, const json_t *object)
 {
     json_t *metadata = json_object_get(object, "metadata");
@@ -177,8 +178,8 @@ static int send(struct kpod *p, char *path, const json_t *object)
         making_free(p);
         return PL_ENOMEM;
     }
-    /* the text suffices from here on; the objects of thousands of waiting pods would take ten times the
-     * memory */
+    /* from here on the text of the object suffices: the JSON objects of thousands of waiting pods would take
+     * ten times the memory */
     if (p->step == KPOD_MAKING)
         p->body = (json_decref(p->body), NULL);
     pl_kube_object_create_start(p->kube->client, &m->op);
@@ -207,14 +208,15 @@ int pl_worker_pod_order(struct kpod *p, const struct pl_worker_spec *spec, struc
     return 0;
 }
 
-/* True if the pod might be rendered differently now. */
+/* Returns true if the pod would perhaps be rendered differently now, because the facts have changed. */
 static bool is_outdated(struct kpod *p)
 {
     return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
-/* Returns the shape of the stage's pods without nodes to avoid and without input space; NULL if the pod has
- * neither and so is of its own shape. Clears the nodes to avoid if no other node can take the pod. */
+/* Returns the shape of the stage's pods without nodes to avoid and without input space; NULL if this pod has
+ * neither, so that its own shape is the same. Clears the list of nodes to avoid if no other node can take the
+ * pod. */
 static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
 {
     const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
@@ -226,7 +228,7 @@ static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
     return s;
 }
 
-/* Renders the pod and its claim template by the current facts, and assigns its shape. */
+/* Renders the pod and its claim template by the current facts, and assigns the pod's shape. */
 static int render(struct kpod *p, struct pl_err *err)
 {
     struct kube *k = p->kube;
@@ -274,7 +276,7 @@ static void failed_to_make(struct kpod *p, const struct pl_err *err, bool hopele
     pl_worker_pod_free(p);
 }
 
-/* The claim template exists: make the pod. */
+/* Called when the claim template exists: creates the pod. */
 static void on_claim(struct kpod *p)
 {
     struct pl_err err = {0};
@@ -289,15 +291,17 @@ static void on_claim(struct kpod *p)
 
 /* ---- pods that cannot be made now ---- */
 
-/* True if the refusal may pass, so that it is worth trying again. */
+/* Returns true if the reason of the refusal may pass, so that it is worth trying again. */
 static bool passes(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
            v == PL_KUBE_DENIED ||
-           v == PL_KUBE_CONFLICT; /* two requests changed a quota at once; a taken name is EXISTS instead */
+           /* two requests changed a quota at the same time; a name that is in use has the verdict EXISTS
+            * instead */
+           v == PL_KUBE_CONFLICT;
 }
 
-/* True if the namespace does not exist or is being deleted. */
+/* Returns true if the pod was refused because its namespace does not exist or is being deleted. */
 static bool is_of_namespace(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_GONE || v == PL_KUBE_ENDING;
@@ -317,7 +321,7 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     if (is_of_namespace(verdict))
         pl_owner_object_recheck(k);
     if (verdict == PL_KUBE_PARK)
-        pl_cluster_look_at_limits(k->cluster); /* the limits that refused it may have changed */
+        pl_cluster_look_at_limits(k->cluster); /* the quotas that refused the pod may have changed */
     snprintf(why, sizeof why, "%.400s%s%.200s", err->msg, err->hint[0] ? ": " : "", err->hint);
     if (pl_streq(why, p->why))
         return;
@@ -325,8 +329,8 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-/* Makes a parked pod again, rendered by the current facts. If no pod can be made of it any more, the worker
- * ends, and its job does not fail for it. */
+/* Tries to create a parked pod again, rendered by the current facts. If no pod can be made any more, the
+ * worker ends, but its job does not fail because of that. */
 static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
 {
     struct pl_err err = {0};
@@ -340,8 +344,8 @@ static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
         failed_to_make(p, &err, false);
 }
 
-/* Retries parked pods whose pause is over; `room`: also one pod that a quota refused; `others`: also all pods
- * refused for other reasons. Pods that this call parks again are not retried. */
+/* Retries the parked pods whose pause is over. `room`: also one pod that a quota refused; `others`: also all
+ * pods that were refused for other reasons. Pods that this call parks again are not retried. */
 static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
 {
     const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
@@ -355,7 +359,7 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
             (p->retry_ms > now_ms && !(by_room ? room : others)))
             continue;
         make_again(p, p->parked_by);
-        room = room && !by_room; /* only one: if it finds room, the next is tried then */
+        room = room && !by_room; /* only one pod: if it finds room, the next one is tried then */
     }
 }
 
@@ -374,7 +378,8 @@ void pl_worker_pods_try_all(struct kube *k)
     make_all_again(k, INT64_MIN, false, true);
 }
 
-/* After a parked pod was made: the reason is gone for other pods too, so they are retried. */
+/* Called after a parked pod was created: what prevented it no longer prevents other pods either, so these are
+ * retried. */
 static void tell_parked(struct kpod *p)
 {
     if (p->parked == 0)
@@ -386,7 +391,7 @@ static void tell_parked(struct kpod *p)
         pl_worker_pods_try_all(p->kube);
 }
 
-/* Ends a parked worker that was told to stop. If its pod exists after all, it is deleted. */
+/* Ends a parked worker that was told to stop. If its pod was created after all, the pod is deleted. */
 static void on_left(void *arg)
 {
     struct kpod *p = arg;
@@ -401,15 +406,17 @@ static void on_left(void *arg)
         pl_worker_pod_free(p);
         return;
     }
-    unpark(p); /* the request succeeded although it was reported as failed, and the watch has seen the pod */
+    /* the pod exists: its creation was reported as failed but had succeeded, and the watch has seen the
+     * pod */
+    unpark(p);
     p->step = KPOD_GOING;
     pl_worker_pod_delete(p, p->kill);
 }
 
 /* ---- the end of making a pod ---- */
 
-/* Checks whether the pod would still be made, if the facts have changed meanwhile: its project may have lost
- * a secret that the pod uses. */
+/* Returns false if the facts have changed in the meantime so that the pod would no longer be created, for
+ * example because its project lost a secret that the pod uses. */
 static bool may_stay(struct kpod *p, struct pl_err *err)
 {
     struct pl_pod pod = {0};
@@ -419,7 +426,7 @@ static bool may_stay(struct kpod *p, struct pl_err *err)
     return r == 0 || r == PL_ENOMEM;
 }
 
-/* The pod exists: keep it, or delete it if it would no longer be made. */
+/* Called when the pod exists: keeps it, or deletes it if it would no longer be created. */
 static void is_there(struct kpod *p)
 {
     struct pl_err err = {0};
@@ -437,7 +444,8 @@ static void is_there(struct kpod *p)
     pl_worker_pod_tick(p);
 }
 
-/* Handles the end of a creation: the next object, a retry, or the worker's end. */
+/* Handles the end of a request that creates an object: creates the next object, retries, or ends the
+ * worker. */
 static void on_made(void *arg)
 {
     struct kpod *p = arg;
@@ -449,7 +457,7 @@ static void on_made(void *arg)
     making_free(p);
     if (!p->kube)
         destroy(p);
-    /* seen: the pod exists although the answer was lost */
+    /* `seen`: the pod exists although the answer to its creation was lost */
     else if (p->step == KPOD_MAKING && (err.code == 0 || p->seen))
         is_there(p);
     else if (err.code == 0)
@@ -457,7 +465,7 @@ static void on_made(void *arg)
     else if (passes(verdict) && !p->stop)
         park(p, verdict, &err);
     else if (verdict == PL_KUBE_REFUSED && !p->stop && is_outdated(p))
-        make_again(p, verdict); /* the refused object is outdated: make the current one */
+        make_again(p, verdict); /* the refused object is outdated: create the current one */
     else
         failed_to_make(p, &err, verdict == PL_KUBE_REFUSED);
 }
@@ -479,7 +487,7 @@ static void on_deleted(void *arg)
     } else if (was_gone) {
         pl_worker_pod_gone(p, "its pod no longer exists");
     } else if (p->kill) {
-        pl_worker_pod_delete(p, true); /* the request may have been a graceful one */
+        pl_worker_pod_delete(p, true); /* if the accepted request was a graceful one, send the kill now */
     }
 }
 
@@ -490,7 +498,8 @@ static void deleted(struct pl_kube_object_delete *op)
     pl_loop_post_work(p->loop, &p->work, "kube.deleted", on_deleted, p);
 }
 
-/* Sends the deletion unless a request is in progress, the pod is unknown, or it was already sent. */
+/* Sends the request to delete the pod, unless a request is in progress, the pod's uid is unknown, or the same
+ * request was already sent. */
 void pl_worker_pod_delete(struct kpod *p, bool kill)
 {
     struct kpod_removal *m;
@@ -498,14 +507,14 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
     p->stop = true;
     p->kill = p->kill || kill;
     if (p->step == KPOD_PARKED && !p->leaving) {
-        p->leaving = true; /* reported in a later loop turn, not within the caller's call */
+        p->leaving = true; /* on_left reports the end in a later loop turn, not within the caller's call */
         pl_loop_post_work(p->loop, &p->work, "kube.left", on_left, p);
     }
     if (is_busy(p) || !p->uid[0] || p->asked >= (p->kill ? KPOD_KILLED : KPOD_ASKED_TO_END))
-        return; /* repeated by a callback or the next timer tick, or already done */
+        return; /* a callback or the next timer tick repeats the call, or the request was already sent */
     m = calloc(1, sizeof *m);
     if (!m)
-        return; /* the next timer tick tries again */
+        return; /* without memory the next timer tick tries again */
     snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
     m->op =
         (struct pl_kube_object_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
@@ -523,7 +532,7 @@ void pl_worker_pod_gone(struct kpod *p, const char *text)
 
 /* ---- states of a pod ---- */
 
-/* Reports the image once. Some nodes report a container as running before they know its image. */
+/* Reports the pod's image once. Some nodes report a container as running before they know its image. */
 static void tell_image(struct kpod *p, const struct pl_pod_state *st)
 {
     if (!st->image || p->image_told || !p->id || !p->kube->events.image)
@@ -537,14 +546,14 @@ static void end(struct kpod *p, const struct pl_pod_state *st)
     const char *text = st->why[0] ? st->why : st->deleted ? "its pod was deleted" : "its pod has ended";
 
     tell_image(p, st);
-    if (st->deleted && !p->stop) /* deleted by another party, possibly together with the owner object */
+    if (st->deleted && !p->stop) /* something else deleted the pod, possibly by deleting the owner object */
         pl_owner_object_recheck(p->kube);
     report(p, text, st->verdict == PL_POD_GIVEN_UP, st->verdict == PL_POD_FAILED);
     p->step = KPOD_GOING;
     pl_worker_pod_delete(p, false);
 }
 
-/* Reports the node, and that the containers run, when either is new. */
+/* Reports the pod's node, and that its containers run, when either is new. */
 static void tell_place(struct kpod *p, const struct pl_pod_state *st)
 {
     struct kube *k = p->kube;
@@ -563,8 +572,8 @@ static void tell_place(struct kpod *p, const struct pl_pod_state *st)
         k->events.placed(k->events.self, p->id, st->node ? st->node : "", up);
 }
 
-/* Reports once what a node must have for an adopted pod that has no node. A pod without the annotation was
- * made by a daemon that did not write it, and stays as it is. */
+/* Reports once what an adopted pod without a node requires of a node. A pod without the annotation was made
+ * by a daemon that did not write it, and is left as it is. */
 static void tell_needs(struct kpod *p)
 {
     struct kube *k = p->kube;
@@ -596,7 +605,7 @@ static void tell_why(struct kpod *p, const struct pl_pod_state *st)
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-/* Restarts the waiting time when the container is not waiting for a particular reason. */
+/* Restarts the pod's waiting time while no particular reason keeps its container waiting. */
 static void note_reason(struct kpod *p)
 {
     const json_t *status = json_object_get(p->object, "status"), *main = NULL, *one;
@@ -610,7 +619,7 @@ static void note_reason(struct kpod *p)
         p->waits_ms = pl_clock_mono_ms();
 }
 
-/* Judges the pod's current state and acts on it. */
+/* Decides what the pod's current state means and acts on it. */
 void pl_worker_pod_tick(struct kpod *p)
 {
     struct pl_pod_asked asked;
@@ -622,7 +631,7 @@ void pl_worker_pod_tick(struct kpod *p)
         return;
     if (!p->object) {
         if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
-            /* the deletion answers that the pod is gone, or the watch reports its end */
+            /* the answer to the deletion says that the pod is gone, or the watch reports its end */
             pl_worker_pod_delete(p, true);
         return;
     }
@@ -640,7 +649,7 @@ void pl_worker_pod_tick(struct kpod *p)
     tell_why(p, &st);
     if (st.queued)
         pl_kueue_pending_check(p);
-    if (p->up) { /* from here on only a new object, or no event, changes anything */
+    if (p->up) { /* from here on only a new object of the pod changes anything; events do not */
         p->object = (json_decref(p->object), NULL);
         p->events = (json_decref(p->events), NULL);
     }
@@ -651,7 +660,7 @@ void pl_worker_pod_seen(struct kpod *p, json_t *object)
     const char *uid = json_string_value(json_object_get(json_object_get(object, "metadata"), "uid"));
 
     if (p->uid[0] && !pl_streq(p->uid, uid))
-        return; /* another pod with the same name */
+        return; /* the object is another pod with the same name */
     know_uid(p, uid ? uid : "");
     p->seen = true;
     pl_worker_pod_note_ended(p, object);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 struct slot {
-    bool known; /* NVML described the GPU */
+    bool known; /* NVML described the GPU in this slot */
     char product[96];
     unsigned minor;
     int64_t memory_mib;
@@ -18,7 +18,7 @@ struct slot {
 };
 
 struct pl_gpu_slots {
-    struct pl_nvml *nvml; /* NULL: this machine has no NVML */
+    struct pl_nvml *nvml; /* the NVML library; NULL: this machine has none */
     unsigned n;
     struct slot slots[PL_EXEC_GPUS_MAX];
 };
@@ -74,7 +74,8 @@ unsigned pl_gpu_slots_device(const struct pl_gpu_slots *g, unsigned slot)
 
 /* ---- GPUs that meet a stage's request ---- */
 
-/* Compares with the product as NVML spells it and as a Kubernetes node label does, with dashes for blanks. */
+/* Compares the product name with the pattern, both as NVML spells it and as a Kubernetes node label does,
+ * with dashes instead of blanks. */
 static bool product_matches(const char *glob, const char *product)
 {
     char label[96];
@@ -111,7 +112,7 @@ static bool are_alike(const struct slot *a, const struct slot *b)
     return a->known == b->known && a->memory_mib == b->memory_mib && a->compute == b->compute && pl_streq(a->product, b->product);
 }
 
-/* Lists the machine's GPUs: each kind once, with its count. */
+/* Lists the machine's GPUs: each kind of GPU once, with its count. */
 static void say_there(const struct pl_gpu_slots *g, struct pl_buf *out)
 {
     bool some = false;

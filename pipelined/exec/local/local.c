@@ -32,17 +32,17 @@ struct local {
     struct pl_executor base;
     struct pl_loop *loop;
     struct pl_executor_events events;
-    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* `secrets` is the folder DIR/secrets */
+    char *data_dir, *store_dir, *ca, *program, *sandbox, *secrets; /* `secrets` is the path of DIR/secrets */
     struct pl_gpu_slots *gpus;
     struct pl_worker_limits *limits;
-    struct pl_map workers; /* worker id → struct worker */
+    struct pl_map workers; /* map: worker id → struct worker */
     char host[128];
     struct pl_timer *grace, *log_timer;
     struct pl_leftovers *left;
     bool closing;
     unsigned sweeping;       /* number of work folders being removed */
-    size_t strays;           /* number of workers with `stray` set */
-    void (*done)(void *arg); /* callback of shutdown; NULL after it was called */
+    size_t strays;           /* number of workers whose `stray` is set */
+    void (*done)(void *arg); /* callback of shutdown; NULL once it was called */
     void *done_arg;
 };
 
@@ -50,14 +50,14 @@ struct worker {
     struct local *local;
     uint64_t id;
     pid_t pid;
-    struct pl_child *child; /* the agent's process if this daemon started it; else NULL */
-    uv_poll_t *watch;       /* watch on `pidfd` of an adopted agent; else NULL */
+    struct pl_child *child; /* the agent's process if this daemon started the agent; else NULL */
+    uv_poll_t *watch;       /* watch on `pidfd`, if the agent was adopted; else NULL */
     int pidfd;
     int held;                 /* reading end of the pipe <id>.held; −1 = none */
     uv_poll_t *held_watch;    /* set after the agent has ended while processes of its command still hold the pipe */
     char end[64];             /* how the agent ended */
-    bool stray;               /* no worker on record has this id: its end is awaited but not reported */
-    struct pl_loop_work gone; /* posts a report to a later loop turn */
+    bool stray;               /* the worker is not on record: wait for its end, but do not report it */
+    struct pl_loop_work gone; /* work item that reports the worker's end in a later loop turn */
 };
 
 /* Returns the start time of a process in clock ticks since boot (proc(5), stat, field 22); 0 if it does not
@@ -157,7 +157,7 @@ static void unwatch(uv_poll_t *watch)
     uv_close((uv_handle_t *)watch, closed);
 }
 
-/* Removes the worker from the map and frees it. */
+/* Removes the worker from the map of workers and frees it. */
 static void drop(struct worker *w)
 {
     struct local *l = w->local;
@@ -191,7 +191,7 @@ static bool nobody_holds(int fd)
 {
     char byte;
 
-    /* end of file: no process holds the writing end; EAGAIN: one does, and it never writes */
+    /* end of file: no process holds the writing end; EAGAIN: one does (no process ever writes to it) */
     return fd < 0 || read(fd, &byte, 1) == 0;
 }
 
@@ -226,8 +226,8 @@ static void none_looked_for(void *self)
     all_gone(self);
 }
 
-/* Handles the end of an agent. Its sandbox and command die soon after, at once in a cgroup: the worker is
- * gone when no process holds its pipe. */
+/* Handles the end of an agent. The agent's sandbox and command die soon after it, at once if they are in a
+ * cgroup; the worker is gone when no process holds its pipe. */
 static void agent_gone(struct worker *w, const char *text)
 {
     char cgroup[PL_CGROUP_PATH];
@@ -286,7 +286,7 @@ static void add(struct command *c, const char *option, const char *value)
         c->argv[c->n++] = value;
 }
 
-/* Makes the agent's environment: the listed variables of the daemon's own, and the worker's token. */
+/* Makes the agent's environment: the listed variables of the daemon's environment, and the worker's token. */
 static void make_env(struct command *c)
 {
     static const char *const kept[] = {"PATH",
@@ -356,7 +356,7 @@ static void make_command(struct local *l, const struct pl_worker_spec *spec, con
     make_env(c);
 }
 
-/* Keeps workers.log within its bound; runs now and every PL_WORKERS_LOG_EVERY_MS. */
+/* Keeps workers.log within its size limit; runs now and every PL_WORKERS_LOG_EVERY_MS. */
 static void bound_log(void *arg)
 {
     struct local *l = arg;
@@ -428,7 +428,7 @@ static struct worker *new_worker(struct local *l, uint64_t id, struct pl_err *er
     return w;
 }
 
-/* Fails if the network must be removed but no sandbox can do it. */
+/* Fails if the worker must run without network but there is no sandbox that can ensure it. */
 static int check_network(const struct local *l, const struct pl_worker_spec *spec, struct pl_err *err)
 {
     if ((spec->def->network && !spec->network_off) || !pl_streq(l->sandbox, "none"))
@@ -477,11 +477,11 @@ static void send_signal(const struct worker *w, int signum)
 {
     if (w->pidfd >= 0) /* an adopted agent is not our child, so another process may have its pid by now */
         syscall(SYS_pidfd_send_signal, w->pidfd, signum, NULL, 0);
-    else if (w->pid > 0) /* 0: the agent has ended, and its runner kills the rest */
+    else if (w->pid > 0) /* pid 0: the agent has ended, and its runner kills the other processes */
         kill(w->pid, signum);
 }
 
-/* Runs in a later loop turn, because the caller of stop or adopt is still carrying out a step. */
+/* Reports the worker's end in a later loop turn, because the caller of stop or adopt is not done yet. */
 static void report_gone(void *arg)
 {
     agent_gone(arg, "it no longer exists");
@@ -520,7 +520,7 @@ static void on_pidfd(uv_poll_t *handle, int status, int events)
     agent_gone(w, "it ended after the daemon restarted");
 }
 
-/* Watches an agent of an earlier daemon; a process with another start time is not that agent. */
+/* Watches an agent of an earlier daemon. A process with another start time only has the same pid. */
 static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec, int64_t pid, int64_t pid_start)
 {
     struct local *l = (struct local *)x;
@@ -533,7 +533,7 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
     held_path(l, id, path);
     w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     w->pidfd = pid > 0 && pid_start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
-    /* compare after opening the pidfd: from then on the pid cannot be reused unnoticed */
+    /* compare the start time after opening the pidfd: from then on the pid cannot be reused unnoticed */
     if (w->pidfd >= 0 && process_start((pid_t)pid) != pid_start)
         w->pidfd = (close(w->pidfd), -1);
     w->watch = w->pidfd >= 0 ? calloc(1, sizeof *w->watch) : NULL;
@@ -550,7 +550,7 @@ static void local_adopt(struct pl_executor *x, const struct pl_worker_spec *spec
 
 /* ---- workers without a record ---- */
 
-/* Awaits the end of a worker without a record: the daemon refuses the agent's requests, so that it ends. */
+/* Waits for the end of a worker that is not on record: its agent ends when the daemon refuses its requests. */
 static void sweep_stray(struct local *l, uint64_t id)
 {
     struct worker *w = pl_map_get(&l->workers, &id, sizeof id);
@@ -566,7 +566,7 @@ static void sweep_stray(struct local *l, uint64_t id)
     agent_gone(w, "it was not on record");
 }
 
-/* Sweeps the unknown workers among a folder's entries "<prefix><id>" and "<prefix><id>.held". */
+/* Calls sweep_stray for each id in a folder's entries "<prefix><id>" and "<prefix><id>.held". */
 static void sweep_folder(struct local *l, const char *path, const char *prefix)
 {
     const struct dirent *e;
@@ -632,7 +632,7 @@ static json_t *local_limits(struct pl_executor *x)
     return pl_worker_limits_json(((struct local *)x)->limits);
 }
 
-/* Compares the stage's GPUs and memory with those of this machine; the answer is complete at once. */
+/* Compares the stage's GPUs and memory with those of this machine. The check is complete at once. */
 static int local_check(struct pl_executor *x, const char *project, const struct pl_stage *def, bool gpu,
                        struct pl_executor_check *ret, struct pl_err *err)
 {
@@ -672,7 +672,7 @@ static void signal_all(struct local *l, int signum)
         send_signal(slot->value, signum);
 }
 
-/* Forgets workers without a record; the next daemon finds them again. */
+/* Forgets workers that are not on record; the next daemon finds them again. */
 static void drop_strays(struct local *l)
 {
     const struct pl_map_slot *slot;
@@ -683,7 +683,7 @@ static void drop_strays(struct local *l)
         if (!w->stray)
             continue;
         drop(w);
-        i = 0; /* removing an entry moves others: start over */
+        i = 0; /* removing an entry moves others in the map, so start over */
     }
 }
 

@@ -19,12 +19,13 @@
 
 struct pl_exec_local_config {
     struct pl_loop *loop;
-    const char *data_dir;  /* DIR: contains work/, cache/ and pipelined.url */
-    const char *store_dir; /* folder of the file store; "" if the store is elsewhere */
-    const char *ca;        /* CA certificates (PEM) for the bucket behind the store; "" = the machine's */
-    const char *program;   /* path of pipelined-worker; NULL = in the folder of this program */
-    const char *sandbox;   /* "bwrap" or "none" */
-    int gpus;              /* number of GPU slots; -1 = as many as NVML reports (0 without NVML) */
+    const char *data_dir;  /* the daemon's data folder DIR: it contains work/, cache/ and pipelined.url */
+    const char *store_dir; /* folder of the file store; "" if the store is not in a folder */
+    /* file of CA certificates (PEM) for the bucket in which the store is; "" = the machine's certificates */
+    const char *ca;
+    const char *program; /* path of the program pipelined-worker; NULL = in the folder of this program */
+    const char *sandbox; /* kind of sandbox: "bwrap" or "none" */
+    int gpus;            /* number of GPU slots; -1 = as many as NVML reports (0 without NVML) */
     struct pl_executor_events events;
 };
 

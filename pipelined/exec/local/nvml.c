@@ -5,7 +5,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* Types of NVML (nvml.h of the CUDA toolkit). The functions with a version suffix keep their signatures. */
+/* Types of NVML (from nvml.h of the CUDA toolkit). NVIDIA does not change the signatures of functions whose
+ * names have a version suffix. */
 typedef struct nvml_device *nvml_device;
 struct nvml_memory {
     unsigned long long total, free, used;
@@ -26,12 +27,12 @@ struct pl_nvml {
     int (*minor)(nvml_device, unsigned *);
     int (*memory)(nvml_device, struct nvml_memory *);
     int (*utilization)(nvml_device, struct nvml_utilization *);
-    int (*compute)(nvml_device, int *major, int *minor); /* NULL: the library lacks it */
+    int (*compute)(nvml_device, int *major, int *minor); /* NULL: the installed library lacks this function */
     unsigned n;
     char driver_text[96];
 };
 
-/* Resolves the functions of the loaded library. */
+/* Looks up the functions of the loaded library. */
 static int bind(struct pl_nvml *n, struct pl_err *err)
 {
     const struct {
@@ -122,7 +123,7 @@ int pl_nvml_read(struct pl_nvml *n, unsigned index, struct pl_nvml_gpu *ret, str
     code = code ? code : n->memory(device, &memory);
     if (code)
         return pl_err_set(err, PL_EIO, "GPU %u cannot be read (NVML code %d)", index, code);
-    gpu.measured = n->utilization(device, &use) == 0; /* not available in MIG mode */
+    gpu.measured = n->utilization(device, &use) == 0; /* the utilisation is not available in MIG mode */
     gpu.utilisation = gpu.measured ? use.gpu : 0;
     if (n->compute && n->compute(device, &major, &minor) == 0 && major >= 0 && minor >= 0)
         gpu.compute = 100 * (unsigned)major + (unsigned)minor;

@@ -1,5 +1,6 @@
-/* orphan_sandbox.c: a timer starts passes; each pass duplicates the open pipes of up to AT_ONCE workers on
- * the loop and searches all processes for their holders on the thread pool. */
+/* orphan_sandbox.c: a timer starts passes over all processes. Each pass duplicates, on the loop, the open
+ * pipes of up to AT_ONCE workers, and then searches all processes, on the thread pool, for those that hold
+ * the pipes. */
 #include "pipelined/exec/local/orphan_sandbox.h"
 
 #include "storage/system/file_users.h"
@@ -9,16 +10,16 @@
 #include <inttypes.h>
 #include <uv.h>
 
-#define AT_ONCE 256u /* pipes per pass; the next pass continues after them */
+#define AT_ONCE 256u /* most pipes per pass; the next pass continues after them */
 
 struct pl_leftovers {
     struct pl_orphan_sandbox_config config;
     struct pl_timer *timer;
     unsigned pause_ms;
     bool soon, busy; /* soon: the timer fires within PL_ORPHAN_SANDBOX_MS */
-    size_t at;       /* position for config.next at which the next pass begins */
-    /* State of the pass that runs. `pipes` are duplicates: while they are open the kernel gives their inode
-     * numbers to no other file. */
+    size_t at;       /* position at which the next pass begins, as config.next counts it */
+    /* State of the pass that runs. `pipes` contains duplicated descriptors: while they are open, the kernel
+     * gives the pipes' inode numbers to no other file. */
     uv_work_t work;
     size_t n, killed[AT_ONCE];
     uint64_t ids[AT_ONCE];

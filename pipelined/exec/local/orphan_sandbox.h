@@ -14,29 +14,29 @@
 
 #include "pipelined/net/loop/loop.h"
 
-#define PL_ORPHAN_SANDBOX_MS     1000 /* time that a sandbox has to end after its agent */
+#define PL_ORPHAN_SANDBOX_MS     1000 /* time that a sandbox has to end by itself after its agent has ended */
 #define PL_ORPHAN_SANDBOX_MAX_MS 60000
 
 struct pl_leftovers;
 
 struct pl_orphan_sandbox_config {
     struct pl_loop *loop;
-    /* Returns the pipe of the next worker, from position `*at` on (0 = the first), whose agent has ended
-     * while a process still holds the pipe: its descriptor, which the caller must not keep, and the worker's
-     * id. −1: no more. */
+    /* Returns the pipe of the next worker, starting at position `*at` (0 = the first), whose agent has ended
+     * while a process still holds the pipe. The result is the pipe's descriptor, which the caller must not
+     * keep; the worker's id is returned too. −1: there are no more such workers. */
     int (*next)(void *self, size_t *at, uint64_t *ret_id);
-    /* Called when a pass has ended: the object may be destroyed. */
+    /* Called when a pass over all processes has ended: the object may be destroyed. */
     void (*rests)(void *self);
     void *self;
 };
 
-/* Creates an idle object. PL_ENOMEM. */
+/* Creates the object, idle. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_orphan_sandbox_create(const struct pl_orphan_sandbox_config *config, struct pl_leftovers **ret, struct pl_err *err);
-/* Announces another worker whose agent has ended while its pipe is held: a pass follows within
- * PL_ORPHAN_SANDBOX_MS, whatever the pause was. */
+/* Call this when the agent of another worker has ended while its pipe is held: a pass over all processes
+ * follows within PL_ORPHAN_SANDBOX_MS, whatever the pause was. */
 void pl_orphan_sandbox_look(struct pl_leftovers *l);
-/* True while a pass runs; `rests` is called at its end. */
+/* Returns true while a pass over all processes runs; `rests` is called at its end. */
 bool pl_orphan_sandbox_busy(const struct pl_leftovers *l);
-/* Frees the object; not while a pass runs. NULL is allowed; returns NULL. */
+/* Frees the object. Must not be called while a pass runs. NULL is allowed; returns NULL. */
 struct pl_leftovers *pl_orphan_sandbox_destroy(struct pl_leftovers *l);

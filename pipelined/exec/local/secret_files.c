@@ -27,7 +27,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* True for the name of a temporary file of pl_io_write_file: "KEY.<hex>.tmp". */
+/* Returns true for the name of a temporary file that pl_io_write_file makes: "KEY.<hex>.tmp". */
 static bool is_unfinished(const char *name)
 {
     size_t n = strlen(name), hex = 0;
@@ -39,8 +39,8 @@ static bool is_unfinished(const char *name)
     return hex >= 8 && hex < n - 4 && name[n - 5 - hex] == '.';
 }
 
-/* Returns the names of secrets (`folders`) or of keys in a folder, sorted, without temporary files. The
- * caller frees them with names_free. A folder that does not exist has none. */
+/* Returns the names of the secrets (`folders` set) or of the keys in a folder, sorted, without temporary
+ * files. The caller frees them with names_free. If the folder does not exist, returns no names. */
 static int names_in(const char *path, bool folders, char ***ret, size_t *ret_n, struct pl_err *err)
 {
     DIR *dir = opendir(path);
@@ -115,7 +115,8 @@ static int list_all(const char *path, json_t **ret, struct pl_err *err)
     return list ? 0 : pl_err_nomem(err);
 }
 
-/* Decodes each value and writes it to its file; the decoded bytes are overwritten afterwards. */
+/* Decodes each value and writes it to the file of its key; the decoded bytes are overwritten in memory
+ * afterwards. */
 static int write_values(const char *path, const json_t *values, struct pl_err *err)
 {
     const char *key;

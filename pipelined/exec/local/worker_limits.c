@@ -1,5 +1,5 @@
-/* worker_limits.c: connects the executor with storage/system/cgroup.h: one parent group per data folder, one
- * group per worker. */
+/* worker_limits.c: connects the executor with storage/system/cgroup.h: one parent cgroup per data folder, one
+ * cgroup per worker. */
 #include "pipelined/exec/local/worker_limits.h"
 
 #include "storage/base/hash.h"
@@ -24,7 +24,8 @@ int pl_worker_limits_open(const char *data_dir, struct pl_worker_limits **ret, s
 
     if (!l)
         return pl_err_nomem(err);
-    /* derived from the data folder's path, so that the next daemon finds the groups of this one */
+    /* the parent's name is derived from the data folder's path, so that the next daemon finds the cgroups of
+     * this one */
     pl_hash_sha256(folder, strlen(folder), &h);
     snprintf(name, sizeof name, "pipelined-%.12s", pl_hash_hex(&h, hex));
     r = pl_cgroup_open(&config, &l->groups, err);

@@ -21,7 +21,7 @@ int pl_workers_log_open(const char *data_dir)
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Replaces the content of the file `path` by everything in `from` after its current position. */
+/* Replaces the content of the file `path` by everything in the file `from` after its current position. */
 static int copy(int from, const char *path, struct pl_err *err)
 {
     _cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -54,7 +54,8 @@ int pl_workers_log_bound(const char *data_dir, struct pl_err *err)
         return pl_err_errno(err, errno, "%s", path);
     if (st.st_size < PL_WORKERS_LOG_BYTES)
         return 0;
-    if (lseek(fd, st.st_size - PL_WORKERS_LOG_BYTES, SEEK_SET) >= 0) /* the log may be larger: keep its end */
+    /* the log may have grown beyond the limit: keep its last part */
+    if (lseek(fd, st.st_size - PL_WORKERS_LOG_BYTES, SEEK_SET) >= 0)
         (void)!copy(fd, old, NULL);
     return ftruncate(fd, 0) < 0 ? pl_err_errno(err, errno, "%s", path) : 0;
 }
