@@ -296,12 +296,12 @@ static void make_room(struct pl_sched *s, const struct version *v, enum device d
     for (w = TAILQ_FIRST(&s->idle); w && !fits_soon(s, v, device); w = next) {
         next = TAILQ_NEXT(w, place_link);
         if (w->version != v && helps(s, v, device, w))
-            pl_sched_worker_stop(s, w, false, "another stage needs its place");
+            pl_sched_worker_stop(s, w, false, "another stage needs its CPU, memory or GPUs");
     }
     for (w = TAILQ_FIRST(&s->starting); w && !fits_soon(s, v, device); w = next) {
         next = TAILQ_NEXT(w, place_link);
         if (w->version->unfinished == 0 && helps(s, v, device, w))
-            pl_sched_worker_stop(s, w, true, "another stage needs its place");
+            pl_sched_worker_stop(s, w, true, "another stage needs its CPU, memory or GPUs");
     }
 }
 

@@ -22,7 +22,7 @@ static int take_plan(struct pl_sched *s, const struct pl_sched_event *ev, struct
             return pl_err_set(err, PL_ELIMIT, "a job runs at most %u datums, the plan has %u", PL_SCHED_ROWS_MAX,
                               ev->plan.to_run);
         if (ev->plan.to_run > ev->plan.datums)
-            return pl_err_set(err, PL_EINVAL, "the plan runs %u datums but has only %llu", ev->plan.to_run,
+            return pl_err_set(err, PL_EINVAL, "the plan is invalid: %u datums must run, but it has only %llu", ev->plan.to_run,
                               (unsigned long long)ev->plan.datums);
         pl_sched_job_planned(s, job, ev->plan.datums, ev->plan.to_run);
     } else {

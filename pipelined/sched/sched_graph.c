@@ -193,7 +193,7 @@ static int check_shapes(const struct pl_sched *s, const struct pl_sched_stage *d
     unsigned n_new = 0;
 
     if (def->cpu_shape && (!def->shape || !may_do_without))
-        return pl_err_set(err, PL_EINVAL, "stage %s: a CPU shape is only for pods whose GPU is not required", name);
+        return pl_err_set(err, PL_EINVAL, "stage %s: only a stage of pods whose GPU is not required may have a CPU shape", name);
     for (unsigned i = 0; i < PL_ARRAY_SIZE(ids); i++)
         n_new += ids[i] && !pl_sched_has_shape(s, ids[i]);
     if (n_new > 0 && s->shapes.len + n_new > PL_SCHED_SHAPES_MAX)

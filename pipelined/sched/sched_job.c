@@ -437,7 +437,8 @@ static void serve(struct pl_sched *s, struct job *job)
             continue;
         }
         if (pl_sched_node_idles(s, job->rows, w)) {
-            pl_sched_worker_stop(s, w, false, "the waiting datums were lost on its node before: they run on another node");
+            pl_sched_worker_stop(s, w, false,
+                                 "the waiting datums were lost on its node before, so they must run on another node");
             continue;
         }
         if (!pl_sched_task_lease(s, job, w) && (w->n_tasks == 0 || pl_sched_datums_ready(s, job->rows) == 0))

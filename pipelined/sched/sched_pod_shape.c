@@ -108,7 +108,7 @@ int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, str
     char *text;
 
     if (def->id == 0)
-        return pl_err_set(err, PL_EINVAL, "a pod shape has an id other than 0");
+        return pl_err_set(err, PL_EINVAL, "the id of a pod shape is 0: use another number");
     shape = pl_sched_get(&s->shapes, def->id);
     /* no stage or worker uses the shape; the engine sends the event again once one does */
     if (!shape && !s->restoring)
@@ -205,7 +205,7 @@ void pl_sched_shape_renew(struct pl_sched *s, struct version *v)
         const struct shape *now = w->on_gpu || v->def.gpu_count == 0 ? v->shape : v->cpu_shape;
 
         if (may_be_replaced(w) && w->needs && now && now->told && now->offered && now->needs && now->needs != w->needs)
-            pl_sched_worker_stop(s, w, true, "its stage now needs something else of a node");
+            pl_sched_worker_stop(s, w, true, "its stage now has other requirements for a node");
     }
 }
 

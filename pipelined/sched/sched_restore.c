@@ -15,7 +15,7 @@ static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
             e++;
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < ev->job.tried[i - 1].rows.hi) ||
             (e < ev->job.n_ended && ev->job.ended[e].lo < r->hi))
-            return pl_err_set(err, PL_EINVAL, "job %llu: tried rows %u to %u are out of range or out of order",
+            return pl_err_set(err, PL_EINVAL, "job %llu: the history of datums %u to %u is out of range or out of order",
                               (unsigned long long)ev->job.id, r->lo, r->hi);
     }
     return 0;
@@ -29,18 +29,18 @@ static int check_job(const struct pl_sched *s, const struct pl_sched_event *ev, 
     *ret_run = pl_sched_run_find(s, ev->job.run);
     *ret_v = pl_sched_version_find(s, ev->job.stage, ev->job.version);
     if (!*ret_run || !*ret_v)
-        return pl_err_set(err, PL_ENOTFOUND, "a job of run %.8s does not have its %s", ev->job.run ? ev->job.run : "?",
-                          *ret_run ? "stage" : "run");
+        return pl_err_set(err, PL_ENOTFOUND, "cannot restore a job of run %.8s: its %s does not exist",
+                          ev->job.run ? ev->job.run : "?", *ret_run ? "stage" : "run");
     if (pl_sched_get(&s->jobs, ev->job.id) || pl_sched_job_find(s, (*ret_v)->stage, *ret_run))
         return pl_err_set(err, PL_EEXISTS, "job %llu is restored twice", (unsigned long long)ev->job.id);
     if (ev->job.to_run > PL_SCHED_ROWS_MAX || ev->job.to_run > ev->job.datums)
-        return pl_err_set(err, PL_EINVAL, "job %llu: the plan runs %u datums but has only %llu", (unsigned long long)ev->job.id,
-                          ev->job.to_run, (unsigned long long)ev->job.datums);
+        return pl_err_set(err, PL_EINVAL, "job %llu: the plan is invalid: %u datums must run, but it has only %llu",
+                          (unsigned long long)ev->job.id, ev->job.to_run, (unsigned long long)ev->job.datums);
     for (size_t i = 0; i < ev->job.n_ended; i++) {
         const struct pl_sched_range *r = &ev->job.ended[i];
 
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < r[-1].hi))
-            return pl_err_set(err, PL_EINVAL, "job %llu: ended rows %u to %u are out of range or out of order",
+            return pl_err_set(err, PL_EINVAL, "job %llu: the ended datums %u to %u are out of range or out of order",
                               (unsigned long long)ev->job.id, r->lo, r->hi);
     }
     return check_tried(ev, err);
@@ -188,12 +188,12 @@ static int check_task(const struct pl_sched *s, const struct pl_sched_event *ev,
                           (unsigned long long)ev->task.task);
     *ret_bin = bin_of(job->rows, ev->task.failures, ev->task.losses);
     if (ev->task.n_rows == 0 || !*ret_bin)
-        return pl_err_set(err, PL_EINVAL, "task %llu: none of its rows are waiting", (unsigned long long)ev->task.task);
+        return pl_err_set(err, PL_EINVAL, "task %llu: none of its datums is waiting", (unsigned long long)ev->task.task);
     for (size_t i = 0; i < ev->task.n_rows; i++) {
         const struct pl_sched_range *r = &ev->task.rows[i];
 
         if (r->lo >= r->hi || r->lo < next || !pl_datum_ranges_has(&(*ret_bin)->rows, r->lo, r->hi))
-            return pl_err_set(err, PL_EINVAL, "task %llu: rows %u to %u are not waiting", (unsigned long long)ev->task.task,
+            return pl_err_set(err, PL_EINVAL, "task %llu: datums %u to %u are not waiting", (unsigned long long)ev->task.task,
                               r->lo, r->hi);
         next = r->hi;
     }

@@ -242,7 +242,7 @@ static void say_waiting(struct pl_sched *s, struct job *job)
         pl_sched_wait_reason(s, job, "the daemon is stopping: nothing new is started");
     else if (pl_sched_datums_ready(s, job->rows) == 0)
         pl_sched_wait_reason(s, job, "waiting before trying again: %s",
-                             job->rows->last_loss ? job->rows->last_loss : "a worker gave its datums back");
+                             job->rows->last_loss ? job->rows->last_loss : "a worker returned the datums without running them");
     else if (v->starting > 0)
         say_starting(s, job);
     else if (v->retry_at > s->now)
