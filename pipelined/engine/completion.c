@@ -154,7 +154,7 @@ void pl_engine_end_job(struct pl_ejob *j)
     struct pl_ending *end = ending_new(j->engine);
 
     if (!end) {
-        pl_engine_fail(j->engine, "no memory for a job's end");
+        pl_engine_fail(j->engine, "no memory to record the end of a job");
         return;
     }
     end->job = pl_engine_job_ref(j);
@@ -168,7 +168,7 @@ void pl_engine_end_run(struct pl_engine *e, const struct pl_sched_action *a)
     struct pl_ending *end = ending_new(e);
 
     if (!end) {
-        pl_engine_fail(e, "no memory for a run's end");
+        pl_engine_fail(e, "no memory to record the end of a run");
         return;
     }
     if (failed || unrunnable)

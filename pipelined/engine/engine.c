@@ -57,7 +57,8 @@ static json_t *warnings_of(const struct pl_engine *e, const struct pl_estage *st
     if (!e->executor || e->executor->ops->shape)
         return list; /* pods run the image, and the cluster enforces their limits */
     if (stage->def->image) {
-        snprintf(text, sizeof text, "image %.300s counts as code only: this executor runs commands on the host's files",
+        snprintf(text, sizeof text,
+                 "image %.300s is not run: this executor runs commands on the host's files; the image only counts as code",
                  stage->def->image);
         json_array_append_new(list, json_string(text));
     }
@@ -283,7 +284,7 @@ static void tick(void *arg)
         pl_engine_write_busy(e);
     }
     if (pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_TICK}, &err) < 0)
-        pl_log_error("engine", "tick: %s", err.msg);
+        pl_log_error("engine", "the scheduler cannot handle a timer event: %s", err.msg);
 }
 
 /* A function call that is posted to the loop. It brings its own memory, so the limit on the length of the

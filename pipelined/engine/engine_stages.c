@@ -238,7 +238,7 @@ void pl_engine_reshape(struct pl_engine *e)
         return;
     some = malloc(sizeof *some + e->stages.len * sizeof *some->versions);
     if (!some) {
-        pl_engine_fail(e, "no memory for the shapes of pods");
+        pl_engine_fail(e, "no memory to update the shapes of pods");
         return;
     }
     *some = (struct pl_reshaping){0};
@@ -267,7 +267,7 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project)
     size_t n = 0;
 
     if (!ids) {
-        pl_engine_fail(e, "no memory for the workers of a project");
+        pl_engine_fail(e, "no memory to apply a project's network setting to its workers");
         return;
     }
     for (size_t i = 0; (slot = pl_map_next(&e->workers, &i));) {

@@ -237,7 +237,8 @@ static int check_results(const struct pl_ejob *j, struct pl_err *err)
     for (size_t d = 0; d < j->plan->n_datums; d++)
         missing += !j->has_result[d];
     if (missing != j->totals.failed + j->totals.recovered)
-        return pl_err_set(err, PL_EINTERNAL, "%llu datums of %zu have no result", (unsigned long long)missing, j->plan->n_datums);
+        return pl_err_set(err, PL_EINTERNAL, "%llu of %zu datums have no result, which is not the number of failed datums",
+                          (unsigned long long)missing, j->plan->n_datums);
     return 0;
 }
 

@@ -76,14 +76,14 @@ static int find_inputs(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err)
 static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 {
     if (json_array_size(j->inputs) != j->stage->def->n_leaves)
-        return pl_err_set(err, PL_ECORRUPT, "the job's row has %zu inputs, its stage %zu", json_array_size(j->inputs),
-                          j->stage->def->n_leaves);
+        return pl_err_set(err, PL_ECORRUPT, "the job's row in the database has %zu inputs, but its stage has %zu",
+                          json_array_size(j->inputs), j->stage->def->n_leaves);
     for (size_t i = 0; i < j->stage->def->n_leaves; i++) {
         const json_t *o = json_array_get(j->inputs, i);
         const char *root = json_string_value(json_object_get(o, "root")),
                    *commit = json_string_value(json_object_get(o, "commit"));
         int r = root && commit ? pl_hash_parse(root, &j->roots[i], err)
-                               : pl_err_set(err, PL_ECORRUPT, "the job's row has a bad input");
+                               : pl_err_set(err, PL_ECORRUPT, "the job's row in the database has a malformed input");
 
         if (r < 0)
             return r;
@@ -260,7 +260,7 @@ static int reuse(struct pl_ejob *j, struct pl_conn *conn, struct bases *b, struc
     int r = j->forced ? 0 : reuse_any(j, conn, b, err);
 
     if (r < 0)
-        return pl_err_wrap(err, r, "looking for results to reuse");
+        return pl_err_wrap(err, r, "cannot look for results to reuse");
     list_rows(j);
     return 0;
 }

@@ -303,7 +303,7 @@ struct telling {
 static void told(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0) /* the extension failed; a later renewal tries again */
-        pl_log_warn("engine", "cannot extend the sessions of leases: %s", err->msg);
+        pl_log_warn("engine", "cannot extend the upload sessions of leases: %s", err->msg);
     free(arg);
 }
 

@@ -229,7 +229,7 @@ static void worker_row_done(void *arg, int r, const struct pl_err *err)
     struct worker_row *w = arg;
 
     if (r < 0)
-        pl_log_error("engine", "cannot write worker %lld: %s", (long long)w->id, err->msg);
+        pl_log_error("engine", "cannot write the database row of worker %lld: %s", (long long)w->id, err->msg);
     if (w->done)
         w->done(w->arg, r, err);
     free(w);
@@ -403,7 +403,7 @@ static void on_shape(void *self, const struct pl_sched_shape *shape)
     struct shape_report *p = malloc(sizeof *p);
 
     if (!p) {
-        pl_engine_fail(e, "no memory for a shape of pods");
+        pl_engine_fail(e, "no memory to report a pod shape");
         return;
     }
     *p = (struct shape_report){.engine = e, .shape = *shape};
@@ -501,7 +501,7 @@ void pl_engine_stop_worker(struct pl_engine *e, const struct pl_sched_action *a)
     struct pl_eworker *w = pl_engine_worker(e, a->worker.id);
 
     if (!w) {
-        report(e, a->worker.id, PL_SCHED_EV_WORKER_EXITED, "it was gone already");
+        report(e, a->worker.id, PL_SCHED_EV_WORKER_EXITED, "it had already ended");
         return;
     }
     w->stopping = true;
@@ -692,7 +692,7 @@ static void make_answer(void *arg)
     l->answer = answer ? pl_json_text(answer, JSON_COMPACT) : NULL;
     json_decref(answer);
     if (!l->answer) /* without an answer the lease expires, and its datums are leased again */
-        pl_log_error("engine", "lease %" PRIu64 ": no memory for its rows", l->task);
+        pl_log_error("engine", "lease %" PRIu64 ": no memory to send its datums to the worker", l->task);
     pl_engine_post(l->engine, "engine.leased", leased, l);
 }
 
