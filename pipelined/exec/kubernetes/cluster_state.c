@@ -159,7 +159,7 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
         r = take_nodes(c, more, sizeof more, err);
     while (r == 0 && *more);
     if (r < 0 && r != PL_ENOMEM) {
-        pl_log_warn("cluster", "nodes: %s", err->msg);
+        pl_log_warn("cluster", "cannot list the nodes: %s", err->msg);
         r = 0;
     }
     return r < 0 ? r : pl_node_capacity_describe(c->offer, &c->facts, err);
@@ -231,7 +231,7 @@ static void count_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *
     if (e == PL_KUBE_DELETED)
         pl_node_capacity_pod_gone(c->offer, pl_json_str(json_object_get(pod, "metadata"), "uid"));
     else if (e != PL_KUBE_SYNCED && pl_node_capacity_pod(c->offer, pod, &err) < 0)
-        pl_log_warn("cluster", "pods: %s", err.msg);
+        pl_log_warn("cluster", "cannot count the resources of a pod: %s", err.msg);
 }
 
 static void on_node(void *self, enum pl_kube_event e, json_t *object)
@@ -244,7 +244,7 @@ static void on_node(void *self, enum pl_kube_event e, json_t *object)
     if (e == PL_KUBE_DELETED)
         pl_node_capacity_node_gone(c->offer, name, now_ms);
     else if (e != PL_KUBE_SYNCED && pl_node_capacity_node(c->offer, object, now_ms, &err) < 0)
-        pl_log_warn("cluster", "node %s: %s", name, err.msg);
+        pl_log_warn("cluster", "cannot use the capacity of node %s: %s", name, err.msg);
     report_node(c, e, object);
     c->stale = true;
     pl_cluster_tell_soon(c);

@@ -533,8 +533,8 @@ static int update(struct pl_project_secrets *s, const struct pl_secret_op *op, s
     (void)json_object_update(all, json_object_get(there, "data"));
     (void)json_object_update(all, (json_t *)(uintptr_t)op->values);
     if (json_object_size(all) > PL_SECRET_KEYS_MAX)
-        return pl_err_set(err, PL_ELIMIT, "secret %s would have %zu keys; at most %u", op->name, json_object_size(all),
-                          PL_SECRET_KEYS_MAX);
+        return pl_err_set(err, PL_ELIMIT, "secret %s would have %zu keys: at most %u are allowed", op->name,
+                          json_object_size(all), PL_SECRET_KEYS_MAX);
     return set_keys(s, op, there, err);
 }
 

@@ -482,7 +482,7 @@ static void on_deleted(void *arg)
     if (!p->kube) {
         destroy(p);
     } else if (err.code < 0) {
-        pl_log_warn("kubernetes", "pod %s: %s", p->name, err.msg);
+        pl_log_warn("kubernetes", "cannot delete pod %s: %s", p->name, err.msg);
         p->asked = KPOD_ASKED_NOTHING; /* the next timer tick sends the deletion again */
     } else if (was_gone) {
         pl_worker_pod_gone(p, "its pod no longer exists");

@@ -29,7 +29,7 @@ int pl_gpu_slots_create(int wanted, struct pl_gpu_slots **ret, struct pl_err *er
     struct pl_err why = {0};
 
     if (wanted > PL_EXEC_GPUS_MAX)
-        return pl_err_set(err, PL_EINVAL, "--gpus %d: at most %d", wanted, PL_EXEC_GPUS_MAX);
+        return pl_err_set(err, PL_EINVAL, "--gpus %d: use at most %d", wanted, PL_EXEC_GPUS_MAX);
     g = calloc(1, sizeof *g);
     if (!g)
         return pl_err_nomem(err);

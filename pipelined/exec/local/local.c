@@ -563,7 +563,7 @@ static void sweep_stray(struct local *l, uint64_t id)
     l->strays++;
     held_path(l, id, path);
     w->held = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    agent_gone(w, "it was not on record");
+    agent_gone(w, "the daemon has no record of it");
 }
 
 /* Calls sweep_stray for each id in a folder's entries "<prefix><id>" and "<prefix><id>.held". */

@@ -182,7 +182,8 @@ static int update(const char *path, const struct pl_secret_op *op, struct pl_err
     json_decref(all);
     names_free(names, n);
     if (r == 0 && total > PL_SECRET_KEYS_MAX)
-        r = pl_err_set(err, PL_ELIMIT, "secret %s would have %zu keys; at most %u", op->name, total, PL_SECRET_KEYS_MAX);
+        r = pl_err_set(err, PL_ELIMIT, "secret %s would have %zu keys: at most %u are allowed", op->name, total,
+                       PL_SECRET_KEYS_MAX);
     return r < 0 ? r : write_values(path, op->values, err);
 }
 
