@@ -60,8 +60,8 @@ static int add_entry(struct pl_hasher *h, const char *path, size_t path_len, con
     return 0;
 }
 
-/* Hashes the entries below the cursor's prefix. `*ret_files` counts the files and links hashed,
- * `*ret_found` all entries seen. */
+/* Hashes all entries whose path starts with the cursor's prefix. `*ret_files` counts the files and links
+ * hashed, `*ret_found` all entries seen. */
 static int hash_range(struct pl_tree_cursor *c, size_t prefix_len, struct pl_hasher *h, pl_content_filter_fn filter, void *self,
                       uint64_t *ret_files, uint64_t *ret_found, struct pl_err *err)
 {
@@ -85,7 +85,8 @@ static int hash_range(struct pl_tree_cursor *c, size_t prefix_len, struct pl_has
     return r;
 }
 
-/* Called if nothing is below `dir`: checks that it is an empty directory. PL_ENOTFOUND, PL_EINVAL. */
+/* Called when no entry is below `dir`: returns 0 if `dir` is the root or the tree has an entry for the empty
+ * directory, PL_ENOTFOUND if the path does not exist, PL_EINVAL if it is not a directory. */
 static int check_empty(const struct pl_node_source *source, const struct pl_hash *root, const char *dir, struct pl_err *err)
 {
     struct pl_entry e;

@@ -1,5 +1,6 @@
-/* The open node is built as bytes; its number of entries is filled in when it ends. The tower's writers
- * are neighbours in one array, so each finds the writer of the level above by its own address. */
+/* The open node is built directly as encoded bytes; the number of entries in its header is filled in when the
+ * node ends. The writers of a tower are adjacent elements of one array, so the writer of the level above is
+ * at the next address. */
 #include "storage/tree/level_writer.h"
 
 #define VARINT_MAX_BYTES 10u
@@ -86,7 +87,7 @@ static int append_entry(struct pl_level_writer *w, const struct pl_level_item *i
     return r;
 }
 
-/* True if the rule ends the node after its last entry. */
+/* True if the splitting rule ends the open node after the entry that was added last. */
 static bool boundary_after_last(const struct pl_level_writer *w)
 {
     const struct pl_tree_params *p = w->sink.params;

@@ -16,12 +16,13 @@
 struct pl_level_item {
     const void *key;
     size_t key_len;
-    const void *value; /* encoded: an entry (leaves) or a child (inner nodes) */
+    const void *value; /* encoded value: an entry in a leaf, a child description in an inner node */
     size_t value_len;
     struct pl_tree_stats stats;
 };
 
-/* Called for each written node with its entry for the level above. The entry is valid during the call. */
+/* Called for each node after it was written. `item` is the entry that describes the node in the level above;
+ * it is valid during the call. */
 typedef int (*pl_level_emit_fn)(void *self, const struct pl_level_item *item, struct pl_err *err);
 
 struct pl_level_writer {
@@ -35,10 +36,10 @@ struct pl_level_writer {
     struct pl_tree_stats stats;
     struct pl_buf raw; /* bytes of the open node */
     struct pl_buf last_key;
-    struct pl_buf child; /* scratch: the entry of a written node for the level above */
+    struct pl_buf child; /* scratch: the entry that describes a written node in the level above */
     uint64_t written;    /* number of nodes written */
-    /* About the last node written: its id, its number of entries, and its first child (meaningful if it
-     * has only one). */
+    /* The last node written: its id, its number of entries, and its first child (used only if the node has
+     * exactly one child). */
     struct pl_hash last_id;
     uint32_t last_n;
     struct pl_node_child last_only;
@@ -48,8 +49,8 @@ struct pl_level_writer {
 void pl_level_writer_init(struct pl_level_writer *w, const struct pl_node_sink *sink, uint8_t tree, uint8_t level,
                           pl_level_emit_fn emit, void *self);
 void pl_level_writer_finish(struct pl_level_writer *w);
-/* Adds an entry. The caller guarantees that keys ascend. PL_ELIMIT: the sums exceed 64 bits; errors of the
- * sink and `emit`. */
+/* Adds an entry. The caller guarantees that keys ascend. PL_ELIMIT: the sum of file counts or sizes exceeds
+ * 64 bits. Also returns errors of the sink and of `emit`. */
 PL_MUST_CHECK
 int pl_level_writer_add(struct pl_level_writer *w, const struct pl_level_item *item, struct pl_err *err);
 /* True if an entry with this key and value length fits into the open node, or if no node is open. */

@@ -1,4 +1,5 @@
-/* Frames are indexed by level, with the root at `top`. A frame keeps its node when the stack leaves it. */
+/* Frames are indexed by level, with the root at `top`. A frame keeps its decoded node after the stack has
+ * left that level, so returning to the same node needs no read. */
 #include "storage/tree/node_stack.h"
 
 void pl_node_stack_init(struct pl_node_stack *s, const struct pl_node_source *source, const struct pl_hash *root)
@@ -58,7 +59,7 @@ const char *pl_node_stack_floor(const struct pl_node_stack *s, size_t *ret_len)
     return NULL;
 }
 
-/* True if the node agrees with the current item of its parent. */
+/* True if the node has the level, last key and sums that the current item of its parent states. */
 static bool child_fits(const struct pl_node_stack *s, const struct pl_node *node)
 {
     const struct pl_node_frame *parent = &s->f[s->low];
@@ -100,7 +101,7 @@ int pl_node_stack_enter(struct pl_node_stack *s, const struct pl_node_bound *bou
         return r;
     s->low--;
     f = &s->f[s->low];
-    /* a seek usually goes to a place near the last one */
+    /* the next seek usually ends near the position of the last one, so start searching there */
     f->first = f->at = bound ? pl_node_find_near(node, bound, f->at) : 0;
     s->end = f->at == node->n;
     return 0;

@@ -40,7 +40,8 @@ int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path
 
 void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag)
 {
-    /* the lengths of the steps strictly ascend up to the path's length, so there is always space */
+    /* always true: the lengths of the steps strictly ascend and are at most the path's length, so there are
+     * never more than PL_PATH_MAX_BYTES */
     if (t->n < PL_PATH_MAX_BYTES)
         t->step[t->n++] = (struct pl_path_conflict_step){(uint32_t)t->path.len, tag};
 }

@@ -8,15 +8,15 @@
  * for rows. PL_EPATH, PL_EINVAL. */
 PL_MUST_CHECK
 int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, struct pl_err *err);
-/* Sets and returns PL_ECOLLISION. The message names both paths: `file`, and `below`, which is below it. */
+/* Sets and returns PL_ECOLLISION. The message names both paths: `file`, and `below`, a path inside it. */
 int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file_len, const char *below, size_t below_len);
 /* Sets and returns PL_EINVAL. The message names both paths: `second` was given after `first` but is not
  * greater. */
 int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len);
 
-/* A trail follows ascending paths and remembers which of them are prefixes of the current path. It thereby
- * finds the files that the current path would be below, even though other paths such as "a-x" or "a.b" can
- * come between "a" and "a/b". For paths only, not for rows. */
+/* A trail follows ascending paths and remembers which of them are prefixes of the current path. This detects
+ * a file "a" when the path "a/b" is added, even if other paths such as "a-x" or "a.b" were added between the
+ * two. For paths only, not for rows. */
 struct pl_path_conflict_step {
     uint32_t len; /* length of the step: a prefix of the current path */
     uint32_t tag; /* value that the caller attached to the step */
@@ -32,7 +32,7 @@ void pl_path_conflict_trail_finish(struct pl_path_conflict_trail *t);
  * of it. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path, size_t path_len, struct pl_err *err);
-/* Makes the current path a step. */
+/* Remembers the current path as a step, with the caller's `tag`. */
 void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag);
 /* Returns the next step that is a parent directory of the current path; NULL after the last one. `*i`
  * starts at 0. */

@@ -95,7 +95,8 @@ int pl_entry_check(const struct pl_entry *e, struct pl_err *err)
     return 0;
 }
 
-/* Returns the number and the place of the bytes that follow the size in an encoded entry. */
+/* Returns the number of bytes that follow the size field in an encoded entry, and in `ret` a pointer to
+ * them. */
 static size_t payload(const struct pl_entry *e, const uint8_t **ret)
 {
     *ret = e->kind == PL_KIND_ROW ? e->row : e->data;

@@ -43,16 +43,17 @@
 /* key of a row; paths are limited by PL_PATH_MAX_BYTES */
 #define PL_ROW_KEY_MAX_BYTES 4096u
 #define PL_ENTRY_MAX_BYTES   (12u + PL_ROW_MAX_BYTES) /* largest size of an encoded entry */
-/* leaves are level 0; 300^16 entries are never reached */
+/* leaves are level 0; with about 300 entries per node, 16 levels are more than any tree needs */
 #define PL_TREE_MAX_LEVELS    16u
 #define PL_NODE_LIMIT_BYTES   (256u << 10)
 #define PL_NODE_LIMIT_ENTRIES 4096u
 
-/* Kinds of entries. A ROW is a value of a table that is stored as a tree (a job's datum table). A tree
- * contains either rows only or no rows. */
+/* Kinds of entries. A ROW is one value in a table that is stored as a tree, for example a job's datum table.
+ * A tree contains either rows only or no rows. */
 enum { PL_KIND_FILE = 1, PL_KIND_EXEC = 2, PL_KIND_LINK = 3, PL_KIND_DIR = 4, PL_KIND_ROW = 5 };
 
-/* Places of an entry's bytes: none, in the entry, in one chunk, in the chunks of a list. */
+/* Where the bytes of an entry are stored: nowhere (it has none), in the entry itself, in one chunk, or in the
+ * chunks of a list. */
 enum { PL_CONTENT_NONE = 0, PL_CONTENT_INLINE = 1, PL_CONTENT_CHUNK = 2, PL_CONTENT_LIST = 3 };
 
 /* One entry. The valid combinations are listed below. All others are rejected, so that the same content
@@ -93,15 +94,15 @@ int pl_entry_check(const struct pl_entry *e, struct pl_err *err);
 /* True if kind, content, size and bytes are equal. */
 bool pl_entry_eq(const struct pl_entry *a, const struct pl_entry *b);
 
-/* Encodes an entry as in nodes and in transfers:
+/* Encodes an entry in the form used in tree nodes and in operation streams:
  *
  *   u8 kind, u8 content, varint size, then INLINE: `size` bytes | CHUNK, LIST: 32 bytes | NONE: no bytes
  *
- * PL_EINVAL (pl_entry_check), PL_ENOMEM, PL_ETOOBIG. */
+ * PL_EINVAL: pl_entry_check rejects the entry. PL_ENOMEM, PL_ETOOBIG: the buffer cannot grow. */
 PL_MUST_CHECK
 int pl_entry_encode(const struct pl_entry *e, struct pl_buf *out, struct pl_err *err);
-/* Decodes an entry. Accepts exactly the output of pl_entry_encode, otherwise PL_EFORMAT. The `row` of a
- * ROW points into the cursor's bytes. */
+/* Decodes an entry. Accepts only bytes that pl_entry_encode produces; PL_EFORMAT for all others. The `row` of
+ * a ROW points into the cursor's bytes. */
 PL_MUST_CHECK
 int pl_entry_decode(struct pl_cursor *c, struct pl_entry *ret, struct pl_err *err);
 
@@ -114,8 +115,8 @@ struct pl_node_source {
 
 /* The rule that splits entries into nodes. A node ends after an entry if it has at least `min_entries` and
  * XXH64(key, seed = level) is below `threshold`, or if it has `max_entries`; and before an entry that
- * would make it larger than `max_bytes`. Only tests use other values than the format's; they need 2 ≤
- * min_entries ≤ max_entries, and space for two entries in max_bytes. */
+ * would make it larger than `max_bytes`. Only tests use values other than pl_tree_params_v1. Required: 2 ≤
+ * min_entries ≤ max_entries, and max_bytes has space for two entries. */
 struct pl_tree_params {
     uint32_t min_entries;
     uint32_t max_entries;
@@ -135,7 +136,8 @@ struct pl_node_sink {
 /* Returns a sink that stores nothing and only computes ids, to find the root that a tree would have. */
 struct pl_node_sink pl_node_sink_hash_only(void);
 
-/* Sums for a tree, a part of it, or a subtree. Empty directories count neither as files nor as bytes. */
+/* Number of files and total bytes of a tree, of a part of it, or of a subtree. Empty directories count
+ * neither as files nor as bytes. */
 struct pl_tree_stats {
     uint64_t files;
     uint64_t bytes;
@@ -143,5 +145,6 @@ struct pl_tree_stats {
 
 /* Compares keys with memcmp; if one is a prefix of the other, the shorter is less. */
 int pl_key_cmp(const void *a, size_t a_len, const void *b, size_t b_len);
-/* Compares a key with the range of keys that start with `prefix`: < 0 before it, 0 inside, > 0 behind it. */
+/* Compares a key with the range of keys that start with `prefix`: < 0: the key is before the range, 0: inside
+ * it, > 0: behind it. */
 int pl_key_cmp_prefix(const void *key, size_t key_len, const void *prefix, size_t prefix_len);

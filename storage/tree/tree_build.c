@@ -36,8 +36,8 @@ struct pl_tree_builder *pl_tree_builder_destroy(struct pl_tree_builder *b)
     return NULL;
 }
 
-/* Checks that the path is greater than the one added last and, for paths, that no file is above it. The
- * trail's path is the one added last. */
+/* Checks that the new key is greater than the key added last and, in a tree of paths, that no parent
+ * directory of the path was added as a file. The trail's current path is the path added last. */
 static int check_place(struct pl_tree_builder *b, const char *path, size_t path_len, struct pl_err *err)
 {
     const struct pl_path_conflict_step *above;

@@ -1,4 +1,4 @@
-/* tree_build: builds a new tree from entries in ascending order. Memory: one node per level.
+/* tree_build: builds a new tree from entries in ascending order. Keeps one open node per level in memory.
  * Single-threaded. */
 #pragma once
 
@@ -18,8 +18,8 @@ PL_MUST_CHECK
 int pl_tree_builder_add(struct pl_tree_builder *b, const char *path, size_t path_len, const struct pl_entry *entry,
                         struct pl_err *err);
 
-/* Writes the remaining nodes and returns the root (zero hash if no entry was added) and, unless NULL, the
- * sums. Call it once. */
+/* Writes the remaining nodes. Returns the root (a zero hash if no entry was added) and, unless that pointer
+ * is NULL, the tree's sums. Call it once. */
 PL_MUST_CHECK
 int pl_tree_builder_finish(struct pl_tree_builder *b, struct pl_hash *ret_root, struct pl_tree_stats *ret_stats,
                            struct pl_err *err);

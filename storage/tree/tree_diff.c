@@ -1,5 +1,6 @@
-/* Two node stacks move forward together. While both are on subtrees with the same id, these are skipped;
- * otherwise the higher one is entered, until both are on entries. */
+/* Moves two node stacks, one per tree, forward together. If both are on subtrees with the same id, both
+ * subtrees are skipped. Otherwise the subtree of the higher level is entered, until both stacks are on
+ * entries. */
 #include "storage/tree/tree_diff.h"
 
 #include "storage/tree/node_stack.h"
@@ -9,7 +10,8 @@ struct pl_tree_differ {
     struct pl_node_stack b; /* position in the new tree */
     struct pl_buf prefix;
     bool started;
-    bool a_given; /* the current entry was returned or compared: move past it before the next comparison */
+    bool a_given; /* the current entry of `a` was returned or compared: move past it before the next
+                   * comparison */
     bool b_given;
     struct pl_entry old_entry;
     struct pl_entry new_entry;
@@ -47,8 +49,8 @@ struct pl_tree_differ *pl_tree_differ_destroy(struct pl_tree_differ *d)
     return NULL;
 }
 
-/* True if nothing from the current item on is within the prefix. For an unread subtree, the key before it
- * decides. */
+/* True if neither the current item nor any item after it can be within the prefix. For an unread subtree this
+ * is decided by the key before the subtree. */
 static bool at_end(const struct pl_tree_differ *d, const struct pl_node_stack *s)
 {
     const char *key;
@@ -67,8 +69,8 @@ static int enter(const struct pl_tree_differ *d, struct pl_node_stack *s, struct
     return pl_node_stack_enter(s, &bound, err);
 }
 
-/* If `s` is at the beginning of the same node as the current subtree of `whole`, moves both behind that
- * node. */
+/* If `s` has entered the node that is the current, unread subtree of `whole`, and is still at the start of
+ * that node, moves both stacks behind the node and returns true. */
 static bool skip_entered(struct pl_node_stack *s, struct pl_node_stack *whole)
 {
     unsigned level = whole->low - 1;
@@ -86,8 +88,8 @@ static bool skip_entered(struct pl_node_stack *s, struct pl_node_stack *whole)
     return true;
 }
 
-/* Advances when at least one side is on a subtree: skips equal subtrees, otherwise enters the one of the
- * higher level. */
+/* Advances while at least one of the two stacks is on a subtree: skips subtrees that are equal, otherwise
+ * enters the subtree of the higher level. */
 static int step_subtrees(struct pl_tree_differ *d, struct pl_err *err)
 {
     struct pl_node_stack *a = &d->a, *b = &d->b;

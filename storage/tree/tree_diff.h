@@ -4,8 +4,8 @@
 
 #include "storage/tree/tree.h"
 
-/* One difference. `old_entry` NULL = added, `new_entry` NULL = removed. The path (NUL-terminated) and rows
- * are valid until the next call. */
+/* One difference. `old_entry` NULL = added, `new_entry` NULL = removed. The path (NUL-terminated) and the
+ * bytes of rows are valid until the next call of the iterator. */
 struct pl_tree_change {
     const char *path;
     size_t path_len;

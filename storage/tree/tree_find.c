@@ -17,12 +17,13 @@ struct scan {
     uint32_t left; /* entries not scanned yet */
 };
 
-/* The index of a node: every INDEX_STEPth key, complete, and the position of the entry after it. One block
- * of memory: the marks in ascending order, then the bytes of the keys. */
+/* The index of a node: every INDEX_STEPth key, complete, and the position of the entry after it. Stored as
+ * one block of memory: the marks in ascending order, then the bytes of the keys. */
 #define INDEX_STEP 16u
 
 struct mark {
-    /* offset in the node of the entry after the key; offset of the key in the index */
+    /* `behind`: offset in the node of the entry that follows the key; `key`: offset of the key's bytes in the
+     * index */
     uint32_t behind, key;
     uint32_t key_len, left; /* number of entries after the key */
 };
@@ -46,7 +47,8 @@ static int begin(struct scan *s, const struct pl_byte_view *node, const void *ke
     *s = (struct scan){.c = pl_cursor_of(node->bytes, node->n), .key = key, .key_len = key_len};
     magic = pl_cursor_bytes(&s->c, 4);
     version = pl_cursor_u8(&s->c);
-    (void)pl_cursor_u8(&s->c); /* paths or rows: not needed, keys are bytes */
+    (void)pl_cursor_u8(&s->c); /* kind of tree, paths or rows: not needed, because both compare keys as
+                                * bytes */
     s->level = pl_cursor_u8(&s->c);
     s->left = pl_cursor_le32(&s->c);
     if (s->c.failed || memcmp(magic, PL_NODE_MAGIC, 4) != 0 || version != PL_NODE_VERSION || s->level >= PL_TREE_MAX_LEVELS)
@@ -54,8 +56,8 @@ static int begin(struct scan *s, const struct pl_byte_view *node, const void *ke
     return 0;
 }
 
-/* A lookup scans many entries of a node. So varints of two bytes are decoded inline, and unneeded ones are
- * skipped without decoding. */
+/* A lookup scans many entries of a node. So varints of at most two bytes are decoded inline here, and varints
+ * that the lookup does not need are skipped without decoding. */
 static inline uint64_t short_varint(struct pl_cursor *c)
 {
     const uint8_t *p = c->p;
@@ -89,11 +91,12 @@ static int compare_next(struct scan *s)
         return 1;
     }
     if (shared < s->match)
-        /* it differs from the previous key before the searched key does, and it is greater than the
-         * previous key */
+        /* the entry's key differs from the previous key at an earlier byte than the searched key does; it is
+         * greater than the previous key, and so greater than the searched key */
         return 1;
     if (shared > s->match)
-        return -1; /* it differs from the searched key at the same byte as the previous key */
+        return -1; /* the entry's key differs from the searched key at the same byte as the previous key, so
+                    * it is also less */
     n = PL_MIN((size_t)rest, s->key_len - s->match);
     while (same < n && bytes[same] == s->key[s->match + same])
         same++;
@@ -129,8 +132,8 @@ static const uint8_t *value(struct scan *s, size_t *ret_len)
     return from;
 }
 
-/* Finds the first entry whose key is not less than the searched one: returns 1 with its value, and whether
- * the keys are equal; or 0 if all keys are less. */
+/* Finds the first entry whose key is not less than the searched key. Returns 1, the entry's value, and
+ * whether the two keys are equal; or 0 if all keys are less. */
 static int find_in_node(struct scan *s, const uint8_t **ret, size_t *ret_len, bool *ret_equal, struct pl_err *err)
 {
     while (s->left-- > 0) {
@@ -162,8 +165,9 @@ static bool next_key(struct scan *s, uint8_t key[PL_ROW_KEY_MAX_BYTES], size_t *
     return true;
 }
 
-/* Makes an index of at most `max` bytes of the entries of `s`, which is at the first entry. NULL if it
- * does not fit, the node is too small for one, an entry is malformed, or there is no memory. */
+/* Builds an index of the node's entries, of at most `max` bytes; the scan `s` is at the first entry. Returns
+ * NULL if the index does not fit, if the node is too small to need one, if an entry is malformed, or without
+ * memory. */
 static struct node_index *index_make(struct scan s, const struct pl_byte_view *node, size_t max)
 {
     const uint32_t n = s.left / INDEX_STEP;
@@ -189,7 +193,7 @@ static struct node_index *index_make(struct scan s, const struct pl_byte_view *n
     return index->n == n ? index : (free(index), NULL);
 }
 
-/* Returns the node's index; the first lookup makes it. NULL if there is none. */
+/* Returns the node's index, which is built by the first lookup in the node; NULL if the node has none. */
 static const struct node_index *index_of(const struct scan *s, const struct pl_byte_view *node)
 {
     struct node_index *index;

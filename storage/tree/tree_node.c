@@ -45,7 +45,7 @@ static int decode_header(struct pl_node *node, struct pl_cursor *c, struct pl_er
     return 0;
 }
 
-/* Makes space for `n` items; does not keep the old ones. */
+/* Grows the array of items to at least `n` elements. The contents of the array are undefined afterwards. */
 static int reserve_items(struct pl_node *node, uint32_t n, struct pl_err *err)
 {
     struct pl_node_item *items;
@@ -96,7 +96,8 @@ static int decode_key(struct pl_node *node, struct pl_cursor *c, uint32_t i, str
     return 0;
 }
 
-/* Decodes the value of entry `i`: checks it, adds it to the sums and stores its position. */
+/* Decodes and checks the value of entry `i`, adds its counts to the node's sums, and stores its position in
+ * the item. */
 static int decode_value(struct pl_node *node, struct pl_cursor *c, uint32_t i, struct pl_err *err)
 {
     const uint8_t *start = c->p;

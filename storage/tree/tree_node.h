@@ -76,14 +76,14 @@ static inline size_t pl_node_value_len(const struct pl_node *node, uint32_t i)
 {
     return node->items[i].value_len;
 }
-/* Entry `i` of a leaf (the bytes of a row stay in the node), and child `i` of an inner node. The node was
- * decoded, so they cannot fail. */
+/* Return entry `i` of a leaf (the bytes of a row stay in the node) and child `i` of an inner node. They
+ * cannot fail, because decoding the node has checked all its values. */
 struct pl_entry pl_node_entry(const struct pl_node *node, uint32_t i);
 struct pl_node_child pl_node_child(const struct pl_node *node, uint32_t i);
 /* True if `node` agrees with item `i` of the inner node `parent`: kind of tree, level, last key and sums;
  * and all its keys are greater than the key before the item (`floor_key`, NULL if there is none). Every
- * step from a node to its child checks this. A node thus has only one place in a tree, and paths end after
- * the tree's levels, also in a tree from an untrusted client. */
+ * step from a node to its child checks this. So each node can occur in only one place of a tree, and a
+ * descent ends after as many steps as the root's level says, even in a tree from an untrusted client. */
 bool pl_node_fits(const struct pl_node *node, const struct pl_node *parent, uint32_t i, const void *floor_key, size_t floor_len);
 /* Encodes a child as the value of an entry of an inner node. */
 PL_MUST_CHECK
@@ -101,7 +101,7 @@ uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bo
 /* Finds the first entry at or behind the bound, as pl_node_find does, but faster if it is `guess` or
  * `guess` + 1. Any guess is valid. */
 uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess);
-/* True if `key` reaches the bound: it is the search target or behind it. */
+/* True if `key` reaches the bound: it is at or behind the search target. */
 bool pl_node_bound_reached(const struct pl_node_bound *bound, const void *key, size_t key_len);
 
 /* Returns the length of the common prefix of two keys. */

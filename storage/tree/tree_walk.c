@@ -1,5 +1,5 @@
-/* Cursors are node stacks with a prefix. Sums use the sums of whole subtrees and enter only the subtrees
- * at the edges of the prefix. */
+/* A cursor is a node stack with a prefix. pl_tree_stats_get adds the stored sums of whole subtrees and enters
+ * only the subtrees that are partly outside the prefix. */
 #include "storage/tree/tree_walk.h"
 
 #include "storage/tree/node_stack.h"
@@ -10,7 +10,7 @@ struct pl_tree_cursor {
     struct pl_buf prefix;
     /* copy of the sought path, because the caller's path may be in a node that the seek replaces */
     struct pl_buf target;
-    /* nothing read; at the item to return next; the current item was returned */
+    /* UNPLACED: nothing was read; PLACED: on the item to return next; GIVEN: the current item was returned */
     enum { UNPLACED, PLACED, GIVEN } state;
 };
 
@@ -77,7 +77,7 @@ int pl_tree_cursor_seek_past(struct pl_tree_cursor *c, const char *prefix, size_
     return place(c, bound, err);
 }
 
-/* Returns the current item, if it exists and is within the prefix. */
+/* Returns 1 and the current item if it is within the prefix; otherwise 0. */
 static int give(struct pl_tree_cursor *c, struct pl_tree_item *ret)
 {
     const struct pl_node_frame *f;
@@ -144,8 +144,8 @@ int pl_tree_get(const struct pl_node_source *source, const struct pl_hash *root,
     return 0;
 }
 
-/* Adds the current item to the sums. If only a part of a subtree may be within the prefix, enters it
- * instead. */
+/* Adds the current item to the sums. If the item is a subtree that may be only partly within the prefix,
+ * enters the subtree instead. */
 static int add_stats(struct pl_node_stack *s, const struct pl_node_bound *start, struct pl_tree_stats *sum, struct pl_err *err)
 {
     const struct pl_node_frame *f = pl_node_stack_frame(s);

@@ -1,4 +1,5 @@
-/* tree_walk: reads a tree: in order, from a position, within a directory, a single path, or sums.
+/* tree_walk: reads a tree: all entries in order, the entries from a position on or within a directory, the
+ * entry of a single path, or sums.
  *
  * Every function that reads may return PL_ECORRUPT or PL_EFORMAT (a node does not agree with its parent),
  * and the errors of the source. */
@@ -59,8 +60,8 @@ PL_MUST_CHECK
 int pl_tree_check(const struct pl_node_source *source, const struct pl_hash *root, const struct pl_tree_params *params,
                   struct pl_err *err);
 /* Calls `visit` with the id of every node of the tree, parents first. Leaves are not read. A negative
- * result ends the walk and is returned; PL_TREE_SKIP skips the nodes below this one, which the caller has
- * seen before. */
+ * result ends the walk and is returned; PL_TREE_SKIP makes the walk skip the nodes below this one, because
+ * the caller has visited them before. */
 #define PL_TREE_SKIP 1
 typedef int (*pl_tree_node_fn)(void *self, const struct pl_hash *id, unsigned level, struct pl_err *err);
 PL_MUST_CHECK
