@@ -1,4 +1,4 @@
-/* An array of slots, and one buffer with their keys and values. */
+/* Stores the changes as an array of fixed-size slots, and their keys and values in one buffer. */
 #include "storage/tree_edit/change_list.h"
 
 void pl_change_list_finish(struct pl_change_list *l)
@@ -78,7 +78,7 @@ void pl_change_list_settle(struct pl_change_list *l)
 
         if (c.type == PL_CHANGE_DROP_PREFIX && !covered)
             prefix = c;
-        /* below a dropped prefix the PUT must stay: without it the key would be removed */
+        /* a PUT of a key within a dropped prefix must stay: without it the prefix would remove the key */
         if (i + 1 < l->n && !covered) {
             struct pl_change following = pl_change_list_get(l, i + 1);
 

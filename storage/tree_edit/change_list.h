@@ -1,5 +1,5 @@
 /* change_list: changes of keys of one level of a tree, in memory: an array, and one block of bytes for
- * keys and values. For this room. */
+ * keys and values. Used only in this room. */
 #pragma once
 
 #include "storage/tree/level_writer.h"
@@ -12,8 +12,8 @@ enum pl_change_type { PL_CHANGE_DROP, PL_CHANGE_DROP_PREFIX, PL_CHANGE_PUT };
  * key. A PUT of a key stays even if the same key is also dropped. */
 struct pl_change {
     enum pl_change_type type;
-    /* PUT: with value and stats; DROP: the value may be that of the dropped entry, for
-     * pl_change_list_settle */
+    /* PUT: key, value and stats. DROP: the key; the value is optional, and if set it is the value of the
+     * dropped entry, so that pl_change_list_settle can compare it */
     struct pl_level_item item;
 };
 

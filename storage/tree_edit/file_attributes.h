@@ -67,5 +67,5 @@ bool pl_file_attributes_next(const struct pl_file_attributes *a, size_t *at, str
 bool pl_file_attributes_find(const struct pl_file_attributes *a, enum pl_attribute tag, struct pl_attribute_field *ret);
 /* Returns the MODIFIED field in µs since 1970 UTC, or `fallback` if there is none. */
 int64_t pl_file_attributes_modified(const struct pl_file_attributes *a, int64_t fallback);
-/* True if both are equal, ignoring MODIFIED. */
+/* True if `a` and `b` have the same fields, ignoring MODIFIED. */
 bool pl_file_attributes_same(const struct pl_file_attributes *a, const struct pl_file_attributes *b);

@@ -1,10 +1,10 @@
-/* Looks a path up in the layers from the top down, then in the base; the first layer that knows the path
- * decides. */
+/* Looks a path up in the layers from the top down, then in the base; the first layer with an operation for
+ * the path, or for a directory above it, decides. */
 #include "storage/tree_edit/op_overlay.h"
 
 #include "storage/tree/path_conflict.h"
 
-/* Reads the entry of a path as seen by layer `from` and those below it, or in the base. */
+/* Reads the entry that a path has according to layer `from`, the layers below it, and the base. */
 static int get_from(struct pl_op_overlay *o, unsigned from, const char *path, size_t path_len, struct pl_entry *ret,
                     struct pl_err *err)
 {
@@ -32,7 +32,7 @@ int pl_op_overlay_get(struct pl_op_overlay *o, const char *path, size_t path_len
     return get_from(o, 0, path, path_len, ret, err);
 }
 
-/* True if the first `upto` layers say nothing about the path. */
+/* True if none of the first `upto` layers has an operation that affects the path. */
 static bool unknown_above(const struct pl_op_overlay *o, unsigned upto, const char *path, size_t path_len)
 {
     for (unsigned i = 0; i < upto; i++)
@@ -102,8 +102,8 @@ static int is_below(struct pl_op_overlay *o, const char *path, size_t path_len, 
     return r;
 }
 
-/* Checks what is below a path that is to be put: PL_ECOLLISION for a file or link. `*ret_nothing` is set
- * if the operation has no effect: an empty directory is put where paths exist. */
+/* Checks whether paths exist below the path of a PUT. If so, a file or link is PL_ECOLLISION, and for an
+ * empty directory `*ret_nothing` is set, because the PUT has no effect. */
 static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, bool *ret_nothing, struct pl_err *err)
 {
     char other[PL_PATH_MAX_BYTES + 1];
@@ -122,8 +122,9 @@ static int check_below(struct pl_op_overlay *o, const struct pl_tree_op *op, boo
     return 0;
 }
 
-/* Checks that no file is above the path. `ret_dir_len` is the length of an empty directory above it, 0 =
- * none. There is at most one, because nothing is below an empty directory. */
+/* Checks that no parent directory of the path is a file. `ret_dir_len` receives the length of a parent path
+ * that is an empty directory; 0 = none. There is at most one, because no entry is below an empty
+ * directory. */
 static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, size_t *ret_dir_len, struct pl_err *err)
 {
     struct pl_entry entry;
@@ -144,8 +145,8 @@ static int check_above(struct pl_op_overlay *o, const struct pl_tree_op *op, siz
     return 0;
 }
 
-/* Checks a PUT or REPLACE and adds it to the top layer, together with the removal of an empty directory
- * above it. */
+/* Checks a PUT or REPLACE and adds it to the top layer, together with the removal of a parent's entry if that
+ * parent was an empty directory. */
 static int add_put(struct pl_op_overlay *o, const struct pl_tree_op *op, struct pl_err *err)
 {
     struct pl_tree_op gone = {.op = PL_TREE_DELETE, .path = op->path};

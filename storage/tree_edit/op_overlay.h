@@ -6,7 +6,8 @@
  *               layers below: operations that were accepted
  *               base: a tree
  *
- * Single-threaded. An operation costs O(depth · log n), less if it is near the one before. */
+ * Single-threaded. An operation costs O(depth · log n), and less if its path is near that of the previous
+ * operation. */
 #pragma once
 
 #include "storage/tree/tree_walk.h"

@@ -2,7 +2,7 @@
 #include "storage/tree_edit/op_set.h"
 
 #define BLOCK_ITEMS 256u
-#define SPARES_KEPT 4u /* spare blocks kept for the next take */
+#define SPARES_KEPT 4u /* spare blocks kept for the next pl_op_set_take */
 
 struct op_item {
     uint8_t op;
@@ -192,7 +192,7 @@ static void remove_at(struct pl_op_set *t, struct place p)
     memmove(t->blocks + p.block, t->blocks + p.block + 1, (--t->n_blocks - p.block) * sizeof(struct pl_op_block *));
 }
 
-/* Makes an item of kind `op` from an operation, with the encoded entry and the attributes. */
+/* Allocates an item of kind `op` with the path, encoded entry and attributes of the operation `from`. */
 static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item **ret, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf value = {0};
@@ -217,7 +217,7 @@ static int make_item(uint8_t op, const struct pl_tree_op *from, struct op_item *
     return 0;
 }
 
-/* Inserts `item`, or replaces the item of the same path. Owns the item on success. */
+/* Inserts `item`, or replaces the item of the same path. On success the set owns `item`. */
 static int put_item(struct pl_op_set *t, struct op_item *item, struct pl_err *err)
 {
     struct place p = find(t, (const char *)item->bytes, item->path_len);
@@ -266,8 +266,9 @@ static void drop_below(struct pl_op_set *t, const char *path, size_t path_len)
     }
 }
 
-/* Returns the kind of item that an operation becomes in the set, and removes the items that it makes
- * obsolete. After a deleted directory, a PUT of its path is a REPLACE, and a DELETE of it a DELETE_PREFIX. */
+/* Returns the kind of item that an operation must be stored as, and removes the items that the operation
+ * makes obsolete. After a deleted directory, a PUT of its path is a REPLACE, and a DELETE of it a
+ * DELETE_PREFIX. */
 static uint8_t upon(struct pl_op_set *t, uint8_t op, const char *path, size_t path_len)
 {
     const struct op_item *there;
@@ -299,8 +300,9 @@ int pl_op_set_add(struct pl_op_set *t, const struct pl_tree_op *op, struct pl_er
     return r;
 }
 
-/* Computes how many blocks are needed. Items are taken in order: each block that is full now is split at
- * most once, and its halves only after as many new items as they have space for. */
+/* Computes how many new blocks pl_op_set_take needs at most, and allocates them. The items arrive in order,
+ * so a block that is full now is split at most once, and each half is split again only after as many new
+ * items as it has free places. */
 int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err)
 {
     size_t blocks = PL_MIN(from->n, t->n_blocks + from->n / (BLOCK_ITEMS / 2) + 1);

@@ -8,7 +8,7 @@
  *   DELETE_PREFIX  does not exist            do not exist, except for items below it
  *   REPLACE        has this entry            do not exist, except for items below it
  *
- * Paths are not checked against each other here, as op_overlay does: a file may have items below it.
+ * Paths are not checked against each other here (op_overlay does that): a file may have items below it.
  * Bounds: PL_TREE_OPS_MAX items; the caller bounds the bytes of paths and entries. `{0}` is empty. Not
  * thread-safe. The items are sorted pointers in blocks: O(log n) per lookup, and inserting moves only
  * pointers within a block. */
@@ -48,14 +48,14 @@ int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct 
 void pl_op_set_take(struct pl_op_set *t, struct pl_op_set *from);
 
 enum pl_op_set_item { PL_OP_UNKNOWN, PL_OP_GONE, PL_OP_THERE };
-/* Returns what the operations say about a path. PL_OP_UNKNOWN: nothing, so the tree below decides. `ret`
- * (may be NULL) is set for PL_OP_THERE. */
+/* Returns what the operations say about a path. PL_OP_UNKNOWN: no operation affects the path, so the tree
+ * below the set decides. `ret` (may be NULL) receives the entry if the result is PL_OP_THERE. */
 enum pl_op_set_item pl_op_set_get(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_entry *ret);
 /* Returns what the operations say about a path, as pl_op_set_get does, but returns the whole operation.
  * Its path and attributes are owned by the set and valid until it changes. */
 enum pl_op_set_item pl_op_set_look(const struct pl_op_set *t, const char *path, size_t path_len, struct pl_tree_op *ret);
-/* Returns the length of the outermost deleted directory that is `path` or contains it (0: everything was
- * deleted); -1 if there is none. */
+/* Finds the outermost DELETE_PREFIX or REPLACE item whose path is `path` or a directory above it. Returns the
+ * length of the item's path (0: the whole tree was deleted), or -1 if there is none. */
 ssize_t pl_op_set_cleared(const struct pl_op_set *t, const char *path, size_t path_len);
 
 /* Iterates over the items in order, from the first with a path ≥ `path` on. Any change of the set
@@ -71,6 +71,6 @@ int pl_op_set_cursor_next(struct pl_op_set_cursor *c, struct pl_tree_op *ret);
 /* Writes the set as an ops stream. */
 PL_MUST_CHECK
 int pl_op_set_write(const struct pl_op_set *t, struct pl_buf *out, struct pl_err *err);
-/* Returns the set as an array for pl_tree_edit, which the caller frees; the paths are owned by the set. */
+/* Returns the set as an array for pl_tree_edit. The caller frees the array; the set owns the paths in it. */
 PL_MUST_CHECK
 int pl_op_set_list(const struct pl_op_set *t, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err);

@@ -1,12 +1,12 @@
 /* One pass per level, from the leaves up. A pass finds the node of the next change, feeds its entries and
  * the changes to a level writer, and continues with the following nodes until new and old nodes end at the
- * same key. Nodes are read only when they are split again. */
+ * same key. A node is read only when its entries must be split into nodes again. */
 #include "storage/tree_edit/tree_apply.h"
 
 #include "storage/tree/node_stack.h"
 
 /* A pass over one level. The stack's current item is a node of this level, as an item of the level above;
- * for the root it is the whole tree. The node is read only when it is split again. */
+ * for the root it is the whole tree. The node is read only when its entries must be split again. */
 struct pass {
     struct pl_node_stack *s;
     unsigned level;
@@ -21,7 +21,8 @@ struct pass {
     struct pl_buf cut_key; /* last key of the node that was split last */
     bool cut;              /* true if a node was split */
     struct pl_change_list *out;
-    struct pl_hash sole_child; /* set instead of writing a root that would have only this child */
+    struct pl_hash sole_child; /* the only child of what would be the root; set instead of writing that
+                                * root */
     bool has_sole_child;
 };
 
@@ -52,7 +53,7 @@ static bool on_root(const struct pass *p)
     return p->s->low > p->s->top;
 }
 
-/* Returns the last key of the current node. */
+/* Returns the last key of the current node, without reading the node unless it is the root. */
 static const char *node_key(const struct pass *p, size_t *ret_len)
 {
     const struct pl_node *root = &p->s->f[p->s->top].node;
@@ -74,7 +75,7 @@ static int begin_prefix(struct pass *p, struct pl_err *err)
     const struct pl_level_item *item = &p->c.item;
 
     if (p->in_prefix && pl_key_cmp_prefix(item->key, item->key_len, p->prefix.data, p->prefix.len) == 0)
-        return 0; /* it is within the prefix that is being dropped */
+        return 0; /* the new prefix is within the prefix that is already being dropped */
     p->in_prefix = true;
     p->prefix_passed_up = false;
     return set_buf(&p->prefix, item->key, item->key_len, err);
@@ -124,7 +125,7 @@ static struct pl_level_item item_of(const struct pl_node *node, uint32_t i)
     return item;
 }
 
-/* Adds to the changes of the level above that the current node is removed, with its old entry. */
+/* Adds a DROP of the current node's entry to the changes of the level above. */
 static int pass_up_drop(struct pass *p, struct pl_err *err)
 {
     const struct pl_node_frame *parent = pl_node_stack_frame(p->s);
@@ -133,7 +134,7 @@ static int pass_up_drop(struct pass *p, struct pl_err *err)
     return pl_change_list_add(p->out, &drop, err);
 }
 
-/* Feeds the entries of the current node and the changes among them to the writer. */
+/* Passes the entries of the current node, with the changes that fall between them, to the level writer. */
 static int cut_node(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -204,8 +205,8 @@ static int next_node(struct pass *p, struct pl_err *err)
     return pl_node_stack_seek(p->s, &past, p->level + 1, err);
 }
 
-/* Returns 1 if old and new nodes both end before the current node, and no change touches its first entry:
- * the rest of the level is unchanged up to the next change. */
+/* Returns 1 if a new node ends where the old node before the current one ends, and no change affects the
+ * first entry of the current node: the level is then unchanged up to the next change. */
 static int boundaries_meet(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -227,8 +228,8 @@ static int boundaries_meet(struct pass *p, struct pl_err *err)
     return r < 0 ? r : 1;
 }
 
-/* Moves to the node of the next change. If that change may move the node's start, moves to the node before
- * it, whose end may depend on the first entry after it. */
+/* Moves to the node of the next change. If the change affects the first key of that node, moves to the
+ * previous node instead, because the end of a node may depend on the first key of the next one. */
 static int find_start(struct pass *p, struct pl_err *err)
 {
     const struct pl_level_item *item = &p->c.item;
@@ -276,7 +277,8 @@ static int run_pass(struct pass *p, struct pl_err *err)
     return r;
 }
 
-/* Returns the root if `id` is the only node of level `level`: descends while a node has only one child. */
+/* Returns the root if `id` is the only node of level `level`: goes down to the only child as long as a node
+ * has just one. */
 static int collapse(const struct pl_node_stack *s, const struct written *written, struct pl_hash id, unsigned level,
                     struct pl_hash *ret, struct pl_err *err)
 {

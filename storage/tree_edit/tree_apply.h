@@ -1,9 +1,9 @@
-/* tree_apply: applies sorted changes of keys to a tree, whatever the keys mean. Edits and merges end in
- * it. For this room.
+/* tree_apply: applies sorted changes of keys to a tree. It does not interpret the keys. Edits and merges both
+ * produce such changes. Used only in this room.
  *
  * It works level by level, from the leaves up. Each node that a change touches is split again together
- * with the nodes after it, until a new node ends at the same key as an old one. The old nodes removed and
- * the new nodes written are the changes of the level above. */
+ * with the nodes after it, until a new node ends at the same key as an old one. Removing the old nodes and
+ * adding the new ones are then the changes of the level above. */
 #pragma once
 
 #include "storage/tree_edit/change_list.h"

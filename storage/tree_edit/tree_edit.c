@@ -7,8 +7,8 @@
 #include "storage/tree/tree_walk.h"
 #include "storage/tree_edit/tree_apply.h"
 
-/* One call of pl_tree_edit: the caller's operations, and what follows from the names: which PUTs of empty
- * directories have no effect, and which further keys are removed. */
+/* State of one call of pl_tree_edit: the caller's operations, and what check_names derives from their paths:
+ * the PUTs of empty directories that have no effect, and the further keys that must be removed. */
 struct edit {
     const struct pl_node_source *source;
     const struct pl_hash *root;
@@ -19,7 +19,8 @@ struct edit {
     uint8_t *gives_way; /* bitmap: bit i set = PUT i acts as DELETE */
     struct pl_change_list extra;
     struct pl_tree_cursor *base;
-    struct pl_path_conflict_trail *trail; /* of the PUTs; tags are numbers of operations */
+    struct pl_path_conflict_trail *trail; /* trail of the paths of the PUTs; each tag is the number of its
+                                           * operation */
     struct pl_buf scratch;
     /* position in the stream of changes (next_change) */
     size_t op_at;
@@ -146,7 +147,8 @@ static ssize_t deleted_above(const struct edit *e, const char *path, size_t path
     return -1;
 }
 
-/* Checks the PUTs above PUT `i`: an empty directory is dropped, a file is a collision. */
+/* Checks the PUTs whose path is a parent directory of PUT `i`: an empty directory is dropped from the
+ * operations, a file is a collision. */
 static int check_puts_above(struct edit *e, size_t i, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -161,22 +163,23 @@ static int check_puts_above(struct edit *e, size_t i, struct pl_err *err)
     return 0;
 }
 
-/* Handles an entry of the base at a directory above PUT `i`: an empty directory is removed, a file is a
- * collision. */
+/* Handles an entry of the base tree whose path is a parent directory of PUT `i`: an empty directory is
+ * removed, a file is a collision. */
 static int settle_above(struct edit *e, size_t i, size_t dir_len, const struct pl_entry *entry, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
     struct pl_change drop = {PL_CHANGE_DROP, {.key = op->path, .key_len = dir_len}};
 
     if (op_at(e, op->path, dir_len) || deleted_above(e, op->path, dir_len) >= 0)
-        return 0; /* the entry is deleted; or it is PUT, which check_puts_above has checked */
+        return 0; /* another operation deletes this entry, or puts its path, which check_puts_above has
+                   * checked */
     if (entry->kind == PL_KIND_DIR)
         return pl_change_list_add(&e->extra, &drop, err);
     return pl_path_conflict_collision(err, op->path, dir_len, op->path, op->path_len);
 }
 
-/* Checks the entries of the base above PUT `i`. The first `known` bytes of its path need no check: they
- * are directories, or were checked for the PUT before. */
+/* Looks in the base tree for an entry at a parent directory of PUT `i`. Parents within the first `known`
+ * bytes of the path are skipped: they are known to be directories, or were checked for the previous PUT. */
 static int check_base_above(struct edit *e, size_t i, size_t known, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];
@@ -236,8 +239,8 @@ static size_t common_dir(const void *a, size_t a_len, const char *b, size_t b_le
     return n > 0 ? n - 1 : 0;
 }
 
-/* Checks PUT `i` against the base. The first `known` bytes of its path are directories checked for the PUT
- * before. */
+/* Checks PUT `i` against the base. The directories within the first `known` bytes of its path were checked
+ * for the previous PUT. */
 static int check_base(struct edit *e, size_t i, size_t known, struct pl_err *err)
 {
     const struct pl_tree_op *op = &e->ops[i];

@@ -1,6 +1,6 @@
-/* Reads the differences of both sides to the base in parallel, in order of path, and passes those of
- * `theirs` to tree_apply as changes of `ours`. A trail of added paths finds files of one side above paths
- * of the other. */
+/* Iterates over the differences base → ours and base → theirs together, in order of path, and passes those of
+ * `theirs` to tree_apply as changes of `ours`. A trail of added paths detects a file that one side added
+ * where the other side added a directory. */
 #include "storage/tree_edit/tree_merge.h"
 
 #include "storage/tree/path_conflict.h"
@@ -65,7 +65,7 @@ static int note_conflict(struct merge *m, const struct pl_tree_conflict *c, stru
     return pl_err_set(err, PL_ECONFLICT, "%s", m->first);
 }
 
-/* Both sides changed the same path: it is a conflict unless they agree. */
+/* Called if both sides changed the same path: a conflict, unless both made the same change. */
 static int compare_changes(struct merge *m, struct pl_err *err)
 {
     const struct pl_tree_change *ours = &m->side[OURS].change, *theirs = &m->side[THEIRS].change;
@@ -95,8 +95,9 @@ static int file_above(struct merge *m, int who, const struct pl_tree_change *cha
     return note_conflict(m, &c, err);
 }
 
-/* Adds a path to the trail and reports files of the other side above it. `who`: TAG_OURS, TAG_THEIRS or
- * both. Empty directories above it are not conflicts (dir_gives_way). */
+/* Adds a new path to the trail and reports a conflict for each of its parent directories that the other side
+ * added as a file. `who`: TAG_OURS, TAG_THEIRS or both. A parent that the other side added as an empty
+ * directory is not a conflict (dir_gives_way). */
 static int check_added(struct merge *m, uint32_t who, const struct pl_tree_change *change, struct pl_err *err)
 {
     const struct pl_path_conflict_step *step;
@@ -158,7 +159,8 @@ static int encode_change(struct merge *m, const struct pl_tree_change *change, s
     return 1;
 }
 
-/* Only `ours` changed this path: it stays, except an empty directory below which `theirs` added a path. */
+/* Called if only `ours` changed a path: the change stays, unless it added an empty directory below which
+ * `theirs` added a path. */
 static int ours_alone(struct merge *m, struct pl_change *ret, struct pl_err *err)
 {
     const struct pl_tree_change *change = &m->side[OURS].change;
@@ -171,8 +173,8 @@ static int ours_alone(struct merge *m, struct pl_change *ret, struct pl_err *err
     return r;
 }
 
-/* Only `theirs` changed this path: the change is applied, except an empty directory below which `ours`
- * added a path. */
+/* Called if only `theirs` changed a path: the change is applied, unless it adds an empty directory below
+ * which `ours` added a path. */
 static int theirs_alone(struct merge *m, struct pl_change *ret, struct pl_err *err)
 {
     const struct pl_tree_change *change = &m->side[THEIRS].change;
@@ -205,7 +207,8 @@ static int compare_sides(const struct side *ours, const struct side *theirs)
     return pl_key_cmp(ours->change.path, ours->change.path_len, theirs->change.path, theirs->change.path_len);
 }
 
-/* The pl_change_fn of a merge. Continues after a conflict, so that all are reported, and fails at the end. */
+/* The pl_change_fn of a merge. After a conflict it continues, so that all conflicts are reported; then it
+ * fails. */
 static int next_change(void *self, struct pl_change *ret, struct pl_err *err)
 {
     struct merge *m = self;
@@ -237,7 +240,7 @@ static int next_change(void *self, struct pl_change *ret, struct pl_err *err)
     return r;
 }
 
-/* Merges two trees that both differ from the base. */
+/* Merges two trees that both differ from the base; pl_tree_merge handles all other cases. */
 static int merge_apart(struct merge *m, const struct pl_node_sink *sink, struct pl_hash *ret_root, struct pl_err *err)
 {
     int r = 0;

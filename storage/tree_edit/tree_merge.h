@@ -10,7 +10,8 @@
 struct pl_tree_conflict {
     const char *path;
     size_t path_len;
-    const char *other; /* path on the other side: equal to `path`, except for a file against a directory */
+    const char *other; /* the conflicting path on the other side: equal to `path`, unless one side has a file
+                        * and the other a directory */
     size_t other_len;
     const struct pl_entry *base;
     const struct pl_entry *ours;

@@ -4,7 +4,7 @@
 #define OPS_MAGIC   "PLOP"
 #define OPS_VERSION 1u
 #define OPS_END     0u
-#define OPS_MORE    4u /* added to PUT and REPLACE if attributes follow: see kind_of */
+#define OPS_MORE    4u /* added to the kind byte of PUT and REPLACE if attributes follow */
 
 /* Returns the operation of a kind byte of the stream, 0 if it is unknown. `*ret_more` is set if attributes
  * follow. */
@@ -30,8 +30,8 @@ void pl_tree_ops_writer_finish(struct pl_tree_ops_writer *w)
     pl_buf_finish(&w->last);
 }
 
-/* Checks the path of the next operation, for the writer and the reader: number of operations, order,
- * validity. */
+/* Checks, for both the writer and the reader, that the next operation is within the maximum number and that
+ * its path is valid and in order. */
 static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t count, const char *last, size_t last_len,
                       struct pl_err *err)
 {

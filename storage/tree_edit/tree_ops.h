@@ -20,8 +20,8 @@
 #define PL_TREE_OPS_MEDIA_TYPE "application/x-pl-ops"
 #define PL_TREE_OPS_MAX        (1u << 20) /* operations per stream */
 
-/* A writer into a buffer of the caller, whose `max` bounds the stream. `struct pl_tree_ops_writer w = {0}`
- * before init. Single-threaded. */
+/* Writes a stream into a buffer of the caller. The buffer's `max` bounds the stream. `struct
+ * pl_tree_ops_writer w = {0}` before init. Single-threaded. */
 struct pl_tree_ops_writer {
     struct pl_buf *out;
     uint64_t count;
@@ -35,8 +35,8 @@ int pl_tree_ops_writer_init(struct pl_tree_ops_writer *w, struct pl_buf *out, st
 PL_MUST_CHECK
 int pl_tree_ops_writer_put(struct pl_tree_ops_writer *w, const char *path, size_t path_len, const struct pl_entry *entry,
                            struct pl_err *err);
-/* Writes any operation, a PUT or REPLACE with its attributes. Errors as for put; PL_EFORMAT: invalid
- * attributes. */
+/* Writes an operation of any kind; for PUT and REPLACE with the attributes. Errors as for put; PL_EFORMAT:
+ * invalid attributes. */
 PL_MUST_CHECK
 int pl_tree_ops_writer_add(struct pl_tree_ops_writer *w, const struct pl_tree_op *op, struct pl_err *err);
 /* Writes a REPLACE. Errors as for put. */
@@ -70,7 +70,7 @@ int pl_tree_ops_reader_init(struct pl_tree_ops_reader *r, const void *data, size
 PL_MUST_CHECK
 int pl_tree_ops_reader_next(struct pl_tree_ops_reader *r, struct pl_tree_op *ret, struct pl_err *err);
 
-/* Reads a whole stream into an array for pl_tree_edit, which the caller frees; paths are borrowed from
- * `data`. */
+/* Reads a whole stream into an array for pl_tree_edit. The caller frees the array; its paths are borrowed
+ * from `data`. */
 PL_MUST_CHECK
 int pl_tree_ops_read(const void *data, size_t len, struct pl_tree_op **ret, size_t *ret_n, struct pl_err *err);
