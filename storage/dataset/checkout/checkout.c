@@ -1,6 +1,6 @@
 /* The caller's thread reads the entries, makes the folders and groups files into batches; a pool of
- * writers writes the batches. `levels` holds the open folders from the destination down to the current
- * one. */
+ * writers writes the batches. `levels` is a stack of the open folders, from the destination down to the
+ * folder of the current entry. */
 #include "storage/dataset/checkout/checkout.h"
 
 #include "storage/base/clock.h"
@@ -29,7 +29,8 @@ struct checkout_batch {
     struct checkout_item items[BATCH_ITEMS];
 };
 
-/* An open folder above the current entry, and the length of its path. */
+/* An open folder that contains the current entry, directly or through subfolders, and the length of the
+ * folder's path. */
 struct checkout_level {
     struct pl_dir_ref *dir;
     size_t path_len;
@@ -213,8 +214,8 @@ static int levels_go(struct checkout *co, size_t common, size_t len, struct pl_e
 
 /* ---- one entry ---- */
 
-/* Checks a path and copies it to co->path. `ret_common` is the number of bytes that it shares with the
- * previous path. */
+/* Checks the path of an entry and copies it to co->path. `ret_common` receives the number of leading bytes
+ * that it shares with the previous entry's path. */
 static int take_path(struct checkout *co, const char *path, size_t len, size_t *ret_common, struct pl_err *err)
 {
     size_t common = 0, most = PL_MIN(len, co->path_len);
@@ -319,7 +320,8 @@ static int checkout_run(struct checkout *co, const struct pl_entry_source *entri
         return r;
     r = checkout_entries(co, entries, err);
     if (r < 0)
-        /* skip the waiting batches; job.err stays empty, because the error is this function's own */
+        /* makes the writers skip the batches that still wait; job.err stays empty, because the error occurred
+         * in this function and not in a writer */
         atomic_store(&co->job.failed, true);
     co->job.pool = pl_pool_destroy(co->job.pool);
     if (r == 0 && atomic_load(&co->job.failed)) {

@@ -15,11 +15,12 @@
  *
  * Files have mode 0444 or 0555 and mtime PL_CHECKOUT_MTIME_S; folders have 0755 less the umask; links are
  * written as stored. Every path is opened from the destination folder, one segment at a time, with openat
- * and without following links: nothing outside the destination is touched, whatever it contains. All
- * writers together write a large file. Nothing is synced to disk.
+ * and without following links: nothing outside the destination is touched, whatever it contains. A large file
+ * is written by all writer threads together. Nothing is synced to disk.
  *
  * After an error no file is left partly written under its name. If checkout made the destination folder,
- * the folder is removed. Files left by an interrupted process are overwritten with `replace`. */
+ * the folder is removed. Files left by an interrupted process are overwritten if the option `replace` is
+ * set. */
 #pragma once
 
 #include "storage/dataset/checkout/file_cache.h"
@@ -36,8 +37,8 @@
 /* A source of entries: paths in strictly ascending byte order, relative to the destination. */
 struct pl_entry_source {
     void *self;
-    /* Returns 1 and an entry with its path, which is valid until the next call; 0 at the end; a negative
-     * code. */
+    /* Returns 1 and the next entry with its path, which is valid until the next call; 0 at the end; or a
+     * negative error code. */
     int (*next)(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err);
 };
 
@@ -67,10 +68,12 @@ struct pl_checkout_stats {
 
 struct pl_checkout_options {
     unsigned threads;            /* number of writers; 0 = one per core, at least 2 */
-    struct pl_file_cache *cache; /* cache for hard links, in both directions; NULL = separate files */
+    struct pl_file_cache *cache; /* files are hard-linked from this cache, and new files are added to it; NULL
+                                  * = no cache, each file is written */
     /* replace files and links that exist; otherwise PL_EEXISTS names the first */
     bool replace;
-    /* for users: mode 0644 or 0755 less the umask, current mtime; ignored with a cache */
+    /* write files that users may edit: mode 0644 or 0755 less the umask, current mtime; ignored if `cache` is
+     * set */
     bool own;
     struct pl_checkout_progress *progress;
 };

@@ -1,5 +1,6 @@
 /* Small files are written by one thread. A large file is divided into parts of PL_CHECKOUT_PART_CHUNKS
- * chunks, which the pool's threads write; the last reference finishes or removes the file. */
+ * chunks, which the pool's threads write; the thread that drops the last reference finishes the file, or
+ * removes it after an error. */
 #include "storage/dataset/checkout/checkout_write.h"
 
 #include "storage/pack/pack_format.h"
@@ -35,7 +36,8 @@ static void count(struct pl_checkout_job *job, const struct pl_entry *entry)
     }
 }
 
-/* Removes the file that has the name, if `replace` allows it. 0: the caller should try again. */
+/* Called if a file with the entry's name exists: removes it if the option `replace` is set. Returns 0 if the
+ * caller should create the file again. */
 static int make_way(const struct pl_checkout_job *job, int dirfd, const char *name, struct pl_err *err)
 {
     if (!job->replace)
@@ -169,7 +171,7 @@ int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, 
 
 /* ---- large files ---- */
 
-/* A file that several threads write; the last one finishes it. */
+/* A file that several threads write; the last thread to end its part finishes the file. */
 struct large_file {
     struct pl_checkout_job *job;
     struct pl_dir_ref *dir;
@@ -221,7 +223,7 @@ static void large_unref(struct large_file *f)
     free(f);
 }
 
-/* Reads the chunks of a part and writes them. Stops if the checkout has failed elsewhere. */
+/* Reads the chunks of a part and writes them. Stops early if another part of the checkout has failed. */
 static int part_write(const struct large_part *p, struct pl_err *err)
 {
     const struct pl_chunk_reader *reader = p->file->job->reader;

@@ -1,5 +1,5 @@
-/* checkout_write: writes one entry as a file or link: the part of a checkout that writer threads run. For
- * this room. */
+/* checkout_write: writes one entry as a file or link: the part of a checkout that writer threads run. Used
+ * only in this room. */
 #pragma once
 
 #include "storage/dataset/checkout/checkout.h"
@@ -17,7 +17,7 @@ struct pl_checkout_job {
     struct pl_checkout_progress *progress;
     bool replace;
     bool own;      /* write files for users: see `own` of pl_checkout_options */
-    bool fix_mode; /* the umask removes bits of 0555, so each file needs fchmod */
+    bool fix_mode; /* true if the umask removes bits of 0555: each file then needs an fchmod */
     struct pl_pool *pool;
     _Atomic uint64_t files, bytes, linked;
     _Atomic bool failed;
@@ -33,8 +33,8 @@ PL_MUST_CHECK
 int pl_checkout_write(struct pl_checkout_job *job, int dirfd, const char *path, const struct pl_entry *entry,
                       struct pl_buf *scratch, struct pl_err *err);
 /* Writes or links a file of PL_CHECKOUT_SPLIT_BYTES or more as pl_checkout_write does, but with all
- * threads of the pool. Errors that occur after it returns go to the job. Called on the thread that submits
- * batches. */
+ * threads of the pool. Errors that occur after it returns are stored in the job. Call it on the thread that
+ * submits batches. */
 PL_MUST_CHECK
 int pl_checkout_write_large(struct pl_checkout_job *job, struct pl_dir_ref *dir, const char *path, const struct pl_entry *entry,
                             struct pl_err *err);

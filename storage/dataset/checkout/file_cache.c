@@ -1,6 +1,6 @@
-/* The state file is mapped by all processes that share the cache; flock on it protects opening and
- * eviction. A cached file that no checkout uses has one link. Its ctime is the time of its last use,
- * because linking changes the ctime. */
+/* The state file is mapped by all processes that share the cache; an flock on the state file is held while a
+ * process opens the cache or evicts files. A cached file that no checkout uses has one link. Its ctime is the
+ * time of its last use, because making or removing a hard link changes the ctime. */
 #include "storage/dataset/checkout/file_cache.h"
 
 #include "storage/base/clock.h"
@@ -138,8 +138,8 @@ static int idle_cmp(const void *a, const void *b)
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
-/* Deletes idle files, those unused for longest first, until 9/10 of the bound are used. With both locks
- * held. */
+/* Deletes files that no checkout uses, the least recently used first, until at most 9/10 of the bound are
+ * used. The caller holds the mutex and the file lock. */
 static int cache_evict(struct pl_file_cache *c, struct pl_err *err)
 {
     struct cache_scan s = {.cap = 1024};
@@ -169,7 +169,8 @@ int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err)
     if (c->max_bytes == 0)
         return 0;
     pthread_mutex_lock(&c->evicting);
-    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) { /* another process evicts if the lock is held */
+    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) { /* if the lock is not free, another process is evicting
+                                                       * already */
         r = cache_evict(c, err);
         (void)flock(c->state_fd, LOCK_UN);
     }
@@ -204,9 +205,9 @@ static int64_t wall_ns(void)
     return pl_clock_wall_us() * 1000;
 }
 
-/* Initialises a new or unknown state by counting all files. After a boot of the machine, marks all
- * existing files for verification. The clock may have been set back since, so the mark is at least the
- * largest ctime. With the file lock held. */
+/* Prepares the mapped state. If it is new or its format is unknown, counts all files of the cache. If the
+ * machine was booted since, marks all existing files for verification: `verify_before_ns` is at least the
+ * largest ctime, because the clock may have been set back. The caller holds the file lock. */
 static int state_ready(struct pl_file_cache *c, struct pl_err *err)
 {
     struct cache_state *st = c->state;
@@ -331,8 +332,8 @@ static bool cache_verify(const struct pl_file_cache *c, const char *name, const 
            pl_entry_eq(&is, entry);
 }
 
-/* True if a cached file may be used. After a boot of the machine a file may be incomplete: if it has not
- * been linked since, it is verified, and deleted if it is bad. */
+/* True if a cached file may be used. After a boot of the machine a file may be incomplete. A file that was
+ * not linked since the boot is therefore verified, and deleted if its bytes are wrong. */
 static bool cache_trusted(struct pl_file_cache *c, const char *name, const struct pl_entry *entry)
 {
     int64_t before = atomic_load_explicit(&c->state->verify_before_ns, memory_order_relaxed);
@@ -368,7 +369,7 @@ static int copy_bytes(int from, int to, off_t size)
     while ((n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0)) > 0)
         continue;
     if (n < 0 &&
-        /* copy_file_range does not work between these filesystems */
+        /* these errors mean that copy_file_range does not work between the two filesystems */
         (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
         while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
             continue;
@@ -387,9 +388,9 @@ static void folder_of(const char *path, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%.*s", slash == NULL ? 1 : (int)(slash - path), slash == NULL ? "." : path);
 }
 
-/* Copies a file with its mode and mtime to another name, for use where hard links are impossible: a cache
- * shared by pods is on another mount than their volumes. The new name appears only when the copy is
- * complete. */
+/* Copies a file with its mode and mtime to another name, for use where hard links are impossible, for example
+ * if pods share a cache that is on another mount than their volumes. The new name appears only when the copy
+ * is complete. */
 static int copyat(int from_fd, const char *from, int to_fd, const char *to)
 {
     _cleanup_close_ int source = openat(from_fd, from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC), file = -1;
@@ -408,8 +409,8 @@ static int copyat(int from_fd, const char *from, int to_fd, const char *to)
     return linkat(AT_FDCWD, self, to_fd, to, AT_SYMLINK_FOLLOW);
 }
 
-/* Copies a cached file to `name`. Returns 1, or 0 if that is impossible: the caller then writes the file
- * itself, which reports any problem of the folder. PL_EEXISTS. */
+/* Copies a cached file to `name`. Returns 1 if the copy was made; 0 if that is impossible: the caller then
+ * writes the file itself, and that write reports any problem of the folder. PL_EEXISTS: `name` exists. */
 static int copy_out(struct pl_file_cache *c, const char *cached, int dirfd, const char *name, struct pl_err *err)
 {
     if (copyat(c->objects_fd, cached, dirfd, name) == 0)

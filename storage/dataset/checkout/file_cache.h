@@ -5,11 +5,11 @@
  *   DIR/objects/<2 hex>/<64 hex content id>x   the same bytes with mode 0555
  *   DIR/state                                  mapped: bytes used, boot id of the machine
  *
- * A file enters the cache complete, as a link to a file that checkout has just written from verified
- * bytes, or as a copy of it. Nothing is synced to disk: after a boot of the machine each file is verified
- * once before it is used again. Only files that are in no checkout (one link) are evicted, those unused
- * for longest first. A program that can write to a linked checkout can change the cache, so checkouts must
- * be exposed through read-only mounts only. Thread-safe. */
+ * A file appears in the cache only when it is complete: as a hard link to a file that checkout has just
+ * written from verified bytes, or as a copy of that file. Nothing is synced to disk: after a boot of the
+ * machine each file is verified once before it is used again. Only files that no checkout links to (link
+ * count 1) are evicted, the least recently used first. A program that can write to a linked checkout can
+ * change the cache, so checkouts must be exposed through read-only mounts only. Thread-safe. */
 #pragma once
 
 #include "storage/tree/tree.h"
@@ -18,8 +18,9 @@
 
 struct pl_file_cache;
 
-/* Opens the cache, or makes it. `max_bytes` bounds the bytes of its files; 0 = no bound. A file that does
- * not fit causes eviction; if all files are in use, it is not cached. PL_EIO, PL_ENOMEM. */
+/* Opens the cache, or makes it. `max_bytes` bounds the bytes of its files; 0 = no bound. If a new file does
+ * not fit, unused files are evicted; if all files are in use, the new file is not cached. PL_EIO,
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_file_cache_open(const char *dir, uint64_t max_bytes, struct pl_file_cache **ret, struct pl_err *err);
 struct pl_file_cache *pl_file_cache_close(struct pl_file_cache *c);
@@ -28,8 +29,9 @@ static inline void pl_file_cache_closep(struct pl_file_cache **c)
     *c = pl_file_cache_close(*c);
 }
 /* Makes `name` in the folder `dirfd` a link to the cached file of `entry` (FILE or EXEC with CHUNK or
- * LIST), or a copy where links are impossible (another mount). Returns 1 if done; 0 if it is not cached or
- * neither is possible: the caller must write the file. PL_EEXISTS: `name` exists; PL_EIO. */
+ * LIST), or a copy where links are impossible (another mount). Returns 1 if `name` was made; 0 if the file is
+ * not cached, or can be neither linked nor copied: the caller must then write the file itself. PL_EEXISTS:
+ * `name` exists; PL_EIO. */
 PL_MUST_CHECK
 int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, int dirfd, const char *name, struct pl_err *err);
 /* True if the file is cached now, so that its bytes need not be fetched. */

@@ -4,7 +4,8 @@
 
 static const uint8_t commit_magic[4] = {'P', 'L', 'C', 'O'};
 
-/* The run of hashes after the branch; commit_roots defines their order, which is part of the format. */
+/* Number of consecutive hashes after the field `branch`. Their order, which is part of the format, is defined
+ * by commit_roots. */
 #define COMMIT_ROOTS 6
 
 static void commit_roots(const struct pl_commit *c, const struct pl_hash *ret[COMMIT_ROOTS])

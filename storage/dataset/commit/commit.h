@@ -35,9 +35,9 @@ struct pl_commit_source {
     char commit[PL_ID_HEX + 1];
 };
 
-/* The fields of a commit. Roots and hashes that do not exist are zero; such texts are "". `{0}` with the
- * required texts is a valid commit of an empty repo. Texts are borrowed when encoding; decoding allocates
- * them in the arena. */
+/* The fields of a commit. A root or hash that does not exist is zero; a text that does not exist is "". `{0}`
+ * with the required texts is a valid commit of an empty repo. Encoding borrows the texts; decoding allocates
+ * them in the caller's arena. */
 struct pl_commit {
     const char *project;       /* project of the repo; required */
     const char *repo;          /* name of the repo; required */
@@ -57,7 +57,8 @@ struct pl_commit {
     const char *message;
     const char *stage;             /* stage that wrote it; "" for a push */
     struct pl_hash code;           /* identity of the stage's code; zero for a push */
-    const struct pl_hash *parents; /* object ids; the former head of the branch is first */
+    const struct pl_hash *parents; /* object ids of the parent commits; the previous head of the branch is the
+                                    * first */
     size_t n_parents;
     const struct pl_commit_source *provenance; /* strictly ascending by project, repo, branch */
     size_t n_provenance;

@@ -3,7 +3,8 @@
  *
  *   digits                 repo "digits" of the default project; no ref (branch master if one is needed)
  *   digits@master          the head of a branch
- *   vision/digits@9f3c     a commit by the first digits of its id, at least 4; a branch of that name wins
+ *   vision/digits@9f3c a commit by the first digits of its id, at least 4; if a branch has that name, the
+ *   branch is meant
  *   digits@master^2        two commits before; ^ is ^1, ^^ is ^2
  *   digits@master:/a/b     a file or folder in it; ":/" or ":" is the root
  *

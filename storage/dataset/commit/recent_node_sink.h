@@ -1,6 +1,7 @@
 /* recent_node_sink: a node sink over a pack builder that keeps the last PL_RECENT_NODE_SINK_MAX nodes in
- * memory, and a source that finds them before their pack is written. A commit can thus read the sums of
- * the tree that it has just written, and go into the same pack. Single-threaded. */
+ * memory, and a node source that finds these nodes before their pack is written. So the code that makes a
+ * commit can read the sums of the tree that it has just written, and put the commit object into the same
+ * pack. Single-threaded. */
 #pragma once
 
 #include "storage/tree/tree.h"
@@ -11,7 +12,7 @@ struct pl_pack_builder;
 
 struct pl_recent_node_sink {
     struct pl_pack_builder *session;
-    struct pl_node_source below; /* source of all other nodes */
+    struct pl_node_source below; /* source of the nodes that are not in memory */
     struct pl_recent_node {
         struct pl_hash id;
         struct pl_buf bytes;

@@ -1,7 +1,7 @@
-/* The parts are read as pieces: chunks, or whole small files. At a boundary of the new file, pieces are
- * used unchanged as long as possible. Otherwise their bytes are collected in a buffer and chunked again,
- * until a new boundary coincides with the start of a piece; the rest of the buffer is then treated as
- * pieces again. */
+/* The parts are read as pieces: a piece is a chunk, or a whole small file. If a piece begins at a chunk
+ * boundary of the new file, its chunk is used unchanged where possible. Otherwise the bytes of the pieces are
+ * collected in a buffer and chunked again, until a new chunk boundary coincides with the start of a piece;
+ * the bytes left in the buffer are then treated as pieces again. */
 #include "storage/dataset/file/file_concat.h"
 
 #include "storage/chunk/chunk.h"
@@ -9,10 +9,11 @@
 #include "storage/pack/pack_format.h"
 
 #define JOIN_BUFFER_BYTES ((size_t)1 << 20)
-#define PIECES_MAX        4096u /* most pieces that begin in the buffer and are remembered */
+#define PIECES_MAX        4096u /* maximum number of pieces whose start in the buffer is remembered */
 
-/* A chunk of a part, or a whole small part. `as_is`: a writer at the start of the piece may use the chunk
- * unchanged, because its end is a boundary of the chunking rule and not just the end of its part. */
+/* A chunk of a part, or a whole small part. `as_is`: if a chunk of the new file begins where the piece
+ * begins, the piece's chunk can be used unchanged, because its end is a boundary by the chunking rule and not
+ * just the end of its part. */
 struct piece {
     struct pl_hash id;
     size_t len, part;
@@ -26,9 +27,9 @@ struct join {
     const struct pl_chunk_reader *reader;
     const struct pl_file_write_sink *sink;
     struct pl_effort *effort; /* NULL = no limits */
-    uint64_t size;            /* of the resulting file, in bytes */
+    uint64_t size;            /* size of the resulting file, in bytes */
 
-    size_t part; /* part of the next piece */
+    size_t part; /* number of the part that contains the next piece */
     struct pl_list_source lists;
     struct pl_list_cursor *cursor; /* position in the chunk list of `part`; NULL = not open */
     uint64_t part_at;              /* bytes of `part` already returned as pieces */
@@ -38,13 +39,13 @@ struct join {
     struct piece pieces[PIECES_MAX]; /* pieces that begin in the buffer, in order */
     size_t starts[PIECES_MAX];       /* where they begin, as offsets in `buffer` */
     size_t first, n;
-    /* up to this offset in `buffer`, pieces may begin that had no space in `pieces` */
+    /* before this offset in `buffer` there may be starts of pieces that `pieces` had no space for */
     size_t unknown;
-    struct piece back[PIECES_MAX]; /* pieces to return again, the last one first */
+    struct piece back[PIECES_MAX]; /* stack of pieces that next_piece returns again before it reads on */
     size_t n_back;
     struct pl_buf scratch;
 
-    uint64_t out; /* bytes of the result that are chunked */
+    uint64_t out; /* number of bytes of the resulting file that are already in chunks */
     struct pl_list_builder *builder;
     struct pl_hash only; /* the first chunk, if it is the whole file */
     size_t only_len;
@@ -108,8 +109,8 @@ static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
     if (r < 0)
         return r;
     if (j->part_at == e->size) {
-        /* The end of the last part is also the end of the file. A part of at most 64 KiB was stored
-         * without chunking, so its bytes may contain a boundary. */
+        /* The end of the last part is also the end of the new file, so its last chunk can be used. A part of
+         * at most 64 KiB was stored without chunking, so its bytes may contain a boundary. */
         ret->as_is =
             j->part + 1 == j->n_parts && ret->len == e->size ? e->size > PL_CHUNK_WHOLE_BYTES : j->part + 1 == j->n_parts;
         j->cursor = pl_list_cursor_close(j->cursor);
@@ -175,7 +176,7 @@ static int add_piece(struct join *j, const struct piece *p, struct pl_err *err)
 {
     if (j->at + j->len + p->len > JOIN_BUFFER_BYTES || j->first + j->n == PIECES_MAX)
         make_room(j);
-    if (j->n == PIECES_MAX) { /* only many tiny parts give so many pieces in one chunk */
+    if (j->n == PIECES_MAX) { /* happens only if there are many tiny parts */
         j->unknown = j->at + j->len + p->len;
     } else {
         j->pieces[j->first + j->n] = *p;
@@ -185,7 +186,8 @@ static int add_piece(struct join *j, const struct piece *p, struct pl_err *err)
     return add_bytes_of(j, p, err);
 }
 
-/* Forgets the pieces that begin before the current position: they have been chunked. */
+/* Removes from `pieces` those that begin before the current position, because their first bytes are already
+ * in a chunk. */
 static void forget_pieces(struct join *j)
 {
     while (j->n && j->starts[j->first] < j->at) {
@@ -206,7 +208,7 @@ static void give_back(struct join *j)
     j->n = j->first = j->at = j->len = j->unknown = 0;
 }
 
-/* Chunks the first bytes of the buffer. */
+/* Cuts the next chunk from the start of the buffer and adds it to the result. */
 static int cut(struct join *j, struct pl_err *err)
 {
     size_t n = pl_chunk_next(j->buffer + j->at, j->len, j->out == 0);
@@ -221,8 +223,9 @@ static int cut(struct join *j, struct pl_err *err)
 
 /* ---- whole files ---- */
 
-/* At a boundary, with an empty buffer: uses pieces unchanged as long as possible. Returns 1 if a piece had
- * to be added to the buffer, 0 at the end. */
+/* Called at a chunk boundary, with an empty buffer: adds the chunks of the next pieces to the result
+ * unchanged, as long as that is possible. Returns 1 if a piece had to be added to the buffer instead, 0 at
+ * the end of the parts. */
 static int take_pieces(struct join *j, struct pl_err *err)
 {
     struct piece p;
@@ -240,7 +243,7 @@ static int take_pieces(struct join *j, struct pl_err *err)
     return r;
 }
 
-/* Joins the parts of a file that is larger than one unchunked piece. */
+/* Joins the parts if the resulting file is larger than a file that is stored as a single chunk. */
 static int run(struct join *j, struct pl_err *err)
 {
     struct piece p;

@@ -1,11 +1,13 @@
-/* file_concat: joins several stored files to one. The result has the same entry, and so the same content
- * id, as if its bytes had been written at once. Only bytes near the joins are read and chunked again; the
- * other chunks of a part are used unchanged from the first boundary on that both files have.
+/* file_concat: joins several stored files into one. The entry of the result, and so its content id, is the
+ * same as if the bytes had been written as one file. Only bytes near the joins are read and chunked again;
+ * from the first chunk boundary on that a part and the new file have in common, the part's chunks are used
+ * unchanged.
  *
  *   part 1 │c1│c2│c3│   part 2 │d1│d2│d3│d4│    a part's last chunk ends with the part, not at a boundary
  *   file   │c1│c2│ c3+d1 │e│d3│d4│              from d3 on the boundaries are those of part 2
  *
- * The caller's thread. Memory: JOIN_BUFFER_BYTES, the arrays of pieces, and one list node per level. */
+ * The caller's thread. Memory: a buffer of JOIN_BUFFER_BYTES, the arrays of pieces, and one node of the chunk
+ * list per level. */
 #pragma once
 
 #include "storage/base/effort.h"
@@ -16,8 +18,8 @@
 /* Joins `n` parts, which are entries of kind FILE or EXEC, to an entry of `kind`, FILE or EXEC. New chunks
  * and lists go to `sink`. Chunks of the parts are read through `reader` and stay where they are.
  * `effort` counts each chunk of the parts; NULL = no limits. A list may name one node many times, so few
- * stored bytes can be many chunks. PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL:
- * another kind of entry; errors of effort, reader and sink. */
+ * stored bytes can be many chunks. PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL: a part
+ * is not a FILE or EXEC; errors of effort, reader and sink. */
 PL_MUST_CHECK
 int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
                    const struct pl_file_write_sink *sink, struct pl_effort *effort, struct pl_entry *ret, struct pl_err *err);

@@ -27,7 +27,8 @@ static int read_chunk(const struct pl_hash *id, uint64_t size, const struct pl_c
     return r;
 }
 
-/* Writes the part of a piece, which is at `at` in the file, that lies in the range offset .. offset + len. */
+/* Passes on those bytes of a piece that lie in the requested range offset .. offset + len. `at` is the
+ * piece's offset in the file. */
 static int write_part(const uint8_t *bytes, size_t n, uint64_t at, uint64_t offset, uint64_t len, pl_file_write_fn write,
                       void *self, struct pl_err *err)
 {

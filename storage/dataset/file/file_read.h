@@ -8,9 +8,9 @@
 /* Receives the bytes in pieces. A negative result ends the reading and is returned. */
 typedef int (*pl_file_write_fn)(void *self, const void *bytes, size_t n, struct pl_err *err);
 
-/* Reads `len` bytes from `offset` of a file or link; fewer if it ends before. `scratch` holds one chunk at
- * a time and can be reused. PL_ECORRUPT: stored data does not have the size that the entry says; errors of
- * the reader and of `write`. */
+/* Reads `len` bytes from `offset` of a file or link; fewer if the file ends before that. `scratch` holds one
+ * chunk at a time and can be reused. PL_ECORRUPT: stored data does not have the size that the entry says;
+ * errors of the reader and of `write`. */
 PL_MUST_CHECK
 int pl_file_read(const struct pl_entry *entry, uint64_t offset, uint64_t len, const struct pl_chunk_reader *reader,
                  struct pl_buf *scratch, pl_file_write_fn write, void *self, struct pl_err *err);

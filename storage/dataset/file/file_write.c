@@ -1,4 +1,5 @@
-/* Reads the stream into a buffer and chunks it. A file becomes a list only when it has a second chunk. */
+/* Reads the stream into a buffer and chunks it. A chunk list is begun only when the file turns out to have a
+ * second chunk. */
 #include "storage/dataset/file/file_write.h"
 
 #include "storage/chunk/chunk.h"

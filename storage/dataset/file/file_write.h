@@ -1,6 +1,6 @@
-/* file_write: writes a stream of bytes as chunks and a chunk list, and makes the file's entry. It alone
- * decides whether a file is inline, one chunk or a list; ingest, uploads and the file cache's verification
- * all use it. Single-threaded. Memory: PL_FILE_WRITE_BUFFER_BYTES. */
+/* file_write: writes a stream of bytes as chunks and a chunk list, and makes the file's entry. Only this
+ * module decides whether a file is stored inline, as one chunk or as a list; ingest, uploads and the file
+ * cache's verification all use it. Single-threaded. Memory: PL_FILE_WRITE_BUFFER_BYTES. */
 #pragma once
 
 #include "storage/base/err.h"

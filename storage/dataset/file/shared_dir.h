@@ -10,7 +10,8 @@ struct pl_dir_ref {
     atomic_uint refs;
 };
 
-/* Makes a reference that owns `fd`. Without memory it closes `fd` and returns NULL. */
+/* Makes the first reference to an open folder; it owns the descriptor `fd`. Without memory it closes `fd` and
+ * returns NULL. */
 static inline struct pl_dir_ref *pl_dir_ref_create(int fd)
 {
     struct pl_dir_ref *d = malloc(sizeof(*d));

@@ -1,5 +1,5 @@
 /* Checks the packs first (fsck_packs.c), then walks from each root through trees, lists and chunks.
- * Subtrees and lists found to be good are remembered and not walked again. */
+ * The ids of intact subtrees and lists are remembered, so that each is walked only once. */
 #include "storage/dataset/fsck/fsck.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -11,8 +11,8 @@
 
 #define VISITED_KEY_BYTES 16
 
-/* Ids of nodes and lists that are good with everything below them. Open addressing; a slot of zeros is
- * free. */
+/* A hash set of the ids of tree nodes and chunk lists that are intact with everything below them. Open
+ * addressing; a slot of zeros is free. */
 struct visited {
     uint8_t (*slots)[VISITED_KEY_BYTES];
     size_t cap, n;
@@ -22,7 +22,7 @@ struct fsck {
     struct pl_fsck common;
     struct visited visited;
     struct pl_map hurt_lists; /* key of a list (list_key) → struct hurt_list */
-    /* the root being checked; `alive` is called at its first finding */
+    /* the root being checked; before its first finding is reported, the option `alive` is called for it */
     const struct pl_fsck_root *root;
     enum { NOT_ASKED, WANTED, DELETED } wanted;
 };
@@ -76,8 +76,8 @@ static bool visited_has(const struct visited *v, const struct pl_hash *id)
     return false;
 }
 
-/* Adds an id. Without memory or at the bound the id is not remembered, and its subtree is checked again if
- * it occurs again. */
+/* Adds an id. Without memory, or if the set is full, the id is not remembered; the subtree is then checked
+ * again wherever it occurs again. */
 static void visited_add(struct visited *v, const struct pl_hash *id)
 {
     if (2 * (v->n + 1) > v->cap) {
@@ -100,7 +100,7 @@ static void visited_add(struct visited *v, const struct pl_hash *id)
 
 /* ---- records that roots need ---- */
 
-/* Returns 1 if the record exists and no damage of it is known; 0 if not, with the reason in `why`. */
+/* Returns 1 if the record exists and is not known to be damaged; otherwise 0, with the reason in `why`. */
 static int record_good(struct fsck *f, const struct pl_hash *id, struct pl_err *why)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -136,7 +136,8 @@ static int hurt(struct fsck *f, const struct pl_hash *id, const char *path, cons
     return r < 0 ? r : 1;
 }
 
-/* A list with a damaged or missing part. It is walked only once, but reported for each file that needs it. */
+/* A chunk list with a damaged or missing part. The list is walked only once, but a finding is reported for
+ * each file that needs it. */
 struct hurt_list {
     struct pl_hash bad;
     char why[PL_ERR_MSG_BYTES];
@@ -218,7 +219,7 @@ static int check_list(struct fsck *f, const struct pl_entry *entry, const char *
     return hurt(f, &c.bad, path, why.msg, err);
 }
 
-/* Checks the content of one file. Returns 0 if it is good, 1 if a finding was reported. */
+/* Checks the content of one file. Returns 0 if it is intact, 1 if a finding was reported. */
 static int check_entry(struct fsck *f, const struct pl_entry *entry, const char *path, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -243,7 +244,7 @@ struct node_place {
     uint64_t files;
 };
 
-/* Reports a damaged or missing node, with the range of files below it. */
+/* Reports a damaged or missing tree node, with the range of paths that are below it. */
 static int node_lost(struct fsck *f, const struct node_place *at, const char *why, struct pl_err *err)
 {
     char what[PL_ERR_MSG_BYTES + 64];
@@ -307,7 +308,8 @@ static int check_node(struct fsck *f, const struct node_place *at, struct pl_err
         *err = why;
         return r;
     }
-    /* the node was read from the cache or another pack, but its record in a pack is damaged */
+    /* the node could be read, from the cache or from another pack, but one pack has a damaged copy of its
+     * record */
     if (r == 0 && pl_map_get(&f->common.damaged, at->id.b, PL_HASH_BYTES) != NULL)
         r = pl_err_set(&why, PL_ECORRUPT, "a tree node is damaged");
     if (r < 0)

@@ -13,8 +13,8 @@
  *   fsck_packs     verifies packs with several threads */
 
 /* fsck checks that all records that the roots need exist and match their ids. It only reads. Other threads
- * may write meanwhile: what they add is not checked, and roots that they delete are not reported
- * (`alive`).
+ * may write to the store meanwhile. Records that they add are not checked, and findings for roots that they
+ * delete are not reported (see `alive`).
  *
  *   1. packs   header, footer and trailer of each pack; `full`: every record is decompressed and hashed.
  *              Several threads, in order of id, so that an interrupted check can continue.
@@ -22,9 +22,9 @@
  *              refer to; trees of code; blobs
  *
  * A finding in a pack is reported at once; then the commits and files that need the damaged record are
- * reported. Memory: the damaged records; ids of at most PL_FSCK_VISITED_MAX good nodes and lists (beyond
- * it, shared subtrees are checked again); one window and one footer per thread. The log and its
- * checkpoints: fsck_log.h. */
+ * reported. Memory: the ids of the damaged records; the ids of at most PL_FSCK_VISITED_MAX intact nodes and
+ * lists (beyond that number, shared subtrees are checked repeatedly); one window and one footer per thread.
+ * The log and its checkpoints: fsck_log.h. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -71,7 +71,8 @@ struct pl_fsck_report {
 struct pl_fsck_progress {
     const char *stage; /* "packs", "commits", "log" or "checkpoints" */
     uint64_t done, total;
-    const struct pl_hash *upto; /* packs: this one and all before it are done; NULL = none yet */
+    const struct pl_hash *upto; /* in the stage "packs": this pack and all packs with lower ids are done; NULL
+                                 * = none is done yet */
 };
 
 struct pl_fsck_options {
@@ -96,7 +97,7 @@ struct pl_fsck_options {
 };
 
 /* Runs a check. Returns 0 even if there are findings (sum->findings); negative if the check itself failed.
- * The counts are added to `sum`, whatever the result. Blocks. */
+ * The counts are added to `sum`, even if the check fails. Blocks. */
 PL_MUST_CHECK
 int pl_fsck(struct pl_store *store, const struct pl_fsck_root *roots, size_t n, const struct pl_fsck_options *options,
             struct pl_fsck_report *sum, struct pl_err *err);

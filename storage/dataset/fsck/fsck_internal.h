@@ -13,19 +13,19 @@ struct pl_fsck {
     const struct pl_fsck_options *options;
     struct pl_fsck_report report;
     struct pl_map damaged; /* ids of records that failed verification */
-    /* packs that failed verification as a whole: their records must be read to be believed */
+    /* packs that failed verification as a whole: a record in them counts as intact only after it was read */
     struct pl_map bad_packs;
     pthread_mutex_t lock; /* guards the fields above while packs are checked, and serialises the callbacks */
 };
 
 /* True if an error is about stored data; other errors end the check. */
 bool pl_fsck_is_damage(int r);
-/* Counts a finding and reports it. With the lock held while several threads run. */
+/* Counts a finding and reports it. The caller holds `lock` while several threads run. */
 PL_MUST_CHECK
 int pl_fsck_tell(struct pl_fsck *f, const struct pl_fsck_finding *finding, struct pl_err *err);
 /* PL_ECANCELED: the caller of the check wants it to stop. */
 PL_MUST_CHECK
 int pl_fsck_stopped(const struct pl_fsck *f, struct pl_err *err);
-/* Checks the packs; fills `damaged` and `bad_packs`. */
+/* Checks all packs and fills `damaged` and `bad_packs`. */
 PL_MUST_CHECK
 int pl_fsck_packs(struct pl_fsck *f, struct pl_err *err);

@@ -10,7 +10,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* missing log objects reported one by one per gap; further ones are only counted */
+/* maximum number of missing log objects that are reported one by one for each gap; the rest of the gap is
+ * only counted */
 #define MISSING_TOLD_MAX 1000u
 
 struct log_check {
@@ -20,7 +21,8 @@ struct log_check {
     struct pl_log_head head; /* state after the object before the one being checked */
     uint64_t last;           /* number of the newest object when the check began */
     struct pl_log_checkpoint_head ckpts[PL_LOG_CHECKPOINT_LISTED_MAX];
-    unsigned n_ckpts; /* good checkpoints, still to be compared with the log objects that they name */
+    unsigned n_ckpts; /* number of intact checkpoints that must still be compared with the log objects that
+                       * they name */
 };
 
 static int tell(struct log_check *c, const char *key, const char *what, struct pl_err *err)
@@ -72,8 +74,8 @@ static int number_seen(void *arg, const char *key, uint64_t size, struct pl_err 
     return r;
 }
 
-/* Reports missing log objects: in gaps, and at the end if a checkpoint or the database has a higher
- * number. */
+/* Reports missing log objects: those in gaps, and those after the newest log object if a checkpoint or the
+ * database names a higher number. */
 static int check_numbers(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
 {
     struct numbers n = {.check = c};
@@ -123,8 +125,8 @@ static bool says_before(const struct pl_buf *bytes, uint64_t *ret_epoch, struct 
     return prev != NULL;
 }
 
-/* Compares the hash that an object names with the object before it. On a difference the earlier object is
- * reported, and the check continues with the hash and epoch that this object names. */
+/* Checks that the hash named by object `seq` is that of the previous object. If it is not, the previous
+ * object is reported, and the check continues as if the named hash and epoch were right. */
 static int check_link(struct log_check *c, uint64_t seq, const struct pl_buf *bytes, bool trusted, struct pl_err *err)
 {
     char before[PL_LOG_KEY_BYTES], what[128];
@@ -161,8 +163,8 @@ static int compare_ckpts(struct log_check *c, struct pl_err *err)
     return 0;
 }
 
-/* Checks one object, or reports why it cannot be read (`r`, `why`). `*trusted`: c->head is known to be the
- * state that this object must follow. */
+/* Checks log object `seq`; if reading it failed (`r`, `why`), reports that. `*trusted` is true while c->head
+ * is known to describe the previous object. */
 static int check_object(struct log_check *c, uint64_t seq, int r, const struct pl_buf *bytes, struct pl_err *why, bool *trusted,
                         struct pl_err *err)
 {
@@ -212,7 +214,8 @@ static int check_chain(struct log_check *c, struct pl_err *err)
     return r;
 }
 
-/* Checks the object that the database applied last, because no later object names its hash. */
+/* Checks the object that the database applied last against the database's own hash of it, because no later
+ * object names that hash. */
 static int check_newest(struct log_check *c, const struct pl_log_head *database, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {.max = PL_LOG_OBJECT_MAX_BYTES};

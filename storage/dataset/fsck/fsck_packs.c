@@ -26,7 +26,7 @@ struct one {
     struct pl_fsck *f;
     const struct pl_hash *pack;
     uint64_t findings;
-    int result; /* of reporting a finding */
+    int result; /* 0, or the negative error code with which reporting a finding failed */
     struct pl_err err;
 };
 

@@ -46,16 +46,17 @@
  *       with a machine. An unread pack (pl_store_set_unread) is neither condemned nor doomed: of two packs
  *       with the same record a mark counts only one, and that one may be wrong.
  *   I4  A collector that is killed at any point does no harm, and the next one finishes its work.
- *   I5  A client that asks which records it may skip is never told of a condemned pack: the pack is hidden
- *       in memory before it is condemned in the database, and hidden again at a start. Reads find it until
+ *   I5 A client that asks which records it need not upload never gets an answer that relies on a condemned
+ *       pack: the pack is hidden in memory before it is condemned in the database, and hidden again when the
+ *       daemon starts. Reads find it until
  *       it is doomed.
- *   I6  There is one collector at a time, in the daemon that owns the log. Dooming a pack must be logged, so
- *       a daemon that was fenced cannot doom packs.
+ *   I6 There is one collector at a time, in the daemon that owns the log. Dooming a pack needs a log record,
+ *       which a daemon that was fenced cannot write.
  *
  * Roots, of one project: commits (object, tree, attributes, table with all outputs that its rows refer to,
  * owners); code folders and specs of every version of a pipeline; logs, and results of jobs, that are kept
  * or belong to running jobs, with their inputs; checkpoints; open commits; and the whole packs that
- * sessions have pinned. The packs to be judged are chosen before the roots are read.
+ * sessions have pinned. The packs that the collection decides about are chosen before the roots are read.
  *
  * Reachable records must be durable before other packs are condemned or doomed because of them: a copy in
  * a pack that was not flushed may be lost in a crash. The store is therefore flushed between the mark and

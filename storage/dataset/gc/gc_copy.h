@@ -5,9 +5,9 @@
 
 #include "storage/dataset/gc/gc_mark.h"
 
-/* in percent: packs of which less than this part of the bytes is live are copied */
+/* packs whose live records are less than this percentage of their bytes are copied */
 #define PL_GC_LIVE_PERCENT 60
-/* packs smaller than this are copied if there are at least PL_GC_SMALL_PACKS of them */
+/* packs smaller than this are "small": they are copied if there are at least PL_GC_SMALL_PACKS of them */
 #define PL_GC_SMALL_BYTES ((uint64_t)4 << 20)
 /* minimum number of small packs for copying them, so that the same few are not copied again and again */
 #define PL_GC_SMALL_PACKS 16u
@@ -26,8 +26,8 @@ static inline void pl_gc_copy_destroyp(struct pl_gc_copy **c)
  * be kept; the copier may continue with other packs. */
 PL_MUST_CHECK
 int pl_gc_copy_pack(struct pl_gc_copy *c, const struct pl_hash *pack, struct pl_err *err);
-/* Puts the remaining records and flushes: all copies are durable. Unless it succeeds, the copied packs
- * must not be condemned. */
+/* Puts the remaining records into the store and flushes it: on success all copies are durable. If it fails,
+ * the packs that were copied must not be condemned. */
 PL_MUST_CHECK
 int pl_gc_copy_finish(struct pl_gc_copy *c, struct pl_err *err);
 
@@ -36,6 +36,6 @@ struct pl_gc_copy_stats {
 };
 void pl_gc_copy_stats(const struct pl_gc_copy *c, struct pl_gc_copy_stats *ret);
 
-/* Chooses the packs worth copying: sets bit i of `ret_bitmap` ((n + 7) / 8 bytes) for packs[i]. Pinned
- * packs, packs that are not judged, and packs without live records are not chosen. */
+/* Chooses the packs worth copying: sets bit i of `ret_bitmap` ((n + 7) / 8 bytes) for packs[i]. Never chooses
+ * packs that are pinned, that have `judged` unset, or that have no live records. */
 void pl_gc_copy_choose(const struct pl_gc_pack *packs, size_t n, uint8_t *ret_bitmap);

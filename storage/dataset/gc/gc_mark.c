@@ -1,5 +1,6 @@
 /* Marks are bits, numbered by a view of the index. Each node and list is read once, when its bit is set. A
- * record that is missing in the view may have been added since; such records are kept in a map. */
+ * record that the view lacks may have been added to the store after the view was opened; the ids of such
+ * records are kept in a map. */
 #include "storage/dataset/gc/gc_mark.h"
 
 #include "storage/base/map.h"
@@ -9,7 +10,7 @@
 struct pl_gc_mark {
     struct pl_gc_mark_config config;
     struct pl_node_source source;
-    uint32_t settled; /* packs with lower numbers are judged */
+    uint32_t settled; /* the mark decides about packs with lower numbers */
     struct pl_index_view *view;
     uint8_t *bits;   /* bitmap by number of the entry: 1 = reachable */
     uint8_t *unread; /* bitmap by number of the pack: 1 = unread when the mark began */
@@ -89,7 +90,8 @@ bool pl_gc_mark_record(struct pl_gc_mark *m, const struct pl_hash *id)
     if (pl_hash_is_zero(id))
         return false;
     if (!pl_index_view_find(m->view, id, &number)) {
-        if (is_there(m, id)) { /* it was added, or added again, after the view: no pack of the view has it */
+        if (is_there(m, id)) { /* the record was added, or added again, after the view was opened: no pack of
+                                * the view has it */
             if (pl_map_get(&m->late, id->b, PL_HASH_BYTES) != NULL)
                 return false;
             /* without memory the record is walked again */
@@ -122,13 +124,14 @@ static int misplaced(const struct pl_hash *id, const char *what, struct pl_err *
     return pl_err_set(err, PL_ECORRUPT, "%s %.12s does not match its entry in the one above it", what, pl_hash_hex(id, hex));
 }
 
-/* Level and size of a list, as its entry in the list above says; NULL for the root. */
+/* Level and size of a chunk list, as stated by its entry in the parent list. A NULL pointer stands for the
+ * root list. */
 struct list_place {
     unsigned level;
     uint64_t bytes;
 };
 
-/* Marks a chunk list and everything below it, and checks each list against the one above it. */
+/* Marks a chunk list and everything below it. Checks each list against its entry in the parent list. */
 static int mark_list(struct pl_gc_mark *m, const struct pl_hash *id, const struct list_place *above, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -205,7 +208,8 @@ static int mark_children(struct pl_gc_mark *m, const struct tree_walk *w, const 
             place.floor = pl_node_key(node, i - 1);
             place.floor_len = pl_node_key_len(node, i - 1);
         }
-        r = mark_node(m, w, &child.id, &place, err); /* recursion ends: the level of each node is checked */
+        r = mark_node(m, w, &child.id, &place, err); /* the recursion ends, because each node is checked to
+                                                      * have a lower level than its parent */
     }
     return r;
 }
@@ -246,7 +250,7 @@ int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl
 
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack)
 {
-    /* without memory no pack is judged, as if all were pinned */
+    /* without memory the mark decides about no pack, as if all packs were pinned */
     if (pl_map_put(&m->pinned, pack->b, PL_HASH_BYTES, m, NULL, NULL) < 0)
         m->settled = 0;
 }
@@ -331,7 +335,8 @@ int pl_gc_mark_dead_commits(struct pl_gc_mark *m,
         struct pl_hash pack;
         uint64_t number;
 
-        /* the index has only the first half of an id, so the footer is read for the whole id */
+        /* the index stores only the first half of a record's id, so the whole id is read from the pack's
+         * footer */
         if ((packs[no / 8] >> (no % 8) & 1) == 0 || !pl_store_pack_id(m->config.store, no, &pack) ||
             pl_store_pack_footer(m->config.store, &pack, &f, NULL) < 0)
             continue;

@@ -45,16 +45,19 @@ int pl_gc_mark_entry(struct pl_gc_mark *m, const struct pl_entry *entry, struct 
 typedef int (*pl_gc_row_fn)(void *self, struct pl_gc_mark *m, const void *row, size_t len, struct pl_err *err);
 PL_MUST_CHECK
 int pl_gc_mark_tree(struct pl_gc_mark *m, const struct pl_hash *root, pl_gc_row_fn row, void *self, struct pl_err *err);
-/* Marks only the nodes of a tree of paths, without the records that its entries refer to. Call it last: a
- * tree marked afterwards is not walked below nodes that are marked. A missing root is not an error. */
+/* Marks only the nodes of a tree of paths, without the records that its entries refer to. Call it after all
+ * other marks: a later pl_gc_mark_tree would not go below the nodes that this call has marked. A missing root
+ * is not an error. */
 PL_MUST_CHECK
 int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl_err *err);
 /* Marks a whole pack as needed, with all its records. */
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack);
 
 struct pl_gc_mark_stats {
-    uint64_t nodes, records, bytes; /* marked; bytes as stored */
-    uint64_t missing;               /* records that are referred to and do not exist */
+    uint64_t nodes, records, bytes; /* number of nodes and records marked, and the stored size of the marked
+                                     * records */
+    uint64_t missing;               /* number of records that a marked record refers to and that do not
+                                     * exist */
     struct pl_hash first_missing;
 };
 void pl_gc_mark_stats(const struct pl_gc_mark *m, struct pl_gc_mark_stats *ret);
@@ -62,11 +65,13 @@ void pl_gc_mark_stats(const struct pl_gc_mark *m, struct pl_gc_mark_stats *ret);
 /* The result for one pack. */
 struct pl_gc_pack {
     struct pl_hash id;
-    /* the pack existed before the oldest current hold; the mark cannot decide about other packs */
+    /* true if the pack existed before the oldest current hold began: the mark can decide whether it is
+     * needed. It cannot for other packs */
     bool judged;
     bool pinned;
-    /* unread when the mark began: it must not be removed before it is read, because the pack with the
-     * same records that was counted may be wrong */
+    /* true if the pack's records had not been verified (PL_DOUBT_UNREAD) when the mark began. It must not be
+     * removed before they are, because the other pack for which the same records were counted may be the
+     * wrong one */
     bool unread;
     uint32_t records, live_records;
     uint64_t bytes, live_bytes; /* stored bytes of all records and of the live ones */
@@ -75,14 +80,16 @@ static inline bool pl_gc_pack_needed(const struct pl_gc_pack *p)
 {
     return p->pinned || p->live_records > 0;
 }
-/* Returns the packs of the view that were not dropped; the caller frees `*ret`. */
+/* Returns the results for all packs of the view that were not dropped. The caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_gc_mark_finish(struct pl_gc_mark *m, struct pl_gc_pack **ret, size_t *ret_n, struct pl_err *err);
-/* Calls `fn` for every existing commit object that is not marked when its turn comes. `fn` may mark
- * records. A negative result ends it and is returned. */
+/* Calls `fn` for each commit object in the store that is not marked; an object that `fn` marks before the
+ * iteration reaches it is left out. `fn` may mark records. A negative result of `fn` ends the iteration and
+ * is returned. */
 PL_MUST_CHECK
 int pl_gc_mark_dead_commits(struct pl_gc_mark *m,
                             int (*fn)(void *self, struct pl_gc_mark *m, const struct pl_hash *id, struct pl_err *err), void *self,
                             struct pl_err *err);
-/* True if the record is marked and counted for this pack, rather than for another pack that also has it. */
+/* True if the record is marked and counted as live in this pack. If several packs have the record, only one
+ * of them counts it. */
 bool pl_gc_mark_counts(const struct pl_gc_mark *m, const struct pl_hash *id, const struct pl_hash *pack);

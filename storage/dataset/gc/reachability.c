@@ -1,6 +1,6 @@
 /* Walks the nodes first, then the entries. Both walks check every node against its parent, including that
- * keys ascend, so no node occurs twice, also in a tree from an untrusted client. Lists may be shared: each
- * is walked once. */
+ * keys ascend, so even in a tree from an untrusted client no node occurs twice. Several files may share a
+ * chunk list: each list is walked only once. */
 #include "storage/dataset/gc/reachability.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -88,7 +88,8 @@ int pl_reachability_check_tree(const struct pl_reachability *reach, const struct
 
     if (pl_hash_is_zero(root))
         return 0;
-    r = reach_record(reach, root, &at, err); /* PL_ERETRY and not damage: the client named this root */
+    r = reach_record(reach, root, &at, err); /* a missing root is PL_ERETRY, not damage of the store, because
+                                              * the client named it */
     r = r < 0 ? r : pl_tree_visit_nodes(&source, root, reach_node, &w, err);
     r = r < 0 ? r : reach_entries(&w, &source, root, err);
     pl_list_seen_finish(&w.seen);

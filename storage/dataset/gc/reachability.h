@@ -1,14 +1,14 @@
-/* reachability: checks that all records that a tree needs exist. For trees from clients, before a commit
- * refers to them (gc.h). Hidden packs that have some of these records are reported, so that they can be
- * revived. */
+/* reachability: checks that all records that a tree needs exist. Used for trees that clients uploaded, before
+ * a commit refers to them (gc.h). Hidden packs that have some of these records are reported, so that they can
+ * be revived. */
 #pragma once
 
 #include "storage/store/store.h"
 
 struct pl_reachability {
     struct pl_store *store;
-    /* Called if a record is in this hidden pack; the same pack may be reported several times. A negative
-     * result ends the check and is returned. */
+    /* Called if a needed record is in the hidden pack `pack`; the same pack may be reported several times. A
+     * negative result ends the check and is returned. */
     int (*hidden)(void *self, const struct pl_hash *pack, struct pl_err *err);
     void *self;
     struct pl_effort *effort; /* limits of the work; NULL = no limits */
@@ -16,6 +16,6 @@ struct pl_reachability {
 
 /* Checks nodes, lists and chunks of a tree of paths. PL_ERETRY: a record is missing. PL_ECORRUPT,
  * PL_EFORMAT: it is not a tree, or a node or list does not agree with the one above it. PL_EINVAL: a tree
- * of rows. Also errors of the store and the limits. Reads every node and list once. */
+ * of rows. Also returns errors of the store and of `effort`. Reads every node and list once. */
 PL_MUST_CHECK
 int pl_reachability_check_tree(const struct pl_reachability *reach, const struct pl_hash *root, struct pl_err *err);

@@ -12,23 +12,26 @@
 #include <stdio.h>
 #include <time.h>
 
-/* The ring of batches. published ≥ taken ≥ number of finished batches. The walker accesses only slots
- * outside taken..published. */
+/* The ring of batches. published ≥ taken ≥ number of finished batches. The walker accesses only ring elements
+ * outside the range taken..published. */
 #define RING_MAX 32u
 
 struct ingest {
     const struct pl_ingest_options *options;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* signalled for a new batch, a shared file, and the end */
+    pthread_cond_t work; /* signalled when a batch is published, when a large file is shared, and at the
+                          * end */
     pthread_cond_t done; /* signalled when a batch is finished or a helper leaves the shared file */
     struct pl_walk_batch *ring;
     uint64_t ring_len;
     uint64_t published, taken;
-    unsigned busy; /* readers that have a batch: each may still share a large file */
+    unsigned busy; /* number of readers that are working on a batch: each of them may still share a large
+                    * file */
     bool ending;
     _Atomic bool failed;              /* set with the lock held */
     struct pl_large_file_job *shared; /* a large file with which other readers may help; NULL = none */
-    unsigned helpers;                 /* readers that help with a shared file, without its owner */
+    unsigned helpers;                 /* number of readers that help with the shared file, not counting the
+                                       * reader that shared it */
     struct pl_err err;                /* the first error of any reader */
 };
 
@@ -48,7 +51,8 @@ static int64_t machine_now_ns(void)
 
 /* ---- readers ---- */
 
-/* Stores the first error and wakes all threads, which then end. With the lock held. */
+/* Stores the error unless there was an earlier one, and wakes all threads, which then end. With the lock
+ * held. */
 static void ingest_fail(struct ingest *in, const struct pl_err *err)
 {
     if (!in->failed)
@@ -58,8 +62,8 @@ static void ingest_fail(struct ingest *in, const struct pl_err *err)
     pthread_cond_broadcast(&in->done);
 }
 
-/* Reads a large file on its owner's thread, and offers it to other readers unless another file is shared
- * now. Returns when all helpers have left it. */
+/* Reads a large file on the calling reader's thread and, unless another file is shared now, lets other
+ * readers help with it. Returns when all helpers have finished. */
 static void reader_share(void *self, struct pl_large_file_job *job, struct pl_large_file_buffer *buffer)
 {
     struct ingest *in = self;
@@ -82,7 +86,7 @@ static void reader_share(void *self, struct pl_large_file_job *job, struct pl_la
     pthread_mutex_unlock(&in->lock);
 }
 
-/* Helps with a shared file. With the lock held; it is released meanwhile. */
+/* Helps to read the shared file. The caller holds the lock, which is released during the reading. */
 static void reader_help(struct reader_thread *t, struct pl_large_file_job *job)
 {
     struct ingest *in = t->in;
@@ -118,7 +122,8 @@ static int batch_read(struct reader_thread *t, struct pl_walk_batch *b, struct p
     return 0;
 }
 
-/* Reads the next batch. With the lock held; it is released meanwhile. */
+/* Takes the next batch from the ring and reads its files. The caller holds the lock, which is released during
+ * the reading. */
 static void reader_batch(struct reader_thread *t)
 {
     struct ingest *in = t->in;
@@ -284,8 +289,8 @@ static void ingest_finish(struct ingest *in)
     pthread_cond_destroy(&in->done);
 }
 
-/* Makes one pass over all sources. `trust`: entries of the stat cache are used. `*ret_missing`: the store
- * no longer has some of them, so the pass must be repeated without. */
+/* Makes one pass over all sources. `trust`: entries of the stat cache are used. `*ret_missing` is set if the
+ * store lacks a record of such an entry: the pass must then be repeated with `trust` false. */
 static int ingest_pass(struct pl_pack_builder *session, const struct pl_ingest_source *sources, size_t n,
                        const struct pl_ingest_options *options, bool trust, struct pl_buf *ops, bool *ret_missing,
                        struct pl_ingest_stats *ret, struct pl_err *err)

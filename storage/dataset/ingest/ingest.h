@@ -69,13 +69,14 @@ struct pl_ingest_stats {
 
 enum { PL_LINK_KEEP = 0, PL_LINK_FOLLOW = 1 };
 
-/* Options; `{0}` is a plain push with one reader per core. */
+/* Options; `{0}` stores everything as it is, without a stat cache and with one reader per core. */
 struct pl_ingest_options {
     unsigned threads; /* number of readers; 0 = one per core */
     /* remove everything at a destination that is not in the source: begins with a DELETE_PREFIX of it */
     bool mirror;
     /* Cache of unchanged files, used and updated; NULL = all files are read. Ids from it are looked up in
-     * `sink`, in groups of PL_INGEST_HAS_MAX. If one is missing, all files are read. Needs `sink`. */
+     * `sink`, in groups of PL_INGEST_HAS_MAX. If the store lacks one of them, all files are read. Requires
+     * `sink`. */
     struct pl_stat_cache *stat_cache;
     const struct pl_pack_sink *sink; /* the sink of the pack builder */
     struct pl_ingest_progress *progress;

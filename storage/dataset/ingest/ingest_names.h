@@ -1,13 +1,13 @@
-/* ingest_names: the paths that an ingest of a folder would store, without opening files. For planning with
- * a folder on this machine. */
+/* ingest_names: the paths that an ingest of a folder would store, without opening files. Used to plan a run
+ * with a local folder as input. */
 #pragma once
 
 #include "storage/base/hash.h"
 #include "storage/tree/tree.h"
 
 /* The tree that an ingest of the folder would produce, but with every file empty: its paths and kinds are
- * those of a push. Its nodes are in memory (about 60 bytes per file). `{0}` is an empty tree. Read by one
- * thread at a time. */
+ * those of a push. Its nodes are in memory (about 60 bytes per file). `{0}` is an empty tree. Only one thread
+ * at a time may read it. */
 struct pl_name_tree {
     struct pl_hash root;
     uint64_t files; /* number of files and links */

@@ -9,7 +9,7 @@ _Static_assert(PL_INGEST_HAS_MAX <= PL_PACK_SINK_HAS_MAX, "one question must be 
 
 #define OUT_SLOTS (2 * (size_t)PL_INGEST_HAS_MAX) /* a power of two */
 
-/* Ids to look up in the store, each once. */
+/* A set of ids to look up in the store. */
 struct out_asked {
     struct pl_hash *ids;
     uint32_t *slots; /* hash table: 1 + index in `ids`, 0 = free; the bytes of an id serve as its hash */
@@ -23,7 +23,7 @@ struct pl_ingest_out {
     const char *cleared; /* the destination, if there is one source and it is mirrored */
     bool sorting;
     struct pl_buf unsorted; /* records: u8 op, u32 path length, path, entry */
-    size_t *records;        /* their offsets in `unsorted` */
+    size_t *records;        /* offsets of the records in `unsorted` */
     size_t n_records, cap_records;
     struct out_asked asked;
     bool missing;
@@ -64,7 +64,8 @@ static int record_add(struct pl_ingest_out *o, uint8_t op, const char *path, siz
     return 0;
 }
 
-/* Reads a record's operation and path. The returned cursor is at its entry. */
+/* Reads the operation and the path of a record in `unsorted`. The returned cursor is at the record's
+ * entry. */
 static struct pl_cursor record_open(const struct pl_buf *unsorted, size_t at, struct pl_tree_op *ret)
 {
     struct pl_cursor c = pl_cursor_of(unsorted->data + at, unsorted->len - at);
@@ -101,7 +102,8 @@ static int records_write(struct pl_ingest_out *o, struct pl_err *err)
 
         if (op.op == PL_TREE_PUT && (r = pl_entry_decode(&c, &op.entry, err)) < 0)
             return r;
-        /* A folder that two sources have is one folder. An empty folder that is also cleared needs no PUT. */
+        /* If two sources have the same folder, it is put once. An empty folder needs no PUT if its path is
+         * also deleted. */
         if (same && (op.op != PL_TREE_PUT || op.entry.kind == PL_KIND_DIR))
             continue;
         if (same)
@@ -120,7 +122,7 @@ static int out_put(struct pl_ingest_out *o, const char *path, size_t len, const 
     if (o->sorting)
         return record_add(o, PL_TREE_PUT, path, len, entry, err);
     if (o->cleared != NULL && entry->kind == PL_KIND_DIR && pl_streq(o->cleared, path))
-        return 0; /* the source is an empty folder: the deletion of its destination is enough */
+        return 0; /* the source is an empty folder: deleting its destination is all that is needed */
     return pl_tree_ops_writer_put(&o->writer, path, len, entry, err);
 }
 
@@ -171,7 +173,7 @@ static int out_ask(struct pl_ingest_out *o, struct pl_err *err)
     return 0;
 }
 
-/* Adds an id to the ones to look up, once, and looks them up when they are PL_INGEST_HAS_MAX. */
+/* Adds an id to the set of ids to look up. When the set has PL_INGEST_HAS_MAX ids, looks them all up. */
 static int out_want(struct pl_ingest_out *o, const struct pl_hash *id, struct pl_err *err)
 {
     struct out_asked *a = &o->asked;

@@ -1,5 +1,6 @@
 /* ingest_output: writes the operations of finished batches, counts statistics, updates the stat cache, and
- * checks that the store still has the records that the stat cache knew. For this room. Single-threaded. */
+ * checks that the store still has the records that entries from the stat cache refer to. Used only in this
+ * room. Single-threaded. */
 #pragma once
 
 #include "storage/dataset/ingest/ingest_walk.h"

@@ -39,8 +39,8 @@ static int file_changed(struct pl_err *err)
     return pl_err_set(err, PL_ECHANGED, "the file changed while it was read");
 }
 
-/* Reads a small file, usually with a single read. One byte more than its size is requested, to notice that
- * it has grown. */
+/* Reads a small file, usually with a single read. Requests one byte more than the file's size, to notice if
+ * the file has grown. */
 static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
 {
     size_t size = (size_t)st->st_size;
@@ -99,7 +99,7 @@ static int read_by_size(struct pl_reader *rd, int fd, const struct stat *st, str
     uint64_t size = (uint64_t)st->st_size;
 
     if (S_ISDIR(st->st_mode))
-        return file_changed(err); /* a folder has taken its place */
+        return file_changed(err); /* the file was replaced by a folder */
     if (!S_ISREG(st->st_mode))
         return pl_err_set(err, PL_EINVAL, "it is %s; only files, folders and links can be stored",
                           pl_walk_mode_name(st->st_mode));
@@ -149,8 +149,8 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
 
     if (fd < 0)
         return pl_err_errno(err, errno, "open");
-    /* Checked before the read: a writer that has ended by the time the read ends may have changed the file
-     * meanwhile. */
+    /* Check this before the read: a process that changes the file during the read may have closed it by the
+     * end of the read. */
     shows = rd->remembers && change_will_show(fd);
     if (fstat(fd, &before) < 0)
         return pl_err_errno(err, errno, "stat");
@@ -168,7 +168,7 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     return 0;
 }
 
-/* True if the stat cache knows this state of the file; sets the entry. */
+/* Looks up the file's stat in the stat cache. Returns true if it is known, and sets the item's entry. */
 static bool read_cached(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item)
 {
     struct stat st;

@@ -1,5 +1,5 @@
 /* ingest_read: reads one item that the walker found and makes its entry: the part of an ingest that reader
- * threads run. For this room. */
+ * threads run. Used only in this room. */
 #pragma once
 
 #include "storage/dataset/ingest/ingest_walk.h"
@@ -9,7 +9,8 @@
 struct pl_reader {
     struct pl_file_write_sink sink;
     const struct pl_stat_cache *stat_cache; /* NULL or empty = read every file */
-    bool remembers;                         /* results are stored in a stat cache, so check if that is safe */
+    bool remembers;                         /* results may be stored in a stat cache, so check whether a later
+                                             * change of the file would be noticed */
     uint8_t *small;                         /* buffer of PL_CHUNK_WHOLE_BYTES + 1 bytes */
     uint8_t *stream;                        /* buffer of PL_FILE_WRITE_BUFFER_BYTES */
     struct pl_large_file_buffer segment;
@@ -21,7 +22,7 @@ struct pl_reader {
 };
 
 void pl_reader_finish(struct pl_reader *rd);
-/* Reads an item; sets item->entry, key, cached, fresh. Errors contain the local path. PL_ECHANGED after a
- * second try. */
+/* Reads an item; sets item->entry, key, cached, fresh. Errors contain the local path. PL_ECHANGED: the file
+ * changed during each of two attempts to read it. */
 PL_MUST_CHECK
 int pl_reader_item(struct pl_reader *rd, const struct pl_walk_batch *b, struct pl_walk_item *item, struct pl_err *err);

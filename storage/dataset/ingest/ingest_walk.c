@@ -1,5 +1,5 @@
-/* Keeps a stack of folders. Each is read and sorted when it is entered; the next name of the top folder
- * decides the next step. */
+/* Keeps a stack of folders. Each folder is read and sorted when it is entered. Each step of the walk
+ * processes the next name of the folder on top of the stack. */
 #include "storage/dataset/ingest/ingest_walk.h"
 
 #include <dirent.h>
@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define WALK_BLOB_MAX ((size_t)512 << 20) /* bytes of the names of one folder */
+#define WALK_BLOB_MAX ((size_t)512 << 20) /* maximum total bytes of the names in one folder */
 
 enum name_type { NAME_FILE, NAME_LINK, NAME_DIR, NAME_FOLLOW_FILE, NAME_FOLLOW_DIR };
 
-/* A name in a folder, as offsets into the frame's texts: the name (a folder's has a slash appended); and
- * the target of a link, or the path to read instead of it. */
+/* One name in a folder. The texts are offsets into the frame's buffer: the name (with a slash appended if it
+ * is a folder); and for a link its target, or the path to read instead of the link. */
 struct walk_name {
     uint32_t name;
     uint32_t extra;
@@ -238,7 +238,8 @@ static int link_follow(const struct pl_walk *w, const struct pl_buf *host, enum 
     return 0;
 }
 
-/* Decides about the link `name`: returns its type, and in `extra` its target or the path to read instead. */
+/* Decides what to do with the link `name`: returns the type to record, and in `extra` the link's target or
+ * the path to read instead of the link. */
 static int walk_link(struct pl_walk *w, int dirfd, const char *name, struct pl_buf *extra, enum name_type *ret,
                      struct pl_err *err)
 {
@@ -354,7 +355,7 @@ static int name_cmp(const void *a, const void *b, void *texts)
     return strcmp((const char *)texts + x->name, (const char *)texts + y->name);
 }
 
-/* Reads and sorts the folder `fd`, which it owns. Its path in the repo is w->path. */
+/* Reads and sorts the folder `fd`, and closes `fd`. The folder's path in the repo is w->path. */
 static int frame_push(struct pl_walk *w, int fd, struct pl_err *err)
 {
     _Alignas(struct dirent64) char block[32 << 10];

@@ -1,5 +1,5 @@
 /* ingest_walk: lists the contents of the sources, in order of their paths in the repo, as batches for the
- * readers. For this room.
+ * readers. Used only in this room.
  *
  * A folder is read and sorted as a whole when it is entered. Folders are sorted as "name/", so that a
  * depth-first walk gives the order of the tree. Every name is opened relative to its folder's descriptor,
@@ -15,7 +15,7 @@
 
 enum pl_walk_type { PL_WALK_FILE, PL_WALK_LINK, PL_WALK_EMPTY_DIR };
 
-/* An item found, and later its entry. */
+/* A file, link or empty folder that the walk found. A reader later fills in its entry. */
 struct pl_walk_item {
     const struct pl_ingest_source *source;
     struct pl_dir_ref *dir; /* folder of `name`; NULL = the process's working folder */

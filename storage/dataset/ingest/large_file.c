@@ -1,5 +1,5 @@
-/* Helpers take segments in order, read and scan them in parallel, cut them in turn, and hash the chunks in
- * parallel. */
+/* Helper threads take the file's segments in order. They read and scan them in parallel, cut them into chunks
+ * one segment after the other, and hash the chunks in parallel. */
 #include "storage/dataset/ingest/large_file.h"
 
 #include "storage/chunk/chunk_scan.h"
@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #define SEGMENT ((size_t)PL_INGEST_SEGMENT_BYTES)
-/* most chunks that can end in one segment */
+/* maximum number of chunks that can end in one segment */
 #define CUTS_MAX ((SEGMENT + PL_CHUNK_MAX_BYTES) / PL_CHUNK_MIN_BYTES + 2)
 
 struct segment_result {
@@ -25,7 +25,7 @@ struct pl_large_file_job {
     const _Atomic bool *stop;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved; /* signalled when cut_next or list_next rises, and on an error */
+    pthread_cond_t moved; /* signalled when cut_next or list_next increases, and on an error */
     uint64_t taken;       /* segments taken by helpers */
     uint64_t cut_next;    /* number of the segment to cut next */
     uint64_t list_next;   /* number of the segment whose chunk ids the list needs next */
@@ -88,7 +88,8 @@ struct pl_large_file_job *pl_large_file_job_destroy(struct pl_large_file_job *jo
     return NULL;
 }
 
-/* Stores the first error and wakes all waiting threads, which then end. With the lock held. */
+/* Stores the error unless there was an earlier one, and wakes all waiting threads, which then end. With the
+ * lock held. */
 static void job_fail(struct pl_large_file_job *job, const struct pl_err *err)
 {
     if (job->err.code == 0)
@@ -96,7 +97,7 @@ static void job_fail(struct pl_large_file_job *job, const struct pl_err *err)
     pthread_cond_broadcast(&job->moved);
 }
 
-/* Takes the next segment. False if none is left or the job has failed. */
+/* Assigns the next segment to the calling helper. Returns false if none is left or the job has failed. */
 static bool job_take(struct pl_large_file_job *job, uint64_t *ret)
 {
     bool ok;
@@ -120,8 +121,8 @@ static size_t segment_len(const struct pl_large_file_job *job, uint64_t k)
     return (size_t)PL_MIN((uint64_t)SEGMENT, job->size - k * SEGMENT);
 }
 
-/* Reads a segment with the scan window before it. The uncut tail of the segment before later overwrites
- * the window with the same bytes. */
+/* Reads a segment with the scan window before it. Later the uncut tail of the previous segment is copied over
+ * the window; the bytes are the same. */
 static int segment_read(const struct pl_large_file_job *job, uint64_t k, uint8_t *at, size_t n, struct pl_err *err)
 {
     size_t before = k > 0 ? PL_CHUNK_WINDOW_BYTES : 0, want = before + n, have = 0;

@@ -1,12 +1,12 @@
-/* large_file: chunks one large file with several readers. For this room.
+/* large_file: chunks one large file with several reader threads. Used only in this room.
  *
  *   take the next segment ─▶ read, mark candidates ─▶ wait for its turn ─▶ cut ─▶ pass the tail on ─▶ hash ─┐
  *    ▲                                                (in order of segments)     (at most 256 KiB)          │
  *    └─────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
  * Only cutting happens in order, and it takes microseconds per segment. Chunk ids are added to the list in
- * order, whatever the order in which helpers finish. A helper that is PL_LARGE_FILE_SEGMENTS_AHEAD
- * segments ahead of the slowest waits. Memory: one buffer per helper, and the chunk ids of
+ * order, whatever the order in which helpers finish. A helper waits if it is PL_LARGE_FILE_SEGMENTS_AHEAD
+ * segments ahead of the slowest helper. Memory: one buffer per helper, and the chunk ids of
  * PL_LARGE_FILE_SEGMENTS_AHEAD segments. */
 #pragma once
 

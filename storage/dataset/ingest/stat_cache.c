@@ -99,7 +99,8 @@ static void stat_unmap(struct pl_stat_cache *c)
     c->n = c->n_buckets = 0;
 }
 
-/* Checks that the file has exactly the contents that its header claims; otherwise it is ignored. */
+/* Checks that size and checksum of the mapped file agree with its header. If they do not, the caller ignores
+ * the file. */
 static bool stat_valid(const struct pl_stat_cache *c)
 {
     const struct stat_header *h = c->map;
@@ -240,7 +241,7 @@ struct stat_table {
     size_t bytes;
 };
 
-/* Inserts a record; false if the table has one of the same file. */
+/* Inserts a record. Returns false if the table already has a record of the same file. */
 static bool table_insert(struct stat_table *t, const struct stat_record *rec)
 {
     uint64_t mask = t->header->buckets - 1, i = stat_hash(&rec->key) & mask;
@@ -255,8 +256,8 @@ static bool table_insert(struct stat_table *t, const struct stat_record *rec)
     return true;
 }
 
-/* Inserts the newest records first: they replace older ones of the same file, and the oldest are omitted
- * if there are too many. */
+/* Fills the table, newest records first: an older record of the same file is left out, and so are the oldest
+ * records if there are too many. */
 static void table_fill(struct stat_table *t, const struct pl_stat_cache *c, uint64_t max)
 {
     for (size_t i = c->n_added; i > 0 && t->header->n < max; i--)

@@ -64,8 +64,8 @@ uint64_t pl_stat_cache_len(const struct pl_stat_cache *c);
 /* Finds the entry for this state of a file. Its kind is PL_KIND_FILE; the caller sets EXEC from the file's
  * mode. */
 bool pl_stat_cache_get(const struct pl_stat_cache *c, const struct pl_stat_key *key, struct pl_entry *ret);
-/* Records the entry of a file whose reading began at wall time `read_ns` (ns since 1970). Does nothing if
- * the file changed too recently. */
+/* Records the entry of a file whose reading began at wall time `read_ns` (ns since 1970). Does nothing if the
+ * file changed less than PL_STAT_CACHE_SETTLE_NS before that. */
 PL_MUST_CHECK
 int pl_stat_cache_put(struct pl_stat_cache *c, const struct pl_stat_key *key, const struct pl_entry *entry, int64_t read_ns,
                       struct pl_err *err);

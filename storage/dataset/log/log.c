@@ -11,7 +11,7 @@
 #define LOG_MAGIC           "PLLG"
 #define LOG_VERSION         1
 #define RECORD_HEADER_BYTES 8
-/* number of objects from the end of a growing log within which they are read one by one */
+/* objects that are at most this far from the end of a growing log are read one by one */
 #define NEAR       16
 #define STRIDE_MAX 1024
 
@@ -81,7 +81,7 @@ int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, 
 
     if (r < 0)
         return r;
-    /* the space is reserved: no add below can fail */
+    /* the space was reserved above, so none of the following adds can fail */
     r = pl_buf_add(ret, LOG_MAGIC, 4, err);
     r = r < 0 ? r : pl_buf_add_le16(ret, LOG_VERSION, err);
     r = r < 0 ? r : pl_buf_add_le16(ret, 0, err);
@@ -205,7 +205,8 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
     r = pl_object_put(objects, key, &iov, 1, true, err);
     if (r == PL_EEXISTS)
         return pl_err_set(err, PL_EFENCED, "%s was written by another daemon: it owns the store now", key);
-    if (r == PL_ENET || r == PL_ETIMEOUT) /* the object may exist, or appear later */
+    if (r == PL_ENET || r == PL_ETIMEOUT) /* the outcome of the put is unknown: the object may exist now, or
+                                           * appear later */
         *ret_unknown = true;
     if (r < 0)
         return pl_err_wrap(err, r, "%s", key);
@@ -257,7 +258,7 @@ struct complete {
     uint64_t last;
 };
 
-/* Called with the keys in order of number; fails at the first gap. */
+/* Called with the keys of log objects in order of their numbers; fails at the first missing number. */
 static int complete_one(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct complete *c = arg;
@@ -329,9 +330,9 @@ static int is_there(struct pl_object_store *objects, uint64_t seq, bool *ret, st
     return r == PL_ENOTFOUND ? 0 : r;
 }
 
-/* Replays all but the last few objects, with several fetches at once: one by one they could arrive more
- * slowly than another daemon writes new ones. Each stride is twice as long as the one before, as long as
- * the log does not end before it. */
+/* Replays all but the last few objects, in strides whose objects are fetched in parallel: fetched one by one,
+ * they could arrive more slowly than another daemon writes new ones. Each stride is twice as long as the
+ * previous one, until the log ends within a stride. */
 static int replay_strides(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink,
                           struct pl_err *err)
 {
@@ -381,7 +382,8 @@ int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, con
 
     if (r == 0)
         r = replay_strides(objects, head, sink ? sink : &nobody, err);
-    /* bounded, because a daemon that writes as fast as this one reads would keep it reading for ever */
+    /* the number of rounds is bounded: if another daemon writes as fast as this one reads, the replay would
+     * never end */
     if (r == 0)
         r = replay_few(objects, head, sink, err);
     return r == PL_ENOTFOUND ? 0 : r;

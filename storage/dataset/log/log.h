@@ -11,8 +11,8 @@
  *   log_record      the kinds of log records and their fields */
 
 /* The log is the authoritative record of a store's metadata. It has one object per group commit, `log/<16
- * hex seq>`, each created once by put-if-absent. Each names the hash of the one before, so that a
- * database, a log and a daemon that do not belong together are detected. The SQLite database is the result
+ * hex seq>`, each created once by put-if-absent. Each object contains the hash of the previous object, so
+ * that a database or a daemon that does not belong to this log is detected. The SQLite database is the result
  * of applying the log.
  *
  *   offset  bytes  contents
@@ -39,7 +39,7 @@
 #define PL_LOG_HEADER_BYTES     76
 #define PL_LOG_KEY_BYTES        24 /* "log/" + 16 digits + NUL, rounded up */
 
-/* The end of the log, which the next object must follow. */
+/* The last object of the log; the next object must continue from it. */
 struct pl_log_head {
     uint8_t store_id[16];
     uint64_t epoch;
@@ -59,14 +59,15 @@ struct pl_log_record {
     size_t len;
 };
 
-/* Receives replayed records. `begin` and `end` are called before and after the records of each object. All
- * may be NULL. A negative result stops the replay and is returned. */
+/* Receives replayed records. `begin` and `end` are called before and after the records of each object. Each
+ * function may be NULL. A negative result stops the replay and is returned. */
 struct pl_log_sink {
     void *self;
     int (*begin)(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err);
     int (*record)(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err);
     int (*end)(void *self, const struct pl_log_head *head, struct pl_err *err);
-    bool look_only; /* the applied state will be discarded, so the store is only read */
+    bool look_only; /* nothing is written to the store, not even to make names durable: for a database that
+                     * will be discarded */
 };
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES]);
@@ -96,8 +97,9 @@ int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const s
 PL_MUST_CHECK
 int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
                   struct pl_err *err);
-/* Advances `*seq` over the following objects that this `epoch` wrote. PL_EFENCED: an object has a higher
- * epoch, so it is another daemon's. After other errors the owner is unknown. */
+/* Advances `*seq` past the following objects as long as they were written by `epoch`. PL_EFENCED: an object
+ * has a higher epoch, so it is another daemon's. After any other error it is unknown which daemon owns the
+ * store. */
 PL_MUST_CHECK
 int pl_log_owned(struct pl_object_store *objects, uint64_t epoch, uint64_t *seq, struct pl_err *err);
 /* Returns the number of the last object; `after` if no object follows it. PL_ELOG names the first missing
@@ -109,10 +111,10 @@ int pl_log_complete(struct pl_object_store *objects, uint64_t after, uint64_t *r
 PL_MUST_CHECK
 int pl_log_replay_ahead(struct pl_object_store *objects, struct pl_log_head *head, uint64_t last, const struct pl_log_sink *sink,
                         struct pl_err *err);
-/* Replays every object after `head` that exists now, and a bounded number of those that another daemon
- * adds meanwhile. `head` becomes the last one replayed. */
+/* Replays every object after `head` that exists now, and a bounded number of objects that another daemon adds
+ * meanwhile. `head` then describes the last object replayed. */
 PL_MUST_CHECK
 int pl_log_replay(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);
-/* Advances `head` over the next object, without passing its records on. PL_ENOTFOUND: there is none. */
+/* Advances `head` past the next object, without passing on its records. PL_ENOTFOUND: there is none. */
 PL_MUST_CHECK
 int pl_log_follow(struct pl_object_store *objects, struct pl_log_head *head, struct pl_err *err);

@@ -1,5 +1,5 @@
-/* A checkpoint is compressed to a temporary file, which is then mapped and put. Reading goes through a
- * window, so that neither side holds a whole checkpoint in memory. */
+/* A checkpoint is compressed to a temporary file, which is then mapped and put. A checkpoint is read in
+ * windows. So neither writing nor reading holds a whole checkpoint in memory. */
 #include "storage/dataset/log/log_checkpoint.h"
 
 #include "storage/system/io.h"

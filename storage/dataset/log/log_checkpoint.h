@@ -16,9 +16,9 @@
  *   end-32  32     SHA-256 of all bytes before
  *
  * A checkpoint makes recovery faster and keeps data that is not logged (attempts, events). The log alone
- * is enough to recover every logged record. Log objects therefore stay although checkpoints cover them:
- * all three checkpoints may turn out to be damaged, fsck follows the chain from its first object, and
- * 1,000 objects have only a few hundred kilobytes.
+ * is enough to recover every logged record. Log objects are kept even after a checkpoint covers them: all
+ * three checkpoints may turn out to be damaged, fsck follows the chain from its first object, and 1,000
+ * objects have only a few hundred kilobytes.
  *
  * Bounds: PL_LOG_CHECKPOINT_MAX_BYTES per object, PL_LOG_CHECKPOINT_RAW_MAX_BYTES per database. Memory:
  * the windows of zstd, and two of PL_LOG_CHECKPOINT_IO_BYTES; the object is put from a mapped file. Any
@@ -34,7 +34,8 @@
 #define PL_LOG_CHECKPOINT_HEADER_BYTES  88u
 #define PL_LOG_CHECKPOINT_IO_BYTES      ((size_t)4 << 20)
 #define PL_LOG_CHECKPOINT_KEY_BYTES     24 /* "ckpt/" + 16 digits + NUL, rounded up */
-/* most that are listed; a store has PL_LOG_CHECKPOINT_KEPT, and one more while it is being written */
+/* maximum number of checkpoints listed; a store usually has PL_LOG_CHECKPOINT_KEPT, and one more while a new
+ * one is written */
 #define PL_LOG_CHECKPOINT_LISTED_MAX 256
 
 struct pl_log_checkpoint_head {
@@ -50,8 +51,8 @@ void pl_log_checkpoint_key(uint64_t seq, char out[PL_LOG_CHECKPOINT_KEY_BYTES]);
 
 /* Puts the file `path` as a checkpoint with this head, whose raw_bytes is set here; durable on return.
  * `temp`: name of a temporary file for the compressed bytes, removed afterwards. `stop` (may be NULL) is
- * called from time to time; true: PL_ECANCELED. An existing checkpoint of that seq stays, and the result
- * is 0. PL_ETOOBIG, PL_EIO, PL_ENOSPC. */
+ * called from time to time; true: PL_ECANCELED. If a checkpoint of that seq exists already, it stays and the
+ * result is 0. PL_ETOOBIG, PL_EIO, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_log_checkpoint_put(struct pl_object_store *objects, struct pl_log_checkpoint_head *head, const char *path,
                           const char *temp, bool (*stop)(void *arg), void *arg, struct pl_err *err);

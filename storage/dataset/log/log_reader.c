@@ -1,5 +1,5 @@
-/* A ring of slots, filled by a pool. Stores with local files need no pool: each object is read when it is
- * needed. */
+/* A ring of slots, one per log object, that the threads of a pool fill ahead. A store with local files needs
+ * no pool: each object is read when it is needed. */
 #include "storage/dataset/log/log_reader.h"
 
 #include "storage/system/thread_pool.h"

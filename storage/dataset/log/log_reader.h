@@ -1,6 +1,7 @@
 /* log_reader: reads log objects in order. If the store has no local files, several threads fetch objects
- * ahead: otherwise a thousand objects in a bucket would be a thousand round trips, one after another. One
- * thread uses a reader. Memory: PL_LOG_AHEAD objects of at most 8 MiB; most have a few hundred bytes. */
+ * ahead: without that, a thousand objects in a bucket would cost a thousand round trips, one after another.
+ * Only one thread may use a reader. Memory: PL_LOG_AHEAD objects of at most 8 MiB; most have a few hundred
+ * bytes. */
 #pragma once
 
 #include "storage/dataset/log/log.h"

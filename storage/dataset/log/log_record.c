@@ -1,4 +1,4 @@
-/* Expands the table of log_record.h to rows. */
+/* Expands PL_RECORD_MAP of log_record.h to an array of record kinds. */
 #include "storage/dataset/log/log_record.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* log_record: the kinds of log records and their fields. The table in docs/format.md is generated from
  * this one. The payload is a JSON object with sorted keys. Hashes are 64 hex digits, "" = none; ids of
  * runs and commits are 32 hex digits; times are microseconds since 1970 (UTC). Fields may be added, but
- * never change their meaning. An unknown kind is an error: the program is older than the log. */
+ * never change their meaning. An unknown kind is an error: the log was written by a newer program. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -70,6 +70,6 @@ enum pl_record_kind {
 const char *pl_record_name(uint16_t kind);
 /* Returns the names of the fields, as in the table; NULL for an unknown kind. */
 const char *pl_record_fields(uint16_t kind);
-/* Appends the table of docs/format.md. */
+/* Appends the table of record kinds for docs/format.md, in Markdown. */
 PL_MUST_CHECK
 int pl_record_markdown(struct pl_buf *out, struct pl_err *err);

@@ -32,8 +32,8 @@ static int refuse_foreign(void *arg, const char *key, uint64_t size, struct pl_e
     return pl_err_set(err, PL_EFORMAT, "the target contains objects (\"%s\") but is not a store: choose an empty place", key);
 }
 
-/* Gives an empty target the marker of the source, which makes it a mirror. If two mirrorings do that at
- * the same time, both write the same marker. */
+/* Gives an empty target the marker of the source, which makes it a mirror. If two processes mirror to the
+ * same target at the same time, both write the same marker. */
 static int make_twin(struct pl_mirror *m, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};

@@ -16,7 +16,8 @@ struct pl_mirror {
     pthread_mutex_t lock; /* guards sum, looked_at and the callbacks while packs are copied */
 };
 
-/* Count and report a finding; report progress. With the lock held while several threads run. */
+/* pl_mirror_tell counts and reports a finding; pl_mirror_progress reports the progress. The caller holds
+ * `lock` while several threads run. */
 PL_MUST_CHECK
 int pl_mirror_tell(struct pl_mirror *m, const char *key, const char *what, struct pl_err *err);
 void pl_mirror_progress(struct pl_mirror *m, const char *stage, uint64_t done);

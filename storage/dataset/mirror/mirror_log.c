@@ -48,8 +48,8 @@ static int see_record(void *self, const struct pl_log_record *record, uint64_t s
     return 0;
 }
 
-/* Makes a head that accepts this object, from the previous hash that the object names. For reading records
- * of objects whose chain is checked elsewhere. */
+/* Makes a head that the object follows, by copying the previous hash from the object itself. It allows
+ * reading the object's records without the objects before it; the chain of hashes is checked elsewhere. */
 static void head_before(const struct pl_mirror *m, const struct pl_buf *bytes, uint64_t seq, struct pl_log_head *ret)
 {
     struct pl_cursor at = pl_cursor_of(bytes->data, bytes->len);
@@ -145,7 +145,8 @@ static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *b
     if (r == PL_EEXISTS) {
         struct pl_log_head same = *head;
 
-        return compare(m, seq, &same, err); /* it comes after a gap in the target's log */
+        return compare(m, seq, &same, err); /* the target already has this object: its log had a gap before
+                                             * it */
     }
     r = r < 0 ? r : pl_object_flush(m->to, err);
     if (r < 0)
@@ -182,7 +183,8 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     memcpy(head.store_id, m->store_id, sizeof head.store_id);
     if (r < 0)
         return pl_err_wrap(err, r, "target");
-    if (target.last > upto) /* from an earlier round, or from another daemon */
+    if (target.last > upto) /* the surplus was copied in an earlier round, or a daemon has run on the
+                             * target */
         r = compare(m, target.last, &head, err);
     next = target.first_missing ? target.first_missing : target.last + 1;
     if (r == 0 && next > 1)

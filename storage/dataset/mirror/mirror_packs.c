@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The copying of one round. The mirror's lock guards `failed` and `err`. */
+/* State of the copying of packs in one round. The mirror's lock guards `failed` and `err`. */
 struct copying {
     struct pl_mirror *m;
     struct pl_map there; /* key → size in the target + 1, as a pointer */
@@ -87,8 +87,8 @@ static int check_there(struct pl_mirror *m, const char *key, struct pl_buf *byte
     return r;
 }
 
-/* Copies a pack from the source after verifying it. With `full`, a good pack of the target is left as it
- * is. */
+/* Copies a pack from the source after verifying it. With the option `full`, a pack of the target that is
+ * intact is not replaced. */
 static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf bytes = {0};
@@ -102,7 +102,8 @@ static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_er
             return PL_MIN(r, 0);
     }
     r = read_verified(m->from, key, &bytes, &why);
-    if (r == PL_ENOTFOUND) /* collected since it was listed; the log shows that (pl_mirror_dooms) */
+    if (r == PL_ENOTFOUND) /* garbage collection removed it after it was listed; pl_mirror_dooms will find the
+                            * record of that in the log */
         return 0;
     if (r < 0 && is_damage(r))
         return tell(m, "source", key, &why, err);
@@ -164,7 +165,7 @@ static int note_there(void *arg, const char *key, uint64_t size, struct pl_err *
     return pl_map_put(&c->there, key, strlen(key), (void *)(uintptr_t)(size + 1), NULL, err);
 }
 
-/* Called for each pack of the source: submits a job if there is something to do. */
+/* Called for each pack of the source: submits a job if the pack must be copied, or with `full` verified. */
 static int look_at(void *arg, const char *key, uint64_t size, struct pl_err *err)
 {
     struct copying *c = arg;
