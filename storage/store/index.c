@@ -1,6 +1,6 @@
-/* Lookups go through the table in memory, then through the segments, newest first. Two locks: `lock`
- * guards what lookups read and is never held during a write to disk; `disk` is held by the one thread that
- * writes or merges segments. */
+/* A lookup searches the table in memory, then the segment files from the newest to the oldest. Two locks:
+ * `lock` guards what lookups read and is never held during a write to disk; `disk` is held by the one thread
+ * that writes or merges segments. */
 #include "storage/store/index.h"
 
 #include "storage/base/map.h"
@@ -12,13 +12,13 @@
 
 #define INDEX_MAX_SEGMENTS 256u
 #define INDEX_MANY_STEP    1024u /* lookups per acquisition of the lock */
-/* entries in memory from which on adding waits for the thread that writes to disk */
+/* with this many entries in memory, a thread that adds a pack waits for the thread that writes a segment */
 #define INDEX_WAIT_ENTRIES (PL_INDEX_MEMORY_ENTRIES / 2)
 
 struct index_pack {
     struct pl_hash id;
     bool gone;
-    uint8_t seen;  /* lookups that find the pack: enum pl_pack_seen */
+    uint8_t seen;  /* which lookups find the pack's records: enum pl_pack_seen */
     uint8_t doubt; /* flags of enum pl_pack_doubt */
 };
 
@@ -31,13 +31,13 @@ struct pl_index {
     struct pl_index_memtable table;
     struct index_pack *packs; /* array indexed by pack number */
     uint32_t pack_count, pack_cap;
-    /* packs with lower numbers have all their entries in segments */
+    /* all entries of packs with numbers below this one are in segments */
     uint32_t written;
     struct pl_map by_id;                            /* pack id → pack number + 1 */
     struct pl_segment segments[INDEX_MAX_SEGMENTS]; /* segments, oldest first */
     uint32_t segment_count;
     uint64_t next_number;
-    uint32_t write_at; /* entries in memory at which the next segment is written */
+    uint32_t write_at; /* number of entries in memory at which the next segment is written */
 };
 
 static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *e)
@@ -47,7 +47,8 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-/* The best entry found so far: the one whose pack has the lowest rank, and of several the newest. */
+/* The best entry found so far in a lookup: the entry whose pack has the lowest pack_rank, and the newest of
+ * these. */
 struct best {
     const struct pl_index_entry *entry;
     unsigned rank;
@@ -72,13 +73,14 @@ static void entry_met(const struct pl_index *ix, const struct pl_index_entry *e,
         *best = (struct best){e, rank};
 }
 
-/* True if no older entry can be better. */
+/* True if the search can stop, because no older entry can have a pack of a better rank. */
 static bool is_taken(const struct best *best)
 {
     return best->entry != NULL && best->rank == 0;
 }
 
-/* Each of the two searches returns true if the search can stop. */
+/* table_find and segment_find search for `key` and update the best entry. They return true if the lookup can
+ * stop. */
 static bool table_find(const struct pl_index *ix, const uint8_t *key, struct best *best)
 {
     const struct pl_index_entry *e;
@@ -143,7 +145,8 @@ void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n
     }
 }
 
-/* Returns the number of a pack that is known and not dropped. With the lock held, for reading or writing. */
+/* Finds the number of a pack. Returns false if the pack is unknown or was dropped. The caller holds `lock`,
+ * for reading or writing. */
 static bool pack_number(const struct pl_index *ix, const struct pl_hash *pack, uint32_t *ret)
 {
     uintptr_t no = (uintptr_t)pl_map_get(&ix->by_id, pack->b, PL_HASH_BYTES);
@@ -154,8 +157,8 @@ static bool pack_number(const struct pl_index *ix, const struct pl_hash *pack, u
     return true;
 }
 
-/* Appends a pack to the array and the map. An id of zeros is the place of a dropped pack. With the lock
- * held for writing. */
+/* Appends a pack to the array and the map. An id of zeros stands for a dropped pack, which keeps its number.
+ * With the lock held for writing. */
 static int pack_push(struct pl_index *ix, const struct pl_hash *pack, struct pl_err *err)
 {
     if (ix->pack_count == ix->pack_cap) {
@@ -197,9 +200,9 @@ static int index_insert(struct pl_index *ix, const struct pl_hash *pack, const s
     return r;
 }
 
-/* Writes the manifest of the first `packs` packs; all their entries must be in `segments`. The footers of
- * later packs are read at the next start. With `disk` held, which allows reading the segments without
- * `lock`. */
+/* Writes the manifest of the first `packs` packs; all entries of these packs must be in `segments`. The
+ * footers of later packs are read at the next start. The caller holds `disk`, so it may read the segments
+ * without `lock`. */
 static int index_write_manifest(struct pl_index *ix, const struct pl_segment *segments, size_t n, uint32_t packs,
                                 struct pl_err *err)
 {
@@ -210,7 +213,7 @@ static int index_write_manifest(struct pl_index *ix, const struct pl_segment *se
     if (m.segments == NULL || m.packs == NULL)
         return pl_err_nomem(err);
     memcpy(m.segments, segments, n * sizeof(*segments));
-    pthread_rwlock_rdlock(&ix->lock); /* another thread may drop packs meanwhile */
+    pthread_rwlock_rdlock(&ix->lock); /* another thread may be dropping packs */
     for (uint32_t i = 0; i < packs; i++)
         if (!ix->packs[i].gone)
             m.packs[i] = ix->packs[i].id;
@@ -229,7 +232,8 @@ static const struct pl_index_entry *array_next(void *self)
     return f->next < f->end ? f->next++ : NULL;
 }
 
-/* Copies the entries in memory, sorted, and the number of packs. The caller frees `*ret`. */
+/* Copies the entries of the table in memory, sorts the copy, and returns it with the number of packs at that
+ * moment. The caller frees `*ret`. */
 static int table_copy(struct pl_index *ix, struct pl_index_entry **ret, uint32_t *ret_n, uint32_t *ret_packs, struct pl_err *err)
 {
     int r;
@@ -292,7 +296,8 @@ static bool merge_keeps(const struct merge_feed *f, uint32_t pack)
     return pack < f->packs && (f->alive[pack / 8] >> (pack % 8) & 1) != 0;
 }
 
-/* Returns the least entry of all segments that is not of a dropped pack. */
+/* Returns the least entry that is left in the segments, skipping entries of dropped packs; NULL at the
+ * end. */
 static const struct pl_index_entry *merge_next(void *self)
 {
     struct merge_feed *f = self;
@@ -365,8 +370,8 @@ static int index_merge(struct pl_index *ix, uint32_t first, struct pl_err *err)
     return 0;
 }
 
-/* Merges segments while PL_INDEX_FANOUT of one level exist. Levels descend from the oldest to the newest
- * segment, so the segments of one level are neighbours. */
+/* Merges segments as long as some level has PL_INDEX_FANOUT of them. Older segments have higher levels, so
+ * the segments of one level are adjacent in the array. */
 static int index_merge_all(struct pl_index *ix, struct pl_err *err)
 {
     int r = 0;
@@ -384,9 +389,9 @@ static int index_merge_all(struct pl_index *ix, struct pl_err *err)
     return r;
 }
 
-/* Writes a segment if there are enough entries in memory. The index is a cache: if the write fails, the
- * entries stay in memory and a later call tries again. If another thread is writing, this one does not
- * wait for it, unless INDEX_WAIT_ENTRIES are in memory. */
+/* Writes the entries in memory as a segment if there are enough of them. The index is a cache: if the write
+ * fails, the entries stay in memory and a later call tries again. If another thread is writing, this one does
+ * not wait for it, unless INDEX_WAIT_ENTRIES are in memory. */
 static void index_maybe_write(struct pl_index *ix)
 {
     uint32_t count, at;
@@ -600,7 +605,7 @@ static int index_open_dir(struct pl_index *ix, const char *dir, struct pl_err *e
         r = index_load(ix, &m, err);
     if (r == PL_ENOMEM)
         return r;
-    if (r < 0) /* the index is a cache: whatever the error, begin with an empty one */
+    if (r < 0) /* the index is only a cache: after any error, begin with an empty one */
         index_clear(ix);
     pl_manifest_sweep(dir, r < 0 ? NULL : &m);
     return 0;

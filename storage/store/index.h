@@ -1,8 +1,8 @@
 /* index: finds the location of a record by its id: the first 16 bytes of the id → pack, offset, sizes. The
- * index is a cache of the packs' footers: lost or damaged parts are read from the footers again. New
- * entries are kept in a table in memory. At PL_INDEX_SEGMENT_ENTRIES they are written as a sorted segment
- * file, which is memory-mapped. Eight segments of one level are merged into one of the next level. An
- * entry has 32 bytes.
+ * index is a cache of the packs' footers: if parts of it are lost or damaged, it is built again from the
+ * footers. New entries are kept in a table in memory. At PL_INDEX_SEGMENT_ENTRIES they are written as a
+ * sorted segment file, which is memory-mapped. Eight segments of one level are merged into one of the next
+ * level. An entry has 32 bytes.
  *
  * Files in the index's folder (docs/format.md "Index segment"): `packs` lists the packs covered and the
  * segments that cover them; `<16 hex digits>.seg` are the segments. One process at a time per folder. Any
@@ -13,7 +13,7 @@
 
 #define PL_INDEX_SEGMENT_ENTRIES 65536u
 #define PL_INDEX_FANOUT          8u
-/* most entries in memory; adding fails beyond it; reached only if segments cannot be written */
+/* maximum number of entries in memory; adding more fails. Reached only if segments cannot be written */
 #define PL_INDEX_MEMORY_ENTRIES (1u << 22)
 
 struct pl_index;
@@ -41,10 +41,11 @@ enum pl_pack_seen {
 };
 
 /* Reasons why a pack's records may differ from what its footer says; 0 = the pack was verified. If several
- * packs contain a record, a lookup prefers the pack with the least doubt, then one that is shown, then the
- * newest. */
+ * packs contain a record, a lookup prefers the pack with the least doubt; among equals a pack that is shown;
+ * and then the newest. */
 enum pl_pack_doubt {
-    /* only its footer was read, not its records; only the client that uploaded it relies on it */
+    /* the pack's footer was read, but its records were not verified; only the client that uploaded the pack
+     * relies on it */
     PL_DOUBT_UNREAD = 1,
     PL_DOUBT_DAMAGED = 2 /* one of its records was found damaged */
 };
@@ -71,22 +72,23 @@ void pl_index_set_seen(struct pl_index *ix, const struct pl_hash *pack, enum pl_
 void pl_index_set_doubt(struct pl_index *ix, const struct pl_hash *pack, enum pl_pack_doubt doubt, bool on);
 /* Returns the doubts of a pack, flags of enum pl_pack_doubt; 0 for none or an unknown pack. */
 unsigned pl_index_doubt(struct pl_index *ix, const struct pl_hash *pack);
-/* Returns the ids of all known packs that were not dropped, including those with PL_PACK_DROPPED. The
- * caller frees `*ret`. */
+/* Returns the ids of all known packs that were not dropped by pl_index_drop_pack, including those set to
+ * PL_PACK_DROPPED. The caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_index_packs(struct pl_index *ix, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
 
-/* Finds a record; if several packs have it, see enum pl_pack_doubt. False if no pack has it. `ret` may be
- * NULL. */
+/* Finds a record. If several packs have it, enum pl_pack_doubt describes which one is chosen. Returns false
+ * if no pack has it. `ret` may be NULL. */
 bool pl_index_find(struct pl_index *ix, const struct pl_hash *id, struct pl_location *ret);
 /* Sets bit i of `ret_bitmap` (least significant bit first, (n + 7) / 8 bytes, all written) if ids[i] is in
  * a pack that is shown and not unread. `packs` (may be NULL) receives for each id the number of such a
  * pack, or UINT32_MAX. */
 void pl_index_find_many(struct pl_index *ix, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, uint32_t *packs);
-/* Returns the id of the pack with this number. Numbers are valid until the index is closed. False if it
- * was dropped. */
+/* Returns the id of the pack with this number. Numbers are valid until the index is closed. Returns false if
+ * the pack was dropped. */
 bool pl_index_pack_id(struct pl_index *ix, uint32_t no, struct pl_hash *ret);
-/* Returns the count of pack numbers assigned so far: later packs have this number or a higher one. */
+/* Returns how many pack numbers have been assigned so far. A pack that is added later gets this number or a
+ * higher one. */
 uint32_t pl_index_pack_count(struct pl_index *ix);
 
 /* Writes the entries in memory as a segment now, and merges segments. */
@@ -94,7 +96,8 @@ PL_MUST_CHECK
 int pl_index_sync(struct pl_index *ix, struct pl_err *err);
 
 struct pl_index_stats {
-    /* in memory and in segments; entries of dropped packs count until a merge removes them */
+    /* number of entries, in memory and in segments; entries of dropped packs count until a merge removes
+     * them */
     uint64_t entries;
     uint64_t memory; /* entries in memory only */
     uint32_t segments;

@@ -1,4 +1,5 @@
-/* An array of entries, and a hash table of their numbers with open addressing. */
+/* Stores the entries in an array, and finds them through a hash table, with open addressing, that holds their
+ * array indexes. */
 #include "storage/store/index_memtable.h"
 
 #define FIRST_SLOTS 1024u
@@ -63,7 +64,8 @@ void pl_index_memtable_add(struct pl_index_memtable *t, const struct pl_index_en
     t->count++;
 }
 
-/* Returns the first entry with the key, from slot `*at` on; NULL if a free slot comes first. */
+/* Returns the next entry with the key, searching from hash slot `*at` on; NULL if a free slot is reached
+ * first. */
 static const struct pl_index_entry *find_from(const struct pl_index_memtable *t, const uint8_t *key, uint32_t *at)
 {
     for (; t->slots[*at] != SLOT_FREE; *at = (*at + 1) & (t->slot_count - 1)) {

@@ -1,5 +1,5 @@
-/* index_memtable: index entries that are not in a segment yet, found by key. Not thread-safe. Bound:
- * PL_INDEX_MEMORY_ENTRIES. */
+/* index_memtable: index entries that have not been written to a segment yet; they can be looked up by key.
+ * Not thread-safe. Bound: PL_INDEX_MEMORY_ENTRIES. */
 #pragma once
 
 #include "storage/store/index_segment.h"

@@ -1,5 +1,5 @@
-/* Segment files are written to a temporary name, synced and renamed. Opening one verifies its checksum.
- * The manifest is replaced as a whole. */
+/* A segment file is written under a temporary name, synced and renamed. Opening a segment verifies its
+ * checksum. The manifest is always rewritten completely and replaced by a rename. */
 #include "storage/store/index_segment.h"
 
 #include "storage/system/io.h"
@@ -169,8 +169,9 @@ struct segment_out {
     XXH64_state_t *sum;
 };
 
-/* Writes the buffer to the file and starts its write-back, so that a merge, which rewrites all entries of
- * a project, does not delay the syncs of commits on the same disk. */
+/* Writes the buffer to the file and lets the kernel start writing it to disk. Otherwise a merge, which
+ * rewrites all entries of a project, would leave so many dirty pages that the syncs of commits on the same
+ * disk are delayed. */
 static int segment_drain(struct segment_out *o, struct pl_err *err)
 {
     int r = pl_io_write(o->fd, o->buf.data, o->buf.len, o->path, err);

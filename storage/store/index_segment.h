@@ -28,7 +28,7 @@ static inline uint32_t pl_index_entry_pack(const struct pl_index_entry *e)
 int pl_index_entry_cmp(const void *a, const void *b);
 
 struct pl_segment {
-    uint64_t number; /* names the file: <16 hex digits>.seg */
+    uint64_t number; /* number of the segment, from which the file name is made: <16 hex digits>.seg */
     uint32_t level;
     uint64_t count;
     const struct pl_index_entry *entries; /* array of entries, inside the mapping */
@@ -58,7 +58,8 @@ int pl_segment_write(const char *dir, uint64_t number, uint32_t level, const str
                      struct pl_err *err);
 
 struct pl_manifest {
-    /* to write: number, level and count; from pl_manifest_read: the same, not opened */
+    /* only number, level and count are written to the manifest; pl_manifest_read sets these fields and does
+     * not open the segments */
     struct pl_segment *segments;
     size_t segment_count;
     struct pl_hash *packs; /* ids by pack number; all zero = a dropped pack */
@@ -70,6 +71,6 @@ int pl_manifest_write(const char *dir, const struct pl_manifest *m, struct pl_er
 /* Reads the manifest; free it with pl_manifest_finish. PL_ENOTFOUND, PL_ECORRUPT. */
 PL_MUST_CHECK
 int pl_manifest_read(const char *dir, struct pl_manifest *ret, struct pl_err *err);
-/* Deletes index files in the folder that the manifest does not list: remains of a crash. NULL: deletes all
- * index files. */
+/* Deletes those index files in the folder that the manifest does not list, which a crash may have left. With
+ * a NULL manifest, deletes all index files. */
 void pl_manifest_sweep(const char *dir, const struct pl_manifest *m);

@@ -1,6 +1,6 @@
-/* Keeps up to `max` pack files open and counts their readers. For object stores without local files it
- * also counts the separate places that were read of each pack, to decide when a copy of the whole pack is
- * worth fetching. */
+/* Keeps up to `max` pack files open and counts their readers. If the object store has no local files, it also
+ * counts for each pack how many separate places in it were read, to decide when fetching the whole pack is
+ * worth its cost. */
 #include "storage/store/pack_files.h"
 
 #include "storage/store/pack_read_window.h"
@@ -19,7 +19,7 @@ struct open_pack {
     uint64_t used; /* tick of the last use */
 };
 
-/* Number of separate places that were read of a remote pack. */
+/* Counter of the separate places in one remote pack that were read. */
 struct spots {
     struct pl_hash pack;
     unsigned n;
@@ -72,7 +72,7 @@ struct pl_pack_files *pl_pack_files_destroy(struct pl_pack_files *f)
     return NULL;
 }
 
-/* Finds an open pack. With the lock held, as for the next three functions. */
+/* Finds an open pack in the table. The caller holds the lock, also for the next three functions. */
 static struct open_pack *files_find(struct pl_pack_files *f, const struct pl_hash *id)
 {
     for (unsigned i = 0; i < f->count; i++)
@@ -104,8 +104,9 @@ static bool files_make_room(struct pl_pack_files *f)
     return true;
 }
 
-/* Returns a descriptor of the store's own file, or of a local copy if `copy`. `*ret_kept`: it is in the
- * table; otherwise the caller closes it. Entries of the table move, so release finds the pack by id. */
+/* Returns a descriptor of the store's own file, or of a local copy if `copy`. `*ret_kept` is set if the
+ * descriptor is in the table of open packs; otherwise the caller must close it. Entries of the table may
+ * move, so files_release looks the pack up again by its id. */
 static int files_acquire(struct pl_pack_files *f, const struct pl_hash *id, bool copy, int *ret_fd, bool *ret_kept,
                          struct pl_err *err)
 {
@@ -150,8 +151,8 @@ static void files_release(struct pl_pack_files *f, const struct pl_hash *id, int
 
 /* ---- object stores without local files ---- */
 
-/* An input for a remote pack. The end of the pack is read first; the rest is read ahead from front to
- * back. This suits reading the footer or the whole pack. */
+/* A pl_pack_input for a remote pack, meant for reading the footer or the whole pack. The last TAIL_BYTES are
+ * fetched first; everything before them is read from front to back with read-ahead. */
 struct object_input {
     struct pl_object_store *objects;
     char key[PL_PACK_KEY_BYTES];
@@ -229,8 +230,8 @@ static void files_note_spot(struct pl_pack_files *f, const struct pl_hash *pack)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* True if the record should be read from a local copy of its pack: for tree nodes, which are read often
- * and together; for packs that were read in many places; and for packs that have a copy. */
+/* True if the record should be read from a local copy of its pack: if it is a tree node, because nodes are
+ * read often and together; if many places of the pack were read already; or if a local copy exists. */
 static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *where)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -265,7 +266,8 @@ static int files_read_fd(struct pl_pack_files *f, const struct pl_hash *pack, bo
     return r;
 }
 
-/* Adds the pack's id to the message. A missing pack is damage. */
+/* Adds the pack's id to the error message. A missing pack counts as damage: PL_ENOTFOUND becomes
+ * PL_ECORRUPT. */
 static int wrap(struct pl_err *err, int r, const struct pl_hash *pack)
 {
     char hex[PL_HASH_HEX + 1];

@@ -23,8 +23,8 @@ struct pl_pack_files *pl_pack_files_destroy(struct pl_pack_files *f);
 PL_MUST_CHECK
 int pl_pack_files_record(struct pl_pack_files *f, const struct pl_hash *id, const struct pl_location *where, struct pl_buf *ret,
                          struct pl_err *err);
-/* Calls fn(input of the pack, arg, err) and returns its result. The input is made for reading the footer,
- * or all of the pack from front to back. PL_ECORRUPT: the pack does not exist. */
+/* Calls fn(input of the pack, arg, err) and returns its result. The input is optimised for reading the
+ * footer, or the whole pack from front to back. PL_ECORRUPT: the pack does not exist. */
 PL_MUST_CHECK
 int pl_pack_files_read(struct pl_pack_files *f, const struct pl_hash *pack,
                        int (*fn)(const struct pl_pack_input *in, void *arg, struct pl_err *err), void *arg, struct pl_err *err);

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* distance between a window's end and a read that still counts as sequential */
+/* maximum distance between the end of a window and a read that still counts as sequential */
 #define WINDOW_GAP ((uint64_t)1 << 20)
 
 enum window_state { WINDOW_EMPTY, WINDOW_LOADING, WINDOW_READY };
@@ -92,7 +92,8 @@ static struct window *windows_victim(struct pl_pack_read_windows *w)
     return victim;
 }
 
-/* Fetches the window's range. Without the lock; the state LOADING reserves the window for this thread. */
+/* Fetches the window's range. Called without the lock: the state LOADING reserves the window for the calling
+ * thread. */
 static int window_fetch(const struct pl_pack_read_windows *w, struct window *v, struct pl_err *err)
 {
     pl_buf_clear(&v->bytes);
@@ -100,8 +101,8 @@ static int window_fetch(const struct pl_pack_read_windows *w, struct window *v, 
     return w->fetch(w->self, &v->pack, v->start, v->end, &v->bytes, err);
 }
 
-/* Returns a window with the bytes start..end and counts the caller as its user. Fetches it, or waits for
- * another thread that does. */
+/* Returns a window with the bytes start..end and counts the caller as its user. If no window has these bytes,
+ * fetches one, or waits for a thread that is fetching it. */
 static int windows_acquire(struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start, uint64_t end,
                            struct window **ret, bool *ret_new_spot, struct pl_err *err)
 {
@@ -122,7 +123,8 @@ static int windows_acquire(struct pl_pack_read_windows *w, const struct pl_hash 
             pthread_mutex_unlock(&w->lock);
             r = window_fetch(w, v, err);
             pthread_mutex_lock(&w->lock);
-            v->end = v->start + (r == 0 ? v->bytes.len : 0); /* the pack may end before */
+            v->end = v->start + (r == 0 ? v->bytes.len : 0); /* the fetched range is shorter if the pack ends
+                                                              * within it */
             v->state = r == 0 ? WINDOW_READY : WINDOW_EMPTY;
             pthread_cond_broadcast(&w->changed);
             if (r == 0 && v->end < end)

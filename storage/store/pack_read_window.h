@@ -1,7 +1,7 @@
 /* pack_read_window: keeps ranges of remote packs in memory for records that lie close together, such as
- * the files of one folder. A window begins small and doubles while reads continue behind the last one, up
- * to PL_PACK_READ_WINDOW_BYTES. Any thread. While one thread fetches a window, other threads that need the
- * same bytes wait for it. */
+ * the files of one folder. The first window at a place is small. Each window that continues a previous one is
+ * twice as large, up to PL_PACK_READ_WINDOW_BYTES. Any thread. While one thread fetches a window, other
+ * threads that need the same bytes wait for it. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -21,8 +21,8 @@ typedef int (*pl_pack_read_window_fetch)(void *self, const struct pl_hash *pack,
 /* Creates a set of windows. NULL without memory. */
 struct pl_pack_read_windows *pl_pack_windows_create(pl_pack_read_window_fetch fetch, void *self);
 struct pl_pack_read_windows *pl_pack_windows_destroy(struct pl_pack_read_windows *w);
-/* Reads the verified bytes of a record, replacing the content of `ret`. `*ret_new_spot` (may be NULL) is
- * set if a window was fetched that does not continue another one. PL_ECORRUPT; errors of `fetch`. */
+/* Reads the verified bytes of a record, replacing the content of `ret`. `*ret_new_spot` (may be NULL) is set
+ * if the read fetched a window that does not continue an existing one. PL_ECORRUPT; errors of `fetch`. */
 PL_MUST_CHECK
 int pl_pack_windows_read(struct pl_pack_read_windows *w, const struct pl_hash *id, const struct pl_location *where,
                          struct pl_buf *ret, bool *ret_new_spot, struct pl_err *err);

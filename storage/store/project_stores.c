@@ -14,7 +14,8 @@
 struct project_store {
     struct pl_store *store; /* set from the state "listed" on */
     bool open;
-    int failed; /* error code of the opening; the waiting threads get it with `err` */
+    int failed; /* error code if the opening failed, otherwise 0; the threads that waited return it, with the
+                 * message in `err` */
     struct pl_err err;
     /* threads in pl_project_stores_get; after a failed opening the last of them frees this struct */
     unsigned users;
@@ -91,7 +92,7 @@ static int open_first(struct pl_project_stores *s, const char *project, struct p
     return 0;
 }
 
-/* Waits until another thread has opened the store, or failed. With the mutex held. */
+/* Waits until the thread that is opening the store has succeeded or failed. The caller holds the mutex. */
 static void wait_for(struct pl_project_stores *s, struct project_store *p)
 {
     p->users++;
@@ -131,7 +132,8 @@ int pl_project_stores_get(struct pl_project_stores *s, const char *project, stru
             r = open_first(s, project, &p, err);
         if (r == 0)
             r = outcome(p, ret, err);
-        /* the client of the thread that opened the store has gone, but not that of this thread */
+        /* the opening was cancelled because the client of the thread that did it has disconnected; the client
+         * of this thread has not, so try again */
     } while (r == PL_ECANCELED && others);
     pthread_mutex_unlock(&s->mutex);
     return r;

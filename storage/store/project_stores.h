@@ -19,8 +19,8 @@ int pl_project_stores_get(struct pl_project_stores *s, const char *project, stru
  * it fails, pl_project_stores_get fails with its error. Call this before the first pl_project_stores_get. */
 void pl_project_stores_on_open(struct pl_project_stores *s, int (*opened)(void *self, struct pl_store *store, struct pl_err *err),
                                void *self);
-/* Returns the project's store if it is open, or being passed to `opened` now; otherwise NULL. Does not
- * block. Any thread. */
+/* Returns the project's store if it is open, or if the function `opened` is running for it now; otherwise
+ * NULL. Does not block. Any thread. */
 struct pl_store *pl_project_stores_peek(struct pl_project_stores *s, const char *project);
 struct pl_object_store *pl_project_stores_objects(struct pl_project_stores *s);
 struct pl_project_stores *pl_project_stores_close(struct pl_project_stores *s);

@@ -1,5 +1,5 @@
-/* A map of records and a list in order of use, under one lock. A record that is evicted while a thread
- * looks at it is freed by the last such thread. */
+/* A map from id to record and a list of the records in order of use, under one lock. If a record is evicted
+ * while threads are reading its bytes, the last of these threads frees it. */
 #include "storage/store/record_cache.h"
 
 #include "storage/base/map.h"
@@ -12,7 +12,7 @@ struct cached_record {
     struct cached_record *older, *newer;
     struct pl_hash id;
     size_t n;
-    unsigned users; /* threads that look at it */
+    unsigned users; /* number of threads that are reading its bytes */
     bool forgotten; /* evicted: the last user frees it */
     _Atomic(void *) aside;
     uint8_t bytes[];
@@ -44,8 +44,8 @@ static void record_free(void *record)
     free(r);
 }
 
-/* Returns the bytes that count for a record, including the decoded form that may be kept with it
- * (`aside`). */
+/* Returns the number of bytes that a record counts towards the cache's bound, including the decoded form that
+ * may be stored with it (`aside`). */
 static size_t record_size(const struct cached_record *r)
 {
     return r->n + pl_byte_view_decoded_max(r->n) + RECORD_OVERHEAD_BYTES;

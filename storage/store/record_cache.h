@@ -14,8 +14,8 @@ struct pl_record_cache *pl_record_cache_destroy(struct pl_record_cache *c);
  * bound of `ret`. */
 bool pl_record_cache_get(struct pl_record_cache *c, const struct pl_hash *id, struct pl_buf *ret);
 /* Calls `look` with the cached bytes, without copying them, and stores its result in `*ret`. False if they
- * are not cached. The lock is not held meanwhile: other threads use the cache, and a record that is
- * evicted is freed after its last user returns. */
+ * are not cached. The cache's lock is not held while `look` runs, so other threads can use the cache. A
+ * record that is evicted meanwhile is freed after the last `look` on it has returned. */
 bool pl_record_cache_show(struct pl_record_cache *c, const struct pl_hash *id, pl_byte_view_fn look, void *arg, int *ret,
                           struct pl_err *err);
 /* Adds a copy of the bytes and evicts the least recently used records until the cache is within its bound.

@@ -1,6 +1,6 @@
-/* Joins an index, the packs' files and a cache of decoded records. Opening a store brings the index up to
- * date with the packs that exist. Damage found in a record is remembered per record and pack, until the
- * pack is found intact. */
+/* A store consists of an index, the pack files and a cache of decoded records. Opening a store brings the
+ * index up to date with the packs that exist. When a record is found damaged, its id and pack are remembered
+ * until a verification finds the pack intact. */
 #include "storage/store/store.h"
 
 #include "storage/pack/chunk_reader.h"
@@ -33,7 +33,8 @@ struct pl_store {
     struct pl_store_hold *holds; /* list of holds, newest first */
     uint64_t moment;
     pthread_mutex_t damaged_lock;
-    /* keys made by damage_key, of a record in a pack; guarded by `damaged_lock` */
+    /* set of damaged records: keys made by damage_key from the ids of record and pack; guarded by
+     * `damaged_lock` */
     struct pl_recent_ids damaged;
     atomic_bool any_damaged;
 };
@@ -91,7 +92,7 @@ static int store_drop_missing(struct pl_store *s, const struct pack_ids *there, 
     return r;
 }
 
-/* The reading of footers when a store is opened, shared by its threads. */
+/* State shared by the threads that read footers when a store is opened. */
 struct catch_up {
     struct pl_store *store;
     const struct pack_ids *there;
@@ -102,8 +103,8 @@ struct catch_up {
     struct pl_err err;
 };
 
-/* Adds one pack to the index. A damaged footer is not an error, so that all other packs are usable; fsck
- * reports it. */
+/* Reads a pack's footer and adds the pack to the index. A damaged footer is not an error here, so that the
+ * store can be opened with all other packs; fsck reports the damage. */
 static void catch_up_one(struct catch_up *c, const struct pl_hash *id)
 {
     struct pl_err err;
@@ -255,7 +256,8 @@ struct pl_object_store *pl_store_objects(const struct pl_store *s)
 
 /* ---- damaged records ---- */
 
-/* Returns the key of a record in one pack. The same record may be intact in another pack. */
+/* Returns the key of a record in one pack. The key includes the pack, because another pack may have an intact
+ * copy of the record. */
 static struct pl_hash damage_key(const struct pl_hash *id, const struct pl_hash *pack)
 {
     struct pl_hash key;
@@ -265,7 +267,7 @@ static struct pl_hash damage_key(const struct pl_hash *id, const struct pl_hash 
     return key;
 }
 
-/* Remembers a damaged record. Lookups prefer other packs over this one from now on. */
+/* Remembers that a record of this pack is damaged. From now on lookups prefer other packs over this one. */
 static void note_damage(struct pl_store *s, const struct pl_hash *id, const struct pl_hash *pack)
 {
     struct pl_hash key = damage_key(id, pack);
@@ -290,7 +292,7 @@ static bool is_damaged(struct pl_store *s, const struct pl_hash *id, const struc
     return yes;
 }
 
-/* Forgets the damage of a pack that was verified as a whole. */
+/* Called when a whole pack was found intact: removes all damage remembered for it. */
 static void forget_damage(struct pl_store *s, const struct pl_hash *pack, const struct pl_pack_footer *f)
 {
     if (!atomic_load(&s->any_damaged))
@@ -407,8 +409,8 @@ int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigne
     return r < 0 ? r : pl_index_add_pack(s->index, pack_id, f.entries, f.count, doubt, err);
 }
 
-/* Verifies a received file and reads its footer. Starts writing the file to disk, so that the sync at
- * adoption is short. */
+/* Verifies a received pack file and reads its footer. Lets the kernel start writing the file to disk, so that
+ * the later sync, when the file is adopted, is short. */
 static int store_verify_file(struct pl_store *s, const char *path, const struct pl_hash *claimed, struct pl_pack_footer *ret,
                              struct pl_err *err)
 {
@@ -431,7 +433,8 @@ static bool wants_copy(const struct pl_store *s, const struct pl_pack_footer *f,
     return (pl_object_caps(s->objects) & PL_OBJECT_FILES) == 0 && f->header.kind != PL_PACK_DATA && size <= COPY_MAX_BYTES;
 }
 
-/* Reads the file's bytes before the file is moved away; none if no copy is wanted or reading fails. */
+/* Reads the bytes of the received file into memory for the local copy, before the file is moved into the
+ * object store. Leaves the buffer empty if no copy is wanted or the read fails. */
 static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, const char *path, struct pl_buf *ret)
 {
     ret->max = COPY_MAX_BYTES;
@@ -439,8 +442,8 @@ static void read_copy(const struct pl_store *s, const struct pl_pack_footer *f, 
         pl_buf_clear(ret);
 }
 
-/* True if the object under the pack's key was verified and no damage is known. Otherwise it may be an
- * object that was never read. */
+/* True if the object under the pack's key was verified and has no known damage. If false, the object may be
+ * wrong, or was never verified. */
 static bool is_sure(struct pl_store *s, const struct pl_hash *pack_id)
 {
     return pl_index_has_pack(s->index, pack_id) && pl_index_doubt(s->index, pack_id) == 0;
@@ -459,8 +462,8 @@ static int replace_pack(struct pl_store *s, const struct pl_pack_footer *f, cons
     return r;
 }
 
-/* Overwrites the object under the pack's key with the verified bytes of an open file, whose name may be
- * gone. */
+/* Overwrites the object under the pack's key with the verified bytes of an open file. The file's name may
+ * have been removed already. */
 static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int fd, struct pl_err *err)
 {
     struct stat st;
@@ -477,7 +480,8 @@ static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int 
     return r;
 }
 
-/* Moves the file into the object store. If the object exists, it is overwritten only if it is doubtful. */
+/* Moves the received file into the object store. An existing object is overwritten only if is_sure returns
+ * false for it. */
 static int adopt_pack(struct pl_store *s, const char *tmp_path, const struct pl_pack_footer *f, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(tmp_path, O_RDONLY | O_CLOEXEC);
@@ -736,8 +740,8 @@ struct pl_pack_sink pl_store_sink(struct pl_store *s)
     return (struct pl_pack_sink){.self = s, .has = sink_has, .put_pack = sink_put_pack, .flush = sink_flush};
 }
 
-/* Reads a record that a tree, a list or a commit refers to. If it is missing, the store is damaged: the
- * caller's request is not wrong. */
+/* Reads a record that a tree, a list or a commit refers to. If that record is missing, the store is damaged,
+ * because the reference to it did not come from the caller. */
 static int get_named(struct pl_store *s, const struct pl_hash *id, uint8_t kind, struct pl_buf *ret, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1];
@@ -760,7 +764,7 @@ int pl_store_node_show(void *store, const struct pl_hash *id, pl_byte_view_fn lo
 
     if (pl_record_cache_show(s->cache, id, look, arg, &r, err))
         return r;
-    r = get_named(s, id, 0, &bytes, err); /* this caches the record for the next call */
+    r = get_named(s, id, 0, &bytes, err); /* this also caches the record for later calls */
     return r < 0 ? r : look(arg, &(struct pl_byte_view){bytes.data, bytes.len, NULL}, err);
 }
 

@@ -16,8 +16,8 @@
  *   index_segment     immutable sorted index file (mmap) and the manifest
  *   record_cache      LRU cache of decoded records */
 
-/* Every record that leaves a store was verified against its id. All functions may be called from any
- * thread, except open and close.
+/* A store returns only records whose bytes were verified against their ids. All functions except open and
+ * close may be called from any thread.
  *
  * Memory: a cache of PL_STORE_CACHE_BYTES for decoded nodes, lists and commits. Descriptors:
  * PL_STORE_OPEN_PACKS. If the object store has no local files: PL_PACK_WINDOWS windows of
@@ -32,7 +32,7 @@
 
 #define PL_STORE_CACHE_BYTES ((size_t)16 << 20)
 #define PL_STORE_OPEN_PACKS  64u
-/* number of damaged records remembered; when it is full, the older half is dropped */
+/* maximum number of damaged records that are remembered; when it is reached, the older half is forgotten */
 #define PL_STORE_DAMAGED_IDS (1u << 16)
 
 struct pl_store;
@@ -78,10 +78,10 @@ int pl_store_locate(struct pl_store *s, const struct pl_hash *id, struct pl_loca
 PL_MUST_CHECK
 int pl_store_add_pack(struct pl_store *s, const struct pl_hash *pack_id, unsigned doubt, struct pl_err *err);
 /* Receives a pack from the file `tmp_path` (made by pl_object_tmp_path): verifies every record, the
- * project and `claimed_id`, moves the file into the object store, and makes the pack visible. The file is
- * gone afterwards, also on failure. The pack is durable after pl_store_flush. If the pack exists already,
- * the result is 0; if that copy is doubted or unknown to the index, the object is overwritten with these
- * bytes. PL_ECORRUPT, PL_ENOSPC. */
+ * project and `claimed_id`, moves the file into the object store, and makes the pack visible. The file no
+ * longer exists afterwards, even if the call fails. The pack is durable after pl_store_flush. If the pack
+ * exists already, the result is 0; if the existing copy has a doubt (enum pl_pack_doubt) or is unknown to the
+ * index, the object is overwritten with these bytes. PL_ECORRUPT, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_store_receive_pack(struct pl_store *s, const char *tmp_path, const struct pl_hash *claimed_id, struct pl_err *err);
 /* Receives a pack in memory that this process made, as pl_store_receive_pack does; its records are not
@@ -101,9 +101,9 @@ bool pl_store_has_pack(struct pl_store *s, const struct pl_hash *pack_id);
 /* Sets which lookups find the records of a pack from now on. A new pack is PL_PACK_SHOWN. For garbage
  * collection (storage/dataset/gc/gc.h). */
 void pl_store_set_seen(struct pl_store *s, const struct pl_hash *pack_id, enum pl_pack_seen seen);
-/* Sets or clears the mark that only the pack's footer was read, not its records. Records of an unread pack
- * are read from other packs if those have them, and clients may not skip an upload because of it. The mark
- * is independent of pl_store_set_seen. */
+/* Sets or clears the mark that only the pack's footer was read, not its records. A record of an unread pack
+ * is read from another pack if one has it, and a client must upload a record even if an unread pack has it.
+ * The mark is independent of pl_store_set_seen. */
 void pl_store_set_unread(struct pl_store *s, const struct pl_hash *pack_id, bool unread);
 bool pl_store_is_unread(struct pl_store *s, const struct pl_hash *pack_id);
 /* Returns the id of the pack with this number. Numbers are valid while the store is open. False if the
@@ -123,11 +123,13 @@ struct pl_store_hold {
 };
 void pl_store_hold(struct pl_store *s, struct pl_store_hold *h);
 void pl_store_release(struct pl_store_hold *h);
-/* Returns the current moment: holds that begin later have a higher `since`. */
+/* Returns the current value of the counter that numbers holds: a hold that begins later has a higher
+ * `since`. */
 uint64_t pl_store_moment(struct pl_store *s);
 /* True if all holds that began up to `moment` have ended. */
 bool pl_store_quiet_since(struct pl_store *s, uint64_t moment);
-/* Returns a pack number: all packs with lower numbers existed before the oldest current hold began. */
+/* Returns a pack number N such that all packs with numbers below N existed before the oldest current hold
+ * began. */
 uint32_t pl_store_settled_packs(struct pl_store *s);
 /* Opens a view of all index entries that exist now (index.h). */
 PL_MUST_CHECK
@@ -136,8 +138,8 @@ int pl_store_view(struct pl_store *s, struct pl_index_view **ret, struct pl_err 
 /* Returns the ids of all packs, including those with a damaged footer. The caller frees `*ret`. */
 PL_MUST_CHECK
 int pl_store_packs(struct pl_store *s, struct pl_hash **ret, size_t *ret_n, struct pl_err *err);
-/* Reads and verifies every byte of a pack, for fsck. `bad` and `arg`: see pl_pack_verify. Remembers
- * damaged records, and clears a pack's damage if it is found to be intact. */
+/* Reads and verifies every byte of a pack, for fsck. `bad` and `arg`: see pl_pack_verify. Remembers the
+ * damaged records that it finds. If the pack is intact, forgets damage that was remembered for it. */
 PL_MUST_CHECK
 int pl_store_verify_pack(struct pl_store *s, const struct pl_hash *pack_id,
                          void (*bad)(void *arg, const struct pl_pack_entry *e, const struct pl_err *why), void *arg,
