@@ -14,13 +14,13 @@ struct call {
     char *text;
     S3Status status;
     uint64_t size;
-    /* bytes that put has not sent yet */
+    /* for put: the bytes that have not been sent yet */
     const struct iovec *iov;
     int n;
     size_t at; /* offset in iov[0] */
-    /* receiver of the bytes of get */
+    /* for get: called with the received bytes */
     int (*data)(void *arg, const void *bytes, size_t n);
-    /* receiver of the keys of list */
+    /* for list: called with each key */
     int (*visit)(void *arg, const char *key, uint64_t size);
     bool more;
     void *arg;
@@ -161,7 +161,8 @@ static S3Status take_keys(int truncated, const char *next, int n, const S3ListBu
 {
     struct call *c = arg;
 
-    (void)next; /* set only with a delimiter; the next page starts after the last key */
+    (void)next; /* unused: libs3 sets it only if the request has a delimiter; the next page is requested by
+                 * the last key instead */
     (void)n_prefixes;
     (void)prefixes;
     c->more = truncated != 0;

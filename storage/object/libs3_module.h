@@ -34,19 +34,21 @@ enum pl_libs3_result {
     PL_LIBS3_DAMAGED,   /* the bytes that the server received do not match their MD5 */
     PL_LIBS3_NO_MEMORY,
     PL_LIBS3_STOPPED, /* a callback stopped the call */
-    /* lost connection, 500 or 503: the request may or may not have been carried out; a retry may succeed */
+    /* lost connection, or status 500 or 503: it is unknown whether the server carried out the request; a
+     * retry may succeed */
     PL_LIBS3_AGAIN,
     PL_LIBS3_FAILED
 };
 
-/* `text` has room for PL_LIBS3_TEXT bytes. For every result but OK it receives the message of libs3 and the
- * server. */
+/* `text` has room for PL_LIBS3_TEXT bytes. If the result is not OK, it receives the error message of libs3
+ * and of the server. */
 struct pl_libs3_module {
     unsigned version; /* PL_LIBS3_VERSION */
-    /* `md5` in base64; the server checks it. */
+    /* Puts an object. `md5`: the MD5 of its bytes in base64, which the server checks. */
     enum pl_libs3_result (*put)(const struct pl_libs3_bucket *b, const char *key, const struct iovec *iov, int n, const char *md5,
                                 char *text);
-    /* `count` 0: up to the end. A negative result of `data` ends the call with STOPPED. */
+    /* Gets `count` bytes; 0 = up to the end of the object. A negative result of `data` ends the call with
+     * STOPPED. */
     enum pl_libs3_result (*get)(const struct pl_libs3_bucket *b, const char *key, uint64_t offset, uint64_t count,
                                 int (*data)(void *arg, const void *bytes, size_t n), void *arg, char *text);
     enum pl_libs3_result (*size)(const struct pl_libs3_bucket *b, const char *key, uint64_t *ret, char *text);

@@ -1,5 +1,5 @@
-/* object: checks keys and passes each call to the driver; emulates optional functions with others where the
- * driver lacks them. In debug builds each request is reported to lock_order. */
+/* object: checks keys and passes each call to the driver; if a driver lacks an optional function, emulates it
+ * with the driver's other functions. In debug builds each request is reported to lock_order. */
 #include "storage/object/object.h"
 
 #include "storage/object/object_libs3.h"
@@ -7,7 +7,8 @@
 #include "storage/system/lock_order.h"
 #include "storage/system/trace.h"
 
-/* Every request to a store begins here: debug builds check that no lock is held, and it can be traced. */
+/* Called at the start of every request to a store: writes a trace event if tracing is on; debug builds also
+ * check that the thread holds no lock. */
 static void begin_request(const char *what, const char *key)
 {
     pl_lock_order_request(key);

@@ -19,8 +19,9 @@
  *   object_s3_sign  S3 driver: presigned URLs, and a test of which of them the server supports
  *   stream_compare  compares a byte stream with an expected iovec
  *
- * An object is created once under its key, completely or not at all, and read by ranges. Apart from the
- * marker, this room does not interpret the content of objects. Valid keys: pl_path_object_key_check. */
+ * An object is created once under its key, completely or not at all, and read by ranges. This room does not
+ * interpret the content of objects, except that of the store's marker. Valid keys:
+ * pl_path_object_key_check. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -43,8 +44,8 @@ enum {
     /* pl_object_open_fd works, and pl_object_tmp_path is on the store's filesystem, so that pl_object_adopt
      * copies nothing */
     PL_OBJECT_FILES = 1,
-    /* an exclusive put never replaces an object; without this, another process may replace it at the same
-     * time */
+    /* an exclusive put never replaces an object. Without this capability, another process that puts the same
+     * key at the same time may replace it */
     PL_OBJECT_PUT_IF_ABSENT = 2,
     PL_OBJECT_SIGNED_GET = 4,         /* presigned GETs, each bound to its range */
     PL_OBJECT_SIGNED_PUT = 8,         /* presigned PUTs, each bound to its length and SHA-256 */
@@ -56,15 +57,15 @@ enum {
 #define PL_OBJECT_SIGNED_HEADERS 4
 struct pl_object_signed {
     char *url; /* freed by pl_object_signed_finish */
-    /* "Name: value"; Host and Content-Length are not included, because they follow from URL and body */
+    /* header lines "Name: value", without Host and Content-Length, which follow from URL and body */
     char headers[PL_OBJECT_SIGNED_HEADERS][128];
     size_t n_headers;
     uint32_t expires_s; /* lifetime from now; may be shorter than requested */
 };
 
-/* The functions of a driver; the public functions of the same names below have the contracts. A driver may
- * leave the functions after `destroy` NULL: object.c then combines other functions, or fails with
- * PL_EUNAVAILABLE. */
+/* The functions of a driver. The comments of the public functions with the same names, below, describe what
+ * each must do. A driver may leave the functions after `destroy` NULL: object.c then combines other
+ * functions, or fails with PL_EUNAVAILABLE. */
 struct pl_object_ops {
     int (*put)(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive, struct pl_err *err);
     int (*adopt)(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err);
@@ -105,8 +106,8 @@ struct pl_object_store {
 PL_MUST_CHECK
 int pl_object_file_open(const char *dir, struct pl_object_store **ret, struct pl_err *err);
 
-/* How to find and reach a store. Strings may be NULL or "". Settings of S3 that are not given here come from
- * the environment variables of Amazon's tools, then from the shared profile. */
+/* How to find and reach a store. Strings may be NULL or "". An S3 setting that is not given here is taken
+ * from the environment variables of Amazon's tools or, if they do not set it, from the shared profile. */
 struct pl_object_config {
     const char *url;    /* file:///FOLDER or s3://BUCKET/PREFIX */
     const char *driver; /* driver of an s3:// URL: "" or "s3", or "libs3" (object_libs3.h) */
@@ -124,13 +125,14 @@ struct pl_object_config {
     const char *cache_dir; /* folder of the cache of pl_object_local_fd; default: no cache */
     uint64_t cache_bytes;  /* maximum size of the cache; 0 = PL_OBJECT_CACHE_BYTES */
     unsigned connections;  /* maximum number at a time; 0 = the driver's default */
-    /* the operator states that no other daemon uses the store; PL_OBJECT_PUT_IF_ABSENT is then not
+    /* the operator guarantees that no other daemon uses the store, so that PL_OBJECT_PUT_IF_ABSENT is not
      * required */
     bool exclusive;
     /* Test what the server supports, with a few small objects under tmp/ that are removed again. Without the
      * test, only S3's plain calls and put-if-absent are assumed. */
     bool probe;
-    /* pause between attempts, longest time without data, time limit of a call; 0 = the driver's default */
+    /* in milliseconds: bound of the first pause between attempts, longest time without data, time limit of a
+     * call; 0 = the driver's default */
     int64_t pause_ms, stall_ms, deadline_ms;
 };
 #define PL_OBJECT_CACHE_BYTES ((uint64_t)4 << 30)
@@ -158,29 +160,31 @@ const char *pl_object_ca(const struct pl_object_store *s);
 void pl_object_wake(struct pl_object_store *s);
 
 /* Creates an object from the bytes of `iov`, one after the other. When it returns, the bytes are on the disk;
- * the name is after pl_object_flush. If it fails, no object was created, except with PL_ENET and PL_ETIMEOUT:
- * then the outcome is unknown, and the same put again finds out. `exclusive`: if the key exists, returns 0 if
- * the object has these very bytes, otherwise PL_EEXISTS, and leaves the object unchanged; its name is durable
- * after pl_object_flush, whichever program created it. Without `exclusive` an existing object is replaced.
- * PL_ENOSPC, PL_EIO, PL_EFORBIDDEN, PL_EBUSY. */
+ * the object's name is durable only after pl_object_flush. If it fails, no object was created, except with
+ * PL_ENET and PL_ETIMEOUT: then the outcome is unknown, and the caller can find out by repeating the same
+ * put. `exclusive`: if the key exists, the object stays unchanged, and the result is 0 if it has exactly
+ * these bytes, otherwise PL_EEXISTS. The existing name, too, is durable after pl_object_flush, even if
+ * another program created it. Without `exclusive` an existing object is replaced. PL_ENOSPC, PL_EIO,
+ * PL_EFORBIDDEN, PL_EBUSY. */
 PL_MUST_CHECK
 int pl_object_put(struct pl_object_store *s, const char *key, const struct iovec *iov, int n, bool exclusive, struct pl_err *err);
-/* Exclusive put of the file at `temp_path`, a path from pl_object_tmp_path to which the caller has written
- * the bytes. Syncs the file and renames or uploads it. In every case, also after a failure, the file at
- * `temp_path` is gone. */
+/* Puts a file as an object, exclusively as in pl_object_put. `temp_path` is a path from pl_object_tmp_path,
+ * to which the caller has written the bytes. Syncs the file and renames or uploads it. Afterwards, even after
+ * a failure, no file exists at `temp_path`. */
 PL_MUST_CHECK
 int pl_object_adopt(struct pl_object_store *s, const char *key, const char *temp_path, struct pl_err *err);
 /* Makes every put, adopt and remove that returned before this call durable: they survive a power failure once
- * it returns. Cheap if nothing has changed. */
+ * it returns. Fast if nothing has changed since the last flush. */
 PL_MUST_CHECK
 int pl_object_flush(struct pl_object_store *s, struct pl_err *err);
 /* Replaces the content of `ret` by `len` bytes from `offset`; PL_OBJECT_TO_END: all bytes from there.
- * PL_ENOTFOUND; PL_ECORRUPT if the object ends earlier; PL_ETOOBIG beyond ret->max. */
+ * PL_ENOTFOUND; PL_ECORRUPT if the object ends before the end of the range; PL_ETOOBIG if the bytes exceed
+ * ret->max. */
 PL_MUST_CHECK
 int pl_object_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                   struct pl_err *err);
-/* Like pl_object_get, but returns fewer bytes if the object ends earlier; PL_ECORRUPT if it ends before
- * `offset`. `len` is at least 1. */
+/* Like pl_object_get, but returns fewer bytes if the object ends within the range; PL_ECORRUPT if it ends
+ * before `offset`. `len` is at least 1. */
 PL_MUST_CHECK
 int pl_object_get_some(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                        struct pl_err *err);
@@ -208,16 +212,16 @@ PL_MUST_CHECK
 int pl_object_local_fd(struct pl_object_store *s, const char *key, int *ret_fd, struct pl_err *err);
 /* Removes the object's copy from the cache. */
 void pl_object_forget_local(struct pl_object_store *s, const char *key);
-/* Returns true if pl_object_local_fd would not download the object. */
+/* Returns true if the cache has a copy of the object, so that pl_object_local_fd need not download it. */
 bool pl_object_has_local(struct pl_object_store *s, const char *key);
-/* Adds bytes that were just put to the cache, because they will be read soon. Does nothing without a cache or
- * if the disk is full. */
+/* Adds the bytes of an object that was just put to the cache, for objects that will be read again soon. Does
+ * nothing without a cache or if the disk is full. */
 void pl_object_keep_local(struct pl_object_store *s, const char *key, const void *bytes, size_t n);
-/* Visits every key that starts with `prefix` ("" = all), in byte order. Holds no lock while it visits; may or
- * may not see objects that are created or removed meanwhile. */
+/* Calls `visit` for every key that starts with `prefix` ("" = all), in byte order. No lock is held during the
+ * calls. Objects that are created or removed during the listing may or may not be visited. */
 PL_MUST_CHECK
 int pl_object_list(struct pl_object_store *s, const char *prefix, pl_object_visit_fn visit, void *arg, struct pl_err *err);
-/* Visits only the keys that come after the key `after`. */
+/* Like pl_object_list, but visits only the keys that come after the key `after` in byte order. */
 PL_MUST_CHECK
 int pl_object_list_after(struct pl_object_store *s, const char *prefix, const char *after, pl_object_visit_fn visit, void *arg,
                          struct pl_err *err);
@@ -237,8 +241,9 @@ int pl_object_remove_many(struct pl_object_store *s, const char *const *keys, si
 PL_MUST_CHECK
 int pl_object_sign_get(struct pl_object_store *s, const char *key, uint64_t offset, uint64_t len, uint32_t expires_s,
                        struct pl_object_signed *ret, struct pl_err *err);
-/* Presigns a PUT of `size` bytes with the hash `sha256` (64 hex digits), bound to both and, with
- * PL_OBJECT_SIGNED_PUT_ABSENT, to an absent key. PL_EUNAVAILABLE without PL_OBJECT_SIGNED_PUT. */
+/* Presigns a PUT of exactly `size` bytes with the hash `sha256` (64 hex digits). If the store has
+ * PL_OBJECT_SIGNED_PUT_ABSENT, the PUT fails if the key exists. PL_EUNAVAILABLE without
+ * PL_OBJECT_SIGNED_PUT. */
 PL_MUST_CHECK
 int pl_object_sign_put(struct pl_object_store *s, const char *key, uint64_t size, const char *sha256, uint32_t expires_s,
                        struct pl_object_signed *ret, struct pl_err *err);

@@ -1,5 +1,5 @@
-/* object_cache: a map of entries and a list in order of use, under one mutex, which is not held while an
- * object is loaded. A file is written under a temporary name and renamed. */
+/* object_cache: a map of entries and a list of them in order of use. One mutex guards both; it is released
+ * while an object is loaded. A file is written under a temporary name and renamed. */
 #include "storage/object/object_cache.h"
 
 #include "storage/base/hash.h"
@@ -59,7 +59,7 @@ static void link_newest(struct pl_object_cache *c, struct entry *e)
     c->newest = e;
 }
 
-/* The following functions are called with the lock held. */
+/* The callers of the following functions hold the lock. */
 static struct entry *add_entry(struct pl_object_cache *c, const char *name, enum entry_state state, uint64_t size)
 {
     const size_t n = strlen(name);
@@ -106,8 +106,8 @@ static struct entry *find(struct pl_object_cache *c, const char *name)
     return pl_map_get(&c->entries, name, strlen(name));
 }
 
-/* Opens the file of an entry in state READY and marks it as used. Returns -1, and drops the entry, if the
- * file is gone. */
+/* Opens the file of an entry in state READY and makes the entry the most recently used one. If the file no
+ * longer exists, drops the entry and returns -1. */
 static int open_ready(struct pl_object_cache *c, struct entry *e)
 {
     char path[PATH_MAX];
@@ -144,7 +144,7 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const v
         return pl_err_errno(err, errno, "make %s", temp);
     r = n > 0 ? pl_io_write(fd, bytes, n, temp, err) : 0;
     if (r == 0 && n > c->max_bytes)
-        (void)unlink(temp); /* only opened, not kept */
+        (void)unlink(temp); /* the object is larger than the cache: the file is opened, but not kept */
     else if (r == 0)
         r = pl_io_rename(temp, path, err);
     if (r < 0) {
@@ -169,8 +169,8 @@ static void end_loading(struct pl_object_cache *c, struct entry *e, bool stored,
     pthread_cond_broadcast(&c->changed);
 }
 
-/* Loads the object of an entry in state LOADING, which no other thread changes. The caller holds the lock; it
- * is released while the object is loaded. */
+/* Loads the object of an entry. The entry is in state LOADING, in which only the loading thread changes it.
+ * The caller holds the lock; it is released while the object is loaded. */
 static int load_entry(struct pl_object_cache *c, struct entry *e, const char *key,
                       int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,
                       struct pl_err *err)
@@ -218,7 +218,8 @@ void pl_object_cache_keep(struct pl_object_cache *c, const char *key, const void
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits while another thread loads the object; loads it if no copy is ready. */
+/* Opens the copy if it is ready. If another thread is loading the object, waits for it; otherwise loads the
+ * object on this thread. */
 int pl_object_cache_get(struct pl_object_cache *c, const char *key,
                         int (*load)(void *self, const char *key, struct pl_buf *ret, struct pl_err *err), void *self, int *ret_fd,
                         struct pl_err *err)
@@ -285,8 +286,8 @@ uint64_t pl_object_cache_bytes(struct pl_object_cache *c)
     return bytes;
 }
 
-/* Adds the files of an earlier run. Their order of use is unknown, so they are ordered as the folder lists
- * them. */
+/* Adds the files that an earlier process left in the folder. Their order of use is unknown, so the order of
+ * the folder's listing is used. */
 static int take_over(struct pl_object_cache *c, struct pl_err *err)
 {
     struct dirent *d;

@@ -2,12 +2,12 @@
  *
  *   write DIR/tmp/<random> → fdatasync → renameat2(NOREPLACE) or rename → record the folder as dirty
  *
- * A flush fsyncs each dirty folder once. A folder made on the way is a new name in its parent, so the parent
+ * A flush fsyncs each dirty folder once. If the driver makes a folder for a key, the new folder's parent
  * becomes dirty too. The first flush after opening syncs the whole filesystem, because a killed process may
  * have left names that are visible but not yet on the disk.
  *
- * Removals sync their folders themselves: they come by the hundred, and the next flush usually belongs to a
- * client that waits for one put. */
+ * A removal syncs its folders at once instead of leaving them dirty: objects are removed by the hundred, and
+ * the next flush usually belongs to a client that waits for a single put. */
 #include "storage/base/clock.h"
 #include "storage/base/hash.h"
 #include "storage/base/map.h"
@@ -26,11 +26,12 @@ struct object_file {
     struct pl_object_store store;
     char *dir;
     pthread_mutex_t lock; /* guards dirty and all_dirty */
-    /* One flush at a time: a flush that finds nothing to do must not return before the flush that runs has
-     * finished. */
+    /* Allows one flush at a time: a flush that finds no dirty folder must not return while another flush is
+     * still syncing. */
     pthread_mutex_t flush;
     struct pl_map dirty; /* set of folders with new names, relative to `dir` ("" = itself) */
-    /* other folders may be dirty too: there was no memory to record them, or an earlier process left them */
+    /* folders that are not in `dirty` may be dirty too: there was no memory to record them, or an earlier
+     * process did not sync them */
     bool all_dirty;
 };
 
@@ -120,8 +121,8 @@ static int file_tmp_path(struct pl_object_store *s, char out[PATH_MAX], struct p
     return file_path(f, name, out, err);
 }
 
-/* Gives the written and synced temporary file its name. If the name exists already, its folder is recorded as
- * dirty too, because the program that created it may not have synced it yet. */
+/* Renames the written and synced temporary file to the object's name. If the name exists already, its folder
+ * is recorded as dirty too, because the program that created it may not have synced it yet. */
 static int file_name_it(struct object_file *f, const char *key, const char *temp, bool exclusive, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -207,8 +208,8 @@ static int file_sync_dirs(struct object_file *f, struct pl_map *dirs, struct pl_
     return r;
 }
 
-/* Takes over the set of dirty folders and syncs them, and the filesystem if all_dirty. On failure they stay
- * dirty. */
+/* Empties the set of dirty folders and syncs these folders, or the whole filesystem if all_dirty is set.
+ * Folders that could not be synced become dirty again. */
 static int file_flush(struct pl_object_store *s, struct pl_err *err)
 {
     struct object_file *f = file_of(s);
@@ -324,7 +325,7 @@ static int file_remove_many(struct pl_object_store *s, const char *const *keys, 
 
     for (size_t i = 0; i < n && r == 0; i++)
         r = file_unlink(f, keys[i], &dirs, err);
-    /* after an error, also sync the folders of the objects removed before it */
+    /* sync the folders of all removed objects, even if a later removal failed */
     synced = file_sync_dirs(f, &dirs, r < 0 ? NULL : err);
     pl_map_finish(&dirs, NULL);
     return r < 0 ? r : synced;
@@ -382,8 +383,8 @@ static int file_names_add(struct file_names *v, const char *name, bool is_dir, u
     return 0;
 }
 
-/* Returns true if keys that start with key[0..len) can also start with the prefix; key[0..len) is a folder if
- * it ends with '/'. */
+/* Returns true if some key that starts with key[0..len) can also start with `prefix`. key[0..len) is a folder
+ * if it ends with '/', otherwise a whole key. */
 static bool prefix_may_match(const char *key, size_t len, const char *prefix)
 {
     size_t want = strlen(prefix);
@@ -404,7 +405,7 @@ static int file_read_name(DIR *dir, const char *name, const char *rel, const cha
     if (n >= (int)sizeof(key) - 1 || pl_path_object_key_check(key, NULL) < 0 || strncmp(key, after, (size_t)n) < 0)
         return 0;
     if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* removed meanwhile */
+        return 0; /* the file was removed after the folder was read */
     is_dir = S_ISDIR(st.st_mode);
     if (is_dir)
         key[n++] = '/';
@@ -437,8 +438,8 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
     return r;
 }
 
-/* Lists a folder. The recursion is as deep as the keys: at most PL_OBJECT_KEY_MAX / 2. A positive result is
- * the visitor's and ends the listing. */
+/* Lists a folder. The recursion is as deep as the keys: at most PL_OBJECT_KEY_MAX / 2. A positive result was
+ * returned by the visitor and ends the listing. */
 static int file_list_dir(const struct object_file *f, const char *rel, const char *prefix, const char *after,
                          pl_object_visit_fn visit, void *arg, struct pl_err *err)
 {

@@ -1,5 +1,5 @@
-/* object_libs3: loads the module, repeats its calls after transient errors, and implements exclusive puts by
- * a check before each put under a lock. */
+/* object_libs3: loads the module, repeats calls that fail with a transient error, and implements an exclusive
+ * put by checking under a lock that the key is absent before it puts the object. */
 #include "storage/object/object_libs3.h"
 
 #include "storage/base/clock.h"
@@ -33,8 +33,8 @@ struct libs3_store {
     struct pl_object_cache *cache; /* NULL = none */
     char *tmp_dir;
     int64_t pause_ms, deadline_ms;
-    /* Locks of exclusive puts, chosen by the hash of the key; they make check and put one step within this
-     * process. */
+    /* Locks for exclusive puts; the hash of the key selects one. A put holds its lock from the check to the
+     * end of the put, so that two threads of this process cannot both put the key. */
     pthread_mutex_t puts[PUT_LOCKS];
 };
 
@@ -139,8 +139,8 @@ static struct attempts attempts_of(struct pl_object_store *store)
     return (struct attempts){.s = s, .deadline_ms = pl_clock_mono_ms() + s->deadline_ms};
 }
 
-/* Decides whether to make another attempt. If so, it has slept for a random time, whose upper bound doubles
- * with each attempt, and returns true. */
+/* Decides whether to make another attempt. If so, sleeps for a random time, whose upper bound doubles with
+ * each attempt, and returns true. */
 static bool again(struct attempts *a, enum pl_libs3_result result)
 {
     const int64_t bound = PL_MIN(a->s->pause_ms << PL_MIN(a->n, 16u), (int64_t)PL_LIBS3_PAUSE_MAX_MS);
@@ -164,7 +164,7 @@ static int outcome(const struct attempts *a, enum pl_libs3_result result, const 
     return pl_err_set(err, code_of(result), "%s %s: libs3: %s", what, key, a->text);
 }
 
-/* Writes the prefix and the key to `out`; returns `out`. */
+/* Writes the object's full key, which is the store's prefix and `key`, to `out`; returns `out`. */
 static char *whole(const struct libs3_store *s, const char *key, char out[PL_S3_KEY_MAX + 1])
 {
     (void)snprintf(out, PL_S3_KEY_MAX + 1, "%s%s", s->place.prefix, key);
@@ -221,8 +221,8 @@ static int ends_early(const char *key, uint64_t size, struct pl_err *err)
     return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)size);
 }
 
-/* Reads a range. libs3 cannot request an empty range or one without an end, so the size is requested first
- * for these. */
+/* Reads a range. libs3 cannot request an empty range or a range to the end of the object, so for these the
+ * object's size is requested first. */
 static int libs3_get(struct pl_object_store *store, const char *key, uint64_t offset, uint64_t len, struct pl_buf *ret,
                      struct pl_err *err)
 {
@@ -321,8 +321,8 @@ static int libs3_list(struct pl_object_store *store, const char *prefix, const c
 
     if (*after != '\0')
         (void)whole(l.s, after, l.last);
-    /* A page that was cut off is requested again from the last key visited, so that no key is visited
-     * twice. */
+    /* If the response of a page was cut off, the next request starts after the last key visited, so that no
+     * key is visited twice. */
     while (more) {
         memcpy(before, l.last, sizeof(before));
         result =
@@ -385,8 +385,8 @@ static int compare(void *arg, const void *bytes, size_t n)
     return c->differs ? -1 : 0;
 }
 
-/* Returns 1 if the object has these bytes, otherwise 0 or an error. The object may be the result of this
- * put's own attempt whose response was lost. */
+/* Returns 1 if the object has these bytes, otherwise 0 or an error. If it has, the object may have been
+ * created by an earlier attempt of the same put whose response was lost. */
 static int is_same(struct pl_object_store *store, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     struct attempts a = attempts_of(store);

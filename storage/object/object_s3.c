@@ -19,12 +19,14 @@
 #define UPLOAD_PREFIX     "s3-"
 #define UPLOAD_RANDOM_HEX 32
 #define UPLOAD_STALE_S    (24 * 60 * 60)
-#define PUT_ROUNDS        3 /* repeated if the object that blocked the put was removed at once */
+/* maximum number of rounds of an exclusive put: a round is repeated if the existing object was removed before
+ * its bytes could be compared */
+#define PUT_ROUNDS 3
 
 /* ---- put ---- */
 
-/* Checksums that let the server reject damaged bytes: the SHA-256 in the signature or, over TLS, which
- * already protects the bytes in transit, the CRC-32C, which is cheaper. */
+/* Checksums that let the server reject damaged bytes: the SHA-256 in the signature. Over TLS, which already
+ * protects the bytes in transit, only the cheaper CRC-32C is sent. */
 struct put_sum {
     char hex[PL_HASH_HEX + 1];
     char crc[PL_CRC32C_BASE64 + 1];
@@ -65,7 +67,7 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     if (condition)
         headers[call.n_headers++] = (struct pl_sigv4_pair){"if-none-match", "*"};
     r = pl_s3_client_run(s->client, &call, err);
-    /* the request was never sent, so the outcome is known */
+    /* no attempt was sent, so it is certain that no object was created */
     if ((r == PL_ENET || r == PL_ETIMEOUT) && !call.unknown)
         r = pl_err_wrap(err, PL_EIO, "the store cannot be reached");
     if (ret_status != NULL)
@@ -74,8 +76,9 @@ int pl_object_s3_put_once(struct pl_object_s3 *s, const char *key, const struct 
     return r;
 }
 
-/* Puts with If-None-Match. An existing key may be the result of this put's own attempt, whose response was
- * lost or which a proxy delivered twice; the object then has these very bytes. */
+/* Puts with If-None-Match. If the key exists, it may have been created by an earlier attempt of the same put
+ * whose response was lost, or that a proxy delivered twice; the object then has exactly these bytes, and the
+ * put succeeds. */
 static int put_absent(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     int r = PL_EEXISTS, same = PL_ENOTFOUND;
@@ -92,8 +95,8 @@ static int put_absent(struct pl_object_s3 *s, const char *key, const struct iove
     return same == 1 ? 0 : pl_err_set(err, PL_EEXISTS, "object %s exists", key);
 }
 
-/* Exclusive put without put-if-absent: checks before it puts, which excludes only puts of this process that
- * are not simultaneous. */
+/* Exclusive put on a server without put-if-absent: checks that the key is absent, then puts. It does not
+ * detect a put of the same key that runs at the same time. */
 static int put_looking(struct pl_object_s3 *s, const char *key, const struct iovec *iov, int n, struct pl_err *err)
 {
     int same = pl_object_s3_compare(s, key, iov, n, err);
@@ -216,8 +219,8 @@ static int md5_base64(const struct pl_buf *b, char **ret, struct pl_err *err)
     return pl_base64_encode(md5, n, ret, err);
 }
 
-/* Handles a key that a batch did not remove: retries it with a request of its own if its error code is
- * transient. */
+/* Handles a key that a batch request did not remove: if the error code is transient, removes the key with a
+ * separate request. */
 static int delete_again(struct pl_object_store *store, const char *key, const char *code, struct pl_err *err)
 {
     const char *prefix = pl_object_s3_of(store)->place.prefix;
@@ -465,7 +468,7 @@ static int open_local(struct pl_object_s3 *s, const struct pl_object_config *con
     s->tmp_dir = strdup(first_of(config->tmp_dir, getenv("TMPDIR"), "/tmp"));
     if (s->tmp_dir == NULL)
         return pl_err_nomem(err);
-    if (config->tmp_dir != NULL) /* this folder is used only by this program */
+    if (config->tmp_dir != NULL) /* a configured folder is used only by this program */
         remove_stale_uploads(s->tmp_dir);
     if (config->cache_dir == NULL || config->cache_dir[0] == '\0')
         return 0;

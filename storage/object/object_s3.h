@@ -18,7 +18,8 @@
 /* consecutive empty pages after which a listing is considered endless */
 #define PL_S3_EMPTY_PAGES  100u
 #define PL_S3_PROBE_PREFIX "tmp/"
-/* Memory of that many busy connections: their buffers, and those of TLS and the requests. */
+/* Memory, in bytes, of `connections` busy connections: their own buffers and those of TLS and of the
+ * requests. */
 #define PL_S3_MEMORY_BYTES(connections)                                                                                          \
     ((size_t)(connections) * (2 * (size_t)PL_HTTP_IO_BUFFER_BYTES + ((size_t)128 << 10)) + ((size_t)1 << 20))
 
@@ -32,7 +33,8 @@ struct pl_object_s3 {
     struct pl_s3_client *client;
     struct pl_object_cache *cache; /* NULL = none */
     struct pl_s3_place place;
-    struct pl_s3_place workers; /* place for presigned URLs, if `elsewhere` */
+    struct pl_s3_place workers; /* location of the bucket as workers reach it, for presigned URLs; used if
+                                 * `elsewhere` is set */
     bool elsewhere;
     char *tmp_dir;
     atomic_bool no_batch; /* the server does not support DeleteObjects */

@@ -11,10 +11,11 @@
 /* State of a listing. */
 struct listing {
     struct pl_object_s3 *s;
-    size_t prefix_len; /* length of the store's prefix, which visitors do not see */
+    size_t prefix_len; /* length of the store's prefix, which is removed from keys before they are visited */
     pl_object_visit_fn visit;
     void *arg;
-    const char *after;            /* start after this key, with prefix; "" = start with the first */
+    const char *after;            /* the listing starts after this key, which includes the prefix; "" = at the
+                                   * first key */
     char last[PL_S3_KEY_MAX + 1]; /* the previous key, with prefix */
     struct pl_buf token, key;     /* continuation token; current key */
     bool more;
@@ -56,8 +57,8 @@ static int read_key(struct listing *l, const char *text, bool encoded, struct pl
     return r == 0 && pl_buf_str(&l->key) == NULL ? pl_err_nomem(err) : r;
 }
 
-/* Visits one key. A positive result is the visitor's and ends the listing. Keys that are not objects of this
- * store, and those of tests of the server, are skipped. */
+/* Visits one key. A positive result was returned by the visitor and ends the listing. Skips keys that are not
+ * valid keys of this store, and the keys of pl_object_s3_probe. */
 static int visit_one(struct listing *l, const struct pl_s3_xml_node *node, bool encoded, struct pl_err *err)
 {
     const char *key;

@@ -1,5 +1,5 @@
 /* object_s3_read: range reads. A large range is read in pieces by parallel requests. Each response is
- * checked: right range, right length. */
+ * checked: it must have the requested range and the announced length. */
 #include "storage/object/object_s3.h"
 
 #include "storage/object/stream_compare.h"
@@ -33,8 +33,8 @@ static int ends_early(const char *key, uint64_t total, struct pl_err *err)
     return pl_err_set(err, PL_ECORRUPT, "object %s ends early: it has %llu bytes", key, (unsigned long long)total);
 }
 
-/* Finds the size of an object that has no bytes in the requested range. Not every server includes it in the
- * response, and for an empty object some return status 200. */
+/* Finds the size of an object after the server responded that the object has no bytes in the requested range.
+ * Not every server includes the size in that response, and some return status 200 for an empty object. */
 static int size_of(struct pl_object_s3 *s, const char *key, const struct pl_http_exchange *x, uint64_t *ret, struct pl_err *err)
 {
     *ret = x->status == 200 ? 0 : x->total;
@@ -333,7 +333,7 @@ int pl_object_s3_tail(struct pl_object_store *store, const char *key, size_t n, 
     return wrap(err, r, key);
 }
 
-/* Loads a whole object for the cache. The first piece tells the object's size. */
+/* Loads a whole object for the cache. The response for the first piece contains the object's size. */
 static int load(void *self, const char *key, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_object_s3 *s = self;
@@ -376,7 +376,8 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
 #define COMPARE_ON_BYTES ((size_t)256 << 10)
 
 struct looking {
-    struct pl_stream_compare now, all; /* current state, and the state at the start of an attempt */
+    struct pl_stream_compare now, all; /* `now`: the comparison of the current attempt; `all`: the state with
+                                        * which each attempt starts */
     size_t after;                      /* bytes received after the first difference */
 };
 
@@ -409,7 +410,7 @@ int pl_object_s3_compare(struct pl_object_s3 *s, const char *key, const struct i
     int r = pl_s3_client_run(s->client, &call, err);
 
     pl_s3_call_finish(&call);
-    /* the object itself was seen to differ */
+    /* not an error: a difference was found, and the transfer was stopped because the rest need not be read */
     if (r == PL_EINVAL && l.after > COMPARE_ON_BYTES && call.x.etag[0] != '\0')
         return 0;
     return r < 0 ? r : pl_stream_compare_end(&l.now);

@@ -15,7 +15,8 @@
 #define PROBE_PAUSE_MS     100
 #define PROBE_PAUSE_MAX_MS 2000
 #define PROBE_PATIENCE_MS                                                                                                        \
-    30000 /* no attempt begins later; one at an unreachable server takes minutes: its requests are retried */
+    30000 /* no attempt of the test begins after this time; a single attempt can take minutes if the server is
+           * unreachable, because its requests are retried */
 
 /* Stores the request's headers except Host as lines. */
 static void note_headers(struct pl_object_signed *q, const struct pl_sigv4_pair *headers, size_t n)
@@ -131,7 +132,8 @@ static int probe_get(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
-/* Sends other bytes of the same length, fewer bytes, the right bytes, and the right bytes again. */
+/* Tests a presigned PUT: sends wrong bytes of the right length, then too few bytes, then the right bytes, and
+ * then the right bytes again. */
 static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err)
 {
     static const char bytes[] = "these bytes", other[] = "other bytes", fewer[] = "these";
@@ -159,8 +161,8 @@ static int probe_put(struct pl_object_s3 *s, const char *key, struct pl_err *err
     return 0;
 }
 
-/* Returns true if the server responded that it does not support the request (501, 4xx). An unreachable or
- * faulty server shows nothing. */
+/* Returns true if the server responded that it does not support the request (501, 4xx). If the server is
+ * unreachable or faulty, the response says nothing about its capabilities, and the result is false. */
 static bool is_no_call(int r, unsigned status)
 {
     return (status == 501 || (status >= 400 && status < 500)) && (r == PL_EUNAVAILABLE || r == PL_EIO);
@@ -175,7 +177,7 @@ static int probe_absent(struct pl_object_s3 *s, const char *key, struct pl_err *
 
     s->store.caps = PL_OBJECT_PUT_IF_ABSENT;
     r = pl_object_s3_put_once(s, key, &first, 1, true, &status, err);
-    if (r == PL_EEXISTS) /* the result of an earlier attempt whose response was lost */
+    if (r == PL_EEXISTS) /* an earlier attempt whose response was lost has created the object */
         r = 0;
     if (is_no_call(r, status)) {
         s->store.caps = 0;
@@ -217,8 +219,8 @@ static int probe_all(struct pl_object_s3 *s, struct pl_err *err)
     return r;
 }
 
-/* The presigned requests of the test are sent without retries, so that a response belongs to that very
- * request. After a transient failure the whole test is repeated. */
+/* The presigned requests of the test are sent without retries, so that each response is the response to
+ * exactly one request. After a transient failure the whole test is repeated. */
 int pl_object_s3_probe(struct pl_object_s3 *s, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + PROBE_PATIENCE_MS;

@@ -1,4 +1,4 @@
-/* store_marker: a small parser and an exclusive put. */
+/* store_marker: reads the marker with a small parser of its own, and creates it with an exclusive put. */
 #include "storage/object/store_marker.h"
 
 #include <stdio.h>

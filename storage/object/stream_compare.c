@@ -1,9 +1,10 @@
-/* stream_compare: memcmp of each piece with the next part of the iovec. */
+/* stream_compare: compares each piece with the next bytes of the iovec by memcmp. */
 #include "storage/object/stream_compare.h"
 
 #include "storage/base/base.h"
 
-/* Skips the elements that are compared completely; returns false at the end. */
+/* Advances past elements of the iovec whose bytes have all been compared; returns false at the end of the
+ * iovec. */
 static bool go_on(struct pl_stream_compare *c)
 {
     for (; c->n > 0 && c->at == c->iov->iov_len; c->iov++, c->n--)

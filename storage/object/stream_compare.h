@@ -7,7 +7,7 @@
 
 /* Initialise with `{.iov = …, .n = …}`; both are borrowed. */
 struct pl_stream_compare {
-    const struct iovec *iov; /* the part that is not compared yet */
+    const struct iovec *iov; /* the elements whose bytes have not all been compared yet */
     int n;
     size_t at; /* offset in iov[0] */
     bool differs;
