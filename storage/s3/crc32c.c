@@ -1,4 +1,5 @@
-/* crc32c: the SSE 4.2 instruction, or eight lookup tables on processors without it. */
+/* crc32c: computes the checksum with the CRC32 instruction of SSE 4.2, or with eight lookup tables on
+ * processors without it. */
 #include "storage/s3/crc32c.h"
 
 #include <pthread.h>

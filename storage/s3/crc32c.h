@@ -1,5 +1,5 @@
 /* crc32c: CRC-32C (Castagnoli's polynomial, RFC 3720), the checksum of the header x-amz-checksum-crc32c in
- * S3. Uses the processor's instruction if there is one. Pure; any thread. */
+ * S3. Uses the processor's CRC32 instruction if it has one. Pure; any thread. */
 #pragma once
 
 #include "storage/base/base.h"

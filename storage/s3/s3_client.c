@@ -15,7 +15,8 @@
 #include <strings.h>
 
 #define CANCEL_MS 250 /* interval in ms at which a paused call checks its cancel flag */
-/* a refusal whose Date differs by more seconds from our clock is treated as clock skew */
+/* if the Date of an error response differs from this machine's clock by more than this many seconds, the
+ * error is treated as clock skew */
 #define SKEW_SEEN_S (5 * 60)
 
 struct pl_s3_client {
@@ -27,7 +28,7 @@ struct pl_s3_client {
     int64_t pause_ms, stall_ms, deadline_ms;
     pthread_mutex_t lock;
     struct pl_s3_place place; /* guarded by `lock`: its region may change */
-    _Atomic int64_t skew_s;   /* the server's clock minus ours */
+    _Atomic int64_t skew_s;   /* the server's clock minus this machine's clock, in seconds */
     atomic_bool closing;
     atomic_bool waking; /* the timer `wake` is armed */
     struct pl_http_timer wake, pump_again;
@@ -54,15 +55,15 @@ static void end_call(struct pl_s3_call *call)
     call->done(call);
 }
 
-/* Returns true if the result does not depend on what earlier attempts did: the key exists, or the key to
- * delete is absent. */
+/* Returns true if the outcome of the call is certain even though earlier attempts may have been carried out:
+ * the key exists, or the key to delete is absent. */
 static bool is_known(const struct pl_s3_call *call, int code)
 {
     return code == PL_EEXISTS || (code == PL_ENOTFOUND && pl_streq(call->method, "DELETE"));
 }
 
-/* Ends a call with an error. If an earlier attempt may have been carried out, the error is PL_ENET, which
- * tells the caller to find out. */
+/* Ends a call with an error. If the server may have carried out an earlier attempt, the error is PL_ENET, so
+ * that the caller finds out whether it did. */
 static void fail_call(struct pl_s3_call *call, int code)
 {
     if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
@@ -94,7 +95,8 @@ static void copy_place(struct pl_s3_client *c, struct pl_s3_place *ret)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Replaces the place by `at` but keeps the region: the bucket's region is the same at every endpoint. */
+/* Replaces the place with `at`, but keeps the region, because the bucket's region is the same whichever
+ * endpoint is used. */
 static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
 {
     char region[sizeof(p->region)];
@@ -104,8 +106,8 @@ static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
     memcpy(p->region, region, sizeof(region));
 }
 
-/* Appends a header line to call->text_ and returns its offset in `*at`; pointers are made when all lines are
- * there, because the buffer may move. */
+/* Appends a header line to call->text_ and returns its offset in `*at`; pointers to the lines are made only
+ * after the last one was added, because the buffer may move until then. */
 static int add_line(struct pl_s3_call *call, size_t *at, const char *name, const char *value)
 {
     int r = 0;
@@ -169,7 +171,8 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
     pl_buf_clear(&call->text_);
     if (r == 0)
         r = add_url(call, &place, q.path);
-    for (size_t i = 1; r == 0 && i < n; i++) /* libcurl sends Host */
+    for (size_t i = 1; r == 0 && i < n; i++) /* start at 1: the first header is Host, which libcurl adds
+                                              * itself */
         r = add_line(call, &at[lines++], headers[i].name, headers[i].value);
     if (r == 0)
         r = add_line(call, &at[lines++], "Authorization", (const char *)authorization.data);
@@ -261,7 +264,8 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
-/* Starts queued calls until the limit of concurrent calls is reached or a server asked for a pause. */
+/* Starts queued calls until the limit of concurrent calls is reached. Starts none during a pause that a
+ * server has asked for. */
 static void pump(struct pl_s3_client *c)
 {
     while (c->queue != NULL) {
@@ -378,9 +382,9 @@ static enum pl_s3_response_class read_answer(const struct pl_s3_client *c, struc
     if (class == PL_S3_WRONG_REGION && p->region[0] == '\0')
         (void)snprintf(p->region, sizeof(p->region), "%s", x->region);
     if (class == PL_S3_FORBIDDEN && x->date_s != 0 && llabs(x->date_s - server_now_s(c)) > SKEW_SEEN_S)
-        return PL_S3_CLOCK_SKEW; /* the response to a HEAD request has no body with the error code */
+        return PL_S3_CLOCK_SKEW; /* a response to HEAD has no body, and so no error code to tell the reason */
     if (class == PL_S3_BAD_RESPONSE && x->status == 400 && p->code[0] == '\0' && call->keys_->token[0] != '\0')
-        return PL_S3_BAD_CREDENTIALS; /* a HEAD response has no error code, see above */
+        return PL_S3_BAD_CREDENTIALS; /* a response to HEAD has no error code, see above */
     return class;
 }
 
@@ -440,7 +444,8 @@ static void slow_down(struct pl_s3_client *c, const struct pl_s3_call *call, int
 {
     const int64_t asked_ms = PL_MIN((int64_t)call->x.retry_after_s * 1000, c->pause_ms * PL_S3_PAUSE_GROWTH);
 
-    if (now_ms >= c->not_before_ms) /* one step for all responses that arrive together */
+    if (now_ms >= c->not_before_ms) /* the limit is lowered only once for 503 responses that arrive
+                                     * together */
         c->limit = PL_MAX(1.0, c->limit / 2);
     c->not_before_ms = PL_MAX(c->not_before_ms, now_ms + PL_MAX(asked_ms, pause_of(c, call->attempts)));
 }
@@ -481,7 +486,8 @@ static void settle(struct pl_s3_client *c, struct pl_s3_call *call)
     bool mended = false;
     int code;
 
-    /* the response does not tell whether the first transmission was carried out */
+    /* the response is to the second transmission and does not tell whether the server carried out the
+     * first */
     if (x->resent && changes_something(call))
         call->unknown = true;
     if (class == PL_S3_OK) {
@@ -642,7 +648,7 @@ struct pl_s3_client *pl_s3_client_destroy(struct pl_s3_client *c)
         return NULL;
     atomic_store(&c->closing, true);
     if (c->io != NULL) {
-        on_keys_changed(c); /* ends calls that wait for keys or in the queue */
+        on_keys_changed(c); /* ends the calls that wait for credentials or in the queue */
         pl_http_io_stop(c->io);
     }
     c->creds = pl_s3_credentials_destroy(c->creds);

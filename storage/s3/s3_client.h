@@ -1,5 +1,5 @@
-/* s3_client: sends requests to one bucket until their outcome is known: signs them, sends them, and retries
- * where a retry may succeed.
+/* s3_client: sends requests to one bucket. It signs and sends each request, and retries it until the outcome
+ * is known or a retry cannot succeed.
  *
  *   start ─▶ queued ─▶ (wait for credentials) ─▶ running ─▶ done
  *               ▲                                   │ 5xx, lost connection, 503: after a random pause
@@ -15,13 +15,15 @@
 #include "storage/s3/s3_url.h"
 #include "storage/s3/s3_xml.h"
 
-#define PL_S3_CONNECTIONS   32u
-#define PL_S3_ATTEMPTS      12u
-#define PL_S3_PAUSE_MS      100 /* upper bound of the first pause; doubles with each attempt */
-#define PL_S3_PAUSE_GROWTH  100 /* maximum of that bound, as a multiple of the first */
-#define PL_S3_STALL_MS      30000
-#define PL_S3_DEADLINE_MS   120000               /* plus the time for large bodies at PL_S3_SLOWEST */
-#define PL_S3_SLOWEST       ((int64_t)256 << 10) /* bytes per second */
+#define PL_S3_CONNECTIONS  32u
+#define PL_S3_ATTEMPTS     12u
+#define PL_S3_PAUSE_MS     100 /* upper bound of the first pause; doubles with each attempt */
+#define PL_S3_PAUSE_GROWTH 100 /* maximum of the upper bound of a pause, as a multiple of PL_S3_PAUSE_MS */
+#define PL_S3_STALL_MS     30000
+/* time limit of a call in ms; a large body adds the time that it takes at PL_S3_SLOWEST */
+#define PL_S3_DEADLINE_MS 120000
+/* lowest speed of a transfer that is tolerated, in bytes per second */
+#define PL_S3_SLOWEST       ((int64_t)256 << 10)
 #define PL_S3_CALL_HEADERS  8
 #define PL_S3_REDIRECTS_MAX 3u
 #define PL_S3_REPLY_MAX     PL_S3_XML_BYTES_MAX /* bytes of an XML response */
@@ -30,14 +32,15 @@ struct pl_s3_client_config {
     struct pl_s3_place place;
     struct pl_s3_credentials_config creds; /* the members `changed` and `arg` are ignored */
     const char *ca;
-    unsigned connections;                    /* maximum at a time; 0 = PL_S3_CONNECTIONS */
+    unsigned connections;                    /* maximum number of simultaneous requests; 0 =
+                                              * PL_S3_CONNECTIONS */
     int64_t pause_ms, stall_ms, deadline_ms; /* 0 = the constants above */
 };
 
 struct pl_s3_client;
 
-/* One request. The caller owns the struct and does not touch it until `done`; everything that the first part
- * points to must stay valid until then. */
+/* One request. The caller owns the struct and does not touch it until `done`; everything that the fields
+ * before `err` point to must stay valid until then. */
 struct pl_s3_call {
     const char *method;
     const char *key; /* object key without the prefix of the place; NULL = the bucket itself */
@@ -50,8 +53,8 @@ struct pl_s3_call {
     int n_body;
     bool has_body;
     const char *payload; /* hex SHA-256 of the body, or UNSIGNED-PAYLOAD; NULL = no body */
-    /* Parse the response: its body goes to `reply`, and an error document is an error even with status
-     * 200. */
+    /* The response is an XML document: its body is stored in `reply`, and an error document is treated as an
+     * error even if the status is 200. */
     bool xml;
     bool etag;       /* a response without an ETag is an error */
     unsigned expect; /* expected status; 0 = any 2xx */
@@ -60,13 +63,13 @@ struct pl_s3_call {
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
     void (*restart)(void *self); /* with `write`: called at the start of each attempt */
     void *write_self;
-    bool once; /* make one attempt only: for probes */
+    bool once; /* make only one attempt: used by tests of the server */
     void (*done)(struct pl_s3_call *c);
     void *arg;
 
     /* The result. */
-    /* Code 0: success. Otherwise a code of pl_s3_response_class_error, PL_ETIMEOUT, PL_ECANCELED, or an error
-     * of the credentials. */
+    /* Result of the call. Code 0: success. Otherwise a code of pl_s3_response_class_error, PL_ETIMEOUT,
+     * PL_ECANCELED, or an error of pl_s3_credentials_get. */
     struct pl_err err;
     /* the call failed, but the server may have carried it out; the code is PL_ENET or PL_ETIMEOUT */
     bool unknown;
@@ -104,10 +107,11 @@ int pl_s3_client_run(struct pl_s3_client *c, struct pl_s3_call *call, struct pl_
 /* Frees the memory that a call holds. */
 void pl_s3_call_finish(struct pl_s3_call *call);
 
-/* Appends a presigned URL that other programs can use. `behind` is NULL or another endpoint of the same
- * bucket. The user of the URL must send `headers` (without Host) unchanged; `payload` as in pl_sigv4_presign.
- * `*ret_expires_s` receives the lifetime of the URL, which ends no later than the credentials. Waits for
- * credentials if there are none yet. PL_EINVAL, errors of the credentials. */
+/* Appends a presigned URL, which other programs can use, to `out`. `behind`: another endpoint of the same
+ * bucket to use in the URL; NULL = the client's own. The user of the URL must send `headers` (without Host)
+ * unchanged; `payload` as in pl_sigv4_presign. `*ret_expires_s` receives the lifetime of the URL, which ends
+ * no later than the credentials. Waits for credentials if there are none yet. PL_EINVAL; errors of
+ * pl_s3_credentials_wait. */
 PL_MUST_CHECK
 int pl_s3_client_presign(struct pl_s3_client *c, const struct pl_s3_place *behind, const char *method, const char *key,
                          const struct pl_sigv4_pair *headers, size_t n_headers, const char *payload, uint32_t expires_s,

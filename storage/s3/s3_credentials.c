@@ -1,5 +1,5 @@
-/* s3_credentials: tries the sources in their order, and runs the thread that fetches and renews keys. One
- * mutex guards the keys. */
+/* s3_credentials: selects the first source that applies, and runs the thread that fetches and renews keys
+ * from it. One mutex guards the keys. */
 #include "storage/s3/s3_credentials.h"
 
 #include "storage/base/clock.h"
@@ -157,7 +157,7 @@ struct pl_s3_credentials *pl_s3_credentials_destroy(struct pl_s3_credentials *c)
 
 /* ---- the thread that fetches keys ---- */
 
-/* Fetches keys without the lock, which the caller holds before and after. */
+/* Fetches keys from the source. The caller holds the lock, which is released during the fetch. */
 static void fetch(struct pl_s3_credentials *c)
 {
     struct pl_s3_access_keys keys = {0};
@@ -224,7 +224,7 @@ static int want(struct pl_s3_credentials *c, struct pl_err *err)
     return 0;
 }
 
-/* pl_s3_credentials_get; the caller holds the lock. */
+/* Does the work of pl_s3_credentials_get. The caller holds the lock. */
 static int get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     const bool expires = c->have && c->keys.expires_s > 0;

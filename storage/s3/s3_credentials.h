@@ -6,8 +6,8 @@
  *
  * The configuration, the environment and the profile are read by pl_s3_credentials_create. The other sources
  * are queried over HTTP by a thread that starts when keys are first needed. Keys that expire are renewed
- * PL_S3_CREDENTIALS_EARLY_S before, while the old ones remain in use; a failed renewal is retried after
- * PL_S3_CREDENTIALS_AGAIN_MS. Any thread. */
+ * PL_S3_CREDENTIALS_EARLY_S seconds before they do, and the old ones remain in use meanwhile; a failed
+ * renewal is retried after PL_S3_CREDENTIALS_AGAIN_MS. Any thread. */
 #pragma once
 
 #include "storage/http/http_io.h"
@@ -28,13 +28,14 @@ struct pl_s3_access_keys {
 /* Every string may be NULL or "" (not given). */
 struct pl_s3_credentials_config {
     const char *access_key, *secret, *token;
-    const char *profile; /* in the shared credentials file; else AWS_PROFILE, else "default" */
+    const char *profile; /* name of a profile in the shared credentials file; if not given: AWS_PROFILE, or
+                          * "default" */
     const char *region;  /* region of STS */
-    /* set by tests; else from the environment, else Amazon's */
+    /* URLs that tests set; if not given, the environment's or Amazon's are used */
     const char *sts_endpoint, *instance_endpoint;
     void (*changed)(
-        /* Called on the fetching thread when keys were fetched or the fetch failed: callers that received
-         * PL_EBUSY ask again. */
+        /* Called on the fetching thread after keys were fetched or a fetch failed. Callers of
+         * pl_s3_credentials_get that received PL_EBUSY should then call it again. */
         void *arg);
     void *arg;
 };
@@ -42,8 +43,8 @@ struct pl_s3_credentials_config {
 struct pl_s3_credentials;
 
 /* Selects the source. `io` must outlive the object. PL_EINVAL if a source is incomplete (an access key
- * without a secret, a profile that does not exist), PL_EIO, PL_ENOMEM. If no source has keys, only
- * pl_s3_credentials_get finds out: PL_EAUTH. */
+ * without a secret, a profile that does not exist), PL_EIO, PL_ENOMEM. Succeeds even if no source has keys;
+ * pl_s3_credentials_get then returns PL_EAUTH. */
 PL_MUST_CHECK
 int pl_s3_credentials_create(const struct pl_s3_credentials_config *config, struct pl_http_io *io, struct pl_s3_credentials **ret,
                              struct pl_err *err);
@@ -53,8 +54,8 @@ struct pl_s3_credentials *pl_s3_credentials_destroy(struct pl_s3_credentials *c)
  * PL_EAUTH if no source has any (the message lists the sources), or the error of a failed fetch. */
 PL_MUST_CHECK
 int pl_s3_credentials_get(struct pl_s3_credentials *c, int64_t now_s, struct pl_s3_access_keys *ret, struct pl_err *err);
-/* Copies valid keys and waits for them at most `timeout_ms`: PL_ETIMEOUT. Must not be called on the I/O
- * thread. */
+/* Like pl_s3_credentials_get, but waits at most `timeout_ms` for keys that are being fetched; PL_ETIMEOUT if
+ * there are none by then. Must not be called on the I/O thread. */
 PL_MUST_CHECK
 int pl_s3_credentials_wait(struct pl_s3_credentials *c, int64_t now_s, int64_t timeout_ms, struct pl_s3_access_keys *ret,
                            struct pl_err *err);

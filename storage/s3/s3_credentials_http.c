@@ -1,4 +1,5 @@
-/* s3_credentials_http: reads the environment variables of Amazon's SDKs, and speaks the three protocols. */
+/* s3_credentials_http: selects a source by the environment variables of Amazon's SDKs, and implements the
+ * protocols of the three sources. */
 #include "storage/s3/s3_credentials_http.h"
 
 #include "storage/http/loopback_host.h"
@@ -50,8 +51,8 @@ int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl
     return 1;
 }
 
-/* Returns true if the authorization token may be sent to the URL. Plain HTTP must not carry it off this
- * machine: only loopback and the link-local addresses of the agents are allowed. */
+/* Returns true if the authorization token may be sent to the URL. Over plain HTTP the token must not leave
+ * this machine: only loopback and the link-local addresses of container credentials endpoints are allowed. */
 static bool container_url_ok(const char *url)
 {
     static const char *const agents[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
@@ -170,7 +171,8 @@ static int take(const char *access_key, const char *secret, const char *token, c
     return expires != NULL ? read_expiry(expires, &ret->expires_s, err) : 0;
 }
 
-/* Reads the JSON of container and instance: {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}. */
+/* Parses the JSON that a container credentials endpoint or the instance metadata service returns:
+ * {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"}. */
 static int take_json(const struct pl_buf *text, struct pl_s3_access_keys *ret, struct pl_err *err)
 {
     json_t *o = json_loadb((const char *)text->data, text->len, 0, NULL);
@@ -195,7 +197,8 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
 
     (void)snprintf(url, sizeof(url), "%s/latest/api/token", s->url);
     r = ask(io, "PUT", url, "X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL, &token, err);
-    if (r < 0) /* usually no source has keys: this is the last one */
+    if (r < 0) /* the instance metadata service is the last source, so usually this means that no source has
+                * keys */
         return pl_err_wrap(
             err, PL_EAUTH,
             "none found in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, the "
@@ -217,7 +220,7 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
     return r < 0 ? r : take_json(&keys, ret, err);
 }
 
-/* Queries the container's agent, with its authorization token if there is one. */
+/* Queries the container credentials endpoint, with the authorization token if the environment has one. */
 static int fetch_container(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
                            struct pl_err *err)
 {
@@ -267,7 +270,8 @@ static int fetch_web_identity(const struct pl_s3_credential_source *s, struct pl
                               struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf form = {0}, token = {.max = TOKEN_FILE_MAX}, answer = {0};
-    int r = pl_io_read_file(s->token_file, &token, err); /* read each time, because the token is renewed */
+    int r = pl_io_read_file(s->token_file, &token, err); /* read the file for each request, because the token
+                                                          * in it is renewed */
 
     if (r == 0 && pl_buf_str(&token) == NULL)
         r = pl_err_nomem(err);

@@ -1,5 +1,6 @@
 /* s3_credentials_http: the sources of credentials that are queried over HTTP, for s3_credentials: STS with a
- * web identity, the container's agent, and the instance's metadata service. */
+ * web identity token, the container credentials endpoint (ECS, EKS), and the instance metadata service
+ * (IMDSv2). */
 #pragma once
 
 #include "storage/s3/s3_credentials.h"
@@ -12,13 +13,15 @@ struct pl_s3_credential_source {
     enum pl_s3_source_kind kind;
     char name[96];        /* name of the source, for messages */
     char url[512];        /* address of the source */
-    char token_file[512]; /* file with the web identity's token, or with the container's authorization */
-    char token[1024];     /* the container's authorization itself */
+    char token_file[512]; /* file with the web identity token, or with the authorization token for the
+                           * container credentials endpoint */
+    char token[1024];     /* the authorization token for the container credentials endpoint, if it is not in a
+                           * file */
     char role[256], session[65];
 };
 
-/* Each returns 1 and fills `s` if the environment selects this source, otherwise 0. PL_EINVAL if the
- * selection is incomplete or invalid. */
+/* Each of these functions returns 1 and fills `s` if the environment variables select its source, otherwise
+ * 0. PL_EINVAL if the variables are incomplete or invalid. */
 PL_MUST_CHECK
 int pl_s3_source_web_identity(struct pl_s3_credential_source *s, const struct pl_s3_credentials_config *config,
                               struct pl_err *err);
@@ -27,8 +30,8 @@ int pl_s3_source_container(struct pl_s3_credential_source *s, struct pl_err *err
 /* The last source: returns 1, or PL_EINVAL if AWS_EC2_METADATA_DISABLED is "true". */
 PL_MUST_CHECK
 int pl_s3_source_instance(struct pl_s3_credential_source *s, const struct pl_s3_credentials_config *config, struct pl_err *err);
-/* Queries the source. PL_EAUTH if it refuses or has no keys, PL_EPROTO if its response is invalid, or the
- * error of the exchange. */
+/* Fetches keys from the source. PL_EAUTH if the source refuses or has no keys, PL_EPROTO if its response is
+ * invalid, or the error of the HTTP exchange. */
 PL_MUST_CHECK
 int pl_s3_source_fetch(const struct pl_s3_credential_source *s, struct pl_http_io *io, struct pl_s3_access_keys *ret,
                        struct pl_err *err);

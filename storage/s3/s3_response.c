@@ -27,7 +27,8 @@ bool pl_s3_response_error_parse(const struct pl_buf *text, struct pl_s3_response
     return true;
 }
 
-/* The error code takes precedence over the status, because servers use different statuses for these codes. */
+/* Classes by S3 error code. The code takes precedence over the HTTP status, because servers use different
+ * statuses with these codes. */
 static const struct {
     const char *code;
     enum pl_s3_response_class class;

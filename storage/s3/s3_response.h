@@ -28,7 +28,8 @@ struct pl_s3_response_error {
 /* Parses an error document. Returns false, and all fields "", if `text` is not one. */
 bool pl_s3_response_error_parse(const struct pl_buf *text, struct pl_s3_response_error *ret);
 
-/* Returns the class. `status` 0: there was no response. `code` is that of the error document, "" = none. */
+/* Returns the class. `status` 0: there was no response. `code` is the error code in the error document, "" =
+ * none. */
 enum pl_s3_response_class pl_s3_response_class_of(unsigned status, const char *code);
 /* Sets the error for a class other than OK, such as "s3: 503 SlowDown: Reduce your request rate", and a hint.
  * Returns its code: PL_ENOTFOUND, PL_EEXISTS, PL_ENET (RETRY), PL_EBUSY (REDUCE_RATE), PL_EFORBIDDEN

@@ -45,7 +45,7 @@ static int read_url(struct pl_s3_place *p, const char *url, struct pl_err *err)
     return 0;
 }
 
-/* Sets Amazon's host of the region. */
+/* Sets the host to Amazon's endpoint for the region. */
 static void amazon_host(struct pl_s3_place *p)
 {
     const bool china = strncmp(p->region, "cn-", 3) == 0;
@@ -98,8 +98,8 @@ int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_er
     return 0;
 }
 
-/* Moves `p` to the host if `path` is the path of the object there in this style. Returns false and leaves `p`
- * unchanged otherwise. */
+/* Follows a redirect: if `path` is the path of the object in this URL style, sets the host of `p` and returns
+ * true. Otherwise returns false and leaves `p` unchanged. */
 static bool move_to(struct pl_s3_place *p, bool tls, const char *host, size_t len, bool path_style, const char *key,
                     const char *path)
 {

@@ -18,9 +18,9 @@ struct pl_s3_place {
     char bucket[PL_S3_BUCKET_MAX + 1];
     char prefix[PL_OBJECT_KEY_MAX + 2]; /* "", or ends with "/" */
     char region[PL_SIGV4_REGION_MAX + 1];
-    /* value of the Host header: with the port unless it is the scheme's default */
+    /* value of the Host header; includes the port unless it is the default port of the scheme */
     char host[PL_S3_ENDPOINT_MAX + 1];
-    char base[PL_S3_ENDPOINT_MAX + 1]; /* path of the endpoint without a final "/"; usually "" */
+    char base[PL_S3_ENDPOINT_MAX + 1]; /* path part of the endpoint's URL, without a final "/"; usually "" */
     bool tls;
     bool path_style;
     bool amazon; /* no endpoint was given: the host follows from the region */
@@ -36,13 +36,13 @@ int pl_s3_place_init(struct pl_s3_place *p, const char *url, const char *endpoin
 /* Changes the place to another endpoint of the same bucket, for URLs that other machines use. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_err *err);
-/* Changes the region, after a response told that the bucket is in another one; Amazon's host changes with it.
+/* Changes the region, after a response named another region as the bucket's; Amazon's host changes with it.
  * PL_EINVAL. */
 PL_MUST_CHECK
 int pl_s3_place_move(struct pl_s3_place *p, const char *region, struct pl_err *err);
-/* Follows a redirect: changes `p` to the host in `location` if that is the URL of the same object (`key`
- * NULL: the bucket), in either style. Returns false and changes nothing if it is another object, or leads
- * from https to http. */
+/* Follows a redirect: sets the host of `p` to the one in `location` if `location` is the URL of the same
+ * object, in either style (`key` NULL: the URL of the bucket). Returns false and changes nothing if it is
+ * another object, or leads from https to http. */
 PL_MUST_CHECK
 bool pl_s3_place_follow(struct pl_s3_place *p, const char *key, const char *location);
 /* Writes "https://HOST", the start of URLs; returns `out`. */

@@ -127,7 +127,7 @@ static int reader_run(struct reader *r, const void *data, size_t n, struct pl_er
                       XML_ErrorString(XML_GetErrorCode(r->parser)));
 }
 
-/* The tree belongs to the document only after the whole text was accepted. */
+/* The tree is handed to the caller's document only after the whole text was accepted. */
 int pl_s3_xml_parse(const void *data, size_t n, struct pl_s3_xml **ret, struct pl_err *err)
 {
     _cleanup_(pl_s3_xml_destroyp) struct pl_s3_xml *x = NULL;
@@ -136,7 +136,7 @@ int pl_s3_xml_parse(const void *data, size_t n, struct pl_s3_xml **ret, struct p
 
     if (n > PL_S3_XML_BYTES_MAX)
         return pl_err_set(err, PL_ETOOBIG, "an XML document has %zu bytes; at most %u are accepted", n, PL_S3_XML_BYTES_MAX);
-    /* the mark of UTF-16, which makes expat ignore the encoding given below */
+    /* the byte order mark of UTF-16, which would make expat ignore the encoding that is given to it below */
     if (n > 0 && *(const uint8_t *)data >= 0xFE)
         return pl_err_set(err, PL_EPROTO, "line 1 of the XML: the document is not UTF-8");
     x = calloc(1, sizeof(*x));
@@ -230,14 +230,14 @@ static int add_byte(struct pl_buf *out, char c, struct pl_err *err)
         return pl_buf_add_str(out, "&gt;", err);
     case '"':
         return pl_buf_add_str(out, "&quot;", err);
-    case '\r': /* a parser would replace it by a line end */
+    case '\r': /* escaped, because an XML parser would replace a plain CR with a line feed */
         return pl_buf_add_str(out, "&#13;", err);
     default:
         return pl_buf_add_u8(out, (unsigned char)c < 0x20 && c != '\t' && c != '\n' ? '?' : (uint8_t)c, err);
     }
 }
 
-/* Returns true for U+FFFE and U+FFFF, which are valid UTF-8 but not characters of XML. */
+/* Returns true if `p` is the UTF-8 form of U+FFFE or U+FFFF, which XML does not allow. */
 static bool no_character(const char *p)
 {
     return (uint8_t)p[0] == 0xEF && (uint8_t)p[1] == 0xBF && ((uint8_t)p[2] & 0xFE) == 0xBE;

@@ -1,9 +1,9 @@
 /* s3_xml: the XML documents of S3: a strict reader of small documents (libexpat) and a writer. Pure; any
  * thread.
  *
- * The reader accepts only UTF-8 and no DTD, and therefore no entities except the five of XML. It skips
- * attributes and comments, drops namespace prefixes, and accepts text only in elements without children.
- * Documents beyond the limits below are refused. */
+ * The reader accepts only UTF-8 and no DTD, and therefore no entities except the five predefined ones. It
+ * skips attributes and comments, drops namespace prefixes, and accepts text only in elements without
+ * children. Documents beyond the limits below are refused. */
 #pragma once
 
 #include "storage/base/buf.h"

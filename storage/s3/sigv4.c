@@ -149,7 +149,7 @@ static void key_name(const char *secret, const struct pl_sigv4_scope *scope, str
     pl_hasher_get(&h, ret);
 }
 
-/* The cache is direct-mapped: a hash of secret and scope selects the only slot. */
+/* The cache is direct-mapped: a hash of secret and scope selects the one slot in which the key can be. */
 int pl_sigv4_key(const char *secret, const struct pl_sigv4_scope *scope, struct pl_sigv4_key *ret, struct pl_err *err)
 {
     struct pl_sigv4_key key;
@@ -213,8 +213,8 @@ static int by_name_and_value(const void *a, const void *b)
     return c != 0 ? c : by_name(a, b);
 }
 
-/* Appends the escaped text and a NUL. The buffer may move, so sorted_settle makes the pointers when
- * everything is in it. */
+/* Appends the escaped text and a NUL. The buffer may move while it grows, so sorted_settle makes the pointers
+ * after everything was added. */
 static int add_escaped(struct sorted *s, const char *text, struct pl_err *err)
 {
     int r = pl_uri_escape(text, false, &s->text, err);
@@ -236,7 +236,8 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Appends the value without leading and trailing spaces, and with one space for several. */
+/* Appends a header's value without leading and trailing spaces; each run of spaces in it becomes one
+ * space. */
 static int add_trimmed(struct sorted *s, const char *value, struct pl_err *err)
 {
     int r = 0;
@@ -499,7 +500,7 @@ static int stream_next(struct pl_sigv4_stream *s, const char *kind, const char *
 
 int pl_sigv4_stream_chunk(struct pl_sigv4_stream *s, const struct pl_hash *sha256, char ret[PL_SIGV4_HEX + 1], struct pl_err *err)
 {
-    /* the first hash is that of empty chunk headers */
+    /* the string to sign of a chunk contains two hashes; the first is always that of an empty string */
     return stream_next(s, "PAYLOAD", PL_SIGV4_EMPTY_SHA256 "\n", sha256, ret, err);
 }
 

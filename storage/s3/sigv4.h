@@ -25,7 +25,7 @@
 #define PL_SIGV4_EXPIRES_MAX (7u * 24 * 60 * 60) /* maximum lifetime of a presigned URL, in seconds */
 #define PL_SIGV4_SCOPE_BYTES (PL_SIGV4_DATE_BYTES + PL_SIGV4_REGION_MAX + PL_SIGV4_SERVICE_MAX + 16)
 
-/* Values of x-amz-content-sha256 other than a hash. */
+/* Values of the header x-amz-content-sha256 that are not the hash of a body. */
 #define PL_SIGV4_UNSIGNED          "UNSIGNED-PAYLOAD"
 #define PL_SIGV4_STREAMING         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 #define PL_SIGV4_STREAMING_TRAILER "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
@@ -77,8 +77,8 @@ char *pl_sigv4_scope_text(const struct pl_sigv4_scope *scope, char out[PL_SIGV4_
 /* Derives the signing key of a scope from the secret, with four HMACs. */
 PL_MUST_CHECK
 int pl_sigv4_key_derive(const char *secret, const struct pl_sigv4_scope *scope, struct pl_sigv4_key *ret, struct pl_err *err);
-/* Like pl_sigv4_key_derive, with a cache of PL_SIGV4_KEYS_KEPT keys for the whole process. A changed secret
- * yields another entry. */
+/* Like pl_sigv4_key_derive, with a cache of PL_SIGV4_KEYS_KEPT keys for the whole process. The cache key
+ * includes the secret, so a changed secret never yields an old signing key. */
 #define PL_SIGV4_KEYS_KEPT 256
 PL_MUST_CHECK
 int pl_sigv4_key(const char *secret, const struct pl_sigv4_scope *scope, struct pl_sigv4_key *ret, struct pl_err *err);
@@ -104,7 +104,7 @@ int pl_sigv4_authorization(const struct pl_sigv4_request *q, const struct pl_sig
                            struct pl_err *err);
 /* Appends the path and the query of a presigned URL, percent-encoded:
  * "/bucket/key?X-Amz-Algorithm=…&X-Amz-Signature=…". The user of the URL must send the request's headers
- * (host at least) unchanged. q->payload is PL_SIGV4_UNSIGNED, or the hash in a signed header
+ * (host at least) unchanged. q->payload must be PL_SIGV4_UNSIGNED, or equal to the hash in a signed header
  * x-amz-content-sha256. `token` may be NULL. PL_EINVAL unless 1 ≤ expires_s ≤ PL_SIGV4_EXPIRES_MAX. */
 PL_MUST_CHECK
 int pl_sigv4_presign(const struct pl_sigv4_request *q, const struct pl_sigv4_scope *scope, const struct pl_sigv4_key *key,
@@ -132,5 +132,6 @@ PL_MUST_CHECK
 int pl_sigv4_stream_trailer(struct pl_sigv4_stream *s, const struct pl_hash *sha256, char ret[PL_SIGV4_HEX + 1],
                             struct pl_err *err);
 
-/* Compares two signatures of PL_SIGV4_HEX digits in constant time; false if one has another length. */
+/* Compares two signatures in constant time. Returns false if one of them does not have PL_SIGV4_HEX
+ * digits. */
 bool pl_sigv4_same(const char *a, const char *b);

@@ -1,4 +1,4 @@
-/* sigv4_encoding: decodes all parameters into one buffer, then points into it. */
+/* sigv4_encoding: decodes all parameters into one buffer; the results point into that buffer. */
 #include "storage/s3/sigv4_encoding.h"
 
 #include "storage/http/uri.h"

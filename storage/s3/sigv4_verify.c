@@ -1,5 +1,5 @@
-/* sigv4_verify: parses the claim with all its rules, then signs the request again with the claimed
- * headers. */
+/* sigv4_verify: parses and checks the claim of a received request (struct pl_sigv4_claim), then computes the
+ * signature of the request over the headers that the claim lists. */
 #include "storage/s3/sigv4_verify.h"
 
 #include "storage/s3/sigv4_encoding.h"

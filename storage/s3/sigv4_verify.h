@@ -37,7 +37,8 @@ struct pl_sigv4_verdict_info {
 };
 const struct pl_sigv4_verdict_info *pl_sigv4_verdict_info(enum pl_sigv4_verdict v);
 
-/* The claim of a request about its signature, copied from the request. */
+/* What a request states about its signature (access key, scope, time, signed headers, signature), copied from
+ * the request. */
 struct pl_sigv4_claim {
     bool presigned;
     char access_key[PL_SIGV4_ACCESS_KEY_MAX + 1];
@@ -61,9 +62,9 @@ enum pl_sigv4_verdict pl_sigv4_claim_read(const struct pl_sigv4_request *q, stru
  * EXPIRED. */
 enum pl_sigv4_verdict pl_sigv4_claim_fresh(const struct pl_sigv4_claim *c, int64_t now_s);
 /* Computes the signature and compares it. Returns OK, MISMATCH, or UNSIGNED_HEADER if host is not signed or
- * the request has an x-amz-* header that is not signed. `q` is that of pl_sigv4_claim_read, with the payload
- * of pl_sigv4_claim_payload. `ret_err` (may be NULL) receives an error such as PL_ENOMEM; the result is then
- * MISMATCH. */
+ * the request has an x-amz-* header that is not signed. `q` is the request that was passed to
+ * pl_sigv4_claim_read, with its payload set to the result of pl_sigv4_claim_payload. `ret_err` (may be NULL)
+ * receives an error such as PL_ENOMEM; the result is then MISMATCH. */
 PL_MUST_CHECK
 enum pl_sigv4_verdict pl_sigv4_claim_check(const struct pl_sigv4_claim *c, const struct pl_sigv4_request *q,
                                            const struct pl_sigv4_key *key, struct pl_err *ret_err);
