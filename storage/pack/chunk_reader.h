@@ -1,6 +1,6 @@
-/* chunk_reader: an interface for reading verified records. Its implementations read from a store in this
- * process or from a daemon. Checkout, cat and the worker agent read through it. Several threads call `get`
- * at the same time. */
+/* chunk_reader: an interface for reading verified records. One implementation reads from a store in this
+ * process, the other from a daemon over HTTP. Checkout, cat and the worker agent read through it. Several
+ * threads call `get` at the same time. */
 #pragma once
 
 #include "storage/base/buf.h"

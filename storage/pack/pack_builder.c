@@ -1,6 +1,7 @@
-/* Batches of records that one thread fills and processes, and two packs being filled: one for chunks
- * ("data"), one for all other kinds ("tree"). `lock` guards the batches, the set of ids and the
- * statistics; each pack being filled has its own lock, so that compression runs without any lock held. */
+/* Records are collected in batches; the thread that fills a batch also processes it. There are two open
+ * packs: one for chunks ("data") and one for all other kinds of records ("tree"). `lock` guards the batches,
+ * the set of ids and the statistics; each open pack has its own lock, so that compression runs without any
+ * lock held. */
 #include "storage/pack/pack_builder.h"
 
 #include "storage/chunk/codec.h"
@@ -148,7 +149,8 @@ static void session_give_writer(struct pl_pack_builder *s, struct pl_pack_writer
     pl_pack_writer_destroy(w);
 }
 
-/* Records the id and size of a pack that the sink has accepted. With the lock held. */
+/* Adds a pack that the sink has accepted to the list of pack ids and to the statistics. With the lock
+ * held. */
 static int session_note_pack(struct pl_pack_builder *s, const struct pl_hash *id, size_t size, struct pl_err *err)
 {
     if (s->pack_count == s->pack_cap) {
@@ -196,16 +198,16 @@ static void session_put_aside(void *session, struct pl_pack_writer *w)
         session_fail(s, r, &why, NULL);
 }
 
-/* Hands a full pack to the upload thread, or puts it on this thread if the upload thread is busy. An error
- * of the upload thread is stored and returned by the next call. */
+/* Hands a full pack to the upload thread; if that thread is busy, puts the pack into the sink on the calling
+ * thread. An error of the upload thread is stored and returned by the next call. */
 static int session_put_soon(struct pl_pack_builder *s, struct pl_pack_writer *w, struct pl_err *err)
 {
     return pl_pack_uploader_submit(&s->putter, w) ? 0 : session_put(s, w, err);
 }
 
-/* Adds a compressed record to the open pack of its side. A full pack is replaced before it is put, so that
- * other threads can fill the next one meanwhile. Returns 1 if the record was stored, 0 if the pack already
- * had it. */
+/* Adds a compressed record to the open data pack or tree pack, depending on its kind. If that pack is full, a
+ * new open pack replaces it before it is put, so that other threads can fill the new one meanwhile. Returns 1
+ * if the record was stored, 0 if the pack already had it. */
 static int session_append(struct pl_pack_builder *s, const struct pl_pack_entry *e, const void *stored, struct pl_err *err)
 {
     int side = e->kind == PL_REC_CHUNK ? SIDE_DATA : SIDE_TREE;
@@ -286,8 +288,8 @@ static int batch_process(struct pl_pack_builder *s, struct batch *b, struct pl_e
     return r < 0 ? session_fail(s, r, &why, err) : 0;
 }
 
-/* Makes `filling` a batch that has space for `n` bytes. If the old one was full, `*ret_full` is set to it
- * and the caller must process it; otherwise to NULL. With the lock held. */
+/* Makes sure that `filling` is a batch with space for `n` bytes. If the previous batch was full, `*ret_full`
+ * is set to it and the caller must process it; otherwise to NULL. The caller holds the lock. */
 static int session_batch(struct pl_pack_builder *s, size_t n, struct batch **ret_full, struct pl_err *err)
 {
     struct batch *b = s->filling;
@@ -311,7 +313,7 @@ static int session_batch(struct pl_pack_builder *s, size_t n, struct batch **ret
     return 0;
 }
 
-/* Compresses and packs a record that is larger than a batch, on this thread. */
+/* Compresses and packs a record that is larger than a batch, on the calling thread and without a batch. */
 static int session_add_large(struct pl_pack_builder *s, uint8_t kind, const void *data, size_t n, const struct pl_hash *id,
                              struct pl_err *err)
 {
@@ -409,8 +411,8 @@ bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id)
     return s->sink.has(s->sink.self, id, 1, &known, NULL) == 0 && (known & 1) != 0;
 }
 
-/* Puts the remaining records. If they are few, data and tree become one mixed pack. If there is much of
- * both, the upload thread puts the data pack while this thread puts the tree pack. */
+/* Puts the two open packs into the sink. If both are small, they are merged into one mixed pack. If both are
+ * large, the upload thread puts the data pack while the calling thread puts the tree pack. */
 static int session_put_rest(struct pl_pack_builder *s, struct pl_err *err)
 {
     struct pl_pack_writer *data = TAKE_PTR(s->writers[SIDE_DATA]), *tree = TAKE_PTR(s->writers[SIDE_TREE]);

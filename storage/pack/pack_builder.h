@@ -1,5 +1,5 @@
-/* pack_builder: writes all records of one ingest or commit: hashes records, drops those that the sink has
- * already, compresses the others, fills packs, and hands full packs to the sink.
+/* pack_builder: writes all records of one ingest or commit: hashes records, drops those that the sink already
+ * has, compresses the others, fills packs, and hands full packs to the sink.
  *
  *   add ──▶ batch (≤ 2 MiB raw) ──full──▶ ask what the sink has ──▶ compress the rest ──▶ pack ──full──▶ put
  *
@@ -10,7 +10,7 @@
  *
  * Memory: one batch of 2 MiB per thread; the two packs being filled (data, tree), at most one more per
  * thread, and one in the upload thread. The set of recently added ids holds at most
- * PL_PACK_BUILDER_RECENT_IDS; the sink is asked again about ids that have dropped out of it. */
+ * PL_PACK_BUILDER_RECENT_IDS; for an id that has dropped out of the set, the sink is asked again. */
 #pragma once
 
 #include "storage/pack/pack_format.h"
@@ -35,8 +35,8 @@ struct pl_pack_builder_stats {
  * PL_ENAME (project), PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_pack_builder_open(const struct pl_pack_sink *sink, const char *project, struct pl_pack_builder **ret, struct pl_err *err);
-/* Sets the largest size of a pack, instead of PL_PACK_MAX_BYTES; at least 64 KiB. Call it before the first
- * add. */
+/* Sets the maximum size of a pack in bytes, which is PL_PACK_MAX_BYTES by default; at least 64 KiB. Call it
+ * before the first add. */
 void pl_pack_builder_set_pack_bytes(struct pl_pack_builder *s, size_t bytes);
 /* Adds a record of `kind` (enum pl_rec_kind) and returns its id. The bytes are copied; the caller may
  * reuse `data`. PL_EINVAL: unknown kind; PL_ETOOBIG: larger than the kind allows; also the errors of the
@@ -54,7 +54,7 @@ bool pl_pack_builder_knows(struct pl_pack_builder *s, const struct pl_hash *id);
 PL_MUST_CHECK
 int pl_pack_builder_finish(struct pl_pack_builder *s, struct pl_err *err);
 /* Returns the ids of the packs put so far, in the order in which they were put, for a commit that lists
- * the packs it needs. Valid until close. Not while another thread adds records. */
+ * the packs it needs. Valid until close. No other thread may add records during the call. */
 const struct pl_hash *pl_pack_builder_packs(struct pl_pack_builder *s, size_t *ret_n);
 /* Copies the counters. Any thread. */
 void pl_pack_builder_stats(struct pl_pack_builder *s, struct pl_pack_builder_stats *ret);

@@ -24,13 +24,14 @@
 #define PL_PACK_MAX_BYTES   ((size_t)64 << 20) /* size of a pack, all parts together */
 #define PL_PACK_MAX_RECORDS 131072u
 #define PL_PACK_RAW_BYTES                                                                                                        \
-    ((uint64_t)512 << 20) /* sum of all raw sizes: a writer seals the pack there, and a store rejects more */
-/* if the records left at the end of a builder need less, they become one mixed pack */
+    ((uint64_t)512 << 20) /* maximum raw size of all records: a writer seals the pack there, a store rejects more */
+/* if the records that are left when a builder finishes need fewer bytes than this, they become one mixed
+ * pack */
 #define PL_PACK_MIXED_BYTES  ((size_t)1 << 20)
 #define PL_PACK_NONCE_BYTES  16
 #define PL_PACK_HEADER_BYTES 80u
-#define PL_PACK_RECORD_BYTES 10u /* the part of a record before its stored bytes */
-#define PL_PACK_FOOTER_BYTES 96u /* the part before the entries */
+#define PL_PACK_RECORD_BYTES 10u /* size of a record's head, which precedes its stored bytes */
+#define PL_PACK_FOOTER_BYTES 96u /* size of the part of the footer before its entries */
 #define PL_PACK_ENTRY_BYTES  48u
 #define PL_PACK_TRAIL_BYTES  48u
 #define PL_PACK_KEY_BYTES    128 /* buffer size for a pack's key */
@@ -40,8 +41,8 @@
 
 enum pl_pack_kind { PL_PACK_DATA = 1, PL_PACK_TREE = 2, PL_PACK_MIXED = 3 };
 
-/* Kinds of records. A record's id is the SHA-256 of its raw bytes. All kinds but chunks begin with a
- * magic. */
+/* Kinds of records. A record's id is the SHA-256 of its raw bytes. The raw bytes of all kinds except chunks
+ * begin with a magic string. */
 enum pl_rec_kind { PL_REC_CHUNK = 1, PL_REC_NODE = 2, PL_REC_LIST = 3, PL_REC_COMMIT = 4, PL_REC_BLOB = 5, PL_REC_KINDS };
 
 /* Returns the largest raw size of a record of `kind`, in bytes; 0 for an unknown kind. */
@@ -62,8 +63,8 @@ struct pl_pack_entry {
     uint8_t kind;
 };
 
-/* Encoders write exactly the sizes given above. Decoders check all that the given bytes alone allow them
- * to check. PL_ECORRUPT; PL_EFORMAT: the version, hash or chunker is not known to this program. */
+/* Encoders write exactly the sizes given above. Decoders check everything that can be checked without other
+ * parts of the pack. PL_ECORRUPT; PL_EFORMAT: the version, hash or chunker is not known to this program. */
 void pl_pack_header_encode(const struct pl_pack_header *h, uint8_t out[PL_PACK_HEADER_BYTES]);
 PL_MUST_CHECK
 int pl_pack_header_decode(const uint8_t in[PL_PACK_HEADER_BYTES], struct pl_pack_header *ret, struct pl_err *err);
@@ -77,5 +78,5 @@ int pl_pack_entry_decode(const uint8_t in[PL_PACK_ENTRY_BYTES], struct pl_pack_e
 
 /* Writes the key of a pack, "p/<project>/ab/abcd…", and returns `out`. */
 char *pl_pack_key(const char *project, const struct pl_hash *id, char out[PL_PACK_KEY_BYTES]);
-/* Extracts the pack's id from a key of that form; false for any other key. */
+/* Extracts the pack's id from a key as pl_pack_key writes it; returns false for any other key. */
 bool pl_pack_key_parse(const char *key, struct pl_hash *ret_id);

@@ -9,8 +9,8 @@
 #include <signal.h>
 #include <xxhash.h>
 
-/* Verification: size of the window, and the offset of the footer from which a second thread is worth its
- * cost. */
+/* For verification: the size of the window, and the size of the pack, up to its footer, from which on a
+ * second thread is worth its cost. */
 #define VERIFY_WINDOW_BYTES ((size_t)1 << 20)
 #define VERIFY_HALVES_FROM  ((uint64_t)4 << 20)
 
@@ -106,8 +106,8 @@ static int footer_decode(struct pl_cursor *c, const struct pack_tail *t, struct 
     return r;
 }
 
-/* Checks that the records lie one behind the other from the header to the footer and fit the pack's kind.
- * If they do, `order` names each entry exactly once. */
+/* Checks that the records fill the space from the header to the footer without gaps, and that their kinds are
+ * allowed in this kind of pack. On success `order` contains each entry exactly once. */
 static int footer_check_order(const struct pl_pack_footer *f, struct pl_err *err)
 {
     uint64_t at = PL_PACK_HEADER_BYTES;
@@ -258,8 +258,8 @@ static void window_finish(struct verify_window *w)
     (void)XXH64_freeState(w->sum);
 }
 
-/* Returns the `n` bytes at `offset`. `offset` must not be lower than in the call before; `n` is at most
- * `cap`. */
+/* Returns the `n` bytes at `offset`, moving the window forward if necessary. `offset` must not be lower than
+ * in the previous call; `n` is at most `cap`. */
 static int window_at(struct verify_window *w, uint64_t offset, size_t n, const uint8_t **ret, struct pl_err *err)
 {
     if (offset + n > w->end) {
@@ -352,8 +352,8 @@ static bool verify_half_start(struct verify_half *h, const struct verify_window 
     return started;
 }
 
-/* Verifies all records and the checksum. This thread decodes the records that the second thread, if there
- * is one, does not, but reads all bytes, because the checksum covers them in order. */
+/* Verifies all records and the checksum. If there is a second thread, this thread decodes only the first half
+ * of the records; but it reads all bytes, because the checksum must be computed over them in order. */
 static int verify_records(struct verify_window *w, const struct pl_pack_footer *f, const struct pl_pack_verify *how,
                           struct pl_err *err)
 {
@@ -409,7 +409,8 @@ int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *
         r = pl_pack_footer_check_raw(&f, how->raw_max, err);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < f.count; i++) /* the window must hold the largest record */
+    for (uint32_t i = 0; i < f.count; i++) /* find the size of the largest record, which the window must be
+                                            * able to hold */
         w.cap = PL_MAX(w.cap, PL_PACK_RECORD_BYTES + (size_t)f.entries[i].stored);
     w.cap = (size_t)PL_MIN((uint64_t)w.cap, f.footer_offset);
     w.limit = f.footer_offset;

@@ -1,5 +1,6 @@
 /* pack_reader: reads and verifies the footer, single records, or all of a pack, from memory, a file or
- * another input. All bytes are treated as untrusted. Any thread; one thread at a time per input. */
+ * another input. All bytes are treated as untrusted. Any thread may call these functions, but only one thread
+ * at a time may use the same input. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -31,12 +32,12 @@ struct pl_pack_footer {
 };
 void pl_pack_footer_finish(struct pl_pack_footer *f);
 
-/* Reads and checks trailer and footer: the hash, the order of the entries, and that the records lie one
- * behind the other and fill the space before the footer. Free the result with pl_pack_footer_finish.
- * PL_ECORRUPT, PL_EFORMAT, PL_ETOOBIG, and errors of the input. */
+/* Reads and checks trailer and footer: the hash, the order of the entries, and that the records fill the
+ * space before the footer without gaps. Free the result with pl_pack_footer_finish. PL_ECORRUPT, PL_EFORMAT,
+ * PL_ETOOBIG, and errors of the input. */
 PL_MUST_CHECK
 int pl_pack_footer_read(const struct pl_pack_input *in, struct pl_pack_footer *ret, struct pl_err *err);
-/* Returns PL_ETOOBIG if the uncompressed records have more than `max` bytes in all. */
+/* Returns PL_ETOOBIG if the uncompressed sizes of all records together exceed `max` bytes. */
 PL_MUST_CHECK
 int pl_pack_footer_check_raw(const struct pl_pack_footer *f, uint64_t max, struct pl_err *err);
 /* Returns the entry of `id`; NULL if the pack does not contain it. */
@@ -62,8 +63,8 @@ struct pl_pack_verify {
     /* limit for the uncompressed bytes of all records, checked before decompression (PL_ETOOBIG); 0 = no
      * limit */
     uint64_t raw_max;
-    /* verify half of a large pack on a second thread: two threads then call the input's `read`; ignored
-     * with `bad` */
+    /* verify half of a large pack on a second thread; the input's `read` is then called by two threads at the
+     * same time. Ignored if `bad` is set */
     bool two_threads;
 };
 PL_MUST_CHECK

@@ -8,12 +8,13 @@
 
 struct pl_pack_sink {
     void *self;
-    /* Sets bit i of ret_bitmap (least significant bit first) if the record ids[i] exists and will not be
-     * collected before the session ends. A NULL function means that no record exists. */
+    /* Sets bit i of ret_bitmap (least significant bit first) if the record ids[i] exists and garbage
+     * collection will not remove it before the upload session ends. May be NULL: then the builder assumes
+     * that the sink has no records. */
     int (*has)(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err);
     /* Stores a whole pack. The bytes are copied or written before it returns. A pack that exists already
      * is a success. */
     int (*put_pack)(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err);
-    /* Returns when all packs put before are durable. May be NULL. */
+    /* Makes all packs durable that were put before this call. May be NULL. */
     int (*flush)(void *self, struct pl_err *err);
 };

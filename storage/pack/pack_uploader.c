@@ -1,4 +1,5 @@
-/* One thread and a slot for one pack, under one lock with one condition variable. */
+/* A thread and the one pack that it puts. One lock and one condition variable guard the pointer to that
+ * pack. */
 #include "storage/pack/pack_uploader.h"
 
 #include <signal.h>
@@ -43,7 +44,7 @@ static void *putter_run(void *arg)
     return NULL;
 }
 
-/* Starts the thread if it does not run. With the lock held. The thread blocks all signals, so that the
+/* Starts the thread if it was not started yet. With the lock held. The thread blocks all signals, so that the
  * program's own threads receive them. */
 static bool putter_start(struct pl_pack_uploader *p)
 {

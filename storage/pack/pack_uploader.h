@@ -1,5 +1,6 @@
-/* pack_uploader: one thread that puts full packs, one at a time, so that the threads that fill packs need
- * not wait. The first pack starts the thread; a builder that fills no pack has no thread.
+/* pack_uploader: a thread that puts full packs into the sink, one at a time, so that the threads that fill
+ * packs need not wait for the upload. The first pack starts the thread; a builder that fills no pack has no
+ * thread.
  *
  *   idle ──submit──▶ busy ──put() returned──▶ idle */
 #pragma once
@@ -21,7 +22,7 @@ struct pl_pack_uploader {
 };
 
 void pl_pack_uploader_init(struct pl_pack_uploader *p, void (*put)(void *self, struct pl_pack_writer *w), void *self);
-/* Waits for the pack being put and ends the thread. */
+/* Waits until the pack in progress was put, and ends the thread. */
 void pl_pack_uploader_finish(struct pl_pack_uploader *p);
 /* Hands over a pack and returns true. False: the thread is busy or could not be started, and the caller
  * must put the pack itself. Any thread. */

@@ -10,7 +10,7 @@
 
 struct pl_pack_writer {
     struct pl_pack_header header;
-    uint8_t *bytes; /* mapping of `max_bytes`; pages get memory when they are written */
+    uint8_t *bytes; /* memory mapping of `max_bytes`; the kernel allocates a page when it is first written */
     size_t max_bytes;
     size_t at;                     /* size of the header and the records so far */
     struct pl_pack_entry *entries; /* in order of offset */
@@ -56,8 +56,8 @@ struct pl_pack_writer *pl_pack_writer_destroy(struct pl_pack_writer *w)
     return NULL;
 }
 
-/* Returns the slot of an id, or the free slot where it belongs. Ids are SHA-256 values, so some of their
- * bytes serve as the hash. */
+/* Returns the hash table slot of an id, or, if the id is absent, the free slot where it would be inserted.
+ * Ids are SHA-256 values, so some of their bytes serve as the hash. */
 static uint32_t *writer_slot(const struct pl_pack_writer *w, uint32_t *slots, uint32_t cap, const struct pl_hash *id)
 {
     uint32_t i;
@@ -169,8 +169,8 @@ static size_t writer_put_footer(struct pl_pack_writer *w, const uint32_t *sorted
     struct pl_buf head = {.data = w->bytes + w->at, .cap = w->max_bytes - w->at, .max = w->max_bytes - w->at};
     int r;
 
-    /* `head` is a part of the pack itself, and pl_pack_writer_add left space for the footer: no call here
-     * can fail */
+    /* `head` points into the pack's mapping, and pl_pack_writer_add left space for the footer, so none of
+     * these calls can fail */
     r = pl_buf_add(&head, "PLPF", 4, err);
     r |= pl_buf_add_le32(&head, w->count, err);
     r |= pl_buf_add_le64(&head, pl_xxh64(w->bytes, w->at, 0), err);

@@ -26,8 +26,8 @@ static inline void pl_pack_writer_destroyp(struct pl_pack_writer **w)
  * failure: seal this pack and use another one); PL_ETOOBIG: it fits no pack of this size; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_pack_writer_add(struct pl_pack_writer *w, const struct pl_pack_entry *e, const void *stored, struct pl_err *err);
-/* Adds all records of `from`, which does not change. PL_EPACKFULL as above; the records before the one
- * that did not fit stay added. */
+/* Adds all records of `from`, which does not change. PL_EPACKFULL: a record does not fit; the records added
+ * before it stay in the pack. */
 PL_MUST_CHECK
 int pl_pack_writer_add_all(struct pl_pack_writer *w, const struct pl_pack_writer *from, struct pl_err *err);
 
@@ -36,9 +36,10 @@ uint32_t pl_pack_writer_count(const struct pl_pack_writer *w);
 size_t pl_pack_writer_size(const struct pl_pack_writer *w);
 
 /* Writes header, footer and trailer, and returns the pack, which stays valid until reset or destroy, and
- * its id. The kind of the pack follows from its records. PL_EINVAL: the pack is empty; PL_ENOMEM. */
+ * its id. The kind of the pack is derived from the kinds of its records. PL_EINVAL: the pack is empty;
+ * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_pack_writer_seal(struct pl_pack_writer *w, const void **ret_bytes, size_t *ret_size, struct pl_hash *ret_id,
                         struct pl_err *err);
-/* Makes the writer empty; keeps its memory. */
+/* Removes all records, so that the writer can fill another pack; keeps its memory. */
 void pl_pack_writer_reset(struct pl_pack_writer *w);

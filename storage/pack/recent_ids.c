@@ -6,7 +6,8 @@
 
 static const uint8_t seen_free[16];
 
-/* Returns the slot that holds the key, or the free slot where it belongs. The table is never full. */
+/* Returns the slot that holds the key, or, if the key is absent, the free slot where it would be inserted.
+ * The table is never full. */
 static uint8_t *seen_slot(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
 {
     uint64_t i;
@@ -68,8 +69,8 @@ bool pl_recent_ids_put(struct pl_recent_ids *s, const struct pl_hash *id)
     return false;
 }
 
-/* Removes a key. The keys behind it in the same run of slots are inserted again, so that lookups still
- * find them. */
+/* Removes a key. The keys in the occupied slots that follow it are inserted again, so that lookups still find
+ * them. */
 static bool seen_take_out(uint8_t (*slots)[16], size_t cap, const uint8_t *key)
 {
     size_t at;
