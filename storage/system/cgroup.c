@@ -15,14 +15,16 @@
 #include <sys/xattr.h>
 
 #define FILE_MAX (64u << 10)
-/* interval in ms of the checks whether a group is empty: a process leaves it shortly after it was reaped */
+/* interval in ms at which a group is checked for being empty: a process leaves its group only shortly after
+ * it was reaped */
 #define LOOK_MS 20
 
 struct pl_cgroup {
     const char *program;
-    char folder[PL_CGROUP_PATH - 128]; /* folder in which groups are made */
+    char folder[PL_CGROUP_PATH - 128]; /* folder of the group in which the workers' groups are made */
     bool made;                         /* `folder` was made below the root group; close removes it */
-    unsigned held;                     /* set of enum pl_cgroup_controller */
+    unsigned held;                     /* controllers whose limits are enforced: set of bits of enum
+                                        * pl_cgroup_controller */
     uint64_t pids_max;
     char why[PL_CGROUP_TEXT], remedy[PL_CGROUP_TEXT];
 };
@@ -194,8 +196,8 @@ static uint64_t read_number(const char *folder, const char *name)
     return strtoull(read_text(&b, folder, name), NULL, 10); /* "max" yields 0: no limit */
 }
 
-/* Writes a file with one write, which the kernel accepts or refuses as a whole. Returns 0 or a negative
- * errno. */
+/* Writes a file of a group with a single write call, because the kernel accepts or refuses each write as a
+ * whole. Returns 0 or a negative errno. */
 static int write_text(const char *folder, const char *name, const char *text)
 {
     char path[PATH_MAX];
@@ -228,7 +230,7 @@ static bool is_there(const char *folder, const char *name)
 }
 
 /* True if systemd has marked the group as delegated, with an extended attribute of the folder (systemd's
- * docs/CGROUP_DELEGATION.md). systemd may change any other group at any time. */
+ * docs/CGROUP_DELEGATION.md). In a group that is not delegated, systemd may change anything at any time. */
 static bool is_noted(const char *folder)
 {
     char value[8];
@@ -239,15 +241,15 @@ static bool is_noted(const char *folder)
 
 /* ---- opening ---- */
 
-/* The facts, and the strings to which they point. */
+/* The facts for pl_cgroup_judge, with the memory of the strings that they point to. */
 struct look {
     struct pl_cgroup_facts facts;
     char own[PL_CGROUP_PATH / 2], folder[PL_CGROUP_PATH - 256];
     bool in_leaf; /* the program was started in the subgroup `daemon` of `own` */
 };
 
-/* Fills `l` with the facts about the group of this process. A program started in the leaf group looks at the
- * group above it. */
+/* Fills `l` with the facts about the group of this process. If the process was started in the leaf group
+ * `daemon`, the facts are about that group's parent. */
 static void look(const struct pl_cgroup_config *config, struct look *l)
 {
     const char *root = config->root ? config->root : "/sys/fs/cgroup", *proc = config->proc ? config->proc : "/proc",
@@ -277,8 +279,9 @@ static void look(const struct pl_cgroup_config *config, struct look *l)
     f->controllers = pl_cgroup_controllers(read_text(&b, l->folder, "cgroup.controllers"));
 }
 
-/* Enables controllers of the group `folder` for its subgroups. Returns those that the kernel enabled. If it
- * refuses all at once, each is tried alone, and `why` names one that was refused. */
+/* Enables controllers of the group `folder` for its subgroups. Returns those that the kernel enabled. If the
+ * kernel refuses them all together, each is tried alone, and `why` receives the reason for one that was
+ * refused. */
 static unsigned enable(struct pl_cgroup *g, const char *folder, unsigned want)
 {
     char text[32] = "";
@@ -316,7 +319,8 @@ static int move_to(const char *folder)
     return write_text(folder, "cgroup.procs", "0");
 }
 
-/* Makes the group ROOT/NAME for a program in the root group, which may keep its processes. */
+/* For a program in the root group: makes the group ROOT/NAME for the workers. The program itself stays in the
+ * root group. */
 static void set_up_in_root(struct pl_cgroup *g, const struct look *l, const char *name, unsigned may)
 {
     if (snprintf(g->folder, sizeof g->folder, "%s/%s", l->folder, name) >= (int)sizeof g->folder)
@@ -330,8 +334,8 @@ static void set_up_in_root(struct pl_cgroup *g, const struct look *l, const char
     g->held = may ? enable(g, g->folder, may) : 0;
 }
 
-/* Sets up a delegated group: moves this process to a leaf group, and back if no controller could be
- * enabled. */
+/* For a program in a group that was delegated to it: moves this process to a leaf group and enables
+ * controllers. Moves the process back if no controller could be enabled. */
 static void set_up_in_own(struct pl_cgroup *g, const struct look *l, unsigned may)
 {
     char leaf[PATH_MAX];
@@ -378,7 +382,8 @@ int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g)
 {
     if (g && g->made)
-        (void)rmdir(g->folder); /* fails, as intended, while it contains a worker's group */
+        (void)rmdir(g->folder); /* fails if the folder still contains a worker's group, and then it should
+                                 * stay */
     free(g);
     return NULL;
 }
@@ -423,12 +428,13 @@ char *pl_cgroup_path(const struct pl_cgroup *g, const char *worker, char out[PL_
     return out;
 }
 
-/* Each row is a file of the group, written only if its limit was asked for and its controller is enabled. */
+/* Each element of the table is a file of the group. The file is written only if the limit was requested and
+ * its controller is enabled. */
 int pl_cgroup_make(const struct pl_cgroup *g, const char *worker, const struct pl_cgroup_limits *limits, struct pl_err *err)
 {
     const bool memory = g->held & PL_CGROUP_MEMORY && limits->memory_bytes > 0;
     const struct {
-        /* write the value; the file may be absent (older kernels, no swap) */
+        /* `said`: write the value; `may_lack`: the file may be absent (older kernels, no swap) */
         bool said, may_lack;
         const char *file;
         uint64_t value;
@@ -477,7 +483,7 @@ static void wait_change(const char *path)
     fd = open(file, O_RDONLY | O_CLOEXEC);
     p.fd = fd;
     if (fd >= 0)
-        (void)!read(fd, &byte, 1); /* poll reports changes after this read */
+        (void)!read(fd, &byte, 1); /* poll reports only changes after the last read */
     (void)poll(&p, 1, LOOK_MS);
 }
 

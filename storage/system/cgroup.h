@@ -3,13 +3,14 @@
  *
  *   ROOT/…/own         the group in which this program was started, if it is delegated to the program
  *     daemon           this program moves into this group: a group that has processes cannot enable
- *                      controllers for its subgroups. A program that was started in it uses the group above
+ *                      controllers for its subgroups. If the program was already started in it, `own` is the
+ *                      group above
  *     worker-17        one sandbox and its limits; it has no subgroups
  *
- * A program in the root group stays there, because the root group may have processes; it makes ROOT/NAME in
- * the place of `own`. If no group is delegated to the program, it makes none, and pl_cgroup_not_held explains
- * why. The functions in the first part of this header are pure; those in the second part read and write
- * files. */
+ * A program in the root group stays there, because the root group may have processes; it makes a group
+ * ROOT/NAME and uses it as `own`. If no group is delegated to the program, it makes none, and
+ * pl_cgroup_not_held explains why. The functions in the first part of this header are pure; those in the
+ * second part read and write files. */
 #pragma once
 
 #include "storage/base/err.h"
@@ -20,9 +21,10 @@
 #define PL_CGROUP_REMOVE 5000 /* ms within which the processes of a group must end */
 /* bytes of a folder's path; leaves room for a file name */
 #define PL_CGROUP_PATH   (PATH_MAX - 64)
-#define PL_CGROUP_LEAF   "daemon"                   /* name of the program's own group */
-#define PL_CGROUP_WORKER "worker-"                  /* prefix of the names of workers' groups */
-#define PL_CGROUP_ASKED  "Delegate=cpu memory pids" /* line of a systemd unit or scope */
+#define PL_CGROUP_LEAF   "daemon"  /* name of the program's own group */
+#define PL_CGROUP_WORKER "worker-" /* prefix of the names of workers' groups */
+/* line in a systemd unit or scope that requests the delegation of these controllers */
+#define PL_CGROUP_ASKED "Delegate=cpu memory pids"
 
 enum pl_cgroup_controller { PL_CGROUP_CPU = 1, PL_CGROUP_MEMORY = 2, PL_CGROUP_PIDS = 4, PL_CGROUP_ALL = 7 };
 
@@ -53,13 +55,15 @@ uint64_t pl_cgroup_pids(uint64_t pid_max, uint64_t threads_max, uint64_t group_m
 struct pl_cgroup_facts {
     const char *root;    /* folder where cgroups are mounted */
     const char *program; /* name for messages: "pipelined" */
-    const char *own;     /* parent of the workers' groups, from /proc/self/cgroup; NULL = none */
+    const char *own;     /* folder of the group that would contain the workers' groups, from
+                          * /proc/self/cgroup; NULL = none */
     bool version_1;      /* version 1, or both versions, are mounted at `root` */
     bool version_2;
     bool in_root;         /* `own` is the root of all groups */
     bool read_only;       /* `root` is mounted read-only */
     bool writable;        /* this user may write in `own` */
-    bool systemds;        /* root could write, but systemd manages `own` and has not delegated it */
+    bool systemds;        /* the program runs as root and could write, but systemd manages `own` and has not
+                           * delegated it */
     size_t others;        /* processes in `own` other than this one */
     unsigned controllers; /* controllers available in `own` */
 };
@@ -85,17 +89,18 @@ struct pl_cgroup_limits {
     uint64_t cpu_milli;    /* requested thousandths of a CPU; 0 = the default weight */
 };
 
-/* Finds out what this program may do, moves it to a leaf group and enables controllers. Also returns 0 if
- * nothing is possible: then pl_cgroup_held returns 0 and the program stays in its group. Must be called
+/* Finds out what this program may do, moves it to a leaf group and enables controllers. Returns 0 even if no
+ * limit can be enforced: pl_cgroup_held then returns 0, and the program stays in its group. Must be called
  * before the program starts child processes. The caller frees `*ret` with pl_cgroup_close. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret, struct pl_err *err);
 /* Removes the group ROOT/NAME if it was made and no worker's group is left in it, and frees `g`. NULL is
  * allowed. Returns NULL. */
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g);
-/* Returns the controllers whose limits are enforced; 0: no groups are made. */
+/* Returns the set of controllers whose limits are enforced; 0 = none, and no groups are made. */
 unsigned pl_cgroup_held(const struct pl_cgroup *g);
-/* Return why other limits are not enforced, and what to do; "" if all are enforced. Owned by `g`. */
+/* Return texts for users: why the limits of the other controllers are not enforced, and what to do about it;
+ * "" if all are enforced. Owned by `g`. */
 const char *pl_cgroup_why(const struct pl_cgroup *g);
 const char *pl_cgroup_remedy(const struct pl_cgroup *g);
 /* Returns true if a stage asks for a limit of memory or CPU that is not enforced; `out` then receives one
@@ -106,8 +111,8 @@ const char *pl_cgroup_folder(const struct pl_cgroup *g);
 /* Writes the folder of a worker's group, which need not exist, to `out`; returns `out`. */
 char *pl_cgroup_path(const struct pl_cgroup *g, const char *worker, char out[PL_CGROUP_PATH]);
 /* Makes the group of a worker with its limits; if the group exists, sets its limits. If its processes exceed
- * their memory, the kernel kills all of them (memory.oom.group); they do not swap. Only if pl_cgroup_held is
- * not 0. PL_EIO, PL_ENOSPC (the parent allows no more groups). */
+ * their memory, the kernel kills all of them (memory.oom.group); they do not swap. Call it only if
+ * pl_cgroup_held is not 0. PL_EIO, PL_ENOSPC (the parent allows no more groups). */
 PL_MUST_CHECK
 int pl_cgroup_make(const struct pl_cgroup *g, const char *worker, const struct pl_cgroup_limits *limits, struct pl_err *err);
 
@@ -124,8 +129,9 @@ int pl_cgroup_remove(const char *path, struct pl_err *err);
 /* A group's memory limit, and events since the group was made. */
 struct pl_cgroup_memory {
     uint64_t limit_bytes; /* 0 = none */
-    uint64_t at_limit;    /* times that the limit was reached and no memory could be freed */
-    uint64_t killed;      /* processes killed, including those killed because the machine had no memory */
+    uint64_t at_limit;    /* number of times that the limit was reached and no memory could be freed */
+    uint64_t killed;      /* number of processes killed for lack of memory, within the limit or on the whole
+                           * machine */
 };
 /* Reads the limit and the events of a group. Fields that cannot be read are 0. */
 void pl_cgroup_read_memory(const char *path, struct pl_cgroup_memory *ret);

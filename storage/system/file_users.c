@@ -23,8 +23,8 @@ static bool is_named(int process, const char *name)
     return pl_streq(comm, name);
 }
 
-/* Returns the index of the file with the same device and inode; `n` if there is none. Entries with mode 0 had
- * an invalid descriptor. */
+/* Returns the index of the file with the same device and inode; `n` if there is none. Elements of `files`
+ * with mode 0 stand for invalid descriptors and match nothing. */
 static size_t index_of(const struct stat *one, const struct stat *files, size_t n)
 {
     size_t i = 0;
@@ -55,9 +55,9 @@ static size_t has_open(int process, const struct stat *files, size_t n)
     return found;
 }
 
-/* Kills the process if it has the name and one of the files open. A pidfd is opened first, because the pid
- * may be reused while the process is examined. Returns the index of the file for which it was killed; `n` if
- * it was not. */
+/* Kills the process if it has the given name and has one of the files open. A pidfd is opened first, because
+ * the pid may be reused while the process is examined. Returns the index of the file for which it was killed;
+ * `n` if it was not. */
 static size_t kill_if(int proc, const char *number, const struct stat *files, size_t n, const char *name)
 {
     const pid_t pid = (pid_t)strtol(number, NULL, 10);
@@ -93,8 +93,8 @@ void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_
 
 int pl_holders_writing(int fd)
 {
-    /* If a process opens the file while the lease is held, the kernel sends a signal to this process. SIGIO,
-     * the default, would end it; SIGURG is ignored. */
+    /* If a process opens the file while the lease is held, the kernel sends a signal to this process. The
+     * default signal, SIGIO, would end this process; SIGURG is ignored by default. */
     if (fcntl(fd, F_SETSIG, SIGURG) < 0 || fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
         return errno == EAGAIN ? PL_EBUSY : PL_EUNAVAILABLE;
     return fcntl(fd, F_SETLEASE, F_UNLCK) == 0 ? 0 : PL_EBUSY;

@@ -11,8 +11,8 @@
  * thread. */
 void pl_file_users_kill(const int *fds, size_t n, const char *name, size_t *ret_killed);
 
-/* Reports whether a process has the file open for writing, or mapped for writing. Returns 0: no process has,
- * and a later writer must first open the file. PL_EBUSY: one has. PL_EUNAVAILABLE: unknown (the file belongs
- * to another user, or the filesystem does not support leases). `fd` must be open only for reading. A process
- * that opens the file during the call waits for some microseconds. */
+/* Reports whether a process has the file open for writing, or mapped for writing. Returns 0 if no process
+ * has: to write, a process must first open the file. PL_EBUSY: a process has. PL_EUNAVAILABLE: unknown (the
+ * file belongs to another user, or the filesystem does not support leases). `fd` must be open only for
+ * reading. A process that opens the file during the call waits for some microseconds. */
 int pl_holders_writing(int fd);

@@ -1,5 +1,5 @@
-/* io: each write, sync and rename first asks io_fault whether a test wants it to fail. Removal of a tree uses
- * descriptors relative to each folder (openat, unlinkat), so that no link is followed. */
+/* io: each write, sync and rename first calls io_fault, through which a test can make it fail. Removal of a
+ * tree uses descriptors relative to each folder (openat, unlinkat), so that no link is followed. */
 #include "storage/system/io.h"
 
 #include "storage/base/hash.h"
@@ -15,8 +15,9 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
-#define REMOVE_DEPTH_MAX   64u
-#define REMOVE_RESCANS_MAX 100000u /* also of a tree 6 million folders deep */
+#define REMOVE_DEPTH_MAX 64u
+/* maximum for one removal, enough for a tree of folders nested 6 million deep */
+#define REMOVE_RESCANS_MAX 100000u
 
 /* State of fault injection, per kind of call; fail_at is the number of the call that fails, 0 = none. */
 static struct {
@@ -61,7 +62,7 @@ static void io_read_environment(void)
     }
 }
 
-/* this thread's current call is the one after which the process exits */
+/* the process must exit after the current call of this thread */
 static _Thread_local bool io_exit_after;
 
 /* Counts a call. Returns true, and sets errno, if the call must fail instead of being made. */
@@ -90,7 +91,7 @@ static void io_done(void)
         _exit(PL_IO_EXIT_STATUS);
 }
 
-/* Writes all bytes at `offset`; at the file's own position if it is UINT64_MAX. */
+/* Writes all bytes at `offset`. If `offset` is UINT64_MAX, writes at the file's current position. */
 static int io_write_all(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err)
 {
     const uint8_t *p = data;
@@ -127,9 +128,9 @@ int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char
     return io_write_all(fd, data, n, offset, what, err);
 }
 
-/* Starts writeback of the pieces completed by the last write, and waits until the piece before them is on the
- * disk. The kernel reports a disk error once, here or at fdatasync. On a filesystem without sync_file_range
- * the final sync writes everything. */
+/* Lets the kernel start writing to disk those pieces of PL_IO_BEHIND_BYTES that the last write completed, and
+ * waits until the previous piece is on the disk. The kernel reports a disk error once, here or at fdatasync.
+ * On a filesystem without sync_file_range the final sync writes everything. */
 int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err)
 {
     const off_t piece = (off_t)PL_IO_BEHIND_BYTES, from = (off_t)before / piece * piece, to = (off_t)now / piece * piece;
@@ -243,7 +244,9 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
     if (io_fault(PL_IO_RENAME))
         return pl_err_errno(err, errno, "rename %s to %s", from, to);
     r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) { /* no such flag: link(2) does not replace either */
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) { /* the filesystem does not support RENAME_NOREPLACE;
+                                                          * link(2) does not replace an existing file
+                                                          * either */
         r = link(from, to);
         if (r == 0)
             r = unlink(from);
@@ -360,7 +363,9 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
         if (mkdir(partial, mode) < 0 && errno != EEXIST) {
             int errnum = errno;
 
-            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode)) /* EROFS even if it exists */
+            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode)) /* mkdir failed; on a read-only filesystem it
+                                                                 * fails with EROFS even if the folder
+                                                                 * exists */
                 return pl_err_errno(err, errnum, "make folder %s", partial);
         }
         partial[i] = path[i];
@@ -443,17 +448,18 @@ static int remove_open(int at, const char *name)
     return fd;
 }
 
-/* One removal of a tree. */
+/* State of the removal of one folder with its content. */
 struct removal {
-    int top;          /* its folder, which deeply nested folders are moved to; -1 = none is open yet */
-    unsigned rescans; /* of folders that were not empty after a scan */
+    int top;          /* descriptor of the folder being removed, to which deeply nested folders are moved; -1
+                       * = not opened yet */
+    unsigned rescans; /* number of repeated scans, of folders that were not empty after a scan */
 };
 
 static int remove_children(struct removal *rm, int fd, unsigned depth);
 
-/* Removes one name in the folder `at`; 0 also if something else, which is to be removed in its turn, has taken
- * its place. A folder that is nested too deeply for the stack and the limit of descriptors is moved to the top
- * folder, whose loop finds it later. */
+/* Removes one name in the folder `at`. Also returns 0 if another file or folder has taken the name meanwhile;
+ * a later scan then removes that one. A folder that is nested too deeply for the stack and the limit of
+ * descriptors is moved to the top folder, whose loop finds it later. */
 static int remove_name(struct removal *rm, int at, const char *name, unsigned depth)
 {
     static _Atomic unsigned moved;
@@ -480,7 +486,8 @@ static int remove_name(struct removal *rm, int at, const char *name, unsigned de
 }
 
 /* Removes everything in the folder and closes `fd`. Scans the folder until it is empty, because nested
- * folders may be moved to it meanwhile, and a live command may change it. EBUSY: it does so without end. */
+ * folders may be moved to it meanwhile, and a live command may change it. Fails with EBUSY if a command keeps
+ * adding files without end. */
 static int remove_children(struct removal *rm, int fd, unsigned depth)
 {
     DIR *dir = fdopendir(fd);
@@ -525,7 +532,7 @@ int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err)
     struct removal rm = {.top = -1};
     int r;
 
-    /* a folder that was filled again between its last scan and its removal takes another round */
+    /* repeat if files were added to the folder between its last scan and its removal */
     while ((r = remove_name(&rm, at, name, 0)) < 0 && errno == ENOTEMPTY && rm.rescans++ < REMOVE_RESCANS_MAX)
         ;
     return r < 0 ? pl_err_errno(err, errno, "remove %s", name) : 0;

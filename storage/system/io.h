@@ -1,5 +1,6 @@
-/* io: file functions that read and write completely and whose errors name the file. Tests make disk calls
- * fail at one place, here. `what` is the file's name for messages. Any thread. */
+/* io: functions that read and write files completely, with errors that name the file. All disk writes of the
+ * program go through it, so tests can make them fail here. In all functions `what` is the file's name for
+ * messages. Any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -12,24 +13,25 @@ int pl_io_write(int fd, const void *data, size_t n, const char *what, struct pl_
 PL_MUST_CHECK
 int pl_io_pwrite(int fd, const void *data, size_t n, uint64_t offset, const char *what, struct pl_err *err);
 /* Writes a new file from its beginning and starts writeback of earlier pieces on the way, so that at most
- * twice PL_IO_BEHIND_BYTES are dirty: a sync of another file on the same disk, such as a log, may wait for
- * all dirty data there. The file is not synced at the end. PL_EIO, PL_ENOSPC. */
+ * twice PL_IO_BEHIND_BYTES are not yet on the disk: a sync of another file on the same disk, such as a log,
+ * may have to wait for all such data. The file is not synced at the end. PL_EIO, PL_ENOSPC. */
 #define PL_IO_BEHIND_BYTES ((size_t)2 << 20)
 PL_MUST_CHECK
 int pl_io_write_behind(int fd, const struct iovec *iov, int n, const char *what, struct pl_err *err);
-/* Does the same for a caller that writes a new file in pieces: call it after each write, when the file has
- * grown from `before` to `now` bytes. */
+/* Starts writeback in the same way for a caller that writes a new file in pieces. Call it after each write;
+ * the write made the file grow from `before` to `now` bytes. */
 PL_MUST_CHECK
 int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct pl_err *err);
 /* Reads up to `n` bytes, fewer only at the end of the file; returns their number. PL_EIO. */
 PL_MUST_CHECK
 ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err *err);
-/* Reads exactly `n` bytes at `offset`. PL_ECORRUPT if the file ends before, PL_EIO. */
+/* Reads exactly `n` bytes at `offset`. PL_ECORRUPT if the file ends before the last of these bytes;
+ * PL_EIO. */
 PL_MUST_CHECK
 int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, struct pl_err *err);
 PL_MUST_CHECK
-/* fdatasync of a file; fsync of a folder. The calling thread may first wait, see sync_priority.h. PL_EIO,
- * PL_ENOSPC. */
+/* Make a file (fdatasync) or a folder (fsync) durable. A background thread may first wait for other syncs,
+ * see sync_priority.h. PL_EIO, PL_ENOSPC. */
 int pl_io_fdatasync(int fd, const char *what, struct pl_err *err);
 PL_MUST_CHECK
 int pl_io_fsync_dir(const char *dir, struct pl_err *err);
@@ -67,17 +69,18 @@ int pl_io_open_up(int path_fd);
 PL_MUST_CHECK
 int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err);
 /* Removes a file, or a folder with its content, without following links. Returns 0 if it does not exist.
- * Makes folders writable where necessary. EBUSY (PL_EIO): a live process fills it again without end. */
+ * Makes folders writable where necessary. PL_EIO (with EBUSY) if a running process keeps adding files to the
+ * folder. */
 PL_MUST_CHECK
 int pl_io_remove_tree(const char *path, struct pl_err *err);
-/* The same for a name in the folder `at`, whose own path nobody looks up again. */
+/* Like pl_io_remove_tree, but for a name in the open folder `at`; the path of `at` is not looked up again. */
 PL_MUST_CHECK
 int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err);
 
 /* Fault injection, for tests only. The nth call of that kind from now fails once with `errnum`; 0 switches
- * this off. With one of the two values below the process exits at that call, as after kill -9: before the
- * call is made, or after it. The environment variable PL_FAULT="write=17,fsync=3,rename=2,errno=28" does the
- * same. Thread-safe. */
+ * this off. If `errnum` is one of the two values below, the process exits at that call as if killed by kill
+ * -9: before the call is made, or after it. The environment variable
+ * PL_FAULT="write=17,fsync=3,rename=2,errno=28" does the same. Thread-safe. */
 #define PL_IO_EXIT_BEFORE (-1)
 #define PL_IO_EXIT_AFTER  (-2)
 #define PL_IO_EXIT_STATUS 137

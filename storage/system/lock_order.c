@@ -1,7 +1,7 @@
 /* lock_order: a hash table maps each lock to its kind, and is read without a lock. A matrix records which
  * kinds were acquired while which other kind was held. A mutex of this file guards changes of both. A lock
- * without a call of pthread_*_init is checked if it is a static variable of the program, as a kind of its
- * own; otherwise it is ignored, because such locks are local variables of a function that waits. */
+ * for which no pthread_*_init was called is a kind of its own if it is a static variable of the program.
+ * Otherwise it is ignored: such locks are local variables of a function that waits for other threads. */
 #include "storage/system/lock_order.h"
 
 #ifdef PL_LOCK_ORDER
@@ -16,7 +16,7 @@
 #define HELD_MAX  64
 #define NO_KIND   KINDS_MAX
 
-struct place { /* slot of the hash table */
+struct place { /* a slot of the hash table from locks to kinds */
     _Atomic(uintptr_t) lock;
     _Atomic(unsigned) kind;
 };
@@ -28,7 +28,9 @@ static struct {
     struct place places[LOCKS_MAX];
     const void *made_at[KINDS_MAX];
     atomic_bool spans_requests[KINDS_MAX];
-    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX]; /* [held][taken]: where first */
+    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX]; /* taken_at[held][taken]: code address at which
+                                                           * `taken` was first acquired while `held` was held;
+                                                           * NULL = never */
     unsigned n_kinds;
 } order = {.mutex = PTHREAD_MUTEX_INITIALIZER, .n_kinds = PL_LOCK_THINGS};
 
@@ -233,8 +235,8 @@ static void pop(const void *lock)
         mine.held[i] = mine.held[i + 1];
 }
 
-/* Checks an acquisition before the thread waits for `lock`. Two locks of one kind have no order that this
- * file could know. */
+/* Checks an acquisition before the thread waits for `lock`. The order of two locks of the same kind is not
+ * checked, because it is unknown here. */
 static void take(const void *lock, bool exclusive, const void *code)
 {
     const unsigned kind = kind_of(lock);
@@ -280,7 +282,8 @@ void pl_lock_order_request(const char *what)
         const unsigned kind = mine.held[i].kind;
 
         if (kind == PL_LOCK_DB_WRITER ||
-            atomic_load(&order.spans_requests[kind])) /* the writer thread stores the log's objects */
+            atomic_load(&order.spans_requests[kind])) /* exempt: the database's writer thread, because it puts
+                                                       * the log objects into the store */
             continue;
         say_kind("lock order: held over a request to the object store:", kind);
         fprintf(stderr, "lock order: the request: %s\n", what);

@@ -15,19 +15,23 @@
 #include "storage/base/base.h"
 
 enum pl_lock_thing {
-    PL_LOCK_DB_READER, /* one of a few readers: a thread that has one must not wait for another */
-    PL_LOCK_DB_WRITER, /* held by the thread that runs transactions; other threads wait for it */
+    PL_LOCK_DB_READER, /* one of a small number of database readers: a thread that has one must not wait for
+                        * another one */
+    PL_LOCK_DB_WRITER, /* the right to run write transactions: held by the database's writer thread, other
+                        * threads wait for it */
     PL_LOCK_THINGS
 };
 
 #ifdef PL_LOCK_ORDER
-/* Call take before the thread waits for `thing`, and give when it returns it. */
+/* Call pl_lock_order_take before the thread waits for `thing`, and pl_lock_order_give when the thread has
+ * returned it. */
 void pl_lock_order_take(enum pl_lock_thing thing);
 void pl_lock_order_give(enum pl_lock_thing thing);
 /* Call before a request `what` to the object store. */
 void pl_lock_order_request(const char *what);
-/* Allows `lock`, and all locks of its kind, to be held during requests to the object store: its purpose is
- * that one thread sends the request for all. Call after pthread_mutex_init. */
+/* Allows `lock`, and all locks of its kind, to be held during requests to the object store: for a lock whose
+ * purpose is that one thread sends a request on behalf of all threads that wait for the lock. Call after
+ * pthread_mutex_init. */
 void pl_lock_order_spans_requests(const void *lock);
 #else
 static inline void pl_lock_order_take(enum pl_lock_thing thing)

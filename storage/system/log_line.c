@@ -67,7 +67,7 @@ void pl_log(enum pl_log_level level, const char *module, const char *fmt, ...)
         return;
     for (char *p = message; *p != '\0'; p++)
         if (*p == '\n' || *p == '\r')
-            *p = ' '; /* one line per record, even if the message quotes a line break */
+            *p = ' '; /* each message stays one line, even if it quotes text with a line break */
     pl_clock_text(pl_clock_wall_us(), when);
     if (log_state.json) {
         log_escape(message, escaped, sizeof(escaped));

@@ -1,5 +1,6 @@
-/* log_line: log lines of the daemon, the agent and the CLI on stderr, as JSON or as text. Only programs log,
- * once, where an error is handled; libraries return errors. Thread-safe: each line is a single write. */
+/* log_line: log lines of the daemon, the agent and the CLI on stderr, as JSON or as text. Library code does
+ * not log but returns errors. A program logs an error once, where it handles it. Thread-safe: each line is a
+ * single write. */
 #pragma once
 
 #include "storage/base/base.h"

@@ -18,7 +18,7 @@ struct turn {
 struct owner {
     char *who;
     unsigned running, waiting;
-    struct turn *first, *last; /* queue of the waiting ones */
+    struct turn *first, *last; /* queue of the requests that wait */
 };
 
 struct pl_turns {
@@ -48,7 +48,8 @@ struct pl_turns *pl_turns_destroy(struct pl_turns *t)
     if (!t)
         return NULL;
     pthread_mutex_lock(&t->lock);
-    while (t->owners.len) /* the last piece may have replied, and not yet left */
+    while (t->owners.len) /* a finished request may already have replied to its client, but is still counted
+                           * as running */
         pthread_cond_wait(&t->none, &t->lock);
     pthread_mutex_unlock(&t->lock);
     pl_map_finish(&t->owners, NULL); /* the map is empty */
@@ -76,7 +77,7 @@ static struct owner *owner_of(struct pl_turns *t, const char *who)
     return NULL;
 }
 
-/* Removes the owner if nothing of it runs or waits. With the lock held. */
+/* Removes the owner if none of its requests runs or waits. With the lock held. */
 static void owner_leave(struct pl_turns *t, struct owner *o)
 {
     if (o->running || o->waiting)
@@ -115,7 +116,8 @@ static void turn_run(void *arg)
         next = owner_next(t, turn->owner);
         pthread_mutex_unlock(&t->lock);
         free(turn);
-        /* queue the next one behind other principals' work; if the pool is full, run it here */
+        /* submit the next request to the pool, behind the work of other owners; if the pool is full, run it
+         * on this thread */
         turn = next;
     } while (turn && pl_pool_submit_slow(t->pool, turn_run, turn, NULL) < 0);
 }

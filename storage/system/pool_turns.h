@@ -4,7 +4,8 @@
  *   run ──fewer than `each` run──▶ the pool's slow queue ──▶ fn ──▶ done: the owner's next piece
  *    └──`each` run──▶ waits, at most PL_TURNS_WAITING ─────┘
  *
- * `each` is half of the threads for slow work, at least one: no owner keeps the others from running. Any thread. */
+ * `each` is half of the threads for slow work, at least one: so one owner cannot keep the work of other
+ * owners from running. Any thread. */
 #pragma once
 
 #include "storage/system/thread_pool.h"
@@ -15,7 +16,8 @@ struct pl_turns;
 
 PL_MUST_CHECK
 int pl_turns_create(struct pl_pool *pool, struct pl_turns **ret, struct pl_err *err);
-/* Waits until all work has run, and frees the object. Not on the pool. NULL is allowed; returns NULL. */
+/* Waits until all work has run, and frees the object. Must not be called on a thread of the pool. NULL is
+ * allowed; returns NULL. */
 struct pl_turns *pl_turns_destroy(struct pl_turns *t);
 
 /* Calls fn(arg) on the pool when it is the turn of `owner`, whose name is copied. PL_EBUSY: too much work of this owner waits, or the pool

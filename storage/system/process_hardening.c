@@ -8,7 +8,8 @@
 #include <sys/resource.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* At exit LeakSanitizer examines this process from a second one, which needs the dumpable flag. */
+/* In builds with LeakSanitizer, called at exit: sets the dumpable flag again, because LeakSanitizer examines
+ * this process from a second process. */
 static void open_again(void)
 {
     prctl(PR_SET_DUMPABLE, 1);

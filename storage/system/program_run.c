@@ -38,8 +38,8 @@ static int start(const char *const *argv, pid_t *ret)
     return ends[0];
 }
 
-/* Reads the output until its end and keeps the first line; returns false at the time limit. Output that does
- * not fit in `line` is discarded. */
+/* Reads the program's output to its end and stores the first line in `line`. Returns false if the time limit
+ * is reached before that. Output that does not fit in `line` is discarded. */
 static bool listen_to(int fd, int64_t ms, char *line, size_t size)
 {
     int64_t end = pl_clock_mono_ms() + ms;
@@ -67,7 +67,7 @@ static bool listen_to(int fd, int64_t ms, char *line, size_t size)
     return true;
 }
 
-/* Closing the pipe before waitpid ends a program that still writes. */
+/* The pipe is closed before waitpid, so that a program that still writes is ended by SIGPIPE. */
 int pl_program_run(const char *const *argv, int64_t ms, char *line, size_t size, struct pl_err *err)
 {
     pid_t pid = 0;

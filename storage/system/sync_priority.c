@@ -1,5 +1,5 @@
 /* sync_priority: counts the foreground syncs in progress and remembers when the last one ended. Background
- * threads poll both. */
+ * threads poll the count and that time. */
 #include "storage/system/sync_priority.h"
 
 #include "storage/base/clock.h"

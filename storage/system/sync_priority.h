@@ -13,7 +13,7 @@
 #define PL_SYNC_PRIORITY_AFTER_US 4000  /* µs after a sync during which another one is expected */
 #define PL_SYNC_PRIORITY_MAX_US   40000 /* longest wait per piece of work, in µs */
 
-/* Marks the calling thread as a background thread (`patient`), or no longer. */
+/* With `patient`, marks the calling thread as a background thread; without, removes the mark. */
 void pl_sync_priority_set(bool patient);
 /* Mark the begin and the end of a foreground sync; ignored if called by a background thread. */
 void pl_sync_priority_sync_begins(void);

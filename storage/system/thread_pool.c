@@ -29,7 +29,7 @@ struct pl_pool {
     pthread_cond_t idle; /* signalled when no work waits or runs */
     struct pool_lane lanes[2];
     size_t queue_max, running, slow_running, slow_max;
-    bool slow_next; /* the last item started was a quick one */
+    bool slow_next; /* the item that was started last was quick work, so slow work is next */
     bool ending;
     unsigned threads;
     char name[16];
@@ -37,7 +37,7 @@ struct pl_pool {
 };
 
 /* Returns the queue from which a thread takes its next item; NULL if it must wait. Alternates between the two
- * if both have work; slow work only if fewer than slow_max threads run it. */
+ * if both have work; returns the queue of slow work only if fewer than slow_max threads run slow work. */
 static struct pool_lane *pool_lane(struct pl_pool *p)
 {
     struct pool_lane *quick = &p->lanes[QUICK], *slow = &p->lanes[SLOW];
@@ -82,7 +82,7 @@ static void *pool_run(void *arg)
         p->running--;
         p->slow_running -= is_slow;
         if (p->ending)
-            pthread_cond_broadcast(&p->work); /* slow work may have waited for a free slow thread */
+            pthread_cond_broadcast(&p->work); /* slow work may be waiting until fewer threads run slow work */
         if (pool_waiting(p) == 0 && p->running == 0)
             pthread_cond_broadcast(&p->idle);
     }

@@ -22,13 +22,14 @@ PL_MUST_CHECK
 int pl_pool_submit_slow(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
 /* Returns how many threads may run slow work at the same time. */
 unsigned pl_pool_slow_threads(const struct pl_pool *p);
-/* Submits quick work and waits while the queue is full: for callers on threads of their own (ingest). */
+/* Submits quick work, and waits while the queue is full. For callers that have their own thread, such as
+ * ingest; not for threads of the pool. */
 PL_MUST_CHECK
 int pl_pool_submit_wait(struct pl_pool *p, pl_pool_fn fn, void *arg, struct pl_err *err);
 /* Waits until no work waits or runs. */
 void pl_pool_drain(struct pl_pool *p);
 /* Waits like pl_pool_drain, but at most `ms` milliseconds; returns false if work is left. For a caller that
- * must do something between two waits, because the work in the pool depends on it. */
+ * must do something between two waits because work in the pool depends on it. */
 bool pl_pool_drain_for(struct pl_pool *p, unsigned ms);
 /* Completes all submitted work, ends the threads and frees the pool. NULL is allowed. Returns NULL. */
 struct pl_pool *pl_pool_destroy(struct pl_pool *p);

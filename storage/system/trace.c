@@ -1,4 +1,5 @@
-/* The list of rooms is compared at each trace point once; afterwards a point that is off costs one load. */
+/* Each trace point compares its room with the list of traced rooms only once; afterwards, a trace point that
+ * is off costs a single load. */
 #include "storage/system/trace.h"
 
 #include "storage/base/clock.h"
@@ -10,7 +11,7 @@
 
 #define TRACE_LINE_BYTES 2048
 
-/* True if `name` (`len` bytes) is the room, a folder that holds it, or "all". */
+/* True if `name` (`len` bytes) is the name of the room or of a folder that contains it, or is "all". */
 static bool names_room(const char *name, size_t len, const char *room)
 {
     if (len == 3 && memcmp(name, "all", 3) == 0)

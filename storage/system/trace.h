@@ -9,12 +9,13 @@
 
 #include "storage/base/base.h"
 
-/* Whether the room is traced. The first call reads the environment. */
+/* Returns true if the room is traced. The first call reads the environment variable. */
 bool pl_trace_on(const char *room);
-/* Writes one line. */
+/* Writes one trace line with the time, the thread, the room and the formatted text. */
 void pl_trace_write(const char *room, const char *fmt, ...) PL_PRINTF(2, 3);
 
-/* `room` is a string literal. The arguments are evaluated only if the room is traced. */
+/* Writes a trace line if the room is traced; only then are the arguments evaluated. `room` is a string
+ * literal. */
 #define pl_trace(room, ...)                                                                                                      \
     do {                                                                                                                         \
         static _Atomic signed char pl_trace_here_; /* 0 = not looked up yet, 1 = on, -1 = off */                                 \
