@@ -1,4 +1,4 @@
-/* cancel: a thread-local pointer to the flag. */
+/* cancel: keeps the flag of each thread in a thread-local pointer. */
 #include "storage/http/cancel.h"
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* curl_library: loads libcurl when the first request is made. libcurl depends on some thirty libraries, which
- * take about 12 ms to load; programs and CLI verbs that contact no server avoid that. Its symbols are
- * versioned, so a second copy in the process does no harm. */
+ * take about 12 ms to load; programs and subcommands that contact no server are spared that time. Its symbols
+ * are versioned, so a second copy in the process does no harm. */
 #pragma once
 
 #include "storage/base/base.h"
 #include <curl/curl.h>
 
-/* X(member, symbol) */
+/* X(member of struct pl_curl, symbol of libcurl) */
 #define PL_CURL_SYMBOLS(X)                                                                                                       \
     X(global_init, curl_global_init)                                                                                             \
     X(easy_init, curl_easy_init)                                                                                                 \
@@ -38,6 +38,6 @@ struct pl_curl {
 #undef PL_CURL_MEMBER
 };
 
-/* Loads and initialises libcurl on the first call. Returns NULL if this machine has none, or one that lacks a
- * function. Any thread. */
+/* Loads and initialises libcurl on the first call. Returns NULL if this machine has no libcurl, or one that
+ * lacks a needed function. Any thread. */
 const struct pl_curl *pl_curl_library(void);

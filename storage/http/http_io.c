@@ -1,6 +1,6 @@
-/* http_io: one thread runs curl_multi. Other threads leave exchanges and timers in two lists under a mutex
- * and wake the thread, which owns everything else. An exchange runs on one of `connections` reusable
- * handles. */
+/* http_io: one thread runs curl_multi. Other threads add exchanges and timers to two lists, which a mutex
+ * guards, and wake the thread. Everything else belongs to that thread. An exchange runs on one of
+ * `connections` reusable handles. */
 #include "storage/http/http_io.h"
 
 #include "storage/base/clock.h"
@@ -42,7 +42,8 @@ struct queue {
 struct pl_http_io {
     const struct pl_curl *curl;
     char *ca;
-    bool no_proxy, has_bundle; /* has_bundle: the system's CA certificates are in one file */
+    bool no_proxy, has_bundle; /* no_proxy: as in the configuration; has_bundle: SYSTEM_BUNDLE, one file with
+                                * the system's CA certificates, exists */
     unsigned connections;
     long buffer_bytes;
     CURLM *multi;
@@ -56,9 +57,9 @@ struct pl_http_io {
     struct queue waiting;
     struct pl_http_run runs[PL_HTTP_IO_CONNECTIONS_MAX];
     unsigned n_running;
-    /* When the exchange that timed out last had received its last byte, but at most PL_HTTP_IO_DOUBT_MS
-     * before the timeout; 0 = none has timed out. Kept connections that are idle since before then are not
-     * reused. */
+    /* For the exchange that was ended last because nothing was received: the time of its last received byte,
+     * or PL_HTTP_IO_DOUBT_MS before the timeout if that is later; 0 = no exchange has timed out. Kept
+     * connections that have been idle since before that time are not reused. */
     int64_t silent_ms;
     int sockets[2 * PL_HTTP_IO_CONNECTIONS_MAX]; /* open sockets */
     unsigned n_sockets;
@@ -187,7 +188,7 @@ static int64_t body_bytes(const struct pl_http_exchange *x)
     return n;
 }
 
-/* curl calls this to send the body again, after a kept connection turned out to be closed. */
+/* Called by curl when it must send the body again, because a kept connection turned out to be closed. */
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct pl_http_run *run = arg;
@@ -214,8 +215,8 @@ static bool add_header(struct pl_http_run *run, const char *line)
 
 static bool set_headers(struct pl_http_run *run)
 {
-    /* These disable headers that curl adds by itself: no wait for 100 Continue, and no header the caller did
-     * not set. */
+    /* Disable the headers that curl would add by itself, so that only the caller's headers are sent, and curl
+     * does not wait for a response 100 Continue. */
     bool ok = add_header(run, "Expect:") && add_header(run, "Accept:") && add_header(run, "Content-Type:");
 
     for (const char *const *h = run->x->headers; ok && h != NULL && *h != NULL; h++)
@@ -256,7 +257,8 @@ static void set_route(const struct pl_http_run *run, const struct pl_http_io_rou
     }
 }
 
-/* Limits, in whole seconds, how long a connection may have been idle to be reused (PL_HTTP_IO_DOUBT_MS). */
+/* Limits how long a kept connection may have been idle and still be reused, in whole seconds; see
+ * PL_HTTP_IO_DOUBT_MS. */
 static void set_trust(const struct pl_http_run *run)
 {
     const long idle_s = run->io->silent_ms > 0 ? (long)((run->began_ms - run->io->silent_ms) / 1000) - 1 : IDLE_S;
@@ -296,7 +298,8 @@ static void set_options(struct pl_http_run *run)
     if (io->ca != NULL)
         set(h, CURLOPT_CAINFO, io->ca);
     if (io->ca != NULL || io->has_bundle)
-        set(h, CURLOPT_CAPATH, NULL); /* or GnuTLS reads every file of the folder for each connection */
+        set(h, CURLOPT_CAPATH, NULL); /* otherwise GnuTLS would read every file of the CA folder for each
+                                       * connection */
     if (io->no_proxy)
         set(h, CURLOPT_PROXY, "");
     if (x->route != NULL)
@@ -329,7 +332,7 @@ static void fail(struct pl_http_exchange *x, int code, const char *why)
     finish(x);
 }
 
-/* Ends the use of a handle, which is kept for another exchange. Its connection stays open in the multi
+/* Detaches the handle from its exchange and keeps it for another one. Its connection stays open in the multi
  * handle. */
 static void run_release(struct pl_http_run *run)
 {
@@ -403,8 +406,8 @@ static int code_of(CURLcode c)
     }
 }
 
-/* Returns true if the request may have been sent. A request without a body counts as sent once its headers
- * were written, because curl reports no more. */
+/* Returns true if the server may have received the whole request. A request without a body counts as sent
+ * once its headers were written, because curl reports nothing after that. */
 static bool was_sent(const struct pl_http_run *run)
 {
     long bytes = 0;
@@ -506,8 +509,8 @@ static struct pl_http_exchange *take_waiting(struct pl_http_io *io)
     return x;
 }
 
-/* Takes the exchanges, in the order of submission, and timers that other threads have left. Returns true if
- * the thread must end. */
+/* Moves the exchanges (in the order of submission) and timers that other threads have added to the I/O
+ * thread's own lists. Returns true if the thread must end. */
 static bool take_arrived(struct pl_http_io *io)
 {
     struct pl_http_exchange *arrived, *in_order = NULL;
@@ -571,7 +574,7 @@ static void cancel_all(struct pl_http_io *io)
     run_timers(io, 0, true);
 }
 
-/* Returns true if nothing is left to cancel; from then on nothing new is accepted. */
+/* Returns true if no exchange or timer is left to end; no new ones are accepted afterwards. */
 static bool is_over(struct pl_http_io *io)
 {
     pthread_mutex_lock(&io->lock);
@@ -630,7 +633,8 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
         return pl_err_nomem(err);
     io->curl->multi_setopt(io->multi, CURLMOPT_MAXCONNECTS, (long)io->connections);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread blocks all signals, so that the program's own
+                                               * threads receive them */
     failed = pthread_create(&io->thread, NULL, io_thread, io);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed != 0)

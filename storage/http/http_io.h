@@ -19,23 +19,23 @@
 #define PL_HTTP_IO_BUFFER_BYTES    (512L << 10)
 #define PL_HTTP_IO_ERROR_BYTES     (64u << 10)
 #define PL_HTTP_IO_CONNECT_MS      10000
-/* After an exchange was ended because nothing was received, kept connections that received nothing in that
- * time either are not reused: they may be dead as well. Only the last PL_HTTP_IO_DOUBT_MS of that time count,
- * because a Kubernetes watch may be silent for longer. */
+/* After an exchange was ended because nothing was received, kept connections that also received nothing
+ * during that time are not reused, because they may be dead as well. Only the last PL_HTTP_IO_DOUBT_MS of
+ * that time count, because a Kubernetes watch may be silent for longer. */
 #define PL_HTTP_IO_DOUBT_MS 15000
 
 struct pl_http_io;
 
 struct pl_http_io_config {
-    unsigned connections; /* maximum at a time, 1 to PL_HTTP_IO_CONNECTIONS_MAX */
+    unsigned connections; /* maximum number of simultaneous exchanges, 1 to PL_HTTP_IO_CONNECTIONS_MAX */
     /* file with the CA certificates to trust instead of the system's; NULL = the system's */
     const char *ca;
     bool no_proxy;     /* ignore the proxy variables of the environment */
     long buffer_bytes; /* per connection and direction; 0 = PL_HTTP_IO_BUFFER_BYTES */
 };
 
-/* How to reach one server that needs other settings than those of pl_http_io_config. NULL or 0 in a member:
- * as configured there. */
+/* How to reach one server that needs other settings than those of pl_http_io_config. A member that is NULL or
+ * 0 keeps the setting of that configuration. */
 struct pl_http_io_route {
     const char *ca;         /* file with the CA certificates to trust */
     const char *cert, *key; /* files with the client certificate and its key */
@@ -59,7 +59,8 @@ struct pl_http_exchange {
     const struct pl_http_io_route *route; /* NULL = as configured */
     int64_t timeout_ms;                   /* limit for the whole exchange; 0 = none */
     int64_t stall_ms;                     /* limit for a time without a byte in either direction; 0 = none */
-    /* once set, the exchange ends with PL_ECANCELED at the next pl_http_io_wake; may be NULL */
+    /* cancel flag: if it is set, the exchange ends with PL_ECANCELED at the next pl_http_io_wake; may be
+     * NULL */
     const atomic_bool *cancel;
     /* Receives the response body of a status 200 to 299; a negative result ends the exchange with its error.
      * If NULL, the body is appended to `out`; if that is NULL too, it is discarded. */
@@ -85,8 +86,8 @@ struct pl_http_exchange {
     /* Content-Range: offset of the first byte and size of the whole; total = UINT64_MAX: none */
     uint64_t first, total;
     uint64_t length; /* Content-Length; UINT64_MAX = none */
-    /* Transfer-Encoding is chunked. Without it and Content-Length, the body ends where the connection ends,
-     * and a truncated body looks complete. */
+    /* The Transfer-Encoding is chunked. A response with neither this nor a Content-Length ends when the
+     * connection is closed, so that a truncated body looks complete. */
     bool chunked;
     uint32_t retry_after_s; /* Retry-After in seconds, at most 3600; 0 = none */
     char etag[96], region[64], location[1536];
