@@ -1,6 +1,6 @@
 /* alloc_failure: an allocator that remembers, per thread, that an allocation failed. It is for libraries that
- * report lack of memory only by a NULL that callers easily miss: jansson then builds an object without the
- * member, or a list without the element. */
+ * report lack of memory only by a NULL that callers easily miss. For example, jansson then builds an object
+ * that lacks a member, or a list that lacks an element. */
 #pragma once
 
 #include "storage/base/base.h"

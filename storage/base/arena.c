@@ -47,8 +47,8 @@ struct pl_arena *pl_arena_destroy(struct pl_arena *a)
     return NULL;
 }
 
-/* A request that is large and does not fit gets a block of its own, second in the list, so
- * that the first block can still be filled. */
+/* Allocates a separate block for a large request that does not fit into the first block. The new block
+ * becomes the second in the list, so that the first one can still be filled. */
 static void *arena_alloc_large(struct pl_arena *a, size_t n)
 {
     struct arena_block *block = calloc(1, sizeof(*block) + n);
@@ -67,8 +67,8 @@ static void *arena_alloc_large(struct pl_arena *a, size_t n)
     return block->bytes;
 }
 
-/* Each block is twice as large as the one before, up to ARENA_BLOCK_BYTES: thousands of arenas that hold
- * little exist at the same time, and should cost little each. */
+/* Each block is twice as large as the one before, up to ARENA_BLOCK_BYTES: the first blocks are small because
+ * thousands of nearly empty arenas can exist at the same time. */
 static bool arena_add_block(struct pl_arena *a, size_t n)
 {
     struct arena_block *block;

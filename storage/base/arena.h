@@ -14,8 +14,8 @@ static inline void pl_arena_destroyp(struct pl_arena **a)
 {
     *a = pl_arena_destroy(*a);
 }
-/* Returns `n` zeroed bytes, aligned to 16; NULL without memory or past the maximum. The next three functions
- * return a NUL-terminated string under the same conditions. */
+/* Returns `n` zeroed bytes, aligned to 16 bytes; NULL without memory, or if the arena would exceed its
+ * maximum. The next three functions return a NUL-terminated string under the same conditions. */
 void *pl_arena_alloc(struct pl_arena *a, size_t n);
 char *pl_arena_strdup(struct pl_arena *a, const char *s);
 char *pl_arena_strndup(struct pl_arena *a, const char *s, size_t n);

@@ -124,7 +124,8 @@ int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...)
     if (n < 0)
         return pl_err_set(err, PL_EINTERNAL, "cannot format a text");
     r = pl_buf_reserve(b, (size_t)n, err);
-    if (r == 0 && b->cap - b->len <= (size_t)n) /* `max` and `len` do not count vsnprintf's NUL */
+    if (r == 0 && b->cap - b->len <= (size_t)n) /* grow by one more byte for vsnprintf's NUL, which `max` and
+                                                 * `len` do not count */
         r = buf_grow(b, b->len + (size_t)n + 1, SIZE_MAX, err);
     if (r < 0)
         return r;
@@ -191,11 +192,11 @@ uint64_t pl_cursor_varint_long(struct pl_cursor *c)
         uint8_t byte = *p++;
 
         if (i == VARINT_MAX_BYTES - 1 && byte > 1)
-            break; /* larger than 64 bits */
+            break; /* the number does not fit in 64 bits */
         v |= (uint64_t)(byte & 0x7F) << (7 * i);
         if ((byte & 0x80) == 0) {
             if (byte == 0 && i > 0)
-                break; /* not the shortest form */
+                break; /* the encoding is not the shortest form of the number */
             c->p = p;
             return v;
         }

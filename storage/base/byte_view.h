@@ -1,6 +1,6 @@
 /* byte_view: a borrowed view of the bytes of a cached record, so that frequent readers need not copy them;
- * with a slot for the decoded form of the bytes, which a reader fills once for all later readers. The view is
- * valid only during the call of a pl_byte_view_fn. */
+ * plus a slot for the decoded form of the bytes, so that one reader decodes them for all later readers. The
+ * view is valid only during the call of a pl_byte_view_fn. */
 #pragma once
 
 #include "storage/base/err.h"

@@ -1,4 +1,5 @@
-/* effort: adds up steps, and checks the clock and the client only every PL_EFFORT_LOOK steps. */
+/* effort: counts steps. Checks the deadline, and whether the client has disconnected, only every
+ * PL_EFFORT_LOOK steps. */
 #include "storage/base/effort.h"
 
 #include "storage/base/clock.h"

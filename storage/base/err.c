@@ -16,8 +16,9 @@ static const struct pl_err_info err_rows[] = {
 #undef PL_ERROR_ROW
 };
 
-/* Makes a text one line of valid UTF-8, because messages go into log lines, JSON, HTTP headers and terminals,
- * and may quote bytes from clients or paths that were cut in the middle of a character. */
+/* Changes a message in place so that it is one line of valid UTF-8. Messages are written to log lines, JSON,
+ * HTTP headers and terminals, but may quote bytes from clients, or texts that were cut in the middle of a
+ * character. */
 static void err_one_line(char *text)
 {
     pl_utf8_clean(pl_utf8_trim(text));
@@ -35,7 +36,8 @@ __attribute__((format(printf, 3, 0))) static void err_format(char *out, size_t s
 
 int pl_err_set(struct pl_err *err, int code, const char *fmt, ...)
 {
-    char msg[PL_ERR_MSG_BYTES]; /* a copy: the arguments may point into *err */
+    char msg[PL_ERR_MSG_BYTES]; /* format into a local array first, because the arguments may point into
+                                 * *err */
     va_list ap;
 
     if (err == NULL)

@@ -25,7 +25,7 @@ void pl_hasher_add(struct pl_hasher *h, const void *data, size_t n);
 /* Adds the length (8 bytes, little-endian) and then the bytes, so that different sequences of fields never
  * hash the same bytes. */
 void pl_hasher_add_field(struct pl_hasher *h, const void *data, size_t n);
-/* Returns the hash in `*ret` and starts a new one. */
+/* Stores the hash of the bytes added so far in `*ret`, and starts a new hash. */
 void pl_hasher_get(struct pl_hasher *h, struct pl_hash *ret);
 
 static inline bool pl_hash_eq(const struct pl_hash *a, const struct pl_hash *b)
@@ -40,8 +40,8 @@ PL_MUST_CHECK
 int pl_hash_parse(const char *hex, struct pl_hash *ret, struct pl_err *err);
 
 void pl_hex_encode(const void *data, size_t n, char *out /* 2n + 1 bytes */);
-/* Decodes 2n hex digits at `hex` into `n` bytes. Returns false, with `out` possibly partly written, if one is
- * not a hex digit. */
+/* Decodes 2n hex digits at `hex` into `n` bytes. Returns false if there is another character among them; part
+ * of `out` may then have been written. */
 bool pl_hex_decode(const char *hex, void *out, size_t n);
 /* Encodes and decodes standard base64 with padding, for bytes inside JSON. Encoding returns a malloc'ed
  * string that the caller owns. Decoding appends to `ret`; PL_EINVAL if the text is not the canonical encoding
@@ -59,7 +59,7 @@ void pl_random_bytes(void *out, size_t n);
 /* SplitMix64 (Steele, Lea, Flood 2014): a pseudo-random generator for tables and tests. Returns the next
  * number. */
 uint64_t pl_splitmix64(uint64_t *state);
-/* Compares in constant time, for tokens. */
+/* Compares `n` bytes in constant time, for secrets such as tokens. Returns true if they are equal. */
 bool pl_secret_eq(const void *a, const void *b, size_t n);
 
 /* Makes a 128-bit id of a run or a commit: 80 random bits, then 48 bits of wall time in milliseconds, as 32

@@ -6,8 +6,8 @@
 
 #define WORD_MAX_BYTES 63
 
-/* Checks the first `len` bytes at `seg`, one segment without '/', whose control bytes were checked
- * already. */
+/* Checks one segment of a path: the `len` bytes at `seg`, without '/'. The caller has already checked the
+ * path for control bytes. */
 static int path_check_segment(const char *seg, size_t len, const char *path, size_t path_len, struct pl_err *err)
 {
     if (len == 0)
@@ -101,8 +101,9 @@ int pl_name_check(const char *what, const char *name, struct pl_err *err)
     return 0;
 }
 
-/* Returns, for the lead byte `c` of a character, the number of bytes that follow, and the range of the first
- * of them, which excludes overlong forms and surrogates (RFC 3629 §4). False: `c` is not a lead byte. */
+/* Returns, for the lead byte `c` of a character, the number of bytes that follow, and the valid range of the
+ * first of them, chosen so that overlong forms and surrogates are rejected (RFC 3629 §4). Returns false if
+ * `c` is not a lead byte. */
 static bool utf8_lead(uint8_t c, size_t *ret_more, uint8_t *ret_low, uint8_t *ret_high)
 {
     *ret_low = 0x80;

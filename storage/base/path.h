@@ -29,11 +29,11 @@ int pl_path_object_key_check(const char *key, struct pl_err *err);
 bool pl_utf8_ok(const void *data, size_t len);
 /* Removes an incomplete character at the end of the text, which truncation may have left. Returns `text`. */
 char *pl_utf8_trim(char *text);
-/* Replaces every byte that does not belong to a valid UTF-8 character by "?", so that JSON accepts the text.
- * Returns `text`. */
+/* Replaces every byte that does not belong to a valid UTF-8 character with "?", so that JSON accepts the
+ * text. Returns `text`. */
 char *pl_utf8_clean(char *text);
-/* Returns the one of `n` words that is nearest to `word`, for "did you mean": within edit distance 2 (1 if
- * `word` has fewer than 4 bytes), else NULL. */
+/* Finds the word for a "did you mean" hint: returns the one of `n` words with the smallest edit distance to
+ * `word`, or NULL if that is more than 2 (more than 1 if `word` has fewer than 4 bytes). */
 const char *pl_word_nearest(const char *word, const char *const *words, size_t n);
 /* Formats a size for people: "1.5 GiB", "12 B". Returns `out`. */
 char *pl_size_text(uint64_t bytes, char out[32]);

@@ -1,4 +1,5 @@
-/* seal: AES-256-GCM with a random nonce for each secret. The purpose is the associated data of the cipher. */
+/* seal: AES-256-GCM with a random nonce for each secret. The caller's purpose string is the additional
+ * authenticated data of the cipher. */
 #include "storage/base/seal.h"
 
 #include "storage/base/hash.h"
@@ -11,8 +12,8 @@
 #define NONCE_BYTES  12
 #define TAG_BYTES    16
 
-/* Derives the key of this module from the master key, so that another use of the master key reveals nothing
- * about sealed secrets. */
+/* Derives the key of this module from the master key, so that keys derived from the master key for other uses
+ * reveal nothing about sealed secrets. */
 static void derive(const uint8_t master[PL_SEAL_KEY_BYTES], uint8_t out[PL_SEAL_KEY_BYTES])
 {
     static const uint8_t label[] = "seal-1";

@@ -3,15 +3,15 @@
  *
  *      u8 version = 1 │ nonce 12 bytes │ ciphertext, as long as the secret │ tag 16 bytes
  *
- * The purpose is authenticated with the secret: a secret sealed for one purpose cannot be opened for another.
- * Any thread. */
+ * The string `purpose` is authenticated together with the secret: a secret that was sealed for one purpose
+ * cannot be opened for another one. Any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
 
 #define PL_SEAL_KEY_BYTES   32
 #define PL_SEAL_EXTRA_BYTES 29   /* bytes that sealing adds to the secret */
-#define PL_SEAL_SECRET_MAX  4096 /* bytes of a secret */
+#define PL_SEAL_SECRET_MAX  4096 /* maximum size of a secret, in bytes */
 
 /* Seals `n` bytes and appends the result to `out`. PL_ELIMIT (secret too long), PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
