@@ -1,4 +1,5 @@
-/* chunk: the gear rolling hash and the rules that choose boundaries among its candidates. */
+/* chunk: the gear rolling hash and the rules that choose chunk boundaries among the candidates that the hash
+ * yields. */
 #include "storage/chunk/chunk.h"
 
 #include "storage/base/hash.h"
@@ -22,9 +23,10 @@ const uint64_t *pl_chunk_table(void)
     return chunk_gear;
 }
 
-/* Updates *h with up to `n` bytes. Stops after the first byte at which h is below the limit and returns the
- * number of bytes up to and including it, or 0 if there is none. One shift and one addition per byte suffice
- * for the sum of 64 shifted terms, because a term older than 64 bytes has been shifted out of the word. */
+/* Updates *h with up to `n` bytes. Stops after the first byte at which *h is below PL_CHUNK_LIMIT. Returns
+ * the number of bytes up to and including that byte, or 0 if there is none. One shift and one addition per
+ * byte suffice for the sum of 64 shifted terms, because a term older than 64 bytes has been shifted out of
+ * the word. */
 static size_t chunk_scan(const uint64_t *gear, const uint8_t *p, size_t n, uint64_t *h)
 {
     uint64_t v = *h;
@@ -82,8 +84,8 @@ void pl_chunker_init(struct pl_chunker *c)
     *c = (struct pl_chunker){0};
 }
 
-/* Scans bytes of the chunk that began at the last cut; returns how many. `*ret_cut` is the chunk's length if
- * it ends there, else 0. */
+/* Scans bytes of the current chunk, which began at the last cut. Returns the number of bytes scanned.
+ * `*ret_cut` is the length of the chunk if it ends at the last of them, else 0. */
 static size_t chunker_scan(struct pl_chunker *c, const uint8_t *p, size_t n, size_t *ret_cut)
 {
     const size_t roll = PL_CHUNK_MIN_BYTES - PL_CHUNK_WINDOW_BYTES, test = PL_CHUNK_MIN_BYTES - 1;
@@ -112,7 +114,8 @@ static size_t chunker_scan(struct pl_chunker *c, const uint8_t *p, size_t n, siz
     return used;
 }
 
-/* Cuts within the first 64 KiB are held back, because a file of at most that size is a single chunk. */
+/* Cuts within the first 64 KiB of a file are not reported until the file is known to be longer, because a
+ * file of at most that size is a single chunk. */
 size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t *ret_cut)
 {
     size_t cut, used;
@@ -131,7 +134,7 @@ size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t 
         n = PL_MIN(n, PL_CHUNK_WHOLE_BYTES + 1 - (size_t)c->fed);
     used = chunker_scan(c, data, n, &cut);
     if (cut > 0 && (c->fed <= PL_CHUNK_WHOLE_BYTES || c->held_count > 0))
-        /* at most two, because two chunks of the minimum size already fill 64 KiB */
+        /* at most two cuts are held back, because two chunks of the minimum size already fill 64 KiB */
         c->held[c->held_count++] = cut;
     else
         *ret_cut = cut;

@@ -3,7 +3,7 @@
  * In:      Bytes of a file.
  * Out:     Chunk boundaries, compressed records, chunk lists.
  * Uses:    storage/base
- * Threads: Any thread; pure but for buffers.
+ * Threads: Any thread; no I/O.
  *
  * Headers for other rooms:
  *   chunk_list  byte format of the list of a file's chunks
@@ -36,9 +36,9 @@
 /* Returns the table G. Static; any thread. */
 const uint64_t *pl_chunk_table(void);
 
-/* Returns the length of the chunk that starts at `data`. `n` ≥ 1 bytes are available: all up to the end of
- * the file, or at least PL_CHUNK_MAX_BYTES. `first`: data is the start of the file, for which the 64 KiB rule
- * holds; then all bytes of the file, or more than PL_CHUNK_WHOLE_BYTES, must be available. Any thread. */
+/* Returns the length of the chunk that starts at `data`. `n` ≥ 1 is the number of bytes at `data`: all bytes
+ * up to the end of the file, or at least PL_CHUNK_MAX_BYTES. `first`: `data` is the start of the file, so the
+ * exception for files of at most 64 KiB applies. Any thread. */
 size_t pl_chunk_next(const void *data, size_t n, bool first);
 
 /* chunker: finds the same boundaries in bytes that arrive in pieces. It keeps no bytes; the caller keeps them
@@ -64,7 +64,7 @@ struct pl_chunker {
 /* Starts a file. */
 void pl_chunker_init(struct pl_chunker *c);
 /* Scans bytes from `data` and returns how many (0 to n). `*ret_cut` receives the length of the next chunk of
- * the file if its end is now known, else 0. Either the result or the cut is not 0. The end of a chunk may be
+ * the file if its end is now known, else 0. The result and `*ret_cut` are not both 0. The chunk may end
  * before the bytes scanned by this call, but not after them. */
 size_t pl_chunker_feed(struct pl_chunker *c, const void *data, size_t n, size_t *ret_cut);
 /* Ends the file: each call returns the length of one remaining chunk, then 0. */

@@ -125,8 +125,8 @@ static int list_put(struct pl_list_builder *b, unsigned level, size_t n, struct 
 
 static int list_add(struct pl_list_builder *b, unsigned level, const struct list_item *item, struct pl_err *err);
 
-/* Stores every object that ends within the entries of the level, checking from entry `from` on; with `all`,
- * also the rest. */
+/* Stores every list object that ends within the entries of the level. Entries before `from` were checked
+ * earlier. With `all`, also stores the entries that are left as the last object. */
 static int list_cut(struct pl_list_builder *b, unsigned level, size_t from, bool all, struct pl_err *err)
 {
     struct list_level *l = &b->levels[level];
@@ -274,8 +274,8 @@ struct pl_list_cursor {
     uint64_t offset; /* offset in the file of the next chunk */
 };
 
-/* Reads a list into the cursor. It must have the level and size that its parent states; `level` UINT_MAX: it
- * is the root and may have any. */
+/* Reads a list object into the cursor. Checks that it has the level and size that its parent states. `level`
+ * UINT_MAX: the list is the root, which may have any level and size. */
 static int cursor_load(struct pl_list_cursor *c, const struct pl_hash *id, unsigned level, uint64_t bytes, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf raw = {0};
@@ -347,7 +347,8 @@ int pl_list_cursor_seek(struct pl_list_cursor *c, uint64_t offset, struct pl_err
         uint64_t len;
         int r;
 
-        for (l->next = 0;; l->next++) { /* ends within the list, because its sum was checked */
+        for (l->next = 0;; l->next++) { /* the loop ends within the list, because the sum of the entries'
+                                         * lengths was checked */
             pl_list_entry(&l->list, l->next, &id, &len);
             if (offset - at < len)
                 break;
@@ -406,8 +407,8 @@ void pl_list_seen_finish(struct pl_list_seen *s)
     pl_map_finish(&s->lists, NULL);
 }
 
-/* Encodes the level and size of a list as a value of the map; never NULL, because a list has at least one
- * byte. */
+/* Encodes the level and size of a list in a pointer, to be stored as a value in the map of visited lists. It
+ * is never NULL, because a list describes at least one byte. */
 static void *list_found(unsigned level, uint64_t bytes)
 {
     return (void *)(uintptr_t)(bytes << 3 | level);
@@ -423,8 +424,8 @@ static int list_mismatch(const struct pl_hash *id, struct pl_err *err)
 
 static int list_visit_entries(const struct list_visit *v, const struct pl_list *list, struct pl_err *err);
 
-/* Visits a list that is not in `seen`. `level` is UINT_MAX for the root; `bytes` is the size that the parent
- * states. */
+/* Visits a list that was not visited before. `level` is UINT_MAX for the root; `bytes` is the size that the
+ * parent states. */
 static int list_visit_new(const struct list_visit *v, const struct pl_hash *id, unsigned level, uint64_t bytes,
                           uint64_t *ret_bytes, struct pl_err *err)
 {

@@ -96,11 +96,11 @@ struct pl_list_seen {
 void pl_list_seen_finish(struct pl_list_seen *s);
 
 /* Visits every list object from the root down, parents before children, and every chunk in order; for garbage
- * collection and fsck. Lists can be shared by files and within a file: whatever is below a list in `seen` was
- * visited before and is skipped. Each list must have the level and size that its parent states, at every
- * place that refers to it. `ret_bytes` (may be NULL) receives the size of the file. A negative result of
- * `visit` ends the walk with that error. `effort` (effort.h; may be NULL) counts each entry. PL_ECORRUPT,
- * PL_EFORMAT, the errors of `effort` and of the source. */
+ * collection and fsck. Lists can be shared by files and within a file: if a list is in `seen`, everything
+ * below it was visited before and is skipped. Each list must have the level and size that its parent states,
+ * at every place that refers to it. `ret_bytes` (may be NULL) receives the size of the file. A negative
+ * result of `visit` ends the walk with that error. `effort` (effort.h; may be NULL) counts each entry.
+ * PL_ECORRUPT, PL_EFORMAT, the errors of `effort` and of the source. */
 PL_MUST_CHECK
 int pl_list_visit(const struct pl_list_source *source, const struct pl_hash *root, struct pl_list_seen *seen,
                   struct pl_effort *effort,

@@ -1,5 +1,5 @@
-/* chunk_scan: four rolling hashes side by side mark candidates in a bit map; boundaries are found with bit
- * operations. */
+/* chunk_scan: computes four rolling hashes in parallel and marks the boundary candidates in a bitmap;
+ * pl_chunk_scan_cut then finds the boundaries with bit operations. */
 #include "storage/chunk/chunk_scan.h"
 
 #define LANES 4u
@@ -9,7 +9,8 @@ static void scan_mark(uint64_t *bits, size_t at)
     bits[at / 64] |= UINT64_C(1) << (at % 64);
 }
 
-/* Scans with a single hash: the bytes that the lanes leave over. */
+/* Scans with a single hash. Used for the bytes that are left after scan_lanes has scanned four equal
+ * parts. */
 static void scan_plain(const uint64_t *gear, const uint8_t *data, size_t from, size_t to, uint64_t *bits)
 {
     const uint8_t *p = data + from - (PL_CHUNK_WINDOW_BYTES - 1);

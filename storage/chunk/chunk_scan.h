@@ -1,6 +1,6 @@
-/* chunk_scan: finds the boundaries of chunk.h in two passes, for a file that several threads process. A
- * candidate depends only on 64 bytes, so segments can be scanned in parallel. The choice among the candidates
- * depends on the previous cut, but is fast.
+/* chunk_scan: finds the chunk boundaries that chunk.h defines, in two passes, so that several threads can
+ * process one file. A candidate depends only on 64 bytes, so segments can be scanned in parallel. The choice
+ * among the candidates depends on the previous cut, but is fast.
  *
  *     scan(segment k)  any thread, any order   →  one bit per byte
  *     cut(segment k)   in order                →  chunk lengths */
@@ -16,7 +16,7 @@
 void pl_chunk_scan(const uint8_t *data, size_t n, uint64_t *ret_bits);
 
 /* Returns the length of a chunk if it ends in the segment, else 0. The segment has `n` scanned bytes. The
- * chunk starts `carry` bytes before position `from` of the segment: 0, or, with `from` = 0, the bytes of
- * earlier segments (fewer than PL_CHUNK_MAX_BYTES) in which it does not end. For files longer than
+ * chunk starts at position `from` of the segment (`carry` = 0), or `carry` bytes before the segment (`from` =
+ * 0): it then has `carry` bytes, fewer than PL_CHUNK_MAX_BYTES, in earlier segments. For files longer than
  * PL_CHUNK_WHOLE_BYTES. Any thread. */
 size_t pl_chunk_scan_cut(const uint64_t *bits, size_t n, size_t carry, size_t from);

@@ -5,12 +5,14 @@
 #include <pthread.h>
 #include <zstd.h>
 
-#define CODEC_LEVEL        1
-#define CODEC_MIN_BYTES    64u           /* zstd's frame alone takes about a dozen bytes */
-#define CODEC_LOOK_FROM    ((size_t)512) /* with fewer bytes statistics are meaningless */
+#define CODEC_LEVEL 1
+/* smaller data is not compressed, because the zstd frame alone takes about a dozen bytes */
+#define CODEC_MIN_BYTES 64u
+/* smaller data is not tested for randomness, because the statistics would be meaningless */
+#define CODEC_LOOK_FROM    ((size_t)512)
 #define CODEC_LOOK_BYTES   ((size_t)1 << 10)
 #define CODEC_PROBE_FROM   ((size_t)16 << 10)
-#define CODEC_PROBE_BYTES  ((size_t)2 << 10) /* at each of three places */
+#define CODEC_PROBE_BYTES  ((size_t)2 << 10) /* bytes taken from each of three places of the data */
 #define CODEC_PROBE_PLACES 3u
 
 /* One pair of contexts per thread, because creating one costs more than compressing 4 KiB. */
@@ -94,7 +96,7 @@ static bool codec_gains(size_t raw, size_t stored)
 static bool codec_noise(const uint8_t *p, size_t n)
 {
     uint16_t counts[256] = {0};
-    uint32_t words[512] = {0}; /* the last word with each hash */
+    uint32_t words[512] = {0}; /* hash table: the last four-byte word with each hash */
     uint64_t squares = 0;
     unsigned repeats = 0;
 
@@ -115,7 +117,7 @@ static bool codec_noise(const uint8_t *p, size_t n)
 }
 
 /* Compresses the beginning, the middle and the end of a large piece together, and returns true if this saves
- * 2 %. If these parts are random, the whole piece is assumed to be random. */
+ * 2 %. If they cannot be compressed, the whole piece is assumed to be incompressible. */
 static bool codec_sample(ZSTD_CCtx *ctx, const uint8_t *p, size_t n, void *out, size_t room)
 {
     uint8_t sample[CODEC_PROBE_PLACES * CODEC_PROBE_BYTES];
@@ -173,7 +175,7 @@ int pl_codec_decode(uint8_t codec, const void *stored, size_t stored_size, void 
         ctx = codec_inflater();
         if (ctx == NULL)
             return pl_err_nomem(err);
-        /* never writes more than raw_size bytes */
+        /* zstd never writes more than raw_size bytes to `out` */
         size = ZSTD_decompressDCtx(ctx, out, raw_size, stored, stored_size);
         if (ZSTD_isError(size))
             return pl_err_set(err, PL_ECORRUPT, "zstd: %s", ZSTD_getErrorName(size));
