@@ -124,8 +124,8 @@ int pl_buf_addf(struct pl_buf *b, struct pl_err *err, const char *fmt, ...)
     if (n < 0)
         return pl_err_set(err, PL_EINTERNAL, "cannot format a text");
     r = pl_buf_reserve(b, (size_t)n, err);
-    if (r == 0 && b->cap - b->len <= (size_t)n) /* grow by one more byte for vsnprintf's NUL, which `max` and
-                                                 * `len` do not count */
+    /* grow by one more byte for vsnprintf's NUL, which `max` and `len` do not count */
+    if (r == 0 && b->cap - b->len <= (size_t)n)
         r = buf_grow(b, b->len + (size_t)n + 1, SIZE_MAX, err);
     if (r < 0)
         return r;

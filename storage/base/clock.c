@@ -64,8 +64,9 @@ static bool duration_part(const char **p, int64_t *ret_ns)
     if (*s == '.') {
         for (s++; *s >= '0' && *s <= '9'; s++) {
             digits = true;
-            if (scale < 10000) { /* ignores further digits of the fraction: they make less than 1 ms, except
-                                  * with the units h and d */
+            /* ignores further digits of the fraction: they make less than 1 ms, except with the units h
+             * and d */
+            if (scale < 10000) {
                 fraction = fraction * 10 + (*s - '0');
                 scale *= 10;
             }

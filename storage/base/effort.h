@@ -12,8 +12,9 @@ struct pl_effort {
     int64_t until_ms;               /* deadline on the clock of pl_clock_mono_ms; 0 = none */
     bool (*gone)(const void *self); /* true if no client waits any more; called on any thread; NULL = never */
     const void *self;               /* argument of `gone` */
-    uint64_t visits, look_at;       /* `visits`: steps counted so far; `look_at`: value of `visits` at which
-                                     * deadline and client are checked next */
+    /* `visits`: steps counted so far; `look_at`: value of `visits` at which deadline and client are
+     * checked next */
+    uint64_t visits, look_at;
 };
 
 /* Counts `n` steps of work: entries, records, nodes. Returns PL_ELIMIT (too many steps), PL_ETIMEOUT, or

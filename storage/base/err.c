@@ -36,8 +36,8 @@ __attribute__((format(printf, 3, 0))) static void err_format(char *out, size_t s
 
 int pl_err_set(struct pl_err *err, int code, const char *fmt, ...)
 {
-    char msg[PL_ERR_MSG_BYTES]; /* format into a local array first, because the arguments may point into
-                                 * *err */
+    /* format into a local array first, because the arguments may point into *err */
+    char msg[PL_ERR_MSG_BYTES];
     va_list ap;
 
     if (err == NULL)

@@ -347,8 +347,8 @@ int pl_list_cursor_seek(struct pl_list_cursor *c, uint64_t offset, struct pl_err
         uint64_t len;
         int r;
 
-        for (l->next = 0;; l->next++) { /* the loop ends within the list, because the sum of the entries'
-                                         * lengths was checked */
+        /* the loop ends within the list, because the sum of the entries' lengths was checked */
+        for (l->next = 0;; l->next++) {
             pl_list_entry(&l->list, l->next, &id, &len);
             if (offset - at < len)
                 break;

@@ -42,8 +42,9 @@ struct queue {
 struct pl_http_io {
     const struct pl_curl *curl;
     char *ca;
-    bool no_proxy, has_bundle; /* no_proxy: as in the configuration; has_bundle: SYSTEM_BUNDLE, one file with
-                                * the system's CA certificates, exists */
+    /* no_proxy: as in the configuration; has_bundle: SYSTEM_BUNDLE, one file with the system's CA
+     * certificates, exists */
+    bool no_proxy, has_bundle;
     unsigned connections;
     long buffer_bytes;
     CURLM *multi;
@@ -298,8 +299,8 @@ static void set_options(struct pl_http_run *run)
     if (io->ca != NULL)
         set(h, CURLOPT_CAINFO, io->ca);
     if (io->ca != NULL || io->has_bundle)
-        set(h, CURLOPT_CAPATH, NULL); /* otherwise GnuTLS would read every file of the CA folder for each
-                                       * connection */
+        /* otherwise GnuTLS would read every file of the CA folder for each connection */
+        set(h, CURLOPT_CAPATH, NULL);
     if (io->no_proxy)
         set(h, CURLOPT_PROXY, "");
     if (x->route != NULL)
@@ -633,8 +634,8 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
         return pl_err_nomem(err);
     io->curl->multi_setopt(io->multi, CURLMOPT_MAXCONNECTS, (long)io->connections);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread blocks all signals, so that the program's own
-                                               * threads receive them */
+    /* the new thread blocks all signals, so that the program's own threads receive them */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&io->thread, NULL, io_thread, io);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed != 0)

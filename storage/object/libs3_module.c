@@ -161,8 +161,9 @@ static S3Status take_keys(int truncated, const char *next, int n, const S3ListBu
 {
     struct call *c = arg;
 
-    (void)next; /* unused: libs3 sets it only if the request has a delimiter; the next page is requested by
-                 * the last key instead */
+    /* unused: libs3 sets it only if the request has a delimiter; the next page is requested by the last
+     * key instead */
+    (void)next;
     (void)n_prefixes;
     (void)prefixes;
     c->more = truncated != 0;

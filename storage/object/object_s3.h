@@ -33,8 +33,8 @@ struct pl_object_s3 {
     struct pl_s3_client *client;
     struct pl_object_cache *cache; /* NULL = none */
     struct pl_s3_place place;
-    struct pl_s3_place workers; /* location of the bucket as workers reach it, for presigned URLs; used if
-                                 * `elsewhere` is set */
+    /* location of the bucket as workers reach it, for presigned URLs; used if `elsewhere` is set */
+    struct pl_s3_place workers;
     bool elsewhere;
     char *tmp_dir;
     atomic_bool no_batch; /* the server does not support DeleteObjects */

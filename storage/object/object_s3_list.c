@@ -14,8 +14,8 @@ struct listing {
     size_t prefix_len; /* length of the store's prefix, which is removed from keys before they are visited */
     pl_object_visit_fn visit;
     void *arg;
-    const char *after;            /* the listing starts after this key, which includes the prefix; "" = at the
-                                   * first key */
+    /* the listing starts after this key, which includes the prefix; "" = at the first key */
+    const char *after;
     char last[PL_S3_KEY_MAX + 1]; /* the previous key, with prefix */
     struct pl_buf token, key;     /* continuation token; current key */
     bool more;

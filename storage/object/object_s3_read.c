@@ -376,9 +376,9 @@ int pl_object_s3_local_fd(struct pl_object_store *store, const char *key, int *r
 #define COMPARE_ON_BYTES ((size_t)256 << 10)
 
 struct looking {
-    struct pl_stream_compare now, all; /* `now`: the comparison of the current attempt; `all`: the state with
-                                        * which each attempt starts */
-    size_t after;                      /* bytes received after the first difference */
+    /* `now`: the comparison of the current attempt; `all`: the state with which each attempt starts */
+    struct pl_stream_compare now, all;
+    size_t after; /* bytes received after the first difference */
 };
 
 static int compare_write(void *self, const void *data, size_t n, struct pl_err *err)

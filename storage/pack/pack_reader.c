@@ -409,8 +409,8 @@ int pl_pack_verify(const struct pl_pack_input *in, const struct pl_pack_verify *
         r = pl_pack_footer_check_raw(&f, how->raw_max, err);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < f.count; i++) /* find the size of the largest record, which the window must be
-                                            * able to hold */
+    /* find the size of the largest record, which the window must be able to hold */
+    for (uint32_t i = 0; i < f.count; i++)
         w.cap = PL_MAX(w.cap, PL_PACK_RECORD_BYTES + (size_t)f.entries[i].stored);
     w.cap = (size_t)PL_MIN((uint64_t)w.cap, f.footer_offset);
     w.limit = f.footer_offset;

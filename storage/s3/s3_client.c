@@ -171,8 +171,8 @@ static int sign(struct pl_s3_client *c, struct pl_s3_call *call)
     pl_buf_clear(&call->text_);
     if (r == 0)
         r = add_url(call, &place, q.path);
-    for (size_t i = 1; r == 0 && i < n; i++) /* start at 1: the first header is Host, which libcurl adds
-                                              * itself */
+    /* start at 1: the first header is Host, which libcurl adds itself */
+    for (size_t i = 1; r == 0 && i < n; i++)
         r = add_line(call, &at[lines++], headers[i].name, headers[i].value);
     if (r == 0)
         r = add_line(call, &at[lines++], "Authorization", (const char *)authorization.data);
@@ -444,8 +444,8 @@ static void slow_down(struct pl_s3_client *c, const struct pl_s3_call *call, int
 {
     const int64_t asked_ms = PL_MIN((int64_t)call->x.retry_after_s * 1000, c->pause_ms * PL_S3_PAUSE_GROWTH);
 
-    if (now_ms >= c->not_before_ms) /* the limit is lowered only once for 503 responses that arrive
-                                     * together */
+    /* the limit is lowered only once for 503 responses that arrive together */
+    if (now_ms >= c->not_before_ms)
         c->limit = PL_MAX(1.0, c->limit / 2);
     c->not_before_ms = PL_MAX(c->not_before_ms, now_ms + PL_MAX(asked_ms, pause_of(c, call->attempts)));
 }

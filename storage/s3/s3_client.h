@@ -32,8 +32,8 @@ struct pl_s3_client_config {
     struct pl_s3_place place;
     struct pl_s3_credentials_config creds; /* the members `changed` and `arg` are ignored */
     const char *ca;
-    unsigned connections;                    /* maximum number of simultaneous requests; 0 =
-                                              * PL_S3_CONNECTIONS */
+    /* maximum number of simultaneous requests; 0 = PL_S3_CONNECTIONS */
+    unsigned connections;
     int64_t pause_ms, stall_ms, deadline_ms; /* 0 = the constants above */
 };
 

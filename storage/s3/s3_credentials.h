@@ -28,9 +28,9 @@ struct pl_s3_access_keys {
 /* Every string may be NULL or "" (not given). */
 struct pl_s3_credentials_config {
     const char *access_key, *secret, *token;
-    const char *profile; /* name of a profile in the shared credentials file; if not given: AWS_PROFILE, or
-                          * "default" */
-    const char *region;  /* region of STS */
+    /* name of a profile in the shared credentials file; if not given: AWS_PROFILE, or "default" */
+    const char *profile;
+    const char *region; /* region of STS */
     /* URLs that tests set; if not given, the environment's or Amazon's are used */
     const char *sts_endpoint, *instance_endpoint;
     void (*changed)(

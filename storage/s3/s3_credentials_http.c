@@ -197,8 +197,8 @@ static int fetch_instance(const struct pl_s3_credential_source *s, struct pl_htt
 
     (void)snprintf(url, sizeof(url), "%s/latest/api/token", s->url);
     r = ask(io, "PUT", url, "X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL, &token, err);
-    if (r < 0) /* the instance metadata service is the last source, so usually this means that no source has
-                * keys */
+    /* the instance metadata service is the last source, so usually this means that no source has keys */
+    if (r < 0)
         return pl_err_wrap(
             err, PL_EAUTH,
             "none found in the configuration (store.access_key), the environment (AWS_ACCESS_KEY_ID), a web identity, the "
@@ -270,8 +270,8 @@ static int fetch_web_identity(const struct pl_s3_credential_source *s, struct pl
                               struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf form = {0}, token = {.max = TOKEN_FILE_MAX}, answer = {0};
-    int r = pl_io_read_file(s->token_file, &token, err); /* read the file for each request, because the token
-                                                          * in it is renewed */
+    /* read the file for each request, because the token in it is renewed */
+    int r = pl_io_read_file(s->token_file, &token, err);
 
     if (r == 0 && pl_buf_str(&token) == NULL)
         r = pl_err_nomem(err);

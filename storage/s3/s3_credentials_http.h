@@ -11,12 +11,13 @@ enum pl_s3_source_kind { PL_S3_SOURCE_FIXED, PL_S3_SOURCE_WEB_IDENTITY, PL_S3_SO
 
 struct pl_s3_credential_source {
     enum pl_s3_source_kind kind;
-    char name[96];        /* name of the source, for messages */
-    char url[512];        /* address of the source */
-    char token_file[512]; /* file with the web identity token, or with the authorization token for the
-                           * container credentials endpoint */
-    char token[1024];     /* the authorization token for the container credentials endpoint, if it is not in a
-                           * file */
+    char name[96]; /* name of the source, for messages */
+    char url[512]; /* address of the source */
+    /* file with the web identity token, or with the authorization token for the container credentials
+     * endpoint */
+    char token_file[512];
+    /* the authorization token for the container credentials endpoint, if it is not in a file */
+    char token[1024];
     char role[256], session[65];
 };
 

@@ -123,8 +123,8 @@ static int windows_acquire(struct pl_pack_read_windows *w, const struct pl_hash 
             pthread_mutex_unlock(&w->lock);
             r = window_fetch(w, v, err);
             pthread_mutex_lock(&w->lock);
-            v->end = v->start + (r == 0 ? v->bytes.len : 0); /* the fetched range is shorter if the pack ends
-                                                              * within it */
+            /* the fetched range is shorter if the pack ends within it */
+            v->end = v->start + (r == 0 ? v->bytes.len : 0);
             v->state = r == 0 ? WINDOW_READY : WINDOW_EMPTY;
             pthread_cond_broadcast(&w->changed);
             if (r == 0 && v->end < end)

@@ -14,8 +14,9 @@
 struct project_store {
     struct pl_store *store; /* set from the state "listed" on */
     bool open;
-    int failed; /* error code if the opening failed, otherwise 0; the threads that waited return it, with the
-                 * message in `err` */
+    /* error code if the opening failed, otherwise 0; the threads that waited return it, with the message
+     * in `err` */
+    int failed;
     struct pl_err err;
     /* threads in pl_project_stores_get; after a failed opening the last of them frees this struct */
     unsigned users;

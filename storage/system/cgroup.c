@@ -23,8 +23,8 @@ struct pl_cgroup {
     const char *program;
     char folder[PL_CGROUP_PATH - 128]; /* folder of the group in which the workers' groups are made */
     bool made;                         /* `folder` was made below the root group; close removes it */
-    unsigned held;                     /* controllers whose limits are enforced: set of bits of enum
-                                        * pl_cgroup_controller */
+    /* controllers whose limits are enforced: set of bits of enum pl_cgroup_controller */
+    unsigned held;
     uint64_t pids_max;
     char why[PL_CGROUP_TEXT], remedy[PL_CGROUP_TEXT];
 };
@@ -382,8 +382,8 @@ int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g)
 {
     if (g && g->made)
-        (void)rmdir(g->folder); /* fails if the folder still contains a worker's group, and then it should
-                                 * stay */
+        /* fails if the folder still contains a worker's group, and then it should stay */
+        (void)rmdir(g->folder);
     free(g);
     return NULL;
 }

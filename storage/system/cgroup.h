@@ -55,15 +55,15 @@ uint64_t pl_cgroup_pids(uint64_t pid_max, uint64_t threads_max, uint64_t group_m
 struct pl_cgroup_facts {
     const char *root;    /* folder where cgroups are mounted */
     const char *program; /* name for messages: "pipelined" */
-    const char *own;     /* folder of the group that would contain the workers' groups, from
-                          * /proc/self/cgroup; NULL = none */
-    bool version_1;      /* version 1, or both versions, are mounted at `root` */
+    /* folder of the group that would contain the workers' groups, from /proc/self/cgroup; NULL = none */
+    const char *own;
+    bool version_1; /* version 1, or both versions, are mounted at `root` */
     bool version_2;
-    bool in_root;         /* `own` is the root of all groups */
-    bool read_only;       /* `root` is mounted read-only */
-    bool writable;        /* this user may write in `own` */
-    bool systemds;        /* the program runs as root and could write, but systemd manages `own` and has not
-                           * delegated it */
+    bool in_root;   /* `own` is the root of all groups */
+    bool read_only; /* `root` is mounted read-only */
+    bool writable;  /* this user may write in `own` */
+    /* the program runs as root and could write, but systemd manages `own` and has not delegated it */
+    bool systemds;
     size_t others;        /* processes in `own` other than this one */
     unsigned controllers; /* controllers available in `own` */
 };
@@ -130,8 +130,8 @@ int pl_cgroup_remove(const char *path, struct pl_err *err);
 struct pl_cgroup_memory {
     uint64_t limit_bytes; /* 0 = none */
     uint64_t at_limit;    /* number of times that the limit was reached and no memory could be freed */
-    uint64_t killed;      /* number of processes killed for lack of memory, within the limit or on the whole
-                           * machine */
+    /* number of processes killed for lack of memory, within the limit or on the whole machine */
+    uint64_t killed;
 };
 /* Reads the limit and the events of a group. Fields that cannot be read are 0. */
 void pl_cgroup_read_memory(const char *path, struct pl_cgroup_memory *ret);

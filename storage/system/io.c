@@ -244,9 +244,9 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
     if (io_fault(PL_IO_RENAME))
         return pl_err_errno(err, errno, "rename %s to %s", from, to);
     r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) { /* the filesystem does not support RENAME_NOREPLACE;
-                                                          * link(2) does not replace an existing file
-                                                          * either */
+    /* the filesystem does not support RENAME_NOREPLACE; link(2) does not replace an existing file either
+     * */
+    if (r < 0 && (errno == EINVAL || errno == ENOSYS)) {
         r = link(from, to);
         if (r == 0)
             r = unlink(from);
@@ -363,9 +363,8 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
         if (mkdir(partial, mode) < 0 && errno != EEXIST) {
             int errnum = errno;
 
-            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode)) /* mkdir failed; on a read-only filesystem it
-                                                                 * fails with EROFS even if the folder
-                                                                 * exists */
+            /* mkdir failed; on a read-only filesystem it fails with EROFS even if the folder exists */
+            if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode))
                 return pl_err_errno(err, errnum, "make folder %s", partial);
         }
         partial[i] = path[i];
@@ -450,8 +449,9 @@ static int remove_open(int at, const char *name)
 
 /* State of the removal of one folder with its content. */
 struct removal {
-    int top;          /* descriptor of the folder being removed, to which deeply nested folders are moved; -1
-                       * = not opened yet */
+    /* descriptor of the folder being removed, to which deeply nested folders are moved; -1 = not opened
+     * yet */
+    int top;
     unsigned rescans; /* number of repeated scans, of folders that were not empty after a scan */
 };
 

@@ -28,9 +28,9 @@ static struct {
     struct place places[LOCKS_MAX];
     const void *made_at[KINDS_MAX];
     atomic_bool spans_requests[KINDS_MAX];
-    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX]; /* taken_at[held][taken]: code address at which
-                                                           * `taken` was first acquired while `held` was held;
-                                                           * NULL = never */
+    /* taken_at[held][taken]: code address at which `taken` was first acquired while `held` was held; NULL
+     * = never */
+    _Atomic(const void *) taken_at[KINDS_MAX][KINDS_MAX];
     unsigned n_kinds;
 } order = {.mutex = PTHREAD_MUTEX_INITIALIZER, .n_kinds = PL_LOCK_THINGS};
 
@@ -281,9 +281,8 @@ void pl_lock_order_request(const char *what)
     for (unsigned i = 0; i < mine.n; i++) {
         const unsigned kind = mine.held[i].kind;
 
-        if (kind == PL_LOCK_DB_WRITER ||
-            atomic_load(&order.spans_requests[kind])) /* exempt: the database's writer thread, because it puts
-                                                       * the log objects into the store */
+        /* the database's writer thread is exempt, because it puts the log objects into the store */
+        if (kind == PL_LOCK_DB_WRITER || atomic_load(&order.spans_requests[kind]))
             continue;
         say_kind("lock order: held over a request to the object store:", kind);
         fprintf(stderr, "lock order: the request: %s\n", what);

@@ -15,10 +15,11 @@
 #include "storage/base/base.h"
 
 enum pl_lock_thing {
-    PL_LOCK_DB_READER, /* one of a small number of database readers: a thread that has one must not wait for
-                        * another one */
-    PL_LOCK_DB_WRITER, /* the right to run write transactions: held by the database's writer thread, other
-                        * threads wait for it */
+    /* one of a small number of database readers: a thread that has one must not wait for another one */
+    PL_LOCK_DB_READER,
+    /* the right to run write transactions: held by the database's writer thread, other threads wait for it
+     * */
+    PL_LOCK_DB_WRITER,
     PL_LOCK_THINGS
 };
 

@@ -48,8 +48,8 @@ struct pl_turns *pl_turns_destroy(struct pl_turns *t)
     if (!t)
         return NULL;
     pthread_mutex_lock(&t->lock);
-    while (t->owners.len) /* a finished request may already have replied to its client, but is still counted
-                           * as running */
+    /* a finished request may already have replied to its client, but is still counted as running */
+    while (t->owners.len)
         pthread_cond_wait(&t->none, &t->lock);
     pthread_mutex_unlock(&t->lock);
     pl_map_finish(&t->owners, NULL); /* the map is empty */

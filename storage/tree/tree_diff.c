@@ -10,8 +10,8 @@ struct pl_tree_differ {
     struct pl_node_stack b; /* position in the new tree */
     struct pl_buf prefix;
     bool started;
-    bool a_given; /* the current entry of `a` was returned or compared: move past it before the next
-                   * comparison */
+    /* the current entry of `a` was returned or compared: move past it before the next comparison */
+    bool a_given;
     bool b_given;
     struct pl_entry old_entry;
     struct pl_entry new_entry;

@@ -47,8 +47,8 @@ static int begin(struct scan *s, const struct pl_byte_view *node, const void *ke
     *s = (struct scan){.c = pl_cursor_of(node->bytes, node->n), .key = key, .key_len = key_len};
     magic = pl_cursor_bytes(&s->c, 4);
     version = pl_cursor_u8(&s->c);
-    (void)pl_cursor_u8(&s->c); /* kind of tree, paths or rows: not needed, because both compare keys as
-                                * bytes */
+    /* kind of tree, paths or rows: not needed, because both compare keys as bytes */
+    (void)pl_cursor_u8(&s->c);
     s->level = pl_cursor_u8(&s->c);
     s->left = pl_cursor_le32(&s->c);
     if (s->c.failed || memcmp(magic, PL_NODE_MAGIC, 4) != 0 || version != PL_NODE_VERSION || s->level >= PL_TREE_MAX_LEVELS)
@@ -95,8 +95,9 @@ static int compare_next(struct scan *s)
          * greater than the previous key, and so greater than the searched key */
         return 1;
     if (shared > s->match)
-        return -1; /* the entry's key differs from the searched key at the same byte as the previous key, so
-                    * it is also less */
+        /* the entry's key differs from the searched key at the same byte as the previous key, so it is
+         * also less */
+        return -1;
     n = PL_MIN((size_t)rest, s->key_len - s->match);
     while (same < n && bytes[same] == s->key[s->match + same])
         same++;

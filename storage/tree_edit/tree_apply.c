@@ -21,8 +21,8 @@ struct pass {
     struct pl_buf cut_key; /* last key of the node that was split last */
     bool cut;              /* true if a node was split */
     struct pl_change_list *out;
-    struct pl_hash sole_child; /* the only child of what would be the root; set instead of writing that
-                                * root */
+    /* the only child of what would be the root; set instead of writing that root */
+    struct pl_hash sole_child;
     bool has_sole_child;
 };
 

@@ -19,8 +19,8 @@ struct edit {
     uint8_t *gives_way; /* bitmap: bit i set = PUT i acts as DELETE */
     struct pl_change_list extra;
     struct pl_tree_cursor *base;
-    struct pl_path_conflict_trail *trail; /* trail of the paths of the PUTs; each tag is the number of its
-                                           * operation */
+    /* trail of the paths of the PUTs; each tag is the number of its operation */
+    struct pl_path_conflict_trail *trail;
     struct pl_buf scratch;
     /* position in the stream of changes (next_change) */
     size_t op_at;
@@ -171,8 +171,8 @@ static int settle_above(struct edit *e, size_t i, size_t dir_len, const struct p
     struct pl_change drop = {PL_CHANGE_DROP, {.key = op->path, .key_len = dir_len}};
 
     if (op_at(e, op->path, dir_len) || deleted_above(e, op->path, dir_len) >= 0)
-        return 0; /* another operation deletes this entry, or puts its path, which check_puts_above has
-                   * checked */
+        /* another operation deletes this entry, or puts its path, which check_puts_above has checked */
+        return 0;
     if (entry->kind == PL_KIND_DIR)
         return pl_change_list_add(&e->extra, &drop, err);
     return pl_path_conflict_collision(err, op->path, dir_len, op->path, op->path_len);

@@ -10,8 +10,9 @@
 struct pl_tree_conflict {
     const char *path;
     size_t path_len;
-    const char *other; /* the conflicting path on the other side: equal to `path`, unless one side has a file
-                        * and the other a directory */
+    /* the conflicting path on the other side: equal to `path`, unless one side has a file and the other a
+     * directory */
+    const char *other;
     size_t other_len;
     const struct pl_entry *base;
     const struct pl_entry *ours;

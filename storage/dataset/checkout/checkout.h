@@ -67,9 +67,10 @@ struct pl_checkout_stats {
 };
 
 struct pl_checkout_options {
-    unsigned threads;            /* number of writers; 0 = one per core, at least 2 */
-    struct pl_file_cache *cache; /* files are hard-linked from this cache, and new files are added to it; NULL
-                                  * = no cache, each file is written */
+    unsigned threads; /* number of writers; 0 = one per core, at least 2 */
+    /* files are hard-linked from this cache, and new files are added to it; NULL = no cache, each file is
+     * written */
+    struct pl_file_cache *cache;
     /* replace files and links that exist; otherwise PL_EEXISTS names the first */
     bool replace;
     /* write files that users may edit: mode 0644 or 0755 less the umask, current mtime; ignored if `cache` is

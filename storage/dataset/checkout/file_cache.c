@@ -169,8 +169,8 @@ int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err)
     if (c->max_bytes == 0)
         return 0;
     pthread_mutex_lock(&c->evicting);
-    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) { /* if the lock is not free, another process is evicting
-                                                       * already */
+    /* if the lock is not free, another process is evicting already */
+    if (flock(c->state_fd, LOCK_EX | LOCK_NB) == 0) {
         r = cache_evict(c, err);
         (void)flock(c->state_fd, LOCK_UN);
     }

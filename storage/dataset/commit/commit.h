@@ -55,10 +55,10 @@ struct pl_commit {
     uint64_t bytes;
     const char *author;
     const char *message;
-    const char *stage;             /* stage that wrote it; "" for a push */
-    struct pl_hash code;           /* identity of the stage's code; zero for a push */
-    const struct pl_hash *parents; /* object ids of the parent commits; the previous head of the branch is the
-                                    * first */
+    const char *stage;   /* stage that wrote it; "" for a push */
+    struct pl_hash code; /* identity of the stage's code; zero for a push */
+    /* object ids of the parent commits; the previous head of the branch is the first */
+    const struct pl_hash *parents;
     size_t n_parents;
     const struct pl_commit_source *provenance; /* strictly ascending by project, repo, branch */
     size_t n_provenance;

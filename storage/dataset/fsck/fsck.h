@@ -71,8 +71,8 @@ struct pl_fsck_report {
 struct pl_fsck_progress {
     const char *stage; /* "packs", "commits", "log" or "checkpoints" */
     uint64_t done, total;
-    const struct pl_hash *upto; /* in the stage "packs": this pack and all packs with lower ids are done; NULL
-                                 * = none is done yet */
+    /* in the stage "packs": this pack and all packs with lower ids are done; NULL = none is done yet */
+    const struct pl_hash *upto;
 };
 
 struct pl_fsck_options {

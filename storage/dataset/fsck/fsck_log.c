@@ -21,8 +21,8 @@ struct log_check {
     struct pl_log_head head; /* state after the object before the one being checked */
     uint64_t last;           /* number of the newest object when the check began */
     struct pl_log_checkpoint_head ckpts[PL_LOG_CHECKPOINT_LISTED_MAX];
-    unsigned n_ckpts; /* number of intact checkpoints that must still be compared with the log objects that
-                       * they name */
+    /* number of intact checkpoints that must still be compared with the log objects that they name */
+    unsigned n_ckpts;
 };
 
 static int tell(struct log_check *c, const char *key, const char *what, struct pl_err *err)

@@ -90,8 +90,8 @@ bool pl_gc_mark_record(struct pl_gc_mark *m, const struct pl_hash *id)
     if (pl_hash_is_zero(id))
         return false;
     if (!pl_index_view_find(m->view, id, &number)) {
-        if (is_there(m, id)) { /* the record was added, or added again, after the view was opened: no pack of
-                                * the view has it */
+        /* the record was added, or added again, after the view was opened: no pack of the view has it */
+        if (is_there(m, id)) {
             if (pl_map_get(&m->late, id->b, PL_HASH_BYTES) != NULL)
                 return false;
             /* without memory the record is walked again */
@@ -208,8 +208,8 @@ static int mark_children(struct pl_gc_mark *m, const struct tree_walk *w, const 
             place.floor = pl_node_key(node, i - 1);
             place.floor_len = pl_node_key_len(node, i - 1);
         }
-        r = mark_node(m, w, &child.id, &place, err); /* the recursion ends, because each node is checked to
-                                                      * have a lower level than its parent */
+        /* the recursion ends, because each node is checked to have a lower level than its parent */
+        r = mark_node(m, w, &child.id, &place, err);
     }
     return r;
 }

@@ -54,10 +54,10 @@ int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack);
 
 struct pl_gc_mark_stats {
-    uint64_t nodes, records, bytes; /* number of nodes and records marked, and the stored size of the marked
-                                     * records */
-    uint64_t missing;               /* number of records that a marked record refers to and that do not
-                                     * exist */
+    /* number of nodes and records marked, and the stored size of the marked records */
+    uint64_t nodes, records, bytes;
+    /* number of records that a marked record refers to and that do not exist */
+    uint64_t missing;
     struct pl_hash first_missing;
 };
 void pl_gc_mark_stats(const struct pl_gc_mark *m, struct pl_gc_mark_stats *ret);

@@ -88,8 +88,8 @@ int pl_reachability_check_tree(const struct pl_reachability *reach, const struct
 
     if (pl_hash_is_zero(root))
         return 0;
-    r = reach_record(reach, root, &at, err); /* a missing root is PL_ERETRY, not damage of the store, because
-                                              * the client named it */
+    /* a missing root is PL_ERETRY, not damage of the store, because the client named it */
+    r = reach_record(reach, root, &at, err);
     r = r < 0 ? r : pl_tree_visit_nodes(&source, root, reach_node, &w, err);
     r = r < 0 ? r : reach_entries(&w, &source, root, err);
     pl_list_seen_finish(&w.seen);

@@ -19,20 +19,20 @@
 struct ingest {
     const struct pl_ingest_options *options;
     pthread_mutex_t lock;
-    pthread_cond_t work; /* signalled when a batch is published, when a large file is shared, and at the
-                          * end */
+    /* signalled when a batch is published, when a large file is shared, and at the end */
+    pthread_cond_t work;
     pthread_cond_t done; /* signalled when a batch is finished or a helper leaves the shared file */
     struct pl_walk_batch *ring;
     uint64_t ring_len;
     uint64_t published, taken;
-    unsigned busy; /* number of readers that are working on a batch: each of them may still share a large
-                    * file */
+    /* number of readers that are working on a batch: each of them may still share a large file */
+    unsigned busy;
     bool ending;
     _Atomic bool failed;              /* set with the lock held */
     struct pl_large_file_job *shared; /* a large file with which other readers may help; NULL = none */
-    unsigned helpers;                 /* number of readers that help with the shared file, not counting the
-                                       * reader that shared it */
-    struct pl_err err;                /* the first error of any reader */
+    /* number of readers that help with the shared file, not counting the reader that shared it */
+    unsigned helpers;
+    struct pl_err err; /* the first error of any reader */
 };
 
 struct reader_thread {

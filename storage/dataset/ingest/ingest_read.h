@@ -9,10 +9,11 @@
 struct pl_reader {
     struct pl_file_write_sink sink;
     const struct pl_stat_cache *stat_cache; /* NULL or empty = read every file */
-    bool remembers;                         /* results may be stored in a stat cache, so check whether a later
-                                             * change of the file would be noticed */
-    uint8_t *small;                         /* buffer of PL_CHUNK_WHOLE_BYTES + 1 bytes */
-    uint8_t *stream;                        /* buffer of PL_FILE_WRITE_BUFFER_BYTES */
+    /* results may be stored in a stat cache, so check whether a later change of the file would be noticed
+     * */
+    bool remembers;
+    uint8_t *small;  /* buffer of PL_CHUNK_WHOLE_BYTES + 1 bytes */
+    uint8_t *stream; /* buffer of PL_FILE_WRITE_BUFFER_BYTES */
     struct pl_large_file_buffer segment;
     /* `share` reads a large file on this thread and offers it to other readers; it returns when all of
      * them have left it. */

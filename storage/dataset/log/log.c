@@ -205,8 +205,8 @@ int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, con
     r = pl_object_put(objects, key, &iov, 1, true, err);
     if (r == PL_EEXISTS)
         return pl_err_set(err, PL_EFENCED, "%s was written by another daemon: it owns the store now", key);
-    if (r == PL_ENET || r == PL_ETIMEOUT) /* the outcome of the put is unknown: the object may exist now, or
-                                           * appear later */
+    /* the outcome of the put is unknown: the object may exist now, or appear later */
+    if (r == PL_ENET || r == PL_ETIMEOUT)
         *ret_unknown = true;
     if (r < 0)
         return pl_err_wrap(err, r, "%s", key);

@@ -66,8 +66,9 @@ struct pl_log_sink {
     int (*begin)(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err);
     int (*record)(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err);
     int (*end)(void *self, const struct pl_log_head *head, struct pl_err *err);
-    bool look_only; /* nothing is written to the store, not even to make names durable: for a database that
-                     * will be discarded */
+    /* nothing is written to the store, not even to make names durable: for a database that will be
+     * discarded */
+    bool look_only;
 };
 
 void pl_log_key(uint64_t seq, char out[PL_LOG_KEY_BYTES]);

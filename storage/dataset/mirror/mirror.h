@@ -37,9 +37,9 @@
 #define PL_MIRROR_ROUNDS_MAX 16u
 
 struct pl_mirror_progress {
-    const char *stage;    /* "packs", "log" or "checkpoints" */
-    uint64_t done, bytes; /* `done`: objects of this stage that are done; `bytes`: bytes copied in all stages
-                           * so far */
+    const char *stage; /* "packs", "log" or "checkpoints" */
+    /* `done`: objects of this stage that are done; `bytes`: bytes copied in all stages so far */
+    uint64_t done, bytes;
 };
 
 struct pl_mirror_options {

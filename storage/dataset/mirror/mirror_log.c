@@ -145,8 +145,8 @@ static int copy_object(struct pl_mirror *m, uint64_t seq, const struct pl_buf *b
     if (r == PL_EEXISTS) {
         struct pl_log_head same = *head;
 
-        return compare(m, seq, &same, err); /* the target already has this object: its log had a gap before
-                                             * it */
+        /* the target already has this object: its log had a gap before it */
+        return compare(m, seq, &same, err);
     }
     r = r < 0 ? r : pl_object_flush(m->to, err);
     if (r < 0)
@@ -183,8 +183,8 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     memcpy(head.store_id, m->store_id, sizeof head.store_id);
     if (r < 0)
         return pl_err_wrap(err, r, "target");
-    if (target.last > upto) /* the surplus was copied in an earlier round, or a daemon has run on the
-                             * target */
+    /* the surplus was copied in an earlier round, or a daemon has run on the target */
+    if (target.last > upto)
         r = compare(m, target.last, &head, err);
     next = target.first_missing ? target.first_missing : target.last + 1;
     if (r == 0 && next > 1)
