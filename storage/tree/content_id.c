@@ -131,7 +131,7 @@ int pl_content_id_dir(const struct pl_node_source *source, const struct pl_hash 
     if (len == 0 && !filter)
         return whole_tree(source, root, ret, ret_files, err);
     if (len > PL_PATH_MAX_BYTES)
-        return pl_err_set(err, PL_EPATH, "a path has %zu bytes, more than %u", len, PL_PATH_MAX_BYTES);
+        return pl_err_set(err, PL_EPATH, "a path has %zu bytes; at most %u are accepted", len, PL_PATH_MAX_BYTES);
     memcpy(prefix, dir, len);
     if (len > 0)
         prefix[len++] = '/';

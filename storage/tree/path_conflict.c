@@ -6,7 +6,7 @@ int pl_path_conflict_check_key(uint8_t tree, const char *key, size_t key_len, st
     if (tree == PL_TREE_PATHS)
         return pl_path_check(key, key_len, err);
     if (key_len == 0 || key_len > PL_ROW_KEY_MAX_BYTES)
-        return pl_err_set(err, PL_EINVAL, "the key of a row has %zu bytes, not 1 to %u", key_len, PL_ROW_KEY_MAX_BYTES);
+        return pl_err_set(err, PL_EINVAL, "the key of a row has %zu bytes; accepted are 1 to %u", key_len, PL_ROW_KEY_MAX_BYTES);
     return 0;
 }
 
@@ -18,8 +18,8 @@ int pl_path_conflict_collision(struct pl_err *err, const char *file, size_t file
 
 int pl_path_conflict_disorder(struct pl_err *err, const char *first, size_t first_len, const char *second, size_t second_len)
 {
-    return pl_err_set(err, PL_EINVAL, "paths do not ascend: \"%.*s\" after \"%.*s\"", (int)PL_MIN(second_len, 400u), second,
-                      (int)PL_MIN(first_len, 400u), first);
+    return pl_err_set(err, PL_EINVAL, "the paths are not in ascending order: \"%.*s\" comes after \"%.*s\"",
+                      (int)PL_MIN(second_len, 400u), second, (int)PL_MIN(first_len, 400u), first);
 }
 
 void pl_path_conflict_trail_finish(struct pl_path_conflict_trail *t)

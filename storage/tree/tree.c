@@ -73,10 +73,10 @@ static int check_fields(uint8_t kind, uint8_t content, uint64_t size, int code, 
     uint64_t least, most;
 
     if (!size_range(kind, content, &least, &most))
-        return pl_err_set(err, code, "entry of kind %u with content %u", kind, content);
+        return pl_err_set(err, code, "an entry of kind %u cannot have content type %u", kind, content);
     if (size < least || size > most)
-        return pl_err_set(err, code, "entry of kind %u with content %u has size %llu, not %llu to %llu", kind, content,
-                          (unsigned long long)size, (unsigned long long)least, (unsigned long long)most);
+        return pl_err_set(err, code, "an entry of kind %u with content type %u has size %llu; accepted are %llu to %llu", kind,
+                          content, (unsigned long long)size, (unsigned long long)least, (unsigned long long)most);
     return 0;
 }
 
@@ -90,8 +90,8 @@ int pl_entry_check(const struct pl_entry *e, struct pl_err *err)
         return r;
     inline_len = e->content == PL_CONTENT_INLINE && e->kind != PL_KIND_ROW ? e->size : 0;
     if (e->inline_len != inline_len)
-        return pl_err_set(err, PL_EINVAL, "entry of kind %u with content %u and size %llu has inline length %u", e->kind,
-                          e->content, (unsigned long long)e->size, e->inline_len);
+        return pl_err_set(err, PL_EINVAL, "an entry of kind %u with content type %u and size %llu cannot have inline length %u",
+                          e->kind, e->content, (unsigned long long)e->size, e->inline_len);
     return 0;
 }
 
@@ -149,14 +149,14 @@ int pl_entry_decode(struct pl_cursor *c, struct pl_entry *ret, struct pl_err *er
     e.content = pl_cursor_u8(c);
     e.size = pl_cursor_varint(c);
     if (c->failed)
-        return pl_err_set(err, PL_EFORMAT, "entry is cut off");
+        return pl_err_set(err, PL_EFORMAT, "the encoded entry is cut off");
     r = check_fields(e.kind, e.content, e.size, PL_EFORMAT, err);
     if (r < 0)
         return r;
     if (e.content != PL_CONTENT_NONE) {
         bytes = pl_cursor_bytes(c, e.content == PL_CONTENT_INLINE ? (size_t)e.size : PL_HASH_BYTES);
         if (!bytes)
-            return pl_err_set(err, PL_EFORMAT, "entry is cut off");
+            return pl_err_set(err, PL_EFORMAT, "the encoded entry is cut off");
         if (e.kind == PL_KIND_ROW) {
             e.row = bytes;
         } else if (e.content == PL_CONTENT_INLINE) {

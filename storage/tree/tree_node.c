@@ -33,15 +33,15 @@ static int decode_header(struct pl_node *node, struct pl_cursor *c, struct pl_er
     node->level = pl_cursor_u8(c);
     node->n = pl_cursor_le32(c);
     if (c->failed || memcmp(magic, PL_NODE_MAGIC, 4) != 0)
-        return pl_err_set(err, PL_EFORMAT, "tree node: does not start with " PL_NODE_MAGIC " and a header");
+        return pl_err_set(err, PL_EFORMAT, "tree node: does not start with " PL_NODE_MAGIC ", or is too short for a header");
     if (version != PL_NODE_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "tree node: version %u, not %u", version, PL_NODE_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "tree node: version %u; this program supports %u", version, PL_NODE_VERSION);
     if (node->tree != PL_TREE_PATHS && node->tree != PL_TREE_ROWS)
-        return pl_err_set(err, PL_EFORMAT, "tree node: kind %u", node->tree);
+        return pl_err_set(err, PL_EFORMAT, "tree node: unknown kind of tree: %u", node->tree);
     if (node->level >= PL_TREE_MAX_LEVELS)
-        return pl_err_set(err, PL_EFORMAT, "tree node: level %u", node->level);
+        return pl_err_set(err, PL_EFORMAT, "tree node: level %u is too high", node->level);
     if (node->n == 0 || node->n > PL_NODE_LIMIT_ENTRIES)
-        return pl_err_set(err, PL_EFORMAT, "tree node: %u entries, not 1 to %u", node->n, PL_NODE_LIMIT_ENTRIES);
+        return pl_err_set(err, PL_EFORMAT, "tree node: %u entries; accepted are 1 to %u", node->n, PL_NODE_LIMIT_ENTRIES);
     return 0;
 }
 
@@ -136,7 +136,7 @@ static int decode_raw(struct pl_node *node, struct pl_err *err)
     node->stats = (struct pl_tree_stats){0};
     pl_buf_clear(&node->keys);
     if (node->raw.len > PL_NODE_LIMIT_BYTES)
-        return pl_err_set(err, PL_EFORMAT, "tree node: %zu bytes, more than %u", node->raw.len, PL_NODE_LIMIT_BYTES);
+        return pl_err_set(err, PL_EFORMAT, "tree node: %zu bytes; at most %u are accepted", node->raw.len, PL_NODE_LIMIT_BYTES);
     r = decode_header(node, &c, err);
     if (r < 0)
         return r;
