@@ -38,8 +38,8 @@ static int check_path(uint8_t op, const char *path, size_t path_len, uint64_t co
     if (count >= PL_TREE_OPS_MAX)
         return pl_err_set(err, PL_ELIMIT, "more than %u operations in one stream", PL_TREE_OPS_MAX);
     if (count > 0 && pl_key_cmp(last, last_len, path, path_len) >= 0)
-        return pl_err_set(err, PL_EINVAL, "paths do not ascend: \"%.*s\" after \"%.*s\"", (int)PL_MIN(path_len, 400u), path,
-                          (int)PL_MIN(last_len, 400u), last);
+        return pl_err_set(err, PL_EINVAL, "the paths are not in ascending order: \"%.*s\" comes after \"%.*s\"",
+                          (int)PL_MIN(path_len, 400u), path, (int)PL_MIN(last_len, 400u), last);
     if (op == PL_TREE_DELETE_PREFIX && path_len == 0)
         return 0;
     return pl_path_check(path, path_len, err);
@@ -132,7 +132,8 @@ int pl_tree_ops_reader_init(struct pl_tree_ops_reader *r, const void *data, size
     if (c.failed || memcmp(magic, OPS_MAGIC, 4) != 0)
         return pl_err_set(err, PL_EFORMAT, "the stream of operations does not start with " OPS_MAGIC);
     if (version != OPS_VERSION)
-        return pl_err_set(err, PL_EFORMAT, "the stream of operations has version %u, not %u", version, OPS_VERSION);
+        return pl_err_set(err, PL_EFORMAT, "the stream of operations has version %u; this program supports %u", version,
+                          OPS_VERSION);
     *r = (struct pl_tree_ops_reader){.c = c};
     return 0;
 }
@@ -189,7 +190,7 @@ int pl_tree_ops_reader_next(struct pl_tree_ops_reader *r, struct pl_tree_op *ret
     if (e < 0)
         return e;
     if (op.entry.kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EFORMAT, "operation %llu puts a row", (unsigned long long)r->count + 1);
+        return pl_err_set(err, PL_EFORMAT, "operation %llu puts a row, which is not allowed", (unsigned long long)r->count + 1);
     r->last = op.path;
     r->last_len = op.path_len;
     r->count++;
