@@ -177,12 +177,12 @@ static int level_push(struct checkout *co, size_t end, struct pl_err *err)
     memcpy(name, co->path + from, end - from);
     name[end - from] = '\0';
     if (mkdirat(top->dir->fd, name, 0755) < 0 && errno != EEXIST)
-        return pl_err_errno(err, errno, "%.*s: make folder", (int)end, co->path);
+        return pl_err_errno(err, errno, "%.*s: cannot make the folder", (int)end, co->path);
     fd = openat(top->dir->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
         return pl_err_set(err, PL_ECOLLISION, "%.*s: cannot make the folder: a file or link has this name", (int)end, co->path);
     if (fd < 0)
-        return pl_err_errno(err, errno, "%.*s: open folder", (int)end, co->path);
+        return pl_err_errno(err, errno, "%.*s: cannot open the folder", (int)end, co->path);
     co->levels[co->depth] = (struct checkout_level){.dir = pl_dir_ref_create(fd), .path_len = end};
     if (co->levels[co->depth].dir == NULL)
         return pl_err_nomem(err);
@@ -303,7 +303,7 @@ static int dest_open(struct checkout *co, const char *dest, bool *ret_made, stru
         return r;
     fd = open(dest, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return pl_err_errno(err, errno, "open folder %s", dest);
+        return pl_err_errno(err, errno, "cannot open folder %s", dest);
     co->levels[0] = (struct checkout_level){.dir = pl_dir_ref_create(fd)};
     if (co->levels[0].dir == NULL)
         return pl_err_nomem(err);

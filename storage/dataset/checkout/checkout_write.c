@@ -46,7 +46,7 @@ static int make_way(const struct pl_checkout_job *job, int dirfd, const char *na
         return 0;
     if (errno == EISDIR)
         return pl_err_set(err, PL_ECOLLISION, "cannot write the file: a folder has this name");
-    return pl_err_errno(err, errno, "remove the existing file");
+    return pl_err_errno(err, errno, "cannot remove the existing file");
 }
 
 static int open_new(const struct pl_checkout_job *job, int dirfd, const char *name, mode_t mode, struct pl_err *err)
@@ -57,7 +57,7 @@ static int open_new(const struct pl_checkout_job *job, int dirfd, const char *na
         if (fd >= 0)
             return fd;
         if (errno != EEXIST)
-            return pl_err_errno(err, errno, "create");
+            return pl_err_errno(err, errno, "cannot create");
         if ((r = make_way(job, dirfd, name, err)) < 0)
             return r;
     }
@@ -79,9 +79,9 @@ static int finish_file(struct pl_checkout_job *job, int fd, int dirfd, const cha
     if (job->own)
         return 0;
     if (job->fix_mode && fchmod(fd, entry_mode(job, entry)) < 0)
-        return pl_err_errno(err, errno, "set the mode");
+        return pl_err_errno(err, errno, "cannot set the mode");
     if (futimens(fd, times) < 0)
-        return pl_err_errno(err, errno, "set the time");
+        return pl_err_errno(err, errno, "cannot set the time");
     if (job->cache != NULL)
         pl_file_cache_adopt(job->cache, entry, dirfd, name);
     return 0;
@@ -103,7 +103,7 @@ static int write_new(struct pl_checkout_job *job, int dirfd, const char *name, c
     if (r == 0)
         r = finish_file(job, fd, dirfd, name, entry, err);
     if (close(fd) < 0 && r == 0)
-        r = pl_err_errno(err, errno, "close");
+        r = pl_err_errno(err, errno, "cannot close");
     if (r < 0)
         (void)unlinkat(dirfd, name, 0);
     return r;
@@ -143,7 +143,7 @@ static int write_link(struct pl_checkout_job *job, int dirfd, const char *name, 
         return pl_err_nomem(err);
     while (symlinkat((const char *)target.data, dirfd, name) < 0) {
         if (errno != EEXIST)
-            return pl_err_errno(err, errno, "make link");
+            return pl_err_errno(err, errno, "cannot make the link");
         if ((r = make_way(job, dirfd, name, err)) < 0)
             return r;
     }

@@ -103,7 +103,7 @@ static int scan_folder(int objects_fd, const char *folder, struct cache_scan *s,
     DIR *dir;
 
     if (fd < 0)
-        return errno == ENOENT ? 0 : pl_err_errno(err, errno, "file cache: open %s", folder);
+        return errno == ENOENT ? 0 : pl_err_errno(err, errno, "file cache: cannot open %s", folder);
     dir = fdopendir(fd);
     if (dir == NULL) {
         close(fd);
@@ -243,7 +243,7 @@ static int state_open(struct pl_file_cache *c, const char *dir, struct pl_err *e
         return pl_err_errno(err, errno, "%s", path);
     map = mmap(NULL, sizeof(struct cache_state), PROT_READ | PROT_WRITE, MAP_SHARED, c->state_fd, 0);
     if (map == MAP_FAILED)
-        return pl_err_errno(err, errno, "map %s", path);
+        return pl_err_errno(err, errno, "cannot map %s", path);
     c->state = map;
     r = state_ready(c, err);
     (void)flock(c->state_fd, LOCK_UN);
@@ -442,7 +442,7 @@ int pl_file_cache_link(struct pl_file_cache *c, const struct pl_entry *entry, in
     case EPERM:  /* another user's file, or a filesystem without hard links */
         return 0;
     default:
-        return pl_err_errno(err, errno, "link to the file cache");
+        return pl_err_errno(err, errno, "cannot link to the file cache");
     }
 }
 

@@ -156,7 +156,10 @@ static int compare_ckpts(struct log_check *c, struct pl_err *err)
         if (c->ckpts[i].seq != c->head.seq || pl_hash_eq(&c->ckpts[i].log_hash, &c->head.hash))
             continue;
         pl_log_checkpoint_key(c->ckpts[i].seq, key);
-        r = tell(c, key, "the checkpoint names another log object of its number: recovery skips it", err);
+        r = tell(
+            c, key,
+            "the checkpoint contains another hash than that of the log object with its number: recovery skips the checkpoint",
+            err);
         if (r < 0)
             return r;
     }
@@ -269,7 +272,7 @@ static int check_ckpt(struct log_check *c, const uint8_t store_id[16], uint64_t 
             *err = why;
         return r;
     }
-    snprintf(what, sizeof what, "%s: recovery skips it", why.msg);
+    snprintf(what, sizeof what, "%s: recovery skips the checkpoint", why.msg);
     return tell(c, key, what, err);
 }
 

@@ -121,7 +121,7 @@ static int misplaced(const struct pl_hash *id, const char *what, struct pl_err *
 {
     char hex[PL_HASH_HEX + 1];
 
-    return pl_err_set(err, PL_ECORRUPT, "%s %.12s does not match its entry in the one above it", what, pl_hash_hex(id, hex));
+    return pl_err_set(err, PL_ECORRUPT, "%s %.12s does not match its entry in its parent", what, pl_hash_hex(id, hex));
 }
 
 /* Level and size of a chunk list, as stated by its entry in the parent list. A NULL pointer stands for the

@@ -231,7 +231,7 @@ static int readers_start(struct reader_thread *threads, unsigned n, unsigned *re
             break;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return r == 0 ? 0 : pl_err_errno(err, r, "start a reader");
+    return r == 0 ? 0 : pl_err_errno(err, r, "cannot start a reader thread");
 }
 
 static void readers_stop(struct ingest *in, struct reader_thread *threads, unsigned n, bool failed)

@@ -58,7 +58,7 @@ static int read_small(struct pl_reader *rd, int fd, const struct stat *st, struc
         got += more;
     }
     if (got < 0)
-        return pl_err_errno(err, errno, "read");
+        return pl_err_errno(err, errno, "cannot read");
     if ((size_t)got != size)
         return file_changed(err);
     return pl_file_write_entry_small(&rd->sink, file_kind(st->st_mode), rd->small, size, ret, err);
@@ -71,7 +71,7 @@ static ssize_t read_fd(void *self, void *out, size_t n, struct pl_err *err)
     do
         got = read(*(const int *)self, out, n);
     while (got < 0 && errno == EINTR);
-    return got < 0 ? pl_err_errno(err, errno, "read") : got;
+    return got < 0 ? pl_err_errno(err, errno, "cannot read") : got;
 }
 
 static int read_medium(struct pl_reader *rd, int fd, const struct stat *st, struct pl_entry *ret, struct pl_err *err)
@@ -148,17 +148,17 @@ static int read_once(struct pl_reader *rd, const struct pl_walk_batch *b, struct
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "open");
+        return pl_err_errno(err, errno, "cannot open");
     /* Check this before the read: a process that changes the file during the read may have closed it by the
      * end of the read. */
     shows = rd->remembers && change_will_show(fd);
     if (fstat(fd, &before) < 0)
-        return pl_err_errno(err, errno, "stat");
+        return pl_err_errno(err, errno, "cannot stat");
     r = read_by_size(rd, fd, &before, &item->entry, err);
     if (r < 0)
         return r;
     if (fstat(fd, &after) < 0)
-        return pl_err_errno(err, errno, "stat");
+        return pl_err_errno(err, errno, "cannot stat");
     key = pl_stat_key_of(&before);
     now = pl_stat_key_of(&after);
     if (!pl_stat_key_eq(&key, &now) || item->entry.size != key.size)

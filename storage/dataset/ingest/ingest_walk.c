@@ -229,7 +229,7 @@ static int link_follow(const struct pl_walk *w, const struct pl_buf *host, enum 
     struct stat st;
 
     if (stat((const char *)host->data, &st) < 0)
-        return path_fail(w, pl_err_errno(err, errno, "follow link"), err);
+        return path_fail(w, pl_err_errno(err, errno, "cannot follow the link"), err);
     if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return path_fail(
             w, pl_err_set(err, PL_EINVAL, "a link to %s; only files and folders can be stored", pl_walk_mode_name(st.st_mode)),
@@ -249,7 +249,7 @@ static int walk_link(struct pl_walk *w, int dirfd, const char *name, struct pl_b
     int r = PL_LINK_KEEP;
 
     if (len < 0)
-        return path_fail(w, pl_err_errno(err, errno, "read link"), err);
+        return path_fail(w, pl_err_errno(err, errno, "cannot read the link"), err);
     if (len == 0 || (size_t)len > PL_LINK_MAX_BYTES)
         return path_fail(
             w, pl_err_set(err, PL_EINVAL, "a link with a target of %zd bytes; 1 to %u are accepted", len, PL_LINK_MAX_BYTES),
@@ -275,7 +275,7 @@ static int name_type(struct pl_walk *w, int dirfd, const struct dirent64 *d, str
 
     if (d->d_type == DT_UNKNOWN) {
         if (fstatat(dirfd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            return path_fail(w, pl_err_errno(err, errno, "stat"), err);
+            return path_fail(w, pl_err_errno(err, errno, "cannot stat"), err);
         mode = st.st_mode;
     }
     if (w->options->filter != NULL && !w->options->filter(w->options->self, w->path, S_ISDIR(mode)))
@@ -382,7 +382,7 @@ static int frame_push(struct pl_walk *w, int fd, struct pl_err *err)
     w->path_len = path_len;
     w->path[path_len] = '\0';
     if (got < 0)
-        return path_fail(w, pl_err_errno(err, errno, "read folder"), err);
+        return path_fail(w, pl_err_errno(err, errno, "cannot read the folder"), err);
     if (f->n > 1)
         qsort_r(f->names, f->n, sizeof(*f->names), name_cmp, f->texts.data);
     return 0;
@@ -396,7 +396,7 @@ static int enter(struct pl_walk *w, int dirfd, const char *name, int flags, stru
         return path_fail(w, pl_err_set(err, PL_ELIMIT, "folders are nested more than %u deep", PL_INGEST_DEPTH_MAX), err);
     fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
     if (fd < 0)
-        return path_fail(w, pl_err_errno(err, errno, "open folder"), err);
+        return path_fail(w, pl_err_errno(err, errno, "cannot open the folder"), err);
     return frame_push(w, fd, err);
 }
 
@@ -455,7 +455,7 @@ static int next_source(struct pl_walk *w, struct pl_walk_batch *b, struct pl_err
     }
     memcpy(w->path, s->dest, w->path_len + 1);
     if (stat(s->local, &st) < 0)
-        return path_fail(w, pl_err_errno(err, errno, "stat"), err);
+        return path_fail(w, pl_err_errno(err, errno, "cannot stat"), err);
     if (S_ISDIR(st.st_mode))
         return enter(w, AT_FDCWD, s->local, 0, err);
     if (!S_ISREG(st.st_mode))

@@ -133,7 +133,7 @@ static int segment_read(const struct pl_large_file_job *job, uint64_t k, uint8_t
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return pl_err_errno(err, errno, "read");
+            return pl_err_errno(err, errno, "cannot read");
         if (got == 0)
             return pl_err_set(err, PL_ECHANGED, "the file became shorter while it was read");
         have += (size_t)got;

@@ -105,7 +105,7 @@ static int press_window(struct press *p, size_t n, bool last, struct writer *w, 
 
         left = ZSTD_compressStream2(p->z, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
         if (ZSTD_isError(left))
-            return pl_err_set(err, PL_EINTERNAL, "compress the checkpoint: %s", ZSTD_getErrorName(left));
+            return pl_err_set(err, PL_EINTERNAL, "cannot compress the checkpoint: %s", ZSTD_getErrorName(left));
         r = writer_add(w, p->out, out.pos, err);
     } while (r == 0 && (last ? left > 0 : in.pos < in.size));
     return r;
