@@ -87,12 +87,12 @@ int pl_segment_open(const char *dir, uint64_t number, uint32_t level, uint64_t c
         return r;
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "open %s", path);
+        return pl_err_errno(err, errno, "cannot open %s", path);
     if (count > SIZE_MAX / 64 || (uint64_t)st.st_size != size)
         return pl_err_set(err, PL_ECORRUPT, "index segment %s has the wrong size", path);
     s.map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (s.map == MAP_FAILED)
-        return pl_err_errno(err, errno, "map %s", path);
+        return pl_err_errno(err, errno, "cannot map %s", path);
     s.entries = (const void *)((const uint8_t *)s.map + SEGMENT_HEADER_BYTES);
     segment_header(count, XXH64(s.entries, size - SEGMENT_HEADER_BYTES, 0), want);
     if (memcmp(s.map, want, sizeof(want)) != 0) {
@@ -213,7 +213,7 @@ static int segment_write_file(const char *temp, const struct pl_segment_feed *fe
 
     o.fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (o.fd < 0)
-        r = pl_err_errno(err, errno, "create %s", temp);
+        r = pl_err_errno(err, errno, "cannot create %s", temp);
     else if (o.sum == NULL)
         r = pl_err_nomem(err);
     else

@@ -325,8 +325,8 @@ int pl_store_get(struct pl_store *s, const struct pl_hash *id, uint8_t kind, str
     if (r < 0)
         return r;
     if (kind != 0 && at.raw > pl_pack_raw_max(kind))
-        return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, which is too large for its use", pl_hash_hex(id, hex),
-                          at.raw);
+        return pl_err_set(err, PL_ECORRUPT, "record %s has %u bytes, more than the expected kind of record can have",
+                          pl_hash_hex(id, hex), at.raw);
     while ((r = pl_pack_files_record(s->files, id, &at, ret, err)) < 0) {
         /* Look the record up again: garbage collection may have removed the pack after copying the record,
          * or the record is damaged in this pack and another pack has a new copy. */
@@ -420,7 +420,7 @@ static int store_verify_file(struct pl_store *s, const char *path, const struct 
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "open %s", path);
+        return pl_err_errno(err, errno, "cannot open %s", path);
     (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     in = pl_pack_input_fd(&fd, (uint64_t)st.st_size);
     return pl_pack_verify(&in, &how, ret, err);
@@ -471,10 +471,10 @@ static int replace_from(struct pl_store *s, const struct pl_pack_footer *f, int 
     int r;
 
     if (fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "stat a received pack");
+        return pl_err_errno(err, errno, "cannot read the size of a received pack");
     bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
-        return pl_err_errno(err, errno, "map a received pack");
+        return pl_err_errno(err, errno, "cannot map a received pack into memory");
     r = replace_pack(s, f, bytes, (size_t)st.st_size, err);
     (void)munmap(bytes, (size_t)st.st_size);
     return r;
@@ -489,7 +489,7 @@ static int adopt_pack(struct pl_store *s, const char *tmp_path, const struct pl_
     int r;
 
     if (fd < 0) {
-        r = pl_err_errno(err, errno, "open %s", tmp_path);
+        r = pl_err_errno(err, errno, "cannot open %s", tmp_path);
         unlink(tmp_path);
         return r;
     }
