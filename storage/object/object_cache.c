@@ -141,7 +141,7 @@ static int store_copy(const struct pl_object_cache *c, const char *name, const v
         return pl_err_set(err, PL_EUNAVAILABLE, "the folder name %.64s… is too long", c->dir);
     fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return pl_err_errno(err, errno, "make %s", temp);
+        return pl_err_errno(err, errno, "cannot make %s", temp);
     r = n > 0 ? pl_io_write(fd, bytes, n, temp, err) : 0;
     if (r == 0 && n > c->max_bytes)
         (void)unlink(temp); /* the object is larger than the cache: the file is opened, but not kept */
@@ -295,7 +295,7 @@ static int take_over(struct pl_object_cache *c, struct pl_err *err)
     DIR *dir = opendir(c->dir);
 
     if (dir == NULL)
-        return pl_err_errno(err, errno, "open folder %s", c->dir);
+        return pl_err_errno(err, errno, "cannot open folder %s", c->dir);
     while ((d = readdir(dir)) != NULL) {
         if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;

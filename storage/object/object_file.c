@@ -74,7 +74,7 @@ static int file_make_dir(struct object_file *f, const char *path, const char *ke
     if (mkdir(path, 0777) == 0)
         note_locked(f, key, parent);
     else if (errno != EEXIST)
-        r = pl_err_errno(err, errno, "make folder %s", path);
+        r = pl_err_errno(err, errno, "cannot make folder %s", path);
     pthread_mutex_unlock(&f->lock);
     return r;
 }
@@ -145,7 +145,7 @@ static int file_write_temp(const char *temp, const struct iovec *iov, int n, con
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "create %s", temp);
+        return pl_err_errno(err, errno, "cannot create %s", temp);
     r = pl_io_write_behind(fd, iov, n, key, err);
     return r < 0 ? r : pl_io_fdatasync(fd, key, err);
 }
@@ -173,7 +173,7 @@ static int file_adopt_synced(struct object_file *f, const char *key, const char 
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "open %s", temp);
+        return pl_err_errno(err, errno, "cannot open %s", temp);
     r = pl_io_fdatasync(fd, key, err);
     return r < 0 ? r : file_name_it(f, key, temp, true, err);
 }
@@ -249,7 +249,7 @@ static int file_open_fd(struct pl_object_store *s, const char *key, int *ret_fd,
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return pl_err_set(err, PL_ENOTFOUND, "object %s does not exist", key);
     if (fd < 0)
-        return pl_err_errno(err, errno, "open object %s", key);
+        return pl_err_errno(err, errno, "cannot open object %s", key);
     *ret_fd = fd;
     return 0;
 }
@@ -259,7 +259,7 @@ static int fd_size(int fd, const char *key, uint64_t *ret, struct pl_err *err)
     struct stat st;
 
     if (fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "stat object %s", key);
+        return pl_err_errno(err, errno, "cannot stat object %s", key);
     if (!S_ISREG(st.st_mode))
         return pl_err_set(err, PL_ENOTFOUND, "object %s does not exist", key);
     *ret = (uint64_t)st.st_size;
@@ -311,7 +311,7 @@ static int file_unlink(struct object_file *f, const char *key, struct pl_map *di
         return r;
     (void)pl_sync_priority_wait();
     if (unlink(path) < 0)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : pl_err_errno(err, errno, "remove object %s", key);
+        return errno == ENOENT || errno == ENOTDIR ? 0 : pl_err_errno(err, errno, "cannot remove object %s", key);
     if (pl_map_put(dirs, key, key_dir_len(key), f, NULL, NULL) < 0)
         file_note_dirty(f, key, key_dir_len(key));
     return 0;
@@ -427,11 +427,11 @@ static int file_read_dir(const struct object_file *f, const char *rel, const cha
         return r;
     dir = opendir(path);
     if (dir == NULL)
-        return errno == ENOENT ? 0 : pl_err_errno(err, errno, "open folder %s", path);
+        return errno == ENOENT ? 0 : pl_err_errno(err, errno, "cannot open folder %s", path);
     while (r == 0 && (errno = 0, e = readdir(dir)) != NULL)
         r = file_read_name(dir, e->d_name, rel, prefix, after, v, err);
     if (r == 0 && errno != 0)
-        r = pl_err_errno(err, errno, "read folder %s", path);
+        r = pl_err_errno(err, errno, "cannot read folder %s", path);
     closedir(dir);
     if (v->n > 0)
         qsort(v->names, v->n, sizeof(*v->names), file_name_cmp);

@@ -129,12 +129,12 @@ static int put_file(struct pl_object_store *store, const char *key, const char *
     int r;
 
     if (fd < 0 || fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "open %s", path);
+        return pl_err_errno(err, errno, "cannot open %s", path);
     iov.iov_len = (size_t)st.st_size;
     if (iov.iov_len > 0)
         iov.iov_base = mmap(NULL, iov.iov_len, PROT_READ, MAP_PRIVATE, fd, 0);
     if (iov.iov_base == MAP_FAILED)
-        return pl_err_errno(err, errno, "map %s", path);
+        return pl_err_errno(err, errno, "cannot map %s", path);
     r = s3_put(store, key, &iov, 1, true, err);
     if (iov.iov_len > 0)
         (void)munmap(iov.iov_base, iov.iov_len);
