@@ -67,7 +67,7 @@ static bool is_known(const struct pl_s3_call *call, int code)
 static void fail_call(struct pl_s3_call *call, int code)
 {
     if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
-        code = pl_err_wrap(&call->err, PL_ENET, "an earlier attempt may have been carried out");
+        code = pl_err_wrap(&call->err, PL_ENET, "the server may have carried out an earlier attempt of this request");
     call->err.code = code;
     end_call(call);
 }

@@ -216,7 +216,7 @@ static int want(struct pl_s3_credentials *c, struct pl_err *err)
         failed = pthread_create(&c->thread, NULL, fetch_thread, c);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         if (failed != 0)
-            return pl_err_errno(err, failed, "start a thread");
+            return pl_err_errno(err, failed, "cannot start a thread");
         c->started = true;
     }
     c->wanted = true;

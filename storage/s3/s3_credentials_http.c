@@ -85,7 +85,7 @@ int pl_s3_source_container(struct pl_s3_credential_source *s, struct pl_err *err
     if (given(token) && strlen(token) >= sizeof(s->token))
         return pl_err_set(err, PL_EINVAL, "AWS_CONTAINER_AUTHORIZATION_TOKEN is longer than %zu bytes", sizeof(s->token) - 1);
     s->kind = PL_S3_SOURCE_CONTAINER;
-    (void)snprintf(s->name, sizeof(s->name), "the container's agent");
+    (void)snprintf(s->name, sizeof(s->name), "the container credentials endpoint");
     if (given(relative))
         (void)snprintf(s->url, sizeof(s->url), CONTAINER "%.400s", relative);
     else
@@ -107,7 +107,7 @@ int pl_s3_source_instance(struct pl_s3_credential_source *s, const struct pl_s3_
     if (given(config->instance_endpoint))
         endpoint = config->instance_endpoint;
     s->kind = PL_S3_SOURCE_INSTANCE;
-    (void)snprintf(s->name, sizeof(s->name), "the instance's metadata");
+    (void)snprintf(s->name, sizeof(s->name), "the instance metadata service");
     (void)snprintf(s->url, sizeof(s->url), "%.400s", given(endpoint) ? endpoint : INSTANCE);
     while (s->url[0] != '\0' && s->url[strlen(s->url) - 1] == '/')
         s->url[strlen(s->url) - 1] = '\0';
@@ -137,7 +137,7 @@ static int ask(struct pl_http_io *io, const char *method, const char *url, const
     out->max = ANSWER_MAX;
     r = pl_http_io_run(io, &x, err);
     if (r == 0 && (x.status < 200 || x.status > 299))
-        r = pl_err_set(err, PL_EAUTH, "%.200s answered %u: %.*s", url, x.status, (int)PL_MIN(x.problem.len, 200),
+        r = pl_err_set(err, PL_EAUTH, "%.200s responded with status %u: %.*s", url, x.status, (int)PL_MIN(x.problem.len, 200),
                        x.problem.len > 0 ? (const char *)x.problem.data : "");
     pl_buf_finish(&x.problem);
     if (r == 0 && pl_buf_str(out) == NULL)

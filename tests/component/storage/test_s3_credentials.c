@@ -220,11 +220,11 @@ static void the_first_source_that_knows_counts(void **state)
         setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
         write_file("authorization", "Bearer of it");
         setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", fixture_path(dir, "authorization"), 1);
-        must_give(&c, "FIRST", "token", "the container's agent");
+        must_give(&c, "FIRST", "token", "the container credentials endpoint");
         assert_string_equal(agent.seen, "GET /agent Bearer of it ");
     }
     unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    must_give(&c, "FIRST", "token", "the instance's metadata");
+    must_give(&c, "FIRST", "token", "the instance metadata service");
 }
 
 static void half_a_source_is_refused(void **state)
