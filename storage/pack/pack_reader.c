@@ -393,7 +393,7 @@ static int verify_header(struct verify_window *w, const struct pl_pack_footer *f
     if (how->project != NULL && !pl_streq(how->project, f->header.project))
         return pl_err_set(err, PL_ECORRUPT, "the pack belongs to project %s, not to %s", f->header.project, how->project);
     if (how->claimed != NULL && !pl_hash_eq(how->claimed, &f->pack_id))
-        return pl_err_set(err, PL_ECORRUPT, "the pack's id is not the given one");
+        return pl_err_set(err, PL_ECORRUPT, "the pack's id is not the expected one");
     return 0;
 }
 
