@@ -109,7 +109,7 @@ static int io_write_all(int fd, const void *data, size_t n, uint64_t offset, con
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0)
-            return pl_err_errno(err, w < 0 ? errno : ENOSPC, "write %s", what);
+            return pl_err_errno(err, w < 0 ? errno : ENOSPC, "cannot write %s", what);
         p += w;
         n -= (size_t)w;
         if (offset != UINT64_MAX)
@@ -143,7 +143,7 @@ int pl_io_behind(int fd, uint64_t before, uint64_t now, const char *what, struct
     if (r == 0 && from < to && from > 0)
         r = sync_file_range(fd, from - piece, piece,
                             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-    return r < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT) ? pl_err_errno(err, errno, "write %s", what) : 0;
+    return r < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT) ? pl_err_errno(err, errno, "cannot write %s", what) : 0;
 }
 
 int pl_io_write_behind(int fd, const struct iovec *iov, int n, const char *what, struct pl_err *err)
@@ -171,7 +171,7 @@ ssize_t pl_io_read(int fd, void *out, size_t n, const char *what, struct pl_err 
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
-            return pl_err_errno(err, errno, "read %s", what);
+            return pl_err_errno(err, errno, "cannot read %s", what);
         if (r == 0)
             break;
         have += (size_t)r;
@@ -189,7 +189,7 @@ int pl_io_pread(int fd, void *out, size_t n, uint64_t offset, const char *what, 
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
-            return pl_err_errno(err, errno, "read %s", what);
+            return pl_err_errno(err, errno, "cannot read %s", what);
         if (r == 0)
             return pl_err_set(err, PL_ECORRUPT, "%s ends early: expected %zu bytes at offset %llu, found %zu", what, n,
                               (unsigned long long)offset, have);
@@ -223,7 +223,7 @@ int pl_io_fsync_dir(const char *dir, struct pl_err *err)
     _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "open folder %s", dir);
+        return pl_err_errno(err, errno, "cannot open folder %s", dir);
     if (io_sync(fd, fsync) < 0)
         return pl_err_errno(err, errno, "fsync folder %s", dir);
     io_done();
@@ -234,7 +234,7 @@ int pl_io_syncfs(const char *dir, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return fd < 0 || syncfs(fd) < 0 ? pl_err_errno(err, errno, "sync the filesystem of %s", dir) : 0;
+    return fd < 0 || syncfs(fd) < 0 ? pl_err_errno(err, errno, "cannot sync the filesystem of %s", dir) : 0;
 }
 
 int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
@@ -242,7 +242,7 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
     int r;
 
     if (io_fault(PL_IO_RENAME))
-        return pl_err_errno(err, errno, "rename %s to %s", from, to);
+        return pl_err_errno(err, errno, "cannot rename %s to %s", from, to);
     r = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
     /* the filesystem does not support RENAME_NOREPLACE; link(2) does not replace an existing file either
      * */
@@ -254,13 +254,13 @@ int pl_io_rename_noreplace(const char *from, const char *to, struct pl_err *err)
     io_done();
     if (r < 0 && errno == EEXIST)
         return pl_err_set(err, PL_EEXISTS, "%s exists already", to);
-    return r < 0 ? pl_err_errno(err, errno, "rename %s to %s", from, to) : 0;
+    return r < 0 ? pl_err_errno(err, errno, "cannot rename %s to %s", from, to) : 0;
 }
 
 int pl_io_rename(const char *from, const char *to, struct pl_err *err)
 {
     if (io_fault(PL_IO_RENAME) || rename(from, to) < 0)
-        return pl_err_errno(err, errno, "rename %s to %s", from, to);
+        return pl_err_errno(err, errno, "cannot rename %s to %s", from, to);
     io_done();
     return 0;
 }
@@ -273,9 +273,9 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "open %s", path);
+        return pl_err_errno(err, errno, "cannot open %s", path);
     if (fstat(fd, &st) < 0)
-        return pl_err_errno(err, errno, "stat %s", path);
+        return pl_err_errno(err, errno, "cannot stat %s", path);
     pl_buf_clear(out);
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
         return pl_err_set(err, PL_ETOOBIG, "%s has %lld bytes; at most %zu are allowed", path, (long long)st.st_size, max);
@@ -321,7 +321,7 @@ static int io_write_temp(const char *temp, const void *data, size_t n, mode_t mo
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "create %s", temp);
+        return pl_err_errno(err, errno, "cannot create %s", temp);
     r = pl_io_write(fd, data, n, temp, err);
     return r < 0 ? r : pl_io_fdatasync(fd, temp, err);
 }
@@ -365,13 +365,13 @@ int pl_io_mkdirs(const char *path, mode_t mode, struct pl_err *err)
 
             /* mkdir failed; on a read-only filesystem it fails with EROFS even if the folder exists */
             if (stat(partial, &st) < 0 || !S_ISDIR(st.st_mode))
-                return pl_err_errno(err, errnum, "make folder %s", partial);
+                return pl_err_errno(err, errnum, "cannot make folder %s", partial);
         }
         partial[i] = path[i];
     }
     if (stat(path, &st) < 0)
-        return pl_err_errno(err, errno, "make folder %s", path);
-    return S_ISDIR(st.st_mode) ? 0 : pl_err_errno(err, ENOTDIR, "make folder %s", path);
+        return pl_err_errno(err, errno, "cannot make folder %s", path);
+    return S_ISDIR(st.st_mode) ? 0 : pl_err_errno(err, ENOTDIR, "cannot make folder %s", path);
 }
 
 /* Opens one path segment after the other, for kernels before 5.6, which have no openat2. */
@@ -535,5 +535,5 @@ int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err)
     /* repeat if files were added to the folder between its last scan and its removal */
     while ((r = remove_name(&rm, at, name, 0)) < 0 && errno == ENOTEMPTY && rm.rescans++ < REMOVE_RESCANS_MAX)
         ;
-    return r < 0 ? pl_err_errno(err, errno, "remove %s", name) : 0;
+    return r < 0 ? pl_err_errno(err, errno, "cannot remove %s", name) : 0;
 }

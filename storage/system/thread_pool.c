@@ -104,7 +104,7 @@ static int pool_start_threads(struct pl_pool *p, unsigned threads, struct pl_err
             p->threads++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return r == 0 ? 0 : pl_err_errno(err, r, "start thread %u of pool %s", p->threads + 1, p->name);
+    return r == 0 ? 0 : pl_err_errno(err, r, "cannot start thread %u of pool %s", p->threads + 1, p->name);
 }
 
 int pl_pool_create(const char *name, unsigned threads, size_t queue_max, struct pl_pool **ret, struct pl_err *err)
