@@ -639,7 +639,7 @@ static int io_init(struct pl_http_io *io, const struct pl_http_io_config *config
     failed = pthread_create(&io->thread, NULL, io_thread, io);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed != 0)
-        return pl_err_errno(err, failed, "start the I/O thread");
+        return pl_err_errno(err, failed, "cannot start the I/O thread");
     io->started = true;
     (void)pthread_setname_np(io->thread, "pl-http-io");
     return 0;
