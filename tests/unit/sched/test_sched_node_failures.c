@@ -135,7 +135,7 @@ static void what_was_lost_is_not_given_to_who_is_there_still(void **state)
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 0);
     assert_int_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.id, stays);
     assert_string_equal(kit_the(&k, PL_SCHED_STOP_WORKER)->worker.reason,
-                        "the waiting datums were lost on its node before: they run on another node");
+                        "the waiting datums were lost on its node before, so they must run on another node");
     first = started("a");
     on(first, "a"); /* it was the only one that there is, after all */
     assert_int_equal(kit_count(&k, PL_SCHED_LEASE), 1);

@@ -142,8 +142,8 @@ static void wrong_inputs_are_refused_in_words(void **state)
         {"{\"union\": [{\"repo\": \"a\", \"name\": \"x\"}, {\"repo\": \"b\", \"name\": \"x\", \"writable\": true}]}",
          "of two inputs named \"x\" only one is writable"},
         {"{\"union\": [{\"repo\": \"a\", \"glob\": \"/*\"}, {\"repo\": \"a@master\", \"name\": \"a\", \"glob\": \"/f*\"}]}",
-         "stages[0].input.union[1]: a@master is already an input of this union, with the name \"a\": what both match would be "
-         "two datums with one id: make them one input, or set another \"name\" for one"},
+         "stages[0].input.union[1]: a@master is already an input of this union, with the name \"a\": a match of both would "
+         "give two datums with the same id: make them one input, or set another \"name\" for one"},
         {"{\"union\": [{\"union\": [{\"repo\": \"b\"}, {\"repo\": \"a\"}]}, {\"cross\": [{\"repo\": \"a\"}]}]}",
          "stages[0].input.union[1].cross[0]: a@master is already an input of this union"},
         {"{\"union\": [{\"cross\": [{\"repo\": \"a\"}, {\"repo\": \"b\"}]}, {\"cross\": [{\"repo\": \"a\"}, {\"union\": "

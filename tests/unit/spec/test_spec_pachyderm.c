@@ -231,7 +231,8 @@ static void fields_of_pods_have_their_place(void **state)
         const char *text, *has, *warns;
     } cases[] = {
         {WITH("\"resource_requests\": {\"cpu\": 0.5, \"memory\": \"1Gi\", \"disk\": \"2Gi\"}"),
-         "\"resources\":{\"cpu\":\"500m\",\"disk\":\"2Gi\",\"memory\":\"1Gi\"}", "is also the limit here"},
+         "\"resources\":{\"cpu\":\"500m\",\"disk\":\"2Gi\",\"memory\":\"1Gi\"}",
+         "a memory request without a limit is also the limit"},
         {WITH("\"resource_limits\": {\"cpu\": 2, \"memory\": \"2Gi\"}, \"resource_requests\": {\"memory\": \"1Gi\"}"),
          "\"resources\":{\"cpu_limit\":\"2\",\"memory\":\"2Gi\",\"memory_request\":\"1Gi\"}", NULL},
         {WITH("\"resource_requests\": {}"), "\"run\":[\"x\"]", NULL},

@@ -215,8 +215,8 @@ static void the_resource_of_old_clusters_is_rewritten_with_a_warning(void **stat
     (void)state;
     assert_null(spec->stages[0].gpu.resource);
     assert_int_equal(problems.n_warnings, 1);
-    assert_non_null(strstr(problems.warnings[0].text, "stages[0].gpu.resource: \"alpha.kubernetes.io/nvidia-gpu\" ended with "
-                                                      "Kubernetes 1.10: read as \"nvidia.com/gpu\""));
+    assert_non_null(strstr(problems.warnings[0].text, "stages[0].gpu.resource: \"alpha.kubernetes.io/nvidia-gpu\" is the name "
+                                                      "used up to Kubernetes 1.10: it is read as \"nvidia.com/gpu\""));
     pl_spec_destroy(spec);
 }
 

@@ -556,7 +556,7 @@ static void test_a_stages_commit_is_not_deleted_and_the_remedy_exists(void **sta
     assert_non_null(strstr(err.msg, "push other input, or delete pipeline \"one\""));
     assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_pipeline_delete, &p, &err), &err);
     assert_int_equal(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_commit_delete, &gone, &err), PL_EOUTPUT);
-    assert_non_null(strstr(err.msg, "a stage that was deleted: delete repo \"one\""));
+    assert_non_null(strstr(err.msg, "which a deleted stage wrote: delete repo \"one\""));
     assert_ok(pl_db_run(w->db, PL_TX_LOGGED, pl_tx_repo_delete, &repo, &err), &err);
 }
 
