@@ -19,8 +19,8 @@ struct pl_batch {
     struct pl_next_server *server;
     bool up;             /* the command runs */
     bool at_datum;       /* the command was given a datum and has not asked for the next one */
-    unsigned done;       /* datums that the present process has completed */
-    unsigned idle_lives; /* processes in a row that ended with 0 without completing a datum */
+    unsigned done;       /* number of datums that the running process of the command has completed */
+    unsigned idle_lives; /* number of consecutive processes that exited with 0 without completing a datum */
     /* time limit of the datum, and the monotonic time at which it ends; 0 = none */
     int64_t timeout_ms, deadline_ms;
 };
@@ -150,14 +150,15 @@ static int ended(struct pl_batch *b, struct pl_batch_result *ret, bool timed_out
         ret->end = PL_BATCH_IDLE;
         return 0;
     }
-    /* discards a replacement of the output folder together with what the command wrote */
+    /* if the command replaced its output folder, use the new one; then delete everything that the command
+     * wrote there */
     if (pl_out_folder_restore(b->out, err) == PL_EUNAVAILABLE)
         return PL_EIO;
     return pl_sandbox_clear(b->out->path, err) < 0 ? PL_EIO : 1;
 }
 
-/* Handles a request of the command, if there is one. True: the datum that the command was processing is
- * over. */
+/* Handles a request of the command, if there is one. Returns true if the request ends the datum that the
+ * command was processing. */
 static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
 {
     const char *message = NULL;
@@ -165,7 +166,8 @@ static bool asked(struct pl_batch *b, struct pl_batch_result *ret)
     pl_next_server_look(b->server);
     if (!pl_next_server_asked(b->server, &message))
         return false;
-    /* first request of this process, or the client of the previous answer disconnected before it got it */
+    /* either the process's first request, or a repeated one because its client disconnected before it
+     * received the previous answer */
     if (!b->at_datum) {
         b->at_datum = pl_next_server_answer(b->server, "ok");
         b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
@@ -190,15 +192,16 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
 
     *ret = (struct pl_batch_result){0};
     b->timeout_ms = (int64_t)command->timeout_ms;
-    /* until the datum is handed to the command, the time to start counts; asked() then sets a new
-     * deadline */
+    /* until the command gets the datum, this deadline limits its start; asked() sets a new one when it hands
+     * the datum over */
     b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
     while (r == 0) {
         enum pl_runner_event event = PL_RUNNER_EVENT_FD;
 
         if (!b->up)
             r = start(b, command, err);
-        if (r == 0 && asked(b, ret)) /* also handles a request that arrived after the last datum */
+        /* the request may have arrived before this call, while no datum was running */
+        if (r == 0 && asked(b, ret))
             break;
         if (r == 0)
             r = pl_runner_client_wait(b->runner, command, pl_next_server_fd(b->server), b->deadline_ms, &event, &ret->run, err);
@@ -220,7 +223,7 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
     return r;
 }
 
-/* discards output after the last datum */
+/* Output callback that discards what the command prints after its last datum. */
 static void unheard(void *self, const uint8_t *data, size_t n)
 {
     (void)self;
@@ -228,7 +231,7 @@ static void unheard(void *self, const uint8_t *data, size_t n)
     (void)n;
 }
 
-/* Answers requests with "end" until the command ends or PL_BATCH_LEAVE_MS are over. */
+/* Answers requests with "end" until the command ends or PL_BATCH_LEAVE_MS have passed. */
 void pl_batch_leave(struct pl_batch *b)
 {
     const struct pl_runner_command command = {.on_output = unheard};

@@ -17,9 +17,10 @@
 #include "pipelined/agent/command/runner_client.h"
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 
-/* processes in a row that end with 0 without completing a datum; then the result is PL_BATCH_IDLE */
+/* after this many consecutive processes that exit with 0 without completing a datum, the result is
+ * PL_BATCH_IDLE */
 #define PL_BATCH_IDLE_LIVES 2
-/* time for the command to end after it was told that there are no more datums */
+/* time in ms for the command to exit after it was told that there are no more datums */
 #define PL_BATCH_LEAVE_MS 10000
 
 struct pl_batch;
@@ -29,16 +30,16 @@ enum pl_batch_end {
     PL_BATCH_DONE,   /* the command asked for the next datum */
     PL_BATCH_FAILED, /* the command reported that the datum failed; see `message` */
     PL_BATCH_ENDED,  /* the command ended, was killed or timed out; see `run` */
-    /* the command ended with 0 PL_BATCH_IDLE_LIVES times in a row without completing a datum */
+    /* PL_BATCH_IDLE_LIVES consecutive processes of the command exited with 0 without completing a datum */
     PL_BATCH_IDLE,
 };
 
 struct pl_batch_result {
     enum pl_batch_end end;
-    /* after DONE and FAILED only the wall time is set, because the processor time is known only when the
-     * process ends */
+    /* resource use of the command; after PL_BATCH_DONE and PL_BATCH_FAILED only the wall time is set, because
+     * the processor time is known only when the process ends */
     struct pl_command_result run;
-    /* text of PL_BATCH_FAILED */
+    /* with PL_BATCH_FAILED: the command's message */
     char message[1024];
 };
 
@@ -47,7 +48,7 @@ PL_MUST_CHECK
 int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_config *sandbox,
                     const struct pl_sandbox_paths *paths, struct pl_env *env, struct pl_out_folder *out, struct pl_batch **ret,
                     struct pl_err *err);
-/* Frees. Does not end the command: use pl_batch_leave before, or stop the runner. */
+/* Frees the object without ending the command: call pl_batch_leave first, or stop the runner. */
 struct pl_batch *pl_batch_destroy(struct pl_batch *b);
 
 /* Runs one datum whose inputs are in place: writes /pfs/.env and /pfs/.datum.json, starts the command if it

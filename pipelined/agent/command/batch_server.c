@@ -10,7 +10,7 @@
 
 /* A connected client and the part of its request that has arrived. */
 struct asker {
-    int fd; /* -1 = free */
+    int fd; /* descriptor of the connection; -1 = this entry is unused */
     size_t len;
     char line[sizeof("fail ") + PL_NEXT_MESSAGE_MAX + 1];
 };
@@ -77,7 +77,7 @@ int pl_next_server_fd(const struct pl_next_server *s)
     return s->epoll_fd;
 }
 
-/* Accepts a connection; closes it if all places are taken. */
+/* Accepts a connection; closes it at once if PL_NEXT_ASKERS_MAX clients are connected. */
 static void take_in(struct pl_next_server *s)
 {
     int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -114,7 +114,7 @@ static void request(struct pl_next_server *s, struct asker *a)
     }
 }
 
-/* Reads from a client. */
+/* Reads the bytes that a client has sent and handles its request when the line is complete. */
 static void hear(struct pl_next_server *s, struct asker *a)
 {
     char rest[64];
@@ -125,7 +125,7 @@ static void hear(struct pl_next_server *s, struct asker *a)
 
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            drop(s, a); /* the client disconnected before it was answered */
+            drop(s, a); /* the client disconnected before its request was answered */
         return;
     }
     if (whole)

@@ -15,7 +15,7 @@
 
 struct pl_next_server;
 
-/* Listens at FOLDER/next; the path may be longer than a socket address. PL_EIO, PL_ENOMEM. */
+/* Listens at FOLDER/next, also if this path is longer than a socket address allows. PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_next_server_create(const char *folder, struct pl_next_server **ret, struct pl_err *err);
 struct pl_next_server *pl_next_server_destroy(struct pl_next_server *s);

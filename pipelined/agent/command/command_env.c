@@ -1,12 +1,12 @@
-/* The constant variables are made once as NAME=value strings; those of a datum are made for each call in an
- * arena. */
+/* The constant variables are made once, as NAME=value strings. The variables of a datum are made for each
+ * call, in an arena. */
 #include "pipelined/agent/command/command_env.h"
 
 #include "pipelined/spec/datum_env.h"
 #include "storage/base/arena.h"
 #include <stdio.h>
 
-/* at most this many constant variables */
+/* maximum number of constant variables */
 #define BASE_MAX 32
 
 /* Variables that the command inherits without a sandbox, where it uses the host's own installation. No other
@@ -55,7 +55,7 @@ static int add_gpus(struct pl_env *e, struct pl_err *err)
         else
             len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u", comma, none ? e->config->gpus[i] : (unsigned)i);
     }
-    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: no devices */
+    return add_base(e, "CUDA_VISIBLE_DEVICES", list, err); /* "" for a CPU stage: CUDA then sees no devices */
 }
 
 /* Adds PYTHONPATH: the stage's own `env` first, then the folder of pl.py. */
@@ -86,7 +86,8 @@ static uint32_t gpus_of(const struct pl_env *e)
     return PL_MAX((uint32_t)e->config->n_gpus, e->stage->gpu_count);
 }
 
-/* Makes the constant variables in a pod. The others come from the image, and the devices from the node. */
+/* Makes the constant variables in a pod. All other variables come from the image, and the GPU devices from
+ * the node. */
 static int make_base_of_pod(struct pl_env *e, const char *path, struct pl_err *err)
 {
     int r = path ? add_base(e, "PATH", path, err) : pl_err_nomem(err);
@@ -127,7 +128,8 @@ static int make_base(struct pl_env *e, struct pl_err *err)
         r = add_gpus(e, err);
     if (r == 0 && e->config->has_checkpoint)
         r = add_base(e, "PL_CHECKPOINT", e->paths->checkpoint, err);
-    /* folder of the driver's libraries, if the linker's cache does not list it */
+    /* passes LD_LIBRARY_PATH on, because the linker's cache may not list the folder of the GPU driver's
+     * libraries */
     if (r == 0 && !none && e->config->n_gpus)
         r = add_base(e, "LD_LIBRARY_PATH", getenv("LD_LIBRARY_PATH"), err);
     for (size_t i = 0; r == 0 && none && i < PL_ARRAY_SIZE(inherited); i++)
@@ -190,7 +192,7 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     for (size_t i = 0; i < e->n_base; i++)
         if (i == e->python_at || !has_key(vars, n, e->base[i]))
             all[at++] = e->base[i];
-    /* the spec's reader ensures that no other variable has the name of a secret */
+    /* the spec parser ensures that no other variable has the name of a secret */
     for (size_t i = 0; i < n_secrets; i++)
         all[at++] = e->secrets->env[i];
     for (size_t i = 0; i < n; i++) {
@@ -204,7 +206,7 @@ static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, cons
     return 0;
 }
 
-/* Gets the parameters of the row's `params` input; returns their number. */
+/* Gets the parameters of the datum's `params` input; returns their number. */
 static size_t params_of(const struct pl_agent_protocol_datum *row, struct pl_param params[PL_PARAM_NAMES_MAX])
 {
     const char *key;

@@ -17,17 +17,20 @@ int pl_env_create(const struct pl_agent_protocol_attach *stage, const struct pl_
                   struct pl_err *err);
 struct pl_env *pl_env_destroy(struct pl_env *e);
 /* Returns only the variables of spec/datum_env, without the constant part. Valid until the next call. `row`
- * NULL: only the variables that are the same for every datum of the worker; `task` is ignored. PL_ENOMEM. */
+ * is the datum; if it is NULL, the result has only the variables that are the same for every datum of the
+ * worker, and `task` is ignored. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_of_datum(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
                     struct pl_env_var **ret, size_t *ret_n, struct pl_err *err);
 /* Returns the complete environment as NAME=value strings, NULL-terminated. Valid until the next call. `row`
- * NULL: only the variables that are the same for every datum of the worker; `task` is ignored. PL_ENOMEM. */
+ * is the datum; if it is NULL, the result has only the variables that are the same for every datum of the
+ * worker, and `task` is ignored. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
               const char *const **ret, struct pl_err *err);
-/* Returns `argv` with ${params.NAME} replaced by the row's parameters, or `argv` itself if the row has none.
- * Call it after pl_env_of for this row; valid until the next call of pl_env_of. PL_ENOMEM. */
+/* Returns `argv` with ${params.NAME} replaced by the parameters of the datum `row`, or `argv` itself if the
+ * datum has none. Call it after pl_env_of for the same datum; the result is valid until the next call of
+ * pl_env_of. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, const char *const *argv, const char *const **ret,
                 struct pl_err *err);

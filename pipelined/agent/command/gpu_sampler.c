@@ -4,7 +4,8 @@
 #include "pipelined/agent/sandbox/sandbox.h"
 #include <dlfcn.h>
 
-/* The part of nvml.h that is used. NVML keeps its ABI stable for each versioned function name. */
+/* The declarations of nvml.h that this file uses. NVML keeps its ABI stable for each versioned function
+ * name. */
 typedef void *nvml_device;
 struct nvml_utilization {
     unsigned gpu, memory;
@@ -23,8 +24,8 @@ struct pl_gpu_meter {
     uint64_t util_sum, util_count, mem_peak;
 };
 
-/* Looks up a function. Copies the pointer with memcpy, because ISO C has no cast from void * to a function
- * pointer. */
+/* Looks up a function of the NVML library. Copies the pointer with memcpy, because ISO C has no cast from
+ * void * to a function pointer. */
 static bool find(void *library, const char *name, void *ret_function)
 {
     void *symbol = dlsym(library, name);
@@ -33,7 +34,7 @@ static bool find(void *library, const char *name, void *ret_function)
     return symbol != NULL;
 }
 
-/* Stores the handles of the devices with these minor numbers. */
+/* Stores the NVML handles of the devices /dev/nvidiaN with these numbers N. */
 static void find_devices(struct pl_gpu_meter *m, const unsigned *minors, size_t n)
 {
     int (*count)(unsigned *ret) = NULL;

@@ -1,5 +1,6 @@
-/* Compares the path with the held descriptor by device and inode. Both exist at the same time, so the inode
- * number cannot have been reused. */
+/* Detects that the command has replaced its output folder: compares device and inode of the path with those
+ * of the open descriptor. The descriptor keeps the old folder alive, so its inode number cannot have been
+ * reused. */
 #include "pipelined/agent/command/output_folder.h"
 
 #include "storage/system/io.h"
@@ -23,7 +24,7 @@ void pl_out_folder_close(struct pl_out_folder *f)
     pl_closep(&f->fd);
 }
 
-/* Opens the folder at the path, also if the command has removed its owner's permissions. */
+/* Opens the folder at the path, even if the command has removed the owner's permissions on it. */
 static int open_there(const char *path)
 {
     _cleanup_close_ int path_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -74,8 +75,8 @@ int pl_out_folder_restore(struct pl_out_folder *f, struct pl_err *err)
     if (r < 0 && make_anew(f, &why) < 0)
         return pl_err_set(err, PL_EUNAVAILABLE, "cannot create the output folder again: %s", why.msg);
     if (fstat(f->fd, &st) == 0 && (st.st_mode & 07777) != f->mode)
-        /* In a pod this fails if the command changed the folder's owner; moving the output then reports
-         * it. */
+        /* in a pod this fails if the command changed the folder's owner; moving the output then reports the
+         * problem */
         (void)fchmod(f->fd, f->mode);
     return r;
 }

@@ -11,7 +11,7 @@
 struct pl_out_folder {
     char path[4200];
     int fd;      /* -1 = not open */
-    mode_t mode; /* permissions that the folder is reset to before each datum */
+    mode_t mode; /* permissions that the output folder gets again before each datum */
 };
 
 /* Opens WORK/pfs/out. PL_EIO. */

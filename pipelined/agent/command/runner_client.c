@@ -21,29 +21,31 @@
 #include <sys/wait.h>
 
 #define SECCOMP_FD_IN_CHILD 10
-#define USERNS_FD_IN_CHILD  12 /* PL_RUNNER_HELD_FD is the number between them */
+#define USERNS_FD_IN_CHILD  12 /* not 11, because that is PL_RUNNER_HELD_FD */
 #define START_MS            10000
 #define START_TRIES         3 /* attempts to start a sandbox that is killed while it starts */
 #define STOP_MS             2000
-#define SHARE_MS            600000 /* time to make the files accessible, of which there may be very many */
-#define OUTPUT_READ_BYTES   65536
-#define OUTPUT_PIPE_BYTES   (256 << 10)
+/* time for pl-runner to make files accessible to the agent; there may be very many files */
+#define SHARE_MS          600000
+#define OUTPUT_READ_BYTES 65536
+#define OUTPUT_PIPE_BYTES (256 << 10)
 
 struct pl_runner_client {
     const struct pl_sandbox_config *config;
-    pid_t pid;      /* process of bwrap or the runner; 0 = down, or the runner of a pod */
-    int control_fd; /* this side of the control socket; -1 = down */
-    int output_fd;  /* this side of the output pipe, non-blocking */
+    /* process id of bwrap, or of the runner if it runs without bwrap; 0 = not started, or in a pod */
+    pid_t pid;
+    int control_fd; /* the agent's end of the control socket; -1 = the client is down */
+    int output_fd;  /* the agent's end of the output pipe, non-blocking */
     int wake_fd;
     /* received bytes that have not been processed */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_EXIT_BYTES];
     size_t in_len;
-    bool has_exit; /* `exit` holds an EXIT frame that arrived before another answer */
+    bool has_exit; /* `exit` holds an EXIT frame that arrived while another answer was expected */
     uint8_t exit[PL_RUNNER_EXIT_BYTES];
-    int64_t next_tick_ms;           /* monotonic time of the next on_tick; 0 = not set */
+    int64_t next_tick_ms;           /* monotonic time of the next call of on_tick; 0 = not set */
     int64_t began_us;               /* monotonic time when the running command began */
-    struct pl_cgroup_memory memory; /* state of the sandbox's cgroup at that time */
-    bool used_up;                   /* down because the cgroup ran out of memory */
+    struct pl_cgroup_memory memory; /* memory state of the sandbox's cgroup when the running command began */
+    bool used_up;                   /* the client is down because the sandbox's cgroup ran out of memory */
     uint8_t output[OUTPUT_READ_BYTES];
 };
 
@@ -92,7 +94,9 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
         r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
     if (r == 0 && userns >= 0)
         r = posix_spawn_file_actions_adddup2(&files, userns, USERNS_FD_IN_CHILD);
-    if (r == 0 && held > 0) /* last, because the other descriptors may have the number PL_RUNNER_HELD_FD */
+    /* duplicated last, because until here the number PL_RUNNER_HELD_FD may belong to one of the other
+     * descriptors */
+    if (r == 0 && held > 0)
         r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
@@ -125,7 +129,8 @@ static bool wait_readable(int fd, int64_t deadline_ms)
     return r > 0;
 }
 
-/* Returns 1 if the first frame is complete, 0 if not. PL_EIO: the frame is longer than any valid one. */
+/* Returns 1 if the receive buffer begins with a complete frame, 0 if not. PL_EIO: the frame is longer than
+ * any valid one. */
 static int has_frame(const struct pl_runner_client *c, struct pl_err *err)
 {
     size_t want;
@@ -165,15 +170,15 @@ static int read_frame(struct pl_runner_client *c, struct pl_err *err)
     return has_frame(c, err);
 }
 
-/* Waits at most `wait_ms` for bwrap or the runner to end, then kills it. Returns its wait status. All
- * processes in the sandbox end with the sandbox's process 1. */
+/* Waits at most `wait_ms` for bwrap or the runner to end, then kills it. Returns its wait status. The kernel
+ * ends all processes of the sandbox when the sandbox's process 1 ends. */
 static int collect(struct pl_runner_client *c, int wait_ms)
 {
     int status = 0;
     _cleanup_close_ int pid_fd = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1;
 
     if (c->pid == 0)
-        return 0; /* in a pod the runner's end is observed by the daemon */
+        return 0; /* in a pod the daemon, not the agent, notices when the runner ends */
     if (pid_fd < 0 || !wait_readable(pid_fd, pl_clock_mono_ms() + wait_ms))
         kill(c->pid, SIGKILL);
     while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
@@ -202,8 +207,8 @@ struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c)
     return NULL;
 }
 
-/* Explains a failed start by the first line that bwrap or the runner printed. PL_ERETRY: nothing was printed,
- * because it was killed during the start. */
+/* Makes the error of a failed start from the first line that bwrap or the runner printed. PL_ERETRY: it
+ * printed nothing, because it was killed during the start. */
 static int explain_start(struct pl_runner_client *c, const struct pl_err *why, struct pl_err *err)
 {
     char said[512];
@@ -245,10 +250,10 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
     return 0;
 }
 
-/* Checks that bwrap still runs after HELLO. bwrap's child asks the kernel to be killed when bwrap ends
- * (PR_SET_PDEATHSIG), but only a moment after it was created. If bwrap is killed before that, the runner
- * starts although nothing will end its sandbox. HELLO is sent after that moment: if bwrap lives then, the
- * runner ends with it. */
+/* Checks that bwrap still runs after HELLO. bwrap's child asks the kernel to kill it when bwrap ends
+ * (PR_SET_PDEATHSIG), but it does so a moment after its creation. If bwrap is killed before that moment, the
+ * runner starts although nothing will end its sandbox. The runner sends HELLO after that moment. So if bwrap
+ * is alive then, the runner ends with it. */
 static int check_alive(struct pl_runner_client *c, struct pl_err *err)
 {
     siginfo_t ended = {0};
@@ -258,7 +263,8 @@ static int check_alive(struct pl_runner_client *c, struct pl_err *err)
     return pl_err_set(err, PL_EIO, "the sandbox ended while it was started");
 }
 
-/* Makes one attempt to start sandbox and runner. PL_ERETRY as in explain_start. */
+/* Makes one attempt to start sandbox and runner. PL_ERETRY: bwrap or the runner was killed during the
+ * start. */
 static int start_once(struct pl_runner_client *c, struct pl_err *err)
 {
     _cleanup_(pl_sandbox_argv_finish) struct pl_sandbox_argv argv = {0};
@@ -294,7 +300,8 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
         pl_runner_client_stop(c);
         return r;
     }
-    close_fd(&theirs); /* so that the socket reports end of file when the runner ends */
+    /*  close the copies that the agent has, so that the socket reports end of file when the runner ends */
+    close_fd(&theirs);
     close_fd(&output);
     r = wait_hello(c, &why);
     r = r < 0 ? r : check_alive(c, &why);
@@ -367,8 +374,9 @@ static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
-/* Sets `ooms` and `memory_limit` of `ret`: what the kernel killed in the sandbox's cgroup since the command
- * or the sandbox began. True if the cgroup's own limit was the cause. */
+/* Counts the processes that the kernel killed for lack of memory in the sandbox's cgroup since the start of
+ * the command (or of the sandbox, if no command runs). Sets `ooms` of `ret`, and `memory_limit` if the
+ * cgroup's own limit was the cause. Returns true in that last case. */
 static bool count_ooms(const struct pl_runner_client *c, struct pl_command_result *ret)
 {
     struct pl_cgroup_memory now;
@@ -408,7 +416,7 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
-/* Appends the words with their NULs. */
+/* Appends each string of the list with its NUL to the RUN frame. */
 static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)
 {
     uint32_t n = 0;
@@ -459,12 +467,12 @@ static void send_kill(struct pl_runner_client *c)
 {
     const uint8_t frame[PL_RUNNER_HEAD_BYTES] = {0, 0, 0, 0, PL_RUNNER_KILL};
 
-    /* if the runner is lost, the next read reports it */
+    /* ignores errors: if the runner is lost, the next read reports it */
     (void)!send(c->control_fd, frame, sizeof(frame), MSG_NOSIGNAL);
 }
 
-/* Passes the bytes in the pipe to on_output: one read, or (`all`) until the pipe is empty. False if the pipe
- * is closed. */
+/* Passes output from the pipe to on_output: with `all` everything until the pipe is empty, otherwise the
+ * bytes of one read. Returns false if the runner has closed the pipe. */
 static bool pump_output(struct pl_runner_client *c, const struct pl_runner_command *command, bool all)
 {
     ssize_t n;
@@ -498,8 +506,8 @@ static void take_result(const uint8_t *p, struct pl_command_result *ret)
         *numbers[i] = pl_runner_get64(p + 16 + 8 * i);
 }
 
-/* Handles a runner that no longer answers: waits for its process; the client is then down. Returns `code` or
- * PL_EIO. */
+/* Handles a runner that no longer answers: kills it if necessary and waits for its end; the client is then
+ * down. Returns PL_EIO with a new message if a signal other than SIGKILL ended the runner, else `code`. */
 static int lose_runner(struct pl_runner_client *c, int code, struct pl_err *err)
 {
     int status = collect(c, 0);
@@ -521,8 +529,8 @@ static int keep_exit(struct pl_runner_client *c, struct pl_err *err)
     return 0;
 }
 
-/* Waits once and handles events while the command runs. Returns 1 if an EXIT frame is complete. `*ret_fd`:
- * `fd` is readable. */
+/* Waits for one event while the command runs and handles it. Returns 1 if an EXIT frame is complete. Sets
+ * `*ret_fd` if the caller's descriptor `fd` is readable. */
 static int turn(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms, bool *ret_fd,
                 struct pl_err *err)
 {
@@ -579,8 +587,8 @@ int pl_runner_client_begin(struct pl_runner_client *c, const struct pl_runner_co
     return r;
 }
 
-/* Loops over turn(). Reports a sandbox that was killed for lack of memory as the end of the command by
- * SIGKILL. */
+/* Calls turn() until there is an event for the caller. If the sandbox was killed for lack of memory, reports
+ * that the command ended by SIGKILL. */
 int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_command *command, int fd, int64_t deadline_ms,
                           enum pl_runner_event *ret_event, struct pl_command_result *ret, struct pl_err *err)
 {
@@ -595,7 +603,8 @@ int pl_runner_client_wait(struct pl_runner_client *c, const struct pl_runner_com
         }
     }
     if (c->output_fd >= 0)
-        (void)pump_output(c, command, true); /* the command wrote all of it before EXIT was sent */
+        /* reads the rest of the command's output, all of which was written before the runner sent EXIT */
+        (void)pump_output(c, command, true);
     if (r > 0 && !c->has_exit)
         r = keep_exit(c, err);
     if (r < 0) {
@@ -623,7 +632,8 @@ void pl_runner_client_kill(struct pl_runner_client *c)
         send_kill(c);
 }
 
-/* Waits for the SHARED frame. The command may end first, so that an EXIT frame arrives before it. */
+/* Waits for the SHARED frame, the runner's answer to SHARE. If the command ends meanwhile, an EXIT frame
+ * arrives first and is stored. */
 static int wait_shared(struct pl_runner_client *c, struct pl_err *err)
 {
     int r = 0;
@@ -669,7 +679,7 @@ void pl_runner_client_wake(struct pl_runner_client *c)
 {
     const uint64_t one = 1;
 
-    /* fails only if the counter is at its maximum, and then poll returns anyway */
+    /* the write fails only if the counter of the eventfd is at its maximum; poll then returns anyway */
     (void)!write(c->wake_fd, &one, sizeof(one));
 }
 

@@ -1,12 +1,13 @@
-/* runner_client: the agent's side of pl-runner: starts it in its sandbox, runs one command after another, and
- * stops it.
+/* runner_client: the agent's side of the conversation with pl-runner. It starts pl-runner in its sandbox, has
+ * it run one command after another, and stops it.
  *
  *   down ──start──▶ idle ──run──▶ (command runs; on_output, on_tick) ──▶ idle … ──stop──▶ down
  *
  * All calls on one thread, except pl_runner_client_wake. If the runner is lost (killed from outside, or
- * because the machine ran out of memory), run returns PL_EIO and the client is down: start it again. If the
- * sandbox's own cgroup ran out of memory (cgroup.h), the kernel has killed the whole sandbox. This is
- * reported as a command that ended with SIGKILL, and the next command starts the sandbox again. */
+ * because the machine ran out of memory), pl_runner_client_run returns PL_EIO and the client is down; the
+ * caller may start it again. If the sandbox's own cgroup ran out of memory (cgroup.h), the kernel has killed
+ * the whole sandbox. This is reported as a command that ended with SIGKILL, and the next command starts the
+ * sandbox again. */
 #pragma once
 
 #include "pipelined/agent/sandbox/sandbox.h"
@@ -21,8 +22,8 @@ struct pl_runner_command {
     const char *cwd;
     const char *input;   /* path of the file for standard input; NULL = empty */
     uint64_t timeout_ms; /* 0 = no limit */
-    /* Called with output as it arrives, stdout and stderr together; also for the rest after the command
-     * ended. */
+    /* Called with output as it arrives (stdout and stderr together), and with the rest of the output after
+     * the command has ended. */
     void (*on_output)(void *self, const uint8_t *data, size_t n);
     /* Called at least every tick_ms while the command runs (tick_ms 0 = only when woken). Returning true
      * kills the command. */
@@ -31,7 +32,7 @@ struct pl_runner_command {
     void *self;
 };
 
-/* Makes a client that is down. `config` is borrowed. PL_ENOMEM, PL_EIO. */
+/* Creates a client whose runner is not started yet. `config` is borrowed. PL_ENOMEM, PL_EIO. */
 PL_MUST_CHECK
 int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_runner_client **ret, struct pl_err *err);
 /* Starts sandbox and runner and waits at most 10 s for the runner's HELLO. If they are killed meanwhile,
@@ -41,7 +42,7 @@ int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_ru
  * is called (PL_ECANCELED). */
 PL_MUST_CHECK
 int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err);
-/* True if the runner is started and was not lost. */
+/* True if the runner was started and is still connected. */
 bool pl_runner_client_up(const struct pl_runner_client *c);
 /* Runs one command until it ends. PL_EUNAVAILABLE: the sandbox was killed by the previous command and does
  * not start again. PL_ETOOBIG: argv and env exceed 2 MiB. PL_EIO: the runner is lost; with bubblewrap all its
@@ -54,8 +55,8 @@ int pl_runner_client_run(struct pl_runner_client *c, const struct pl_runner_comm
  * repeatedly until it returns EXIT. */
 enum pl_runner_event {
     PL_RUNNER_EVENT_EXIT, /* the command has ended: `*ret` is filled */
-    PL_RUNNER_EVENT_FD,   /* `fd` is readable */
-    PL_RUNNER_EVENT_TIME, /* `deadline_ms` has passed */
+    PL_RUNNER_EVENT_FD,   /* the caller's descriptor `fd` is readable */
+    PL_RUNNER_EVENT_TIME, /* the caller's `deadline_ms` has passed */
 };
 /* Starts a command and returns. Errors as for pl_runner_client_run. */
 PL_MUST_CHECK
@@ -75,8 +76,8 @@ void pl_runner_client_wake(struct pl_runner_client *c);
  * end of a command. Elsewhere it does nothing. PL_EIO: the runner is lost. */
 PL_MUST_CHECK
 int pl_runner_client_share(struct pl_runner_client *c, struct pl_err *err);
-/* Stops runner and sandbox and waits until no process of them is left. In a pod it only closes the
- * connection. */
+/* Stops the runner and its sandbox, and waits until none of their processes is left. In a pod it only closes
+ * the connection. */
 void pl_runner_client_stop(struct pl_runner_client *c);
 struct pl_runner_client *pl_runner_client_destroy(struct pl_runner_client *c);
 static inline void pl_runner_client_destroyp(struct pl_runner_client **c)

@@ -1,8 +1,8 @@
-/* A linear search: texts sorted by length, longest first, and a table of first bytes that skips most
- * positions. */
+/* Searches linearly: tries all secret texts at a position, the longest first. A table of the texts' first
+ * bytes skips most positions. */
 #include "pipelined/agent/command/secret_redaction.h"
 
-/* value of `round` of a text that belongs to all rounds */
+/* value of the field `round` for a secret text that belongs to all rounds */
 #define FOR_GOOD UINT64_MAX
 
 static struct pl_secret_redaction_text *find(const struct pl_secret_redaction *m, const char *text, size_t len)
@@ -24,9 +24,9 @@ static bool is_of_round(const struct pl_secret_redaction *m, const struct pl_sec
     return t->round == m->round || t->round == FOR_GOOD;
 }
 
-/* Returns the slot for a new text: a free one, or, at PL_SECRET_REDACTION_TEXTS, that of the oldest text that
- * is not of this round. The caller ensures that there is one. If the replaced text is added later in this
- * round, it gets a slot again. NULL without memory. */
+/* Returns the array entry for a new text. If PL_SECRET_REDACTION_TEXTS texts are stored, this is the entry of
+ * the oldest text that is not of the current round; the caller ensures that there is one. If the replaced
+ * text is added again later in this round, it gets a new entry. Returns NULL if memory runs out. */
 static struct pl_secret_redaction_text *make_room(struct pl_secret_redaction *m)
 {
     struct pl_secret_redaction_text *oldest = NULL;
@@ -68,7 +68,7 @@ static int put_text(struct pl_secret_redaction *m, const char *text, size_t len,
     return 0;
 }
 
-/* Adds one line to the round. */
+/* Adds one line of a secret text to the current round. */
 static int add_text(struct pl_secret_redaction *m, const char *text, size_t len, uint64_t round, struct pl_err *err)
 {
     struct pl_secret_redaction_text *t;
@@ -133,8 +133,8 @@ void pl_secret_redaction_finish(struct pl_secret_redaction *m)
     *m = (struct pl_secret_redaction){0};
 }
 
-/* Returns the length of the longest text that begins at `at`; 0: none. SIZE_MAX: a text may begin here, but
- * more bytes are needed to decide. */
+/* Returns the length of the longest secret text that begins at `at`; 0 if none does; SIZE_MAX if one may
+ * begin here but more bytes are needed to decide. */
 static size_t begins(const struct pl_secret_redaction *m, const uint8_t *at, size_t left, bool end)
 {
     size_t found = 0;

@@ -8,7 +8,8 @@
 #include <dirent.h>
 #include <stdio.h>
 
-/* age in seconds up to which a folder's modification time cannot exclude another change */
+/* a folder that changed less than this many seconds ago may change again without getting a new modification
+ * time */
 #define FRESH_S 2
 
 static int missing(const struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_secret *use, struct pl_err *err)
@@ -60,8 +61,8 @@ static int take_variable(struct pl_secrets *s, const char *folder, const struct 
     return 0;
 }
 
-/* True if the secret's folder must be read again. Every change of a file changes its folder, because files
- * are replaced by rename, or in Kubernetes by a link to another folder. */
+/* True if the secret's folder must be read again. Every change of a value changes the modification time of
+ * its folder, because files are replaced by rename, or in Kubernetes by a link to another folder. */
 static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_secret *use, size_t i, bool again)
 {
     struct pl_secret_seen *seen = &s->seen[i];
@@ -78,7 +79,8 @@ static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_sec
     return changed;
 }
 
-/* Registers all values of a secret that is mounted as files. The files themselves are not changed. */
+/*  Registers for masking all values of a secret that the command gets as files. The files themselves are not
+ * changed. */
 static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
                           const struct pl_agent_protocol_secret *use, struct pl_err *err)
 {
@@ -103,8 +105,8 @@ static int look_at_folder(struct pl_secrets *s, const char *folder, const struct
     return r;
 }
 
-/* Reads all folders in one round, so that values that are in none of them any more can be dropped. Continues
- * after an error; returns the last error. */
+/* Reads the folders of all secrets in one redaction round, so that old values, which are in no folder any
+ * more, can be dropped. Continues after an error; returns the last error. */
 static int read_folders(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, struct pl_err *err)
 {
     int failed = 0;
@@ -152,7 +154,7 @@ int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *s
     }
     for (size_t i = 0; r == 0 && i < stage->n_secrets; i++)
         r = stage->secrets[i].env ? take_variable(s, folder, stage, &stage->secrets[i], err) : 0;
-    /* note the times before reading: a change during the reading is then read again */
+    /* notes the modification times before reading, so that a change during the reading is noticed later */
     (void)any_changed(s, stage, now_ms);
     r = r < 0 ? r : read_folders(s, stage, err);
     if (r < 0) {

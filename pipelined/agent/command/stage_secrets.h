@@ -9,17 +9,18 @@
 
 #include <time.h>
 
-#define PL_SECRETS_AGAIN_MS 1000 /* interval of re-reading a folder that changed just before it was read */
+/* interval in ms at which a folder is read again if it changed just before it was read */
+#define PL_SECRETS_AGAIN_MS 1000
 
 struct pl_secrets {
-    char **env; /* "NAME=value" */
+    char **env; /* secrets that are variables, as "NAME=value" */
     size_t n_env;
     /* values to mask in output */
     struct pl_secret_redaction mask;
     const char *folder; /* borrowed */
     struct pl_secret_seen {
         struct timespec changed; /* modification time of the folder when it was last read */
-        /* the folder changed so recently that another change may have got the same time */
+        /* the folder changed so recently that a later change may get the same modification time */
         bool fresh;
     } * seen; /* one per entry of the stage's list of secrets */
     /* monotonic time of the last reading */
@@ -34,9 +35,9 @@ struct pl_secrets {
 PL_MUST_CHECK
 int pl_secrets_read(const char *folder, const struct pl_agent_protocol_attach *stage, int64_t now_ms, struct pl_secrets **ret,
                     struct pl_err *err);
-/* Reads the secrets that have changed. Their new values are masked from now on; the old values are masked
- * too. A secret that cannot be read keeps its known values, and the reason is logged. `now_ms`: monotonic
+/* Reads the secrets that have changed. Their new values are masked from now on, and the old values still are.
+ * If a secret cannot be read, its known values stay masked and the reason is logged. `now_ms`: monotonic
  * time. */
 void pl_secrets_look(struct pl_secrets *s, const struct pl_agent_protocol_attach *stage, int64_t now_ms);
-/* Overwrites the values and frees. */
+/* Overwrites the secret values in memory and frees the object. */
 struct pl_secrets *pl_secrets_destroy(struct pl_secrets *s);

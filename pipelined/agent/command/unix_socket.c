@@ -1,4 +1,5 @@
-/* Binds to /proc/self/fd/N/NAME, which is short enough for a socket address whatever the folder's path. */
+/* Binds the socket to /proc/self/fd/N/NAME, where N is an open descriptor of the folder. This path is short
+ * enough for a socket address, however long the folder's path is. */
 #include "pipelined/agent/command/unix_socket.h"
 
 #include "storage/system/io.h"
