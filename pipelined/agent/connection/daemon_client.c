@@ -102,7 +102,7 @@ int pl_daemon_client_create(const struct pl_daemon_client_config *config, struct
     l->ca = config->ca ? strdup(config->ca) : NULL;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (config->store_dir && asprintf(&l->store_url, "file://%s", config->store_dir) < 0)
-        l->store_url = NULL; /* no memory: read over HTTP */
+        l->store_url = NULL; /* if memory runs out here, packs are read over HTTP */
     if (!l->token || (config->url_file && !l->url_file) || (config->ca && !l->ca))
         r = pl_err_nomem(err);
     else if (l->wake_fd < 0)
@@ -244,7 +244,7 @@ static void look_for_url(struct pl_uplink *l)
     url[strcspn(url, " \t\r\n")] = 0;
     pthread_mutex_lock(&l->lock);
     if (*url && !pl_streq(url, l->current->url))
-        (void)!add_endpoint(l, url, NULL); /* without memory the old URL is tried again */
+        (void)!add_endpoint(l, url, NULL); /* if memory runs out here, the old URL is tried again */
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -302,7 +302,7 @@ int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err)
     return !user || !user->wanted || user->wanted(user->self) ? 0 : pl_err_set(err, PL_ECANCELED, "the work is no longer wanted");
 }
 
-/* True if the call was interrupted only to make readers and writers check `wanted`, so that it can be
+/* True if the call was interrupted only so that all readers and writers check `wanted`. The call can then be
  * repeated. */
 static bool is_others_interrupt(const struct pl_uplink *l, int code)
 {
@@ -422,8 +422,8 @@ uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT
     return ended;
 }
 
-/* Turns "disk full", "I/O error" and "out of memory" of the daemon into PL_EBUSY, so that the call is
- * retried: an operator makes room, the stage must not fail. */
+/* Turns the daemon's errors "disk full", "I/O error" and "out of memory" into PL_EBUSY, so that the call is
+ * retried: an operator can fix them, and until then the stage must not fail. */
 static int daemons_trouble(int code, struct pl_err *err)
 {
     if (code != PL_ENOSPC && code != PL_EIO && code != PL_ENOMEM)
@@ -431,7 +431,7 @@ static int daemons_trouble(int code, struct pl_err *err)
     return pl_err_wrap(err, PL_EBUSY, "the daemon cannot store data now");
 }
 
-/* One sink operation with its arguments and its result. */
+/* One operation on the pack sink, with its arguments and its result. */
 struct ask {
     /* performs the operation */
     int (*step)(const struct pl_pack_sink *sink, const struct ask *a, struct pl_err *err);
@@ -441,7 +441,7 @@ struct ask {
     uint8_t *ret_bitmap;
 };
 
-/* Makes one attempt of a sink operation, in an upload session. */
+/* Makes one attempt at an operation of the pack sink, in an upload session. */
 static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err)
 {
     struct pl_remote *remote;
@@ -454,8 +454,8 @@ static int ask_once(struct pl_uplink *l, const struct ask *a, struct pl_err *err
     return r < 0 ? daemons_trouble(r, err) : r;
 }
 
-/* Performs a sink operation: retries while the daemon is away or full, for at most orphan_ms, and once with a
- * new upload session. */
+/* Performs an operation of the pack sink. Retries while the daemon is away or has no space, for at most
+ * orphan_ms, and retries once with a new upload session. */
 static int ask(const struct pl_uplink_user *user, const struct ask *a, struct pl_err *err)
 {
     struct pl_uplink *l = user->link;

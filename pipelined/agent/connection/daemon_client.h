@@ -82,14 +82,14 @@ bool pl_daemon_client_is_transport_error(int code);
  * has been away for too long, or the folder of its URL file no longer exists. `*tries` starts at 0 for each
  * call. */
 bool pl_daemon_client_retry(struct pl_uplink *l, int code, unsigned *tries);
-/* Copies the id of the upload session in which the daemon now says which chunks it has and receives the
- * missing ones; "" if there is none at the moment. Returns the number of sessions that have ended: as long as
- * it stays the same, all chunks were checked and uploaded in one session. Any thread. */
+/* Copies the id of the current upload session, in which the daemon answers which chunks it has and receives
+ * the missing ones; "" if none is open. Returns the number of sessions that have ended: as long as it stays
+ * the same, all chunks were checked and uploaded in one session. Any thread. */
 #define PL_DAEMON_CLIENT_SESSION_BYTES 64
 uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT_SESSION_BYTES]);
 /* True if the daemon did not answer the last call. */
 bool pl_daemon_client_down(const struct pl_uplink *l);
-/* Ends sleeps of pl_daemon_client_retry. May be called in a signal handler. */
+/* Ends all running sleeps of pl_daemon_client_retry. May be called in a signal handler. */
 void pl_daemon_client_wake(struct pl_uplink *l);
 
 /* Opens the daemon's store of `project`; call it once, before reading or writing. Retries while the daemon is
@@ -106,8 +106,8 @@ struct pl_uplink_user {
  * longer wanted; pl_uplink_interrupt makes a running call notice that. `user` must outlive both. */
 struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user);
 struct pl_pack_sink pl_daemon_client_sink(const struct pl_uplink_user *user);
-/* Returns 0, or PL_ECANCELED if the user's work is no longer wanted. For loops that read nothing. `user` may
- * be NULL. */
+/* Returns 0, or PL_ECANCELED if the user's work is no longer wanted. For loops that do not call the store.
+ * `user` may be NULL. */
 PL_MUST_CHECK
 int pl_uplink_check(const struct pl_uplink_user *user, struct pl_err *err);
 /* Makes all readers and writers call `wanted` now, whatever they are waiting for. Call it when some work is

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <time.h>
 
-/* refusals (404) that are retried for a task that this worker still holds: a restarted daemon knows the
- * worker again after the next renewal */
+/* number of 404 answers that are retried for a task which this worker still holds: after a restart the daemon
+ * knows the worker again only after its next renewal */
 #define REFUSALS_MAX 12
 
 enum kind { OUTPUT, METRICS };
@@ -21,9 +21,10 @@ struct piece {
     enum kind kind;
     struct pl_agent_protocol_lease lease;
     char datum[PL_HASH_HEX + 1];
-    /* row of the datum in its job, and number of the attempt */
+    /* index of the datum in its job, and number of the attempt */
     uint32_t index, attempt;
-    uint64_t offset; /* position of the first byte in the attempt: OUTPUT in bytes, METRICS in lines */
+    /* position of the first byte in the attempt's output, in bytes; for METRICS number of lines before it */
+    uint64_t offset;
     /* monotonic time of the first byte */
     int64_t born_ms;
     struct pl_buf bytes;
@@ -31,7 +32,8 @@ struct piece {
 };
 
 struct pl_outlog {
-    struct pl_uplink *link; /* NULL = print to print_fd; then there is no thread */
+    /* connection to the daemon; NULL = output is printed to print_fd and there is no sending thread */
+    struct pl_uplink *link;
     int print_fd;
     struct pl_lease *lease;
     const char *worker;
@@ -40,10 +42,10 @@ struct pl_outlog {
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t more;  /* wakes the sending thread */
     pthread_cond_t less;  /* wakes threads that wait for space or for drain */
-    /* queue, oldest first */
+    /* queue of pieces, oldest first */
     struct piece *first, *last;
     size_t bytes; /* bytes of all pieces, including the one being sent */
-    /* the thread sends a piece, which is no longer in the queue */
+    /* the sending thread is sending a piece, which is no longer in the queue */
     bool sending;
     /* send pieces without waiting for their flush time */
     bool draining;
@@ -71,8 +73,8 @@ static int post_output(struct pl_outlog *o, const struct piece *p, struct pl_err
     return path ? pl_daemon_client_post(o->link, path, p->bytes.data, p->bytes.len, err) : pl_err_nomem(err);
 }
 
-/* Makes a JSON array of at most PL_AGENT_PROTOCOL_LINES_MAX lines, starting at byte `*at`; moves `*at` behind
- * them. NULL without memory. */
+/* Makes a JSON array of at most PL_AGENT_PROTOCOL_LINES_MAX lines of metrics, starting at byte `*at`; moves
+ * `*at` behind them. NULL if memory runs out. */
 static json_t *take_lines(const struct piece *p, size_t *at)
 {
     const char *text = (const char *)p->bytes.data;
@@ -83,7 +85,7 @@ static json_t *take_lines(const struct piece *p, size_t *at)
         size_t n = end ? (size_t)(end - text) - *at : p->bytes.len - *at;
 
         if (json_array_append_new(lines, json_stringn(text + *at, n)) < 0)
-            /* a line that is not UTF-8 cannot be JSON; null keeps the count */
+            /* a line that is not UTF-8 cannot be JSON; a null in its place keeps the number of lines right */
             (void)!json_array_append_new(lines, json_null());
         *at += n + 1;
     }
@@ -123,7 +125,7 @@ static void send_piece(struct pl_outlog *o, struct piece *p)
     bool held;
     int r = 0;
 
-    /* a daemon accepts no more output of a task that was handed in or taken back */
+    /* stop when the task was handed in or taken back: the daemon then accepts no more output of it */
     while ((held = pl_task_lease_holds(o->lease, &p->lease))) {
         r = p->kind == OUTPUT ? post_output(o, p, &err) : post_metrics(o, p, &err);
         if (r == PL_ENOTFOUND && refusals++ < REFUSALS_MAX)
@@ -246,8 +248,8 @@ struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o)
     return NULL;
 }
 
-/* Returns the last piece if these bytes continue it, else a new piece at the end of the queue. NULL without
- * memory. With the lock held. */
+/* Returns the last piece of the queue if these bytes continue it, else a new piece at the end of the queue.
+ * NULL if memory runs out. Call with the lock held. */
 static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset)
 {
     struct piece *p = o->last;
@@ -273,7 +275,7 @@ static struct piece *piece_for(struct pl_outlog *o, enum kind kind, const struct
     return p;
 }
 
-/* Appends bytes to the queue; waits while it is full. */
+/* Appends bytes to the queue; waits while the queue is full. */
 static void add(struct pl_outlog *o, enum kind kind, const struct pl_output_log_source *s, uint64_t offset, const void *data,
                 size_t n)
 {
@@ -322,7 +324,8 @@ void pl_output_log_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
         if (pl_daemon_client_down(o->link)) {
             if (!patient || atomic_load(o->stopping))
                 break;
-            until_ms = pl_clock_mono_ms() + timeout_ms; /* the time limit starts when the daemon is back */
+            /* while the daemon is away the time limit starts again */
+            until_ms = pl_clock_mono_ms() + timeout_ms;
         }
         wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));
     }

@@ -21,7 +21,7 @@ struct pl_outlog;
 struct pl_output_log_source {
     const struct pl_agent_protocol_lease *lease;
     const char *datum; /* 64 hex digits */
-    /* row of the datum in its job */
+    /* index of the datum in its job */
     uint32_t index;
     uint32_t attempt;
 };

@@ -1,5 +1,5 @@
-/* The held tasks in a small table under a mutex, and the renewing thread. A 404 of the daemon makes the
- * calling thread attach again. */
+/* Keeps the tasks that this worker holds in a small table under a mutex, and runs the renewing thread. When
+ * the daemon answers 404, the calling thread attaches the worker again. */
 #include "pipelined/agent/connection/task_lease.h"
 
 #include "storage/base/clock.h"
@@ -7,24 +7,25 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ATTACHES_MAX 3 /* attaches within one call of next or hand_in; after that the 404 is an error */
+/* maximum number of attaches within one call of next or hand_in; a further 404 is returned as an error */
+#define ATTACHES_MAX 3
 /* extra time for the answer of a renewal before it is sent again; a lease lasts longer */
 #define RENEW_LATE_MS 10000
 /* pause after a renewal that brought news, so that a daemon that repeats the same news is not asked in a
  * tight loop */
 #define RENEW_AGAIN_MS 50
-/* lost leases that are remembered */
+/* maximum number of lost leases that are remembered */
 #define GONE_MAX 8u
 
-/* One slot of the table of held tasks. */
+/* One entry of the table of held tasks. */
 struct held {
-    /* the slot is in use */
+    /* the entry is in use */
     bool taken;
     /* the daemon took the task back */
     bool lost;
     struct pl_agent_protocol_lease lease;
     uint64_t sessions_ended; /* value of pl_daemon_client_session when the task was received */
-    uint8_t *abandoned;      /* bit set of the row indexes that the daemon no longer wants */
+    uint8_t *abandoned;      /* bit set of the datums (indexes in the job) that the daemon no longer wants */
     /* size of `abandoned` */
     size_t abandoned_bytes;
 };
@@ -46,8 +47,9 @@ struct pl_lease {
     /* the worker was told to stop */
     bool stop;
     struct held held[PL_TASK_LEASE_TASKS_MAX];
-    /* [{task, fence?}], at most GONE_MAX: the leases lost most recently. The renewal that takes a task back
-     * may be answered before the `next` that delivers the task. */
+    /* [{task, fence?}], at most GONE_MAX: the leases that were lost most recently. They are remembered
+     * because the renewal that takes a task back may be answered before the `next` request that delivers the
+     * task. */
     json_t *gone;
 };
 
@@ -106,7 +108,8 @@ static json_t *held_json(struct pl_lease *l)
         const struct held *h = &l->held[i];
         json_t *one = h->taken && !h->lost ? pl_agent_protocol_lease_json(&h->lease) : NULL;
 
-        if (one && h->sessions_ended == ended) /* all chunks were checked and uploaded in this session */
+        /* true only if all chunks of the task were checked and uploaded in this session */
+        if (one && h->sessions_ended == ended)
             (void)!json_object_set_new(one, "session", json_string(session));
         if (one)
             (void)!json_array_append_new(held, one);
@@ -115,7 +118,7 @@ static json_t *held_json(struct pl_lease *l)
     return held;
 }
 
-/* Finds a held task. With the lock held. NULL = not held. */
+/* Finds a held task; NULL if this worker does not hold it. Call with the lock held. */
 static struct held *find(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     for (size_t i = 0; i < PL_TASK_LEASE_TASKS_MAX; i++)
@@ -173,7 +176,7 @@ static uint64_t times_attached(struct pl_lease *l)
     return n;
 }
 
-/* Marks a row as not wanted. */
+/* Marks a datum of a held task as no longer wanted by the daemon. */
 static void mark_abandoned(struct held *h, const json_t *index)
 {
     json_int_t i = json_integer_value(index);
@@ -184,7 +187,9 @@ static void mark_abandoned(struct held *h, const json_t *index)
         size_t bytes = (size_t)i / 8 + 64;
         uint8_t *more = realloc(h->abandoned, bytes);
         if (!more)
-            return; /* the daemon repeats it in the answer to the next renewal */
+            /* out of memory: ignore it, because the daemon repeats the index in its answer to the next
+             * renewal */
+            return;
         memset(more + h->abandoned_bytes, 0, bytes - h->abandoned_bytes);
         h->abandoned = more;
         h->abandoned_bytes = bytes;
@@ -207,9 +212,9 @@ static bool names(const json_t *tasks, const struct pl_agent_protocol_lease *lea
     return false;
 }
 
-/* Records what the answer to a renewal takes back. Returns true if a running task must be woken, also for a
- * task that an earlier answer took back. `*ret_news`: this answer took back a task or told the worker to
- * stop, and the earlier answers did not. */
+/* Records which tasks and datums the daemon takes back in its answer to a renewal. Returns true if a running
+ * task must be woken, even if an earlier answer already took it back. `*ret_news`: this answer is the first
+ * that takes back one of these tasks or tells the worker to stop. */
 static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
 {
     const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
@@ -241,7 +246,7 @@ static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
     return any;
 }
 
-/* Releases the slot of a task. */
+/* Frees the table entry of a task. */
 static void let_go(struct pl_lease *l, const struct pl_agent_protocol_lease *lease)
 {
     struct held *h;
@@ -253,7 +258,7 @@ static void let_go(struct pl_lease *l, const struct pl_agent_protocol_lease *lea
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Makes the body of a `next` request. Takes the reference to `results`. */
+/* Makes the body of a `next` request. Takes over the reference to `results`. */
 static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms, bool leaving)
 {
     json_t *body = json_pack("{s:s, s:s, s:o, s:i}", "worker", l->config.worker, "incarnation", l->config.incarnation, "results",
@@ -266,7 +271,8 @@ static json_t *next_json(const struct pl_lease *l, json_t *results, int wait_ms,
     return body;
 }
 
-/* Copies the leases of the held tasks that the answer asks rows back from; returns their number. */
+/* Copies the leases of the held tasks from which the daemon's answer requests datums back; returns their
+ * number. */
 static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent_protocol_lease out[PL_TASK_LEASE_TASKS_MAX])
 {
     const json_t *recall = json_object_get(answer, "recall");
@@ -283,8 +289,8 @@ static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent
     return n;
 }
 
-/* Gives back the rows of a task that have not begun. If the request fails, the daemon asks again with a later
- * renewal. */
+/* Gives the datums of a task that have not begun back to the daemon. If the request fails, the daemon repeats
+ * its wish in the answer to a later renewal. */
 static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *task)
 {
     bool whole = false;
@@ -438,7 +444,7 @@ bool pl_task_lease_holds(struct pl_lease *l, const struct pl_agent_protocol_leas
     return holds;
 }
 
-/* Records a received task in a free slot. PL_EPROTO if all slots are in use. */
+/* Records a received task in an unused table entry. PL_EPROTO if all entries are in use. */
 static int hold(struct pl_lease *l, const struct pl_agent_protocol_lease *lease, struct pl_err *err)
 {
     char session[PL_DAEMON_CLIENT_SESSION_BYTES];
@@ -476,8 +482,8 @@ static void ended(struct pl_lease *l)
         l->config.wake(l->config.self);
 }
 
-/* Makes one call of next. Takes the reference to `body`. Returns 1 if the daemon did not know the worker and
- * the worker has attached again; the caller then repeats the call. */
+/* Makes one call of next. Takes over the reference to `body`. Returns 1 if the daemon did not know the worker
+ * and the worker has attached again; the caller then repeats the call. */
 static int next_once(struct pl_lease *l, json_t *body, bool cancel, unsigned *attaches, json_t **ret, struct pl_err *err)
 {
     uint64_t seen = times_attached(l);

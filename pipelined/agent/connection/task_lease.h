@@ -8,18 +8,18 @@
  *
  * Several tasks are held at once: inputs of one are fetched, one computes, one is handed in.
  *
- * When another worker is idle, the daemon may ask for rows back: rows that have not begun are given back, the
- * others continue. When the daemon does not know the worker (404, after a restart), the worker attaches again
- * and reports what it holds. A lease that the daemon declares lost ends its task. A daemon that does not
- * answer does not end a task (see pl_daemon_client_retry). attach comes first; then one thread calls next,
- * one thread calls hand_in, and the other functions may be called from any thread. */
+ * When another worker is idle, the daemon may request datums ("rows") of a task back: those that have not
+ * begun are given back, the others continue. When the daemon does not know the worker (404, after a restart),
+ * the worker attaches again and reports what it holds. A lease that the daemon declares lost ends its task. A
+ * daemon that does not answer does not end a task (see pl_daemon_client_retry). Call attach first; then one
+ * thread calls next, one thread calls hand_in, and the other functions may be called from any thread. */
 #pragma once
 
 #include "pipelined/agent/connection/daemon_client.h"
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 
 #define PL_TASK_LEASE_POLL_MS 25000 /* how long one call of next waits for a task */
-/* tasks held at once: one whose inputs are fetched, one that computes, one that is handed in */
+/* maximum number of held tasks: one whose inputs are fetched, one that computes, one that is handed in */
 #define PL_TASK_LEASE_TASKS_MAX 3
 
 struct pl_lease;
@@ -28,11 +28,11 @@ struct pl_task_lease_config {
     struct pl_uplink *link;
     const char *worker;
     const char *incarnation;
-    /* Called when the daemon took something back; then ask pl_task_lease_wants. On the renewing thread or
-     * inside pl_task_lease_next. */
+    /* Called when the daemon took back a task or some of its datums, or told the worker to stop;
+     * pl_task_lease_wants says what it wants. Called on the renewing thread or inside pl_task_lease_next. */
     void (*wake)(void *self);
-    /* Called on the renewing thread when other workers are idle: gives back the rows of that task that have
-     * not begun. Result and parameters as in pl_datum_flow_recall. */
+    /* Called on the renewing thread when other workers are idle: gives back the datums of that task that have
+     * not begun. Result and parameters are those of pl_datum_flow_recall. */
     uint32_t *(*recall)(void *self, const struct pl_agent_protocol_lease *task, size_t *ret_n, bool *ret_whole);
     void *self;
 };
@@ -40,7 +40,7 @@ struct pl_task_lease_config {
 /* Creates the object without contacting the daemon. The strings of `config` are borrowed. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_task_lease_create(const struct pl_task_lease_config *config, struct pl_lease **ret, struct pl_err *err);
-/* Ends the renewing thread and frees. */
+/* Ends the renewing thread and frees the object. */
 struct pl_lease *pl_task_lease_destroy(struct pl_lease *l);
 
 /* Attaches the worker to the daemon, retrying while the daemon is away, and starts the renewing thread.
@@ -62,7 +62,7 @@ PL_MUST_CHECK
 int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lease *task,
                           const struct pl_agent_protocol_outcome *outcomes, size_t n, bool leaving, struct pl_err *err);
 
-/* The daemon's wish for a row. */
+/* What the daemon wants this worker to do with a datum of a task. */
 enum pl_task_lease_want {
     PL_TASK_LEASE_GO_ON,
     PL_TASK_LEASE_ABANDON, /* stop this datum; its result is no longer wanted */
@@ -72,8 +72,8 @@ enum pl_task_lease_want {
 /* True if this worker still holds the task: its result has not been handed in and the daemon has not taken it
  * back. */
 bool pl_task_lease_holds(struct pl_lease *l, const struct pl_agent_protocol_lease *lease);
-/* Returns what the daemon wants done with row `index` of the task. `l` NULL (no daemon):
- * PL_TASK_LEASE_GO_ON. */
+/* Returns what the daemon wants done with datum `index` of the task. If `l` is NULL (a worker without a
+ * daemon), returns PL_TASK_LEASE_GO_ON. */
 enum pl_task_lease_want pl_task_lease_wants(struct pl_lease *l, const struct pl_agent_protocol_lease *task, uint32_t index);
 /* True if the daemon told the worker to stop. */
 bool pl_task_lease_stops(struct pl_lease *l);
