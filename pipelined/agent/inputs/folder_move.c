@@ -19,7 +19,7 @@ static int move(int from_fd, const char *name, int to_fd)
     return renameat(from_fd, name, to_fd, name);
 }
 
-/* Moves all entries. Returns 1 if there was any. */
+/* Moves all entries of the folder. Returns 1 if there was at least one. */
 static int move_all(DIR *dir, int from_fd, const char *shown, int to_fd, struct pl_err *err)
 {
     const struct dirent *e;

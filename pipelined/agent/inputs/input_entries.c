@@ -1,4 +1,5 @@
-/* A tree cursor, a batch of entries read from it, and a small cache of nodes that is searched linearly. */
+/* Reads entries from a tree cursor in batches. Tree nodes are read through a small cache that is searched
+ * linearly. */
 #include "pipelined/agent/inputs/input_entries.h"
 
 #include "storage/pack/pack_format.h"
@@ -24,7 +25,8 @@ void pl_node_cache_finish(struct pl_node_cache *c)
     c->slots = NULL;
 }
 
-/* Reads a node through the cache: a linear search by hash, then a replacement of the oldest slot. */
+/* Reads a node through the cache: searches it linearly by hash; if the node is missing, reads it and replaces
+ * the least recently used entry. */
 static int node_get(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_node_cache *c = self;
@@ -103,7 +105,9 @@ void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_ca
     if (!ids)
         return;
     if (cache && pl_daemon_client_reads_files(user->link))
-        cache = NULL; /* announcing to a store on this machine is cheaper than looking up the cache */
+        /* announce all chunks to a store on this machine: that is cheaper than looking each file up in the
+         * cache */
+        cache = NULL;
     for (size_t i = 0; i < n; i++)
         if ((entries[i].content == PL_CONTENT_CHUNK || entries[i].content == PL_CONTENT_LIST) &&
             !(cache && pl_file_cache_has(cache, &entries[i])))
@@ -123,7 +127,7 @@ static int grow(struct pl_input_entries *s, struct pl_err *err)
     return 0;
 }
 
-/* Reads the next batch and announces its chunks. */
+/* Reads the next batch of entries and announces their chunks to the daemon's store. */
 static int read_ahead(struct pl_input_entries *s, struct pl_err *err)
 {
     struct pl_tree_item item;

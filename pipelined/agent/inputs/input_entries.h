@@ -20,17 +20,18 @@ struct pl_node_cache {
     uint64_t clock;
 };
 
-/* Creates a cache of `n` nodes that reads missing ones with `reader` (copied). PL_ENOMEM. */
+/* Creates a cache of `n` nodes that uses `reader` (copied) to read nodes that it does not have. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_cache_init(struct pl_node_cache *c, const struct pl_chunk_reader *reader, size_t n, struct pl_err *err);
 void pl_node_cache_finish(struct pl_node_cache *c);
 /* Makes a node source that reads through the cache, which must outlive it. */
 struct pl_node_source pl_node_cache_source(struct pl_node_cache *c);
 
-/* The listing of one match. */
+/* Lists the entries of one match: a file or folder that an input selects for a datum. */
 struct pl_input_entries {
     const struct pl_uplink_user *user; /* NULL = do not announce chunks to the daemon's store */
-    struct pl_file_cache *cache;       /* files in this cache are not announced; NULL = no cache */
+    /* the chunks of files in this cache are not announced; NULL = no cache */
+    struct pl_file_cache *cache;
     struct pl_tree_cursor *cursor;
     struct pl_glob_set *files; /* globs of the wanted files; NULL = all files */
     size_t strip;              /* length of the path prefix that is cut off before matching `files` */
@@ -45,7 +46,7 @@ struct pl_input_entries {
  * their chunks in the background. Skips entries in `cache` (may be NULL). Does nothing if `user` is NULL. */
 void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
                             size_t n);
-/* Begins listing the entries of `in`, which matches a folder. Paths are returned from the tree's root.
+/* Begins listing the entries of `in`, which matches a folder. Returned paths are relative to the tree's root.
  * PL_EPATH, PL_ENOMEM, and errors of reading the tree. */
 PL_MUST_CHECK
 int pl_input_entries_open(struct pl_node_cache *nodes, const struct pl_uplink_user *user, struct pl_file_cache *cache,

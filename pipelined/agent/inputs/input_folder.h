@@ -4,8 +4,10 @@
 
 #include "pipelined/agent/inputs/input_entries.h"
 
-#define PL_INPUTS_FEW 64u /* up to this many files … */
-/* … and bytes are written by the calling thread; larger matches by the threads of checkout */
+/* maximum number of files in a match that the calling thread writes itself; checkout's threads write larger
+ * matches */
+#define PL_INPUTS_FEW 64u
+/* maximum bytes of a match that the calling thread writes itself; checkout's threads write larger matches */
 #define PL_INPUTS_FEW_BYTES (4u << 20)
 #define PL_INPUTS_PATH_MAX  8192 /* maximum bytes of a path in the work folder */
 
@@ -38,12 +40,12 @@ int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, int at, 
 struct pl_input_sums {
     uint64_t files, bytes;
 };
-/* Gets them from the tree's nodes. */
+/* Gets number and size of a match's files from the tree's nodes, without reading the files. */
 PL_MUST_CHECK
 int pl_input_sums_get(struct pl_input_folder *f, const struct pl_agent_protocol_input *wi, struct pl_input_sums *ret,
                       struct pl_err *err);
-/* Writes the entries below the existing folder `dest`. `n` is about their number; it decides how they are
- * written. */
+/* Writes the entries below the existing folder `dest`. `n` is their approximate number; it decides whether
+ * this thread or checkout's threads write them. */
 PL_MUST_CHECK
 int pl_input_write(struct pl_input_folder *f, const struct pl_entry_source *entries, uint64_t n, const char *dest,
                    struct pl_err *err);

@@ -17,14 +17,14 @@ PL_MUST_CHECK
 int pl_input_references_init(struct pl_input_references *refs, const struct pl_chunk_reader *reader, struct pl_err *err);
 void pl_input_references_finish(struct pl_input_references *refs);
 
-/* True if the command may modify the row's input of that name. Then a link into it does not say what the file
- * contained. */
+/* True if the command may modify the datum's input of that name. A link into such an input does not say what
+ * the linked file contained. */
 bool pl_input_is_writable(const struct pl_agent_protocol_datum *row, const char *name);
 
-/* Calls `visit` for each file or link of the row's input `name` whose path is `path` or lies below it. `path`
- * is relative to the input's folder; "" = all of it. `rest` is the path below `path`, "" for the entry
- * itself. Stops at the first negative result of `visit` and returns it. PL_ENOTFOUND: there is no such
- * entry. */
+/* Calls `visit` for each file or link of the datum's input `name` whose path is `path` or lies below it.
+ * `path` is relative to the input's folder; "" = all of it. `visit` gets the path below `path` as `rest`,
+ * which is "" for the entry itself. Stops at the first negative result of `visit` and returns it.
+ * PL_ENOTFOUND: there is no such entry. */
 typedef int (*pl_input_references_visit_fn)(void *self, const char *rest, const struct pl_entry *entry, struct pl_err *err);
 PL_MUST_CHECK
 int pl_input_references_visit(struct pl_input_references *refs, const struct pl_agent_protocol_datum *row, const char *name,

@@ -1,4 +1,4 @@
-/* The name of a stored checkout holds everything that is known about it. */
+/* A stored checkout is described by the name of its folder alone; there is no other record of it. */
 #include "pipelined/agent/inputs/input_reuse.h"
 
 #include "storage/base/buf.h"
@@ -11,7 +11,8 @@
 #define BOOT_HEX   16
 #define NAME_BYTES (PL_INPUT_REUSE_KEY + BOOT_HEX + 1 + PL_HASH_HEX + 1 + 16 + 1)
 #define PATH_BYTES 4600
-#define SEEN_MAX   256u /* checkouts that one sweep looks at; the next sweep handles the rest */
+/* maximum number of checkouts that one sweep examines; the next sweep handles the rest */
+#define SEEN_MAX 256u
 
 struct kept {
     char name[NAME_BYTES];
@@ -47,13 +48,13 @@ static void boot_text(char out[BOOT_HEX + 1])
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 256};
     struct pl_hash h;
 
-    /* if it cannot be read, all boots look the same */
+    /* if the boot id cannot be read, checkouts of all boots look the same */
     (void)!pl_io_read_file("/proc/sys/kernel/random/boot_id", &b, NULL);
     pl_hash_sha256(b.data, b.len, &h);
     hash_text(&h, out, BOOT_HEX);
 }
 
-/* Parses a name. True if it is a stored checkout of the present boot. */
+/* Parses the folder name of a checkout. True if it is a stored checkout of the machine's present boot. */
 static bool read_name(const char *name, const char *boot, struct kept *ret, struct pl_hash *ret_root)
 {
     const size_t key = PL_INPUT_REUSE_KEY - 1, root = key + 1 + BOOT_HEX + 1;
@@ -69,7 +70,7 @@ static bool read_name(const char *name, const char *boot, struct kept *ret, stru
     return *end == 0 && pl_hash_parse(hex, ret_root, NULL) == 0;
 }
 
-/* Removes a checkout. Renames it first, so that no other worker takes it half removed. */
+/* Removes a checkout. Renames it first, so that no other worker takes it while it is partly removed. */
 static void drop(const char *cache, const char *name)
 {
     char from[PATH_BYTES], to[PATH_BYTES];
@@ -87,7 +88,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Removes checkouts that are too old or too many, and leaves space for one more. */
+/* Removes checkouts that are too old or too many, so that one more may be stored. */
 static void sweep(const char *cache, const char *boot, int64_t now_ms)
 {
     char path[PATH_BYTES];
@@ -127,7 +128,7 @@ void pl_input_reuse_put(const char *cache, const char *key, const char *folder, 
         return;
     sweep(cache, boot, now_ms);
     snprintf(path, sizeof(path), "%s/kept/%s-%s-%s-%016" PRIx64, cache, key, boot, pl_hash_hex(root, hex), (uint64_t)now_ms);
-    /* fails on another file system, or if the name exists; the checkout is then not stored */
+    /* the rename fails on another file system, or if the name exists; the checkout is then not stored */
     (void)!rename(folder, path);
 }
 

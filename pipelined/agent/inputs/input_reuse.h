@@ -11,9 +11,10 @@
 
 #include "storage/base/hash.h"
 
-#define PL_INPUT_REUSE_MAX   8u
-#define PL_INPUT_REUSE_S     (7 * 24 * 3600)
-#define PL_INPUT_REUSE_FILES 1000u /* smaller checkouts are not stored; making them takes as little time */
+#define PL_INPUT_REUSE_MAX 8u
+#define PL_INPUT_REUSE_S   (7 * 24 * 3600)
+/* checkouts of fewer files are not stored, because writing them again is as fast */
+#define PL_INPUT_REUSE_FILES 1000u
 
 #define PL_INPUT_REUSE_KEY   33 /* bytes of a key as text, including the NUL */
 

@@ -1,4 +1,5 @@
-/* Two passes over the difference of the trees: the first removes, the second writes in batches. */
+/* Makes two passes over the difference between the trees: the first removes entries, the second writes
+ * entries in batches. */
 #include "pipelined/agent/inputs/input_update.h"
 
 #include "storage/system/io.h"
@@ -12,10 +13,12 @@ struct change {
     int dest_fd;
     size_t strip;              /* length of the path prefix that is cut off before matching `files` */
     struct pl_glob_set *files; /* globs of the wanted files; NULL = all files */
-    struct pl_buf paths;       /* the batch to be written: paths, NUL-terminated, one after another … */
+    /* paths of the batch that is to be written, NUL-terminated, one after another */
+    struct pl_buf paths;
     struct pl_entry *entries;
     size_t n, cap;
-    size_t next, path_at; /* … and the position up to which the batch was passed to the writer */
+    /* position in the batch (entry, and offset of its path) up to which it was passed to the writer */
+    size_t next, path_at;
 };
 
 static bool takes(const struct change *c, const struct pl_tree_change *change, const struct pl_entry *e)
@@ -66,7 +69,7 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     return 1;
 }
 
-/* Announces the chunks of the batch, writes the batch and empties it. */
+/* Announces the chunks of the batch to the daemon's store, writes the batch and empties it. */
 static int write_gathered(struct change *c, struct pl_err *err)
 {
     const struct pl_entry_source entries = {.self = c, .next = next_entry};
@@ -118,7 +121,7 @@ int pl_input_change(struct pl_input_folder *f, const struct pl_hash *old_root, c
     if (r == 0 && wi->files)
         r = pl_glob_set_compile(wi->files, wi->n_files, &c.files, err);
     r = r < 0 ? r : pl_input_sums_get(f, wi, ret, err);
-    if (r == 0) /* removes first, because a file may take the place of a folder */
+    if (r == 0) /* remove entries first, because a file may take the place of a folder */
         r = pl_tree_diff(&nodes, old_root, &wi->root, prefix, c.strip, remove_one, &c, err);
     if (r == 0)
         r = pl_tree_diff(&nodes, old_root, &wi->root, prefix, c.strip, gather_one, &c, err);

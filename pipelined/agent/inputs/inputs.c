@@ -1,5 +1,5 @@
-/* Each input name has a slot with notes of what is in WORK/pfs/<name> (front), in WORK/next/<name> (back) and
- * in WORK/next/.ahead/<name> (ahead). Staging fills `back`, applying exchanges it with `front`. */
+/* For each input name, a record says what WORK/pfs/<name> (front), WORK/next/<name> (back) and
+ * WORK/next/.ahead/<name> (ahead) contain. Staging fills `back`; applying exchanges it with `front`. */
 #include "pipelined/agent/inputs/inputs.h"
 
 #include "pipelined/agent/inputs/folder_move.h"
@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* no input has such a name, because input names do not begin with a dot */
+/* Folders below WORK. Input names do not begin with a dot, so no input uses these names. */
 #define CHECKPOINT "next/.checkpoint"
 #define AHEAD      "next/.ahead"
-#define GONE       "next/.gone" /* an abandoned fetch, until pl_inputs_trim removes it */
+#define GONE       "next/.gone" /* holds an abandoned fetch until pl_inputs_trim removes it */
 
-/* Note of what a folder contains. */
+/* Record of what an input's folder contains. */
 struct copy {
     bool filled;
     bool writable;
@@ -31,7 +31,7 @@ struct copy {
     struct pl_input_sums sums;
 };
 
-/* The action by which apply makes `back` the input. */
+/* How apply turns `back`, the staged input, into the current input. */
 enum staged {
     NOTHING, /* no change: nothing was staged */
     SAME,    /* no change: the input is already in place */
@@ -45,11 +45,11 @@ enum staged {
 
 struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
-    struct copy front, back; /* notes of WORK/pfs/<name> and WORK/next/<name> */
+    struct copy front, back; /* records of WORK/pfs/<name> and WORK/next/<name> */
     bool littered;           /* WORK/next/<name> exists */
-    /* note of what was staged last, wherever it is now; only the staging thread uses it and `ahead` */
+    /* record of what was staged last, wherever it is now; only the staging thread uses it and `ahead` */
     struct copy latest;
-    struct copy ahead; /* note of WORK/next/.ahead/<name>, a folder even if the match is a file */
+    struct copy ahead; /* record of WORK/next/.ahead/<name>, a folder even if the match is a file */
     /* WORK/next/.ahead/<name> exists */
     bool ahead_littered;
     enum staged staged;
@@ -67,7 +67,7 @@ struct pl_inputs {
     size_t n_slots;
 };
 
-/* Opens the cache of whole files. A failure is only logged: without the cache more is fetched. */
+/* Opens the cache of whole files. A failure is only logged: without the cache, more files are fetched. */
 static int open_cache(struct pl_inputs *in, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -155,14 +155,14 @@ static int files_key(const struct pl_agent_protocol_input *wi, struct pl_buf *re
     return r;
 }
 
-/* True if the folder holds the same match, of whatever commit. */
+/* True if the folder holds the same match, of this or another commit. */
 static bool copy_is_of(const struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files)
 {
     return c->filled && c->file == wi->file && pl_streq(c->path, wi->path) && c->files_len == files->len &&
            (files->len == 0 || memcmp(c->files, files->data, files->len) == 0);
 }
 
-/* Notes that the folder now holds the match `wi`. */
+/* Records that the folder now holds the match `wi`. */
 static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      const struct pl_input_sums *sums, struct pl_err *err)
 {
@@ -182,8 +182,8 @@ static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, c
     return 0;
 }
 
-/* Finds the entry of the match `wi`, which is a file. The cursor is kept, because the next match is usually
- * near. */
+/* Finds the entry of the match `wi`, which is a file. The cursor stays open, because the next match is
+ * usually near. */
 static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_entry *ret,
                      struct pl_err *err)
 {
@@ -201,7 +201,8 @@ static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent
     if (r == 0)
         r = pl_tree_cursor_get(s->cursor, wi->path, strlen(wi->path), &item, err);
     if (r < 0) {
-        s->cursor = pl_tree_cursor_destroy(s->cursor); /* after a failure its position is undefined */
+        /* after a failure the cursor's position is undefined */
+        s->cursor = pl_tree_cursor_destroy(s->cursor);
         return r;
     }
     if (r == 0)
@@ -233,7 +234,7 @@ void pl_inputs_prepare(struct pl_inputs *in, const struct pl_agent_protocol_task
 
 /* ---- building in WORK/next ---- */
 
-/* Makes the path WORK/<folder>/<name of the slot>. */
+/* Makes the path WORK/<folder>/<name of the input>. */
 static int place(const struct pl_inputs *in, const char *folder, const struct slot *s, char out[PL_INPUTS_PATH_MAX],
                  struct pl_err *err)
 {
@@ -243,7 +244,7 @@ static int place(const struct pl_inputs *in, const char *folder, const struct sl
     return r < 0 ? r : pl_input_path(out, parent, s->name, err);
 }
 
-/* Removes the slot's folder in `folder`, and its note. */
+/* Removes the input's folder below WORK/<folder>, and its record. */
 static int clear(const struct pl_inputs *in, const struct slot *s, const char *folder, struct copy *copy, bool *littered,
                  struct pl_err *err)
 {
@@ -259,8 +260,8 @@ static int clear(const struct pl_inputs *in, const struct slot *s, const char *f
     return r;
 }
 
-/* Moves an abandoned fetch to WORK/next/.gone, because removing it may take long and the worker's next task
- * waits. Does nothing if there is already one. */
+/* Moves the folder of an abandoned fetch to WORK/next/.gone: removing it may take long, and the worker's next
+ * task waits. Does nothing if WORK/next/.gone already exists. */
 static void set_aside(const struct pl_inputs *in, const struct slot *s, const char *folder)
 {
     char path[PL_INPUTS_PATH_MAX], gone[PL_INPUTS_PATH_MAX];
@@ -292,7 +293,7 @@ static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const
     return memcmp(c->path, wi->path, len) == 0;
 }
 
-/* Writes the matched file as `next`. */
+/* Writes the matched file at the path `next`. */
 static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                       struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -311,7 +312,7 @@ static int build_file(struct pl_inputs *in, struct slot *s, const struct pl_agen
     return r;
 }
 
-/* Writes the input's folder as `next`. */
+/* Writes the input's folder at the path `next`. */
 static int build_folder(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                         struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -349,7 +350,7 @@ static int open_to_command(const struct pl_inputs *in, const char *folder, struc
     return 0;
 }
 
-/* Writes the input's folder as copies, without hard links to the cache. */
+/* Writes the input's folder as copies of the files, without hard links to the cache. */
 static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const char *next,
                           struct pl_input_sums *ret, struct pl_err *err)
 {
@@ -361,15 +362,16 @@ static int build_writable(struct pl_inputs *in, struct slot *s, const struct pl_
     return r < 0 ? r : open_to_command(in, next, err);
 }
 
-/* True if the checkout `c`, of another commit, can be changed into this one instead of writing it again. */
+/* True if `c`, the checkout of another commit, can be changed into the match `wi` instead of writing `wi`
+ * anew. */
 static bool may_change(const struct pl_inputs *in, const struct copy *c, const struct pl_agent_protocol_input *wi,
                        const struct pl_buf *files)
 {
     return in->cache && !wi->writable && !wi->file && c->sums.files >= PL_INPUTS_CHANGE_FILES && copy_is_of(c, wi, files);
 }
 
-/* Changes an older checkout into this one: that in WORK/next or, if no command runs, the one in place.
- * Returns 1 if it was done, 0 if the input must be built. */
+/* Changes the checkout of an older commit into the match `wi`: the checkout in WORK/next or, if no command
+ * runs (`alone`), the one in WORK/pfs. Returns 1 if it did, 0 if the input must be built. */
 static int change(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                   bool alone, struct pl_err *err)
 {
@@ -450,7 +452,7 @@ void pl_inputs_keep(struct pl_inputs *in)
     }
 }
 
-/* Fetches one input ahead. Skips an input that the staged row has too, because it will be in place already or
+/* Fetches one input ahead. Skips it if the staged datum has the same input: that folder will be in place, or
  * can be changed into this one. */
 static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
@@ -475,7 +477,8 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
 void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
-        struct slot *s = known_slot(in, row->inputs[i].name); /* adding a slot here would race with apply */
+        /* do not add an entry here: that would race with apply */
+        struct slot *s = known_slot(in, row->inputs[i].name);
 
         int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
 
@@ -486,8 +489,8 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum 
     }
 }
 
-/* Moves what was fetched ahead to `next`, which does not exist: only the matched file (`file`), or the
- * folder. Returns 1, or 0 if something else was fetched ahead. In any case nothing remains in
+/* Moves what was fetched ahead to the path `next`, which does not exist: the matched file (`file`) or the
+ * folder. Returns 1 if it did, 0 if something else was fetched ahead. In both cases nothing remains in
  * WORK/next/.ahead/<name>. */
 static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                       bool file, const char *next, struct pl_input_sums *ret, struct pl_err *err)
@@ -508,7 +511,7 @@ static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agen
     return r < 0 ? r : same;
 }
 
-/* Stages one input: leaves it in place, changes an older checkout, takes what was fetched ahead, or builds
+/* Stages one input: leaves it in place, changes an older checkout, moves what was fetched ahead, or builds
  * it. */
 static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      bool alone, struct pl_err *err)
@@ -552,7 +555,7 @@ void pl_inputs_trim(struct pl_inputs *in)
     char gone[PL_INPUTS_PATH_MAX];
 
     if (pl_input_path(gone, in->config.work, GONE, NULL) == 0)
-        (void)!pl_io_remove_tree(gone, NULL); /* usually there is none */
+        (void)!pl_io_remove_tree(gone, NULL); /* usually there is no abandoned fetch */
     for (size_t i = 0; i < in->n_slots; i++) {
         struct slot *s = &in->slots[i];
 
@@ -588,7 +591,7 @@ static int checkout_writable(struct pl_inputs *in, const struct pl_hash *root, c
     return r < 0 ? r : open_to_command(in, dest, err);
 }
 
-/* Writes what an earlier attempt at the row saved to WORK/next/.checkpoint. */
+/* Writes the checkpoint of an earlier attempt at the datum to WORK/next/.checkpoint. */
 static int stage_checkpoint(struct pl_inputs *in, const struct pl_agent_protocol_datum *row, struct pl_err *err)
 {
     char path[PL_INPUTS_PATH_MAX];
@@ -647,8 +650,8 @@ static void exchange_notes(struct slot *s)
     s->littered = s->back.filled;
 }
 
-/* Puts `next` at `at`. Returns 1 if the previous content of `at` is now at `next`; 0 if there was none, or if
- * the file system cannot exchange two names, in which case it was removed. */
+/* Puts `next` at the path `at`. Returns 1 if the previous content of `at` is now at `next`; 0 if `at` did not
+ * exist, or if the file system cannot exchange two names: then the previous content was removed. */
 static int put_in(const char *next, const char *at, struct pl_err *err)
 {
     if (renameat2(AT_FDCWD, next, AT_FDCWD, at, RENAME_EXCHANGE) == 0)
@@ -693,7 +696,8 @@ static int file_in(struct slot *s, const char *next, const char *pfs, struct pl_
     return 0;
 }
 
-/* Empties the folder `to`, which may be a mount point, and moves everything in `from` there. */
+/* Empties the folder `to`, which may be a mount point, and moves everything from the folder `from` into
+ * it. */
 static int refill(const char *from, const char *to, struct pl_err *err)
 {
     _cleanup_close_ int fd = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -715,7 +719,7 @@ static int refill_in(struct slot *s, const char *next, const char *pfs, struct p
         return r;
     copy_forget(&s->front);
     exchange_notes(s);
-    s->littered = true; /* an empty folder remains */
+    s->littered = true; /* the emptied folder remains in WORK/next */
     return 0;
 }
 
@@ -751,7 +755,7 @@ static int apply_one(const struct pl_inputs *in, struct slot *s, struct pl_err *
     return r;
 }
 
-/* Puts the saved checkpoint in place; removes the previous datum's checkpoint in any case. */
+/* Puts the saved checkpoint in place; removes the previous datum's checkpoint even if there is no new one. */
 static int apply_checkpoint(const struct pl_inputs *in, struct pl_err *err)
 {
     char from[PL_INPUTS_PATH_MAX], to[PL_INPUTS_PATH_MAX];
