@@ -1,5 +1,5 @@
-/* A thread wakes every `every_ms` and stores the folder. end() waits for a running round, because afterwards
- * the folder belongs to the next datum. */
+/* A thread wakes every `every_ms` and stores the checkpoint folder. pl_checkpoint_end waits for a running
+ * upload, because afterwards the folder belongs to the next datum. */
 #include "pipelined/agent/outputs/datum_checkpoint.h"
 
 #include "storage/base/clock.h"
@@ -18,16 +18,16 @@ struct pl_checkpoint {
     struct pl_uplink_user user;
     pthread_t thread;
     bool started;
-    /* held while the folder is read, so that one thread reads at a time; may be taken while `mutex` is held,
-     * not the reverse */
+    /* held while the checkpoint folder is read, so that one thread reads at a time; may be locked while
+     * `mutex` is held, not the reverse */
     pthread_mutex_t take;
     pthread_mutex_t mutex; /* guards the fields below */
     pthread_cond_t changed;
     bool ending, following;
-    atomic_bool pointless; /* cancels the running round, because its row has ended */
+    atomic_bool pointless; /* true = cancel the running upload, because its datum has ended */
     struct pl_agent_protocol_lease lease;
     uint32_t index;
-    struct pl_hash last; /* root that the daemon has; guarded by `take` */
+    struct pl_hash last; /* root hash of the checkpoint that the daemon has; guarded by `take` */
 };
 
 static bool is_wanted(void *self)
@@ -37,7 +37,7 @@ static bool is_wanted(void *self)
     return !atomic_load(&c->pointless);
 }
 
-/* Stores the folder as a tree whose bytes are durable at the daemon. */
+/* Stores the checkpoint folder as a tree whose bytes are durable at the daemon. */
 static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err *err)
 {
     const struct pl_ingest_source source = {.local = c->config.folder, .dest = ""};
@@ -64,7 +64,7 @@ static int take_tree(struct pl_checkpoint *c, struct pl_hash *ret, struct pl_err
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* Reports a root to the daemon. */
+/* Reports the root hash of a stored checkpoint to the daemon. */
 static int tell(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index, const struct pl_hash *root,
                 struct pl_err *err)
 {
@@ -78,7 +78,8 @@ static int tell(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *l
     return pl_daemon_client_json(c->config.link, "/api/v1/worker/checkpoint", body, false, &answer, err);
 }
 
-/* Stores the folder and reports its root if it differs from the last one. With `take` held. */
+/* Stores the checkpoint folder and reports the tree's root if it differs from the last one. With `take`
+ * held. */
 static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index)
 {
     struct pl_hash root = {0};
@@ -95,7 +96,7 @@ static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_
         pl_log_info("checkpoint", "row %u: no checkpoint this time: %s", index, err.msg);
 }
 
-/* The thread: stores the folder periodically while a command is followed. */
+/* The checkpoint thread: stores the folder periodically while a datum's command runs. */
 static void *follow(void *arg)
 {
     struct pl_checkpoint *c = arg;
@@ -117,8 +118,8 @@ static void *follow(void *arg)
             const struct pl_agent_protocol_lease lease = c->lease;
             const uint32_t index = c->index;
 
-            /* taken before `mutex` is released, so that end() waits for this round and the folder stays this
-             * row's until then */
+            /* locked before `mutex` is released, so that pl_checkpoint_end waits for this upload and the
+             * folder stays this datum's until then */
             pthread_mutex_lock(&c->take);
             pthread_mutex_unlock(&c->mutex);
             take_locked(c, &lease, index);
@@ -195,7 +196,7 @@ void pl_checkpoint_end(struct pl_checkpoint *c, bool last)
     atomic_store(&c->pointless, !last);
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->mutex);
-    /* A round is running. Wait for it, because the folder belongs to the next datum when this function
+    /* An upload is running. Wait for it, because the folder belongs to the next datum when this function
      * returns. */
     if (pthread_mutex_trylock(&c->take) != 0) {
         if (!last)

@@ -26,8 +26,8 @@ struct pl_checkpoint_config {
 PL_MUST_CHECK
 int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_checkpoint **ret, struct pl_err *err);
 struct pl_checkpoint *pl_checkpoint_destroy(struct pl_checkpoint *c);
-/* Call it when the command of this row starts. */
+/* Starts to save the checkpoint folder periodically. Call it when the datum's command starts. */
 void pl_checkpoint_begin(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index);
-/* Call it when the command has ended and no process of it is left. `last`: store the folder once more, in its
- * final state. */
+/* Stops saving the folder. Call it when the command has ended and none of its processes is left. `last`:
+ * store the folder once more, in its final state. */
 void pl_checkpoint_end(struct pl_checkpoint *c, bool last);

@@ -64,7 +64,8 @@ static int visit(struct walk *k, const char *path, int folder_fd, const char *na
     struct stat st;
 
     if (pl_path_check(path, strlen(path), NULL) < 0 || fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* a bad name is reported at the end of the command; a missing file was just removed */
+        /* skip it: a bad name is reported when the command has ended, and a missing file was just removed */
+        return 0;
     if (S_ISDIR(st.st_mode)) {
         if (k->n_folders++ == k->max)
             return pl_err_set(err, PL_ELIMIT, "more than %zu folders", k->max);
@@ -115,7 +116,7 @@ int pl_early_scan_folder(int out_fd, size_t max, struct pl_early_scan_files *ret
     r = read_folder(&k, path, err);
     while (r == 0 && k.next_folder < k.folders.len) {
         const char *folder = (const char *)k.folders.data + k.next_folder;
-        /* fits, because paths in the list have passed pl_path_check */
+        /* the path fits, because paths in the list have passed pl_path_check */
         memcpy(path, folder, strlen(folder) + 1);
         k.next_folder += strlen(path) + 1;
         r = read_folder(&k, path, err);

@@ -26,7 +26,7 @@ struct pl_early_scan_files {
     size_t n, cap;
 };
 
-/* Makes the stamp of a file; compares two. */
+/* The first function makes the stamp of a file from its attributes; the second compares two stamps. */
 struct pl_early_scan_stamp pl_early_scan_stamp_of(const struct stat *st);
 bool pl_early_scan_stamp_eq(const struct pl_early_scan_stamp *a, const struct pl_early_scan_stamp *b);
 

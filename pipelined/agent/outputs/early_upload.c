@@ -30,16 +30,16 @@ struct pl_early {
     enum { UNTRIED, TELLS, TELLS_NOT } writers; /* whether the file system supports file_writers.h */
     /* guards the items' states and the fields `running`, `of` and `unwanted` */
     pthread_mutex_t lock;
-    /* row whose command runs; NULL = none, or its output is not wanted */
+    /* datum whose command runs; NULL = no command runs, or its output is not wanted */
     const struct pl_agent_protocol_datum *running;
-    const struct pl_agent_protocol_datum *of; /* row that the table describes */
-    bool unwanted;                            /* the table's row failed: reading must end */
+    const struct pl_agent_protocol_datum *of; /* datum whose files the table lists */
+    bool unwanted;                            /* the datum of the table failed: reading its files must end */
     struct pl_early_scan_files files;
     struct item *items; /* one per file of `files` */
-    bool enough;        /* a bound is reached: no more files are read for this row */
-    /* bytes read, and bytes read in vain */
+    bool enough;        /* a limit is reached: no more files of this datum are read early */
+    /* bytes read early for this datum, and how many of them were read in vain */
     uint64_t bytes, wasted;
-    /* time that scans took for this row */
+    /* time that the scans for this datum took, in us */
     int64_t took_us;
     struct pl_buf ids; /* array of struct pl_hash: all chunks and lists of the entries */
 };
@@ -56,7 +56,8 @@ int pl_early_upload_create(const struct pl_early_upload_config *config, struct p
     return 0;
 }
 
-/* Makes the table empty and assigns it to `row`. With the lock held, or without other threads. */
+/* Makes the table empty and assigns it to the datum `row`. Call with the lock held, or before other threads
+ * exist. */
 static void reset(struct pl_early *e, const struct pl_agent_protocol_datum *row)
 {
     pl_early_scan_files_finish(&e->files);
@@ -124,7 +125,7 @@ void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datu
 
 /* ---- one scan ---- */
 
-/* Counts the bytes of an early copy that does not count any more. */
+/* Counts the bytes of an early copy as read in vain, because the file has changed since. */
 static void waste(struct pl_early *e, const struct item *item)
 {
     e->wasted += item->state == READ ? item->entry.size : 0;
@@ -140,7 +141,7 @@ static void carry_over(struct pl_early *e, size_t old, const struct pl_early_sca
     ret->state = CHANGED;
 }
 
-/* Replaces the table by the files that were found now; both are sorted. With the lock held. */
+/* Replaces the table by the files that this scan found; both lists are sorted. Call with the lock held. */
 static void merge(struct pl_early *e, struct pl_early_scan_files *found, struct item *items)
 {
     size_t old = 0;
@@ -161,7 +162,7 @@ static void merge(struct pl_early *e, struct pl_early_scan_files *found, struct 
     *found = (struct pl_early_scan_files){0};
 }
 
-/* Scans the folder. False: there is nothing to read. */
+/* Scans the output folder. False: there is nothing to read. */
 static bool look_around(struct pl_early *e)
 {
     struct pl_early_scan_files found;
@@ -199,7 +200,8 @@ static bool is_still(const struct pl_early *e, const struct pl_early_scan_stamp 
     return pl_clock_wall_us() / 1000 - changed_ms >= e->config.still_ms;
 }
 
-/* Sets the state of a file that is READING. A file that was found to have changed meanwhile stays CHANGED. */
+/* Sets the state of a file that is in state READING. A file that was found to have changed meanwhile stays
+ * CHANGED. */
 static void set_state(struct pl_early *e, size_t i, enum state state)
 {
     pthread_mutex_lock(&e->lock);
@@ -232,7 +234,8 @@ static ssize_t read_some(void *self, void *out, size_t n, struct pl_err *err)
     return pl_io_read(r->fd, out, n, "output", err);
 }
 
-/* True if the open file is the one that was scanned, and an early copy of it counts. */
+/* True if the open file is still the one that was scanned, and no process has it open for writing (where the
+ * file system can tell). */
 static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stamp *seen)
 {
     struct pl_early_scan_stamp now;
@@ -248,7 +251,7 @@ static bool may_read(struct pl_early *e, int fd, const struct pl_early_scan_stam
     return pl_early_scan_stamp_eq(&now, seen);
 }
 
-/* Reads one file into the session. Negative: the session cannot be used any more. */
+/* Reads one file into the upload session. Negative: the session cannot be used any more. */
 static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t i, struct pl_err *err)
 {
     const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
@@ -271,8 +274,8 @@ static int read_file(struct pl_early *e, struct pl_pack_builder *session, size_t
     return r == PL_ECANCELED || r == PL_EIO ? 0 : r;
 }
 
-/* Returns 1 and marks file `i` if it is to be read now; 0 if not; negative if no more files are to be
- * read. */
+/* Decides whether file `i` is read now: returns 1 and sets its state to READING, or 0. Negative: no more
+ * files are to be read for this datum. */
 static int claim(struct pl_early *e, size_t i)
 {
     const struct pl_early_scan_stamp *seen = &e->files.files[i].stamp;
@@ -314,7 +317,7 @@ static int noted_flush(void *self, struct pl_err *err)
     return e->config.sink.flush ? e->config.sink.flush(e->config.sink.self, err) : 0;
 }
 
-/* Reads all files that no longer change; afterwards their bytes are durable at the daemon. */
+/* Reads all files that no longer change; when it returns, their bytes are durable at the daemon. */
 static int read_ripe(struct pl_early *e, struct pl_err *err)
 {
     const struct pl_pack_sink sink = {.self = e, .has = noted_has, .put_pack = noted_put, .flush = noted_flush};
@@ -352,7 +355,8 @@ void pl_early_upload_scan(struct pl_early *e)
 
 /* ---- using the early copies ---- */
 
-/* True if the daemon still has all chunks and keeps them for the present session. */
+/* True if the daemon still has all chunks of the early copies and keeps them for the present upload
+ * session. */
 static bool chunks_are_there(struct pl_early *e)
 {
     const struct pl_hash *ids = (const struct pl_hash *)e->ids.data;

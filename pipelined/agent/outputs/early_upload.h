@@ -35,7 +35,7 @@
 struct pl_early;
 
 struct pl_early_upload_config {
-    const char *work; /* absolute path of the work folder, for testing its file system */
+    const char *work; /* absolute path of the work folder, whose file system is tested */
     int out_fd;       /* descriptor of WORK/pfs/out; must outlive the object */
     /* time in ms without changes after which a file is read */
     int64_t still_ms;
@@ -44,25 +44,26 @@ struct pl_early_upload_config {
     const atomic_bool *stopping; /* set when the agent stops; reading then ends */
 };
 
-/* Creates the object. `config` is copied, what it points to is borrowed. PL_ENOMEM. The functions below
- * accept NULL, except pl_early_upload_scan and pl_early_upload_find. */
+/* Creates the object. `config` is copied; the objects that its pointers refer to are borrowed. PL_ENOMEM. The
+ * functions below accept NULL, except pl_early_upload_scan and pl_early_upload_find. */
 PL_MUST_CHECK
 int pl_early_upload_create(const struct pl_early_upload_config *config, struct pl_early **ret, struct pl_err *err);
 struct pl_early *pl_early_upload_destroy(struct pl_early *e);
 
-/* Call it when the command of `row` starts. `row` must stay valid until release. */
+/* Begins scanning for the datum `row`. Call it when the datum's command starts. `row` must stay valid until
+ * release. */
 void pl_early_upload_begin(struct pl_early *e, const struct pl_agent_protocol_datum *row);
-/* Call it when the command has ended (or, in a batch stage, waits), before its output is moved. `kept`: the
- * output is wanted. */
+/* Ends scanning. Call it when the command has ended (or, in a batch stage, waits for the next datum), before
+ * its output is moved. `kept`: the output is wanted. */
 void pl_early_upload_end(struct pl_early *e, const struct pl_agent_protocol_datum *row, bool kept);
 
 /* Scans the output of the running command once and reads files that no longer change. Failures are not
  * reported: the file is read again at the end. */
 void pl_early_upload_scan(struct pl_early *e);
 
-/* Call it after end: true if files of the row's output were read early and their copies count. */
+/* True if files of the datum's output were read early and their copies are still valid. Call it after end. */
 bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_datum *row);
 /* Returns the file's entry, valid until release; NULL = the file must be read. */
 const struct pl_entry *pl_early_upload_find(const struct pl_early *e, const char *path);
-/* Ends the use of the row's data; returns the time in ms that scans took for it. */
+/* Ends the use of the datum's early copies; returns the time in ms that the scans for it took. */
 int64_t pl_early_upload_release(struct pl_early *e, const struct pl_agent_protocol_datum *row);

@@ -11,7 +11,8 @@
 #include <time.h>
 
 #define TRIAL_BYTES 4096
-#define TICKS_MAX   100 /* pauses of 1 ms until the clock for file times has advanced */
+/* maximum number of pauses of 1 ms to wait until the clock for file times has advanced */
+#define TICKS_MAX 100
 
 bool pl_file_writers_is_none(int fd)
 {
@@ -58,7 +59,8 @@ static bool mapped_write_moves_time(const char *path, int fd)
     map = map_for_writing(path, 0);
     if (!map)
         return false;
-    /* reads first: some file systems then map the page for writing at once, and the write changes no time */
+    /* the addition reads the page first: on some file systems this already maps the page as writable, and
+     * then the write does not change the file's times */
     map[0] = (char)(map[0] + 1);
     moved = fstat(fd, &after) == 0 &&
             (after.st_ctim.tv_sec != before.st_ctim.tv_sec || after.st_ctim.tv_nsec != before.st_ctim.tv_nsec);
@@ -78,7 +80,8 @@ bool pl_file_writers_are_supported(const char *work)
     if (!map)
         return false;
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    tell = fd >= 0 && !pl_file_writers_is_none(fd); /* it is mapped, so it must count as open for writing */
+    /* the file is mapped for writing, so it must count as open for writing */
+    tell = fd >= 0 && !pl_file_writers_is_none(fd);
     munmap(map, TRIAL_BYTES);
     tell = tell && pl_file_writers_is_none(fd) && mapped_write_moves_time(path, fd);
     (void)unlink(path);

@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-/* True: at this moment no process has the file open or mapped for writing, so a process that writes to it
- * later must open it first. False: a process has, or it is unknown. `fd` must be open only for reading. A
- * process that opens the file during the call waits for some microseconds. */
+/* True: at this moment no process has the file open or mapped for writing, so a process must open it before
+ * it can write to it. False: a process has it open or mapped for writing, or this cannot be found out. `fd`
+ * must be open only for reading. A process that opens the file during the call waits for some
+ * microseconds. */
 bool pl_file_writers_is_none(int fd);
 
 /* Tests with a file in the folder `work` whether its file system supports this: a mapped file must count as

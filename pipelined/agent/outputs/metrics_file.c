@@ -5,7 +5,8 @@
 #include <sys/stat.h>
 
 #define READ_BYTES 16384
-#define READS_MAX  64 /* reads in one poll; the rest of a faster growing file is read later */
+/* maximum number of reads in one poll; if the file grows faster, the rest is read by later polls */
+#define READS_MAX 64
 
 void pl_metrics_start(struct pl_metrics *m, int dirfd, int64_t now_ms)
 {

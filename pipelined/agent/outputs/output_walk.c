@@ -205,7 +205,7 @@ static int walk_all(struct walk *k, struct pl_err *err)
 
     while (r == 0 && k->next_folder < k->folders.len) {
         const char *folder = (const char *)k->folders.data + k->next_folder;
-        /* fits, because paths in the list have passed pl_path_check */
+        /* the path fits, because paths in the list have passed pl_path_check */
         memcpy(path, folder, strlen(folder) + 1);
         k->next_folder += strlen(path) + 1;
         r = read_folder(k, path, err);

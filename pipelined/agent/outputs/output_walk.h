@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 struct pl_out_item {
-    uint32_t path; /* offset in `names` of the NUL-terminated path */
+    uint32_t path; /* offset in `names` of the item's NUL-terminated path */
     uint32_t text; /* for a link: offset in `names` of its target text */
     uint64_t size; /* for a file: its size in bytes */
     mode_t mode;   /* S_ISREG, S_ISLNK, or S_ISDIR for an empty folder */

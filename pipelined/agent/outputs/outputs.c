@@ -22,7 +22,7 @@ struct made {
 
 struct capture {
     const struct pl_outputs_request *request;
-    char shown[4200]; /* path of the output folder for the command */
+    char shown[4200]; /* path of the output folder as the command sees it */
     int out_fd;
     struct pl_out_walk walk;
     struct made *made;
@@ -92,7 +92,7 @@ static int add_file(struct capture *c, const struct pl_out_item *item, struct pl
     fd = item->size == 0 ? -1 : pl_io_open_beneath(c->out_fd, path, O_RDONLY);
     if (item->size > 0 && (fd < 0 || fstat(fd, &st) < 0))
         return pl_err_errno(err, errno, "%s/%s", c->shown, path);
-    /* checks again: it was a regular file when the folder was listed */
+    /* checked again, because the command may have replaced the file since the folder was listed */
     if (item->size > 0 && !S_ISREG(st.st_mode))
         return pl_err_set(err, PL_EINVAL, "%s/%s was replaced while it was read", c->shown, path);
     if (item->size <= sizeof(data)) {
@@ -123,7 +123,8 @@ static int link_cmp(const void *key, const void *item, const struct capture *c)
     return strcmp(key, pl_out_path(&c->walk, item));
 }
 
-/* Filter of the ingest. Links are left out, because add_link handles them, and files with an early copy. */
+/* Selects the files that the ingest reads. Leaves out links, which add_link handles, and files that have an
+ * early copy. */
 static bool is_to_be_read(void *self, const char *path, bool is_dir)
 {
     const struct capture *c = self;
@@ -263,7 +264,7 @@ static int gather(struct capture *c, struct pl_err *err)
         else if (early)
             r = add_made(c, pl_out_path(&c->walk, item), early, err);
         else if (many)
-            continue; /* add_many has added files and empty folders */
+            continue; /* skip it: add_many has already added all files and empty folders */
         else if (S_ISREG(item->mode))
             r = add_file(c, item, err);
         else

@@ -21,7 +21,7 @@
  * elsewhere (link_target.h), a FIFO, socket or device. A batch command keeps running and may change the
  * folder meanwhile; then some state of each file is kept, but never anything from outside the folder.
  *
- * A small output (an ops stream of at most PL_AGENT_PROTOCOL_INLINE_MAX bytes) is sent in the result. For a
+ * A small output (at most PL_AGENT_PROTOCOL_INLINE_MAX bytes as an ops stream) is sent in the result. For a
  * larger one a tree is made, and the result has its root. Many or large files are read on all cores. Files
  * that were read while the command ran (early_upload.h) are not read again. One thread. */
 #pragma once
@@ -31,9 +31,10 @@
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 #include "storage/pack/pack_builder.h"
 
-#define PL_OUTPUTS_MAX (1u << 20) /* files, links and empty folders of one datum */
-#define PL_OUTPUTS_FEW 64u        /* up to this many files … */
-/* … and bytes are read by the calling thread; more by several threads */
+#define PL_OUTPUTS_MAX (1u << 20) /* maximum number of files, links and empty folders of one datum */
+/* maximum number of files that the calling thread reads itself; several threads read larger outputs */
+#define PL_OUTPUTS_FEW 64u
+/* maximum bytes that the calling thread reads itself; several threads read larger outputs */
 #define PL_OUTPUTS_FEW_BYTES (8u << 20)
 
 /* Destination of a task's outputs: one pack session, opened when the first bytes need it. */
@@ -49,7 +50,7 @@ struct pl_outputs_request {
     struct pl_input_references *refs;
     const struct pl_agent_protocol_datum *row;
     struct pl_outputs_store *store;
-    /* early copies of this row's files, after pl_early_upload_take; NULL = none */
+    /* early copies of this datum's files, after pl_early_upload_take; NULL = none */
     const struct pl_early *early;
 };
 
@@ -58,7 +59,8 @@ struct pl_outputs_request {
  * Other errors: the output could not be read or uploaded. */
 PL_MUST_CHECK
 int pl_outputs_capture(const struct pl_outputs_request *request, struct pl_agent_protocol_outcome *outcome, struct pl_err *err);
-/* Ends the pack session: everything captured since the last flush is then durable at the daemon. */
+/* Ends the pack session: when it returns, all outputs stored since the last flush are durable at the
+ * daemon. */
 PL_MUST_CHECK
 int pl_outputs_flush(struct pl_outputs_store *store, struct pl_err *err);
 /* Drops the pack session without uploading what was not flushed. */
