@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ASIDE ".pl-link" /* temporary name of a copy; it is gone when the program ends */
+#define ASIDE ".pl-link" /* temporary name of a copy; no file of this name is left when the program ends */
 
 struct copying {
     const char *out, *pfs;
@@ -172,7 +172,7 @@ static int look_at(struct copying *c, int dir, const char *name, size_t len, uns
     int fd, r = 0;
 
     if (snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", name) >= (int)(sizeof(c->path) - len))
-        return 0; /* the path is too long: reading the output refuses it */
+        return 0; /* skip it: the path is too long, and the agent reports that when it reads the output */
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     if (S_ISLNK(st.st_mode))
@@ -180,7 +180,9 @@ static int look_at(struct copying *c, int dir, const char *name, size_t len, uns
     if (!S_ISDIR(st.st_mode) || depth == PL_COPY_DEPTH_MAX)
         return 0;
     fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) /* if it cannot be opened, reading the output opens it and refuses links in it */
+    /* a folder that cannot be opened is skipped: the agent opens it when it reads the output, and refuses
+     * links in it */
+    if (fd >= 0)
         r = look_into(c, fd, strlen(c->path), depth + 1);
     if (fd >= 0)
         close(fd);

@@ -39,8 +39,9 @@ static const struct abi *abi_of(uint32_t arch)
     return NULL;
 }
 
-/* In the program a jump target counts from the next line. The address family is an int; its lower half comes
- * first on both ABIs. */
+/* Offsets of jumps count from the next instruction. The address family of socket() is an int: the filter
+ * compares the lower half of the argument, which comes first in memory because both ABIs are
+ * little-endian. */
 bool pl_no_network_filter(uint32_t arch, struct sock_filter ret[PL_NO_NETWORK_STEPS])
 {
     const struct abi *abi = abi_of(arch);
@@ -49,18 +50,18 @@ bool pl_no_network_filter(uint32_t arch, struct sock_filter ret[PL_NO_NETWORK_ST
         return false;
     memcpy(ret,
            (const struct sock_filter[PL_NO_NETWORK_STEPS]){
-               LOAD(arch),                               /* 0 */
-               IF(abi->arch, 0, 8),                      /* 1: foreign ABI → 10 */
-               LOAD(nr),                                 /* 2 */
-               IF_GE(abi->end, 6, 0),                    /* 3: x32 → 10 */
-               IF(abi->io_uring_setup, 5, 0),            /* 4: → 10 */
-               IF(abi->socket, 0, 5),                    /* 5: any other call → 11 */
-               LOAD(args[0]),                            /* 6 */
-               IF(AF_UNIX, 3, 0),                        /* 7: → 11 */
-               IF(AF_NETLINK, 2, 0),                     /* 8: → 11 */
-               ANSWER(SECCOMP_RET_ERRNO | EAFNOSUPPORT), /* 9 */
-               ANSWER(SECCOMP_RET_ERRNO | ENOSYS),       /* 10 */
-               ANSWER(SECCOMP_RET_ALLOW),                /* 11 */
+               LOAD(arch),                               /* step 0 */
+               IF(abi->arch, 0, 8),                      /* step 1: for another ABI go to 10 */
+               LOAD(nr),                                 /* step 2 */
+               IF_GE(abi->end, 6, 0),                    /* step 3: for x32 go to 10 */
+               IF(abi->io_uring_setup, 5, 0),            /* step 4: if equal go to 10 */
+               IF(abi->socket, 0, 5),                    /* step 5: for any other call go to 11 */
+               LOAD(args[0]),                            /* step 6 */
+               IF(AF_UNIX, 3, 0),                        /* step 7: if equal go to 11 */
+               IF(AF_NETLINK, 2, 0),                     /* step 8: if equal go to 11 */
+               ANSWER(SECCOMP_RET_ERRNO | EAFNOSUPPORT), /* step 9 */
+               ANSWER(SECCOMP_RET_ERRNO | ENOSYS),       /* step 10 */
+               ANSWER(SECCOMP_RET_ALLOW),                /* step 11 */
            },
            PL_NO_NETWORK_STEPS * sizeof *ret);
     return true;

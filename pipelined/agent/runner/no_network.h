@@ -1,7 +1,7 @@
-/* no_network: takes the network away from a command in a pod (`"network": false`). Agent and command share
- * the pod's network, and the agent needs it. Therefore the command and its child processes can only open
- * sockets that stay within the pod. A seccomp filter in the kernel enforces this, independent of the
- * cluster's network:
+/* no_network: removes the network of a command in a pod (`"network": false`). Agent and command share the
+ * pod's network, and the agent needs it. Therefore the command and its child processes can only open sockets
+ * that stay within the pod. A seccomp filter in the kernel enforces this, independent of the cluster's
+ * network:
  *
  *   socket(AF_UNIX or AF_NETLINK)   allowed
  *   socket(any other family)        EAFNOSUPPORT, also for loopback

@@ -31,29 +31,30 @@
 #include <time.h>
 #include <unistd.h>
 
-/* descriptors of the runner after set_up */
+/* descriptor numbers in the runner after set_up() */
 #define CONTROL_FD 3
 #define HELD_FD    4
 
 struct runner {
     int signal_fd;
-    bool alone;    /* the runner is process 1: kill(-1) reaches exactly the processes of the command */
+    /* the runner is process 1 of a pid namespace: kill(-1) reaches exactly the processes of the command */
+    bool alone;
     bool orphaned; /* the agent has disconnected */
     pid_t command; /* process of the command; 0 = idle */
     uint64_t start_us;
     uint64_t deadline_us; /* monotonic time in us; 0 = no time limit */
     bool timed_out;
     bool killed;
-    /* processes that the command left running and that were killed */
+    /* number of processes that the command left running and that the runner killed */
     uint32_t leftovers;
-    struct rusage usage; /* of all ended processes of the command */
+    struct rusage usage; /* resource usage of all ended processes of the command */
     bool pod, no_network;
     char *const *shared; /* folders of a pod that are shared with the agent; NULL-terminated */
     uint64_t ooms;       /* value of pl_pod_ooms when the last command ended */
     /* received bytes that have not been processed */
     uint8_t in[PL_RUNNER_HEAD_BYTES + PL_RUNNER_FRAME_MAX];
     size_t in_len;
-    char *words[PL_RUNNER_ARGS_MAX + 2]; /* argv, NULL, env, NULL */
+    char *words[PL_RUNNER_ARGS_MAX + 2]; /* argv, a NULL, the environment, a NULL */
 };
 
 /* Written by a child that could not start; the parent reads it. Memory is shared until exec, because the
@@ -187,7 +188,8 @@ static void kill_children(void)
         if (n <= 0)
             continue;
         stat[n] = 0;
-        after_name = strrchr(stat, ')'); /* the name may contain anything, even ") R 1" */
+        /* the process name before this parenthesis may contain anything, even ") R 1" */
+        after_name = strrchr(stat, ')');
         if (after_name && sscanf(after_name, ") %*c %d", &parent) == 1 && parent == getpid())
             kill(atoi(e->d_name), SIGKILL);
     }
@@ -197,12 +199,12 @@ static void kill_children(void)
 static void kill_all(const struct runner *r)
 {
     if (r->alone)
-        kill(-1, SIGKILL); /* all processes in the pid namespace except process 1 itself */
+        kill(-1, SIGKILL); /* reaches all processes in the pid namespace except process 1 itself */
     else
         kill_children();
 }
 
-/* Kills and reaps until no process of the command is left. */
+/* Kills and reaps processes until none of the command's is left. */
 static void sweep(struct runner *r)
 {
     struct rusage usage;
@@ -237,7 +239,8 @@ static void finish_command(struct runner *r, int status)
         _exit(PL_RUNNER_EXIT_ORPHANED);
 }
 
-/* Reaps ended processes. If the command itself has ended, kills and reaps the rest. */
+/* Reaps ended processes. If the command's first process has ended, also kills and reaps the command's other
+ * processes. */
 static void reap(struct runner *r)
 {
     struct rusage usage;
@@ -292,7 +295,7 @@ static void open_input(const char *path)
     int fd = open(path, O_RDONLY);
 
     if (fd < 0 || (fd != STDIN_FILENO && dup2(fd, STDIN_FILENO) < 0))
-        return; /* standard input stays empty */
+        return; /* if the file cannot be opened, standard input stays empty */
     if (fd != STDIN_FILENO)
         close(fd);
 }
@@ -306,8 +309,8 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGTERM, SIG_DFL);
-    /* lets the command use "kill 0" without reaching the runner; a session of its own would cost a scheduling
-     * group */
+    /* a process group of its own lets the command use "kill 0" without reaching the runner; a new session
+     * would also do that, but cost a scheduling group */
     setpgid(0, 0);
     failure->how = PL_RUNNER_NO_CWD;
     if (chdir(cwd) < 0) {
@@ -332,7 +335,8 @@ static void start_command(struct runner *r, const char *cwd, char *const *argv, 
     memset(&r->usage, 0, sizeof(r->usage));
     r->timed_out = r->killed = false;
     r->leftovers = 0;
-    /* much cheaper than fork: the child uses the parent's memory, and the parent waits until exec */
+    /* vfork is much cheaper than fork: the child uses the parent's memory, and the parent waits until the
+     * child calls exec */
     pid = vfork();
     if (pid == 0)
         child(cwd, argv, env, input, &failure);
@@ -477,8 +481,8 @@ static void turn(struct runner *r)
     }
 }
 
-/* Moves the control socket from standard input to CONTROL_FD. Commands read /dev/null and inherit only their
- * output. */
+/* Moves the control socket from standard input to CONTROL_FD. Commands get /dev/null as standard input, and
+ * inherit no descriptor but the output pipe. */
 static void set_up(struct runner *r)
 {
     const struct rlimit no_core = {0, 0};
@@ -489,7 +493,7 @@ static void set_up(struct runner *r)
         die("standard input");
     if (dup2(PL_RUNNER_HELD_FD, HELD_FD) < 0)
         close(HELD_FD);
-    /* ENOSYS on old kernels; then descriptors that bwrap left open stay open */
+    /* if the kernel is too old (ENOSYS), descriptors that bwrap left open stay open */
     syscall(SYS_close_range, HELD_FD + 1, ~0U, 0);
     fcntl(CONTROL_FD, F_SETFD, FD_CLOEXEC);
     fcntl(HELD_FD, F_SETFD, FD_CLOEXEC);
@@ -502,7 +506,8 @@ static void set_up(struct runner *r)
     sigaddset(&child_ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child_ended, NULL);
     if (r->pod)
-        /* a pod that must end signals all containers; the agent ends the command and then the runner */
+        /* ignore SIGTERM: when a pod is stopped, all its containers get it, and the agent ends the command
+         * and then the runner */
         signal(SIGTERM, SIG_IGN);
     r->signal_fd = signalfd(-1, &child_ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (r->signal_fd < 0)

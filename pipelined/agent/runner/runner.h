@@ -1,10 +1,8 @@
-/* agent/runner: Static programs that run next to the command: pl-runner starts it, pl-next asks for the next
- * datum. They link libc only and use only the headers of other rooms.
+/* agent/runner: Static programs that run next to a stage's command: pl-runner starts the command, pl-next
+ * asks for the next datum. They link libc only and use only the headers of other rooms.
  *
- * In:      Frames over a Unix socket.
- * Out:     Exit status, resource usage, output.
- * Uses:    net/agent_protocol, storage/base
- * Threads: Single-threaded processes.
+ * In:      Frames over a Unix socket. Out:     Exit status, resource usage, output. Uses:
+ * net/agent_protocol, storage/base Threads: Single-threaded processes.
  *
  * Headers for other rooms:
  *   copy_links    replaces output links by copies of their targets

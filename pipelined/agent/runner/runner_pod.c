@@ -16,8 +16,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define LOOK_MS     20           /* interval of the attempts to connect */
-#define NO_LIMIT    (1ULL << 60) /* bytes; cgroup version 1 reports a huge number when there is no limit */
+#define LOOK_MS 20 /* interval of the attempts to connect */
+/* in bytes; a value from here on means no limit, because cgroup version 1 reports a huge number then */
+#define NO_LIMIT    (1ULL << 60)
 #define PATH_PREFIX "PATH="
 #define USUAL_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -36,13 +37,13 @@ static int connect_once(const struct sockaddr_un *address)
     return -1;
 }
 
-/* True if the agent does not listen yet. */
+/* True if `error` says that the agent does not listen yet. */
 static bool not_yet(int errnum)
 {
     return errnum == ENOENT || errnum == ECONNREFUSED || errnum == EINTR;
 }
 
-/* Receives the descriptor that is sent with the first byte; -1 = none came. */
+/* Receives the descriptor that the agent sends with the first byte; -1 = none came. */
 static int take_pipe(int fd)
 {
     char byte, control[CMSG_SPACE(sizeof(int))];
@@ -152,7 +153,7 @@ static void open_up(int dir, const char *name, gid_t group, unsigned depth)
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return;
     want = (st.st_mode & 07777) | (S_ISDIR(st.st_mode) ? 0770 : 0660);
-    if (st.st_gid != group) /* before chmod, because chown clears the set-id bits */
+    if (st.st_gid != group) /* chown first and chmod after it, because chown clears the set-id bits */
         (void)!fchownat(dir, name, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW);
     if (want != (st.st_mode & 07777))
         /* Follows a link. That is harmless even if a running command puts one here, because the runner has no
