@@ -13,7 +13,7 @@
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* Folders of the root that are links on systems with a merged /usr, and folders on others. */
+/* Folders of the root that are links to /usr on systems with a merged /usr, and real folders on others. */
 static const char *const system_folders[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
 
 /* Entries of /etc that are shown: those for resolving names, users, time zones, libraries and certificates.
@@ -135,8 +135,8 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
     return r;
 }
 
-/* Adds /proc, devices and private folders. /sys tells libraries about cores and memory; with GPUs also about
- * PCI devices. */
+/* Adds /proc, devices and private folders. Adds also the parts of /sys that tell libraries about cores and
+ * memory, and with GPUs about PCI devices. */
 static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     const char *sys = config->n_gpus ? "/sys" : "/sys/devices/system";
@@ -288,7 +288,7 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
     if (config->cgroup) {
         snprintf(procs, sizeof(procs), "%s/cgroup.procs", config->cgroup);
         r = ADD(&a, err, config->runner, PL_ENTER_CGROUP, procs);
-        /* bwrap is found through it */
+        /* the program that enters the cgroup finds bwrap through PATH */
         if (r == 0 && asprintf(&a.env[0], "PATH=%s", getenv("PATH") ? getenv("PATH") : USUAL_PATH) < 0)
             r = (a.env[0] = NULL, pl_err_nomem(err));
     }
@@ -346,7 +346,8 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
 
 int pl_sandbox_clear(const char *folder, struct pl_err *err)
 {
-    /* not through a link: the folder may be the command's, and the command may be alive */
+    /* does not follow a link: the folder may be the command's, and a command that still runs could replace it
+     * by a link */
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;

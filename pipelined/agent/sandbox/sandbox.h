@@ -61,7 +61,7 @@ struct pl_sandbox_config {
     const char *next;   /* absolute path of pl-next; NULL = the command has no pl-next */
     /* absolute folders to show read-only, separated by ':'; NULL or "" = none (PIPELINED_SANDBOX_RO) */
     const char *extra_ro;
-    bool batch;          /* the command reaches the agent through a socket in /pl/sock */
+    bool batch;          /* batch stage: the command reaches the agent through a socket in /pl/sock */
     bool has_code;       /* /code exists */
     bool has_script;     /* /pl/script exists */
     bool has_stdin;      /* /pl/stdin exists */
@@ -98,7 +98,7 @@ struct pl_sandbox_paths {
     char runner[4096];     /* pl-runner, which also copies link targets (copy_links.h) */
 };
 
-/* A NULL-terminated argv on the heap, and the environment of the program. */
+/* A NULL-terminated argv on the heap, and the environment of the program that it starts. */
 struct pl_sandbox_argv {
     char **v;
     size_t n;

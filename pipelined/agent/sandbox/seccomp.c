@@ -1,5 +1,5 @@
-/* With libseccomp. Each program is exported as BPF; the "allow" results of the first are rewritten into jumps
- * to the second. */
+/* Makes two programs with libseccomp and exports each as BPF. The "allow" results of the first program are
+ * rewritten into jumps to the second. */
 #include "pipelined/agent/sandbox/seccomp.h"
 
 #include <asm/ioctls.h>
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 static const int denied[] = {
-    /* mounts and namespaces */
+    /* system calls for mounts and namespaces */
     SCMP_SYS(mount),
     SCMP_SYS(umount),
     SCMP_SYS(umount2),
@@ -27,7 +27,7 @@ static const int denied[] = {
     SCMP_SYS(fspick),
     SCMP_SYS(setns),
     SCMP_SYS(chroot),
-    /* state of the kernel and the machine */
+    /* system calls that change or reveal the state of the kernel and the machine */
     SCMP_SYS(bpf),
     SCMP_SYS(perf_event_open),
     SCMP_SYS(userfaultfd),
@@ -53,7 +53,7 @@ static const int denied[] = {
     SCMP_SYS(vhangup),
     SCMP_SYS(nfsservctl),
     SCMP_SYS(lookup_dcookie),
-    /* keys, and files by handle, of other users */
+    /* system calls that reach kernel keys, and files by handle, of other users */
     SCMP_SYS(keyctl),
     SCMP_SYS(add_key),
     SCMP_SYS(request_key),
@@ -128,7 +128,7 @@ static const unsigned long namespaces[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NE
 
 static const unsigned long terminal[] = {TIOCSTI, TIOCLINUX};
 
-/* Adds the rules that deny calls, some of them by their arguments. */
+/* Adds the rules of the first program, which deny calls, some of them by their arguments. */
 static int add_denied(scmp_filter_ctx ctx)
 {
     int r = 0;
@@ -193,7 +193,7 @@ static int add_program(int fd, uint32_t arch, uint32_t action, int (*add)(scmp_f
     int r = ctx ? choose_arch(ctx, arch) : -ENOMEM;
 
     if (r == 0)
-        /* compile to a binary tree, which is faster for allowed calls */
+        /* compile the filter to a binary tree, which is faster for allowed calls */
         r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (r == 0)
         r = add(ctx);

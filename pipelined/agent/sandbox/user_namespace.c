@@ -17,7 +17,7 @@
 
 #define ALL_USERS "0 0 4294967295\n"
 #define PROBE_MS  10000
-/* lowest number for the descriptor; bwrap's child uses lower numbers for other descriptors */
+/* lowest number for the namespace's descriptor; bwrap's child uses lower numbers for other descriptors */
 #define FD_FROM 64
 
 static int write_map(pid_t pid, const char *name)
@@ -73,8 +73,8 @@ static int make(void)
     return fd;
 }
 
-/* bubblewrap can mount /proc in a user namespace. The kernel forbids it where parts of /proc are covered by
- * mounts, as in containers. Set by probe(). */
+/* True if bubblewrap can mount /proc in a user namespace. The kernel forbids that where mounts cover parts of
+ * /proc, as in containers. Set by probe(). */
 static bool works;
 
 static void probe(void)
