@@ -24,10 +24,11 @@ struct attempt {
     size_t tail_at; /* position of the next byte in the ring buffer `tail` */
     struct pl_metrics metrics;
     int64_t stop_ms; /* monotonic time when the agent was first seen to be stopping; 0 = it is not */
-    bool given_up;   /* the command was killed because the attempt is not wanted; it gets no verdict */
+    /* the command was killed because the attempt is not wanted; the outcome then gets no reason of failure */
+    bool given_up;
 };
 
-/* Sets the reason of failure, as valid UTF-8 and cut to fit. */
+/* Sets the reason of failure: makes it valid UTF-8 and cuts it to the maximum length. */
 static void set_reason(struct pl_agent_protocol_outcome *o, const char *text)
 {
     _cleanup_free_ char *clean = pl_agent_protocol_text((const uint8_t *)text, strlen(text), sizeof(o->reason) - 1);
@@ -88,7 +89,8 @@ static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool e
 {
     _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
 
-    look_at_secrets(a->c); /* a secret may have changed since the command began */
+    /* reads changed secrets first: one may have got a new value since the command began */
+    look_at_secrets(a->c);
     pl_secret_redaction_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
     if (masked.len)
         put_output(a, masked.data, masked.len);
@@ -104,8 +106,8 @@ static void on_output(void *self, const uint8_t *data, size_t n)
         put_output(a, data, n);
 }
 
-/* Ends the output of the command: bytes that were held back are not a secret. Returns the last bytes of
- * output. */
+/* Ends the output of the command: sends bytes that were held back as the possible beginning of a secret.
+ * Returns the last bytes of the output. */
 static char *end_output(struct attempt *a)
 {
     if (a->c->secrets)
@@ -146,8 +148,8 @@ static bool on_tick(void *self)
 {
     struct attempt *a = self;
 
-    /* ignores errors: while a command replaces the folder there is none for a moment; the end of the command
-     * decides */
+    /* ignores errors: a command that replaces its output folder leaves a moment without one; the check at the
+     * command's end counts */
     (void)!pl_out_folder_follow(&a->c->out, NULL);
     follow_metrics(a, false);
     pl_gpu_meter_sample(a->c->gpu);
@@ -216,7 +218,8 @@ static void judge_start(const struct pl_datum_context *c, const struct pl_comman
 /* Appends what is known about the memory limit to the reason. */
 static void say_oom(const struct pl_datum_context *c, const struct pl_command_result *run, char *text, size_t size)
 {
-    const int64_t asked = c->stage->memory_bytes; /* the kernel rounds the limit to whole pages */
+    /* the kernel rounds a cgroup's memory limit to whole pages */
+    const int64_t asked = c->stage->memory_bytes;
     char limit[32];
 
     if (c->sandbox->mode != PL_SANDBOX_POD && run->memory_limit == 0)
@@ -272,8 +275,8 @@ static void judge(struct pl_datum_context *c, const struct pl_command_result *ru
 
 /* ---- the steps ---- */
 
-/* Handles a failure of the agent itself: the datum is given back if it can succeed another time, and fails
- * otherwise. */
+/* Handles a failure of the agent itself in the step `step`. The datum is given back if it can succeed another
+ * time; otherwise it fails. */
 static int carry(struct pl_agent_protocol_outcome *o, const struct pl_datum_context *c, int code, const char *step,
                  const struct pl_err *why)
 {
@@ -295,7 +298,7 @@ static int64_t since_ms(int64_t start_us)
     return (pl_clock_mono_us() - start_us + 500) / 1000;
 }
 
-/* Sets the reason to the command's own message, with secrets masked. */
+/* Sets the reason of failure to the message that a batch command reported, with secrets masked. */
 static void set_said(const struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, const char *text)
 {
     _cleanup_(pl_buf_finish) struct pl_buf said = {0};
@@ -320,8 +323,8 @@ static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result
         judge(c, &end->run, program, timeout_ms, o);
 }
 
-/* Uses the output folder that is at the path after the command, and ensures that there is one for the next
- * datum. Negative: that is impossible. */
+/* Finds the output folder that the command has left (it may have replaced the folder), and ensures that there
+ * is one for the next datum. Negative: there is none and it cannot be created. */
 static int look_at_out(struct pl_datum_context *c, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -332,7 +335,7 @@ static int look_at_out(struct pl_datum_context *c, struct pl_agent_protocol_outc
     return r < 0 && !o->gave_back && !o->reason[0] ? carry(o, c, r, "output", &why) : 0;
 }
 
-/* Runs the command for one datum and sets the verdict. */
+/* Runs the command for one datum and sets the reason if the datum failed. */
 static int run_and_judge(struct attempt *a, struct pl_runner_command *command, struct pl_agent_protocol_outcome *o,
                          struct pl_err *err)
 {
@@ -346,7 +349,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     else
         r = pl_env_of(c->env, a->task, a->row, &command->env, err);
     if (r == 0 && c->batch && end.end != PL_BATCH_ENDED)
-        /* a batch command keeps running, so its files are not shared by its end */
+        /* the runner shares files with the agent at the end of a command, but a batch command keeps running,
+         * so ask for it here */
         r = pl_runner_client_share(c->runner, err);
     if (r == 0 && !c->batch && !c->stage->script)
         r = pl_env_argv(c->env, a->row, command->argv, &command->argv, err);
@@ -367,11 +371,11 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     return 0;
 }
 
-/* Runs the command of on_error in the same place and with the same variables as the failed command. */
+/* Runs the stage's on_error command in the same place and with the same variables as the failed command. */
 static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_agent_protocol_outcome *o,
                         struct pl_err *err)
 {
-    /* without standard input, which belonged to the failed command */
+    /* this command gets no standard input, because that belonged to the failed command */
     struct pl_runner_command command = *failed;
     struct pl_command_result result = {0};
     int64_t start_us = pl_clock_mono_us();
@@ -390,7 +394,7 @@ static int run_on_error(struct attempt *a, const struct pl_runner_command *faile
 
 /* ---- links in the output ---- */
 
-/* Output of the copying program. */
+/* Output callback of the program that copies link targets. */
 struct said {
     struct attempt *attempt;
     char text[PL_AGENT_PROTOCOL_REASON_MAX];
@@ -449,7 +453,8 @@ static int copy_links(struct attempt *a, const struct pl_runner_command *done, s
     return 0;
 }
 
-/* Runs the command, or `by_hand`, and then what follows: copying link targets, or the command of on_error. */
+/* Runs the command (or `by_hand` in its place), and then what follows it: copying link targets, or the
+ * command of on_error. */
 static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, struct pl_err *err)
 {
     const struct pl_datum_context *c = a->c;
@@ -480,7 +485,7 @@ static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, s
         return r;
     follow_metrics(a, true);
     o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
-    if (!o->has_gpu) { /* the command ended before the first sample */
+    if (!o->has_gpu) { /* no sample was taken, because the command ended too soon: take one now */
         pl_gpu_meter_sample(c->gpu);
         o->has_gpu = pl_gpu_meter_read(c->gpu, &o->gpu_util, &o->gpu_mem_peak);
     }
@@ -489,7 +494,7 @@ static int run_command(struct attempt *a, struct pl_agent_protocol_outcome *o, s
     return r == 0 && !o->gave_back && o->reason[0] && c->stage->err_run ? run_on_error(a, &command, o, err) : r;
 }
 
-/* True if nothing more is to be done for this row. Gives it back if the agent stops or the daemon no longer
+/* True if nothing more is to be done for this datum. Gives it back if the agent stops or the daemon no longer
  * wants it. */
 static bool is_decided(struct pl_datum_context *c, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *o)
 {
@@ -528,7 +533,7 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_ta
     return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
 }
 
-/* A decided row only passes through; its inputs are not put in place. */
+/* If the outcome is already decided, the datum only passes through: its inputs are not put in place. */
 int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                      const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
                      struct pl_agent_protocol_outcome *o, struct pl_err *err)

@@ -23,9 +23,10 @@
 
 /* bytes of output sent to the log per attempt; the rest is replaced by a notice */
 #define PL_DATUM_LOG_MAX (64ull << 20)
-/* time that a command may continue after the agent was told to stop */
-#define PL_DATUM_GRACE_MS   2000
-#define PL_DATUM_FULL_BYTES (1u << 20) /* if less is free, the disk of the work folder counts as full */
+/* time in ms that a command may continue after the agent was told to stop */
+#define PL_DATUM_GRACE_MS 2000
+/* if fewer bytes are free, the disk of the work folder counts as full */
+#define PL_DATUM_FULL_BYTES (1u << 20)
 
 /* Objects that all datums of the worker share. */
 struct pl_datum_context {
@@ -56,19 +57,19 @@ struct pl_datum_context {
     uint64_t oom_seen;
 };
 
-/* Fetches the bytes of the row's inputs while the previous row's inputs wait (inputs.h). Does not fail:
- * pl_datum_fetch reports problems. */
+/* Fetches the bytes of the datum's inputs while the previous datum's inputs still wait to be put in place
+ * (inputs.h). Does not fail: pl_datum_fetch reports problems. */
 void pl_datum_fetch_ahead(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                           const struct pl_agent_protocol_datum *row, struct pl_agent_protocol_outcome *o);
-/* Builds the inputs in WORK/next. PL_ENOSPC, only for a row that is not `alone`: call it again when the rows
- * in progress are done, because there may be space then. Otherwise returns 0, and the outcome says whether it
- * failed. */
+/* Builds the datum's inputs in WORK/next. PL_ENOSPC, only if not `alone`: call it again when no other datum
+ * is in progress, because there may be space then. Otherwise returns 0, and the outcome says whether the
+ * datum failed. */
 PL_MUST_CHECK
 int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                    const struct pl_agent_protocol_datum *row, bool alone, struct pl_agent_protocol_outcome *o);
 /* Puts the inputs in place, calls `placed` (may be NULL), and runs the command. `placed` is called even if
- * the row is not run; then the next row's inputs may be built. Returns 0 also if the datum failed. Negative:
- * the worker cannot continue. */
+ * the command is not run; after it the next datum's inputs may be built. Returns 0 also if the datum failed.
+ * Negative: the worker cannot continue. */
 PL_MUST_CHECK
 int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                      const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
@@ -78,8 +79,8 @@ int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_
 PL_MUST_CHECK
 int pl_datum_take(struct pl_datum_context *c, const char *to, struct pl_agent_protocol_outcome *o);
 /* Stores the output in the folder `from` (NULL = no output) as entries of the outcome. Returns 0 also if the
- * output cannot be kept. Negative: the daemon does not accept it, and would not accept that of the task's
- * other rows. */
+ * output cannot be kept. Negative: the daemon does not accept the output, and would not accept that of the
+ * task's other datums either. */
 PL_MUST_CHECK
 int pl_datum_upload(struct pl_datum_context *c, const struct pl_agent_protocol_datum *row, const char *from,
                     struct pl_agent_protocol_outcome *o);

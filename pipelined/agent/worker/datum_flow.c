@@ -1,5 +1,5 @@
-/* One mutex and one condition per thread. Rows are signalled only when the receiving thread has something to
- * do. */
+/* Uses one mutex, and one condition variable for each thread. A thread is signalled only when it has
+ * something to do. */
 #include "pipelined/agent/worker/datum_flow.h"
 
 #include "pipelined/agent/connection/task_lease.h"
@@ -11,20 +11,20 @@ STAILQ_HEAD(rows, pl_datum_flow_item);
 
 struct pl_flow {
     pthread_mutex_t lock;                  /* guards the fields below */
-    pthread_cond_t fetch, compute, upload; /* one condition for each thread */
+    pthread_cond_t fetch, compute, upload; /* condition variables, one for each thread */
     LIST_HEAD(, pl_datum_flow_task) tasks;
     unsigned n_tasks;
-    struct pl_datum_flow_item *fetched; /* row whose inputs wait or are being put in place; NULL = none */
-    /* the compute thread has a row */
+    struct pl_datum_flow_item *fetched; /* datum whose inputs wait or are being put in place; NULL = none */
+    /* the compute thread is working on a datum */
     bool computing;
-    int64_t computed_us; /* monotonic time up to which the worker's time was assigned to rows */
-    /* rows that wait for the upload thread */
+    int64_t computed_us; /* monotonic time up to which the worker's time was assigned to datums */
+    /* datums that wait for the upload thread */
     struct rows computed;
-    size_t under_way; /* rows that were fetched and are not yet uploaded */
+    size_t under_way; /* number of datums that were fetched and are not yet uploaded */
     bool folder_used[PL_DATUM_FLOW_BEHIND];
-    bool no_more;   /* no more rows to compute */
-    bool no_upload; /* no more rows to upload */
-    /* the fetch thread waits until no row is in progress */
+    bool no_more;   /* no more datums to compute will follow */
+    bool no_upload; /* no more datums to upload will follow */
+    /* the fetch thread waits until no datum is in progress */
     bool waits_alone;
     int code; /* code of the failure; 0 = none */
     struct pl_err why;
@@ -133,7 +133,8 @@ bool pl_datum_flow_wait_room(struct pl_flow *f, bool alone)
     while (!f->code && (f->fetched || (alone && f->under_way > 0))) {
         f->waits_alone = alone;
         if (alone)
-            pthread_cond_signal(&f->upload); /* rows without output may be waiting for the upload thread */
+            /* wake the upload thread, in whose queue datums without output may be waiting */
+            pthread_cond_signal(&f->upload);
         pthread_cond_wait(&f->fetch, &f->lock);
     }
     f->waits_alone = false;
@@ -265,7 +266,8 @@ void pl_datum_flow_computed(struct pl_flow *f, struct pl_datum_flow_item *row)
     pthread_mutex_lock(&f->lock);
     f->computing = false;
     STAILQ_INSERT_TAIL(&f->computed, row, link);
-    /* rows without output are processed together with the next other row */
+    /* a datum without output does not wake the upload thread; it is handled together with the next one that
+     * does */
     if (row->folder >= 0 || row->last || f->waits_alone)
         pthread_cond_signal(&f->upload);
     pthread_mutex_unlock(&f->lock);
@@ -348,7 +350,8 @@ uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol
         struct pl_datum_flow_item *row = &t->rows[i];
 
         if (!row->begun && !row->given_back)
-            row->given_back = true; /* never reset, so the compute thread may read it without the lock */
+            /* the flag is never reset, so the compute thread may read it without the lock */
+            row->given_back = true;
         if (row->given_back)
             rows[n++] = row->row->index;
     }

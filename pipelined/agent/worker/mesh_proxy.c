@@ -4,7 +4,7 @@
 #include "pipelined/net/http_client/http_client.h"
 #include "storage/system/log_line.h"
 
-/* Asks one proxy to stop. */
+/* Sends one proxy the request to stop. */
 static void quit(const char *url, const char *path)
 {
     _cleanup_(pl_http_client_destroyp) struct pl_http_client *client = NULL;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define REQUEST_MAX (64u << 20)
-/* tree nodes in the cache */
+/* maximum number of tree nodes in the cache */
 #define NODES_KEPT 8u
 
 struct
@@ -40,7 +40,8 @@ struct output {
     json_int_t files;
 };
 
-/* Returns the next entry of the output, with the prefix, and records it for the answer. */
+/* Returns the next entry of the output, with the prefix before its path, and records the entry for the
+ * answer. */
 static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct pl_entry *ret, struct pl_err *err)
 {
     struct output *o = self;
@@ -66,8 +67,8 @@ static int next_entry(void *self, const char **ret_path, size_t *ret_len, struct
     return 1;
 }
 
-/* Writes the entries into the folder. Without a folder it only reads them, so that names that cannot be kept
- * are still found. */
+/* Writes the entries of the output into the folder. Without a folder it only reads them, so that names that
+ * cannot be kept are still found. */
 static int write_entries(struct try *t, struct output *o, struct pl_err *err)
 {
     const struct pl_chunk_reader reader = pl_worker_reader(t->worker);

@@ -25,8 +25,8 @@
 struct pl_try_config {
     const char *request;                  /* path of the request file */
     const char *token;                    /* the daemon's token; "" = no daemon */
-    const char *ca;                       /* as in pl_worker_config */
-    const char *runner, *next, *extra_ro; /* as in pl_worker_config */
+    const char *ca;                       /* PEM file of CA certificates, as in pl_worker_config */
+    const char *runner, *next, *extra_ro; /* as the fields of pl_worker_config with these names */
     /* Called with the worker when it exists, and with NULL before it is freed, so that a signal handler can
      * stop it. */
     void (*on_worker)(struct pl_worker *w);

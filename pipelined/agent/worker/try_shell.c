@@ -12,8 +12,9 @@
 #include <sys/wait.h>
 
 #define SECCOMP_FD_IN_CHILD 10
-#define USERNS_FD_IN_CHILD  12  /* PL_RUNNER_HELD_FD is the number between them */
-#define OWN_WORDS           10u /* words of argv besides the sandbox's arguments and the environment */
+#define USERNS_FD_IN_CHILD  12 /* not 11, because that is PL_RUNNER_HELD_FD */
+/* maximum number of words in argv besides the sandbox's arguments and the environment */
+#define OWN_WORDS 10u
 
 struct shell {
     struct pl_sandbox_argv sandbox;

@@ -1,5 +1,5 @@
-/* Signal handlers write the signal's number to a pipe; one poll loop reads the pipe, the terminal and the
- * master. */
+/* Signal handlers write the signal's number to a pipe. One poll loop reads the pipe, the user's terminal and
+ * the master side of the pseudo-terminal. */
 #include "pipelined/agent/worker/try_terminal.h"
 
 #include "storage/system/io.h"
@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 
 static const int signals[PL_TERMINAL_SIGNALS] = {SIGWINCH, SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT};
-static int wake_fds[2] = {-1, -1}; /* pipe with the numbers of received signals */
+/* pipe through which the signal handler passes the numbers of received signals */
+static int wake_fds[2] = {-1, -1};
 
 static void on_signal(int number)
 {
@@ -72,7 +73,8 @@ static bool has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 || ended.si_pid != 0;
 }
 
-/* Copies output of the shell to the terminal. False: there is none at the moment, or no more. */
+/* Copies output of the shell to the terminal. False: no output is there at the moment, or no more will
+ * come. */
 static bool show(const struct pl_terminal *t)
 {
     char bytes[4096];

@@ -18,10 +18,10 @@
 struct pl_terminal {
     int master;     /* descriptor of the master side, non-blocking; -1 = closed */
     char slave[64]; /* path of the slave side; a session leader that opens it gets it as its terminal */
-    /* the user's terminal is in raw mode */
+    /* the user's terminal was put into raw mode */
     bool raw;
-    struct termios before; /* settings of the user's terminal before */
-    /* signal actions before */
+    struct termios before; /* settings of the user's terminal before it became raw */
+    /* signal actions of the process before open */
     struct sigaction actions[PL_TERMINAL_SIGNALS];
 };
 
@@ -33,5 +33,5 @@ int pl_terminal_open(struct pl_terminal *ret, struct pl_err *err);
  * has ended. The caller must still wait for the child. Returns 0, or the signal (SIGTERM, SIGHUP) that ends
  * this process while the child still runs. */
 int pl_terminal_pass(struct pl_terminal *t, pid_t pid);
-/* Restores terminal and signal actions and closes the pseudo-terminal. */
+/* Restores the user's terminal and the signal actions, and closes the pseudo-terminal. */
 void pl_terminal_close(struct pl_terminal *t);

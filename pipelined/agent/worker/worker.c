@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* how long to wait until command output was sent: before a result is handed in, and at the end */
+/* maximum wait in ms until command output was sent: before a result is handed in, and at the worker's end */
 #define DRAIN_MS     5000
 #define DRAIN_END_MS 1000
 /* interval in ms at which the upload thread looks for something to do */
@@ -33,18 +33,19 @@ struct pl_worker {
     struct pl_flow *flow;
     /* users of the connection for the fetch and upload threads; their callbacks use the next two fields */
     struct pl_uplink_user fetcher, uploader;
-    /* row being fetched; NULL = the fetch belongs to no lease */
+    /* datum being fetched; NULL = the fetch belongs to no lease */
     const struct pl_datum_flow_item *fetching;
     /* task being uploaded; NULL = the upload belongs to no lease */
     const struct pl_agent_protocol_lease *uploading;
-    bool sandbox_lost;      /* something outside ended the sandbox */
-    uint64_t fetched_bytes; /* bytes of the inputs of the row fetched last */
-    /* the inputs of that row were fetched; false = the row is given back */
+    bool sandbox_lost;      /* something outside the worker ended the sandbox */
+    uint64_t fetched_bytes; /* bytes of the inputs of the datum fetched last */
+    /* the inputs of the datum fetched last are complete; false = the datum is given back */
     bool fetched;
     char checkpoint[4200]; /* path of WORK/checkpoint */
 };
 
-/* Called when the daemon took something back: interrupts whatever is waiting, so that it notices. */
+/* Called when the daemon took something back: interrupts whatever waits in this worker, so that it checks its
+ * lease. */
 static void on_lease_change(void *self)
 {
     struct pl_worker *w = self;
@@ -148,11 +149,12 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     if (!w)
         return NULL;
     if (w->context.runner)
-        pl_runner_client_stop(w->context.runner); /* first, so that no process is left */
+        /* stop the runner first, so that no process of the command is left */
+        pl_runner_client_stop(w->context.runner);
     w->context.batch = pl_batch_destroy(w->context.batch);
     pl_output_log_destroy(w->outlog);
     pl_checkpoint_destroy(w->context.checkpoint);
-    /* before the runner client is freed, because the lease's thread wakes the client */
+    /* end the lease's thread before the runner client is freed, because that thread wakes the client */
     pl_task_lease_destroy(w->lease);
     w->context.runner = pl_runner_client_destroy(w->context.runner);
     w->flow = pl_datum_flow_destroy(w->flow);
@@ -227,7 +229,8 @@ static int put_code_and_script(struct pl_worker *w, struct pl_err *err)
     return r < 0 ? r : pl_io_write_file(path, pl_agent_py_files[0].data, pl_agent_py_files[0].size, 0444, err);
 }
 
-/* Reader of a worker without lease: reads from its own store first, then from the daemon. */
+/* Makes the reader of a worker without a lease, which reads from its own store first and then from the
+ * daemon. */
 static int read_own_first(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_worker *w = self;
@@ -350,7 +353,7 @@ static void fail(struct pl_worker *w, int code, const struct pl_err *why)
 
 /* ---- fetch ---- */
 
-/* Asks for the next task. Returns 1 if there is one, 0 if there are no more. */
+/* Requests the next task from the daemon. Returns 1 if there is one, 0 if there are no more. */
 static int ask(struct pl_worker *w, struct pl_datum_flow_task **ret, struct pl_err *err)
 {
     enum pl_agent_protocol_next_kind kind = PL_WIRE_IDLE;
@@ -389,8 +392,8 @@ static bool is_given_back(struct pl_worker *w, const struct pl_datum_flow_item *
     return atomic_load(&row->task->lost) || pl_datum_flow_given_back(w->flow, row);
 }
 
-/* Fetches the inputs of one row and passes the row on. When the disk is nearly full, waits until no other row
- * is in progress. False: the flow has failed. */
+/* Fetches the inputs of one datum and passes the datum on. When the disk is nearly full, waits until no other
+ * datum is in progress. False: the flow has failed. */
 static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
 {
     const struct pl_agent_protocol_task *task = &row->task->task;
@@ -417,7 +420,7 @@ static bool fetch_row(struct pl_worker *w, struct pl_datum_flow_item *row)
     return true;
 }
 
-/* The fetch thread: asks for tasks and fetches their rows. */
+/* The fetch thread: requests tasks and fetches the inputs of their datums. */
 static void *fetch_loop(void *arg)
 {
     struct pl_worker *w = arg;
@@ -430,7 +433,7 @@ static void *fetch_loop(void *arg)
 
         r = ask(w, &t, &err);
         if (r > 0) {
-            /* copied, because the task may be handed in and freed once its last row is fetched */
+            /* a copy, because the task may be handed in and freed once its last datum is fetched */
             n = t->task.n_rows;
             w->fetching = t->rows;
             pl_inputs_prepare(w->context.inputs, &t->task);
@@ -459,7 +462,7 @@ static void on_placed(void *self)
 
 /* Handles a runner that was lost while a command ran: something outside killed the sandbox, because the
  * command cannot. This does not count as an attempt at the datum. The worker hands in what was computed,
- * gives the rest back and ends. The daemon leases the row again, after a longer delay each time and at most
+ * gives the rest back and ends. The daemon leases the datum again, after a longer delay each time and at most
  * PL_SCHED_LOSSES_MAX times. A worker without a daemon starts the sandbox again. */
 static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
@@ -482,7 +485,8 @@ static void folder_path(const struct pl_worker *w, int folder, char out[4200])
     snprintf(out, 4200, "%s/done/%d", w->config.work, folder);
 }
 
-/* Moves what the command left to a folder of its own; waits until one is free. */
+/* Moves the command's output to a folder of its own below WORK/done; waits until one of these folders is
+ * free. */
 static int take_output(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     char to[4200];
@@ -498,7 +502,8 @@ static int take_output(struct pl_worker *w, struct pl_datum_flow_item *row, stru
     return r < 0 ? pl_err_set(err, PL_EIO, "the output folder cannot be emptied") : 0;
 }
 
-/* Assigns the time since the previous row was computed, or since the worker became idle, to this row. */
+/* Assigns the worker's time since the previous datum was computed, or since the worker became idle, to this
+ * datum. */
 static void account(struct pl_worker *w, struct pl_datum_flow_item *row, int64_t began_ms)
 {
     const struct pl_datum_flow_task *t = row->task;
@@ -510,7 +515,7 @@ static void account(struct pl_worker *w, struct pl_datum_flow_item *row, int64_t
         row->outcome->wait_ms = PL_MAX(PL_MIN(t->got_ms, began_ms) - from_us / 1000, 0);
 }
 
-/* Computes one row, and moves its output to WORK/done. */
+/* Computes one datum, and moves its output to WORK/done. */
 static int compute_row(struct pl_worker *w, struct pl_datum_flow_item *row, struct pl_err *err)
 {
     const int64_t began_ms = pl_clock_mono_ms();
@@ -564,8 +569,8 @@ static int upload_row(struct pl_worker *w, struct pl_datum_flow_item *row, struc
     return r;
 }
 
-/* Marks the outputs of a failed upload as not stored: their rows are given back, or fail with the reason if
- * trying again would not help. */
+/* Marks the outputs of a failed upload as not stored: their datums are given back if a later upload may
+ * succeed, and otherwise fail with the reason. */
 static void upload_failed(struct pl_agent_protocol_outcome *outcomes, size_t n, int code, const struct pl_err *why)
 {
     for (size_t i = 0; i < n; i++) {
@@ -587,8 +592,8 @@ static bool all_lost(const struct pl_datum_flow_task *t)
     return true;
 }
 
-/* Finishes a task whose rows have all passed: makes their bytes durable, sends the remaining command output,
- * and hands the task in. */
+/* Finishes a task whose datums have all been processed: makes their bytes durable, sends the remaining
+ * command output, and hands the task in. */
 static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct pl_err *err)
 {
     struct pl_agent_protocol_outcome *last = &t->outcomes[t->task.n_rows - 1];
@@ -602,12 +607,12 @@ static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct
     if (r < 0 && pl_task_lease_holds(w->lease, &t->task.lease))
         upload_failed(t->outcomes, t->task.n_rows, r, &why);
     last->upload_ms += pl_clock_mono_ms() - start_ms;
-    /* otherwise the daemon accepts no more output of the task */
+    /* send the output before the task is handed in: afterwards the daemon accepts no more output of it */
     if (pl_task_lease_holds(w->lease, &t->task.lease))
         pl_output_log_drain(w->outlog, DRAIN_MS, true);
     last->held_ms += (pl_datum_flow_held_more(w->flow) + 500) / 1000;
     if (all_lost(t))
-        r = 0; /* the daemon takes the task back when the pod has ended */
+        r = 0; /* does not hand the task in: the daemon takes it back when this worker has ended */
     else
         r = pl_task_lease_hand_in(w->lease, &t->task.lease, t->outcomes, t->task.n_rows, told_to_end(w), err);
     if (r == 0)
@@ -615,7 +620,8 @@ static int finish_task(struct pl_worker *w, struct pl_datum_flow_task *t, struct
     return r;
 }
 
-/* The upload thread: uploads computed rows, hands in tasks, and in between scans for early uploads. */
+/* The upload thread: uploads the outputs of computed datums, hands in tasks, and in between scans for early
+ * uploads. */
 static void *upload_loop(void *arg)
 {
     struct pl_worker *w = arg;
@@ -678,7 +684,8 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     pl_output_log_drain(w->outlog, DRAIN_END_MS, false);
-    if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD) /* in a pod the pod's status reports it */
+    /* in a pod this is not an error here, because the pod's status reports it */
+    if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD)
         return pl_err_set(err, PL_EUNAVAILABLE, "something outside the worker ended the sandbox");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;
 }
@@ -688,7 +695,7 @@ bool pl_worker_sandbox_lost(const struct pl_worker *w)
     return w->sandbox_lost;
 }
 
-/* Runs each step of each row on this thread, one row after another. */
+/* Runs each step of each datum on this thread, one datum after another. */
 static int run_alone(struct pl_worker *w, const struct pl_agent_protocol_task *task, struct pl_agent_protocol_outcome *outcomes,
                      struct pl_err *err)
 {

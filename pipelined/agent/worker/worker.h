@@ -16,8 +16,8 @@
  *   worker_main    main function of the agent */
 
 /* worker: the life of one worker: it attaches, starts sandbox and runner, and processes tasks until the
- * daemon has no more, the agent is told to stop, or the daemon has been away for too long. However it ends,
- * no process, mount or folder of it remains.
+ * daemon has no more, the agent is told to stop, or the daemon has been away for too long. However the worker
+ * ends, none of its processes, mounts or folders remains.
  *
  *   attach ──▶ set up ──▶ ask ──task──▶ fetch ──row──▶ compute ──row──▶ upload ──last row──▶ hand in
  *                          ▲ │end
@@ -27,8 +27,8 @@
  * the previous one is uploaded. A task is handed in when its outputs are durable and its command output was
  * sent.
  *
- * When the agent is told to stop or a lease is lost, rows that were fetched ahead are given back, the command
- * is killed (datum_attempt.h), and running uploads are finished. */
+ * When the agent is told to stop or a lease is lost, datums ("rows") that were fetched ahead are given back,
+ * the command is killed (datum_attempt.h), and running uploads are finished. */
 #pragma once
 
 #include "pipelined/agent/sandbox/sandbox.h"
@@ -52,8 +52,8 @@ struct pl_worker_config {
     const char *cgroup;  /* cgroup folder of the sandbox, with the stage's limits; NULL = none */
     enum pl_sandbox_mode sandbox;
     bool one_by_one; /* for measurements: fetch and upload nothing while a command runs */
-    /* upload output files that have not changed for this time while the command still runs (early_upload.h),
-     * in ms; 0 = no */
+    /* time in ms after which an output file that has not changed is uploaded while the command still runs
+     * (early_upload.h); 0 = no early uploads */
     int64_t early_ms;
     int held_fd; /* descriptor that stays open until no process of this worker is left; 0 = none */
     /* GPU devices, if the daemon does not assign any */
@@ -72,8 +72,8 @@ struct pl_agent_protocol_attach;
 struct pl_agent_protocol_outcome;
 struct pl_agent_protocol_task;
 
-/* Creates a worker; does not contact the daemon. `config` is copied; what it points to is borrowed.
- * PL_EINVAL, PL_ENOMEM, PL_EIO, PL_EUNAVAILABLE. */
+/* Creates a worker without contacting the daemon. `config` is copied; the objects that its pointers refer to
+ * are borrowed. PL_EINVAL, PL_ENOMEM, PL_EIO, PL_EUNAVAILABLE. */
 PL_MUST_CHECK
 int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **ret, struct pl_err *err);
 /* Runs the worker to its end. 0: it ended as planned. PL_EUNAVAILABLE: the sandbox cannot be started or was
@@ -81,8 +81,8 @@ int pl_worker_create(const struct pl_worker_config *config, struct pl_worker **r
 PL_MUST_CHECK
 int pl_worker_run(struct pl_worker *w, struct pl_err *err);
 /* For a worker with config->alone: sets up for `stage` (taken over, also on failure) and runs the task.
- * `outcomes` has space for its rows; the caller finishes each. `by_hand` as in datum_attempt.h. Errors as for
- * pl_worker_run. */
+ * `outcomes` has an element for each datum of the task; the caller finishes each. `by_hand` as in
+ * datum_attempt.h. Errors as for pl_worker_run. */
 PL_MUST_CHECK
 int pl_worker_run_alone(struct pl_worker *w, struct pl_agent_protocol_attach *stage, const struct pl_agent_protocol_task *task,
                         int (*by_hand)(const struct pl_datum_context *c, const char *const *env, const char *cwd,

@@ -27,7 +27,7 @@ static bool sandbox_lost;
 #define TOKEN_ENV "PIPELINED_WORKER_TOKEN"
 #define CA_ENV    "PIPELINED_CA"
 
-static struct pl_worker *the_worker; /* for the signal handler */
+static struct pl_worker *the_worker; /* the worker that the signal handler stops */
 
 static const char usage[] =
     "usage: pipelined-worker --url URL --worker ID --incarnation N --work DIR [options]\n"
@@ -324,7 +324,8 @@ static int probe(const char *runner)
     struct pl_err err = {0};
     const char *tmp = getenv("TMPDIR");
 
-    pl_log_init("pipelined-worker", PL_LOG_WARN, true); /* the caller reads only the reason */
+    /* only warnings: the caller takes standard error as the reason */
+    pl_log_init("pipelined-worker", PL_LOG_WARN, true);
     if (pl_runner_client_probe(runner, getenv("PIPELINED_SANDBOX_RO"), tmp ? tmp : "/tmp", &err) == 0)
         return 0;
     fprintf(stderr, "%s\n", err.msg);
@@ -366,8 +367,8 @@ static int install(struct options *o)
     return 1;
 }
 
-/* Makes the incarnation: the number of the start, and random digits that only this process knows. The daemon
- * exchanges the token only for this incarnation. */
+/* Makes the incarnation, which identifies this start of the worker: the number of the start, and random
+ * digits that only this process knows. The daemon exchanges the token only for this incarnation. */
 static void name_incarnation(struct options *o, char out[64])
 {
     uint8_t random[16];
@@ -405,7 +406,7 @@ static int work(struct options *o, struct pl_err *err)
     sandbox_lost = pl_worker_sandbox_lost(the_worker);
     {
         struct pl_worker *w = the_worker;
-        the_worker = NULL; /* signals do nothing from here on */
+        the_worker = NULL; /* signals have no effect from here on */
         pl_worker_destroy(w);
     }
     return r;
@@ -449,7 +450,7 @@ int main(int argc, char **argv)
     int r;
 
     pl_process_close();
-    umask(022); /* files of inputs get their modes from the call that creates them */
+    umask(022); /* input files get their modes from the call that creates them, limited by this mask */
     pl_log_init("pipelined-worker", PL_LOG_INFO, true);
     r = parse_options(argc, argv, &options, &err);
     if (r == 0)
@@ -471,7 +472,7 @@ int main(int argc, char **argv)
     if (options.request)
         return try_datum(&options);
     if (options.worker.sandbox == PL_SANDBOX_POD)
-        umask(002); /* the command runs as another user of the same group */
+        umask(002); /* writable by the group: the command runs as another user of the same group */
     r = work(&options, &err);
     if (options.mesh)
         pl_mesh_proxy_quit();
