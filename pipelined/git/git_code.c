@@ -30,14 +30,14 @@ static int no_settings(struct pl_err *err)
     for (size_t i = 0; i < PL_ARRAY_SIZE(levels); i++)
         if (git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "") < 0)
             return git_fail(err, "libgit2");
-    /* the repository is only read and nothing of it is run, so its owner does not matter */
+    /* the repository is only read, and nothing in it is executed, so its owner does not matter */
     if (git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0)
         return git_fail(err, "libgit2");
     return 0;
 }
 
-/* Opens the repository that contains the folder: 1. Without one returns 0 and a repository in memory with the
- * folder as its work tree, for the ignore rules. */
+/* Opens the repository that contains the folder and returns 1. If there is none, makes a repository in memory
+ * with the folder as its work tree, for applying the ignore rules, and returns 0. */
 static int open_repository(const char *folder, git_repository **ret, struct pl_err *err)
 {
     int r = git_repository_open_ext(ret, folder, 0, NULL);
@@ -111,14 +111,14 @@ static int read_path(git_repository *repo, const char *folder, struct pl_git_cod
 
 struct walk {
     git_repository *repo;
-    git_index *index; /* NULL: no file is tracked */
+    git_index *index; /* index of tracked files; NULL = no file is tracked */
     json_t *ignored;
-    char path[PATH_MAX]; /* absolute */
-    size_t folder_len;   /* `path` + this + 1 is relative to the folder */
-    size_t workdir_len;  /* `path` + this + 1 is relative to the work tree */
+    char path[PATH_MAX]; /* absolute path that is being examined */
+    size_t folder_len;   /* length of the folder's path; its entries begin at `path` + this + 1 */
+    size_t workdir_len;  /* length of the work tree's path; paths relative to it begin at `path` + this + 1 */
 };
 
-/* True if a file at or below the path is tracked: then ignore rules do not apply. */
+/* True if git tracks the path, or a file below it: then ignore rules do not apply. */
 static bool tracked(const struct walk *w, const char *in_repo, bool dir)
 {
     char prefix[PATH_MAX + 1];
@@ -142,7 +142,8 @@ static int add_ignored(struct walk *w, struct pl_err *err)
 
 static int walk_folder(struct walk *w, size_t len, unsigned depth, struct pl_err *err);
 
-/* Examines one name: lists it if it is ignored, else descends into a folder. */
+/* Examines one entry of a folder: lists it if it is ignored; otherwise, if it is a folder, examines what is
+ * in it. */
 static int walk_name(struct walk *w, size_t len, const struct dirent *d, unsigned depth, struct pl_err *err)
 {
     size_t more = strlen(d->d_name);

@@ -14,12 +14,12 @@
 #include "storage/base/err.h"
 #include <jansson.h>
 
-#define PL_GIT_IGNORED_MAX 200000u /* bound on ignored paths; beyond it PL_ELIMIT */
+#define PL_GIT_IGNORED_MAX 200000u /* maximum number of ignored paths; more give PL_ELIMIT */
 
 struct pl_git_code {
     bool repository;
     char head[65]; /* commit of HEAD; "" before the first commit */
-    bool dirty;    /* a file in the folder differs from HEAD, new files included */
+    bool dirty;    /* a file in the folder differs from HEAD, or is new */
     char *path;    /* path of the folder in the repository, "" = its root; malloc'ed */
     /* texts: ignored files and folders, relative to the folder; the content of an ignored folder is not listed */
     json_t *ignored;
