@@ -2,7 +2,7 @@
  * change. */
 #include "pipelined/plan/datum_identity.h"
 
-/* Hasher of one identity. */
+/* The hash of an identity while its fields are added. */
 struct identity {
     struct pl_hasher *h;
 };
@@ -32,7 +32,7 @@ static void identity_get(struct identity *id, struct pl_hash *ret)
     pl_hasher_get(id->h, ret);
 }
 
-/* The header lists the parts in this order. */
+/* Adds the parts in the order that datum_identity.h lists. */
 void pl_stage_code_identity(const struct pl_stage *stage, const struct pl_hash *code_root, struct pl_hash *ret)
 {
     struct pl_hasher hasher;

@@ -40,7 +40,7 @@ int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, stru
     return r < 0 ? r : row_encode_outputs(row, out, err);
 }
 
-/* Refuses trailing bytes and unknown values. */
+/* Refuses a row that has trailing bytes or unknown values. */
 int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(data, len);

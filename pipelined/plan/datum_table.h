@@ -40,9 +40,9 @@ struct pl_datum_row {
     struct pl_hash key;
     uint8_t run[PL_RUN_ID_BYTES];
     enum pl_datum_row_outputs outputs;
-    const uint8_t *ops; /* if INLINE: the ops stream; borrowed */
+    const uint8_t *ops; /* with outputs INLINE: the ops stream (tree_ops.h); borrowed */
     size_t ops_len;
-    struct pl_hash root; /* if TREE: the root */
+    struct pl_hash root; /* with outputs TREE: root of the tree of outputs */
 };
 
 /* Appends the encoded row to `out`. PL_ETOOBIG: ops_len is above PL_DATUM_ROW_INLINE_OPS_MAX. */
@@ -52,15 +52,15 @@ int pl_datum_row_encode(const struct pl_datum_row *row, struct pl_buf *out, stru
 PL_MUST_CHECK
 int pl_datum_row_decode(const void *data, size_t len, struct pl_datum_row *ret, struct pl_err *err);
 
-/* Makes the owner tree's key for an empty directory that a datum wrote. With an empty enumeration key: the
- * common prefix of the keys of all datums that wrote it. Returns the length. */
+/* Makes the owner tree's key for an empty directory that a datum wrote. If the enumeration key is empty,
+ * makes the common prefix of the keys of all datums that wrote the directory. Returns the length. */
 size_t pl_owner_dir_key(const char *path, size_t path_len, const uint8_t *enum_key, size_t enum_key_len,
                         uint8_t out[PL_OWNER_KEY_MAX]);
 
 /* Makes the owner tree's key for a datum that failed; no path starts with its first byte, 0x00. Returns the
  * length. */
 size_t pl_owner_failed_key(const uint8_t *enum_key, size_t enum_key_len, uint8_t out[PL_OWNER_KEY_MAX]);
-#define PL_OWNER_FAILED_PREFIX "" /* one byte, its NUL */
+#define PL_OWNER_FAILED_PREFIX "" /* one byte, 0x00: the NUL of the empty string */
 
 /* A row to be written to a table. */
 struct pl_datum_table_row {
@@ -75,9 +75,9 @@ PL_MUST_CHECK
 int pl_datum_table_build(const struct pl_node_sink *sink, struct pl_datum_table_row *rows, size_t n, struct pl_hash *ret_root,
                          struct pl_err *err);
 
-/* Looks for a row in state SUCCESS that has this enumeration key and this datum key: returns 1 and the row,
- * whose bytes belong to the cursor until its next call, or 0. Fast if consecutive keys are close to each
- * other. `cursor` is over the table's root. */
+/* Looks for a row in state SUCCESS that has this enumeration key and this datum key. Returns 1 and the row,
+ * whose bytes belong to the cursor until its next call; or 0 if there is none. Fast if consecutive keys are
+ * close to each other. `cursor` reads the tree of the table. */
 PL_MUST_CHECK
 int pl_datum_table_find(struct pl_tree_cursor *cursor, const uint8_t *enum_key, size_t enum_key_len,
                         const struct pl_hash *datum_key, struct pl_datum_row *ret, struct pl_err *err);

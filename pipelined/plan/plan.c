@@ -22,7 +22,7 @@ static size_t plan_count(const struct pl_plan *p, const struct pl_input *node, s
     return n;
 }
 
-/* Writes the factors of the number of datums: "test 20 × (a 3 + b 4)". */
+/* Writes the factors of the number of datums for an error message: "test 20 × (a 3 + b 4)". */
 static int plan_count_text(const struct pl_plan *p, const struct pl_input *node, struct pl_buf *text, struct pl_err *err)
 {
     bool sum = node->kind == PL_INPUT_UNION && node->n_children > 1;
@@ -115,7 +115,7 @@ static int plan_enumerate(struct pl_plan *p, struct plan_memory *memory, struct 
     if (counts == NULL || p->picks == NULL)
         return pl_err_nomem(err);
     memory->arrays += picks;
-    memset(p->picks, 0xFF, picks); /* all PL_PLAN_NO_PICK */
+    memset(p->picks, 0xFF, picks); /* sets every entry to PL_PLAN_NO_PICK */
     for (size_t d = 0; d < n; d++)
         plan_pick(p->stage->input, counts, d, p->picks + d * p->n_leaves);
     p->n_datums = p->n_total = n;
@@ -193,7 +193,7 @@ void pl_plan_datum_id(const struct pl_plan *p, size_t datum, struct pl_hash *ret
     pl_datum_id(leaves, plan_leaves_of(p, datum, leaves), ret);
 }
 
-/* A key that is too long is only hashed, piece by piece; it is never stored as a whole. */
+/* A key that is longer than the limit is only hashed, piece by piece; it is never stored as a whole. */
 size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_ENUM_KEY_MAX])
 {
     struct pl_hasher memory, *hasher = NULL;
@@ -229,8 +229,8 @@ size_t pl_plan_enum_key(const struct pl_plan *p, size_t datum, uint8_t out[PL_EN
     return 1 + PL_HASH_BYTES;
 }
 
-/* Returns the value of input i for the prefix template. If several inputs have the same name, it is that of
- * the input which the datum has. */
+/* Returns the value of input i for the prefix template. If several inputs have the same name, returns the
+ * value of the one that this datum has. */
 static struct pl_template_value plan_value(const struct pl_plan *p, size_t datum, size_t i)
 {
     const struct pl_plan_match *m = pl_plan_match_of(p, datum, i);

@@ -18,10 +18,10 @@
 
 /* plan: the datums of a stage over given commits.
  *
- * In full: walk the tree of each input, collect the matches, and combine them. The full plan defines which
- * datums there are. From a base (a partial plan): if an equal stage was planned before over other roots, only
- * those datums are enumerated that the difference between the trees affects; all other datums are unchanged
- * (plan_change.h).
+ * In full: walk the tree of each input, collect the matches (the files and directories that the input's glob
+ * selects), and combine them. The full plan defines which datums there are. From a base (a partial plan): if
+ * an equal stage was planned before over other tree roots (the base), only the datums that the difference
+ * between the trees affects are enumerated; all other datums are unchanged (plan_change.h).
  *
  * "Spec order" is the order of datums. A cross gives the product of its inputs, in the order of the spec; the
  * first input varies slowest. A union gives the datums of its inputs one after the other. Within an input,
@@ -45,7 +45,7 @@
 
 #define PL_DATUMS_MAX         (1u << 24)
 #define PL_ENUM_KEY_MAX       1000u
-#define PL_PLAN_NO_PICK       UINT32_MAX /* pick of a datum that does not have the input */
+#define PL_PLAN_NO_PICK       UINT32_MAX /* value in `picks` for an input that the datum does not have */
 #define PL_PLAN_DEFAULT_BYTES ((size_t)4 << 30)
 
 /* One input: the tree root of its commit (zero: there is no commit yet) and the source of its nodes. Not used
@@ -57,15 +57,15 @@ struct pl_plan_input {
 
 struct pl_plan_request {
     const struct pl_stage *stage;       /* must outlive the plan */
-    const struct pl_plan_input *inputs; /* one per stage->leaves */
-    struct pl_hash code_identity;       /* from pl_stage_code_identity */
+    const struct pl_plan_input *inputs; /* inputs of the stage, one for each of stage->leaves */
+    struct pl_hash code_identity;       /* code identity from pl_stage_code_identity */
     size_t max_bytes;                   /* limit on the plan's memory; 0 = PL_PLAN_DEFAULT_BYTES */
     /* For a partial plan: one root per input, over which a stage with the same input and the same cache was
      * planned before. NULL: full plan. */
     const struct pl_hash *base;
     size_t base_datums;                       /* number of datums of the base's plan */
     const struct pl_node_source *base_source; /* source of the base's owner tree (datum_table.h) */
-    /* root of the owner tree, which lists failed datums: they are planned again */
+    /* root of the base's owner tree, which lists the datums that failed there: they are planned again */
     struct pl_hash base_owner;
 };
 
@@ -81,7 +81,7 @@ struct pl_plan_match {
     const char *path;
     const struct pl_span *captures;
     uint16_t path_len;
-    uint8_t kind; /* PL_KIND_FILE, EXEC, LINK, or PL_KIND_DIR */
+    uint8_t kind; /* PL_KIND_FILE, PL_KIND_EXEC, PL_KIND_LINK or PL_KIND_DIR */
     uint8_t is;   /* set of PL_MATCH_…; 0 in a full plan */
 };
 
@@ -96,13 +96,14 @@ struct pl_plan {
     struct pl_plan_leaf *leaves;
     size_t n_datums;
     struct pl_hash *keys; /* datum keys, one per datum */
-    /* n_leaves per datum, also for gone datums: index into leaves[i].matches, or PL_PLAN_NO_PICK */
+    /* n_leaves numbers per datum, also for gone datums: index into leaves[i].matches, or PL_PLAN_NO_PICK */
     uint32_t *picks;
-    /* partial plan: has only datums that are new, have another key than in the base, or failed there */
+    /* the plan has only datums that are new, have another key than in the base, or failed in the base */
     bool partial;
-    /* datums of the base that no longer exist; numbered from n_datums on. They have no key */
+    /* number of datums of the base that no longer exist; they are numbered from n_datums on and have no
+     * key */
     size_t n_gone;
-    size_t n_total; /* all datums of the job, with the unchanged ones */
+    size_t n_total; /* number of all datums of the job, including the unchanged ones */
     struct pl_arena *arena;
     struct pl_template *prefix;
 };
@@ -119,8 +120,8 @@ static inline void pl_plan_destroyp(struct pl_plan **p)
     *p = pl_plan_destroy(*p);
 }
 
-/* Says whether a stage can be planned from a base that another version of the stage made: both would have the
- * same datums, keys and prefixes over the same trees. PL_ENOMEM. */
+/* True if a stage can be planned from a base that another version of the stage made: both versions would have
+ * the same datums, keys and prefixes over the same trees. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_plan_may_follow(const struct pl_stage *stage, const struct pl_hash *code_identity, const struct pl_stage *base,
                        const struct pl_hash *base_code_identity, bool *ret, struct pl_err *err);

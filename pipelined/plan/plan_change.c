@@ -7,11 +7,12 @@
 
 #include <jansson.h>
 
-/* Selects matches of an input, and thereby combinations below a node: all, only untouched, or only touched
- * ones. */
+/* Which matches below a node of the input tree are combined: all, only untouched ones (COLD), or at least one
+ * touched one (HOT). */
 enum pick_mode { PICK_ANY, PICK_COLD, PICK_HOT };
 
-/* Selects combinations of matches that have the flag `in`; a match is touched if (is & hot) == hot_is. */
+/* Which combinations are selected: those whose matches all have the flag `in`. A match counts as touched if
+ * (is & hot) == hot_is. */
 struct pick_set {
     uint8_t in, hot, hot_is;
 };
@@ -22,13 +23,14 @@ struct picking {
     struct pl_plan *plan;
     struct plan_memory *memory;
     const struct pick_set *set;
-    bool hot[PL_SPEC_LEAVES_MAX];       /* the input has touched matches */
-    uint32_t picks[PL_SPEC_LEAVES_MAX]; /* combination that is being made */
-    uint32_t *out;                      /* combinations found, n_leaves numbers each */
+    bool hot[PL_SPEC_LEAVES_MAX]; /* true for an input that has touched matches */
+    /* the combination that is being made: for each input the index of its match */
+    uint32_t picks[PL_SPEC_LEAVES_MAX];
+    uint32_t *out; /* array of the combinations found, with n_leaves numbers each */
     size_t n, cap;
 };
 
-/* Inputs that are still to be combined: a list on the stack. */
+/* The inputs that are still to be combined, as a linked list on the call stack. */
 struct pick_rest {
     const struct pl_input *node;
     enum pick_mode mode;
@@ -50,7 +52,7 @@ static bool pick_node_hot(const struct picking *p, const struct pl_input *node)
     return false;
 }
 
-/* Appends the current combination to the list. */
+/* Appends the current combination to the list of combinations found. */
 static int pick_emit(struct picking *p, struct pl_err *err)
 {
     size_t width = p->plan->n_leaves, cap = p->cap == 0 ? 64 : 2 * p->cap;
@@ -93,8 +95,9 @@ static int pick_leaf(struct picking *p, const struct pick_rest *rest, struct pl_
     return r;
 }
 
-/* Combines the first i children, and then `next`. With PICK_HOT, child number `hot` has a touched match and
- * the children before it have none, so that each combination is found once. */
+/* Combines the first i inputs of a cross with each other and with the list `next`. With PICK_HOT, input
+ * number `hot` contributes a touched match and the inputs before it do not, so that each combination is found
+ * once. */
 static int pick_cross(struct picking *p, const struct pl_input *cross, size_t i, enum pick_mode mode,
                       const struct pick_rest *next, size_t hot, struct pl_err *err)
 {
@@ -107,7 +110,7 @@ static int pick_cross(struct picking *p, const struct pl_input *cross, size_t i,
     return pick_cross(p, cross, i - 1, mode, &child, hot, err);
 }
 
-/* Combines each input of a union, one after the other. */
+/* Makes the combinations of each input of a union, one input after the other. */
 static int pick_union(struct picking *p, const struct pick_rest *rest, struct pl_err *err)
 {
     int r = 0;
@@ -150,14 +153,14 @@ static int pick_compare(const void *a, const void *b, void *width)
     return 0;
 }
 
-/* Finds all combinations of the set that have a touched match. */
+/* Finds all combinations that `set` selects and that have a touched match. */
 static int pick_all(struct picking *p, const struct pick_set *set, struct pl_err *err)
 {
     const struct pick_rest all = {.node = p->plan->stage->input, .mode = PICK_HOT};
     size_t width = p->plan->n_leaves;
 
     p->set = set;
-    memset(p->picks, 0xFF, sizeof(p->picks)); /* all PL_PLAN_NO_PICK */
+    memset(p->picks, 0xFF, sizeof(p->picks)); /* sets every entry to PL_PLAN_NO_PICK */
     for (size_t i = 0; i < width; i++) {
         const struct pl_plan_leaf *leaf = &p->plan->leaves[i];
 
@@ -184,7 +187,7 @@ static void pick_sort(struct picking *p, size_t from)
         qsort_r(p->out + from * width, p->n - from, width * sizeof(*p->out), pick_compare, &width);
 }
 
-/* True if a match of any input below the node differs. */
+/* True if any input below this node of the input tree has a match that differs from the base. */
 static bool change_below(const struct pl_plan *p, const struct pl_input *node)
 {
     if (node->n_children == 0)
@@ -195,7 +198,8 @@ static bool change_below(const struct pl_plan *p, const struct pl_input *node)
     return false;
 }
 
-/* Marks the inputs whose unchanged matches are needed: those crossed with an input that changed. */
+/* Marks the inputs whose unchanged matches are needed: the inputs that are crossed with an input that
+ * changed. */
 static void change_wanted(const struct pl_plan *p, const struct pl_input *node, bool wanted, bool *ret)
 {
     if (node->n_children == 0) {
@@ -246,7 +250,8 @@ static int change_leaves(struct pl_plan *p, const struct pl_plan_request *q, str
     return r < 0 ? r : pl_plan_retry_matches(p, q, memory, wanted, err);
 }
 
-/* First the planned datums with the failed ones, then the gone datums, each sorted in spec order. */
+/* Lists first the planned datums, including those that failed in the base, and then the gone datums; sorts
+ * each of the two lists in spec order. */
 int pl_plan_change(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, struct pl_err *err)
 {
     struct picking picking = {.plan = p, .memory = memory};

@@ -11,7 +11,8 @@ struct leaf_diff {
     bool reference;
 };
 
-/* Finds a directory as a match in the tree `root`: it exists if it has a file that counts. */
+/* Finds a directory as a match in the tree `root`. It is a match if it contains a file that the input's
+ * `files` select. */
 static int diff_find_dir(struct plan_leaf_walk *w, const struct pl_hash *root, const char *dir, size_t len,
                          struct plan_found *ret, struct pl_err *err)
 {
@@ -38,7 +39,7 @@ static int diff_find_dir(struct plan_leaf_walk *w, const struct pl_hash *root, c
     return r;
 }
 
-/* Adds a match from its state in the base and its state now, if they differ. */
+/* Adds a match to the result if its state in the base and its state now differ. */
 static int diff_add(struct leaf_diff *d, const char *path, size_t len, const struct plan_found *old, const struct plan_found *now,
                     struct pl_err *err)
 {
@@ -46,7 +47,8 @@ static int diff_add(struct leaf_diff *d, const char *path, size_t len, const str
 
     if (old->kind == now->kind && (now->kind == 0 || pl_hash_eq(&old->content, &now->content)))
         return 0;
-    /* datum keys hold neither content nor kind of a reference */
+    /* a changed `reference` makes no difference, because datum keys contain neither its content nor its
+     * kind */
     if (d->reference && old->kind != 0 && now->kind != 0)
         return 0;
     if (now->kind != 0)
@@ -65,7 +67,7 @@ static int diff_dir(struct leaf_diff *d, const char *dir, size_t len, struct pl_
     return r < 0 ? r : diff_add(d, dir, len, &old, &now, err);
 }
 
-/* Compares the directories above the path that contained no earlier path. */
+/* Compares the matching directories above the path. Skips those that were compared for the previous path. */
 static int diff_dirs(struct leaf_diff *d, const char *path, size_t len, struct pl_err *err)
 {
     struct plan_leaf_walk *w = &d->walk;
@@ -91,7 +93,7 @@ static int diff_change(void *self, const struct pl_tree_change *change, struct p
 
     if (pl_glob_is_root(w->glob)) {
         r = diff_dir(d, "", 0, err);
-        return r < 0 ? r : 1; /* the root is the only match */
+        return r < 0 ? r : 1; /* stop here: the root is the only match */
     }
     r = diff_dirs(d, change->path, change->path_len, err);
     if (r < 0 || !pl_glob_match(w->glob, change->path, change->path_len, w->captures))

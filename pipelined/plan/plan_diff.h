@@ -15,11 +15,11 @@ int pl_plan_leaf_diff(const struct pl_input *input, const struct pl_plan_input *
 PL_MUST_CHECK
 int pl_plan_leaf_complete(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
                           struct pl_plan_leaf *leaf, struct pl_err *err);
-/* Adds to `leaf` the matches of `all` that it does not have, as OLD | NEW; both are in order. PL_ELIMIT,
- * PL_ENOMEM. */
+/* Adds those matches of `all` that `leaf` does not have to `leaf`, as OLD | NEW; both lists are sorted.
+ * PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_plan_leaf_join(struct plan_memory *memory, const struct pl_plan_leaf *all, struct pl_plan_leaf *leaf, struct pl_err *err);
-/* Adds the match at a path of the tree to w->to, as OLD | NEW. PL_ENOTFOUND, PL_ECORRUPT: there is no
+/* Adds the match at a path of the tree to w->to, as OLD | NEW. PL_ENOTFOUND or PL_ECORRUPT if there is no
  * match. */
 PL_MUST_CHECK
 int pl_plan_leaf_at(struct plan_leaf_walk *w, const char *path, size_t len, bool dir, struct pl_err *err);

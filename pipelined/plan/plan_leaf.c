@@ -81,7 +81,7 @@ bool pl_plan_leaf_takes(void *self, const char *path, size_t len)
     return pl_glob_set_takes(w->files, path, len);
 }
 
-/* Adds a matching directory; "" is the root, which is not empty. */
+/* Adds a matching directory with its content id. "" is the root, which the caller knows is not empty. */
 static int leaf_add_dir(struct plan_leaf_walk *w, const char *dir, size_t len, struct pl_err *err)
 {
     struct plan_found found = {.kind = PL_KIND_DIR};
@@ -120,8 +120,8 @@ static int leaf_add_file(struct plan_leaf_walk *w, const struct pl_tree_item *it
     return r < 0 || found.kind == 0 ? r : pl_plan_leaf_add(w, item->path, item->path_len, &found, 0, err);
 }
 
-/* Adds the matching directories above a file that did not contain the previous file. `ret_skip`: length of
- * the first directory path below which nothing can match; 0 = none. */
+/* Adds the matching directories above a file, except those that contain the previous file too, which were
+ * tested already. `ret_skip`: length of the first directory path below which nothing can match; 0 = none. */
 static int leaf_dirs(struct plan_leaf_walk *w, const struct pl_tree_item *item, size_t *ret_skip, struct pl_err *err)
 {
     size_t common = 0;
@@ -245,7 +245,7 @@ int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory
     return 0;
 }
 
-/* Returns the byte of the match's key at `at`; −1 past its end. */
+/* Returns the byte at offset `at` of the match's enumeration key; −1 past its end. */
 static int match_byte(const struct pl_plan_match *m, size_t at)
 {
     if (at < m->path_len)

@@ -4,7 +4,7 @@
 #include "pipelined/plan/plan.h"
 #include "storage/tree/tree_walk.h"
 
-/* Memory of a plan: one limit for the arena and the arrays together. */
+/* Memory of a plan: one limit holds for the arena and the arrays together. */
 struct plan_memory {
     struct pl_arena *arena;
     size_t arrays; /* bytes of all arrays so far */
@@ -14,7 +14,7 @@ struct plan_memory {
 /* Checks that `n` more bytes may be allocated. PL_ELIMIT. */
 PL_MUST_CHECK
 int pl_plan_memory_check(const struct plan_memory *m, size_t n, struct pl_err *err);
-/* Allocates from the arena, after the check. PL_ELIMIT, PL_ENOMEM. */
+/* Allocates from the arena if the limit allows it. PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_err *err);
 
@@ -22,26 +22,28 @@ int pl_plan_memory_alloc(struct plan_memory *m, size_t n, void **ret, struct pl_
 struct plan_leaf_walk {
     const struct pl_plan_input *from;
     struct pl_glob *glob;
-    struct pl_glob_set *files; /* NULL: all files */
+    struct pl_glob_set *files; /* globs of the input's `files`; NULL = all files count */
     struct plan_memory *memory;
     struct pl_plan_leaf *to; /* its matches are malloc'ed and belong to the plan */
     size_t cap;
-    struct pl_span captures[PL_GLOB_CAPTURES_MAX]; /* of the match that is being added */
-    char before[PL_PATH_MAX_BYTES + 1];            /* previous path, whose directories were tested */
+    struct pl_span captures[PL_GLOB_CAPTURES_MAX]; /* captures of the match that is being added */
+    /* path of the previous file, whose directories were tested */
+    char before[PL_PATH_MAX_BYTES + 1];
     size_t before_len;
 };
 
-/* Opens and closes a walk: compiles the input's patterns, and frees them. PL_EINVAL. */
+/* Open a walk, which compiles the input's patterns, and close it, which frees them. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_plan_leaf_open(struct plan_leaf_walk *w, const struct pl_input *input, const struct pl_plan_input *from,
                       struct plan_memory *memory, struct pl_plan_leaf *to, struct pl_err *err);
 void pl_plan_leaf_close(struct plan_leaf_walk *w);
-/* A match found at a path of a tree; `kind` 0: no match. */
+/* Result of looking for a match at a path of a tree; `kind` 0 = there is no match. */
 struct plan_found {
     uint8_t kind;
     struct pl_hash content;
 };
-/* Makes a match of a file if `files` selects it; no match if the entry is NULL or a directory. */
+/* Sets `*ret` to the match of a file if `files` selects it; to no match if not, or if the entry is NULL or a
+ * directory. */
 PL_MUST_CHECK
 int pl_plan_leaf_file(const struct plan_leaf_walk *w, const char *path, size_t len, const struct pl_entry *entry,
                       struct plan_found *ret, struct pl_err *err);
@@ -59,7 +61,7 @@ int pl_plan_leaf_walk(struct plan_leaf_walk *w, struct pl_err *err);
 PL_MUST_CHECK
 int pl_plan_leaf_match(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
                        struct pl_plan_leaf *ret, struct pl_err *err);
-/* Fills `ret` with the combinations of a `params` input, whose texts they borrow. */
+/* Fills `ret` with the combinations of a `params` input; they borrow the texts of the input. */
 PL_MUST_CHECK
 int pl_plan_leaf_params(const struct pl_input *input, struct plan_memory *memory, struct pl_plan_leaf *ret, struct pl_err *err);
 /* True for a directory below the root, whose path is followed by '/' in the enumeration key. */
@@ -67,5 +69,5 @@ static inline bool pl_plan_is_folder(const struct pl_plan_match *m)
 {
     return m->kind == PL_KIND_DIR && m->path_len > 0;
 }
-/* Compares matches of one input by their order. */
+/* Compares two matches of one input by their position in spec order. */
 int pl_plan_match_cmp(const struct pl_plan_match *a, const struct pl_plan_match *b);

@@ -7,7 +7,7 @@
 
 #define AGAIN_HASHED 0xFF
 
-/* One input in an enumeration key. */
+/* The part of an enumeration key that belongs to one input. */
 struct again_part {
     size_t leaf;
     const char *path;
@@ -15,7 +15,7 @@ struct again_part {
     bool dir;
 };
 
-/* Reads the next part of an enumeration key (plan.h): 1, or 0 at its end. */
+/* Reads the next part of an enumeration key (plan.h) and returns 1; returns 0 at the end of the key. */
 static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again_part *ret, struct pl_err *err)
 {
     const uint8_t *end;
@@ -38,7 +38,7 @@ static int again_next(const struct pl_plan *p, struct pl_cursor *c, struct again
     return 1;
 }
 
-/* Returns the index of the part's match; `n` if there is none. */
+/* Returns the index of the match that the part names; leaf->n if the input has no such match. */
 static size_t again_find(const struct pl_plan_leaf *leaf, const struct again_part *part)
 {
     const struct pl_plan_match wanted = {.path = part->path,
@@ -64,8 +64,8 @@ static int again_open(const struct pl_plan_request *q, struct pl_tree_cursor **r
 
 /* ---- matches ---- */
 
-/* Adds the input's matches of failed datums that its list does not have. They come in the order of the owner
- * tree, so they are sorted afterwards. */
+/* Adds matches of failed datums to the input's list, unless it has them. They come in the order of the owner
+ * tree, so the list is sorted afterwards. */
 static int again_leaf(const struct pl_plan *p, const struct pl_plan_request *q, size_t leaf, struct plan_leaf_walk *w,
                       struct pl_err *err)
 {
@@ -152,14 +152,15 @@ int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, st
 
 /* ---- datums ---- */
 
-/* Finds the picks of a failed datum: 1, or 0 if the datum is already planned or gone. */
+/* Finds the matches of a failed datum and stores their indexes in `picks`. Returns 1, or 0 if the datum is
+ * already planned or gone. */
 static int again_picks(const struct pl_plan *p, const struct pl_tree_item *item, uint32_t *picks, struct pl_err *err)
 {
     struct pl_cursor c = pl_cursor_of(item->path + 1, item->path_len - 1);
     struct again_part part;
     int r;
 
-    memset(picks, 0xFF, PL_SPEC_LEAVES_MAX * sizeof(*picks)); /* all PL_PLAN_NO_PICK */
+    memset(picks, 0xFF, PL_SPEC_LEAVES_MAX * sizeof(*picks)); /* sets every entry to PL_PLAN_NO_PICK */
     while ((r = again_next(p, &c, &part, err)) > 0) {
         const struct pl_plan_leaf *leaf = &p->leaves[part.leaf];
         size_t at = again_find(leaf, &part);

@@ -6,12 +6,13 @@
 #include "pipelined/plan/plan_leaf.h"
 
 /* Adds the matches of failed datums that the inputs' lists do not have yet. `complete`: one flag per input,
- * true if its list has all matches. PL_ELIMIT: a key is stored only as a hash, so its matches are unknown. */
+ * true if its list has all matches. PL_ELIMIT: a failed datum's key is so long that only its hash is stored,
+ * so its matches are unknown. */
 PL_MUST_CHECK
 int pl_plan_retry_matches(struct pl_plan *p, const struct pl_plan_request *q, struct plan_memory *memory, const bool *complete,
                           struct pl_err *err);
 
-/* Calls `emit` with the picks of every failed datum that has only unchanged matches. */
+/* Calls `emit` for every failed datum that has only unchanged matches, with the indexes of these matches. */
 typedef int (*pl_plan_retry_fn)(void *self, const uint32_t *picks, struct pl_err *err);
 PL_MUST_CHECK
 int pl_plan_retry(const struct pl_plan *p, const struct pl_plan_request *q, pl_plan_retry_fn emit, void *self,
