@@ -6,8 +6,8 @@
 
 #define GLOB_SET_MAX 1000u
 
-/* The threads of the matcher at one position of the path, in order of preference. The slots of thread i begin
- * at slots[i * n_slots]. */
+/* The threads of the matcher at one position of the path, in order of preference. The capture positions of
+ * thread i begin at slots[i * n_slots]. */
 struct glob_threads {
     unsigned n;
     uint16_t pc[GLOB_PROGRAM_MAX];
@@ -16,11 +16,12 @@ struct glob_threads {
 
 struct glob_run {
     const struct pl_glob *g;
-    unsigned n_slots; /* 0 = captures are not wanted */
-    /* a program position with this mark was already added for the current position of the path */
+    unsigned n_slots; /* number of capture positions of a thread; 0 = the caller does not want captures */
+    /* mark[pc] == step: a thread at program position pc was already added for the current position of the
+     * path */
     uint16_t step;
     uint16_t mark[GLOB_PROGRAM_MAX];
-    uint16_t slots[2 * PL_GLOB_CAPTURES_MAX]; /* slots of the thread that is being added */
+    uint16_t slots[2 * PL_GLOB_CAPTURES_MAX]; /* capture positions of the thread that is being added */
     struct glob_threads lists[2];
     struct glob_threads *now, *next;
 };
@@ -91,7 +92,7 @@ static void glob_swap(struct glob_run *run)
     run->next = now;
 }
 
-/* Starts the threads behind the prefix, which the path begins with. */
+/* Starts the threads after the glob's literal prefix, with which the path begins. */
 static void glob_start(struct glob_run *run, const struct pl_glob *g, bool captures)
 {
     run->g = g;
@@ -154,7 +155,8 @@ static void glob_give_captures(const struct glob_run *run, unsigned thread, stru
 
 unsigned pl_glob_test(const struct pl_glob *g, const char *path, size_t len, struct pl_span *ret_captures)
 {
-    __attribute__((uninitialized)) struct glob_run run; /* large; glob_start sets the parts that are used */
+    /* not initialised as a whole, because it is large; glob_start sets the parts that are used */
+    __attribute__((uninitialized)) struct glob_run run;
     const char *p = path + g->prefix_len, *end = path + len;
     unsigned result = 0;
     int thread;
@@ -267,7 +269,7 @@ int pl_glob_set_compile(const char *const *patterns, size_t n, struct pl_glob_se
             return r;
         s->steps += s->globs[s->n]->n_program - s->globs[s->n]->prefix_chars;
         if (s->steps > PL_GLOB_SET_STEPS) {
-            s->n++; /* so that destroy frees it */
+            s->n++; /* count this glob, so that pl_glob_set_destroy frees it */
             return pl_err_set(err, PL_ELIMIT, "the globs of a list are too large together: use fewer or shorter globs");
         }
     }

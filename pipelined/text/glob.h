@@ -20,8 +20,9 @@
 
 #define PL_GLOB_MAX_BYTES    1024u
 #define PL_GLOB_CAPTURES_MAX 16u
-#define PL_GLOB_DEPTH_MAX    16u    /* nesting depth of groups */
-#define PL_GLOB_SET_STEPS    65536u /* instructions of all globs of a set, without their literal prefixes */
+#define PL_GLOB_DEPTH_MAX    16u /* maximum nesting depth of groups */
+/* maximum number of instructions of all globs of a set, without their literal prefixes */
+#define PL_GLOB_SET_STEPS 65536u
 
 struct pl_glob;
 
@@ -49,7 +50,8 @@ bool pl_glob_is_root(const struct pl_glob *g);
 const char *pl_glob_prefix(const struct pl_glob *g, size_t *ret_len);
 
 #define PL_GLOB_MATCH 1u /* the path matches */
-#define PL_GLOB_BELOW 2u /* a path below (path/…) may match; without this bit the directory can be skipped */
+/* a path below this one (path/…) may match; without this bit the directory can be skipped */
+#define PL_GLOB_BELOW 2u
 /* Tests a path without leading slash ("" = the root) of at most PL_PATH_MAX_BYTES. Returns a combination of the two bits
  * above. On a match, `ret_captures` (may be NULL) gets pl_glob_captures() spans. */
 unsigned pl_glob_test(const struct pl_glob *g, const char *path, size_t len, struct pl_span *ret_captures);

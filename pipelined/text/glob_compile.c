@@ -12,7 +12,7 @@ struct glob_parser {
     const char *p, *end;
     struct pl_glob *g;
     unsigned depth;
-    bool literal; /* only literal characters so far, which form the prefix */
+    bool literal; /* true while the pattern has had only literal characters, which form the prefix */
     struct pl_err *err;
 };
 
@@ -70,7 +70,7 @@ static int glob_emit_char(struct glob_parser *ps, const char *from)
     return glob_emit(ps, (struct glob_instr){.op = GLOB_CHAR, .value = c});
 }
 
-/* Emits body*: SPLIT(body, out), body, JUMP back. `op` is the single instruction of the body. */
+/* Emits body*: SPLIT(body, out), body, JUMP back to the SPLIT. `op` is the body, a single instruction. */
 static int glob_emit_star(struct glob_parser *ps, enum glob_op op)
 {
     uint16_t start = (uint16_t)ps->g->n_program;
@@ -144,7 +144,8 @@ static int glob_add_range(struct glob_parser *ps, uint32_t low, uint32_t high)
     return 0;
 }
 
-/* ASCII classes as in POSIX, and "word" as in Perl: pairs of first and last character. */
+/* Character classes in ASCII, as in POSIX, and "word" as in Perl. Each has pairs of a first and a last
+ * character. */
 static const struct {
     const char *name, *pairs;
 } glob_posix[] = {
@@ -161,7 +162,7 @@ static bool glob_in_posix(const char *pairs, uint32_t c)
     return false;
 }
 
-/* Compiles [:alpha:] or [:^alpha:] inside a class; the position is at "[:". */
+/* Compiles a class name like [:alpha:] or [:^alpha:] inside brackets; the position is at "[:". */
 static int glob_posix_class(struct glob_parser *ps)
 {
     const char *name = ps->p + 2, *close;
@@ -190,7 +191,7 @@ static int glob_posix_class(struct glob_parser *ps)
     return glob_fail(ps, ps->p, "[:%.*s:] is not a character class", (int)(close - name), name);
 }
 
-/* Reads one character of a class, without a preceding '\'. */
+/* Reads one character inside brackets, without a preceding '\'. */
 static int glob_class_char(struct glob_parser *ps, uint32_t *ret)
 {
     if (*ps->p == '\\') {
@@ -247,9 +248,9 @@ static int glob_class(struct glob_parser *ps)
     return glob_emit(ps, instr);
 }
 
-/* Compiles the alternatives between `open` and `close`; the position is behind `open`. Each alternative
- * begins with a SPLIT to the next one and ends with a JUMP behind the last. The JUMPs are chained through x
- * until that target is known. */
+/* Compiles the alternatives of a group between `open` and `close`; the position is behind `open`. Each
+ * alternative begins with a SPLIT to the next one and ends with a JUMP behind the last. Until that target is
+ * known, the field x of the JUMPs links them into a list. */
 static int glob_alternatives(struct glob_parser *ps, const char *open, char close, char separator)
 {
     uint16_t split, chain = UINT16_MAX;
@@ -337,7 +338,8 @@ static int glob_item(struct glob_parser *ps)
     }
 }
 
-/* Compiles elements up to the end, or up to `close` or `separator` (0 = none), which is not consumed. */
+/* Compiles elements up to the end of the pattern, or up to `close` or `separator` (0 = none), which is not
+ * consumed. */
 static int glob_sequence(struct glob_parser *ps, char close, char separator)
 {
     while (ps->p < ps->end && (close == '\0' || (*ps->p != close && *ps->p != separator))) {

@@ -4,8 +4,8 @@
 
 #include "pipelined/text/glob.h"
 
-#define GLOB_PROGRAM_MAX 2048u /* instructions */
-/* limit of instructions × 2 × captures, which the matcher keeps on the stack */
+#define GLOB_PROGRAM_MAX 2048u /* maximum number of instructions */
+/* maximum of instructions × 2 × captures, because the matcher keeps that many numbers on the stack */
 #define GLOB_SLOTS_MAX  8192u
 #define GLOB_RANGES_MAX 4096u
 
@@ -13,9 +13,10 @@ enum glob_op { GLOB_CHAR, GLOB_ANY, GLOB_ALL, GLOB_CLASS, GLOB_SPLIT, GLOB_JUMP,
 
 struct glob_instr {
     uint8_t op;
-    bool negated;   /* CLASS */
-    uint16_t x, y;  /* JUMP, SPLIT: targets; CLASS: x is its number of ranges */
-    uint32_t value; /* CHAR: code point; CLASS: index of its first range; SAVE: slot */
+    bool negated;  /* CLASS: matches the characters outside its ranges */
+    uint16_t x, y; /* JUMP, SPLIT: targets; CLASS: x is its number of ranges */
+    /* CHAR: code point; CLASS: index of its first range; SAVE: number of the capture position to set */
+    uint32_t value;
 };
 
 struct glob_range {
@@ -57,5 +58,5 @@ static inline uint32_t glob_next_char(const char **p, const char *end)
     return c;
 }
 
-/* Like pl_glob_compile. `any_depth`: as if the pattern began with a segment of two stars. */
+/* Like pl_glob_compile. `any_depth`: compiles the pattern as if it began with a segment of two stars. */
 int pl_glob_program_compile(const char *pattern, bool any_depth, struct pl_glob **ret, struct pl_err *err);

@@ -1,5 +1,5 @@
-/* A recursive descent over the text. pl_json_check uses it to check, pl_json_find to find a path; both run
- * the same scan. */
+/* A recursive-descent parser without a result. pl_json_check uses it to check a text, pl_json_find to find a
+ * value by its path. */
 #include "pipelined/text/json_position.h"
 
 #include "storage/base/path.h"
@@ -28,12 +28,12 @@ struct json_scan {
     size_t len;
     size_t at;
     struct pl_buf keys;      /* decoded bytes of the keys of all open objects, one after another */
-    struct pl_buf open_keys; /* struct json_key of each of these keys */
+    struct pl_buf open_keys; /* struct json_key for each of these keys */
     struct pl_err *err;
     /* the path that pl_json_find searches; n_segments = 0 for pl_json_check */
     const struct json_segment *segments;
     size_t n_segments;
-    size_t found; /* number of segments matched so far */
+    size_t found; /* number of segments of the path matched so far */
     size_t found_key, found_value;
 };
 
@@ -63,7 +63,7 @@ static void json_skip_space(struct json_scan *s)
         s->at++;
 }
 
-/* Describes the current byte for messages: "the end of the text", "'x'", or its number. */
+/* Describes the current byte for error messages: "the end of the text", "'x'", or its number. */
 static const char *json_here(const struct json_scan *s, char out[32])
 {
     int c = json_peek(s);
@@ -518,7 +518,7 @@ static struct pl_json_pos json_pos_at(const char *text, size_t offset)
 /* Returns the offset of the first byte that is NUL or not valid UTF-8; `len` if there is none. */
 static size_t json_bad_byte(const char *text, size_t len)
 {
-    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL; /* `text` of an empty file is NULL */
+    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL; /* an empty file has `text` NULL */
     size_t end = nul != NULL ? (size_t)(nul - text) : len;
 
     if (pl_utf8_ok(text, end))
@@ -588,7 +588,7 @@ static int json_path_parse(const char *path, struct json_segment *segments, stru
     }
     *decoded = s.keys;
     for (size_t i = 0; i < n; i++)
-        if (starts[i] != SIZE_MAX) /* the buffer no longer moves, so that pointers into it are valid */
+        if (starts[i] != SIZE_MAX) /* from here on the buffer does not grow, so pointers into it stay valid */
             segments[i].key = decoded->data != NULL ? (const char *)decoded->data + starts[i] : "";
     return r == 0 && s.at >= s.len ? (int)n : -1;
 }
@@ -602,7 +602,7 @@ bool pl_json_find(const char *text, size_t len, const char *path, struct pl_json
 
     s.segments = segments;
     s.n_segments = n > 0 ? (size_t)n : 0;
-    (void)json_text(&s); /* an invalid text has positions up to the error */
+    (void)json_text(&s); /* an invalid text has positions only up to the error */
     pl_buf_finish(&s.keys);
     pl_buf_finish(&s.open_keys);
     if (ret_key != NULL)

@@ -30,7 +30,7 @@ int pl_json_check(const char *text, size_t len, struct pl_json_pos *ret_at, stru
  * If it does not exist, returns false with the positions of the deepest existing value on the path. Both may be NULL. */
 bool pl_json_find(const char *text, size_t len, const char *path, struct pl_json_pos *ret_key, struct pl_json_pos *ret_value);
 
-/* Append a key or an index to a JSON path. */
+/* Append the key of a member, or the index of an element, to a JSON path. */
 PL_MUST_CHECK
 int pl_json_path_key(struct pl_buf *path, const char *key, struct pl_err *err);
 PL_MUST_CHECK

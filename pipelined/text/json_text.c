@@ -1,4 +1,4 @@
-/* json_dump_callback with a buffer that records whether an allocation failed. */
+/* Uses json_dump_callback with a buffer that remembers whether an allocation failed. */
 #include "pipelined/text/json_text.h"
 
 #include "storage/base/alloc_failure.h"

@@ -1,4 +1,4 @@
-/* Scans for "${params." and replaces known names. */
+/* Searches for "${params." and replaces the names that are known. */
 #include "pipelined/text/param_text.h"
 
 #define PARAMS_OPEN "${params."
@@ -33,7 +33,7 @@ int pl_param_text_expand(const char *text, const struct pl_param *params, size_t
         const char *value = pl_param_text_value(params, n, name, len);
 
         if (value == NULL)
-            end = open + 2; /* unknown name: keep "${" as it is */
+            end = open + 2; /* the name is unknown: keep "${" as it is */
         r = pl_buf_add(out, text, (size_t)((value != NULL ? open : end) - text), err);
         if (r == 0 && value != NULL)
             r = pl_buf_add_str(out, value, err);

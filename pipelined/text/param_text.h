@@ -12,7 +12,7 @@ struct pl_param {
 /* Finds the next "${params.NAME}" in `text`. Returns its start, or NULL if there is none; a variable without "}" does not
  * count. *ret_name and *ret_len give the name (not NUL-terminated); *ret_end points behind the "}". */
 const char *pl_param_text_next(const char *text, const char **ret_name, size_t *ret_len, const char **ret_end);
-/* Returns the value of the parameter with this name; NULL if there is none. */
+/* Returns the value of the parameter with this name; NULL if the datum has no such parameter. */
 const char *pl_param_text_value(const struct pl_param *params, size_t n, const char *name, size_t len);
 /* Appends `text` to `out` and replaces every "${params.NAME}" of a known name. Copies any other "${" unchanged. Returns
  * PL_ENOMEM or PL_ETOOBIG. */

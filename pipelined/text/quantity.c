@@ -83,12 +83,12 @@ static bool quantity_parse(const char *text, struct quantity *ret)
 /* Returns the value rounded up. False if it is outside 1..`most`. */
 static bool quantity_value(struct quantity q, int64_t most, int64_t *ret)
 {
-    /* < 2^60; multiplied by 10 only while it is ≤ most ≤ 2^60 */
+    /* v is below 2^60 here; it is multiplied by 10 only while it is ≤ most ≤ 2^60 */
     __extension__ unsigned __int128 v = q.mantissa;
     bool rest = false;
 
     for (; q.power2 > 0; q.power2--)
-        v *= 2; /* < 2^120 */
+        v *= 2; /* v stays below 2^120 */
     for (; q.power10 < 0 && v > 0; q.power10++) {
         rest = rest || v % 10 != 0;
         v /= 10;

@@ -17,9 +17,10 @@ enum template_part {
 
 struct template_piece {
     enum template_part part;
-    size_t from, len; /* TEXT: the literal bytes of `text`; PARAM: the parameter's name */
+    /* TEXT: position of the literal bytes in `text`; PARAM: position of the parameter's name */
+    size_t from, len;
     size_t input;
-    unsigned capture; /* number of the capture, from 0 */
+    unsigned capture; /* index of the capture, counted from 0 */
 };
 
 struct pl_template {
@@ -98,7 +99,7 @@ static int template_attribute(const char *attribute, const struct pl_template_in
     return 0;
 }
 
-/* Compiles the text between "${" and "}". */
+/* Compiles the text of a variable, between "${" and "}". */
 static int template_variable(const char *from, size_t len, const struct pl_template_input *inputs, size_t n,
                              struct template_piece *piece, struct pl_err *err)
 {

@@ -25,7 +25,8 @@ struct pl_template_input {
     unsigned captures;
     const char *const *params; /* names of the parameters of a params input; NULL for all other inputs */
     size_t n_params;
-    bool absent; /* some datums lack this input, so a template may not name it */
+    /* some datums lack this input (it is in a branch of a union), so a template may not name it */
+    bool absent;
 };
 
 /* Compiles a template. `inputs` are the inputs of the stage, in the order in which pl_template_render gets their values. If
