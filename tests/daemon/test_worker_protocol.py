@@ -465,7 +465,7 @@ def test_a_worker_that_is_refused_ends_with_75(start):
 
 @pytest.mark.parametrize("options, says", [
     ([], "--url, --worker and --work are required"),
-    (["--sandbox", "docker"], "bwrap, none and pod are accepted"),
+    (["--sandbox", "docker"], "use bwrap, none or pod"),
     (["--gpu-devices", "a"], "numbers of /dev/nvidiaN"),
     (["--bogus"], "--help"),
 ])

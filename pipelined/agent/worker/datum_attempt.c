@@ -284,7 +284,8 @@ static int carry(struct pl_agent_protocol_outcome *o, const struct pl_datum_cont
 
     if (pl_daemon_client_is_transport_error(code)) {
         o->gave_back = true;
-        pl_log(code == PL_ECANCELED ? PL_LOG_INFO : PL_LOG_WARN, "datum", "row %u given back: %s: %s", o->index, step, why->msg);
+        pl_log(code == PL_ECANCELED ? PL_LOG_INFO : PL_LOG_WARN, "datum", "datum in row %u given back to the daemon: %s: %s",
+               o->index, step, why->msg);
         return 0;
     }
     snprintf(text, sizeof(text), "%s: %s%s", step, why->msg,

@@ -156,7 +156,7 @@ static int read_task(struct try *t, struct pl_err *err)
     int r = pl_agent_protocol_next_read(json_incref(json_object_get(t->request, "task")), &kind, &t->task, err);
 
     if (r == 0 && (kind != PL_WIRE_TASK || t->task.n_rows != 1))
-        r = pl_err_set(err, PL_EUSAGE, "the task in the request does not have exactly one row");
+        r = pl_err_set(err, PL_EUSAGE, "the task in the request must have exactly one datum");
     return r;
 }
 

@@ -171,7 +171,7 @@ struct pl_worker *pl_worker_destroy(struct pl_worker *w)
     pl_agent_protocol_attach_finish(&w->stage);
     pl_out_folder_close(&w->context.out);
     if (w->sandbox.work && pl_sandbox_remove_folders(&w->sandbox, &err) < 0)
-        pl_log_warn("worker", "work folder: %s", err.msg);
+        pl_log_warn("worker", "cannot remove the work folder: %s", err.msg);
     free(w);
     return NULL;
 }
@@ -467,14 +467,14 @@ static void on_placed(void *self)
 static int restart_runner(struct pl_worker *w, struct pl_agent_protocol_outcome *o, const struct pl_err *why, struct pl_err *err)
 {
     if (!w->config.alone) {
-        pl_log_warn("worker", "row %u: %s: something outside ended the %s of the command", o->index, why->msg,
+        pl_log_warn("worker", "datum in row %u: %s: something outside the worker ended the %s of the command", o->index, why->msg,
                     w->sandbox.mode == PL_SANDBOX_POD ? "container" : "sandbox");
         o->lost = true;
         w->sandbox_lost = true;
         pl_worker_stop(w);
         return 0;
     }
-    pl_log_warn("worker", "row %u: %s; starting the sandbox again", o->index, why->msg);
+    pl_log_warn("worker", "datum in row %u: %s; starting the sandbox again", o->index, why->msg);
     o->success = false;
     snprintf(o->reason, sizeof(o->reason), "the sandbox ended while the command ran: %.900s", why->msg);
     return pl_runner_client_start(w->context.runner, err);
@@ -579,9 +579,9 @@ static void upload_failed(struct pl_agent_protocol_outcome *outcomes, size_t n, 
             continue;
         o->success = false;
         o->gave_back = pl_daemon_client_is_transport_error(code);
-        snprintf(o->reason, sizeof(o->reason), "output: upload: %.900s", why->msg);
+        snprintf(o->reason, sizeof(o->reason), "output: cannot upload it: %.900s", why->msg);
     }
-    pl_log_warn("worker", "upload: %s", why->msg);
+    pl_log_warn("worker", "cannot upload outputs: %s", why->msg);
 }
 
 static bool all_lost(const struct pl_datum_flow_task *t)
@@ -654,11 +654,11 @@ static int work(struct pl_worker *w, struct pl_err *err)
     int r = pthread_create(&upload, NULL, upload_loop, w);
 
     if (r != 0)
-        return pl_err_errno(err, r, "upload thread");
+        return pl_err_errno(err, r, "cannot start the upload thread");
     r = pthread_create(&fetch, NULL, fetch_loop, w);
     if (r != 0) {
         struct pl_err why = {0};
-        fail(w, pl_err_errno(&why, r, "fetch thread"), &why);
+        fail(w, pl_err_errno(&why, r, "cannot start the fetch thread"), &why);
     }
     compute_loop(w);
     if (r == 0)

@@ -119,8 +119,7 @@ static int parse_gpus(const char *text, struct pl_worker_config *c, struct pl_er
     for (char *end; *text; text = end + (*end == ',')) {
         unsigned long n = strtoul(text, &end, 10);
         if (end == text || (*end && *end != ',') || n > 255 || c->n_gpus == PL_AGENT_PROTOCOL_GPUS_MAX)
-            return pl_err_set(err, PL_EUSAGE, "--gpu-devices \"%s\": numbers of /dev/nvidiaN with commas between are accepted",
-                              text);
+            return pl_err_set(err, PL_EUSAGE, "--gpu-devices \"%s\": give numbers of /dev/nvidiaN, separated by commas", text);
         c->gpus[c->n_gpus++] = (unsigned)n;
     }
     return 0;
@@ -129,7 +128,7 @@ static int parse_gpus(const char *text, struct pl_worker_config *c, struct pl_er
 static int parse_sandbox(const char *text, struct pl_worker_config *c, struct pl_err *err)
 {
     if (!pl_streq(text, "bwrap") && !pl_streq(text, "none") && !pl_streq(text, "pod"))
-        return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": bwrap, none and pod are accepted", text);
+        return pl_err_set(err, PL_EUSAGE, "--sandbox \"%s\": use bwrap, none or pod", text);
     c->sandbox = pl_streq(text, "none") ? PL_SANDBOX_NONE : pl_streq(text, "pod") ? PL_SANDBOX_POD : PL_SANDBOX_BWRAP;
     return 0;
 }
@@ -140,7 +139,7 @@ static int parse_held_fd(const char *text, struct pl_worker_config *c, struct pl
     long fd = strtol(text, &end, 10);
 
     if (end == text || *end || fd < 3 || fd > 9 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-        return pl_err_set(err, PL_EUSAGE, "--held-fd \"%s\": the number of an open descriptor from 3 to 9 is accepted", text);
+        return pl_err_set(err, PL_EUSAGE, "--held-fd \"%s\": give the number of an open descriptor, from 3 to 9", text);
     c->held_fd = (int)fd;
     return 0;
 }
@@ -148,7 +147,7 @@ static int parse_held_fd(const char *text, struct pl_worker_config *c, struct pl
 static int add_writable(struct options *o, const char *name, struct pl_err *err)
 {
     if (!*name || strchr(name, '/') || *name == '.')
-        return pl_err_set(err, PL_EUSAGE, "--writable \"%s\": the name of an input is accepted", name);
+        return pl_err_set(err, PL_EUSAGE, "--writable \"%s\": give the name of an input", name);
     if (!o->writable)
         o->writable = json_array();
     return json_array_append_new(o->writable, json_string(name)) < 0 ? pl_err_nomem(err) : 0;
