@@ -60,7 +60,7 @@ int pl_runner_client_create(const struct pl_sandbox_config *config, struct pl_ru
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) {
         free(c);
-        return pl_err_errno(err, errno, "runner");
+        return pl_err_errno(err, errno, "cannot create an eventfd");
     }
     *ret = c;
     return 0;
@@ -107,7 +107,7 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
     posix_spawn_file_actions_destroy(&files);
     if (r == ENOENT)
         return pl_err_set(err, PL_EUNAVAILABLE, "%s is not installed", argv->v[0]);
-    return r ? pl_err_errno(err, r, "start %s", argv->v[0]) : 0;
+    return r ? pl_err_errno(err, r, "cannot start %s", argv->v[0]) : 0;
 }
 
 static void close_fd(int *fd)
@@ -245,7 +245,7 @@ static int wait_hello(struct pl_runner_client *c, struct pl_err *err)
         return r;
     if (c->in[4] != PL_RUNNER_HELLO || pl_runner_get32(c->in) != PL_RUNNER_HELLO_BYTES ||
         c->in[PL_RUNNER_HEAD_BYTES] != PL_RUNNER_VERSION)
-        return pl_err_set(err, PL_EPROTO, "pl-runner has another version than the agent: install both from the same build");
+        return pl_err_set(err, PL_EPROTO, "pl-runner and the agent are of different versions: install both from the same build");
     drop_frame(c);
     return 0;
 }
@@ -260,7 +260,7 @@ static int check_alive(struct pl_runner_client *c, struct pl_err *err)
 
     if (waitid(P_PID, (id_t)c->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0)
         return 0;
-    return pl_err_set(err, PL_EIO, "the sandbox ended while it was started");
+    return pl_err_set(err, PL_EIO, "the sandbox ended during its start");
 }
 
 /* Makes one attempt to start sandbox and runner. PL_ERETRY: bwrap or the runner was killed during the
@@ -282,11 +282,11 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
     if (r < 0)
         return r;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
-        return pl_err_errno(err, errno, "runner's socket");
+        return pl_err_errno(err, errno, "cannot set up the socket to pl-runner");
     c->control_fd = sockets[0];
     theirs = sockets[1];
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        r = pl_err_errno(err, errno, "runner's pipe");
+        r = pl_err_errno(err, errno, "cannot make the pipe for command output");
         pl_runner_client_stop(c);
         return r;
     }
@@ -300,7 +300,7 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
         pl_runner_client_stop(c);
         return r;
     }
-    /*  close the copies that the agent has, so that the socket reports end of file when the runner ends */
+    /* close the copies that the agent has, so that the socket reports end of file when the runner ends */
     close_fd(&theirs);
     close_fd(&output);
     r = wait_hello(c, &why);
@@ -334,11 +334,11 @@ static int accept_runner(const struct pl_runner_client *c, int listen_fd, struct
 
     while (poll(fds, 2, -1) < 0)
         if (errno != EINTR)
-            return pl_err_errno(err, errno, "runner's socket");
+            return pl_err_errno(err, errno, "cannot set up the socket to pl-runner");
     if (fds[1].revents)
         return pl_err_set(err, PL_ECANCELED, "the worker was stopped before the container of the command started");
     fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    return fd < 0 ? pl_err_errno(err, errno, "runner's socket") : fd;
+    return fd < 0 ? pl_err_errno(err, errno, "cannot set up the socket to pl-runner") : fd;
 }
 
 /* Waits for the runner of the pod. The socket accepts one connection only, so that no other process can take
@@ -358,7 +358,7 @@ static int start_in_pod(struct pl_runner_client *c, struct pl_err *err)
         return r;
     c->control_fd = r;
     if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-        r = pl_err_errno(err, errno, "runner's pipe");
+        r = pl_err_errno(err, errno, "cannot make the pipe for command output");
         pl_runner_client_stop(c);
         return r;
     }
@@ -550,7 +550,7 @@ static int turn(struct pl_runner_client *c, const struct pl_runner_command *comm
     now_ms = pl_clock_mono_ms();
     until_ms = here ? now_ms : until_ms;
     if (poll(fds, 4, until_ms ? (int)PL_MIN(PL_MAX(until_ms - now_ms, 0), 3600000) : -1) < 0 && errno != EINTR)
-        return pl_err_errno(err, errno, "runner");
+        return pl_err_errno(err, errno, "cannot wait for pl-runner");
     if (fds[1].revents && !pump_output(c, command, false))
         close_fd(&c->output_fd);
     if (fds[0].revents || here) {
@@ -692,7 +692,7 @@ int pl_runner_client_probe(const char *runner, const char *extra_ro, const char 
 
     snprintf(work, sizeof(work), "%s/pl-probe-XXXXXX", tmp);
     if (!mkdtemp(work))
-        return pl_err_errno(err, errno, "probe folder %s", work);
+        return pl_err_errno(err, errno, "cannot create the probe folder %s", work);
     r = pl_sandbox_make_folders(&config, err);
     if (r == 0)
         r = pl_runner_client_create(&config, &c, err);

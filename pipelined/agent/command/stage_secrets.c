@@ -79,7 +79,7 @@ static bool has_changed(struct pl_secrets *s, const struct pl_agent_protocol_sec
     return changed;
 }
 
-/*  Registers for masking all values of a secret that the command gets as files. The files themselves are not
+/* Registers for masking all values of a secret that the command gets as files. The files themselves are not
  * changed. */
 static int look_at_folder(struct pl_secrets *s, const char *folder, const struct pl_agent_protocol_attach *stage,
                           const struct pl_agent_protocol_secret *use, struct pl_err *err)
