@@ -205,7 +205,7 @@ int pl_output_log_create(struct pl_uplink *link, struct pl_lease *lease, const c
     r = pthread_create(&o->thread, NULL, send_loop, o);
     if (r != 0) {
         free(o);
-        return pl_err_errno(err, r, "output thread");
+        return pl_err_errno(err, r, "cannot start the thread that sends output");
     }
     *ret = o;
     return 0;
@@ -289,7 +289,7 @@ static void add(struct pl_outlog *o, enum kind kind, const struct pl_output_log_
     if (p && pl_buf_add(&p->bytes, data, n, NULL) == 0)
         o->bytes += n;
     else
-        pl_log_warn("outlog", "task %s: %zu bytes lost: out of memory", s->lease->task, n);
+        pl_log_warn("outlog", "task %s: %zu bytes of output were lost: out of memory", s->lease->task, n);
     pthread_cond_signal(&o->more);
     pthread_mutex_unlock(&o->lock);
 }

@@ -309,7 +309,7 @@ static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *
     r = pl_daemon_client_json(l->config.link, "/api/v1/worker/next", body, true, NULL, &err);
     json_decref(body);
     if (r < 0 && r != PL_ECANCELED)
-        pl_log_warn("lease", "task %s: cannot give back %zu rows: %s", task->task, n, err.msg);
+        pl_log_warn("lease", "task %s: cannot give back %zu datums: %s", task->task, n, err.msg);
     else if (r == 0 && whole)
         let_go(l, task);
 }
@@ -364,7 +364,7 @@ static void *renew_loop(void *arg)
         pthread_mutex_unlock(&l->lock);
         r = renew_once(l, &news, &err);
         if (r < 0 && r != PL_ECANCELED)
-            pl_log_warn("lease", "renew: %s", err.msg);
+            pl_log_warn("lease", "cannot renew the leases of this worker: %s", err.msg);
         again = r < 0 && pl_daemon_client_retry(l->config.link, r, &tries);
         tries = r < 0 ? tries : 0;
         pthread_mutex_lock(&l->lock);
@@ -397,7 +397,7 @@ int pl_task_lease_attach(struct pl_lease *l, struct pl_agent_protocol_attach *re
     r = pthread_create(&l->renewer, NULL, renew_loop, l);
     if (r != 0) {
         pl_agent_protocol_attach_finish(ret);
-        return pl_err_errno(err, r, "renewing thread");
+        return pl_err_errno(err, r, "cannot start the thread that renews leases");
     }
     l->renewing = true;
     return 0;
