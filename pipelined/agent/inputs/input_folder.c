@@ -29,7 +29,7 @@ int pl_input_parents_open(int dest_fd, const char *path, int *ret_fd, struct pl_
             return pl_err_set(err, PL_EPATH, "%s: a name is longer than %d bytes", path, PL_SEGMENT_MAX_BYTES);
         snprintf(name, sizeof(name), "%.*s", (int)(slash - from), from);
         if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
-            return pl_err_errno(err, errno, "%.*s: create folder", (int)(slash - path), path);
+            return pl_err_errno(err, errno, "cannot create the folder %.*s", (int)(slash - path), path);
         fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
             return pl_err_set(err, PL_ECOLLISION, "%s: %.*s is a file or link, not a folder", path, (int)(slash - path), path);

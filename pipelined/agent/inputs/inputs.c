@@ -76,7 +76,8 @@ static int open_cache(struct pl_inputs *in, struct pl_err *err)
     if (r == PL_ENOMEM)
         return pl_err_nomem(err);
     if (r < 0)
-        pl_log_warn("inputs", "no cache, files are fetched for every datum: %s: %s", in->config.cache, why.msg);
+        pl_log_warn("inputs", "cannot use the file cache, so files are fetched again for every datum: %s: %s", in->config.cache,
+                    why.msg);
     return 0;
 }
 
