@@ -93,7 +93,7 @@ static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_
             c->last = root;
     }
     if (r < 0)
-        pl_log_info("checkpoint", "row %u: no checkpoint this time: %s", index, err.msg);
+        pl_log_info("checkpoint", "datum in row %u: its checkpoint could not be saved this time: %s", index, err.msg);
 }
 
 /* The checkpoint thread: stores the folder periodically while a datum's command runs. */
@@ -152,7 +152,7 @@ int pl_checkpoint_create(const struct pl_checkpoint_config *config, struct pl_ch
     r = pthread_create(&c->thread, NULL, follow, c);
     if (r != 0) {
         pl_checkpoint_destroy(c);
-        return pl_err_errno(err, r, "checkpoint thread");
+        return pl_err_errno(err, r, "cannot start the checkpoint thread");
     }
     c->started = true;
     *ret = c;

@@ -45,7 +45,7 @@ static int add_file(struct walk *k, const char *path, const struct stat *st, str
     struct pl_early_scan_files *f = k->f;
 
     if (f->n == k->max)
-        return pl_err_set(err, PL_ELIMIT, "more than %zu files", k->max);
+        return pl_err_set(err, PL_ELIMIT, "the output has more than %zu files", k->max);
     if (f->n == f->cap) {
         size_t cap = f->cap ? 2 * f->cap : 16;
         struct pl_early_scan_file *more = realloc(f->files, cap * sizeof(*more));
@@ -68,7 +68,7 @@ static int visit(struct walk *k, const char *path, int folder_fd, const char *na
         return 0;
     if (S_ISDIR(st.st_mode)) {
         if (k->n_folders++ == k->max)
-            return pl_err_set(err, PL_ELIMIT, "more than %zu folders", k->max);
+            return pl_err_set(err, PL_ELIMIT, "the output has more than %zu folders", k->max);
         return pl_buf_add(&k->folders, path, strlen(path) + 1, err);
     }
     if (!S_ISREG(st.st_mode) || st.st_size <= PL_INLINE_MAX_BYTES || pl_streq(path, PL_METRICS_FILE))

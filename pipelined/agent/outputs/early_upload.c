@@ -348,7 +348,7 @@ void pl_early_upload_scan(struct pl_early *e)
         set_state(e, i, r == 0 ? READ : CHANGED);
     if (r < 0) {
         e->enough = true;
-        pl_log_warn("early", "early upload failed, the output is read again at the end: %s", why.msg);
+        pl_log_warn("early", "cannot upload output early, so it is read again when the command has ended: %s", why.msg);
     }
     e->took_us += pl_clock_mono_us() - start_us;
 }
@@ -386,7 +386,7 @@ bool pl_early_upload_take(struct pl_early *e, const struct pl_agent_protocol_dat
         n += e->items[i].state == READ;
     if (n == 0 || !chunks_are_there(e))
         return false;
-    pl_log_info("early", "row %u: %zu output files were uploaded while the command ran", row->index, n);
+    pl_log_info("early", "datum in row %u: %zu output files were uploaded while the command ran", row->index, n);
     return true;
 }
 
