@@ -421,7 +421,7 @@ static void handle_input(struct runner *r)
         }
         if (!ok) {
             errno = EPROTO;
-            die("frame from the agent");
+            die("malformed frame from the agent");
         }
         at += PL_RUNNER_HEAD_BYTES + n;
     }
