@@ -284,7 +284,8 @@ int pl_sandbox_argv(const struct pl_sandbox_config *config, int seccomp_fd, int 
     int r = 0;
 
     if (config->work[0] != '/' || strlen(config->work) > 3900)
-        return pl_err_set(err, PL_EINVAL, "work folder \"%.200s\": not an absolute path of at most 3,900 bytes", config->work);
+        return pl_err_set(err, PL_EINVAL, "the work folder \"%.200s\" must be an absolute path of at most 3,900 bytes",
+                          config->work);
     if (config->cgroup) {
         snprintf(procs, sizeof(procs), "%s/cgroup.procs", config->cgroup);
         r = ADD(&a, err, config->runner, PL_ENTER_CGROUP, procs);
@@ -329,7 +330,7 @@ int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_p
     const char *base = config->mode == PL_SANDBOX_NONE ? config->work : "", *own;
 
     if (strlen(config->work) > 3900)
-        return pl_err_set(err, PL_EINVAL, "work folder \"%.200s…\": longer than 3,900 bytes", config->work);
+        return pl_err_set(err, PL_EINVAL, "the path of the work folder \"%.200s…\" is longer than 3,900 bytes", config->work);
     own = config->mode == PL_SANDBOX_POD ? "/pl/bin" : *base ? base : "/pl";
     snprintf(ret->pfs, sizeof(ret->pfs), "%s/pfs", base);
     snprintf(ret->code, sizeof(ret->code), "%s/code", base);

@@ -231,15 +231,15 @@ int pl_seccomp_filter_for(uint32_t arch, int *ret_fd, struct pl_err *err)
     int r;
 
     if (fd < 0)
-        return pl_err_errno(err, errno, "seccomp filter");
+        return pl_err_errno(err, errno, "cannot make the seccomp filter");
     r = add_program(fd, arch, SCMP_ACT_ALLOW, add_denied);
     len = lseek(fd, 0, SEEK_CUR);
     r = r < 0 ? r : add_program(fd, arch, SCMP_ACT_ERRNO(ENOSYS), add_allowed);
     r = r < 0 ? r : join(fd, (size_t)len / sizeof(struct sock_filter));
     if (r < 0)
-        return pl_err_set(err, PL_EUNAVAILABLE, "seccomp filter: %s", strerror(-r));
+        return pl_err_set(err, PL_EUNAVAILABLE, "cannot make the seccomp filter: %s", strerror(-r));
     if (lseek(fd, 0, SEEK_SET) < 0)
-        return pl_err_errno(err, errno, "seccomp filter");
+        return pl_err_errno(err, errno, "cannot make the seccomp filter");
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
