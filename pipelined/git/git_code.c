@@ -26,13 +26,13 @@ static int no_settings(struct pl_err *err)
                                  GIT_CONFIG_LEVEL_PROGRAMDATA};
 
     if (git_libgit2_init() < 0)
-        return git_fail(err, "libgit2");
+        return git_fail(err, "cannot set up libgit2");
     for (size_t i = 0; i < PL_ARRAY_SIZE(levels); i++)
         if (git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "") < 0)
-            return git_fail(err, "libgit2");
+            return git_fail(err, "cannot set up libgit2");
     /* the repository is only read, and nothing in it is executed, so its owner does not matter */
     if (git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0)
-        return git_fail(err, "libgit2");
+        return git_fail(err, "cannot set up libgit2");
     return 0;
 }
 
@@ -63,7 +63,7 @@ static int read_head(git_repository *repo, struct pl_git_code *out, struct pl_er
     int r = git_reference_name_to_id(&id, repo, "HEAD");
 
     if (r < 0 && r != GIT_ENOTFOUND)
-        return git_fail(err, "HEAD");
+        return git_fail(err, "cannot read HEAD");
     if (r == 0)
         git_oid_tostr(out->head, sizeof out->head, &id);
     return 0;
@@ -88,7 +88,7 @@ static int read_dirty(git_repository *repo, struct pl_git_code *out, struct pl_e
     if (*out->path)
         options.pathspec = (git_strarray){paths, 1};
     if (git_status_foreach_ext(repo, &options, stop_at_first, &out->dirty) < 0)
-        return git_fail(err, "status");
+        return git_fail(err, "cannot read the status of the folder");
     return 0;
 }
 
@@ -102,7 +102,7 @@ static int read_path(git_repository *repo, const char *folder, struct pl_git_cod
         return pl_err_errno(err, errno, "%s", git_repository_workdir(repo));
     len = pl_streq(root, "/") ? 0 : strlen(root);
     if (strncmp(folder, root, len) != 0 || (folder[len] && folder[len] != '/'))
-        return pl_err_set(err, PL_EIO, "%s is not in its repository %s", folder, root);
+        return pl_err_set(err, PL_EIO, "%s is not inside the work tree of its repository, %s", folder, root);
     out->path = strdup(folder[len] ? folder + len + 1 : "");
     return out->path ? 0 : pl_err_nomem(err);
 }
