@@ -16,12 +16,12 @@ struct credential {
     struct pl_principal *who;
     struct pl_hash hash;
     char access_key[PL_S3_KEY_CHARS + 1];
-    struct pl_buf sealed; /* the secret of an S3 key; empty = lost */
+    struct pl_buf sealed; /* the S3 key's sealed secret; empty = the secret was lost */
     bool opens;
 };
 
 struct directory {
-    struct pl_map users;  /* name → pl_principal, one reference each */
+    struct pl_map users;  /* user name → struct pl_principal; the map holds a reference to each */
     struct pl_map tokens; /* SHA-256 of the token → credential, owned by this map */
     struct pl_map ids;    /* id of the token → the same credential, borrowed */
     struct pl_map keys;   /* access key → credential, owned by this map */
@@ -34,7 +34,7 @@ struct pl_access {
     pthread_mutex_t reloading; /* held by the one reload that runs; taken before `lock` */
     pthread_rwlock_t lock;     /* guards `now` */
     struct directory *now;     /* the current directory; NULL = the last reload failed */
-    size_t shut;               /* `shut` of the directory at the last log message; guarded by `reloading` */
+    size_t shut;               /* directory.shut as last logged; guarded by `reloading` */
 };
 
 /* ---- create and free a directory ---- */
@@ -98,8 +98,9 @@ static size_t read_grants(const json_t *roles, struct pl_grant *out)
     return n;
 }
 
-/* Replaces a principal by its predecessor if the two are equal, so that requests and streams of the
- * predecessor continue. */
+/* Returns the previous directory's principal `before` if the newly read one is equal to it, so that
+ * requests and streams that use `before` continue; else `fresh`. Takes the reference to `fresh`; the
+ * result is a reference too. */
 static struct pl_principal *same_as(struct pl_principal *fresh, struct pl_principal *before)
 {
     if (!before || !pl_principal_same(fresh, before))
@@ -247,7 +248,8 @@ static struct pl_principal *principal_of(void *value, bool user)
     return user ? value : ((struct credential *)value)->who;
 }
 
-/* Revokes the principals of `before` that are missing or changed in `now` (NULL: all of them). */
+/* Revokes the principals of directory `before` that are missing or changed in directory `now`; if `now` is
+ * NULL, all of them. */
 static void revoke_missing(const struct pl_map *before, const struct pl_map *now, bool user)
 {
     const struct pl_map_slot *slot;
@@ -379,7 +381,7 @@ static int not_ready(struct pl_err *err)
     return pl_err_set(err, PL_EBUSY, "the daemon could not read its users: try again, or restart it");
 }
 
-/* Checks the expiry and returns a new reference. With the lock held. */
+/* Gives a new reference to the principal, unless its credential has expired. The caller holds the lock. */
 static int take(struct pl_principal *who, const char *what, struct pl_principal **ret, struct pl_err *err)
 {
     if (who->expires_us && pl_clock_wall_us() >= who->expires_us)

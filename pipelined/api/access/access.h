@@ -8,14 +8,14 @@
  * Headers for other rooms:
  *   audit           the audit log
  *   guard           authenticates and authorizes every request
- *   login_sessions  the browsers that a login link let in */
+ *   login_sessions  sessions of browsers that used a login link */
 
 /* access: the directory of users, tokens and S3 keys that the guard and the S3 gateway look credentials up
- * in. It is kept in memory, and read from the database at the start and again after every change, before that
- * change's request is answered. The principals of deleted or changed credentials are revoked then, which also
- * ends the event streams opened with them.
+ * in. It is kept in memory, and read from the database at the start and again after every change, before the
+ * request that made the change gets its reply. Each reload revokes the principals of deleted or changed
+ * credentials, which also ends the event streams opened with them.
  *
- *   token    "plt_" and 40 hex digits (160 random bits); known by its SHA-256, named by 12 digits of that
+ *   token    "plt_" and 40 hex digits (160 random bits); stored as SHA-256, whose first 12 digits are its id
  *   S3 key   "PL" and 18 characters A–Z 2–7; its secret is 40 such characters, sealed with DIR/master.key
  *            (storage/base/seal.h)
  *
@@ -44,8 +44,9 @@ struct pl_access *pl_access_close(struct pl_access *a);
 PL_MUST_CHECK
 int pl_access_reload(struct pl_access *a, struct pl_err *err);
 
-/* Generate a new random token with its SHA-256, the id of a token from that hash, and a new S3 key with its
- * secret. `start` is PL_TOKEN_START, or as long. `out` of pl_token_id is returned. */
+/* Generate a new random token with its SHA-256, the id of a token from that hash, and a new S3 key with
+ * its secret. `start` is the token's prefix: PL_TOKEN_START, or a text of the same length. `out` of
+ * pl_token_id is returned. */
 void pl_token_make(const char *start, char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash);
 char *pl_token_id(const struct pl_hash *hash, char out[PL_TOKEN_ID_HEX + 1]);
 void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECRET_CHARS + 1]);
@@ -54,11 +55,11 @@ void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECR
  * or expired; PL_EBUSY: the last reload failed. */
 PL_MUST_CHECK
 int pl_access_token(struct pl_access *a, const char *token, struct pl_principal **ret, struct pl_err *err);
-/* The same by the token's SHA-256. */
+/* Like pl_access_token, but finds the token by its SHA-256. */
 PL_MUST_CHECK
 int pl_access_token_by_hash(struct pl_access *a, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err);
-/* Finds the principal of a token by the token's id, and the token's SHA-256, which login sessions name it by.
- * Ownership and errors as pl_access_token. */
+/* Finds a token by its id and gives its principal and its SHA-256, by which login sessions refer to the
+ * token. Ownership and errors as pl_access_token. */
 PL_MUST_CHECK
 int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *ret_hash, struct pl_principal **ret,
                           struct pl_err *err);
@@ -74,7 +75,7 @@ bool pl_access_s3_key_opens(struct pl_access *a, const char *access_key);
 PL_MUST_CHECK
 int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secret[PL_S3_SECRET_CHARS + 1],
                      struct pl_principal **ret, struct pl_err *err);
-/* Returns true if `who`, a struct pl_principal, may read the repo or pipeline `name` of `project`; see the
- * project, if `name` is NULL; read everything, if both are NULL. Serves as pl_conn.readable (sql.h) for
- * lists. */
+/* Returns true if `who`, a struct pl_principal, may read the repo or pipeline `name` of `project`. With
+ * `name` NULL: if it may see the project. With both NULL: if it may read everything. Used as
+ * pl_conn.readable (sql.h), which filters lists. */
 bool pl_access_may_read(const void *who, const char *project, const char *name);

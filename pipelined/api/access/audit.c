@@ -1,5 +1,5 @@
-/* Writes audit entries: directly (pl_audit_write), or through the pool for entries that may be frequent,
- * which are rate-limited by user or address. */
+/* Writes audit entries: directly (pl_audit_write), or by a job on the pool. Entries of the second kind may
+ * be frequent, so their rate is limited per user or address. */
 #include "pipelined/api/access/audit.h"
 
 #include "pipelined/policy/rate_limit.h"
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* Counts frequent entries by user or address. */
+/* The rate limit of one kind of frequent entries, counted per user or address. */
 struct tellings {
     pthread_mutex_t lock;
     struct pl_rate_limit rate;

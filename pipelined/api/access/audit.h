@@ -9,8 +9,8 @@
 #include "pipelined/policy/principal.h"
 #include "storage/system/thread_pool.h"
 
-/* Rate limit of entries that may be frequent: a burst, and a number per minute after it. Counted are the
- * refusals of one user (or of one address, if the user is unknown), and the puts of one user into one
+/* Rate limit of entries that may be frequent: a burst, and a number per minute after it. It applies to the
+ * refusals of one user (or of one address, if the user is unknown) and to the puts of one user into one
  * bucket. */
 #define PL_API_TOLD_OF           256
 #define PL_API_TELLINGS          20
@@ -24,18 +24,20 @@ int pl_audit_log_create(struct pl_db *db, struct pl_pool *pool, struct pl_audit_
 /* Frees the audit log. Call it only when the pool runs no jobs any more. NULL is allowed; returns NULL. */
 struct pl_audit_log *pl_audit_log_destroy(struct pl_audit_log *l);
 
-/* Writes an entry: `who` has done `verb` to `target`. A failure is logged only. Blocks. */
+/* Writes the entry that `who` has done `verb` to `target`. If it cannot be written, only a log line says
+ * so. Blocks. */
 void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                     const char *target);
-/* Queues an entry: the request for `target` was refused to `who` (NULL = unknown user). `log` is the struct
- * pl_audit_log (pl_guard_config.refused). Any thread, does not block. */
+/* Queues the entry that a request of `who` (NULL = unknown user) for `target` was refused. `log` is the
+ * struct pl_audit_log (pl_guard_config.refused). Any thread, does not block. */
 void pl_audit_write_refused(void *log, const struct pl_principal *who, const char *peer, const char *target);
 /* Prepares the entry for an S3 put. Returns NULL without memory, or if the rate limit is reached.
  * pl_api_audit_put_done frees it (NULL is allowed) and, if the put succeeded (`taken`), queues it. The
- * request and `who` need not exist any more by then. */
+ * request and `who` may be freed before that call. */
 struct pl_api_telling *pl_api_audit_put(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who,
                                         const char *bucket, const char *target);
 void pl_api_audit_put_done(struct pl_api_telling *t, bool taken);
-/* Makes the entry for a transaction that writes it itself (access_tx.h). `verb` and `target` are borrowed. */
+/* Returns the audit entry for a transaction of access_tx.h, which writes the entry itself. `verb` and
+ * `target` are borrowed. */
 struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                                    const char *target);

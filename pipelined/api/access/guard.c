@@ -20,9 +20,9 @@
 #define AUTHORITY_MAX 300 /* bytes for "host:port" */
 
 struct login_code {
-    struct pl_hash hash;        /* of the code, so that memory does not hold the secret itself */
+    struct pl_hash hash;        /* SHA-256 of the login code; memory does not hold the code itself */
     int64_t until_ms;           /* monotonic time of its expiry; 0 = free slot */
-    struct pl_hash token;       /* SHA-256 of the token that its session will stand on */
+    struct pl_hash token;       /* SHA-256 of the token that the new session will be bound to */
     char user[PL_USER_MAX + 1]; /* user who requested the link */
 };
 
@@ -36,7 +36,8 @@ struct pl_guard {
     struct pl_hash token; /* SHA-256 of the daemon's token */
     char *names[NAMES_MAX];
     size_t n_names;
-    bool any_address;                     /* it listens on all addresses: accept any IP address as Host */
+    /* the daemon listens on all addresses: accept any IP address in the Host header */
+    bool any_address;
     char public_origin[AUTHORITY_MAX];    /* origin of public_url, "https://host:port"; "" = none */
     char worker_authority[AUTHORITY_MAX]; /* "host:port" of worker_url; "" = none */
     char *proxy_header;
@@ -99,11 +100,12 @@ static int add_names(struct pl_guard *g, const struct pl_guard_config *config, s
     for (size_t i = 0; config->hosts && config->hosts[i] && r == 0; i++)
         r = add_name(g, config->hosts[i], err);
     if (r < 0 || !authority_split(config->listen, host, port))
-        return r; /* the server reports the malformed address */
+        return r; /* the HTTP server reports the malformed listening address */
     g->any_address = pl_streq(host, "0.0.0.0") || pl_streq(host, "[::]");
     if (g->any_address && gethostname(host, sizeof host) < 0)
         return 0;
-    /* when listening on all addresses: the machine's name, which api.c uses in the URL */
+    /* if the daemon listens on all addresses, `host` is now the machine's name, which api.c uses in the
+     * URL */
     return add_name(g, host, err);
 }
 
@@ -327,9 +329,9 @@ static bool host_ours(const struct pl_guard *g, const char *header)
     return g->any_address && is_literal(host);
 }
 
-/* Returns true if the page has the origin of this request's Host, or of the public URL. Over TLS an http:
- * origin is refused, because anyone on the network path can forge such a page; an https: origin over plain
- * HTTP is accepted, because a proxy may have ended TLS. */
+/* Returns true if the page that sends the request has the origin of the request's Host header or of the
+ * public URL. Over TLS an http: origin is refused, because anyone on the network path can forge such a
+ * page; an https: origin over plain HTTP is accepted, because a proxy may have ended TLS. */
 static bool origin_ours(const struct pl_guard *g, const struct pl_http_request *req, const char *origin, const char *host)
 {
     const char *authority = strstr(origin, "://");
@@ -395,7 +397,8 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
 {
     enum pl_rate_limit_verdict verdict;
 
-    if (*err->field) /* the document itself is at fault; no role would allow it */
+    /* the error names a field: the content of the request is at fault, and no role would allow it */
+    if (*err->field)
         return code;
     pthread_mutex_lock(&g->lock);
     verdict = pl_rate_limit_hit(&g->forbidden, pl_xxh64(who->name, strlen(who->name), 0), pl_clock_mono_ms());
@@ -455,9 +458,10 @@ static int bearer_principal(struct pl_guard *g, const struct pl_http_request *re
     return r == PL_EAUTH ? pl_guard_refuse(g, pl_http_peer(req), r, err) : r;
 }
 
-/* ---- sessions of browsers ---- */
+/* ---- login sessions ---- */
 
-/* The principal of the token with this SHA-256, which a session stands on. PL_EAUTH: it was deleted or has expired. */
+/* Finds the principal of the token to which a login session is bound, by the SHA-256 of the token.
+ * PL_EAUTH: the token was deleted or has expired. */
 static int token_principal(struct pl_guard *g, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err)
 {
     int r;
@@ -486,8 +490,8 @@ static int cookie_principal(struct pl_guard *g, const struct pl_http_request *re
 
 /* ---- users named by a proxy ---- */
 
-/* Returns true if the header occurs more than once: the client may have sent one of them through the proxy,
- * and the two cannot be told apart. */
+/* Returns true if the header occurs more than once: one of them may come from the client and have passed
+ * through the proxy, and the proxy's own cannot be told apart from it. */
 static bool is_repeated(const struct pl_http_request *req, const char *name)
 {
     size_t n, found = 0;
@@ -540,9 +544,10 @@ static const char *param_of(const struct pl_http_request *req, const struct pl_h
     return strstr(route->pattern, braced) ? pl_http_param(req, name) : NULL;
 }
 
-/* Checks the verb on the project and repo that the path names; a stage is checked as the repo that it writes.
- * If the body or query names them (PL_ACCESS_ASKS) the handler checks instead; here only principals without
- * any chance are refused. */
+/* Checks the verb on the project and repo that the path names; a stage is checked as the repo that it
+ * writes. If the body or query names them (PL_ACCESS_ASKS), the handler checks them later; here only those
+ * are refused who cannot pass that check: with PL_ACCESS_SOMEWHERE a principal that has the verb's role
+ * nowhere, and a worker whose token never allows the verb. */
 static int check_verb(const struct pl_http_request *req, const struct pl_http_route *route, const struct pl_principal *p,
                       struct pl_err *err)
 {
@@ -592,8 +597,8 @@ int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err
 
 /* ---- login links ---- */
 
-/* Returns a free slot, or the slot with the oldest code of the user who has the most codes. With the lock
- * held. */
+/* Returns a free slot for a login code; if there is none, the slot of the oldest code of the user who has
+ * the most codes. The caller holds the lock. */
 static struct login_code *code_place(struct pl_guard *g, int64_t now)
 {
     struct login_code *found = NULL;
@@ -641,7 +646,7 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
     return 0;
 }
 
-/* Uses up the code. Returns false if it is unknown, used or too old. */
+/* Consumes the login code. Returns false if it is unknown, was used already, or is too old. */
 static bool spend(struct pl_guard *g, const char *code, struct pl_hash *ret_token)
 {
     int64_t now = pl_clock_mono_ms();

@@ -25,19 +25,20 @@
  * tokens get PL_EBUSY; requests with a valid token always pass. */
 #define PL_GUARD_FAILURES          200
 #define PL_GUARD_FAILURES_A_MINUTE 300
-#define PL_GUARD_ADDRESSES         1024 /* addresses counted at the same time */
+#define PL_GUARD_ADDRESSES         1024 /* addresses whose refusals are counted at the same time */
 
 struct pl_guard;
 
 struct pl_guard_config {
     const char *token;
-    /* as in pl_api_config; for its port 0, pl_guard_add_port adds the port in use */
+    /* listening address, as in pl_api_config; if its port is 0, pl_guard_add_port adds the port that was
+     * chosen */
     const char *listen;
     const char *const *hosts; /* further names of this daemon; NULL-terminated; may be NULL */
     const char *public_url;   /* the Host header may also name this URL's host and port; "" = none */
     const char *worker_url;   /* the Host header may also name this URL's host and port; "" or NULL = none */
-    /* A request without a token from one of `proxy_addresses` ("10.0.0.7, fd00::/8") is made by the user whom
-     * this header names. "" or NULL = no proxy. */
+    /* Name of the header in which a proxy names the user. It counts for requests that carry no token and
+     * come from one of `proxy_addresses` ("10.0.0.7, fd00::/8"). "" or NULL = no proxy. */
     const char *proxy_header, *proxy_addresses;
     struct pl_access *access; /* users and their tokens; may be NULL */
     struct pl_login_sessions *sessions;
@@ -70,12 +71,13 @@ int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *rout
 PL_MUST_CHECK
 int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err);
 
-/* Counts a refusal of an address; `code` is the refusal, `err` has its message. Returns `code`, or PL_EBUSY
- * with another message if the address is over the limit. Also used for the gateway's signatures. */
+/* Counts a refused request of an address. `code` is the error with which the request was refused; `err`
+ * has its message. Returns `code`, or PL_EBUSY with another message if the address is over the limit. Also
+ * used for the gateway's signatures. */
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);
-/* Counts a refusal that is due to the roles of `who`, per user: the same limit, and allowed requests are not
- * affected. A refusal that names a field (a spec that sets a forbidden part of the pod) is not counted.
- * Returns `code` or PL_EBUSY. */
+/* Counts a request that was refused because of the roles of `who`. The limit per user is the same as per
+ * address; it never affects requests that the roles allow. A refusal that names a field (a spec that sets
+ * a forbidden part of the pod) is not counted. Returns `code` or PL_EBUSY. */
 int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code, struct pl_err *err);
 
 /* Makes a code for one login as `who`. The session is bound to the token of the request and ends with it. At
@@ -83,8 +85,8 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
  * request had no token. */
 PL_MUST_CHECK
 int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char out[PL_LOGIN_CODE_HEX + 1], struct pl_err *err);
-/* Uses up a login code, begins a session (login_sessions.h), makes its cookie and writes the audit entry. Blocks.
- * PL_EAUTH: the code is unknown, used or too old, or its token is gone. */
+/* Uses up a login code, begins a session (login_sessions.h), makes its cookie and writes the audit entry.
+ * Blocks. PL_EAUTH: the code is unknown, used or too old, or its token was deleted or has expired. */
 PL_MUST_CHECK
 int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const char *code,
                    char ret_cookie[PL_LOGIN_SESSION_COOKIE_SIZE], struct pl_err *err);

@@ -1,5 +1,7 @@
-/* A cookie is made like a token. Each change is a transaction first. Then the rows are read again and replace the copy in memory; sessions
- * that are gone are revoked, so that open streams of theirs end. Logins are rare and the table is bounded, so reading all of it is cheap enough. */
+/* Keeps the login sessions in the database, with a copy in memory. A cookie is generated like a token.
+ * Each change is first a transaction; then all rows are read again and replace the copy in memory, and the
+ * principals of removed sessions are revoked, which ends their open streams. Logins are rare and the table
+ * is bounded, so reading all of it is cheap enough. */
 #include "pipelined/api/access/login_sessions.h"
 
 #include "storage/base/clock.h"
@@ -15,14 +17,15 @@
 struct session {
     char id[PL_LOGIN_SESSION_ID_HEX + 1];
     struct pl_hash token_hash;
-    int64_t expires_us;       /* wall clock */
-    struct pl_principal *who; /* NULL until the first request, and made anew when the token's principal changed */
+    int64_t expires_us; /* wall clock */
+    /* NULL until the session's first request; replaced when the token's principal has changed */
+    struct pl_principal *who;
 };
 
 struct pl_login_sessions {
     struct pl_db *db;
-    pthread_mutex_t changing; /* one change at a time; taken first */
-    pthread_mutex_t lock;     /* the rest */
+    pthread_mutex_t changing; /* lets one thread at a time change sessions; taken before `lock` */
+    pthread_mutex_t lock;     /* guards `sessions` */
     struct pl_map sessions;   /* SHA-256 of the cookie → session, which it owns */
 };
 
@@ -65,8 +68,9 @@ static int read_rows(struct pl_db *db, struct pl_map *ret, struct pl_err *err)
     return r;
 }
 
-/* Replaces the copy in memory by the rows. A session that is in both keeps its principal; the principals of the others are revoked. With
- * `changing` held. If it fails, no session is valid until the next change. */
+/* Replaces the copy in memory by the database's rows. A session that is in both keeps its principal; the
+ * principal of a session that has no row any more is revoked. The caller holds `changing`. If the rows
+ * cannot be read, no session is valid until the next change. */
 static int reload(struct pl_login_sessions *s, struct pl_err *err)
 {
     _cleanup_(finish_sessions) struct pl_map fresh = {0};
@@ -157,7 +161,7 @@ int pl_login_sessions_end(struct pl_login_sessions *s, struct pl_login_session_a
     return change(s, pl_tx_login_session_delete, args, err);
 }
 
-/* The session of a cookie, or NULL when there is none or it is over. With the lock held. */
+/* Finds the session of a cookie; NULL if there is none or it has expired. The caller holds the lock. */
 static struct session *find(const struct pl_login_sessions *s, const char *cookie)
 {
     struct pl_hash given;

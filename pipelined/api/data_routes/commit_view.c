@@ -38,8 +38,8 @@ static int view_open(struct pl_open_commit *c, struct pl_commit_view *ret, struc
     return 0;
 }
 
-/* Splits a ref into "ID" and the total of its "^n". Returns false for refs that cannot name an open
- * commit. */
+/* Splits a ref such as "ID^2^" into the id and the total number of generations to go back, here 3. Returns
+ * false for refs that cannot name an open commit. */
 static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_back)
 {
     const char *caret = strchr(ref, '^');
@@ -55,7 +55,8 @@ static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_ba
     return *ret_back <= 1000000;
 }
 
-/* Finds an open commit, or one at or behind its base, for a ref that names no finished commit. */
+/* Resolves a ref that does not name a finished commit: "ID" to the open commit, "ID^n" to the n-th commit
+ * before it (ID^1 is its base commit). */
 static int find_open(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
                      struct pl_err *err)
 {

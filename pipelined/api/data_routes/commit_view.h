@@ -15,19 +15,20 @@ struct pl_commit_view {
     struct pl_node_source source; /* reads the tree nodes of commit.root */
 };
 
-/* Opens a view of the commit that `ref` names in the pattern's {project} and {repo}: as pl_api_commit_at, or
- * an open commit by its id or a prefix of it. ^n goes from an open commit to its base and further back.
- * Release it with pl_commit_view_finish. Call it on the pool. Errors of pl_api_commit_at. */
+/* Opens a view of the commit that `ref` names in the repo of the pattern's {project} and {repo}. `ref` is
+ * anything that pl_api_commit_at accepts, or the id of an open commit or a prefix of it. ID^1 of an open
+ * commit is its base commit, ID^2 the parent of that, and so on. Release it with pl_commit_view_finish.
+ * Call it on the pool. Errors of pl_api_commit_at. */
 PL_MUST_CHECK
 int pl_commit_view_init(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_view *ret,
                         struct pl_err *err);
 void pl_commit_view_finish(struct pl_commit_view *v);
-/* Finds the open commit that a ref without ^n names. `ret` is a new reference. PL_ENOTFOUND for anything
- * else. */
+/* Finds the open commit that a ref without ^n names. `ret` is a new reference. PL_ENOTFOUND: the ref does
+ * not name an open commit. */
 PL_MUST_CHECK
 int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open_commit **ret,
                               struct pl_err *err);
-/* Makes the API's JSON of an open commit; with_sums adds its files and bytes, which needs a view. Call it on
- * the pool. */
+/* Makes the API's JSON of an open commit. `with_sums` adds its root and the number of its files and bytes,
+ * for which a view of the commit is opened. Call it on the pool. */
 PL_MUST_CHECK
 int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **ret, struct pl_err *err);

@@ -81,7 +81,8 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force")};
-    /* otherwise the gathering commit would create the branch again when it is finished */
+    /* otherwise the branch's open commit that collects puts would create the branch again when it is
+     * finished */
     int r = pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
 
     (void)ret;

@@ -112,8 +112,8 @@ static int list_commits(struct pl_api *a, struct pl_http_request *req, json_t **
 
 /* ---- one commit ---- */
 
-/* Inspects an open commit. With `pack` its content is put into packs first, so that its root can be read like
- * any other. */
+/* Describes an open commit. With the query argument `pack` its content is first written to packs, so that
+ * its root can be read like that of a finished commit. */
 static int inspect_open(const struct pl_http_request *req, struct pl_open_commit *c, json_t **ret, struct pl_err *err)
 {
     struct pl_hash root;

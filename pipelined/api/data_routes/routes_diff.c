@@ -82,7 +82,8 @@ static int add_change(void *self, const struct pl_tree_change *change, struct pl
     return r < 0 ? r : add_text(&d->out, "}", err);
 }
 
-/* Opens views of both commits. Without `from` it is the parent of `to`, or nothing. */
+/* Opens views of both commits. If the request has no `from`, the parent of `to` is used; if `to` has no
+ * parent, no view is opened for `from`. */
 static int diff_commits(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_view *from_view,
                         struct pl_commit_view *to_view, struct pl_err *err)
 {
@@ -97,7 +98,8 @@ static int diff_commits(struct pl_api *a, const struct pl_http_request *req, str
     return r < 0 ? pl_err_field(err, r, "from") : 0;
 }
 
-/* Gets a node of either commit: two open commits each have nodes of their own. */
+/* Reads a tree node through the view of either commit, because each of two open commits has nodes that
+ * only its own view can read. */
 static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     const struct pl_commit_view *const *views = self;

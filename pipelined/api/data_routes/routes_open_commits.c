@@ -71,8 +71,9 @@ static int list_open(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return 0;
 }
 
-/* Replies for a commit that is no longer open, because the client lost the first reply or another client
- * finished it: the commit that was made, or why there is none. */
+/* Replies to a request to finish a commit that is no longer open, because the client lost the first reply
+ * or another client finished it. The reply is the commit that was made, the branch's head if the open
+ * commit changed nothing, or else the reason why no commit was made. */
 static int finished_before(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_api_read(a, req);

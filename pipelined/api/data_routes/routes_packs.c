@@ -1,5 +1,5 @@
-/* The data plane: sessions, look-ups of record ids, upload and download of packs. It handles bytes only;
- * commits give them meaning. */
+/* The data plane: sessions, look-ups of record ids, upload and download of packs. These routes handle
+ * packs and records only as bytes; commits decide what the bytes mean. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/transfer/branch_push.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #define IDS_BODY_MAX  ((uint64_t)PL_PACK_SINK_HAS_MAX * PL_HASH_BYTES)
-#define LOCATED_BYTES 80 /* bytes of the reply for one id */
+#define LOCATED_BYTES 80 /* bytes of the reply to "locate" for one record id */
 #define BYTES_TYPE    "application/octet-stream"
 #define PIECE_BYTES   ((uint64_t)1 << 20)
 
@@ -67,7 +67,7 @@ static int close_session(struct pl_api *a, struct pl_http_request *req, json_t *
 
 /* ---- look-ups of ids ---- */
 
-/* Reads the body as ids, and opens the store to look them up in. */
+/* Reads the body as a list of record ids, and opens the store in which they will be looked up. */
 static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret_store, const struct pl_hash **ret,
                     size_t *ret_n, struct pl_err *err)
 {
@@ -81,8 +81,8 @@ static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_sto
     return pl_api_store(a, req, ret_store, err);
 }
 
-/* Makes the found records durable and pins their packs until the session ends; only then the reply may
- * mention them. */
+/* Makes the found records durable and pins their packs until the session ends. Only after that may the
+ * reply tell the client that the records exist. */
 static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *store, uint32_t *packs, size_t n,
                 struct pl_err *err)
 {
@@ -92,8 +92,8 @@ static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *
                  : pl_upload_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
 }
 
-/* Replies for each id whether the session may skip its upload. The store is held from the look-up until the
- * pins are written. */
+/* Replies for each record id whether the session may skip uploading the record. Holds the store from the
+ * look-up until the pins are written, so that garbage collection removes no pack in between. */
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project");
@@ -203,7 +203,7 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
 {
     int r = pl_guard_check_again(req, in->api->services.guard, err);
 
-    /* a session that is still valid has held its pin all the time, so the pack was not removed meanwhile */
+    /* if the session is still valid, its pin has kept the pack from being removed since the upload began */
     r = r < 0 ? r : pl_upload_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
     struct pl_direct_upload b;
 
@@ -303,8 +303,8 @@ static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_s
     return r;
 }
 
-/* Replies whether the pack is known. Its object alone does not show that: a client may have uploaded it by a
- * URL without reporting it. */
+/* Replies whether the store knows the pack. That the pack's object exists is not enough: a client may have
+ * uploaded it with a presigned URL and not registered it. */
 static void reply_head(struct pl_http_request *req, struct pl_store *store, const struct pl_hash *id, const char *key)
 {
     char hex[PL_HASH_HEX + 1];
@@ -322,8 +322,8 @@ static void reply_head(struct pl_http_request *req, struct pl_store *store, cons
         pl_http_reply_head(req, 200, BYTES_TYPE, size);
 }
 
-/* Drops the local copy if the client asks for no-cache: it has read data that failed verification, so the
- * copy may be damaged. */
+/* Removes the local copy of a pack if the request says "Cache-Control: no-cache": the client has read data
+ * that failed verification, so the copy may be damaged. */
 static void forget_copy(const struct pl_http_request *req, struct pl_object_store *objects, const char *key)
 {
     const char *control = pl_http_header(req, "Cache-Control");

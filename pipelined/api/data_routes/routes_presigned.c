@@ -1,4 +1,4 @@
-/* The data plane without the daemon: presigned URLs for packs in the bucket, and the registration of packs
+/* Transfers that bypass the daemon: presigned URLs for packs in the bucket, and the registration of packs
  * uploaded with them. */
 #include "pipelined/api/server/api_context.h"
 
@@ -14,7 +14,7 @@
 #define LIFE_PUT_S 600
 #define BODY_MAX   (1 << 20)
 
-/* A request about the packs in its body's list; passed to the step of one item. */
+/* State of a request whose body lists packs; passed to the function that handles one item of the list. */
 struct asked {
     struct pl_api *api;
     struct pl_http_request *req;
@@ -35,7 +35,7 @@ static int hash_of(const char *hex, const char *name, struct pl_hash *ret, struc
     return r < 0 ? pl_err_field(err, r, name) : 0;
 }
 
-/* Calls `step`, which adds its reply, for each item of the body's array `list`. */
+/* Calls `step` for each item of the body's array `list`; `step` adds the reply for the item. */
 static int each(struct pl_api *a, struct pl_http_request *req, const char *list,
                 int (*step)(struct asked *k, size_t i, struct pl_err *err), json_t **ret, const char *name, struct pl_err *err)
 {

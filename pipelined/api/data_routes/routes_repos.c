@@ -51,9 +51,9 @@ static int list_projects(struct pl_api *a, struct pl_http_request *req, json_t *
     return 0;
 }
 
-/* Refuses to create a project if secrets of its name exist: a deleted project may have left them, or they
- * were prepared in advance, which the client must confirm (with_secrets). The project "default" always
- * exists. */
+/* Refuses to create a project if the executor already has secrets for this project name. A deleted project
+ * may have left them. If they were prepared in advance, the client says so (with_secrets) and this check
+ * is skipped. The check does not apply to a project that exists; "default" always exists. */
 static int check_secrets(struct pl_api *a, const char *project, struct pl_err *err)
 {
     const struct pl_secret_op none = {.what = PL_SECRET_NONE, .project = project};
@@ -67,7 +67,8 @@ static int check_secrets(struct pl_api *a, const char *project, struct pl_err *e
     return r == PL_ENOTFOUND ? a->config.engine->secrets(a->config.engine_self, &none, NULL, err) : 0;
 }
 
-/* Applies "network" of a request; -1 = not given. Refused where it could not be enforced. */
+/* Applies the request's field "network"; -1 = not given. Refuses "network": false if the daemon runs
+ * stages without a sandbox and so cannot enforce it. */
 static int read_network(const struct pl_api *a, int network, struct pl_repo_args *args, struct pl_err *err)
 {
     args->set_network = network >= 0;
@@ -82,7 +83,7 @@ static int read_network(const struct pl_api *a, int network, struct pl_repo_args
                         "network");
 }
 
-/* Creates a project, unless secrets of that name exist. */
+/* Creates a project; refused if secrets for this project name exist, unless the request says with_secrets. */
 static int create_project(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL;
@@ -161,7 +162,7 @@ static int delete_project(struct pl_api *a, struct pl_http_request *req, json_t 
 
 /* ---- repos ---- */
 
-/* A repo is shown with the newest of its branches' heads. */
+/* The columns of a repo's JSON; commit, files and bytes are those of the newest of its branches' heads. */
 #define REPO_SELECT                                                                                                              \
     "SELECT r.project, r.name, r.kind, r.description, r.created_us, c.run, c.branch, c.files, c.bytes,"                          \
     " coalesce(json_extract(r.options, '$.commit_window_ms'), 0), coalesce(json_extract(r.options, '$.durable'), 'local'),"      \

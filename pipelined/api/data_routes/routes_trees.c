@@ -10,7 +10,7 @@
 #define NAMES_MAX  65536 /* largest number of files that a request's body may name */
 #define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
-#define PULL_STEPS 5000000u /* search steps per pull; then the thread serves other streams */
+#define PULL_STEPS 5000000u /* search steps in one call of `pull`; then the thread may serve other streams */
 
 struct entries {
     struct pl_node_source source;
@@ -18,7 +18,7 @@ struct entries {
     struct pl_glob_set *files; /* NULL = all files */
     struct pl_tree_ops_writer writer;
     size_t cut;     /* bytes at the start of the tree's paths that the reply leaves out */
-    uint64_t steps; /* steps of the present pull */
+    uint64_t steps; /* search steps made in the current call of `pull` */
     bool single, begun;
 };
 
@@ -34,8 +34,8 @@ static void entries_free(void *self)
     free(e);
 }
 
-/* Returns true if the entry belongs to the reply. Empty directories are part of a whole tree, not of selected
- * files. */
+/* Returns true if the entry belongs to the reply. An empty directory belongs to it only if the request
+ * selects no files. */
 static bool takes(const struct entries *e, const struct pl_tree_item *item)
 {
     return !e->files ||
@@ -91,7 +91,8 @@ static int read_files(struct entries *e, const struct pl_http_request *req, stru
     return r < 0 ? pl_err_field(err, r, "files") : 0;
 }
 
-/* Moves the cursor before the first entry. `path` is a directory, a file, or "" for everything. */
+/* Positions the cursor before the first entry of the reply. `path` is a directory, a file, or "" for
+ * everything. */
 static int place(struct entries *e, const struct pl_hash *root, char path[PL_PATH_MAX_BYTES + 2], struct pl_err *err)
 {
     struct pl_tree_item item;
@@ -213,7 +214,7 @@ static int read_names(const struct pl_http_request *req, struct name **ret, size
     return 0;
 }
 
-/* Adds one file. The first `below` bytes of `path` are the folder, including its slash. */
+/* Adds one file to the reply. The first `below` bytes of `path` are the folder, including its slash. */
 static int add_named(struct entries *e, char path[2 * PL_PATH_MAX_BYTES + 2], size_t below, const struct name *name,
                      struct pl_err *err)
 {

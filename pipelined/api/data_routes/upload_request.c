@@ -1,5 +1,5 @@
-/* Checks target and disk space, spools the body, and then applies it: a small file at once, other bodies in
- * the principal's turn. */
+/* Checks target and disk space, spools the body, and then applies it: a small file at once, other bodies
+ * when it is the principal's turn (pool_turns.h). */
 #include "pipelined/api/data_routes/upload_request.h"
 
 #include "pipelined/api/transfer/branch_push.h"
@@ -35,7 +35,7 @@ static uint8_t kind_of(const struct pl_http_request *req)
     return pl_http_query_flag(req, "exec") ? PL_KIND_EXEC : PL_KIND_FILE;
 }
 
-/* ---- a commit of its own ---- */
+/* ---- commit at once ---- */
 
 /* Chunks the body and makes it durable; `ret_ops` gets one operation that puts the file. */
 static int store_file(struct upload *u, const struct pl_http_request *req, struct pl_buf *ret_ops, uint64_t *ret_new_bytes,
@@ -80,8 +80,9 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
         pl_upload_sessions_count_bytes(u->api->sessions, session, bytes);
 }
 
-/* Checks and renews the session. With the store held: the records that the session was told of or has
- * uploaded then stay until the operations are applied, and only this session's own uploads count. */
+/* Checks and renews the upload session of the request, if it names one. Call it with the store held: the
+ * records that the session uploaded, or was told exist, then stay until the operations are applied. A
+ * session of another project is refused. */
 static int use_session(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
 {
     const char *session = u->is_file ? NULL : pl_http_query(req, "session");
@@ -89,7 +90,7 @@ static int use_session(struct upload *u, const struct pl_http_request *req, stru
     return session ? pl_upload_session_use(u->api->config.db, session, pl_http_param(req, "project"), err) : 0;
 }
 
-/* Commits at once, after finishing the branch's gathering commit. */
+/* Makes a commit at once. First finishes the branch's open commit that collects puts, if there is one. */
 static int push(struct upload *u, struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_store_release) struct pl_store_hold hold = {0};

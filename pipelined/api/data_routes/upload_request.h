@@ -2,7 +2,7 @@
  * operations. The body is spooled first; then its target decides:
  *
  *   an open commit                          added to it; 202 when durable
- *   a branch of a repo with commit_window   added to the branch's gathering commit; 202 when durable
+ *   a branch of a repo with commit_window   added to its open commit that collects puts; 202 when durable
  *   another branch, or with `base`          a commit and its run, at once; 201, or 200 if nothing changed
  *
  * Handlers of routes whose pattern has {project}, {repo}, {branch} or {commit}, and for a file {path...}. */

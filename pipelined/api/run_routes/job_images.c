@@ -22,8 +22,8 @@ static int images_of(struct pl_conn *c, int64_t job, json_t *list, struct pl_err
     return r;
 }
 
-/* Finds the last earlier job whose commands ran in the image `image`, as written in the spec ("" = the
- * default). Returns 1, or 0. */
+/* Finds the stage's most recent earlier job whose commands ran in the image `image`, as written in the
+ * spec ("" = the default). Returns 1, or 0 if there is none. */
 static int job_before(struct pl_conn *c, int64_t job, const char *image, int64_t *ret, char ret_run[PL_ID_HEX + 1],
                       struct pl_err *err)
 {
@@ -87,7 +87,8 @@ static int add_warning(json_t *warnings, const char *image, const json_t *a, con
     return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err);
 }
 
-/* Warns if the previous job ended with another digest. */
+/* Adds a warning if `image` had another digest in the last attempt of the previous job (job_before) than
+ * `now`. */
 static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, const json_t *now, json_t *warnings,
                           struct pl_err *err)
 {
@@ -105,7 +106,7 @@ static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, con
     return add_warning(warnings, image, before, where, now, " in this one", err);
 }
 
-/* Adds at most one warning. `list` has the job's images, at least one. */
+/* Adds at most one warning that `image` stood for two digests. `list` has the job's images, at least one. */
 static int warn_of_tag(struct pl_conn *c, int64_t job, const char *image, const json_t *list, json_t *warnings,
                        struct pl_err *err)
 {

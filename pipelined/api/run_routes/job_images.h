@@ -1,13 +1,13 @@
 /* job_images: the container images in which a job's commands ran, as its nodes resolved them:
- * "REPO@sha256:…". Known only for kept attempts, and only after the node has reported it, shortly after a
- * quick command has ended. Jobs that ran as local processes have none. */
+ * "REPO@sha256:…". An image is known only for attempts that are kept, and only once the node has reported
+ * it; if the command was quick, that is shortly after its end. Jobs that ran as local processes have none. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
 
-/* Adds "images" to the job's JSON, and a warning if one tag stood for two digests: within the job, or in this
- * job and in the previous job that ran the same image. A digest in the spec, and ids of different container
- * runtimes, are not compared. */
+/* Adds "images" to the job's JSON, and a warning if one tag stood for two digests: within the job, or in
+ * this job and in the previous job that ran the same image. An image that the spec names by its digest is
+ * not checked, and ids that different container runtimes report are not compared. */
 PL_MUST_CHECK
 int pl_job_images_add(struct pl_conn *c, int64_t job, json_t *out, struct pl_err *err);
 /* Finds the image of a datum's last successful attempt; if that attempt is not kept, the job's image, if it

@@ -1,4 +1,4 @@
-/* Converts rows to JSON, and finds jobs by stage and run. */
+/* Converts database rows to JSON, and finds jobs by stage and run. */
 #include "pipelined/api/run_routes/job_json.h"
 
 #include <stdio.h>
@@ -26,8 +26,8 @@ static json_t *datums_json(const json_t *counts)
     return out;
 }
 
-/* Makes the GPU figures; null for a job on CPUs. A figure that no driver library measured is null, never
- * 0. */
+/* Makes the JSON of a job's GPU usage; null for a job on CPUs. A figure that no driver library measured is
+ * null, never 0. */
 static json_t *gpu_json(const json_t *ms)
 {
     const bool measured = num(ms, "gpu_measured") > 0;
@@ -42,8 +42,8 @@ static json_t *gpu_json(const json_t *ms)
     return out;
 }
 
-/* Returns what the commands ran on; before the first command, what the stage asks for; NULL if it may be
- * either or no command will run. */
+/* Returns "gpu" or "cpu": the device that the job's commands ran on; before the first command, the device
+ * that the stage requests. NULL: it may be either, or no command will run. */
 static const char *device_of(const struct pl_rows *rows, const json_t *counts, const json_t *ms)
 {
     _cleanup_(json_decrefp) json_t *asked = pl_col_json(rows, 20);

@@ -1,9 +1,9 @@
-/* job_json: rows of runs, jobs and attempts as JSON of the API. */
+/* job_json: converts database rows of runs, jobs and attempts to the JSON of the API. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"
 
-/* The columns for pl_job_row_json; append "FROM job j …". */
+/* The SELECT with the columns that pl_job_row_json reads; append "FROM job j …". */
 #define PL_JOB_COLUMNS                                                                                                           \
     "SELECT j.id, j.run, j.project, j.stage, j.pipeline, coalesce((SELECT version FROM stage WHERE id = j.version), 0), "        \
     "j.state, j.reason, j.base, j.output, j.code, j.inputs, "                                                                    \
@@ -18,7 +18,7 @@ json_t *pl_job_row_json(const struct pl_rows *rows, bool whole);
 /* Adds live figures that only the engine knows, if the job has not ended. Blocks until the loop replies: call
  * it on the pool without a database reader, because the loop may be waiting for a reader. */
 void pl_job_add_live(struct pl_api *a, json_t *job);
-/* The same for each job of an array. */
+/* Calls pl_job_add_live for each job of an array. */
 void pl_jobs_add_live(struct pl_api *a, json_t *jobs);
 /* Makes the JSON of a run from the columns id, state, reason, message, cause, created_us, finished_us. */
 json_t *pl_run_row_json(const struct pl_rows *rows);

@@ -179,8 +179,8 @@ static void tell_roles(const char *user, const json_t *pairs, struct pl_buf *out
     }
 }
 
-/* Sets roles. An admin of a project grants roles in it to any user whose name they know; their reply shows
- * only these roles, not the user. */
+/* Sets roles of a user. An admin of a project may set roles in the project for any user whose name they
+ * know; the reply to such an admin has only the roles that were set, and nothing else about the user. */
 static int update_user(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *body = NULL, *roles = NULL, *pairs = json_array();
@@ -222,7 +222,7 @@ static int delete_user(struct pl_api *a, struct pl_http_request *req, json_t **r
     return change(a, pl_tx_user_delete, &args, err);
 }
 
-/* Replies with the principal's name and the roles that its token leaves it. */
+/* Replies with the principal's name and its roles, as far as the limit of its token allows them. */
 static int who_am_i(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     const struct pl_principal *who = asker(req);
@@ -365,13 +365,13 @@ static int create_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     return r < 0 ? r : 201;
 }
 
-/* Columns: id, user, name, role, scope, expires_us, created_us. */
+/* Columns of tokens and S3 keys: id, user, name, role, scope, expires_us, created_us. */
 #define TOKEN_SELECT                                                                                                             \
     "SELECT id, user, name, role, scope, expires_us, created_us FROM"                                                            \
     " (SELECT lower(substr(hex(hash), 1, 12)) AS id, * FROM token)"
 #define S3_KEY_SELECT "SELECT id, user, name, role, scope, expires_us, created_us FROM (SELECT access_key AS id, * FROM s3_key)"
 
-/* Columns: id, user, token_hash, peer, agent, expires_us, created_us. */
+/* Columns of login sessions: id, user, token_hash, peer, agent, expires_us, created_us. */
 #define LOGIN_SESSION_SELECT "SELECT id, user, token_hash, peer, agent, expires_us, created_us FROM login_session"
 
 struct kind {
@@ -381,7 +381,8 @@ static const struct kind token_kind = {TOKEN_SELECT, "tokens", "id", "token"},
                          s3_key_kind = {S3_KEY_SELECT, "s3_keys", "access_key", "S3 key"},
                          login_session_kind = {LOGIN_SESSION_SELECT, "login_sessions", "id", "login session"};
 
-/* "ended": the token that the session stands on was deleted, replaced or has expired. */
+/* Makes the JSON of a login session. State "ended": the token to which the session is bound was deleted,
+ * replaced or has expired. */
 static json_t *login_session_json(struct pl_api *a, const struct pl_http_request *req, const struct pl_rows *rows)
 {
     _cleanup_(pl_principal_unrefp) struct pl_principal *token = NULL;
@@ -414,7 +415,7 @@ static json_t *credential_json(struct pl_api *a, const struct kind *kind, const 
                                                                     : "good");
 }
 
-/* Lists one page: the principal's own, or all for an operator. */
+/* Lists one page of tokens, S3 keys or login sessions: the principal's own, or all for an operator. */
 static int list_credentials(struct pl_api *a, struct pl_http_request *req, const struct kind *kind, json_t **ret,
                             struct pl_err *err)
 {
@@ -571,7 +572,8 @@ static int delete_s3_key(struct pl_api *a, struct pl_http_request *req, json_t *
     return delete_credential(a, req, &s3_key_kind, ret, err);
 }
 
-/* "current" is the session of the request itself: a page logs out without knowing its id. */
+/* Ends a login session. The id "current" stands for the session of the request itself, so that a page can
+ * log out without knowing the id. */
 static int delete_login_session(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     char id[PL_S3_KEY_CHARS + 1], user[PL_USER_MAX + 1], target[sizeof id + sizeof user];

@@ -1,4 +1,4 @@
-/* Checks of the store: one at a time, with its progress published as events. */
+/* Checks the store: one check at a time; its progress is published as events. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/writer/db_fsck.h"

@@ -5,7 +5,8 @@
 
 #define WAIT_MAX_MS 25000
 
-/* Creates the collector. After the open commits, which need packs. */
+/* Creates the garbage collector. Call it after the open commits were created, because the collector asks
+ * them which packs they need. */
 static int open_gc(struct pl_api *a, struct pl_err *err)
 {
     char index[4200];

@@ -1,4 +1,5 @@
-/* Logs of stages, and of the containers of their pods: what exists, or followed while it grows. */
+/* Sends the logs of stages and of the containers of their pods: what the log has now, or, with `follow`,
+ * also what is added to it later. */
 #include "pipelined/api/run_routes/job_json.h"
 
 #include "pipelined/db/retention/retention.h"
@@ -10,7 +11,7 @@
 
 #define PIECE_BYTES (64u << 10)
 #define FIRST_MS    30000
-#define AWAITED_MAX 2u /* replies whose first data threads of the pool wait for at the same time */
+#define AWAITED_MAX 2u /* pool threads that may wait for a log's first data at the same time */
 #define TAIL_MAX    1000000u
 
 /* A log being sent. Referenced by the stream until `closed`, and by the handler until it has stored the
@@ -77,8 +78,8 @@ static void closed(void *self)
     unref(f);
 }
 
-/* Finds a datum by its id, a prefix of it, or its paths, among the kept attempts; a whole id is accepted as
- * it is. */
+/* Finds a datum by its id, a prefix of it, or its paths, among the kept attempts; a complete id is used
+ * without looking it up. */
 static int find_datum(struct pl_conn *c, struct following *f, const char *text, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -200,11 +201,12 @@ static void printed_closed(void *self)
 {
     struct printed *p = self;
 
-    p->from.closed(p->from.self); /* after this call the source calls nothing any more */
+    p->from.closed(p->from.self); /* after this call the source makes no more callbacks */
     printed_unref(p);
 }
 
-/* Sends more of the log. After the reply has begun, an error can only be told as its last line. */
+/* Sends more of the log. Once the reply has begun, an error can only be reported as the last line of its
+ * text. */
 static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct printed *p = self;
@@ -227,8 +229,8 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* Waits for the first data, so that an error becomes the reply's status. A request that follows the log gets
- * its reply also when the source works but nothing is printed. */
+/* Waits for the first data, so that an error becomes the reply's status. A request with `follow` also gets
+ * its reply when the source is known to work although the container has printed nothing so far. */
 static int await_first(struct printed *p, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;

@@ -39,8 +39,8 @@ static bool find_repo(struct context *c, const char *project, const char *repo, 
     return r > 0;
 }
 
-/* Reveals nothing about repos that the principal may not read: they are treated as existing here and refused
- * later by may_set. */
+/* Says whether a repo exists. A repo that the principal may not read counts as existing, so that the
+ * answer reveals nothing; may_set refuses it later. */
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
     struct context *c = self;
@@ -112,8 +112,9 @@ struct setting {
     struct pl_pipeline_args args;
     json_t *warnings; /* list of warnings, from the spec parser and the cluster */
     struct pl_store_hold hold;
-    struct pl_pack_set hidden; /* condemned packs that the code folders need */
-    struct pl_effort effort;   /* limit of the work of checking the code folders */
+    /* packs that the code folders need although garbage collection has condemned them (gc.h) */
+    struct pl_pack_set hidden;
+    struct pl_effort effort; /* limit of the work that checking the code folders may cause */
 };
 
 static void setting_finish(struct setting *s)
@@ -282,7 +283,7 @@ static int store_specs(struct setting *s, struct pl_err *err)
     return r < 0 ? r : pl_pack_builder_finish(session, err);
 }
 
-/* Asks the cluster about the stages' pods, before anything is stored. */
+/* Lets the executor check whether the cluster accepts the stages' pods, before anything is stored. */
 static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
 {
     const struct pl_api_config *config = &s->api->config;
@@ -343,7 +344,7 @@ static int run_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     int force = 0, r = pl_api_body(req, &body, err, "{s?:s, s?:b}", "stage", &args.stage, "force", &force);
 
     args.force = force;
-    /* the run must see everything that was acknowledged before */
+    /* the run must read all puts that were acknowledged before this request */
     r = r < 0 ? r : pl_open_commits_flush_inputs(a->services.opens, args.project, args.pipeline, err);
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_manual_run, &args, err);
     if (r == 0) {

@@ -1,4 +1,4 @@
-/* Retention: plans what the repos' rules would drop, and drops it. */
+/* Retention: reports what the repos' retention rules would drop, and drops it. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/db/retention/retention.h"

@@ -205,8 +205,8 @@ static int not_begun(const char *id, json_t **ret)
     return 0;
 }
 
-/* Makes the reply for an open commit that ended without a commit and so has no run: it is done, and names the
- * commit that has its content. */
+/* Makes the reply for an open commit that ended without becoming a commit, so that it has no run. `done`
+ * is true. If the open commit changed nothing, `unchanged_at` is the commit that has its content. */
 static int never_began(struct pl_conn *c, const char *id, json_t **ret)
 {
     struct pl_open_commit_end end;

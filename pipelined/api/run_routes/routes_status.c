@@ -31,7 +31,8 @@ static json_t *counts_json(struct pl_conn *c)
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));
 }
 
-/* Makes the free space of the daemon's folder, which is the last place, and of all places. */
+/* Makes the JSON of the free disk space: of the daemon's folder, which is the last one that the disk watch
+ * reports, and of all watched folders. */
 static json_t *disk_json(struct pl_api *a)
 {
     json_t *disks = pl_disk_watch_json(a->services.disks), *data = json_array_get(disks, json_array_size(disks) - 1);
@@ -40,9 +41,10 @@ static json_t *disk_json(struct pl_api *a)
                      json_object_get(data, "total_bytes"), "places", disks);
 }
 
-/* Returns the CA certificates with which clients verify the bucket's presigned URLs; NULL: those of the
- * system. A file that cannot be read, or is as large as a system's, is not sent: clients then go through the
- * daemon. */
+/* Returns the CA certificates with which clients verify the server of the bucket's presigned URLs. NULL:
+ * clients use the certificates of their own system, because the daemon has no CA file, or the file cannot
+ * be read or is larger than BUCKET_CA_BYTES. If their own certificates do not fit, clients transfer packs
+ * through the daemon. */
 static json_t *bucket_ca(struct pl_object_store *objects)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = BUCKET_CA_BYTES};
@@ -53,7 +55,8 @@ static json_t *bucket_ca(struct pl_object_store *objects)
     return json_stringn((const char *)text.data, text.len);
 }
 
-/* Makes the figures of pack traffic: the bucket's abilities, bytes through the daemon, and verification. */
+/* Makes the JSON about packs: whether the bucket supports presigned URLs, bytes sent through the daemon,
+ * and results of verification. */
 static json_t *packs_json(struct pl_api *a)
 {
     struct pl_object_store *objects = pl_project_stores_objects(a->config.stores);
@@ -75,8 +78,8 @@ static bool readable_at(const struct pl_http_request *req, const json_t *o)
     return pl_access_may_read(pl_http_context(req), pl_json_text_at(o, "project"), pl_json_text_at(o, "stage"));
 }
 
-/* Replaces holders of a node's GPUs by their number, where the principal may not read them. Pods of other
- * systems are shown to operators only. */
+/* Replaces each holder of a node's GPUs that the principal may not read by the number of GPUs that it
+ * holds. Pods of other systems are shown to operators only. */
 static void hide_holders(const struct pl_http_request *req, json_t *rows)
 {
     const bool operates = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL);

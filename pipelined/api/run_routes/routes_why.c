@@ -16,7 +16,7 @@
 /* Entries of an input folder that are examined with patterns. */
 #define VISITS_MAX 100000
 
-/* Holds no database reader while it reads trees. */
+/* State of one request. The request holds no database reader while it reads trees. */
 struct why {
     struct pl_api *api;
     const struct pl_http_request *req;
@@ -56,7 +56,8 @@ static int open_place(struct why *w, const char *project, const char *repo, cons
 
 /* ---- the datum of an output path ---- */
 
-/* Reads a row of a tree of rows into `out`. Returns 1, or 0 if there is none. */
+/* Looks up `key` in a tree whose entries are rows and appends the row to `out`. Returns 1, or 0 if the
+ * tree has no such key. */
 static int row_at(const struct place *at, const struct pl_hash *root, const void *key, size_t len, struct pl_buf *out,
                   struct pl_err *err)
 {
@@ -297,8 +298,8 @@ static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_h
     pl_datum_id(leaves, n, ret);
 }
 
-/* Adds the image that the datum ran in. `run` is the run that computed it, which may be earlier than the
- * commit's. */
+/* Adds the image that the datum ran in. `run` is the run that computed the datum; it may be an earlier run
+ * than that of the commit. */
 static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
                      struct pl_err *err)
 {

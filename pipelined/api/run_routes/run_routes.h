@@ -1,15 +1,15 @@
-/* api/run_routes: Routes on pipelines, runs, logs, reasons, access and upkeep.
+/* api/run_routes: Routes on pipelines, runs, logs, reasons, access and maintenance.
  *
  * In:      Requests.
  * Out:     JSON and streams.
  * Uses:    api/{access, data_routes, server, transfer}, db/{pipelines, retention, tx, writer}, plan, spec, text,
  *          storage/{base, pack, system, tree}, storage/dataset/gc
- * Threads: Storage pool; live figures are asked of the engine.
+ * Threads: Storage pool; live figures are requested from the engine.
  *
  * Inside:
  *   job_images        image digests of a job's attempts
  *   job_json          runs, jobs and attempts as JSON
- *   routes_access     users, tokens, S3 keys, sessions of browsers, audit
+ *   routes_access     users, tokens, S3 keys, login sessions, audit
  *   routes_defaults   cluster and project defaults
  *   routes_fsck       checks of the store
  *   routes_gc         garbage collection
@@ -21,7 +21,7 @@
  *   routes_status     daemon status and GPUs
  *   routes_why        provenance of a file */
 
-/* run_routes: routes on pipelines, runs, logs, reasons, access and upkeep. */
+/* run_routes: routes on pipelines, runs, logs, reasons, access and maintenance. */
 #pragma once
 
 #include "pipelined/api/server/api.h"

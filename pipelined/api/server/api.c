@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* of libmicrohttpd; while a thread fills one client's socket, its other clients wait */
+/* threads of libmicrohttpd; while a thread fills one client's socket, its other clients wait */
 #define API_THREADS 4
 
 /* The argument of the server's handler: a route row and its API. */
@@ -33,7 +33,7 @@ const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *
     return a->tables;
 }
 
-/* ---- from the server to a row ---- */
+/* ---- from the server to a route's handler ---- */
 
 /* Checks path parameters that are names before any handler runs, so that no handler can mistake one for a
  * path. */
@@ -109,7 +109,8 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
             r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
-        if (pl_alloc_failure_take()) { /* lack of memory, whatever error the handler reports */
+        /* memory ran out during this request: report that, whatever error the handler set */
+        if (pl_alloc_failure_take()) {
             err = (struct pl_err){0};
             pl_err_nomem(&err);
         }
@@ -132,7 +133,8 @@ static void take_turn(void *arg)
     struct costly c = *(struct costly *)arg;
 
     free(arg);
-    (void)pl_alloc_failure_take(); /* from here on lack of memory concerns this request */
+    /* clear the flag: from here on it tells whether memory ran out during this request */
+    (void)pl_alloc_failure_take();
     c.fn(c.self, c.req);
 }
 

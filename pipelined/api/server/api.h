@@ -48,7 +48,7 @@ struct pl_api_config {
     const char *proxy_addresses;
     int64_t confirm_above_s; /* GPU seconds above which a pipeline update must be confirmed; −1 = never */
     int64_t gc_every_ms;     /* interval of garbage collection; 0 = only on request */
-    /* tables besides the API's own, in order; NULL-terminated; must outlive the API */
+    /* route tables besides the API's own, in order; NULL-terminated; must outlive the API */
     const struct pl_api_tables *const *tables;
     const struct pl_http_route *more_routes; /* the daemon's own routes (workers' protocol) */
     size_t n_more_routes;

@@ -140,7 +140,7 @@ struct pl_api_page {
     const char *after; /* the position after which the page begins; NULL = the start of the list */
     size_t limit;
 };
-/* Reads them; `limit` must be 1..PL_API_LIMIT_MAX. PL_EINVAL. */
+/* Reads the arguments "after" and "limit" of the request; `limit` must be 1..PL_API_LIMIT_MAX. PL_EINVAL. */
 PL_MUST_CHECK
 int pl_api_page_read(const struct pl_http_request *req, struct pl_api_page *ret, struct pl_err *err);
 /* Reads `after` for a list whose positions are numbers from 0 on; `start` if it is not given. PL_EINVAL,
@@ -152,10 +152,10 @@ int pl_api_page_refuse(const struct pl_api_page *page, struct pl_err *err);
 /* Makes {name: items, "next": next}. Takes `items`; `next` NULL = the list is complete. */
 json_t *pl_api_list(const char *name, json_t *items, const char *next);
 
-/* Finds the commit that the pattern's {project}, {repo} and {ref} name, with its own database reading. */
+/* Finds the commit that the pattern's {project}, {repo} and {ref} name, with a database reader of its own. */
 PL_MUST_CHECK
 int pl_api_commit(struct pl_api *a, const struct pl_http_request *req, struct pl_commit_row *ret, struct pl_err *err);
-/* The same for the given text of the ref ("" = master). */
+/* Like pl_api_commit, but for the ref `ref` ("" = master) instead of the pattern's {ref}. */
 PL_MUST_CHECK
 int pl_api_commit_at(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_commit_row *ret,
                      struct pl_err *err);

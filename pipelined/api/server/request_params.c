@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Returns the key before position `column` of the format, because jansson reports where a value had a wrong
- * type but not of which field. Every argument is a pointer, two per field. NULL: the body itself has the
- * wrong type. */
+/* Returns the name of the field whose value has a wrong type, or NULL if the body itself has. jansson
+ * reports only the position in the format (`column`), so this counts the fields before it; each field has
+ * two arguments, its name and the address of its value, both pointers. */
 static const char *key_at(const char *fmt, int column, va_list ap)
 {
     int n = 0;

@@ -35,7 +35,8 @@ static bool sees_all(const struct pl_principal *who)
     return pl_access_may_read(who, NULL, NULL);
 }
 
-/* pl_sse_options.wants; `filter` is the subscriber's principal. */
+/* Implements pl_sse_options.wants: true if the subscriber may see the event. `filter` is the subscriber's
+ * principal. */
 static bool wants(void *self, const void *filter, const char *type, const char *data)
 {
     _cleanup_(json_decrefp) json_t *o = NULL;
@@ -48,7 +49,8 @@ static bool wants(void *self, const void *filter, const char *type, const char *
     return o && may_see(filter, o);
 }
 
-/* pl_sse_options.over: the principal's token or user is no longer valid. */
+/* Implements pl_sse_options.over: true if the token or user of the subscriber's principal is no longer
+ * valid. */
 static bool over(void *self, const void *filter)
 {
     (void)self;
@@ -62,7 +64,8 @@ static void drop_filter(void *filter)
 
 /* ---- the stream ---- */
 
-/* pl_sse_options.older: formats events of the table after `after`, about OLDER_BYTES of them. */
+/* Implements pl_sse_options.older: formats the events of the table that follow event `after`, up to about
+ * OLDER_BYTES bytes. */
 static int older(void *self, uint64_t after, void *filter, struct pl_buf *out, uint64_t *ret_last, struct pl_err *err)
 {
     struct pl_api *a = self;

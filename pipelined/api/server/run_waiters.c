@@ -33,7 +33,7 @@ struct pl_run_waits {
 
 static void look(void *arg);
 
-/* Queues a check of `w`. With the lock held. */
+/* Queues a check of `w`. The caller holds the lock. */
 static void look_soon(struct wait *w)
 {
     if (w->looking) {
@@ -44,7 +44,7 @@ static void look_soon(struct wait *w)
     w->again = !w->looking;
 }
 
-/* Removes `w` from the list. With the lock held. */
+/* Removes `w` from the list. The caller holds the lock. */
 static void unlink_wait(struct wait *w)
 {
     if (w->prev)

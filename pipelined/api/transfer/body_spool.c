@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-static _Atomic size_t in_memory; /* bytes of all spools, beyond the free part of each */
+/* bytes that all spools together keep in memory beyond PL_BODY_SPOOL_MEMORY_FREE of each */
+static _Atomic size_t in_memory;
 
 void pl_body_spool_init(struct pl_body_spool *s, const char *dir, struct pl_disk_watch *disks)
 {

@@ -1,6 +1,6 @@
 /* body_spool: keeps a request body until it is complete: a small one in memory, a larger one in an unnamed
- * file. Writing the file leaves the disk its reserve (disk_watch.h), however many bodies are received at the
- * same time. One thread at a time per spool. */
+ * file. Writing the file never uses the reserve of the disk (disk_watch.h), however many bodies are
+ * received at the same time. One thread at a time per spool. */
 #pragma once
 
 #include "storage/base/buf.h"

@@ -1,4 +1,4 @@
-/* Pushes: checks before the body, the transaction, the reply. */
+/* Pushes: the checks before the body is received, the transaction, and the reply. */
 #include "pipelined/api/transfer/branch_push.h"
 
 #include "pipelined/db/tx/commit_tx.h"

@@ -1,5 +1,5 @@
-/* Watches one or two places: the store's folder and the daemon's. statvfs runs without the lock; its result
- * is taken, logged and published under the lock. */
+/* Watches one or two places: the store's folder and the daemon's. statvfs runs without the lock; its
+ * result is recorded, logged and published under the lock. */
 #include "pipelined/api/transfer/disk_watch.h"
 
 #include "storage/base/path.h"
@@ -15,15 +15,15 @@
 struct place {
     char *path;
     const char *of;
-    bool refuses; /* a full disk refuses pushes */
+    bool refuses; /* pushes are refused when this disk is full */
     uint64_t free_bytes, total_bytes;
     enum pl_disk_space room;
-    bool looked_at; /* a thread is asking the disk now */
+    bool looked_at; /* a thread is calling statvfs for this place */
 };
 
 struct pl_disk_watch {
     struct pl_db *db;
-    pthread_mutex_t lock; /* guards the places, except path, of, refuses */
+    pthread_mutex_t lock; /* guards the places, except their fields path, of and refuses */
     struct place places[PLACES_MAX];
     size_t n;
 };
@@ -97,7 +97,7 @@ static void tell(struct pl_disk_watch *w, const struct place *p)
 
 /* ---- check a disk ---- */
 
-/* Takes the disk's answer. With the lock held, so that changes are reported in order. */
+/* Records the result of statvfs. The caller holds the lock, so that changes are reported in order. */
 static void take_in(struct pl_disk_watch *w, struct place *p, const struct statvfs *fs)
 {
     enum pl_disk_space before = p->room;
@@ -122,8 +122,9 @@ static bool begin_look(struct pl_disk_watch *w, struct place *p)
     return mine;
 }
 
-/* Asks a disk, unless another thread does. Without the lock, because a disk may take long to answer or never
- * do so; others use the previous answer meanwhile. A disk that answers with an error keeps its state. */
+/* Calls statvfs for a place, unless another thread is doing so. The caller must not hold the lock, because
+ * statvfs may take long or never return; meanwhile other threads use the previous result. If statvfs
+ * fails, the place keeps its state. */
 static void look_at(struct pl_disk_watch *w, struct place *p)
 {
     struct statvfs fs;
@@ -145,7 +146,7 @@ static void look(struct pl_disk_watch *w)
         look_at(w, &w->places[i]);
 }
 
-/* Checks that `bytes` more leave the reserve free. With the lock held. */
+/* Checks that `bytes` more leave the reserve free. The caller holds the lock. */
 static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err)
 {
     char left[32], total[32], want[32], more[32];

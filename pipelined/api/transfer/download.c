@@ -64,7 +64,7 @@ static int download_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : d->at < d->end ? PL_PULL_MORE : PL_PULL_END;
 }
 
-/* Opens the chunk list. Takes the owner of `from` on success. */
+/* Opens the chunk list of the file. On success the download owns `from->owner` and releases it. */
 static int download_open(const struct pl_download_from *from, const struct pl_entry *entry, uint64_t first, uint64_t count,
                          struct download **ret, struct pl_err *err)
 {
@@ -142,7 +142,7 @@ static bool add_etag(struct pl_http_request *req, const struct pl_hash *content)
     return known && (pl_streq(known, "*") || strstr(known, etag));
 }
 
-/* Replies. 1: the reply is in progress and has taken the owner of `from`. */
+/* Sends the reply. Returns 1 if the reply is still in progress; it then owns `from->owner`. */
 static int reply(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
                  struct pl_err *err)
 {

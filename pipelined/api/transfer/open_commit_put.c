@@ -10,7 +10,8 @@
 
 #include <stdio.h>
 
-/* attempts, each with the next gathering commit if the previous one was just being finished */
+/* attempts to put into a branch's gathering commit; each uses the next one if the previous one was being
+ * finished */
 #define GATHER_TRIES 64
 
 struct put {
@@ -77,7 +78,7 @@ static int put_check(struct pl_open_commit_write *w, const struct pl_branch_file
     return p->how.check(p->how.self, now, err);
 }
 
-/* The reply of the REST API; `self` is the request. */
+/* Sends the reply of the REST API when the write has ended; `self` is the request. */
 static void answer(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     const struct pl_open_commit_file_head *h = pl_open_commit_head(c);

@@ -13,24 +13,25 @@
 PL_MUST_CHECK
 int pl_open_commit_put_file(struct pl_http_request *req, struct pl_open_commit *c, const char *path, uint8_t kind,
                             struct pl_body_spool *spool, struct pl_err *err);
-/* The same for a stream of operations; `new_bytes` is reported in the reply. */
+/* Like pl_open_commit_put_file, for a stream of operations; `new_bytes` is reported in the reply. */
 PL_MUST_CHECK
 int pl_open_commit_put_ops(struct pl_http_request *req, struct pl_open_commit *c, struct pl_body_spool *spool, uint64_t new_bytes,
                            struct pl_err *err);
 
-/* Calls `put` with the branch's gathering commit (pl_open_commits_gather), and again with the next one while
- * `put` returns PL_ERETRY. Returns the last result of `put`. On the pool. */
+/* Calls `put` with the branch's gathering commit, which is the open commit that collects its puts
+ * (pl_open_commits_gather), and again with the next one while `put` returns PL_ERETRY. Returns the last
+ * result of `put`. On the pool. */
 PL_MUST_CHECK
 int pl_open_commit_put_run(struct pl_open_commits *o, const struct pl_open_commit_args *args, int64_t window_ms,
                            int (*put)(void *self, struct pl_open_commit *c, struct pl_err *err), void *self, struct pl_err *err);
 
-/* ---- with another reply ---- */
+/* ---- puts whose caller sends the reply itself ---- */
 
 struct pl_open_commit_put_options {
     void *self;
     /* new message of the commit; NULL or "" keeps the present one; must live as long as the request */
     const char *message;
-    /* as pl_open_commit_write.check; may be NULL */
+    /* called as pl_open_commit_write.check; may be NULL */
     int (*check)(void *self, const struct pl_branch_file *now, struct pl_err *err);
     /* Called exactly once, on the writer thread, if the call returned 0. `r` 0: the write is durable; else
      * `err`. Must not block. */

@@ -1,10 +1,11 @@
-/* request_effort: what one request may cost on data that others may have uploaded. */
+/* request_effort: limits the work that one request may cause, because other users may have uploaded the
+ * data that it reads and may have made it expensive to read. */
 #pragma once
 
 #include "pipelined/net/server/http_server.h"
 #include "storage/base/effort.h"
 
-/* Steps, and milliseconds. */
+/* Limits of one request: number of steps, and time in milliseconds. */
 #define PL_REQUEST_STEPS_MAX ((uint64_t)1 << 26)
 #define PL_REQUEST_WORK_MS   60000
 

@@ -1,5 +1,5 @@
-/* Walks the tree's files with a cursor and derives directories from their paths: a directory is met with the
- * first file in it. */
+/* Walks the tree's files with a cursor and derives directories from their paths: a directory is handled
+ * when the cursor reaches the first file in it. */
 #include "pipelined/api/transfer/tree_listing.h"
 
 #include <stdio.h>
@@ -78,8 +78,8 @@ static int give_dir(struct walk *w, const char *path, size_t len, struct pl_err 
 
 enum { FULL = 0, ON = 1, PAST = 2 };
 
-/* Handles the directories whose first file is this item. ON: handle the file next; PAST: the cursor has
- * skipped a directory; FULL. */
+/* Handles the directories whose first file is this item. Returns ON: handle the file next; PAST: the
+ * cursor has skipped a directory; FULL: the page is full. */
 static int new_dirs(struct walk *w, const struct pl_tree_item *item, struct pl_err *err)
 {
     for (size_t at = w->base_len; at < item->path_len; at++) {

@@ -17,7 +17,8 @@ struct pl_sessions {
     struct sum {
         char id[33];
         uint64_t bytes;
-        /* number of the pack + 1, at index number % PL_UPLOAD_SESSION_PINS; 0 = none */
+        /* packs known to be pinned: each as its number + 1, at index number % PL_UPLOAD_SESSION_PINS; 0 =
+         * none */
         uint32_t pinned[PL_UPLOAD_SESSION_PINS];
     } sums[PL_UPLOAD_SESSIONS_COUNTED]; /* ring of the sessions with counters; the oldest slot is reused */
     size_t next;
@@ -82,7 +83,7 @@ static struct sum *find(struct pl_sessions *s, const char *id)
     return NULL;
 }
 
-/* Returns the session's slot, taking the oldest if it has none. With the lock held. */
+/* Returns the session's slot in `sums`; if it has none, reuses the oldest slot. The caller holds the lock. */
 static struct sum *place(struct pl_sessions *s, const char *id)
 {
     struct sum *sum = find(s, id);
@@ -113,7 +114,7 @@ int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];
     int r = pl_upload_session_pin(db, project, id, pack, 1, err);
 
-    /* the state of a pinned pack does not advance, so what is read now stays true */
+    /* garbage collection does not advance the state of a pinned pack, so the state read now stays valid */
     r = r < 0 ? r : pl_pack_state_read(db, project, pack, state, err);
     if (r < 0 || !*state)
         return r;
@@ -162,8 +163,8 @@ static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t 
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Finds packs that were condemned between the look-up and the pin; the hold has kept them from being
- * doomed. */
+/* Finds packs that garbage collection has condemned between the look-up and the pin. The hold on the store
+ * has kept it from dooming them, which could not be undone (gc.h). */
 static int find_condemned(struct pl_db *db, const char *project, const struct pl_hash *packs, size_t n, struct pl_pack_set *ret,
                           struct pl_err *err)
 {

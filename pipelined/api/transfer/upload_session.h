@@ -27,9 +27,9 @@ PL_MUST_CHECK
 int pl_upload_session_pin(struct pl_db *db, const char *project, const char *id, const struct pl_hash *packs, size_t n,
                           struct pl_err *err);
 /* Pins a pack that the session uploads or was told to exist, and revives it if garbage collection had
- * condemned it. Call it before the pack becomes known to the store, so that it cannot be doomed in between.
- * Blocks: call it on the pool. PL_ERETRY: the session has ended, or an earlier pack with this id was
- * doomed. */
+ * condemned it. Call it before the pack becomes known to the store, so that garbage collection cannot doom
+ * it in between (gc.h). Blocks: call it on the pool. PL_ERETRY: the session has ended, or an earlier pack
+ * with this id was doomed. */
 PL_MUST_CHECK
 int pl_upload_session_add_pack(struct pl_db *db, const char *project, const char *id, const struct pl_hash *pack,
                                struct pl_err *err);

@@ -1,5 +1,5 @@
-/* Unread packs are in a list, which one thread works off, and as notes in the database. A pack whose object
- * or notes change is held by one thread at a time. */
+/* Unread packs are in a list, which one thread works off, and are noted in rows of the database (notes). A
+ * thread holds a pack while it changes its object or note; one thread at a time can hold a pack. */
 #include "pipelined/api/transfer/upload_verify.h"
 
 #include "pipelined/db/writer/db_fsck.h"
@@ -23,7 +23,7 @@
 struct waiting {
     struct pl_direct_upload pack;
     struct waiting *next;
-    bool again; /* the object got other bytes after the thread began to read it */
+    bool again; /* the object was overwritten after the thread began to read it */
 };
 
 struct pl_read_back {
@@ -56,7 +56,7 @@ void pl_upload_verify_origin(const struct pl_http_request *req, const char *proj
 
 /* ---- hold a pack ---- */
 
-/* Waits for and takes the hold of a pack; release it with let_go. PL_ENOMEM. */
+/* Waits until no other thread holds the pack, then holds it until let_go. PL_ENOMEM. */
 static int hold(struct pl_read_back *b, const struct pl_hash *pack, struct pl_err *err)
 {
     int r;
@@ -77,8 +77,8 @@ static void let_go(struct pl_read_back *b, const struct pl_hash *pack)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Returns true if the object got other bytes since the thread began to read it, so that its verdict does not
- * apply. With the pack held. */
+/* Returns true if the object was overwritten since the thread began to read it, so that the verdict does
+ * not apply to it. The caller holds the pack. */
 static bool is_new(struct pl_read_back *b, const struct pl_hash *pack)
 {
     const struct waiting *w;
@@ -129,7 +129,7 @@ static int find(struct verdict *v, int r, const struct pl_err *err)
     return 0;
 }
 
-/* Verifies by windows. A failure may be due to the transfer, or to a proxy that answers for the store. */
+/* Verifies a pack window by window. A fault may also be due to the transfer or a proxy (look_again). */
 static int look(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -177,7 +177,7 @@ static int look_again(struct pl_store *store, const struct pl_direct_upload *pac
     return find(v, pl_pack_verify(&in, &how, NULL, err), err);
 }
 
-/* 0: `v` is the verdict; PL_ENOTFOUND: the object does not exist; other errors: try again later. */
+/* Verifies a pack. 0: `v` is the verdict; PL_ENOTFOUND: there is no object; other errors: try again later. */
 static int judge(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     int r = look(store, pack, v, err);
@@ -187,7 +187,7 @@ static int judge(struct pl_store *store, const struct pl_direct_upload *pack, st
 
 /* ---- quarantine a pack ---- */
 
-/* Files that need the pack. */
+/* The files that need a quarantined pack. */
 struct hurt {
     struct pl_read_back *back;
     json_t *files;
@@ -253,7 +253,7 @@ static json_t *event_of(const struct pl_direct_upload *pack, const struct verdic
                      "hurt", (json_int_t)h->n, "files", h->files);
 }
 
-/* Makes the pack's records unknown. 1: the object has other bytes now. */
+/* Makes the store forget the pack's records. 1: not done, because the object was overwritten. */
 static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_hash *pack, struct pl_err *err)
 {
     int r = hold(b, pack, err);
@@ -268,7 +268,7 @@ static int drop(struct pl_read_back *b, struct pl_store *store, const struct pl_
     return again;
 }
 
-/* Records the quarantine and removes the object. 1: the object has other bytes now. */
+/* Records the quarantine and removes the object. 1: not done, because the object was overwritten. */
 static int put_away(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload_mismatch *lie,
                     struct pl_err *err)
 {
@@ -284,8 +284,8 @@ static int put_away(struct pl_read_back *b, struct pl_store *store, const struct
     return r;
 }
 
-/* Copies the pack aside, makes its records unknown, finds the files that need it, and removes it. 1: the
- * object has other bytes now and stays. */
+/* Copies the pack aside, makes the store forget its records, finds the files that need it, and removes its
+ * object. 1: the object was overwritten meanwhile and stays. */
 static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack,
                       const struct verdict *v, struct pl_err *err)
 {
@@ -315,7 +315,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 
 /* ---- the thread ---- */
 
-/* Ends the verification of a pack that is valid, or (`gone`) missing. 1: the object has other bytes now. */
+/* Settles a pack that is valid, or (`gone`) missing. 1: not done, because the object was overwritten. */
 static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, bool gone,
                   struct pl_err *err)
 {
@@ -354,7 +354,7 @@ static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return r;
 }
 
-/* Removes the first, finished pack. With the lock held. */
+/* Removes the first pack of the list, which is finished. The caller holds the lock. */
 static void drop_first(struct pl_read_back *b)
 {
     struct waiting *w = b->first;
@@ -367,7 +367,7 @@ static void drop_first(struct pl_read_back *b)
     free(w);
 }
 
-/* Waits until the time has passed, or the verifier stops. With the lock held. */
+/* Waits until the time has passed, or the verifier stops. The caller holds the lock. */
 static void wait_ms(struct pl_read_back *b, int64_t ms)
 {
     struct timespec until;
@@ -421,7 +421,7 @@ static void *read_back_run(void *arg)
     return NULL;
 }
 
-/* Starts the thread if needed. If that fails, the next pack tries again. With the lock held. */
+/* Starts the thread if needed. If that fails, adding the next pack tries again. The caller holds the lock. */
 static void start_thread(struct pl_read_back *b)
 {
     sigset_t all, old;
@@ -436,8 +436,8 @@ static void start_thread(struct pl_read_back *b)
 
 /* ---- the list ---- */
 
-/* Marks a pack as unread, without listing it; NULL without memory. `*ret_known`: it was unread before, and
- * will be read again. */
+/* Marks a pack as unread, without adding it to the list; NULL without memory. `*ret_known`: the pack was
+ * unread before, is in the list, and will be read again. */
 static struct waiting *reserve(struct pl_read_back *b, const struct pl_direct_upload *pack, bool *ret_known)
 {
     struct waiting *w;
@@ -492,8 +492,8 @@ static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err 
     return 0;
 }
 
-/* Adds a pack only if its object exists: it was expected, or its quarantine was not finished, or its name was
- * used again. */
+/* Adds a pack that an earlier daemon expected or quarantined, if the store has it: it was uploaded after
+ * all or again, or its quarantine was not finished. */
 static int go_on_if_there(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
@@ -533,7 +533,7 @@ static int add_note(void *self, const struct pl_direct_upload *pack, struct pl_e
     return 0;
 }
 
-/* Calls `visit` for each pack in that state; no reader is open then. */
+/* Calls `visit` for each pack noted in that state; no database reader is open meanwhile. */
 static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
                       int (*visit)(void *self, const struct pl_direct_upload *b, struct pl_err *err), struct pl_err *err)
 {
@@ -671,7 +671,7 @@ int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_uploa
     return pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_expect, (void *)pack, err);
 }
 
-/* Returns true if the thread still has the pack, although the store does not. */
+/* Returns true if the pack is still unread: the thread has not finished with it. */
 static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
 {
     bool going;
@@ -682,7 +682,7 @@ static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
     return going;
 }
 
-/* The caller holds the pack. */
+/* Adds an uploaded pack to the store and the list. The caller holds the pack. */
 static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -699,7 +699,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     r = pl_object_size(pl_store_objects(store), pl_pack_key(pack->project, &pack->pack, key), &size, err);
     if (r < 0)
         return r;
-    /* note it first: after a crash it is verified before others are told of it */
+    /* write the note first: after a crash no session may use the pack before it is verified */
     r = pl_db_run(b->db, PL_TX_UNLOGGED, pl_tx_direct_upload_add, (void *)pack, err);
     if (r < 0)
         return r;
@@ -710,7 +710,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     if (r < 0 && is_the_packs_fault(r)) /* the fault is in the bytes that the client uploaded */
         r = err->code = PL_EPROTO;
     if (!known)
-        enlist(b, w); /* list an object that is not a pack too: the thread must remove it */
+        enlist(b, w); /* also if the object is not a pack: the thread must remove it */
     return r;
 }
 
@@ -739,7 +739,7 @@ static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return pl_direct_upload_is_noted(rd.conn, pack->project, &pack->pack, err);
 }
 
-/* The caller holds the pack. */
+/* Does the work of pl_upload_verify_receive. The caller holds the pack. */
 static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
                    struct pl_err *err)
 {
@@ -768,7 +768,7 @@ int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_uplo
     return r;
 }
 
-/* The caller has the lock. */
+/* True if `session` uploaded the unread pack. The caller holds the lock. */
 static bool is_of(struct pl_read_back *b, const struct pl_hash *pack, const char *session)
 {
     const struct waiting *w = pl_map_get(&b->unread, pack, sizeof *pack);

@@ -1,5 +1,5 @@
-/* upload_verify: reads every pack that a client has uploaded directly to the bucket once, in the background,
- * and quarantines a pack whose content is not what it claims.
+/* upload_verify: reads, once and in the background, every pack that a client has uploaded directly to the
+ * bucket, and quarantines a pack whose content is not what it claims.
  *
  *   expect ─▶ add ──▶ unread ──every record is valid──▶ good: its note is deleted
  *                        └──its bytes are not valid──▶ quarantined: moved to q/…, its records unknown;
@@ -28,7 +28,7 @@
 
 struct pl_read_back;
 
-/* Describes the pack of a request, with its session and writer. */
+/* Fills in the description of the request's pack: its project, id, size, upload session and writer. */
 void pl_upload_verify_origin(const struct pl_http_request *req, const char *project, const struct pl_hash *pack, uint64_t bytes,
                              struct pl_direct_upload *ret);
 
@@ -40,15 +40,16 @@ int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, 
  * next start looks for it. Blocks: call it on the pool. */
 PL_MUST_CHECK
 int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
-/* Adds a pack that was uploaded: reads its footer and makes its records known as unverified. Blocks: call it
- * on the pool. PL_ENOTFOUND: it is not in the bucket; PL_EPROTO: it is not a pack, or another one; PL_EBUSY:
- * too many packs are unread, or the object with its name is just being removed: the client must send it
- * through the daemon. */
+/* Adds a pack that was uploaded: reads its footer and makes its records known as unverified. Blocks: call
+ * it on the pool. PL_ENOTFOUND: it is not in the bucket; PL_EPROTO: the object is not a pack, or is a pack
+ * with another id; PL_EBUSY: too many packs are unread, or the object with its name is just being removed:
+ * the client must send it through the daemon. */
 PL_MUST_CHECK
 int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
 /* Receives a pack through the daemon: pl_store_receive_pack of the file at `path`, which is removed in any
- * case, then a flush. The pack is verified again later if a URL was given for it or an object had its name
- * before, because a client may overwrite it with the URL. Blocks: call it on the pool. */
+ * case, then a flush. The pack is verified again later if a presigned URL was given for it or an object
+ * had its name before, because a client may overwrite the object with the URL. Blocks: call it on the
+ * pool. */
 PL_MUST_CHECK
 int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err);
 /* Adds to the result of pl_store_has_many the records that are in unread packs of this session. */
