@@ -30,7 +30,8 @@ struct pl_merge {
     struct pl_buf path; /* prefix of that datum, followed by the current path */
     size_t prefix_len;
     struct pl_buf entry;
-    /* rows of all empty directories that were put, even if replaced, and of failed datums */
+    /* owner-tree rows of all empty directories that were put, also of those replaced later, and of failed
+     * datums */
     struct merge_rows rows;
     uint64_t bytes;
 };

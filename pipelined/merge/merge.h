@@ -1,4 +1,4 @@
-/* merge: Outputs of datums to one tree, in full or as an edit of the base commit. Pure.
+/* merge: Merges outputs of datums into one tree, in full or as an edit of the base commit. Pure.
  *
  * In:      Entries per datum.
  * Out:     Root, owner tree and datum table, or a collision with its remedy.
@@ -11,7 +11,7 @@
  * Inside:
  *   merge_collision          error text for two datums that wrote one path
  *   merge_incremental_items  paths and folders touched by an incremental merge
- *   merge_owners             owner-table rows during a merge */
+ *   merge_owners             owner-tree rows during a merge */
 
 /* merge: joins the outputs of a job's datums into one tree: renders the prefixes, checks the paths, refuses
  * collisions.
@@ -58,9 +58,9 @@ PL_MUST_CHECK
 int pl_merge_add_tree(struct pl_merge *m, const struct pl_node_source *source, const struct pl_hash *root, struct pl_err *err);
 
 /* Sorts and checks the outputs; call it once. PL_ECOLLISION: `/predictions.csv was written by two datums
- * (test=/test/b1.csv, test=/test/b2.csv): give each a folder with "output": {"prefix": "${test.stem}/"}`. The
- * reported collision does not depend on the order of adding: two files at one path before a file at a folder,
- * then by path. */
+ * (test=/test/b1.csv, test=/test/b2.csv): give each a folder with "output": {"prefix": "${test.stem}/"}`.
+ * Of several collisions the same one is reported in whatever order the datums were added: the one with the
+ * lowest path among those of two files at one path; if there are none, among those of a file and a folder. */
 PL_MUST_CHECK
 int pl_merge_finish(struct pl_merge *m, struct pl_err *err);
 

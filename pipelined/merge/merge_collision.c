@@ -41,7 +41,8 @@ static int stem_compare(const void *a, const void *b)
     return pl_key_cmp(x->text, x->len, y->text, y->len);
 }
 
-/* True if all matches of the input have different stems. False if there is no memory to find out. */
+/* True if all matches of the input have different stems. False also if memory for the comparison is
+ * lacking. */
 static bool collision_stems_differ(const struct pl_plan_leaf *leaf)
 {
     _cleanup_free_ struct stem *stems = calloc(leaf->n, sizeof(*stems));
@@ -66,8 +67,9 @@ static bool collision_has_union(const struct pl_input *tree)
     return has;
 }
 
-/* Makes a prefix that separates all datums: a variable for every input with more than one match, the stem if
- * that suffices. Empty if there is none, or if the stage already has that prefix and uses ${datum}. */
+/* Makes an output prefix that differs for all datums: it has a variable for every input with more than one
+ * match, ${INPUT.stem} if the stems differ. Empty if there is none, or if the stage already has that
+ * prefix and uses ${datum}. */
 static int collision_remedy(const struct pl_plan *p, struct pl_buf *out, struct pl_err *err)
 {
     bool unions = collision_has_union(p->stage->input); /* no variable tells the branches of a union apart */

@@ -68,7 +68,7 @@ struct pl_carry *pl_merge_incremental_destroy(struct pl_carry *c)
 
 /* ---- old and new outputs of a datum ---- */
 
-/* Adds one output of a datum. c->path begins with the prefix of `prefix` bytes. */
+/* Adds one output of a datum. The first `prefix` bytes of c->path are the datum's output prefix. */
 static int carry_add(struct pl_carry *c, struct carry_items *to, const struct carry_key *key, size_t prefix, const char *path,
                      size_t len, const struct pl_entry *entry, struct pl_err *err)
 {
@@ -216,7 +216,8 @@ static struct pl_entry carry_entry(const struct carry_item *item)
     return entry;
 }
 
-/* Adds the operations for a new file. It must not be a file of an unchanged datum or of two changed ones. */
+/* Adds the operations for a new file. It is a collision if an unchanged datum or another changed datum
+ * wrote the file too. */
 static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
 {
     const struct carry_item *item = &c->now.items[i], *before = i > 0 ? item - 1 : NULL;
@@ -254,7 +255,8 @@ static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, st
 
 /* ---- empty directories ---- */
 
-/* Adds the operation on the owner tree that a datum wrote an empty directory, or no longer writes it. */
+/* Adds the operation on the owner tree that records that a datum wrote an empty directory, or removes that
+ * record. */
 static int carry_dir_row(struct pl_carry *c, const struct carry_item *item, uint8_t op, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);
@@ -295,8 +297,8 @@ static int carry_dir_owner(struct pl_carry *c, const struct carry_dir *dir, stru
     return r < 0 ? r : found || now != NULL;
 }
 
-/* Returns 1 if the new output has anything below the directory, else 0. The directories below must be decided
- * before. */
+/* Returns 1 if the new output has anything below the directory, else 0. Call it after the directories
+ * below this one were decided. */
 static int carry_below(struct pl_carry *c, const struct carry_dir *dir, struct pl_err *err)
 {
     char prefix[PL_PATH_MAX_BYTES + 2];
@@ -321,8 +323,8 @@ static int carry_below(struct pl_carry *c, const struct carry_dir *dir, struct p
     return r;
 }
 
-/* Adds the operations for the directory: put it, with the owner's key in c->entry, or delete it if it was
- * there. */
+/* Adds the operations that put the empty directory into the output, with the owner's key from c->entry, or
+ * that delete it if the base's output has it. */
 static int carry_set_dir(struct pl_carry *c, const struct carry_dir *dir, bool was, struct pl_err *err)
 {
     struct pl_entry entry = pl_entry_dir(), row = pl_entry_row(c->entry.data, c->entry.len);
@@ -335,8 +337,7 @@ static int carry_set_dir(struct pl_carry *c, const struct carry_dir *dir, bool w
     return r < 0 ? r : pl_merge_incremental_ops_add(&c->owners, &c->memory, op, dir->path, dir->path_len, &row, err);
 }
 
-/* Decides whether the directory is in the new output. An empty directory is, if a datum wrote it and nothing
- * is below it. */
+/* Decides whether the directory is in the new output. It is if a datum wrote it and nothing is below it. */
 static int carry_settle_dir(struct pl_carry *c, struct carry_dir *dir, struct pl_err *err)
 {
     bool file = pl_merge_incremental_items_has_file(&c->now, dir->path, dir->path_len), was;
@@ -437,8 +438,8 @@ static bool carry_items_match(const struct pl_carry *c, const struct carry_items
     return false;
 }
 
-/* Returns 1 if something that remains of the base's output, or an empty directory that reappeared, matches;
- * else 0. */
+/* Returns 1 if the glob matches an entry of the base's output that remains, or an empty directory that is
+ * in the new output; else 0. */
 static int carry_kept_match(struct pl_carry *c, const struct pl_glob *glob, struct pl_err *err)
 {
     _cleanup_(pl_tree_cursor_destroyp) struct pl_tree_cursor *cursor = NULL;
@@ -466,7 +467,8 @@ int pl_merge_incremental_expect(struct pl_carry *c, bool held, struct pl_err *er
 {
     const struct pl_output *output = &c->plan->stage->output;
 
-    held = held && !pl_hash_is_zero(&c->base.table); /* a base without datums was not checked */
+    /* a base whose job had no datums was not checked against output.expect */
+    held = held && !pl_hash_is_zero(&c->base.table);
     for (size_t e = 0; e < output->n_expect && c->plan->n_total > 0; e++) {
         _cleanup_(pl_glob_destroyp) struct pl_glob *glob = NULL;
         int r = pl_glob_compile(output->expect[e], &glob, err);

@@ -152,7 +152,8 @@ static int dirs_add(struct carry_dirs *d, struct carry_memory *m, const char *pa
     return r;
 }
 
-/* Adds the paths of the items and the directories above them, except those that the previous item has too. */
+/* Adds the paths of the items and the directories above those paths, except the directories that the
+ * previous item added already. */
 static int dirs_add_items(struct carry_dirs *d, struct carry_memory *m, const struct carry_items *items, struct pl_err *err)
 {
     int r = 0;

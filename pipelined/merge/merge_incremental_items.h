@@ -1,5 +1,6 @@
-/* merge_incremental_items (private to merge_incremental): outputs of changed datums by path, the directories
- * that they may make or stop being empty directories, and lists of tree operations. */
+/* merge_incremental_items (private to merge_incremental): outputs of changed datums by path, the
+ * directories that may become empty directories of the output or cease to be so because of them, and lists
+ * of tree operations. */
 #pragma once
 
 #include "pipelined/plan/datum_table.h"
@@ -60,7 +61,7 @@ bool pl_merge_incremental_items_file_below(const struct carry_items *items, cons
 struct carry_dir {
     const char *path; /* borrowed from an item */
     uint16_t path_len;
-    bool alive; /* it is in the output as an empty directory */
+    bool alive; /* the directory is in the new output, as an empty directory */
 };
 
 struct carry_dirs {
@@ -68,8 +69,8 @@ struct carry_dirs {
     size_t n, cap;
 };
 
-/* Collects the paths of both lists and all directories above them, each once, sorted. PL_ELIMIT,
- * PL_ENOMEM. */
+/* Fills `d` with the paths of both lists and all directories above those paths, each once, sorted.
+ * PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_merge_incremental_dirs_of(struct carry_dirs *d, struct carry_memory *m, const struct carry_items *old,
                                  const struct carry_items *now, struct pl_err *err);

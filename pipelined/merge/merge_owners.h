@@ -1,5 +1,5 @@
-/* merge_owners (private to merge): the rows of the owner tree that are not those of paths (datum_table.h):
- * which datums wrote which empty directories, and which datums failed. */
+/* merge_owners (private to merge): the rows of the owner tree that do not name the owner of an output path
+ * (datum_table.h): which datums wrote which empty directories, and which datums failed. */
 #pragma once
 
 #include "pipelined/plan/plan.h"
