@@ -1,4 +1,5 @@
-/* The table of permission rules, the checks of names and scopes, and the constructors and questions of a principal. */
+/* The table of permission rules, the checks of names and scopes, and the constructors and queries of a
+ * principal. */
 #include "pipelined/policy/principal.h"
 
 #include "storage/base/buf.h"
@@ -207,7 +208,7 @@ struct pl_principal *pl_principal_unref(struct pl_principal *p)
     return NULL;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 bool pl_principal_same(const struct pl_principal *a, const struct pl_principal *b)
 {
@@ -264,7 +265,9 @@ static bool worker_may(const struct pl_principal *p, const struct pl_permission_
 {
     if (atomic_load(&p->exchanged) && rule != pl_permission_rule(PL_VERB_ATTACH))
         return false;
-    if (!*p->project) /* the worker was removed: only the worker protocol may answer it, to tell it to end */
+    /* the worker was removed: its token still serves only for the worker protocol, which tells the worker
+     * to exit */
+    if (!*p->project)
         return rule == pl_permission_rule(PL_VERB_ATTACH) || rule == pl_permission_rule(PL_VERB_WORK);
     return rule->worker == PL_WORKER_ALWAYS || (rule->worker == PL_WORKER_OWN && project && pl_streq(project, p->project));
 }

@@ -113,11 +113,12 @@ enum pl_principal_kind { PL_PRINCIPAL_DAEMON, PL_PRINCIPAL_USER, PL_PRINCIPAL_WO
 struct pl_principal {
     atomic_uint refs;
     enum pl_principal_kind kind;
-    char name[PL_USER_MAX + 1];          /* name of the user, "daemon", or "worker 7" */
-    char token[PL_TOKEN_ID_HEX + 1];     /* id of the token of the request; "" = none */
-    int64_t expires_us;                  /* wall clock; 0 = never */
-    atomic_bool revoked;                 /* the token, key or user was deleted or changed: its open streams end */
-    atomic_bool exchanged;               /* WORKER: the first token was exchanged; it may only repeat the exchange */
+    char name[PL_USER_MAX + 1];      /* name of the user, "daemon", or "worker 7" */
+    char token[PL_TOKEN_ID_HEX + 1]; /* id of the token of the request; "" = none */
+    int64_t expires_us;              /* wall clock; 0 = never */
+    atomic_bool revoked;             /* the token, key or user was deleted or changed: its open streams end */
+    /* WORKER: this is the worker's first token and was exchanged; it only allows repeating the exchange */
+    atomic_bool exchanged;
     uint64_t worker;                     /* WORKER: id of the worker */
     uint64_t version;                    /* WORKER: version of the stage that it serves */
     char project[PL_NAME_MAX_BYTES + 1]; /* WORKER: project of that stage */

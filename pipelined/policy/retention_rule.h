@@ -85,7 +85,8 @@ int pl_retention_read(const json_t *object, struct pl_retention_rule *ret, struc
 /* Returns the rule as a new JSON object without the numbers that are 0. Returns NULL if memory runs out. */
 json_t *pl_retention_json(const struct pl_retention_rule *keep);
 
-/* Returns the time in µs at which an item of time `at_us` expires under a rule of `days`; INT64_MAX for 0 days. */
+/* Returns the time in µs at which an item created at `at_us` expires under a rule that keeps items for
+ * `days` days; INT64_MAX for 0 days. */
 static inline int64_t pl_retention_rule_until(int64_t at_us, uint32_t days)
 {
     return days ? at_us + (int64_t)days * PL_RETENTION_DAY_US : INT64_MAX;
