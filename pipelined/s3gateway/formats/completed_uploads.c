@@ -88,7 +88,7 @@ static int by_age(const void *a, const void *b)
     return (x->at_us > y->at_us) - (x->at_us < y->at_us);
 }
 
-/* Reads all result files in `dir`, and removes those that are malformed or beyond the bound. */
+/* Reads all result files in `dir`, and removes those that are malformed or exceed PL_S3_ENDED_MAX. */
 static int read_all(struct pl_s3_ended_list *l, const char *dir, struct pl_err *err)
 {
     struct pl_s3_ended *e = malloc(sizeof *e);

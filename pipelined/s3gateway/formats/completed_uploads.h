@@ -1,6 +1,6 @@
 /* completed_uploads: the results of completed multipart uploads, kept so that a client that lost the reply
- * and asks again gets the same one, also after a restart. Each result is a JSON file DIR/<id>.ended. Bound:
- * PL_S3_ENDED_MAX results; the oldest are dropped. Not thread-safe. */
+ * and repeats the request gets the same reply, also after a restart. Each result is a JSON file
+ * DIR/<id>.ended. Bound: PL_S3_ENDED_MAX results; the oldest are dropped. Not thread-safe. */
 #pragma once
 
 #include "pipelined/s3gateway/formats/s3_checksum.h"
@@ -9,7 +9,7 @@
 
 #define PL_S3_ENDED_MAX 256u
 
-/* The part of the reply that does not follow from the request. */
+/* The result of a completed upload: the data of the reply that the request itself does not contain. */
 struct pl_s3_result {
     char etag[PL_S3_ETAG_MAX + 1], version[PL_ID_HEX + 1], sum_text[PL_S3_SUM_TEXT];
     enum pl_s3_sum_kind sum;
@@ -25,8 +25,8 @@ struct pl_s3_ended_list;
 PL_MUST_CHECK
 int pl_s3_ended_open(const char *dir, struct pl_s3_ended_list **ret, struct pl_err *err);
 struct pl_s3_ended_list *pl_s3_ended_close(struct pl_s3_ended_list *l);
-/* Adds a copy of `e` in memory; pl_s3_ended_write writes its file. `ret_gone`: the id of the result that was
- * dropped for it, or "". */
+/* Adds a copy of `e` in memory; pl_s3_ended_write writes its file. `ret_gone`: the id of the result that
+ * was dropped to make room, or "". */
 void pl_s3_ended_add(struct pl_s3_ended_list *l, const struct pl_s3_ended *e, char ret_gone[PL_ID_HEX + 1]);
 /* Returns the result with this id, or NULL. */
 const struct pl_s3_ended *pl_s3_ended_find(const struct pl_s3_ended_list *l, const char *id);

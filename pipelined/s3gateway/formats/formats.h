@@ -12,5 +12,5 @@
  *   s3_upload_file     files of multipart uploads in progress
  *
  * Inside:
- *   completed_uploads  results of completed multipart uploads, for clients that ask again */
+ *   completed_uploads  results of completed multipart uploads, for repeated requests */
 #pragma once

@@ -1,5 +1,5 @@
-/* s3_error: S3's error codes. Those of this table are carried in struct pl_err like all other codes, from
- * which their numbers are distinct. PL_E… codes are translated to S3's when the reply is made. */
+/* s3_error: S3's error codes. The codes of this table are carried in struct pl_err like the PL_E… codes;
+ * no number is used by both. PL_E… codes are translated to S3's when the reply is made. */
 #pragma once
 
 #include "storage/base/buf.h"

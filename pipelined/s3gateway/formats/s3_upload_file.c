@@ -161,7 +161,7 @@ static json_t *head_json(const struct pl_s3_upload_head *h)
                : NULL;
 }
 
-/* Reads the head. Takes `o`, from which the head borrows its texts. */
+/* Reads the head. Takes the reference to `o`, from which the head borrows its texts. */
 static int read_head(struct pl_s3_upload *u, json_t *o, struct pl_err *err)
 {
     struct pl_s3_upload_head *h = &u->head;

@@ -75,12 +75,12 @@ const struct pl_s3_upload_head *pl_s3_upload_head(const struct pl_s3_upload *u);
  * upload has ended; PL_S3_SLOW_DOWN at the bound of all parts. */
 PL_MUST_CHECK
 int pl_s3_upload_add(struct pl_s3_upload *u, const struct pl_s3_part *part, struct pl_err *err);
-/* Gives a copy of the parts so far, by number; malloc'ed. */
+/* Gives a malloc'ed copy of the parts received so far, sorted by number. */
 PL_MUST_CHECK
 int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *ret_n, struct pl_err *err);
-/* Ends the upload: it accepts no more parts, and its file is removed. `result`: the reply of a completed
- * upload, kept for a while and over restarts for clients that ask again; NULL = aborted or dropped.
- * PL_S3_NO_SUCH_UPLOAD: it has ended already. */
+/* Ends the upload: it accepts no more parts, and its file is removed. `result`: the result of a completed
+ * upload, which is kept for a while, also over restarts, for clients that repeat the request; NULL = the
+ * upload was aborted or dropped. PL_S3_NO_SUCH_UPLOAD: it has ended already. */
 PL_MUST_CHECK
 int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err);
 /* Finds the kept result of a completed upload of this bucket and key; false if there is none. */

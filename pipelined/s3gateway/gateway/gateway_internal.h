@@ -41,7 +41,7 @@ struct pl_s3_op {
     uint64_t body_max;  /* largest body in bytes; 0 = no body */
     bool sum_elsewhere; /* a checksum header does not describe the body of this request */
     bool costly;        /* may take long: costly requests of one user run in turns (pool_turns.h) */
-    bool brings;        /* adds data to the store: refused if there is no disk space */
+    bool brings;        /* the operation adds data to the store: it is refused if there is no disk space */
     /* Checks the request before its body is received; may be NULL. */
     int (*before)(struct pl_s3_request *q, struct pl_err *err);
     /* Runs the operation. 0: it has replied. PL_S3_ANSWERS_LATER: it will reply later, and keeps `q` until it
@@ -74,8 +74,8 @@ struct pl_s3_request {
     struct pl_sigv4_key signing;
     const char *payload; /* value of x-amz-content-sha256 */
     struct pl_s3_target target;
-    /* on the target's store while the request writes: garbage collection deletes no pack that the request may
-     * refer to; released while the body is received */
+    /* held on the target's store while the request writes, so that garbage collection deletes no pack that
+     * the request may refer to; released while the body is received */
     struct pl_store_hold hold;
     struct pl_s3_body *body;
     enum pl_s3_sum_kind default_sum; /* checksum to compute for a body that comes without one */
@@ -92,9 +92,9 @@ void pl_s3_on_request(struct pl_http_request *http, void *arg);
 void pl_s3_request_end(struct pl_s3_request *q);
 /* Replies with the error as S3's XML document. */
 void pl_s3_refuse(struct pl_s3_request *q, const struct pl_err *err);
-/* Formats the request for the audit log; returns `out`. */
+/* Formats the request as the target of an audit entry; returns `out`. */
 const char *pl_s3_audit_target(const struct pl_s3_request *q, char out[512]);
-/* returns NULL if the argument is absent */
+/* Returns the value of the query argument `name`; NULL if it is absent. */
 const char *pl_s3_query(const struct pl_s3_request *q, const char *name);
 const char *pl_s3_header(const struct pl_s3_request *q, const char *name);
 const char *pl_s3_query_or_empty(const struct pl_s3_request *q, const char *name);
@@ -116,7 +116,7 @@ void pl_s3_reply_xml(struct pl_s3_request *q, struct pl_buf *xml);
  * PL_S3_ACCESS_DENIED; PL_S3_METHOD_NOT_ALLOWED when writing to a commit. */
 PL_MUST_CHECK
 int pl_s3_target(struct pl_s3_request *q, enum pl_verb verb, struct pl_err *err);
-/* The same for any bucket, without the hold; for the source of a copy. */
+/* Like pl_s3_target, for any bucket and without the hold; used for the source of a copy. */
 PL_MUST_CHECK
 int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb verb, struct pl_s3_target *ret, struct pl_err *err);
 /* Parses a bucket name; looks nothing up. PL_S3_INVALID_BUCKET_NAME. */

@@ -197,7 +197,8 @@ struct copy {
     struct pl_file_attributes attributes;
 };
 
-/* One attempt to write the copy into `c`. Between projects it stores the bytes that begin_copy has read. */
+/* Makes one attempt to write the copy into the open commit `c`. Between projects it stores the bytes that
+ * begin_copy has read. */
 static int copy_into(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct copy *copy = self;

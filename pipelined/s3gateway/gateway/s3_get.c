@@ -58,8 +58,8 @@ struct pl_download_from pl_s3_bytes_of(const struct pl_branch_view *v, const str
     return from;
 }
 
-/* Reads partNumber. The parts of an upload are not kept apart, so every file has one part. `*ret_part`: the
- * request names a part. */
+/* Reads partNumber. The parts of an upload are not kept apart, so every file has one part. `*ret_part` is
+ * true if the request has partNumber. */
 static int read_part_number(const struct pl_s3_request *q, bool *ret_part, struct pl_err *err)
 {
     const char *number = pl_s3_query(q, "partNumber");

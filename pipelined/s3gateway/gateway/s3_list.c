@@ -1,9 +1,10 @@
-/* ListObjects, versions 1 and 2: walks the keys of a branch with its open commits, in order, from a given
- * place on. Keys that share a prefix up to the delimiter become one line; a seek skips the rest of them.
+/* ListObjects, versions 1 and 2: walks the keys of a branch with its open commits, in order, beginning after
+ * a given key. Keys that share a prefix up to the delimiter become one line; a seek skips the rest of them.
  *
  * A key that ends with a slash is an empty folder. The tree stores it as its name without the slash, which
- * sorts before "name-…" and "name.…", although "name/" sorts after them. The walk therefore holds a folder
- * back (`folders`; each is a prefix of the next) until it has given all keys before "name/". */
+ * sorts before "name-…" and "name.…", although "name/" sorts after them. When the walk meets a folder, it
+ * therefore keeps it in `folders` (each of them is a prefix of the next) and lists it only after all keys
+ * that sort before "name/". */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
@@ -27,7 +28,7 @@ struct list {
     size_t prefix_len, delimiter_len;
     uint64_t max_keys;
     bool v2, url, owner;
-    char place[PLACE_MAX]; /* keys up to and including it were given or skipped; "" = none */
+    char place[PLACE_MAX]; /* all keys up to and including this one were listed or skipped; "" = none */
     size_t place_len;
 
     char folder[PLACE_MAX];        /* path of the longest held-back folder */
@@ -169,14 +170,15 @@ static struct pl_branch_file a_folder(void)
     return (struct pl_branch_file){.entry = pl_entry_dir()};
 }
 
-/* Gives the held-back folders that sort before `key` (NULL: all of them). */
+/* Lists the held-back folders that sort before `key` (NULL: all of them). */
 static int give_folders(struct list *l, const char *key, size_t len, struct pl_err *err)
 {
     struct pl_branch_file folder = a_folder();
     char name[PLACE_MAX];
     int r = ON;
 
-    /* the longest folder sorts first: a shorter one is its prefix, followed in it by a byte below '/' */
+    /* of the held-back folders the longest sorts first: each shorter one is a prefix of it, followed there
+     * by a byte below '/' */
     while (r == ON && l->n_folders) {
         size_t n = l->folders[l->n_folders - 1];
 
@@ -198,8 +200,8 @@ static void add_folder(struct list *l, const char *path, size_t len)
         l->folders[l->n_folders++] = (uint16_t)len;
 }
 
-/* Finds the folders that must be held back where a page continues: prefixes of the place that are followed by
- * a byte below '/'. */
+/* Finds the folders that are still held back where a page continues: folders whose path is a prefix of
+ * l->place and is followed there by a byte below '/'. */
 static int find_folders(struct list *l, struct pl_err *err)
 {
     int r = 0;

@@ -17,7 +17,7 @@ struct complete {
     size_t n_known;
     struct pl_entry *parts; /* the parts that the client names, in order */
     size_t n;
-    EVP_MD_CTX *md5; /* running MD5 of the parts' MD5s, from which the ETag is made */
+    EVP_MD_CTX *md5; /* MD5 over the MD5s of the parts so far; the ETag is made from it */
     struct pl_s3_sum sum_of_sums;
     uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum of the whole file, or the result of sum_of_sums */
     uint64_t size;

@@ -162,8 +162,8 @@ static int commit_view(struct pl_s3_request *q, const struct pl_s3_target *t, co
     return 0;
 }
 
-/* Returns true if `version` is the id of a gathering open commit of the view, and drops the later open
- * commits from the view. */
+/* If `version` is the id of an open commit of the view, drops the later open commits from the view and
+ * returns true. */
 static bool is_gathering(struct pl_branch_view *v, const char *version)
 {
     for (size_t i = 0; i < v->n_opens; i++) {
