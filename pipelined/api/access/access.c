@@ -234,7 +234,7 @@ static int read_all(struct pl_access *a, const struct directory *before, struct 
     r = r < 0 ? r : read_tokens(rd.conn, before, d, err);
     r = r < 0 ? r : read_keys(a, rd.conn, before, d, err);
     if (pl_sql_script(rd.conn, "COMMIT", NULL) < 0 && r >= 0)
-        r = pl_err_set(err, PL_EIO, "database: reading users did not end");
+        r = pl_err_set(err, PL_EIO, "cannot end the transaction that reads users, tokens and S3 keys");
     if (r < 0)
         return r;
     *ret = TAKE_PTR(d);
@@ -446,7 +446,7 @@ int pl_access_user(struct pl_access *a, const char *name, struct pl_principal **
         r = not_ready(err);
     else if (!who)
         r = pl_err_hint(err, pl_err_set(err, PL_EAUTH, "user \"%.64s\" does not exist here", name),
-                        "An admin makes users: pipelinectl create user NAME");
+                        "An admin can create the user: pipelinectl create user NAME");
     else
         r = take(who, "the user", ret, err);
     pthread_rwlock_unlock(&a->lock);

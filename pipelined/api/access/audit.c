@@ -73,7 +73,7 @@ void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, c
     struct pl_err err = {0};
 
     if (pl_db_run(l->db, PL_TX_UNLOGGED, pl_tx_audit_alone, &entry, &err) < 0)
-        pl_log_error("audit", "the entry \"%s %s %s\" was not written: %s", who->name, verb, target, err.msg);
+        pl_log_error("audit", "cannot write the audit entry \"%s %s %s\": %s", who->name, verb, target, err.msg);
 }
 
 /* ---- rate-limited entries ---- */
@@ -90,7 +90,7 @@ static void write_telling(void *arg)
     struct pl_err err = {0};
 
     if (pl_db_run(t->log->db, PL_TX_UNLOGGED, pl_tx_audit_alone, &t->entry, &err) < 0)
-        pl_log_error("audit", "the entry \"%s: %s %s\" was not written: %s", t->who, t->entry.verb, t->target, err.msg);
+        pl_log_error("audit", "cannot write the audit entry \"%s: %s %s\": %s", t->who, t->entry.verb, t->target, err.msg);
     free(t);
 }
 
@@ -127,7 +127,7 @@ static void tell(struct pl_api_telling *t)
 
     if (pl_pool_submit(t->log->pool, write_telling, t, &err) == 0)
         return;
-    pl_log_warn("audit", "the entry \"%s: %s %s\" was not written: %s", t->who, t->entry.verb, t->target, err.msg);
+    pl_log_warn("audit", "cannot write the audit entry \"%s: %s %s\": %s", t->who, t->entry.verb, t->target, err.msg);
     free(t);
 }
 

@@ -471,7 +471,10 @@ static int token_principal(struct pl_guard *g, const struct pl_hash *hash, struc
         return 0;
     }
     r = g->access ? pl_access_token_by_hash(g->access, hash, ret, err) : PL_EAUTH;
-    return r == PL_EAUTH ? pl_err_set(err, r, "the token that this session was made with has ended: run pipelinectl open") : r;
+    return r == PL_EAUTH
+               ? pl_err_set(err, r,
+                            "the token of this login session was deleted or has expired: run pipelinectl open to log in again")
+               : r;
 }
 
 static int cookie_principal(struct pl_guard *g, const struct pl_http_request *req, const char *cookie, struct pl_principal **ret,
@@ -509,7 +512,8 @@ static int proxied_principal(struct pl_guard *g, const struct pl_http_request *r
 
     if (is_repeated(req, g->proxy_header))
         return refuse(g, req,
-                      "the request names its user twice: the proxy must remove the header from the requests that it receives",
+                      "the header that names the user occurs more than once: the proxy must remove it from the requests that it "
+                      "receives",
                       err);
     r = pl_access_user(g->access, name, ret, err);
 
@@ -629,8 +633,9 @@ int pl_guard_login_code(struct pl_guard *g, const struct pl_principal *who, char
     int r;
 
     if (who->kind != PL_PRINCIPAL_DAEMON && !*who->token)
-        return pl_err_hint(err, pl_err_set(err, PL_EINVAL, "a login link stands on a token, and %s came without one", who->name),
-                           "Whoever a proxy lets in needs none: open the page through it.");
+        return pl_err_hint(err,
+                           pl_err_set(err, PL_EINVAL, "a login link needs a token, but the request of %s has none", who->name),
+                           "Users whom a proxy authenticates need no login link: open the page through the proxy.");
     if (who->kind != PL_PRINCIPAL_DAEMON) {
         r = pl_access_token_by_id(g->access, who->token, &code.token, &token, err);
         if (r < 0)

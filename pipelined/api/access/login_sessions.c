@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define COOKIE_START "pls_"
-#define ENDED        "the session has ended: run pipelinectl open"
+#define ENDED        "the login session has ended: run pipelinectl open to log in again"
 
 struct session {
     char id[PL_LOGIN_SESSION_ID_HEX + 1];
@@ -110,7 +110,7 @@ int pl_login_sessions_open(struct pl_db *db, struct pl_login_sessions **ret, str
     r = reload(s, err);
     if (r < 0) {
         pl_login_sessions_close(s);
-        return pl_err_wrap(err, r, "read the login sessions");
+        return pl_err_wrap(err, r, "cannot read the login sessions");
     }
     *ret = s;
     return 0;

@@ -179,7 +179,8 @@ static const struct pl_api_route routes[] = {
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/commits", .raw = pl_upload_ops_to_branch, .body = PL_BODY_STREAM,
      .body_max = PL_PUSH_BODY_MAX, .verb = PL_VERB_WRITE,
      .summary = "Applies operations to the branch's head and commits; with base, refused if one of the paths has changed since "
-                "that commit. Without base, in a repo with commit_window: adds them to the branch's gathering commit.",
+                "that commit. Without base, in a repo with commit_window: adds them to the branch's open commit that "
+                "collects changes during commit_window.",
      .query = "base message author session", .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
 };
 static const struct pl_api_schema schemas[] = {

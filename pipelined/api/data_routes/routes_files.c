@@ -138,7 +138,7 @@ static const struct pl_api_route routes[] = {
     {"PUT", "/api/v1/repos/{project}/{repo}/branches/{branch}/files/{path...}", .raw = pl_upload_file_to_branch,
      .body = PL_BODY_STREAM, .verb = PL_VERB_WRITE,
      .summary = "Puts one file onto the branch's head and commits; in a repo with commit_window, and without base, adds it to "
-                "the branch's gathering commit.",
+                "the branch's open commit that collects changes during commit_window.",
      .query = "base message author exec:boolean", .request = "application/octet-stream", .reply = "Pushed"},
     {"GET", "/api/v1/repos/{project}/{repo}/refs/{ref}/files/{path...}", .raw = get_file, .verb = PL_VERB_READ,
      .summary = "Returns the bytes of a file, or the range that Range asks for; for a symbolic link, its target.",

@@ -149,12 +149,12 @@ static const struct pl_api_route routes[] = {
      .summary = "Applies operations to an open commit, all or none; replies when they are durable.", .query = "session message",
      .request = PL_TREE_OPS_MEDIA_TYPE, .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/open/{commit}/finish", finish_commit, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Finishes an open commit, which becomes a commit with its run; refused if its paths were changed otherwise since "
-                "it was started. If it was finished before, returns that result again.",
+     .summary = "Finishes an open commit, which becomes a commit with its run; refused if another commit has changed "
+                "one of its paths since it was started. If it was finished before, returns that result again.",
      .request = "FinishOpen", .reply = "Pushed"},
     {"POST", "/api/v1/repos/{project}/{repo}/branches/{branch}/flush", flush_branch, .body = PL_BODY_JSON, .verb = PL_VERB_WRITE,
-     .summary = "Finishes the gathering commit of the branch, if there is one, so that the branch's head has everything "
-                "acknowledged before.",
+     .summary = "Finishes the branch's open commit that collects changes during commit_window, if there is one, so that the "
+                "branch's head has all changes acknowledged before.",
      .reply = "Nothing"},
 };
 static const struct pl_api_schema schemas[] = {

@@ -86,7 +86,9 @@ static int sign_get(struct asked *k, size_t i, struct pl_err *err)
         return bad_item(&e, "ranges", i, err);
     r = hash_of(pack, "ranges", &id, err);
     if (r == 0 && (offset < 0 || bytes < 1 || offset > (json_int_t)PL_PACK_MAX_BYTES || bytes > (json_int_t)PL_PACK_MAX_BYTES))
-        r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is not a range of a pack", i), "ranges");
+        r = pl_err_field(
+            err, pl_err_set(err, PL_EINVAL, "ranges[%zu] is not a range of a pack: its offset or its bytes are out of bounds", i),
+            "ranges");
     if (r == 0 && !pl_store_has_pack(k->store, &id)) /* a missing pack does not fail the other items */
         return pl_json_add(k->answers, json_pack("{s:b}", "there", 0), err);
     r = r < 0 ? r

@@ -259,7 +259,7 @@ static int check(struct upload *u, const struct pl_http_request *req, struct pl_
 
     if (u->is_file) {
         r = pl_path_canonical(pl_http_param(req, "path"), u->path, err);
-        return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root is no file: give a path") : r;
+        return r == 0 && !*u->path ? pl_err_set(err, PL_EPATH, "the root of the tree is not a file: give a path") : r;
     }
     return use_session(u, req, err); /* the session is checked again when the body is complete */
 }

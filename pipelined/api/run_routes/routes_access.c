@@ -301,9 +301,9 @@ static int read_wanted(struct pl_http_request *req, struct wanted *w, struct pl_
             err,
             pl_err_field(err,
                          pl_err_set(err, PL_EINVAL,
-                                    "user: the daemon's own token belongs to no user: say for which user the new one is"),
+                                    "user: the daemon's own token belongs to no user: name the user to create the new one for"),
                          "user"),
-            "Create one with pipelinectl create user NAME --role ROLE, then name them.");
+            "Create one with pipelinectl create user NAME --role ROLE, then name that user.");
     if (r == 0 && strlen(w->args.name) > 200)
         r = pl_err_field(err, pl_err_set(err, PL_EINVAL, "name: %zu bytes; at most 200", strlen(w->args.name)), "name");
     r = r < 0 ? r : check_own(req, w->args.user, err);
@@ -469,9 +469,10 @@ static int find_credential(struct pl_api *a, const struct pl_http_request *req, 
     int r, found = 0;
 
     snprintf(sql, sizeof sql, "%s WHERE substr(id, 1, length(?1)) = ?1 AND (?2 IS NULL OR user = ?2) LIMIT 2", kind->select);
-    r = strlen(start) < 4 ? pl_err_set(err, PL_EINVAL, "\"%s\" is too short for the start of a %s's id: give 4 digits or more",
-                                       start, kind->what)
-                          : pl_sql_query(rd.conn, err, &rows, sql, "ss", start, user);
+    r = strlen(start) < 4
+            ? pl_err_set(err, PL_EINVAL, "\"%s\" is too short to identify a %s: give the first 4 digits of its id, or more",
+                         start, kind->what)
+            : pl_sql_query(rd.conn, err, &rows, sql, "ss", start, user);
     while (r >= 0 && (r = pl_sql_next(rd.conn, &rows, err)) > 0) {
         snprintf(ret_id, PL_S3_KEY_CHARS + 1, "%s", pl_col_text(&rows, 0));
         snprintf(ret_user, PL_USER_MAX + 1, "%s", pl_col_text(&rows, 1));
@@ -638,7 +639,7 @@ static int list_audit(struct pl_api *a, struct pl_http_request *req, json_t **re
 
 static const struct pl_api_route routes[] = {
     {"GET", "/api/v1/whoami", who_am_i, .verb = PL_VERB_LIST,
-     .summary = "Returns whose token the request uses, and the roles that it has.", .reply = "WhoAmI"},
+     .summary = "Returns the user whose token the request uses, and the roles that the token has.", .reply = "WhoAmI"},
     {"GET", "/api/v1/users", list_users, .verb = PL_VERB_OPERATE, .summary = "Lists users by name, with their roles.",
      .query = "after limit:integer", .reply = "Users"},
     {"POST", "/api/v1/users", create_user, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_OPERATE,
@@ -672,15 +673,16 @@ static const struct pl_api_route routes[] = {
                 "secret was lost with a machine.",
      .query = "user after limit:integer", .reply = "S3Keys"},
     {"POST", "/api/v1/s3-keys", create_s3_key, .body = PL_BODY_JSON, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Creates a key for S3 clients, as a token is created. The secret is shown only this once.",
+     .summary =
+         "Creates a key for S3 clients, with the same fields and limits as for a token. The secret is shown only this once.",
      .request = "NewCredential", .reply = "NewS3Key"},
     {"DELETE", "/api/v1/s3-keys/{id}", delete_s3_key, .audits = true, .verb = PL_VERB_LIST,
      .summary = "Deletes a key, by its access key or a prefix of it.", .reply = "Deleted"},
     {"GET", "/api/v1/login-sessions", list_login_sessions, .verb = PL_VERB_LIST,
-     .summary = "Lists the browser sessions of one's own tokens; an admin of everything sees those of all users.",
+     .summary = "Lists the user's own browser sessions; for admins of everything, the browser sessions of all users.",
      .query = "user after limit:integer", .reply = "LoginSessions"},
     {"DELETE", "/api/v1/login-sessions/{id}", delete_login_session, .audits = true, .verb = PL_VERB_LIST,
-     .summary = "Ends a browser session by its id or the start of it, at once; `current` is the session of the request.",
+     .summary = "Ends a browser session at once, named by its id or a prefix of it; `current` names the session of the request.",
      .reply = "Deleted"},
     {"GET", "/api/v1/audit", list_audit, .verb = PL_VERB_OPERATE,
      .summary = "Lists the audit log, newest first: logins, refusals, changes of permissions, and what was created and deleted; "

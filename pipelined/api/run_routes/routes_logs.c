@@ -242,7 +242,7 @@ static int await_first(struct printed *p, struct pl_err *err)
         if (p->follow && (late || stands))
             return 0;
         if (late)
-            return pl_err_set(err, PL_EUNAVAILABLE, "the container's log did not come within %d s", FIRST_MS / 1000);
+            return pl_err_set(err, PL_EUNAVAILABLE, "no data of the container's log arrived within %d s", FIRST_MS / 1000);
         pthread_mutex_lock(&p->lock);
         while (!p->came && !late)
             late = pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT;
@@ -364,7 +364,8 @@ static const struct pl_api_route routes[] = {
      .verb = PL_VERB_READ,
      .summary =
          "Returns what a container (main, agent, install) of one of the stage's present pods has printed; with `follow` until "
-         "the container has ended. `pod` names the pod if there are several; `tail` begins with the last so many lines.",
+         "the container has ended. `pod` names the pod if there are several; with `tail` only that many last lines are sent "
+         "first.",
      .query = "pod tail:integer follow:boolean",
      .reply = "text/plain"},
 };

@@ -628,7 +628,7 @@ static const struct pl_api_route routes[] = {
      .pattern = "/api/v1/jobs/{project}/{stage}/{run}/datums",
      .json = list_datums,
      .verb = PL_VERB_READ,
-     .summary = "Lists the attempts at datums that are kept: of each job the first 1,000 failed ones and the first 1,000 "
+     .summary = "Lists the kept attempts at datums: of each job the first 1,000 failed ones and the first 1,000 "
                 "successful ones.",
      .query = "state after limit:integer",
      .reply = "DatumList"},

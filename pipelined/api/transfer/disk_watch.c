@@ -59,7 +59,7 @@ static int write_change(struct pl_tx *tx, void *arg, struct pl_err *err)
 static void change_written(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0)
-        pl_log_warn("disk", "event store.low not written: %s", err->msg);
+        pl_log_warn("disk", "cannot write the event store.low: %s", err->msg);
     change_free(arg);
 }
 
@@ -70,7 +70,7 @@ static void log_change(const struct place *p)
     pl_size_text(p->free_bytes, left);
     pl_size_text(p->total_bytes, total);
     if (p->room == PL_ROOM_OK)
-        pl_log_info("disk", "%s has %s free of %s: enough again", p->path, left, total);
+        pl_log_info("disk", "%s has %s free of %s, which is enough again", p->path, left, total);
     else
         pl_log_warn("disk", "%s has %s free of %s: %s", p->path, left, total,
                     p->room == PL_ROOM_LOW ? "running low" : "pushes are refused, running jobs finish");
@@ -90,7 +90,7 @@ static void tell(struct pl_disk_watch *w, const struct place *p)
         r = pl_err_nomem(&err);
     }
     if (r < 0) {
-        pl_log_warn("disk", "event store.low not written: %s", err.msg);
+        pl_log_warn("disk", "cannot write the event store.low: %s", err.msg);
         change_free(c);
     }
 }

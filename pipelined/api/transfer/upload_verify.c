@@ -618,7 +618,7 @@ int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, 
     r = read_notes(b, err);
     if (r < 0) {
         pl_upload_verify_destroy(b);
-        return pl_err_wrap(err, r, "uploaded packs");
+        return pl_err_wrap(err, r, "cannot read the list of uploaded packs");
     }
     *ret = b;
     return 0;
