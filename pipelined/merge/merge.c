@@ -117,7 +117,7 @@ int pl_merge_put(struct pl_merge *m, const char *path, size_t len, const struct 
     int r;
 
     if (entry->kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EINVAL, "a row is not an output");
+        return pl_err_set(err, PL_EINVAL, "an output of a datum is a table row instead of a file or directory");
     m->path.len = m->prefix_len;
     pl_buf_clear(&m->entry);
     r = pl_buf_add(&m->path, path, len, err);
@@ -151,7 +151,7 @@ int pl_merge_add_ops(struct pl_merge *m, const void *ops, size_t len, struct pl_
         return r;
     while ((r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (op.op != PL_TREE_PUT)
-            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum contain a deletion");
+            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum contain an operation that is not a put");
         r = pl_merge_put(m, op.path, op.path_len, &op.entry, err);
         if (r < 0)
             return r;

@@ -75,7 +75,7 @@ static int carry_add(struct pl_carry *c, struct carry_items *to, const struct ca
     int r;
 
     if (entry->kind == PL_KIND_ROW)
-        return pl_err_set(err, PL_EINVAL, "a row is not an output");
+        return pl_err_set(err, PL_EINVAL, "an output of a datum is a table row instead of a file or directory");
     c->path.len = prefix;
     pl_buf_clear(&c->entry);
     r = pl_buf_add(&c->path, path, len, err);
@@ -96,7 +96,7 @@ static int carry_add_ops(struct pl_carry *c, struct carry_items *to, const struc
 
     while (r == 0 && (r = pl_tree_ops_reader_next(&reader, &op, err)) > 0) {
         if (op.op != PL_TREE_PUT)
-            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum contain a deletion");
+            return pl_err_set(err, PL_EFORMAT, "the outputs of a datum contain an operation that is not a put");
         r = carry_add(c, to, key, prefix, op.path, op.path_len, &op.entry, err);
     }
     c->path.len = prefix;
@@ -183,7 +183,7 @@ int pl_merge_incremental_datum(struct pl_carry *c, size_t datum, const struct pl
     if (had < 0)
         return had;
     if (had == 0 && row == NULL)
-        return pl_err_set(err, PL_ECORRUPT, "a deleted datum is not in the base's datum table");
+        return pl_err_set(err, PL_ECORRUPT, "the base's datum table lacks a datum that the plan removes");
     if (had > 0 && row != NULL && carry_row_eq(&old, row))
         return 0; /* the new row is equal to the old one */
     pl_buf_clear(&c->path);
