@@ -20,13 +20,12 @@ int pl_secret_name_check(const char *name, struct pl_err *err)
                (name[i] == '.' && lower_or_digit(name[i - 1]) && lower_or_digit(name[i + 1]));
     if (good)
         return 0;
-    return pl_err_field(
-        err,
-        pl_err_set(err, PL_EINVAL,
-                   "\"%.80s\" is not accepted as the name of a secret: lower case letters, digits, - and ., not at "
-                   "its ends, at most %u",
-                   name, PL_SECRET_NAME_MAX),
-        "name");
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL,
+                                   "\"%.80s\" is not accepted as the name of a secret: use at most %u lower-case letters, "
+                                   "digits, - and ., with a letter or digit at both ends",
+                                   name, PL_SECRET_NAME_MAX),
+                        "name");
 }
 
 int pl_secret_key_check(const char *key, struct pl_err *err)
@@ -38,13 +37,12 @@ int pl_secret_key_check(const char *key, struct pl_err *err)
         good = isalnum((unsigned char)key[i]) || strchr("-_.", key[i]) != NULL;
     if (good)
         return 0;
-    return pl_err_field(
-        err,
-        pl_err_set(err, PL_EINVAL,
-                   "\"%.80s\" is not accepted as a key of a secret: letters, digits, -, _ and ., not starting with "
-                   "\"..\", at most %u",
-                   key, PL_SECRET_KEY_MAX),
-        "values");
+    return pl_err_field(err,
+                        pl_err_set(err, PL_EINVAL,
+                                   "\"%.80s\" is not accepted as a key of a secret: use at most %u letters, digits, -, _ and "
+                                   ".; the key must neither be \".\" nor start with \"..\"",
+                                   key, PL_SECRET_KEY_MAX),
+                        "values");
 }
 
 /* Checks keys, base64 and total size of the values. */
