@@ -107,7 +107,7 @@ static int read_all(struct pl_s3_ended_list *l, const char *dir, struct pl_err *
         r = path_of(dir, id, path, err);
         *e = (struct pl_s3_ended){0};
         if (r == 0 && read_one(path, id, e, &why) < 0) {
-            pl_log_warn("s3", "%s is removed: %s", path, why.msg);
+            pl_log_warn("s3", "cannot read the upload result %s, so the file is removed: %s", path, why.msg);
             memcpy(gone, id, sizeof gone);
         } else if (r == 0) {
             keep(l, &n, e, gone);

@@ -350,9 +350,9 @@ static void drop_some(struct pl_s3_upload_files *all, bool (*fits)(const struct 
         int r = pl_s3_upload_end(found[i], NULL, &err);
 
         if (r == 0)
-            pl_log_info("s3", "upload %s of %s is dropped: %s", found[i]->id, found[i]->head.key, why);
+            pl_log_info("s3", "multipart upload %s of key %s was dropped: %s", found[i]->id, found[i]->head.key, why);
         else if (r != PL_S3_NO_SUCH_UPLOAD)
-            pl_log_warn("s3", "upload %s: %s", found[i]->id, err.msg);
+            pl_log_warn("s3", "cannot drop multipart upload %s: %s", found[i]->id, err.msg);
         pl_s3_upload_unref(found[i]);
     }
     free(found);
@@ -500,7 +500,7 @@ int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, 
         r = pl_s3_ended_write(all->dir, &ended, gone, err);
     if (r < 0)
         /* the upload's file stays: after a restart the client can complete it again with the same parts */
-        return pl_err_wrap(err, r, "its result was not stored");
+        return pl_err_wrap(err, r, "cannot store the result of the completed upload");
     if (unlink(u->path) < 0 && errno != ENOENT)
         r = pl_err_errno(err, errno, "remove %s", u->path);
     return r < 0 ? r : pl_io_fsync_dir(all->dir, err);
@@ -640,9 +640,9 @@ static void set_aside(const struct pl_s3_upload *u, const struct pl_err *why)
     char aside[PATH_MAX + 16];
 
     snprintf(aside, sizeof aside, "%s.damaged", u->path);
-    pl_log_warn("s3", "upload %s is set aside as %s: %s", u->id, aside, why->msg);
+    pl_log_warn("s3", "multipart upload %s cannot be read and its file is renamed to %s: %s", u->id, aside, why->msg);
     if (rename(u->path, aside) < 0)
-        pl_log_warn("s3", "rename %s: %s", u->path, strerror(errno));
+        pl_log_warn("s3", "cannot rename %s: %s", u->path, strerror(errno));
 }
 
 /* Reads one upload at the start. A damaged file is set aside; other errors are returned. */
