@@ -240,7 +240,7 @@ static void fields_of_pods_have_their_place(void **state)
          "\"gpu\":{\"count\":2,\"required\":true,\"resource\":\"amd.com/gpu\",\"wait\":\"10m\"}", NULL},
         {WITH("\"resource_limits\": {\"gpu\": {\"type\": \"alpha.kubernetes.io/nvidia-gpu\", \"number\": 1}}"),
          "\"gpu\":{\"count\":1,\"required\":true,\"wait\":\"10m\"}",
-         "resource_limits.gpu.type: \"alpha.kubernetes.io/nvidia-gpu\" ended"},
+         "resource_limits.gpu.type: \"alpha.kubernetes.io/nvidia-gpu\" is the name used"},
         {WITH("\"schedulingSpec\": {\"nodeSelector\": {\"pool\": \"a\"}, \"priorityClassName\": \"high\"}"),
          "\"placement\":{\"node_selector\":{\"pool\":\"a\"},\"priority_class\":\"high\"}", NULL},
         {WITH("\"tolerations\": [{\"operator\": \"EXISTS\", \"effect\": \"ALL_EFFECTS\"}, {\"key\": \"a\", \"operator\": "
