@@ -1,4 +1,4 @@
-/* Makes the request body for a new token or S3 key. */
+/* Builds the JSON body of the request that creates a token or an S3 key. */
 #include "pipelined/cli/admin/credential.h"
 
 #include "pipelined/cli/support/args.h"

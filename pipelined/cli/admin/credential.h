@@ -1,4 +1,4 @@
-/* credential: options and request body that create token and create s3-key share. */
+/* credential: the options that `create token` and `create s3-key` share, and the body of their requests. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
@@ -10,6 +10,6 @@
         "name", 0, "TEXT", "what it is for; shown in lists"                                                                      \
     }
 
-/* Makes the request body from the options and from the first argument, the user (optional). NULL with `err`
- * set. */
+/* Builds the JSON body of the request from the command's options and its first argument, which names the user
+ * and is optional. Returns NULL, with `err` set, on failure. */
 json_t *pl_cli_credential_body(const struct pl_cli *c, struct pl_err *err);

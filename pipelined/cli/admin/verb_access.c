@@ -1,4 +1,4 @@
-/* Verbs for users and their roles, tokens, and the audit log. */
+/* The subcommands for users and their roles, for tokens, and for the audit log. */
 #include "pipelined/cli/admin/credential.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
@@ -42,7 +42,8 @@ static void show_expires(const json_t *value, const json_t *item, char out[PL_SH
         snprintf(out, PL_SHOW_TEXT_MAX, "never");
 }
 
-/* Makes [{"scope", "role"}…] from --role and each --over; empty without --role. */
+/* Builds the JSON list [{"scope", "role"}…] with the role of --role for the scope of each --over; the list is
+ * empty without --role. */
 static int given_roles(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     const char *role = pl_cli_value(c, "role");
@@ -99,7 +100,7 @@ static int list_user(struct pl_cli *c, struct pl_err *err)
                         "no users yet, only the daemon's own token: pipelinectl create user NAME --role ROLE", err);
 }
 
-/* inspect user; without a name, the user who calls. */
+/* inspect user: shows the named user; without a name, the user who runs the command. */
 static int inspect_user(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column lines[] = {{"user", "name", NULL},

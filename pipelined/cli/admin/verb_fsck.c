@@ -49,7 +49,7 @@ static int say_report(const struct pl_cli *c, const json_t *report, struct pl_er
     return json_array_size(findings) ? pl_show_table(findings, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
 
-/* Prints the report. PL_ECORRUPT if it has findings. */
+/* Prints the report. Returns PL_ECORRUPT if the report has findings. */
 static int conclude(const struct pl_cli *c, const json_t *report, struct pl_err *err)
 {
     int r = c->json ? pl_show_json(report, err) : say_report(c, report, err);
@@ -84,7 +84,7 @@ static void ask(struct asking *a, bool *shown)
     json_decref(state);
 }
 
-/* Polls every POLL_MS until `over` is set. */
+/* Polls the daemon every POLL_MS until `over` is set. */
 static void *ask_on(void *arg)
 {
     struct asking *a = arg;
@@ -230,8 +230,8 @@ static int make_scratch(struct alone *a, struct pl_err *err)
     return pl_err_errno(err, errno, "create a folder for the check");
 }
 
-/* Sets the path of the file in which an interrupted check saves its state: in the folder of the user's file
- * state cache. */
+/* Sets the path of the file in which an interrupted check saves its progress. The file lies in the same
+ * folder as the user's cache of file states. */
 static void find_note(struct alone *a, const char *store_id)
 {
     char *dir = NULL;
@@ -241,7 +241,8 @@ static void find_note(struct alone *a, const char *store_id)
     free(dir);
 }
 
-/* Checks only the log: if it cannot be replayed, its damage is what the user needs to know. */
+/* Checks only the store's log. Used when the log cannot be replayed: then the findings in the log are what
+ * the user needs. */
 static int check_log_only(struct alone *a, const uint8_t store_id[16], struct pl_fsck_report *sum)
 {
     struct pl_fsck_options o = {.full = true, .finding = note_finding, .self = a};
@@ -250,7 +251,7 @@ static int check_log_only(struct alone *a, const uint8_t store_id[16], struct pl
 }
 
 /* Opens the store and replays its log into a scratch database. If the replay fails, checks only the log and
- * leaves a->conn NULL. */
+ * returns with a->conn NULL. */
 static int prepare_alone(struct alone *a, const char *url, struct pl_fsck_report *sum, struct pl_err *err)
 {
     _cleanup_(pl_recover_report_finish) struct pl_recover_report report = {0};
@@ -287,7 +288,8 @@ static json_t *report_json(const struct alone *a, const struct pl_fsck_report *s
                      (json_int_t)sum->findings, "findings", a->findings, "ms", (json_int_t)ms);
 }
 
-/* Checks a store without a daemon. An interrupted full check continues at the next call. */
+/* Checks a store without a daemon. A full check that was interrupted continues when the command is run
+ * again. */
 static int fsck_alone(struct pl_cli *c, const char *url, struct pl_err *err)
 {
     _cleanup_(alone_finish) struct alone a = {.cli = c, .findings = json_array()};

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#define WAIT_MS 500 /* ms that one status request waits for the end */
+#define WAIT_MS 500 /* longest time that one status request waits for the collection to end, in ms */
 
 static void show_progress(const struct pl_cli *c, const json_t *report)
 {
@@ -17,7 +17,8 @@ static void show_progress(const struct pl_cli *c, const json_t *report)
                 (long long)pl_show_int_at(report, "done"), (long long)pl_show_int_at(report, "all"));
 }
 
-/* Waits until the collection has ended. An interrupt stops it; the steps that it has completed stand. */
+/* Waits until the garbage collection has ended. An interrupt (^C) stops the collection; steps that it has
+ * completed are not undone. */
 static int watch(struct pl_cli *c, json_int_t number, json_t **ret, struct pl_err *err)
 {
     bool stopped = false;
@@ -51,7 +52,7 @@ static const char *size_at(const json_t *report, const char *key, char out[32])
     return pl_size_text((uint64_t)pl_show_int_at(report, key), out);
 }
 
-/* Prints the report of a dry run. */
+/* Prints what a dry run found. */
 static int say_foreseen(struct pl_cli *c, const json_t *report, struct pl_err *err)
 {
     static const struct pl_column columns[] = {

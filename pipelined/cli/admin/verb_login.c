@@ -1,4 +1,5 @@
-/* login, logout and list context: the saved contexts, and which of them is the current one. */
+/* login, logout and list context: manage the saved contexts (server addresses with tokens) and choose the
+ * current one. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/contexts.h"
 #include "pipelined/cli/support/server_client.h"
@@ -18,7 +19,7 @@ static void trim(struct pl_buf *text)
         text->len--;
 }
 
-/* Reads the token from standard input. On a terminal it asks for it and switches echo off. */
+/* Reads the token from standard input. If that is a terminal, prints a prompt and switches echo off. */
 static int ask_token(struct pl_buf *ret, struct pl_err *err)
 {
     struct termios before, unseen;
@@ -72,7 +73,7 @@ static void name_of(const char *url, char out[128])
     snprintf(out, 128, "%.*s", (int)PL_MIN(strcspn(host, "/"), 120), host);
 }
 
-/* Checks that the server accepts the token, before it is saved. */
+/* Checks that the server accepts the token. Called before the context is saved. */
 static int try_token(const struct pl_cli *c, const char *url, const char *token, struct pl_err *err)
 {
     struct pl_http_client *client = NULL;
@@ -84,8 +85,9 @@ static int try_token(const struct pl_cli *c, const char *url, const char *token,
     return r;
 }
 
-/* Saves the context under `name` and makes it the current one. `context` NULL: the existing context of that
- * name becomes current; PL_ENOTFOUND. Consumes the reference to `context`. */
+/* Saves `context` under `name` and makes it the current context; takes over the caller's reference to
+ * `context`. If `context` is NULL, makes the saved context of that name the current one; PL_ENOTFOUND if
+ * there is none. */
 static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *all = NULL, *owned = context, *document = NULL;
@@ -120,7 +122,7 @@ static int login(struct pl_cli *c, struct pl_err *err)
     char made[128];
     int r;
 
-    if (!strstr(url, "://") && !name) /* name of an existing context */
+    if (!strstr(url, "://") && !name) /* the argument is the name of a saved context */
         return keep(c, url, NULL, err);
     if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
         return pl_err_set(err, PL_EUSAGE, "\"%.200s\" is not an address: give http://HOST:PORT or https://HOST", url);
@@ -133,7 +135,8 @@ static int login(struct pl_cli *c, struct pl_err *err)
     r = r < 0 ? r : try_token(c, url, (const char *)token.data, err);
     if (r < 0)
         return r;
-    ca = c->ca ? realpath(c->ca, NULL) : NULL; /* absolute, because the context is used from any folder */
+    /* an absolute path, because the context is used from any working directory */
+    ca = c->ca ? realpath(c->ca, NULL) : NULL;
     context = json_pack("{s:s, s:s, s:s*}", "url", url, "token", (const char *)token.data, "ca", ca);
     return context ? keep(c, name, context, err) : pl_err_nomem(err);
 }
@@ -157,7 +160,7 @@ static int logout(struct pl_cli *c, struct pl_err *err)
     return pl_cli_contexts_write(all, err);
 }
 
-/* Lists the contexts without their tokens. */
+/* Lists the saved contexts, without their tokens. */
 static int list_context(struct pl_cli *c, struct pl_err *err)
 {
     static const struct pl_column columns[] = {{"CONTEXT", "name", NULL}, {"URL", "url", NULL}, {"CURRENT", "current", NULL}};

@@ -1,4 +1,5 @@
-/* login-session: the browsers that a login link let in. */
+/* login-session: lists and ends the sessions of browsers that were logged in with a link from `pipelinectl
+ * open`. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"

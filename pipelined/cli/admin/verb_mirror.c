@@ -1,4 +1,4 @@
-/* mirror: copies what one store lacks of another, for backups, moves and repairs. */
+/* mirror: copies to one store what it lacks of another, for backups, moves and repairs. */
 #include "pipelined/cli/local/store_url.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
@@ -20,7 +20,7 @@ struct mirroring {
     char *from_name, *to_name;
     /* damaged objects of the source, at most FINDINGS_MAX */
     json_t *findings;
-    /* time of the last progress line; 0 = none was printed */
+    /* time at which the last progress line was printed; 0 = none yet */
     int64_t shown_ms;
 };
 
@@ -78,7 +78,7 @@ static int say(const struct mirroring *m, const json_t *out, struct pl_err *err)
     return json_array_size(m->findings) ? pl_show_table(m->findings, columns, PL_ARRAY_SIZE(columns), true, err) : 0;
 }
 
-/* Prints the report. PL_ECORRUPT if objects of the source are damaged. */
+/* Prints the report. Returns PL_ECORRUPT if objects of the source are damaged. */
 static int conclude(const struct mirroring *m, const struct pl_mirror_report *sum, int64_t ms, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *out =

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Creates the folder. PL_EEXISTS: it already has a database. */
+/* Creates the data folder if it does not exist. PL_EEXISTS: the folder already contains a database. */
 static int check_empty(const char *dir, struct pl_err *err)
 {
     char path[PATH_MAX];
@@ -23,7 +23,7 @@ static int check_empty(const char *dir, struct pl_err *err)
     return pl_io_mkdirs(dir, 0700, err);
 }
 
-/* Returns the number that a query gives; 0 if it fails. */
+/* Runs a query that returns one number, and returns that number; 0 if the query fails. */
 static int64_t count(struct pl_conn *c, const char *sql)
 {
     int64_t n = 0;
@@ -33,7 +33,7 @@ static int64_t count(struct pl_conn *c, const char *sql)
 
 /* ---- report for the user ---- */
 
-/* Prints a line of a list; only the first line has the title. */
+/* Prints one line of a list, with the list's title only on the first line. */
 static void item(const struct pl_cli *c, bool *begun, const char *title, const char *text)
 {
     pl_show_say(c, "%-13s %s\n", *begun ? "" : title, text);

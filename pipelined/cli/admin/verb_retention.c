@@ -1,4 +1,4 @@
-/* keep: drops the commits, results and logs that the repos' retention rules no longer keep. */
+/* keep: drops the commits, results and logs that the retention rules of their repos no longer keep. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"

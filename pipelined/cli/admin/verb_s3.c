@@ -72,7 +72,8 @@ static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
     return NULL;
 }
 
-/* Makes the key that belongs to the daemon's own token; its secret is the token. */
+/* Makes the S3 key that belongs to the daemon's own token: access key "pipelined", and the token as secret
+ * key. */
 static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL, *token = NULL;
@@ -84,8 +85,8 @@ static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
     return *ret ? 0 : pl_err_nomem(err);
 }
 
-/* Creates a key for --user, or else for the caller. `*ret_own` true: the caller uses the daemon's own token
- * and is no user, so that the daemon's own key is returned. */
+/* Creates an S3 key for --user, or else for the caller. The daemon's own token has no user for whom a key
+ * could be created: a caller with this token gets the token's own key, and `*ret_own` is set to true. */
 static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err *err)
 {
     const char *user = pl_cli_value(c, "user");
@@ -96,7 +97,7 @@ static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err
     return *ret_own ? own_key(c, ret, err) : r;
 }
 
-/* Returns the saved key, or creates one and saves it in contexts.json. */
+/* Returns the S3 key that was saved for this store, or creates one and saves it in contexts.json. */
 static int find_key(struct pl_cli *c, const char *store, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *all = NULL;
@@ -130,8 +131,8 @@ static int no_gateway(struct pl_err *err)
                        "Start pipelined with --s3-listen; pipelinectl put file and get file do not need a gateway.");
 }
 
-/* Prints a line for the shell's eval. The text is quoted, so that the shell cannot run anything that the
- * server sent. */
+/* Prints one line for `eval` by a shell. The value is quoted, so that the shell cannot run text that the
+ * server sent as a command. */
 static int print_export(const char *name, const char *text, struct pl_err *err)
 {
     int r = printf("export %s='", name);
@@ -142,8 +143,8 @@ static int print_export(const char *name, const char *text, struct pl_err *err)
     return r < 0 ? pl_err_errno(err, errno, "standard output") : 0;
 }
 
-/* Prints lines for eval. AWS_ENDPOINT_URL is read by newer AWS SDKs, and by the wrappers of most other
- * clients. */
+/* Prints the lines for `eval` by a shell. Newer AWS SDKs, and the wrappers of most other clients, read
+ * AWS_ENDPOINT_URL. */
 static int s3_env(struct pl_cli *c, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *status = NULL, *key = NULL, *out = NULL;
