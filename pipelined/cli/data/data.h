@@ -1,4 +1,4 @@
-/* cli/data: Verbs for data: put, get, file, commit, branch, repo, project.
+/* cli/data: Subcommands for data: put, get, file, commit, branch, repo, project.
  *
  * In:      Local files.
  * Out:     Commits; files.

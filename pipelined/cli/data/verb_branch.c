@@ -1,9 +1,9 @@
-/* Verbs for branches: create, list, inspect, delete. */
+/* The subcommands for branches: create, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
-/* Parses the argument as "REPO@BRANCH"; both parts are required, and no path or ^n is accepted. */
+/* Parses an argument of the form "REPO@BRANCH". Both parts are required; a path or a suffix ^n is refused. */
 static int branch_arg(const struct pl_cli *c, struct pl_commit_ref *ret, struct pl_err *err)
 {
     int r = pl_cli_ref(c, c->args[0], ret, err);

@@ -1,4 +1,4 @@
-/* Verbs for commits: list, start, finish, inspect, delete. */
+/* The subcommands for commits: list, start, finish, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/push_ops.h"
 #include "pipelined/cli/support/server_client.h"
@@ -55,7 +55,8 @@ static void show_provenance(const json_t *value, const json_t *item, char out[PL
     }
 }
 
-/* Parses REPO@REF without a path; `*ret_path` is the commit's API path, malloc'ed. */
+/* Parses an argument of the form REPO@REF, without a path. `*ret_path` is the commit's path in the API,
+ * malloc'ed. */
 static int commit_arg(const struct pl_cli *c, struct pl_commit_ref *ret, char **ret_path, struct pl_err *err)
 {
     char text[PL_NAME_MAX_BYTES + 16];
@@ -144,8 +145,8 @@ static int start_commit(struct pl_cli *c, struct pl_err *err)
     return 0;
 }
 
-/* Finishes the commit and retries after lost connections. If the first request had succeeded, the server
- * repeats its result. */
+/* Sends the request that finishes the commit, and repeats it after lost connections. If an earlier attempt
+ * succeeded but its reply was lost, the server sends the same result again. */
 static int finish_patiently(struct pl_cli *c, const char *path, json_t **ret, struct pl_err *err)
 {
     const char *message = pl_cli_value(c, "message");

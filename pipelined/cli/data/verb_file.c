@@ -62,7 +62,7 @@ static int glob_file(struct pl_cli *c, struct pl_err *err)
     return pl_show_list(c, path, "files", file_columns, PL_ARRAY_SIZE(file_columns), 0, "nothing matches", err);
 }
 
-/* Appends a glob that matches only this path. */
+/* Appends a glob that matches only this path: the path with its special characters escaped. */
 static int exact_glob(const char *path, struct pl_buf *out, struct pl_err *err)
 {
     int r = 0;
@@ -77,7 +77,7 @@ static int exact_glob(const char *path, struct pl_buf *out, struct pl_err *err)
     return r;
 }
 
-/* Requests the object {path, kind, size, …} of a file or folder. PL_ENOTFOUND. */
+/* Requests the JSON object {path, kind, size, …} that describes a file or folder. PL_ENOTFOUND. */
 static int find_file(struct pl_cli *c, const struct pl_commit_ref *ref, const char *commit, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL;

@@ -1,4 +1,4 @@
-/* get file: streams a file to stdout, or checks files out to disk with several threads. */
+/* get file: streams a file to standard output, or writes files and folders to disk with several threads. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/server_client.h"
@@ -15,7 +15,8 @@
 struct get {
     struct pl_cli *c;
     struct pl_commit_ref ref;
-    char commit[PL_NAME_MAX_BYTES + 16]; /* commit part of the ref, in the server's form */
+    /* the part of the ref that names the commit, as the server's API expects it */
+    char commit[PL_NAME_MAX_BYTES + 16];
     struct pl_http_client *client;
 };
 
@@ -40,18 +41,19 @@ static int get_to_stdout(struct get *g, struct pl_err *err)
 
 /* entries whose chunks are located in one request, before the first of them is written */
 #define LOCATE_AHEAD 4096u
-#define NAMES_MAX    ((size_t)16 << 20) /* bytes of the file of --files-from */
+#define NAMES_MAX    ((size_t)16 << 20) /* most bytes of the list of file names that --files-from gives */
 
-/* Entry source over the server's ops stream, which locates chunks ahead of the reader. A single file is
- * renamed. */
+/* A source of entries read from the server's ops stream. Before it returns an entry, it has requested the
+ * locations of that entry's chunks. A single file gets the target's name. */
 struct renamed {
-    /* all entries of the stream */
+    /* reader of all entries of the stream */
     struct pl_entry_source all;
-    const char *name; /* name for the single file; NULL = keep all names */
+    const char *name; /* name that the single file gets; NULL = all entries keep their names */
     struct pl_remote *remote;
-    /* a second reader of the same stream; entries that it has passed are located */
+    /* a second reader of the same stream, ahead of `all`: the chunks of entries that it has passed are
+     * located */
     struct pl_tree_ops_reader ahead;
-    size_t located; /* located entries that have not been returned yet */
+    size_t located; /* number of entries whose chunks are located and which have not been returned yet */
 };
 
 /* Locates the chunks of the next LOCATE_AHEAD entries. */
@@ -93,7 +95,7 @@ static int to_buf(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(self, data, n, err);
 }
 
-/* Reads the file of names ("-" = standard input) and drops empty lines. */
+/* Reads the file that --files-from names ("-" = standard input) and drops its empty lines. */
 static int read_names(const char *from, struct pl_buf *names, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = NAMES_MAX};
@@ -115,7 +117,7 @@ static int read_names(const char *from, struct pl_buf *names, struct pl_err *err
     return r;
 }
 
-/* Requests the entries at the path (or those that --files-from names) as an ops stream. */
+/* Requests the entries below the path, or only those that --files-from names, as an ops stream. */
 static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf *ops, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *commit = NULL;
@@ -135,8 +137,8 @@ static int fetch_entries(struct get *g, struct pl_remote *remote, struct pl_buf 
     return r < 0 ? r : pl_remote_entries(remote, &root, g->ref.path, NULL, to_buf, ops, err);
 }
 
-/* `*ret` is true if the path is a single file: then the stream has one entry, named by the path's last
- * segment. */
+/* Sets `*ret` to true if the requested path is a single file: then the stream has exactly one entry, and its
+ * name is the last segment of the path. */
 static int is_single(const struct get *g, const struct pl_buf *ops, bool *ret, struct pl_err *err)
 {
     const char *slash = strrchr(g->ref.path, '/'), *name = slash ? slash + 1 : g->ref.path;
@@ -175,7 +177,7 @@ static int run_checkout(struct get *g, struct pl_remote *remote, const struct pl
     return r;
 }
 
-/* Writes a single file under a temporary name in the target's folder, then renames it. */
+/* Writes a single file under a temporary name in the target's folder, then renames it to its final name. */
 static int get_single(struct get *g, struct pl_remote *remote, const struct pl_buf *ops, const char *local,
                       struct pl_checkout_stats *stats, struct pl_err *err)
 {
@@ -198,7 +200,8 @@ static int get_single(struct get *g, struct pl_remote *remote, const struct pl_b
     return r;
 }
 
-/* Writes the local path of a single file: -o names it, or a folder in which the file keeps its name. */
+/* Sets the local path to which a single file is written. If the value of -o is a folder, the file keeps its
+ * name in that folder; else the value is the path itself. */
 static int local_name(const struct get *g, const char *out, char ret[PATH_MAX], struct pl_err *err)
 {
     const char *slash = strrchr(g->ref.path, '/'), *name = slash ? slash + 1 : g->ref.path;

@@ -1,11 +1,12 @@
-/* Verbs for projects: create, update, list, inspect, delete. */
+/* The subcommands for projects: create, update, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
 #include <stdio.h>
 
-/* Shows "on" if the reply has no such field: the daemon is older than the setting. */
+/* Shows the project's network setting. A reply without the field comes from an older daemon, which has no
+ * such setting: then the network is "on". */
 static void show_network(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     (void)item;

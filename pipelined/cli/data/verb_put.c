@@ -1,5 +1,6 @@
-/* put file: a single small file is sent in one request. All other input is read, split into chunks and packed
- * on this machine with all cores; the packs are uploaded, then an ops stream makes the commit. */
+/* put file: sends a single small file in one request. Reads all other input, splits it into chunks and packs
+ * them on this machine, with all cores; then uploads the packs and sends an ops stream that makes the
+ * commit. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"
 #include "pipelined/cli/support/push_ops.h"
@@ -20,16 +21,16 @@
 struct put {
     struct pl_cli *c;
     struct pl_cli_push push;
-    /* local files and folders, n of them */
+    /* the local files and folders to put; `n` is their number */
     struct pl_ingest_source *sources;
     size_t n;
-    /* path in the repo for each source */
+    /* the destination of each source: a path in the repo */
     char (*dests)[PL_PATH_MAX_BYTES + 1];
-    bool folders; /* at least one source is a folder */
+    bool folders; /* at least one of the sources is a folder */
     /* the only source is standard input */
     bool stdin_;
-    struct pl_buf head; /* start of the input, which was read to find out whether it is small */
-    /* bytes of `head` that read_stdin has returned */
+    struct pl_buf head; /* first bytes of the input, which are read to find out whether the input is small */
+    /* number of bytes of `head` that read_stdin has already returned */
     size_t head_used;
     /* the server's reply to the push */
     json_t *answer;
@@ -57,8 +58,9 @@ static const char *last_segment(const char *local, size_t *ret_len)
     return local + start;
 }
 
-/* Sets the destination of source i. A file gets its own name below the target path if `below`, else the
- * target path itself. A folder's content goes into the target path. */
+/* Sets the destination of source number i. With `below`, a file is stored under its own name in the folder
+ * that the target path names; without it, the target path is the file's new path. The content of a folder
+ * goes into the target path. */
 static int set_dest(struct put *p, size_t i, bool folder, bool below, struct pl_err *err)
 {
     const char *path = p->push.to.path, *name;
@@ -97,8 +99,8 @@ static int add_source(struct put *p, const char *local, bool below, struct pl_er
     return set_dest(p, i, S_ISDIR(st.st_mode), below, err);
 }
 
-/* Collects the sources from --file options and arguments. A file goes below the target path if the path is
- * empty or ends with '/', or if there are several sources. */
+/* Collects the sources from the --file options and the arguments. A file is stored below the target path if
+ * that path is empty or ends with '/', or if there are several sources. */
 static int read_sources(struct put *p, struct pl_err *err)
 {
     struct pl_cli *c = p->c;
@@ -123,8 +125,8 @@ static int read_sources(struct put *p, struct pl_err *err)
 
 /* ---- one small file ---- */
 
-/* Reads at most SMALL_BYTES + 1 bytes. Returns 1 if that was the whole file, 0 if it is larger, or an
- * error. */
+/* Reads at most SMALL_BYTES + 1 bytes of a file. Returns 1 if that was the whole file, 0 if the file is
+ * larger, or a negative error code. */
 static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_err *err)
 {
     ssize_t n;
@@ -139,8 +141,9 @@ static int read_small(int fd, const char *what, struct pl_buf *out, struct pl_er
     return n <= (ssize_t)SMALL_BYTES;
 }
 
-/* Sends a request and retries it after lost connections. Repeating a push is harmless: the second one changes
- * nothing. A push with a base is not repeated, because it would conflict with its own first attempt. */
+/* Sends a request and repeats it after lost connections. A push may be repeated, because the second one
+ * changes nothing. A push with --base is not repeated: if the first attempt succeeded, the second one would
+ * conflict with it. */
 static int call_patiently(struct put *p, struct pl_http_client *client, struct pl_http_call *call, struct pl_err *err)
 {
     struct pl_retrying_sink patient;
@@ -184,8 +187,8 @@ static bool unchanged(const struct stat *a, const struct stat *b)
     return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Tries to send a single small file. Returns 1 if it was sent, or 0 if it is not small or changed while it
- * was read; then the caller uses put_long. */
+/* Tries to send a single small file in one request. Returns 1 if the file was sent, 0 if it is not small or
+ * changed while it was read (the caller then calls put_long), or a negative error code. */
 static int put_small(struct put *p, struct pl_err *err)
 {
     const char *local = p->sources[0].local;
@@ -241,8 +244,8 @@ static int ingest_stdin(struct put *p, struct pl_pack_builder *session, struct p
     return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
-/* Opens the cache of file states, by which unchanged files need not be read. NULL if it is switched off or
- * cannot be opened; then every file is read. */
+/* Opens the cache of file states, which tells which files are unchanged and need not be read. Returns NULL if
+ * the cache is switched off or cannot be opened; then every file is read. */
 static struct pl_stat_cache *open_cache(const struct put *p, const struct pl_remote *remote)
 {
     _cleanup_free_ char *dir = NULL;
@@ -273,7 +276,7 @@ static int ingest_files(struct put *p, struct pl_pack_builder *session, const st
     return r;
 }
 
-/* Sends the ops stream; retries like call_patiently. */
+/* Sends the ops stream of a push, and repeats it under the same conditions as call_patiently. */
 static int push_patiently(struct put *p, struct pl_retrying_sink *patient, const struct pl_buf *ops, struct pl_err *err)
 {
     unsigned pause_ms = 0;
@@ -305,7 +308,7 @@ static int open_patiently(struct put *p, struct pl_http_client *client, struct p
     return why.code;
 }
 
-/* Ingests the sources with an upload session and pushes the resulting operations. */
+/* Ingests the sources in an upload session, then sends the resulting operations as a push. */
 static int put_long(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_remote_closep) struct pl_remote *remote = NULL;
@@ -337,7 +340,7 @@ static int put_long(struct put *p, struct pl_err *err)
     if (r == 0)
         pl_remote_end_session(remote);
     if (r == 0 && cache && pl_stat_cache_save(cache, NULL) < 0)
-        return 0; /* without the saved cache the next put only takes longer */
+        return 0; /* without a saved cache the next put only takes longer */
     return r;
 }
 
@@ -362,7 +365,7 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
     do {
         pl_buf_clear(&p.head);
         r = put_once(&p, err);
-        /* data that the store had was garbage collected meanwhile: send everything again */
+        /* the store has garbage collected data that this push relies on: send everything again */
     } while (r == PL_ERETRY && --tries > 0 && !p.stdin_);
     return r < 0 ? r : pl_cli_push_print(c, &p.push, p.answer, err);
 }

@@ -1,10 +1,10 @@
-/* Verbs for repos: create, update, list, inspect, delete. */
+/* The subcommands for repos: create, update, list, inspect, delete. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
 
-/* Parses a retention rule such as "commits=10,days=30" into an object; "all" gives {}. The daemon checks the
- * names. */
+/* Parses a retention rule such as "commits=10,days=30" into a JSON object; "all" gives {}. The daemon checks
+ * the names. */
 static int read_keep(const char *text, json_t **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *keep = json_object();
@@ -39,8 +39,8 @@ static int add_keep(const struct pl_cli *c, json_t *body, struct pl_err *err)
     return json_object_set_new(body, "keep", keep) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Makes a request body of the given options among description, commit_window and durable. NULL without
- * memory. */
+/* Builds a request body from those of the options description, commit_window and durable that were given.
+ * Returns NULL if memory runs out. */
 static json_t *given_options(const struct pl_cli *c)
 {
     static const char *const names[][2] = {{"description", "description"},
