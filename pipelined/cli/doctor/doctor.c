@@ -1,4 +1,4 @@
-/* Prints and collects the lines of doctor. */
+/* Prints and collects the result lines of the subcommand doctor. */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/cli/support/show.h"

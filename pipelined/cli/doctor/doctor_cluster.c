@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #define OLDEST_MINOR 25
-#define FIRST_MS     15000 /* time limit of the first request */
-#define PAGE         500   /* nodes or pods per request */
+#define FIRST_MS     15000 /* time limit of the first request to the API server */
+#define PAGE         500   /* most nodes or pods that one request returns */
 #define APPLY        "kubectl apply -k pipelined/deploy/cluster"
 
 /* ---- API server ---- */
@@ -66,8 +66,9 @@ static int check_groups(struct pl_doctor *d, struct pl_err *err)
 
 /* ---- rights ---- */
 
-/* Checks which requests the account may make. Lines of missing rights come from kube_permission; the first is
- * fatal if pods may not be created. */
+/* Checks which requests to the API server the account may make, and prints a line for each missing
+ * permission; pl_kube_access_ask writes these lines. The first line is a FAIL if the account may not create
+ * pods. */
 static int check_access(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
@@ -134,7 +135,7 @@ static int check_space(struct pl_doctor *d, struct pl_err *err)
                          d->facts.level == PL_LEVEL_PRIVILEGED ? "admits everything" : level);
 }
 
-/* Checks that a ConfigMap exists and has the key, if they are given. */
+/* Checks that a ConfigMap exists and that it has the key. Does nothing if no ConfigMap is given. */
 static int check_map(struct pl_doctor *d, const char *what, const char *name, const char *key, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *map = NULL;
@@ -201,7 +202,7 @@ static int take_pod(struct nodes *n, const json_t *item, struct pl_err *err)
     return r == PL_ELIMIT ? 0 : r;
 }
 
-/* Requests a list page by page and calls `take` for each item. */
+/* Requests a list page by page and calls `take` for each of its items. */
 static int each(struct pl_doctor *d, const char *path, struct nodes *n,
                 int (*take)(struct nodes *n, const json_t *item, struct pl_err *err), struct pl_err *err)
 {
@@ -248,8 +249,8 @@ static int say_arch(struct pl_doctor *d, const struct nodes *n, struct pl_err *e
                          n->arm64 ? n->amd64 ? "amd64, arm64" : "arm64" : "amd64");
 }
 
-/* Reports the GPUs of the nodes. The text is the part after "known: " of the reason why a request for a
- * resource that does not exist is refused. */
+/* Reports the nodes' GPUs. To get the text, it asks for a resource that no node has: the refusal ends with
+ * "known: " and a list of the nodes' GPUs. */
 static int say_gpus(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 {
     const struct pl_node_capacity_request nobody = {.n = 1, .extended = {{"pipelined.io/none", 1}}};
@@ -272,7 +273,7 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
     int r;
 
     if (!d->access.on[PL_KUBE_MAY_NODES])
-        return 0; /* check_access has reported it */
+        return 0; /* check_access has already reported that nodes may not be listed */
     r = pl_node_capacity_create(&n->offer, err);
     r = r < 0 ? r : each(d, "/api/v1/nodes", n, take_node, err);
     if (r == 0 && d->access.on[PL_KUBE_MAY_ALL_PODS])
@@ -293,7 +294,7 @@ static int check_nodes(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 
 /* ---- runtime and device classes ---- */
 
-/* Writes the names of a list's items, separated by commas. */
+/* Writes the names of the items of a list, separated by commas. */
 static int names_of(const json_t *items, struct pl_buf *out, struct pl_err *err)
 {
     const json_t *item;
@@ -377,7 +378,7 @@ static bool gives_default(const json_t *ranges, const char *resource)
     return false;
 }
 
-/* Reports a ResourceQuota, and records in d->facts which limits it demands of every container. */
+/* Prints a ResourceQuota, and records in d->facts which limits the quota requires of every container. */
 static int say_quota(struct pl_doctor *d, const json_t *quota, const json_t *ranges, struct pl_err *err)
 {
     const char *name = pl_show_text_at(quota, "metadata.name"), *resource;
@@ -451,7 +452,8 @@ int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err)
     r = r < 0 ? r : check_nodes(d, &nodes, err);
     r = r < 0 ? r : check_runtime_classes(d, err);
     r = r < 0 ? r : check_claims(d, err);
-    /* these facts point into nodes.offer, which is destroyed here; the probe's pod uses no GPU */
+    /* these facts point into nodes.offer, which is destroyed here; the test pod uses no GPU and does not need
+     * them */
     d->facts.products = NULL;
     d->facts.resources = NULL;
     d->facts.gpu_labels = NULL;

@@ -21,7 +21,7 @@
 
 /* ---- this machine ---- */
 
-/* Checks that the programs exist that a daemon, its workers and pipelinectl start. */
+/* Checks that all programs are installed that a daemon, its workers and pipelinectl start. */
 static int check_programs(struct pl_doctor *d, struct pl_err *err)
 {
     static const char *const names[] = {"pipelined", "pipelined-worker", "pl-runner", "pl-next", "pl-git"};
@@ -49,7 +49,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
     int r = pl_cli_program_path("pipelined-worker", path, &why);
 
     if (r < 0)
-        return 0; /* check_programs has reported it */
+        return 0; /* check_programs has already reported the missing program */
     r = pl_program_run(argv, PROBE_MS, line, sizeof line, &why);
     if (r == 0)
         return SAY(d, err, OK, "sandbox", NULL, "bubblewrap works: a stage sees only its own files");
@@ -63,7 +63,7 @@ static int check_sandbox(struct pl_doctor *d, struct pl_err *err)
                 : "the probe failed without a message");
 }
 
-/* Checks that only the owner can read the folder's token, keys and secrets. */
+/* Checks that only the owner of the daemon's folder can read the token, keys and secrets in it. */
 static int check_private(struct pl_doctor *d, const char *folder, struct pl_err *err)
 {
     static const char *const names[] = {"token", "master.key", "secrets"};
@@ -156,7 +156,7 @@ static int check_store(struct pl_doctor *d, const json_t *status, struct pl_err 
     return SAY(d, err, OK, "store", NULL, "%s", url);
 }
 
-/* Reports open commits that the daemon could not finish. */
+/* Reports the open commits that the daemon tried to finish but could not. */
 static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_err *err)
 {
     const json_t *c;
@@ -178,8 +178,8 @@ static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_er
     return r;
 }
 
-/* Reports whether CPU and memory limits of workers hold, for a daemon whose workers run on its own
- * machine. */
+/* Reports whether CPU and memory limits of workers are enforced. Only for a daemon whose workers run on its
+ * own machine. */
 static int check_limits(struct pl_doctor *d, const json_t *status, struct pl_err *err)
 {
     const json_t *limits = pl_show_at(status, "live.limits");
@@ -210,7 +210,7 @@ static int check_gpus(struct pl_doctor *d, struct pl_err *err)
     return SAY(d, err, OK, "gpus", NULL, "%lld available; pipelinectl gpus shows who uses them", (long long)there);
 }
 
-/* Reports S3 keys whose secrets were lost in a recovery of the daemon's folder. */
+/* Reports S3 keys whose secrets were lost when the daemon's folder was recovered from its store. */
 static int check_keys(struct pl_doctor *d, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lost = {0};

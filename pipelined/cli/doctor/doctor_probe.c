@@ -1,5 +1,5 @@
-/* Starts a pod like a stage's, with test commands in its containers, waits until it has ended, and reports on
- * the pod's volume, the image and the way to the daemon. */
+/* Starts a test pod built like the pod of a stage, but with test commands in its containers. Waits until the
+ * pod has ended, and reports on its volume, its image and its connection to the daemon. */
 #include "pipelined/cli/doctor/doctor.h"
 
 #include "pipelined/cli/support/show.h"
@@ -18,7 +18,7 @@
 struct probe {
     struct pl_doctor *d;
     char name[64], path[600];
-    json_t *pod; /* the pod object at the last look */
+    json_t *pod; /* the pod object as last read from the API server */
     struct pl_pod_state state;
 };
 
@@ -62,7 +62,7 @@ static int set_commands(struct probe *p, json_t *pod)
     return r | json_object_set_new(json_object_get(pod, "metadata"), "name", json_string(p->name));
 }
 
-/* Renders the pod exactly as the daemon would for a stage. */
+/* Builds the pod object exactly as the daemon would for a stage. */
 static int render(struct probe *p, json_t **ret, struct pl_err *err)
 {
     const struct pl_doctor_asked *a = &p->d->asked;
@@ -136,7 +136,7 @@ static int take_away(const struct probe *p, struct pl_err *err)
 
 /* ---- state of the pod ---- */
 
-/* Reads the pod and, if allowed, its events, and sets p->state. */
+/* Reads the pod from the API server and, if allowed, its events; sets p->state. */
 static int look(struct probe *p, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *events = NULL;
@@ -159,7 +159,7 @@ static int look(struct probe *p, struct pl_err *err)
     return 0;
 }
 
-/* Returns the state "terminated" of a container; NULL if it has not ended. */
+/* Returns the object "terminated" of a container's state; NULL if the container has not ended. */
 static const json_t *end_of(const struct probe *p, const char *list, const char *name)
 {
     const json_t *status;
@@ -173,8 +173,8 @@ static const json_t *end_of(const struct probe *p, const char *list, const char 
     return NULL;
 }
 
-/* True if both containers have ended, or if there is nothing more to wait for. A failed image pull is waited
- * for, because the cluster may still report the reason. */
+/* True if both containers have ended, or if they cannot run any more. A failed image pull does not end the
+ * wait: the cluster may still report the reason. */
 static bool has_ended(const struct probe *p)
 {
     const json_t *install = end_of(p, "initContainerStatuses", "install");
@@ -201,7 +201,7 @@ static int wait_for_end(struct probe *p, struct pl_err *err)
     }
 }
 
-/* Reads the last line of a container's log; "" if there is none or the account may not read it. */
+/* Copies the last line of a container's log to `out`; "" if there is none or the account may not read it. */
 static void last_line(const struct probe *p, const char *container, char out[600])
 {
     char path[700];

@@ -1,5 +1,5 @@
-/* doctor: checks this machine and its daemon. With --cluster it checks whether a cluster has what pipelined
- * needs, with nothing but a kubeconfig, before any daemon runs there. */
+/* doctor: checks this machine and its daemon. With --cluster, checks whether a cluster has what pipelined
+ * needs; this requires only a kubeconfig, and no daemon in the cluster. */
 #include "pipelined/cli/doctor/doctor.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
@@ -10,7 +10,7 @@
 
 #define WAIT_S 120
 
-/* Takes settings from the daemon's configuration for which no option was given. The strings stay in `tree`,
+/* Copies from the daemon's configuration those settings that no option sets. The strings point into `tree`,
  * which the caller owns. */
 static void take_config(struct pl_doctor_asked *a, const json_t *tree)
 {
@@ -107,7 +107,8 @@ static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
     struct pl_err why = {0};
     int r;
 
-    pl_cli_note_interrupt(); /* so that the probe's pod is removed in every case */
+    /* record interrupts instead of ending at once, so that the test pod is always deleted */
+    pl_cli_note_interrupt();
     r = read_options(d, &config, err);
     r = r < 0 ? r : connect_to(d, err);
     if (r < 0)
@@ -122,7 +123,7 @@ static int examine_cluster(struct pl_doctor *d, struct pl_err *err)
     return conclude(d, err);
 }
 
-/* Checks this machine. An option that is only for clusters is refused. */
+/* Runs the checks of this machine. Refuses options that only apply to a cluster. */
 static int examine_machine(struct pl_doctor *d, struct pl_err *err)
 {
     int r;
