@@ -1,4 +1,4 @@
-/* Stores a code folder: asks pl-git which files are ignored, then stores the rest as a tree. */
+/* Stores a code folder as a tree, without the files that git ignores; the program pl-git lists those. */
 #include "pipelined/cli/local/code_folder.h"
 
 #include "pipelined/cli/local/local_tree.h"
@@ -19,10 +19,10 @@ extern char **environ;
 struct folder {
     const char *path;
     int fd;
-    /* set of ignored paths, relative to the folder; each value is any non-NULL pointer */
+    /* the ignored paths, relative to the folder, as keys of a map; the values are any non-NULL pointer */
     struct pl_map ignored;
     uint64_t files, bytes;
-    bool over; /* a limit was exceeded: no further file is taken */
+    bool over; /* a limit on files or bytes was exceeded: accept no further file */
     json_t *git;
 };
 
@@ -33,7 +33,7 @@ static void folder_finish(struct folder *f)
     pl_closep(&f->fd);
 }
 
-/* ---- output of pl-git, the helper program installed beside this one ---- */
+/* ---- output of pl-git, a helper program in the folder of this program ---- */
 
 static int start_git(const char *folder, pid_t *ret_pid, int *ret_fd, struct pl_err *err)
 {
@@ -121,7 +121,8 @@ static int read_git(struct folder *f, struct pl_err *err)
 
 /* ---- the folder's tree ---- */
 
-/* Filter for pl_cli_tree_store; `path` is relative to the folder. Counts files and bytes. */
+/* Filter for pl_cli_tree_store: accepts a file that is not ignored, and counts files and bytes. `path` is
+ * relative to the folder. */
 static bool takes(void *self, const char *path, bool is_dir)
 {
     struct folder *f = self;

@@ -1,11 +1,11 @@
-/* Parses --input options and matches them with a stage's inputs. */
+/* Parses the options --input, and finds for each input of a stage the folder that replaces it. */
 #include "pipelined/cli/local/input_option.h"
 
 #include "pipelined/cli/support/args.h"
 #include "storage/dataset/commit/commit_ref.h"
 #include <stdio.h>
 
-/* Parses one option; before the '=' is "REPO", "REPO@BRANCH" or "PROJECT/REPO@BRANCH". */
+/* Parses one option --input. The text before '=' is "REPO", "REPO@BRANCH" or "PROJECT/REPO@BRANCH". */
 static int read_one(const char *text, struct pl_cli_folder *ret, struct pl_err *err)
 {
     const char *equals = strchr(text, '=');

@@ -1,17 +1,17 @@
-/* input_option: the options `--input REPO=DIR`, which give a stage local folders instead of its repos. */
+/* input_option: the options `--input REPO=DIR`. Each makes a stage read a local folder instead of a repo. */
 #pragma once
 
 #include "pipelined/cli/support/cli.h"
 #include "pipelined/spec/spec.h"
 #include "storage/dataset/ingest/ingest_names.h"
 
-/* One option --input. */
+/* The parsed value of one option --input. */
 struct pl_cli_folder {
-    /* "" = any */
+    /* "" = any project or branch */
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
-    /* the folder, as given */
+    /* path of the local folder, as the user gave it */
     const char *dir;
-    /* names of the folder's files, as a tree */
+    /* the names of all files in the folder, as a tree */
     struct pl_name_tree tree;
     bool used;
 };
@@ -21,15 +21,16 @@ struct pl_cli_input_options {
     size_t n;
 };
 
-/* Reads all --input options of `c`, and the names of the files in their folders. Call
+/* Parses all --input options of the command `c`, and reads the names of the files in their folders. Call
  * pl_cli_input_options_finish also after an error. PL_EUSAGE, errors of pl_name_tree_read. */
 PL_MUST_CHECK
 int pl_cli_input_options_read(const struct pl_cli *c, struct pl_cli_input_options *ret, struct pl_err *err);
 void pl_cli_input_options_finish(struct pl_cli_input_options *f);
-/* Finds the folder to read instead of the input `leaf`, and marks it as used. The option may name the input's
- * repo ("REPO", "REPO@BRANCH", "PROJECT/REPO") or else the input. NULL if there is none. */
+/* Returns the folder to read instead of the input `leaf`, and marks its option as used; NULL if there is
+ * none. An option names either the repo that the input reads ("REPO", "REPO@BRANCH", "PROJECT/REPO") or the
+ * input itself. */
 struct pl_cli_folder *pl_cli_input_option_of(const struct pl_cli_input_options *f, const struct pl_input *leaf);
-/* Returns PL_EUSAGE if an --input was never returned by pl_cli_input_option_of. `reader` is what should have
- * read it ("stage train"), for the message. */
+/* Returns PL_EUSAGE if pl_cli_input_option_of has not returned each of the options. The message says that
+ * `reader` ("stage train") reads no such repo. */
 PL_MUST_CHECK
 int pl_cli_input_options_check_used(const struct pl_cli_input_options *f, const char *reader, struct pl_err *err);

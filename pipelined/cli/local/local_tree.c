@@ -1,4 +1,5 @@
-/* Stores a local folder: ingests its files, then builds a tree from the resulting entries. */
+/* Stores a local folder as a tree: ingests its files, then builds a tree from the entries that the ingest
+ * returns. */
 #include "pipelined/cli/local/local_tree.h"
 
 #include "storage/dataset/commit/pack_node_sink.h"

@@ -1,4 +1,4 @@
-/* Reads spec files: splits them into documents, parses each, and prints its errors. */
+/* Reads files of pipeline specs: splits a file into documents, parses each, and prints their errors. */
 #include "pipelined/cli/local/spec_file.h"
 
 #include "pipelined/cli/support/args.h"
@@ -34,7 +34,8 @@ static void print_problems(const struct pl_cli *c, const struct pl_cli_spec *s)
 
 int pl_cli_spec_next(const struct pl_cli *c, struct pl_cli_spec *s, struct pl_err *err)
 {
-    const char *sandbox = pl_cli_value(c, "sandbox"); /* option of the verb try */
+    /* the option --sandbox exists only in the subcommand try */
+    const char *sandbox = pl_cli_value(c, "sandbox");
     struct pl_spec_context context = {.project = c->project, .no_sandbox = sandbox && pl_streq(sandbox, "none")};
     const char *shown = pl_streq(s->filename, "-") ? "<stdin>" : s->filename, *file = (const char *)s->file.data;
     size_t from, len, n;
@@ -64,7 +65,7 @@ int pl_cli_spec_read(const struct pl_cli *c, const char *filename, bool warns, s
         .filename = filename, .warns = warns, .file = {.max = PL_SPEC_MAX_BYTES + 1}, .text = {.max = 2 * PL_SPEC_MAX_BYTES}};
     ret->problems = calloc(1, sizeof *ret->problems);
     r = ret->problems ? read_text(ret, err) : pl_err_nomem(err);
-    for (bool more = r == 0; more; more = r > 0) /* all specs must be valid before anything is done */
+    for (bool more = r == 0; more; more = r > 0) /* check all specs before the caller acts on the first one */
         r = pl_cli_spec_next(c, ret, err);
     ret->told = true;
     ret->at = 0;

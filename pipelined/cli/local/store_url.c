@@ -1,4 +1,4 @@
-/* Opens stores by URL, with the options that the user gave for a bucket. */
+/* Opens stores by URL. For a bucket it uses the options that the user gave. */
 #include "pipelined/cli/local/store_url.h"
 
 #include "pipelined/cli/support/args.h"
@@ -8,8 +8,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Writes the absolute form of a URL: "file:///DIR" for an existing folder; a bucket's URL is copied
- * unchanged. */
+/* Sets `*ret` to the absolute form of a URL: "file:///DIR" for an existing folder; the URL of a bucket is
+ * copied unchanged. */
 static int absolute(const char *url, char **ret, struct pl_err *err)
 {
     const char *path = strncmp(url, "file://", 7) == 0 ? url + 7 : url;
@@ -42,8 +42,8 @@ static bool is_given(const struct pl_cli *c, const char *prefix, const char *nam
     return pl_cli_flag(c, whole);
 }
 
-/* Opens the objects. `reads`: the caller will only read, so it needs no conditional writes, and the server is
- * not tested for them. */
+/* Opens the object storage at a URL. `reads`: the caller will only read. Then no conditional writes are
+ * needed, and the bucket's server is not tested for them. */
 static int open_at(const struct pl_cli *c, const char *name, const char *prefix, bool reads, struct pl_object_store **ret,
                    struct pl_err *err)
 {
@@ -69,7 +69,7 @@ int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefi
 
     if (r < 0)
         return r;
-    /* pl_object_open() would create the store's subfolders */
+    /* check for the marker first, because pl_object_open() would create the subfolders of a store */
     if (strncmp(name, "file://", 7) == 0 &&
         (snprintf(file, sizeof file, "%s/" PL_STORE_MARKER_KEY, name + 7) >= (int)sizeof file || access(file, R_OK) < 0))
         return pl_err_errno(err, errno, "%s is not a store: it has no object \"" PL_STORE_MARKER_KEY "\"", name);
