@@ -1,7 +1,9 @@
-/* pipelinectl: the command line program. It lists the verb tables of all rooms and calls pl_cli_main. */
+/* pipelinectl: the command line program. Lists the tables of subcommands of all rooms and passes them to
+ * pl_cli_main. */
 #include "pipelined/cli/support/cli.h"
 
-/* Verb tables (verb_<noun>.c) in the order of the help text, each with its heading there. */
+/* The tables of subcommands (verb_<noun>.c) in the order of the help text, each with its heading in that
+ * text. */
 #define TABLES(X)                                                                                                                \
     X(project, "data")                                                                                                           \
     X(repo, "data")                                                                                                              \

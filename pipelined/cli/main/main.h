@@ -1,4 +1,4 @@
-/* cli/main: main(), the list of verb tables, help, shell completion.
+/* cli/main: main(), the list of all tables of subcommands, help, shell completion.
  *
  * In:      argv.
  * Out:     Exit status.

@@ -1,11 +1,11 @@
-/* completion: prints a completion script for bash or zsh, generated from the verb tables. */
+/* completion: prints a completion script for bash or zsh, generated from the tables of subcommands. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/show.h"
 #include <stdio.h>
 
-/* List of distinct words: verbs, or the nouns of one verb, in the order of the tables. */
+/* A list of distinct words, in the order of the tables: all verbs, or the nouns that follow one verb. */
 struct listing {
-    const struct pl_verb *rows[256]; /* one row per word */
+    const struct pl_verb *rows[256]; /* a table row for each of the words */
     size_t n;
 };
 
@@ -25,7 +25,7 @@ static void add_row(struct listing *l, const struct pl_verb *v, const char *verb
         l->rows[l->n++] = v;
 }
 
-/* Returns all verbs (`verb` NULL) or the nouns of a verb. */
+/* Returns the list of all verbs (`verb` NULL), or of the nouns of one verb. */
 static struct listing list_words(const char *verb)
 {
     struct listing l = {.n = 0};
@@ -64,8 +64,8 @@ static void print_values_of(const struct pl_option *options)
     }
 }
 
-/* Prints a shell pattern of all options that take a value. An option that takes one with any verb is
- * included. */
+/* Prints a shell pattern that matches every option that takes a value. An option is included if it takes a
+ * value in at least one subcommand. */
 static void print_value_options(void)
 {
     size_t n;
@@ -77,9 +77,9 @@ static void print_value_options(void)
             print_values_of(tables[t].table->verbs[i].options);
 }
 
-/* Prints the branches of two case statements: which words follow a verb, and which options follow a verb with
- * its noun. `offer` prints a list of words in the shell's syntax; `assign` starts the assignment of the
- * options. */
+/* Prints the branches of two shell `case` statements: which words may follow a verb, and which options may
+ * follow a verb with its noun. `offer` prints a list of words in the shell's syntax; `assign` is the text
+ * that begins the assignment of the options. */
 static void print_cases(void (*offer)(const struct listing *l, const char *verb), const char *assign)
 {
     const struct listing verbs = list_words(NULL);
@@ -149,8 +149,8 @@ static void print_bash(void)
 
 /* ---- zsh ---- */
 
-/* Prints 'WORD:DESCRIPTION' pairs, such as 'list:Lists repos'. The characters ' and : are replaced in
- * descriptions, because zsh gives them a meaning. */
+/* Prints pairs 'WORD:DESCRIPTION', such as 'list:Lists repos'. Replaces the characters ' and : in
+ * descriptions, because they have a meaning for zsh. */
 static void offer_zsh(const struct listing *l, const char *verb)
 {
     fputs("offer=(", stdout);

@@ -1,4 +1,4 @@
-/* help and version: help is generated from the verb tables. */
+/* help and version. The help text is generated from the tables of subcommands. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -31,13 +31,13 @@ static void print_verb(const struct pl_verb *v)
         printf("  %s%s\n", strstr(v->examples[i], "pipelinectl") ? "" : "pipelinectl ", v->examples[i]);
 }
 
-/* Prints one line: the verb, and the first clause of its description. */
+/* Prints one line of the list of subcommands: the verb, and the first clause of its description. */
 static void print_line(const struct pl_verb *v)
 {
     size_t n = strcspn(v->about, ".;");
     char words[64];
 
-    /* a '.' within a name such as metrics.jsonl ends no clause */
+    /* a '.' within a name such as metrics.jsonl does not end the clause */
     while (v->about[n] && v->about[n + 1] && v->about[n + 1] != ' ')
         n += 1 + strcspn(v->about + n + 1, ".;");
 
@@ -65,7 +65,8 @@ static void print_all(void)
          "Options and examples of a verb: pipelinectl help VERB [NOUN]");
 }
 
-/* help: all verbs. help WORD: every verb or noun of that name. help VERB NOUN: one row. */
+/* help: lists all verbs. help WORD: shows every subcommand with that verb or noun. help VERB NOUN: shows one
+ * subcommand. */
 static int help(struct pl_cli *c, struct pl_err *err)
 {
     size_t n, shown = 0;
