@@ -1,4 +1,4 @@
-/* cli/runs: Verbs: pipeline, defaults, secret, run, rerun, job, logs, metrics, wait, why, status.
+/* cli/runs: Subcommands: pipeline, defaults, secret, run, rerun, job, logs, metrics, wait, why, status.
  *
  * In:      Specs, run ids.
  * Out:     Tables, sentences.
@@ -6,15 +6,15 @@
  * Threads: Main thread.
  *
  * Inside:
- *   verb_defaults  defaults
+ *   verb_defaults  update and inspect defaults
  *   verb_job       jobs and datums
- *   verb_logs      logs
- *   verb_metrics   metrics
+ *   verb_logs      logs: what a stage's command printed
+ *   verb_metrics   metrics: lines of metrics.jsonl
  *   verb_pipeline  pipelines
- *   verb_rerun     rerun
+ *   verb_rerun     rerun: repeats the jobs of a run
  *   verb_run       runs
  *   verb_secret    secrets
  *   verb_status    status, gpus, open
  *   verb_wait      wait run
- *   verb_why       why */
+ *   verb_why       why: where a file comes from */
 #pragma once

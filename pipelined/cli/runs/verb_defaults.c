@@ -1,4 +1,4 @@
-/* update and inspect defaults: default fields of stages, for all projects and for one project. */
+/* update and inspect defaults: the default values of stages' fields, for all projects or for one project. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"

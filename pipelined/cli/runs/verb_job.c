@@ -1,4 +1,4 @@
-/* Verbs for jobs (one stage in one run) and their datums. */
+/* The subcommands for jobs (one stage in one run) and for their datums. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -58,7 +58,7 @@ static void show_inputs(const json_t *value, const json_t *item, char out[PL_SHO
     }
 }
 
-/* Writes the times of a job or an attempt: waiting, fetching, computing, uploading. */
+/* Writes how long a job or an attempt spent on each step: waiting, fetching, computing, uploading. */
 static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     static const struct {
@@ -76,7 +76,7 @@ static void show_times(const json_t *value, const json_t *item, char out[PL_SHOW
                                   pl_duration_text(pl_show_int_at(value, parts[i].key), text));
 }
 
-/* Writes how long a job held GPUs and how busy they were; "" for a job on CPUs. */
+/* Writes how long a job held its GPUs and how busy they were; "" for a job without GPUs. */
 static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     const json_int_t measured = pl_show_int_at(value, "measured_ms"), peak_bytes = pl_show_int_at(value, "mem_peak");
@@ -101,7 +101,7 @@ static void show_gpu(const json_t *value, const json_t *item, char out[PL_SHOW_T
         snprintf(out + n, PL_SHOW_TEXT_MAX - (size_t)n, ", at most %s of memory", pl_size_text((uint64_t)peak_bytes, peak));
 }
 
-/* Writes the peak memory of one command; "" if none ran. */
+/* Writes the highest peak memory of a single command; "" if no command ran. */
 static void show_memory(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     char peak[32];
@@ -112,7 +112,7 @@ static void show_memory(const json_t *value, const json_t *item, char out[PL_SHO
         snprintf(out, PL_SHOW_TEXT_MAX, "at most %s for one command", pl_size_text((uint64_t)json_integer_value(value), peak));
 }
 
-/* Makes the API path of the job that the first argument names, plus `tail`; malloc'ed. */
+/* Builds the API path of the job that the first argument names, followed by `tail`. malloc'ed. */
 static int job_path(struct pl_cli *c, const char *tail, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;
@@ -206,7 +206,7 @@ static int list_datum(struct pl_cli *c, struct pl_err *err)
                                 "no datum was run in this job", err);
 }
 
-/* Prints the times and the GPU use of an attempt. */
+/* Prints how long an attempt took and how much it used its GPUs. */
 static void print_times(const json_t *attempt)
 {
     const json_int_t memory = pl_show_int_at(attempt, "gpu.mem_peak");

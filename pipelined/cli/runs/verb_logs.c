@@ -9,12 +9,13 @@
 #define TAIL_MAX_BYTES (64u << 20)
 
 struct logs {
-    uint64_t tail;      /* number of last lines to print; 0 = print everything as it arrives */
-    struct pl_buf kept; /* with `tail`: the end of the text so far */
+    /* number of lines to print from the end of the log; 0 = print the whole log as it arrives */
+    uint64_t tail;
+    struct pl_buf kept; /* if `tail` is not 0: the last part of the text received so far */
     struct pl_show_text shown;
 };
 
-/* Returns the offset of the last `lines` lines. */
+/* Returns the offset at which the last `lines` lines of the text begin. */
 static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
 {
     size_t at = b->len;
@@ -25,7 +26,8 @@ static size_t start_of_tail(const struct pl_buf *b, uint64_t lines)
     return at;
 }
 
-/* Receives the next bytes of the log. With `tail` it keeps at most half of TAIL_MAX_BYTES of them. */
+/* Receives the next bytes of the log and prints them. If `tail` is set, keeps them instead, at most
+ * TAIL_MAX_BYTES / 2 of the last ones. */
 static int take(void *self, const void *data, size_t n, struct pl_err *err)
 {
     struct logs *l = self;
@@ -48,7 +50,8 @@ static int add_argument(struct pl_buf *url, const char *name, const char *value,
     return r < 0 || !value ? r : pl_http_escape(url, value, false, err);
 }
 
-/* Makes the URL for --container. A pod belongs to a stage, not to one job, so a run is refused. */
+/* Builds the URL of a container's log, for --container. A pod belongs to a stage and not to one job, so an
+ * argument that names a run is refused. */
 static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const char *container, uint64_t *tail,
                           struct pl_buf *url, struct pl_err *err)
 {
@@ -66,11 +69,12 @@ static int container_path(struct pl_cli *c, const struct pl_cli_job *job, const 
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
     if (r == 0 && *tail)
         r = pl_buf_addf(url, err, "&tail=%" PRIu64, *tail);
-    *tail = 0; /* the server has cut the log already */
+    *tail = 0; /* the server itself sends only the last lines */
     return r < 0 ? r : add_argument(url, "pod", pl_cli_value(c, "pod"), err);
 }
 
-/* Makes the request's URL. Sets `*tail` to 0 if the server cuts the log itself. */
+/* Builds the URL of the request for the log. Sets `*tail` to 0 if the server itself sends only the last
+ * lines. */
 static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;

@@ -5,17 +5,18 @@
 #include <stdio.h>
 #include <time.h>
 
-#define FOLLOW_MS 500 /* ms between two requests */
+#define FOLLOW_MS 500 /* pause between two requests for new lines, in ms */
 
 struct metrics {
     struct pl_cli *c;
     struct pl_cli_job job;
     const char *datum; /* id of the datum, or the start of it; NULL = all datums */
-    json_int_t last;   /* id of the last line that was received; -1 = none */
-    bool shown;        /* at least one line was printed */
+    json_int_t last;   /* id of the last line received; -1 = none received yet */
+    bool shown;        /* at least one line has been printed */
 };
 
-/* Prints one line for people: 15 digits print 0.1 and not 0.10000000000000001, which is the same number. */
+/* Prints one line in a form for people. Numbers have 15 digits: 0.1 is printed as 0.1 and not as
+ * 0.10000000000000001, which is the same number. */
 static void show_line(const struct metrics *m, const json_t *entry)
 {
     _cleanup_free_ char *text =
@@ -27,7 +28,7 @@ static void show_line(const struct metrics *m, const json_t *entry)
         pl_show_print(stdout, "%.8s  %s\n", pl_show_text_at(entry, "datum"), text ? text : "");
 }
 
-/* Prints the lines that are new since the last call; `*ret_n` is their number. */
+/* Prints the lines that have arrived since the last call; `*ret_n` receives their number. */
 static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
 {
     char after[40] = "";
@@ -63,7 +64,7 @@ static int show_page(struct metrics *m, size_t *ret_n, struct pl_err *err)
     return 0;
 }
 
-/* `*ret` is true if the job has ended. */
+/* Sets `*ret` to true if the job has ended. */
 static int is_over(struct metrics *m, bool *ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/jobs/%s/%s/%s", m->job.project, m->job.stage, m->job.run);
@@ -88,7 +89,8 @@ static int metrics(struct pl_cli *c, struct pl_err *err)
         while (r == 0 && n > 0);
         if (r < 0 || last_round)
             break;
-        last_round = over; /* one more request after the end, for lines that arrived before it */
+        /* make one more request after the job's end, for lines that arrived just before it */
+        last_round = over;
         if (!over)
             r = is_over(&m, &over, err);
         if (!over)

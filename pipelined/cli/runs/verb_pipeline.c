@@ -1,4 +1,5 @@
-/* Verbs for pipelines. create and update store the code folders beside the spec file, then send the spec. */
+/* The subcommands for pipelines. create and update first store the code folders that the spec file names,
+ * then send the spec. */
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -14,7 +15,7 @@
 struct setting {
     struct pl_cli *c;
     struct pl_cli_spec file;
-    json_t *code; /* stored code folders: {STAGE: {"root", "git"}} */
+    json_t *code; /* the code folders stored so far: {STAGE: {"root", "git"}} */
     bool update;
     json_t *answer;
 };
@@ -26,7 +27,7 @@ static void setting_finish(struct setting *s)
     json_decref(s->answer);
 }
 
-/* Returns the entry of an earlier stage with the same code folder, NULL if there is none. */
+/* Returns the entry of an earlier stage that has the same code folder; NULL if there is none. */
 static json_t *same_folder(const struct setting *s, size_t i)
 {
     const struct pl_spec *spec = s->file.spec;
@@ -54,8 +55,8 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
     return json_object_set_new(s->code, stage->name, entry) < 0 ? pl_err_nomem(err) : 0;
 }
 
-/* Opens the upload session for code. If the project does not exist, creates it first. Only an admin may do
- * that, so creation is tried only if the session fails with PL_ENOTFOUND. */
+/* Opens the upload session for code. If that fails with PL_ENOTFOUND, creates the project and tries again.
+ * The project is not created before, because only an admin may create projects. */
 static int open_session(struct setting *s, struct pl_remote *remote, struct pl_err *err)
 {
     int r = pl_remote_session(remote, err);
@@ -125,7 +126,8 @@ static const char *with_commas(json_int_t n, char out[32])
     return out;
 }
 
-/* Writes an estimate of the cost, such as ", ~310 GPU-hours at the last job's rate"; "" if unknown. */
+/* Writes an estimate of the update's cost, such as ", ~310 GPU-hours at the last job's rate"; "" if it is
+ * unknown. */
 static void price_text(const json_t *again, char out[64])
 {
     json_int_t gpu_s = pl_show_int_at(again, "gpu_s"), s = gpu_s ? gpu_s : pl_show_int_at(again, "worker_s");
@@ -137,7 +139,7 @@ static void price_text(const json_t *again, char out[64])
         snprintf(out, 64, ", ~%.*f %s-%s at the last job's rate", n < 10 && s >= 60, n, gpu_s ? "GPU" : "worker", unit);
 }
 
-/* Writes how many datums of a stage the update runs again; "" for a new stage. */
+/* Writes how many datums of a stage the update runs again; "" if the stage is new. */
 static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
 {
     const json_t *again = pl_show_at(change, "again");
@@ -170,8 +172,8 @@ static void print_changes(const struct setting *s)
     }
 }
 
-/* On a terminal, shows what an update would run again and asks for confirmation. `*ret_yes` true: the user
- * has confirmed the cost. */
+/* If standard input is a terminal, shows what an update would run again and asks for confirmation. Sets
+ * `*ret_yes` to true if the user has confirmed the cost. */
 static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
 {
     char answer[16] = "";
@@ -192,7 +194,8 @@ static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
     return 0;
 }
 
-/* Returns a warning without the file's name: the server knows the name without its folder. */
+/* Returns the part of a warning after the file's name. The server's warning has the name without its folder,
+ * so the two names may differ. */
 static const char *behind_name(const char *warning)
 {
     const char *colon = strchr(warning, ':');
@@ -200,8 +203,8 @@ static const char *behind_name(const char *warning)
     return colon ? colon : warning;
 }
 
-/* Prints the server's warnings that pipelinectl has not found itself. The server knows more, such as the
- * cluster. */
+/* Prints those warnings of the server that pipelinectl has not printed itself. The server checks more: for
+ * example, it knows the cluster. */
 static void print_warnings(const struct setting *s)
 {
     const json_t *one;
@@ -248,7 +251,7 @@ static int say(const struct setting *s, bool dry_run, struct pl_err *err)
     return 0;
 }
 
-/* Creates or updates the pipeline of the file's current spec. */
+/* Creates or updates the pipeline that the file's current spec defines. */
 static int set_one(struct setting *s, struct pl_err *err)
 {
     bool dry_run = pl_cli_flag(s->c, "dry-run"), yes = false;
@@ -263,7 +266,8 @@ static int set_one(struct setting *s, struct pl_err *err)
     return r < 0 ? r : say(s, dry_run, err);
 }
 
-/* Sets the pipelines of the file one after another: a pipeline may read what the one before it writes. */
+/* Creates or updates the pipelines of the file in their order, because a pipeline may read what an earlier
+ * one writes. */
 static int set_pipeline(struct pl_cli *c, bool update, struct pl_err *err)
 {
     _cleanup_(setting_finish) struct setting s = {.c = c, .update = update, .code = json_object()};

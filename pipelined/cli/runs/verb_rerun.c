@@ -1,4 +1,5 @@
-/* rerun: runs the jobs of a run again over the same inputs; with --compare, also compares the outputs. */
+/* rerun: runs the jobs of a run again on the same inputs. With --compare it also compares the new outputs
+ * with the old ones. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -6,7 +7,7 @@
 
 #include <stdio.h>
 
-#define DIFFERENCES_SHOWN 1000 /* differing files printed per stage */
+#define DIFFERENCES_SHOWN 1000 /* most differing files printed for each stage */
 
 /* Waits until the new run has ended. PL_ESTAGE if it did not succeed. */
 static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
@@ -26,7 +27,8 @@ static int wait_for(struct pl_cli *c, const char *run, struct pl_err *err)
     return r;
 }
 
-/* Adds the files of one stage's output that differ to `ret`: {"stage", "path", "change"} each. */
+/* Compares one stage's outputs in the two runs, and appends each file that differs to `ret` as {"stage",
+ * "path", "change"}. */
 static int compare_stage(struct pl_cli *c, const json_t *job, const char *of, const char *run, json_t *ret, struct pl_err *err)
 {
     const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage");

@@ -1,4 +1,4 @@
-/* Verbs for runs: list, inspect, stop. */
+/* The subcommands for runs: list, inspect, stop. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"

@@ -1,4 +1,5 @@
-/* Verbs for secrets: values that the daemon keeps for a project and gives to stages. They are never shown. */
+/* The subcommands for secrets: values that the daemon stores for a project and passes to its stages. Secret
+ * values are never shown. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/server_client.h"
 #include "pipelined/cli/support/show.h"
@@ -10,7 +11,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* Erases the bytes and frees the buffer. */
+/* Overwrites the buffer's bytes with zeros and frees it. */
 static void forget(struct pl_buf *b)
 {
     if (b->data)
@@ -43,7 +44,8 @@ static int add_value(json_t *values, const char *key, const void *data, size_t n
     return r;
 }
 
-/* Adds a value from "KEY=FILE". For "FILE" alone, the key is the file's name without its folder. */
+/* Adds a value from an argument "KEY=FILE". If the argument is only "FILE", the key is the file's name
+ * without its folder. */
 static int add_file(json_t *values, const char *given, struct pl_err *err)
 {
     _cleanup_(forget) struct pl_buf value = {.max = PL_SECRET_BYTES_MAX + 1};
@@ -78,7 +80,7 @@ static int given_values(const struct pl_cli *c, json_t *values, struct pl_err *e
     return r;
 }
 
-/* Prints the lines of a spec that use the new secret. */
+/* Prints what to write into a spec to use the new secret. */
 static void say_next(struct pl_cli *c, const char *key)
 {
     char env[64] = "";

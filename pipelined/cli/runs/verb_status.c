@@ -1,4 +1,4 @@
-/* status, gpus and open: what the daemon does, its GPUs, its web page. */
+/* status, gpus and open: show what the daemon does, show its GPUs, open its web page. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/server_client.h"
@@ -14,7 +14,7 @@ extern char **environ;
 
 /* ---- status ---- */
 
-/* Prints the number at `path` with its noun, such as "3 repos" or "1 repo"; `sep` follows. */
+/* Prints the number found at `path`, followed by its noun and `sep`: "3 repos" or "1 repo". */
 static void print_count(const json_t *s, const char *path, const char *noun, const char *what, const char *sep)
 {
     long long n = (long long)pl_show_int_at(s, path);
@@ -40,7 +40,7 @@ static void print_figures(const json_t *s)
            (long long)pl_show_int_at(s, "live.queue.gpus"));
 }
 
-/* Prints disks that are full or nearly full. */
+/* Prints a line for each disk that is full or nearly full. */
 static void print_disks(const json_t *s)
 {
     char left[32], total[32], full[32];
@@ -63,7 +63,7 @@ static void print_disks(const json_t *s)
     }
 }
 
-/* Prints which limits of workers the machine does not enforce, and why. */
+/* Prints which CPU and memory limits of workers the machine does not enforce, and why. */
 static void print_limits(const json_t *s)
 {
     const char *missing = pl_show_text_at(s, "live.limits.not_held");
@@ -73,7 +73,7 @@ static void print_limits(const json_t *s)
                       pl_show_text_at(s, "live.limits.remedy"));
 }
 
-/* Prints open commits that the daemon could not finish. */
+/* Prints the open commits that the daemon tried to finish but could not. */
 static void print_stalled(const json_t *s)
 {
     const json_t *c;
@@ -122,7 +122,7 @@ static int print_jobs(struct pl_cli *c, struct pl_err *err)
     return pl_show_table(open, unfinished, PL_ARRAY_SIZE(unfinished), true, err);
 }
 
-/* Prints the command to type next, depending on what exists. */
+/* Prints which command to type next; it depends on what exists in the project. */
 static void print_next(const json_t *s, const json_t *newest)
 {
     const char *state = pl_show_text_at(newest, "state"), *id = pl_show_text_at(newest, "id");
@@ -191,7 +191,7 @@ static void show_holder(const json_t *value, const json_t *item, char out[PL_SHO
              pl_show_text_at(value, "run"));
 }
 
-/* Writes the measured use of a GPU, such as " (37 %, 10240 MiB)"; "" if it is not measured. */
+/* Writes the measured use of a GPU, such as " (37 %, 10240 MiB)"; "" if the use is not measured. */
 static void show_use(const json_t *holder, char out[64])
 {
     const json_t *busy = json_object_get(holder, "utilisation"), *used = json_object_get(holder, "used_mib");
@@ -206,8 +206,8 @@ static void show_use(const json_t *holder, char out[64])
         snprintf(out, 64, " (%s%s%s)", per_cent, busy && used ? ", " : "", mib);
 }
 
-/* Writes the holders of a node's GPUs, such as "default/train ×2 (37 %, 10240 MiB), default/jupyter-0 ×1,
- * others ×4". */
+/* Writes which stages and pods hold the GPUs of a node, such as "default/train ×2 (37 %, 10240 MiB),
+ * default/jupyter-0 ×1, others ×4". */
 static void show_holders(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX])
 {
     json_int_t others = 0;

@@ -1,5 +1,4 @@
-/* wait run: waits until a run has ended. If the run is superseded, it waits for the run that took its
- * place. */
+/* wait run: waits until a run has ended. If another run supersedes it, waits for that run instead. */
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/job_table.h"
 #include "pipelined/cli/support/progress.h"
@@ -8,14 +7,14 @@
 #include <stdio.h>
 
 #define SLICE_MS 25000 /* time limit of one request, in ms */
-#define LIVE_MS  1000  /* the same while a progress line is shown */
+#define LIVE_MS  1000  /* time limit of one request while a progress line is shown, in ms */
 
 struct waiting {
     struct pl_cli *c;
     char *id;
-    int64_t until_ms; /* time of the end of --timeout; INT64_MAX = none */
-    bool line;        /* a progress line is on the terminal */
-    json_t *answer;   /* the last reply */
+    int64_t until_ms; /* time at which --timeout ends; INT64_MAX = no timeout */
+    bool line;        /* a progress line is on the terminal and must be erased */
+    json_t *answer;   /* the server's last reply */
 };
 
 static void waiting_finish(struct waiting *w)
@@ -24,7 +23,7 @@ static void waiting_finish(struct waiting *w)
     json_decref(w->answer);
 }
 
-/* Draws the progress line, such as "prepare 3/8, train waiting". */
+/* Prints the progress line, such as "prepare 3/8, train waiting". */
 static void draw(struct waiting *w)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/runs/%s", w->id);
@@ -65,8 +64,9 @@ static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
     return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
 }
 
-/* Evaluates the last reply. Returns 1 if the run has ended. If another run superseded it, or had made the
- * commit that it found unchanged, that run is waited for instead. */
+/* Evaluates the server's last reply. Returns 1 if the run has ended. If another run superseded this run,
+ * continues to wait for that run; likewise if this run found its commit unchanged, for the run that made the
+ * commit. */
 static int check(struct waiting *w, struct pl_err *err)
 {
     const char *next = pl_show_text_at(w->answer, "superseded_by"), *same = pl_show_text_at(w->answer, "unchanged_at");
@@ -109,7 +109,7 @@ static int wait_until_over(struct waiting *w, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* Prints the result for an open commit that was finished without a run. */
+/* Prints the result for an open commit that was finished without starting a run. */
 static int tell_none(const struct waiting *w, struct pl_err *err)
 {
     const char *reason = pl_show_text_at(w->answer, "reason");
@@ -132,7 +132,7 @@ static int tell(struct waiting *w, struct pl_err *err)
     char took[PL_SHOW_TEXT_MAX];
     int r = pl_cli_call(w->c, "GET", path, NULL, &run, NULL);
 
-    if (r == PL_ENOTFOUND) /* an open commit was finished without a run */
+    if (r == PL_ENOTFOUND) /* the commit was finished without starting a run */
         return tell_none(w, err);
     if (r < 0)
         return pl_cli_call(w->c, "GET", path, NULL, &run, err);
@@ -148,8 +148,9 @@ static int tell(struct waiting *w, struct pl_err *err)
                               pl_show_text_at(run, "reason"));
 }
 
-/* Finishes the commit that gathers puts on the branch, so that it is waited for, too. `*ret`: the run that is
- * about to write the branch, if a stage writes it; else unchanged. */
+/* If `text` names a branch, finishes the open commit that collects the branch's puts during commit_window, so
+ * that these puts are waited for, too. If a stage writes the branch, sets `*ret` to the run that will write
+ * it next; otherwise leaves `*ret` unchanged. */
 static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;

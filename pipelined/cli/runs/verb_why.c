@@ -8,7 +8,7 @@
 
 #define INDENT_MAX 512
 
-/* True if the server did not count all files of the node. */
+/* True if the server stopped before it had counted all files of the node. */
 static bool has_more(const json_t *node)
 {
     return json_is_true(pl_show_at(node, "more"));
@@ -35,7 +35,7 @@ static void print_head(const json_t *node)
                pl_show_int_at(node, "files") == 1 ? "" : "s");
 }
 
-/* Prints the image in which the file was made: its digest, if it has one. */
+/* Prints the image in which the file was made: the image's digest, or else its name. */
 static void print_image(const char *image)
 {
     char text[PL_SHOW_TEXT_MAX];
@@ -47,7 +47,8 @@ static void print_image(const char *image)
         printf(", image %s", text);
 }
 
-/* Prints, on the same line, the stage that made the file, or the time of its push. */
+/* Completes the node's line: prints the stage that made the file, or the time at which the file was
+ * pushed. */
 static void print_maker(const json_t *node)
 {
     const char *stage = pl_show_text_at(node, "stage"), *head = pl_show_text_at(node, "git.head");
@@ -67,7 +68,7 @@ static void print_maker(const json_t *node)
         printf("  (%s)", pl_show_clean(pl_show_text_at(node, "note"), note, sizeof note));
 }
 
-/* Returns true if this file of this commit has not been printed yet, and records it in `told`. */
+/* Returns true if this file of this commit has not been printed before, and records it in `told`. */
 static bool first_time(struct pl_map *told, const json_t *node)
 {
     char key[PL_PATH_MAX_BYTES + 256];
@@ -77,11 +78,11 @@ static bool first_time(struct pl_map *told, const json_t *node)
 
     if (pl_map_get(told, key, len))
         return false;
-    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* without memory it is printed twice */
+    (void)!pl_map_put(told, key, len, told, NULL, NULL); /* if memory runs out, the file is printed twice */
     return true;
 }
 
-/* Prints a node and, indented, the nodes that it was made from. */
+/* Prints a node, and below it, indented, the nodes from which it was made. */
 static void print_node(struct pl_map *told, const json_t *node, char indent[INDENT_MAX])
 {
     const json_t *inputs = json_object_get(node, "inputs"), *child;
