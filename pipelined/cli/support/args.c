@@ -1,5 +1,6 @@
-/* Parses the command line: finds the verb's row, reads options in long and short form, and collects
- * arguments. Errors name the nearest known word or the equivalent of another tool's word. */
+/* Parses the command line: finds the subcommand's row in the tables, reads long and short options, and
+ * collects the arguments. Errors suggest the nearest known word, or what pipelinectl calls a word of another
+ * tool. */
 #include "pipelined/cli/support/args.h"
 
 #include "pipelined/cli/support/word_hints.h"
@@ -19,12 +20,12 @@ const struct pl_option pl_cli_common_options[] = {
     {0},
 };
 
-/* Verbs that other tools use for one of ours. */
+/* Verbs of other tools (alias), with the verb of pipelinectl that means the same. */
 static const struct {
     const char *alias, *verb;
 } aliases[] = {{"ls", "list"}, {"cat", "get"}, {"rm", "delete"}, {"cp", "put"}, {"add", "create"}, {"show", "inspect"}};
 
-/* ---- verb table ---- */
+/* ---- tables of subcommands ---- */
 
 /* True if `word` is the noun or its plural: "repo", "repos", "branch", "branches". */
 static bool noun_is(const char *noun, const char *word)
@@ -69,8 +70,8 @@ char *pl_cli_usage(const struct pl_verb *v, char *out, size_t size)
     return out;
 }
 
-/* Fills `ret` with the words of all verbs or, if `verb` is given, with the nouns of that verb. A verb with
- * several nouns is listed once per noun. */
+/* Fills `ret` with all verbs or, if `verb` is not NULL, with the nouns of that verb. A verb appears once for
+ * each of its nouns. */
 static size_t known_words(const char *verb, const char *ret[], size_t max)
 {
     const struct pl_verb *v;
@@ -112,8 +113,9 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
     return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a verb: pipelinectl help lists all verbs", word);
 }
 
-/* Sets PL_EUSAGE for a verb with a missing or unknown noun. Tries in this order: the hint for another tool's
- * words, a kubectl-style "get", the nearest noun, the list of nouns. */
+/* Sets PL_EUSAGE for a verb whose noun is missing or unknown. Suggests the first of these that exists: the
+ * hint for a word of another tool, the form for "get NOUN" as kubectl uses it, the nearest known noun, the
+ * list of all nouns. */
 static int no_noun(const char *verb, const char *word, struct pl_err *err)
 {
     const char *instead = word ? pl_cli_noun_hint(verb, word) : NULL;
@@ -123,7 +125,8 @@ static int no_noun(const char *verb, const char *word, struct pl_err *err)
 
     if (instead)
         return pl_err_set(err, PL_EUSAGE, "%s %s does not exist: %s", verb, word, instead);
-    if (word && pl_streq(verb, "get") && is_noun(word)) /* kubectl's form of list */
+    /* kubectl uses "get NOUN" where pipelinectl uses "list NOUN" */
+    if (word && pl_streq(verb, "get") && is_noun(word))
         return pl_err_set(err, PL_EUSAGE, "get takes files: did you mean list %s?", word);
     near = word ? pl_word_nearest(word, words, n) : NULL;
     if (near)
@@ -141,8 +144,8 @@ int pl_cli_unknown(const char *verb, const char *noun, struct pl_err *err)
     return known_words(verb, any, 1) ? no_noun(verb, noun, err) : no_verb(verb, noun, err);
 }
 
-/* Finds the row of the first one or two words; `*ret_used_second` tells whether the second word is the noun.
- * Words of other tools (`aliases`) count as the verb they stand for. */
+/* Finds the table row that the first word or the first two words name; `*ret_used_second` tells whether the
+ * second word is the noun. A word of another tool in `aliases` counts as the verb that it stands for. */
 static int find_row(const char *first, const char *second, const struct pl_verb **ret, bool *ret_used_second, struct pl_err *err)
 {
     const char *verb = first;
@@ -172,8 +175,8 @@ static const struct pl_option *find_option(const struct pl_option *list, const c
     return NULL;
 }
 
-/* Sets PL_EUSAGE for an unknown option, with the equivalent of another tool's option or the nearest known
- * option. */
+/* Sets PL_EUSAGE for an unknown option. Suggests what pipelinectl calls another tool's option of this name,
+ * or the nearest known option. */
 static int no_option(const struct pl_cli *c, const char *arg, struct pl_err *err)
 {
     const struct pl_option *lists[] = {c->verb ? c->verb->options : NULL, pl_cli_common_options};
@@ -268,7 +271,7 @@ static int take_long(struct pl_cli *c, struct words *w, const char *arg, struct 
     return r;
 }
 
-/* Reads short options: -r, -rf FILE, -fFILE. */
+/* Reads a word of short options: -r, -rf FILE, or -fFILE. */
 static int take_letters(struct pl_cli *c, struct words *w, const char *arg, struct pl_err *err)
 {
     for (const char *p = arg + 1; *p; p++) {
@@ -299,7 +302,8 @@ static int take_option(struct pl_cli *c, struct words *w, struct pl_err *err)
     return arg[1] == '-' ? take_long(c, w, arg, err) : take_letters(c, w, arg, err);
 }
 
-/* Reads options up to the next word. `*ret` is that word, NULL at the end of the line. */
+/* Reads options until a word that is not an option. Sets `*ret` to that word; NULL at the end of the command
+ * line. */
 static int take_word(struct pl_cli *c, struct words *w, const char **ret, struct pl_err *err)
 {
     int r = 0;
@@ -312,8 +316,8 @@ static int take_word(struct pl_cli *c, struct words *w, const char **ret, struct
 
 /* ---- the whole command line ---- */
 
-/* Handles "create --help" and "--help create": selects the verb help for all nouns of the verb. False if no
- * help was requested or the verb is unknown. */
+/* Handles "create --help" and "--help create": selects the subcommand help, for all nouns of that verb.
+ * Returns false if no help was requested or the verb is unknown. */
 static bool take_help(struct pl_cli *c, struct words *w, const char *first, const char *second)
 {
     const char *any[1];
@@ -361,7 +365,7 @@ static int check_count(const struct pl_cli *c, struct pl_err *err)
     return pl_err_set(err, PL_EUSAGE, "an argument is missing; usage: pipelinectl %s", usage);
 }
 
-/* Allocates enough for each word to be an argument and for each byte to be a short option. */
+/* Allocates enough space for every word to be an argument and every byte to be a short option. */
 static int make_room(struct pl_cli *c, int argc, char **argv, struct pl_err *err)
 {
     size_t bytes = 2;

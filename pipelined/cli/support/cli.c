@@ -1,4 +1,5 @@
-/* The program's frame: signal handling, error output, and the call of the chosen verb's handler. */
+/* The frame of pipelinectl: handles signals, prints errors, and calls the handler of the chosen
+ * subcommand. */
 #include "pipelined/cli/support/cli.h"
 
 #include "pipelined/cli/support/args.h"
@@ -7,7 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-static const struct pl_verb_section *sections; /* the tables passed to pl_cli_main */
+static const struct pl_verb_section *sections; /* the tables of subcommands that were passed to pl_cli_main */
 static size_t n_sections;
 
 const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
@@ -19,7 +20,7 @@ const struct pl_verb_section *pl_cli_tables(size_t *ret_n)
 /* ---- interrupts ---- */
 
 static const char *volatile half_written;
-static volatile sig_atomic_t only_note, interrupted; /* the signal's number; 0 = none */
+static volatile sig_atomic_t only_note, interrupted; /* number of the signal that was recorded; 0 = none */
 static volatile pid_t child;
 
 void pl_cli_remove_on_interrupt(const char *path)
@@ -27,7 +28,7 @@ void pl_cli_remove_on_interrupt(const char *path)
     half_written = path;
 }
 
-/* Installs a handler unless the signal is ignored, as SIGHUP is under nohup. */
+/* Installs a handler, unless the signal is ignored: nohup makes a program ignore SIGHUP. */
 static void note(int sig, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler}, before;
@@ -37,8 +38,8 @@ static void note(int sig, void (*handler)(int))
         sigaction(sig, &action, NULL);
 }
 
-/* Handles SIGTERM and SIGHUP. These are sent to this process only, so they are passed on to the child. (The
- * terminal sends SIGINT to the child itself.) */
+/* Handles SIGTERM and SIGHUP. Only this process receives these signals, so the handler sends them on to the
+ * child process. (SIGINT needs no such step: the terminal sends it to the child, too.) */
 static void on_end(int sig)
 {
     if (!interrupted)

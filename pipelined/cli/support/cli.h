@@ -1,12 +1,13 @@
-/* cli: the framework of pipelinectl: rows of the verb tables, interrupts, and the program's entry point.
+/* cli: the framework of pipelinectl: the tables of subcommands, interrupts, and the program's entry point.
  *
  *   main ─▶ args (words → a row of the table, its options) ─▶ handler of the row
  *                                                              │
  *                                 show (output) ◀── server_client (requests)
  *
- * Each file verb_<noun>.c holds the handlers and the table rows of a noun's verbs. main.c lists each table
- * once. Help, "did you mean" hints and usage errors are generated from the rows. The program has one thread,
- * except for the threads of ingest, checkout and the progress line.
+ * A subcommand is a verb and usually a noun, such as `put file`; it has one row in a table. Each file
+ * verb_<noun>.c has the table and the handlers of one noun. main.c lists every table once. Help, "did you mean"
+ * hints and usage errors are generated from the rows. The program has one thread, except for the threads of
+ * ingest, checkout and the progress line.
  *
  * A handler returns 0 or a negative error code. pl_cli_main prints the error message and returns the code's
  * exit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused as invalid, 6 no server. After
@@ -17,30 +18,32 @@
 #include "storage/dataset/commit/commit_ref.h"
 #include <sys/types.h>
 
-/* An option of a verb. A row without a name ends a list of options. */
+/* An option of a subcommand. A row without a name ends a list of options. */
 struct pl_option {
-    const char *name;  /* long name: "file" for --file */
-    char letter;       /* short name: 'f' for -f; 0 = none */
-    const char *value; /* placeholder of the value in help: "LOCAL"; NULL = the option takes no value */
+    const char *name; /* long name without dashes: "file" for --file */
+    char letter;      /* short name: 'f' for -f; 0 = none */
+    /* placeholder of the option's value in help, such as "LOCAL"; NULL = the option takes no value */
+    const char *value;
     const char *about; /* one line of help text */
 };
 
 struct pl_given {
     const struct pl_option *option;
-    const char *value; /* NULL if the option takes no value */
+    const char *value; /* value of the option; NULL if the option takes none */
 };
 
 struct pl_cli {
     const struct pl_verb *verb;
-    const char **args; /* positional arguments after verb and noun */
+    const char **args; /* positional arguments, which follow the verb and the noun */
     size_t n_args;
     struct pl_given *given;
     size_t n_given;
-    /* Values of the options that every verb accepts; NULL if not given. */
-    const char *server, *data, *ca, *project; /* `project` is "default" if not given */
+    /* Values of the options that every subcommand accepts; NULL if not given. */
+    const char *server, *data, *ca, *project; /* except `project`, which is "default" if not given */
     bool json, quiet, help, version;
-    struct pl_http_client *client; /* created by the first pl_cli_client(); NULL before */
-    /* the address came from a pipelined.url file: a daemon ran here and may come back */
+    /* HTTP client of the server; created by the first call of pl_cli_client(), NULL before */
+    struct pl_http_client *client;
+    /* the server's address came from a pipelined.url file: a daemon ran here and may come back */
     bool daemon_was_there;
 };
 
@@ -49,11 +52,11 @@ struct pl_cli {
 struct pl_verb {
     const char *verb;
     const char *noun;                /* NULL = the verb takes no noun */
-    const char *args;                /* arguments in the usage line: "REPO@BRANCH[:/PATH]" */
+    const char *args;                /* arguments as shown in the usage line: "REPO@BRANCH[:/PATH]" */
     unsigned min_args, max_args;     /* allowed number of arguments; `max_args` PL_CLI_ANY = no limit */
-    const struct pl_option *options; /* NULL = only the common options */
+    const struct pl_option *options; /* the subcommand's own options; NULL = only the common options */
     int (*run)(struct pl_cli *c, struct pl_err *err);
-    const char *about; /* what the verb does, in one sentence */
+    const char *about; /* what the subcommand does, in one sentence */
     const char *examples[3];
 };
 
@@ -68,17 +71,17 @@ struct pl_verb_section {
     const struct pl_verb_table *table;
 };
 
-/* Returns the tables that were passed to pl_cli_main; `*ret_n` is their number. */
+/* Returns the tables of subcommands that were passed to pl_cli_main; `*ret_n` is their number. */
 const struct pl_verb_section *pl_cli_tables(size_t *ret_n);
 
-/* Runs the whole program with these tables and returns the exit status. Help lists the tables in the given
- * order; tables with the same heading must be adjacent. */
+/* Runs the whole program with these tables of subcommands and returns its exit status. Help lists the tables
+ * in the given order; tables with the same heading must be adjacent. */
 int pl_cli_main(int argc, char **argv, const struct pl_verb_section *tables, size_t n);
-/* Sets the file that SIGINT removes before it ends the program; NULL = none. `path` is not copied and must
- * stay valid while it is set. */
+/* Sets the path of the file that is removed when SIGINT ends the program; NULL = none. `path` is not copied
+ * and must stay valid until another path is set. */
 void pl_cli_remove_on_interrupt(const char *path);
-/* From this call on, the first SIGINT, SIGTERM or SIGHUP is only recorded, so that the operation can undo its
- * work and return. A second SIGINT ends the program. */
+/* After this call, the first SIGINT, SIGTERM or SIGHUP is only recorded: the operation checks
+ * pl_cli_interrupted, undoes its work and returns. A second SIGINT ends the program. */
 void pl_cli_note_interrupt(void);
 /* True if a signal was recorded after pl_cli_note_interrupt(). */
 bool pl_cli_interrupted(void);

@@ -10,7 +10,7 @@
 #define FILE_MAX       (1u << 20)
 #define NAME_MAX_BYTES 120u
 
-/* Writes the path of the file (`file` true) or of its folder. */
+/* Writes the path of contexts.json if `file` is true, else the path of its folder. */
 static int path_of(bool file, char out[PATH_MAX], struct pl_err *err)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME"), *tail = file ? "/contexts.json" : "";
@@ -75,7 +75,7 @@ int pl_cli_contexts_write(const json_t *contexts, struct pl_err *err)
     return r < 0 ? r : pl_io_write_file(path, text, strlen(text), 0600, err);
 }
 
-/* Compares two URLs; a trailing slash makes no difference. */
+/* True if two URLs are equal apart from a slash at the end. */
 static bool same_url(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

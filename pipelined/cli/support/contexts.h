@@ -9,12 +9,13 @@
 
 #include "pipelined/cli/support/cli.h"
 
-/* Reads the file; the caller owns the reference. Without a file, the result has no contexts. PL_EFORBIDDEN:
- * other users may read the file; PL_EFORMAT: it is not such a JSON object. */
+/* Reads contexts.json; the caller owns the reference in `ret`. If there is no such file, the result has no
+ * contexts. PL_EFORBIDDEN: other users may read the file; PL_EFORMAT: the file does not have the form
+ * above. */
 PL_MUST_CHECK
 int pl_cli_contexts_read(json_t **ret, struct pl_err *err);
 PL_MUST_CHECK
-/* Writes the file, and creates its folder if needed. PL_EIO, PL_ENOMEM. */
+/* Writes contexts.json, and creates its folder if needed. PL_EIO, PL_ENOMEM. */
 int pl_cli_contexts_write(const json_t *contexts, struct pl_err *err);
 /* Finds the current context or, if `url` is not NULL, the context with that URL. `ret` receives a new
  * reference, NULL if there is none. */

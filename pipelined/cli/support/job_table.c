@@ -1,5 +1,5 @@
-/* Jobs on the command line: parsing of job and run names, the table of jobs, and the report on failed
- * jobs. */
+/* Jobs on the command line: parses the names of jobs and runs, prints the table of jobs, and reports why jobs
+ * failed. */
 #include "pipelined/cli/support/job_table.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -47,7 +47,7 @@ int pl_cli_jobs_table(const json_t *jobs, bool whole, struct pl_err *err)
 
 /* ---- names of runs and jobs ---- */
 
-/* True if, according to the pipeline's spec, the stage ref->repo writes the branch ref->name. */
+/* True if the spec of the pipeline says that the stage ref->repo writes the branch ref->name. */
 static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *ref)
 {
     const json_t *stage;
@@ -61,8 +61,8 @@ static bool writes_branch(const json_t *pipeline, const struct pl_commit_ref *re
     return false;
 }
 
-/* Waits until each running run has its jobs. A run creates them within milliseconds; before that, the
- * branches that it will write are unknown. */
+/* Waits until every running run has its jobs. A run creates its jobs within milliseconds; before that, it is
+ * unknown which branches the run will write. */
 static int await_jobs(struct pl_cli *c, struct pl_err *err)
 {
     const struct timespec pause = {.tv_nsec = JOBS_COME_MS * 1000000};
@@ -118,8 +118,8 @@ int pl_cli_run_to_come(struct pl_cli *c, const struct pl_commit_ref *ref, char *
     return r;
 }
 
-/* Finds the run of the stage's newest job, for a stage's branch that has no commit yet and that this job will
- * write. PL_ENOTFOUND if there is none. */
+/* For a stage's branch that has no commit yet: finds the run of the stage's newest job, if that job will
+ * write the branch. PL_ENOTFOUND if there is no such job. */
 static int run_of_stage(struct pl_cli *c, const struct pl_commit_ref *ref, char **ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *page = NULL, *pipeline = NULL;
@@ -227,7 +227,8 @@ static void print_tail(const char *tail)
     }
 }
 
-/* Prints the last attempt of a failed datum of the job. Returns 1 if there was one, else 0 or an error. */
+/* Prints the last attempt of a failed datum of the job. Returns 1 if it printed one, 0 if no datum failed, or
+ * an error. */
 static int explain_datum(struct pl_cli *c, const json_t *job, struct pl_err *err)
 {
     const char *project = pl_show_text_at(job, "project"), *stage = pl_show_text_at(job, "stage"),

@@ -1,4 +1,4 @@
-/* Finds sibling programs by the path of this executable (/proc/self/exe). */
+/* Finds programs in the folder of this program, whose path is /proc/self/exe. */
 #include "pipelined/cli/support/program_path.h"
 
 #include <stdio.h>

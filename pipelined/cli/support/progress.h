@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 struct pl_cli_progress {
-    const char *word;              /* the word before the figures: "read" */
+    const char *word;              /* word printed before the figures, such as "read" */
     const _Atomic uint64_t *files; /* counters that the operation increases; borrowed */
     const _Atomic uint64_t *bytes;
     pthread_t thread;
@@ -14,11 +14,11 @@ struct pl_cli_progress {
     atomic_bool over;
 };
 
-/* Starts a thread that prints the line, if stderr is a terminal and neither --quiet nor --json was given. `p`
- * must not move before pl_cli_progress_stop. */
+/* Starts a thread that prints the progress line, if stderr is a terminal and neither --quiet nor --json was
+ * given. `p` must stay at the same address until pl_cli_progress_stop. */
 void pl_cli_progress_start(const struct pl_cli *c, struct pl_cli_progress *p, const char *word, const _Atomic uint64_t *files,
                            const _Atomic uint64_t *bytes);
-/* Stops the thread and erases the line. Does nothing if no thread was started. */
+/* Stops the thread and erases the progress line. Does nothing if no thread was started. */
 void pl_cli_progress_stop(struct pl_cli_progress *p);
 /* True if progress is shown: stderr is a terminal, and neither --quiet nor --json was given. */
 bool pl_cli_progress_seen(const struct pl_cli *c);

@@ -1,4 +1,5 @@
-/* Pushes: finds the target of a push, builds its URL, sends the ops stream, and prints the result. */
+/* Pushes: finds the target of a push, builds the request's URL, sends the ops stream, and prints the
+ * result. */
 #include "pipelined/cli/support/push_ops.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -8,7 +9,8 @@
 
 #include <stdio.h>
 
-/* Returns 0 if a branch has the name of the ref, which is the id of a finished commit; else PL_EUSAGE. */
+/* The ref is the id of a finished commit, to which nothing can be pushed. Returns 0 if a branch has that
+ * name, else PL_EUSAGE. */
 static int check_branch(struct pl_cli *c, const struct pl_commit_ref *ref, const char *id, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);

@@ -31,8 +31,8 @@ static bool default_folder(char out[PATH_MAX])
     return home && snprintf(out, PATH_MAX, "%s/.local/share/pipelined", home) < PATH_MAX;
 }
 
-/* Returns the content of DIR/NAME without trailing white space, malloc'ed; NULL if the file is missing or
- * empty. */
+/* Returns the content of the file DIR/NAME without the white space at its end, malloc'ed; NULL if the file is
+ * missing or empty. */
 static char *read_line(const char *dir, const char *name)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = SMALL_FILE_MAX};
@@ -57,8 +57,8 @@ static void place_finish(struct place *p)
     free(p->ca);
 }
 
-/* Copies token and CA file of the context for `url`. With `url` NULL, copies the current context with its
- * address. Copies nothing if there is no such context. */
+/* Copies the token and the CA file of the saved context whose URL is `url`. If `url` is NULL, copies the
+ * current context, including its URL. Copies nothing if there is no such context. */
 static int take_context(const char *url, struct place *ret, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *context = NULL;
@@ -77,7 +77,7 @@ static int take_context(const char *url, struct place *ret, struct pl_err *err)
     return 0;
 }
 
-/* Fills `ret` in the order that the header's table gives. */
+/* Fills `ret` with the address and the token, in the order of the table in server_client.h. */
 static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *err)
 {
     const char *url = c->server ? c->server
@@ -100,8 +100,8 @@ static int find_place(const struct pl_cli *c, struct place *ret, struct pl_err *
         return pl_err_set(err, PL_ENET, "no daemon runs on folder %s: start one with pipelined --data %s", c->data, c->data);
     if (!ret->url)
         ret->url = strdup(PL_CLI_DEFAULT_URL);
-    /* The folder's token is for the folder's daemon. A token from the environment is for the address from the
-     * environment. */
+    /* The token in a folder belongs to the daemon of that folder. PIPELINED_TOKEN belongs to the address in
+     * PIPELINED_URL. */
     if (has_folder && !ret->token && (c->data || !token))
         ret->token = read_line(folder, "token");
     if (!ret->token && token)
@@ -138,7 +138,7 @@ int pl_cli_server_set_ca(const struct pl_cli *c, struct pl_http_client *client, 
     ca = ca ? ca : otherwise;
     if (ca && access(ca, R_OK) < 0)
         return pl_err_errno(err, errno, "--ca %s", ca);
-    /* inherited by pipelined-worker, which the verb try starts */
+    /* set in the environment for pipelined-worker, which the subcommand try starts */
     if (ca && setenv("PIPELINED_CA", ca, 1) < 0)
         return pl_err_nomem(err);
     return ca ? pl_http_client_set_ca(client, ca, err) : 0;

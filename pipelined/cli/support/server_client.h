@@ -21,19 +21,20 @@
  * to `c`. PL_ENET: --data was given and its folder has no daemon. */
 PL_MUST_CHECK
 int pl_cli_client(struct pl_cli *c, struct pl_http_client **ret, struct pl_err *err);
-/* Makes the client trust the certificates of --ca or PIPELINED_CA, or else of the file `otherwise` (NULL =
- * those that the machine trusts). PL_ENOTFOUND: the file does not exist. */
+/* Makes the client trust the certificates in the file that --ca or PIPELINED_CA names, or else in the file
+ * `otherwise` (NULL = those that the machine trusts). PL_ENOTFOUND: the file does not exist. */
 PL_MUST_CHECK
 int pl_cli_server_set_ca(const struct pl_cli *c, struct pl_http_client *client, const char *otherwise, struct pl_err *err);
-/* Returns the server's address and token, malloc'ed, for a program that pipelinectl starts. The token is NULL
- * if there is none. */
+/* Returns the server's address and token, malloc'ed, for a program that pipelinectl starts. `*ret_token` is
+ * NULL if there is no token. */
 PL_MUST_CHECK
 int pl_cli_server_address(const struct pl_cli *c, char **ret_url, char **ret_token, struct pl_err *err);
-/* Returns the daemon's folder on this machine, malloc'ed: that of --data, or else the default folder. NULL if
- * HOME is not set or memory runs out. */
+/* Returns the path of the daemon's folder on this machine, malloc'ed: the folder of --data, or else the
+ * default folder. NULL if HOME is not set or memory runs out. */
 char *pl_cli_folder(const struct pl_cli *c);
-/* Sends one request; body and reply are JSON. `path` comes from pl_http_path_make: NULL gives PL_ENOMEM. The
- * call consumes the reference to `body`, also on failure. `ret` may be NULL. */
+/* Sends one request with a JSON body and reads a JSON reply. `path` comes from pl_http_path_make; if it is
+ * NULL, memory ran out and the result is PL_ENOMEM. Takes over the caller's reference to `body`, also on
+ * failure. `ret` may be NULL. */
 PL_MUST_CHECK
 int pl_cli_call(struct pl_cli *c, const char *method, const char *path, json_t *body, json_t **ret, struct pl_err *err);
 /* Parses `REPO`, `REPO@REF` or `PROJECT/REPO@REF:/PATH` (commit_ref.h). The project is c->project if `text`
@@ -52,6 +53,6 @@ struct pl_cli_name {
     char project[PL_NAME_MAX_BYTES + 1], name[PL_NAME_MAX_BYTES + 1];
 };
 PL_MUST_CHECK
-/* Parses "NAME" or "PROJECT/NAME" and checks both names; `what` says what is named ("stage"), for messages.
- * PL_ENAME. */
+/* Parses "NAME" or "PROJECT/NAME" and checks both names. `what` is the kind of the named thing, such as
+ * "stage", for error messages. PL_ENAME. */
 int pl_cli_name(const struct pl_cli *c, const char *what, const char *text, struct pl_cli_name *ret, struct pl_err *err);

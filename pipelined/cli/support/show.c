@@ -1,5 +1,5 @@
-/* Output of pipelinectl: formats values, prints tables, objects and paged lists, and removes control
- * characters from foreign text before it reaches a terminal. */
+/* Output of pipelinectl: formats values; prints tables, objects and paged lists. Text that the server sent is
+ * freed of control characters before it reaches a terminal. */
 #include "pipelined/cli/support/show.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -45,7 +45,7 @@ char *pl_show_clean(const char *text, char *out, size_t size)
     for (; *text && n + 1 < size; text++) {
         unsigned char b = (unsigned char)*text, next = (unsigned char)text[1];
 
-        /* U+0080 to U+009F: terminals obey these like ESC [ */
+        /* terminals obey the characters U+0080 to U+009F like sequences that begin with ESC */
         if (b == 0xc2 && next >= 0x80 && next <= 0x9f) {
             out[n++] = '?';
             text++;
@@ -55,14 +55,15 @@ char *pl_show_clean(const char *text, char *out, size_t size)
             out[n++] = b < 0x20 || b == 0x7f ? '?' : (char)b;
         }
     }
-    while (n && *text && (out[n - 1] & 0xc0) == 0x80) /* do not leave half a character at the cut */
+    /* remove a UTF-8 character that the cut has left incomplete */
+    while (n && *text && (out[n - 1] & 0xc0) == 0x80)
         n--;
     out[n] = '\0';
     return out;
 }
 
-/* A state machine over bytes: `held` delays a CR or 0xC2 until the next byte decides about it, and `rest`
- * counts the continuation bytes that belong to a character. */
+/* A state machine over bytes. `held` keeps a CR or a byte 0xC2 until the next byte shows what it means;
+ * `rest` counts the continuation bytes that the current UTF-8 character still needs. */
 size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, char *out)
 {
     const uint8_t *in = data;
@@ -84,7 +85,7 @@ size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, c
             out[len++] = (char)held;
             t->rest = 1;
         }
-        /* a terminal without UTF-8 would take a lone continuation byte for a control character */
+        /* a terminal that does not use UTF-8 would obey a lone continuation byte as a control character */
         if (follows) {
             out[len++] = t->rest ? (char)b : '?';
             t->rest -= t->rest > 0;
@@ -275,7 +276,8 @@ static void cell_text(const json_t *item, const struct pl_column *column, char o
 
     if (column->text) {
         column->text(value, item, out);
-        pl_show_clean(out, out, PL_SHOW_TEXT_MAX); /* the text may come from another user */
+        /* the text may come from another user: print it without control characters */
+        pl_show_clean(out, out, PL_SHOW_TEXT_MAX);
     } else {
         show_plain(value, out);
     }
@@ -313,8 +315,8 @@ static const char *colour_of(const char *text)
     return NULL;
 }
 
-/* Number of columns that a text takes on the terminal: one per character. Wide characters count as one:
- * names of repos and stages have none. */
+/* Returns the number of terminal columns of a text: one for each character. Wide characters would need two,
+ * but names of repos and stages have none. */
 static size_t text_width(const char *text)
 {
     size_t n = 0;
@@ -340,7 +342,7 @@ static void print_padded(const char *text, size_t width, size_t room, bool last,
 /* ---- tables ---- */
 
 struct table {
-    char **cells; /* rows × n strings */
+    char **cells; /* texts of the cells, row by row, `n` to a row */
     size_t rows, n;
     size_t *widths;
 };
@@ -371,7 +373,7 @@ static void print_row(const struct table *t, size_t row, const struct pl_column 
     putchar('\n');
 }
 
-/* Formats all cells first, to know the width of each column, then prints the rows. */
+/* Formats all cells first, which gives the width of each column, then prints the rows. */
 int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n, bool with_titles, struct pl_err *err)
 {
     _cleanup_(table_finish) struct table t = {.rows = json_array_size(items), .n = n};
@@ -443,7 +445,7 @@ struct listing {
     const struct pl_column *columns;
     size_t n;
     uint64_t limit, shown;
-    bool begun; /* a page was printed already */
+    bool begun; /* at least one page of the list has been printed */
     char *after;
 };
 

@@ -1,5 +1,5 @@
-/* show: prints answers, either for people (tables and lists of fields, cut to the terminal's width) or, with
- * --json, for programs (the server's objects unchanged). A list of columns selects the fields to print. Times
+/* show: prints the server's answers. For people: tables and lists of fields, cut to the terminal's width. For
+ * programs, with --json: the server's objects unchanged. A list of columns selects the fields to print. Times
  * are in local time, sizes in binary units, ids cut to 8 digits. */
 #pragma once
 
@@ -7,19 +7,20 @@
 
 #include <stdio.h>
 
-#define PL_SHOW_TEXT_MAX 1100 /* bytes of one cell, with the final NUL */
+#define PL_SHOW_TEXT_MAX 1100 /* size of the text of one cell in bytes, with the final NUL */
 
-/* One column of a table, or one line of a printed object. `key` may be a path: "datums.total". */
+/* One column of a table, or one line of a printed object. `key` is the field's name in the object, or a path
+ * to it: "datums.total". */
 struct pl_column {
     const char *title;
     const char *key;
-    /* Writes the value at `key` (NULL if absent) as text; `item` is the whole object. NULL = print strings
-     * and numbers unchanged and booleans as yes or no. */
+    /* Formats the value at `key` (NULL if absent) as text; `item` is the whole object. If `text` is NULL,
+     * strings and numbers are printed unchanged and booleans as yes or no. */
     void (*text)(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 };
 
-/* Functions for `text`: the first 8 digits of an id; a size; a time; the time since then; a rule of a repo,
- * such as "commits=10,days=30" or "all"; a duration in milliseconds. */
+/* Formatters for the field `text` of a column: the first 8 digits of an id; a size; a time; how long ago a
+ * time was; a retention rule of a repo, such as "commits=10,days=30" or "all"; a duration in milliseconds. */
 void pl_show_id(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_size(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 void pl_show_time(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
@@ -29,22 +30,25 @@ void pl_show_ms(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_M
 /* The duration of a run or job, such as "3.2s": from `started_us` (else `created_us`) to `finished_us` (else
  * now). */
 void pl_show_took(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
-/* The state of a job, such as "success (3 failed)" if it succeeded without some of its datums. */
+/* Formats the state of a job, such as "success (3 failed)" if it succeeded although some of its datums
+ * failed. */
 void pl_show_job_state(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 /* The numbers of a job's datums, such as "8 (7 reused)". */
 void pl_show_datums(const json_t *value, const json_t *item, char out[PL_SHOW_TEXT_MAX]);
 
-/* pl_show_at: the value at a dotted key, NULL if absent. pl_show_text_at: as a string, "" if it is not one.
- * pl_show_int_at: as a number, 0 if it is not one. Values are borrowed from `item`. */
+/* pl_show_at: returns the value at a dotted key, NULL if absent. pl_show_text_at: the value as a string, ""
+ * if it is not one. pl_show_int_at: the value as a number, 0 if it is not one. Values are borrowed from
+ * `item`. */
 const json_t *pl_show_at(const json_t *item, const char *key);
 const char *pl_show_text_at(const json_t *item, const char *key);
 json_int_t pl_show_int_at(const json_t *item, const char *key);
 
-/* Prints an array's objects as an aligned table. On a terminal, state words are coloured and lines are cut to
- * its width. */
+/* Prints the objects of an array as an aligned table. On a terminal, state words are coloured and lines are
+ * cut to the terminal's width. */
 PL_MUST_CHECK
 int pl_show_table(const json_t *items, const struct pl_column *columns, size_t n, bool with_titles, struct pl_err *err);
-/* Prints one object, a line for each column whose value is not empty; with --json, the object. */
+/* Prints one object, with a line for each column whose value is not empty. With --json, prints the JSON
+ * object. */
 PL_MUST_CHECK
 int pl_show_object(const struct pl_cli *c, const json_t *item, const struct pl_column *columns, size_t n, struct pl_err *err);
 /* Returns flags for json_dumpf(). If `to` is a terminal, they escape all characters beyond ASCII, because a
@@ -64,27 +68,31 @@ int pl_show_list(struct pl_cli *c, const char *path, const char *key, const stru
  * "repo digits"}. */
 PL_MUST_CHECK
 int pl_show_delete(struct pl_cli *c, const char *path, const char *kind, const char *name, struct pl_err *err);
-/* printf to stdout, unless --quiet or --json was given: the result, and the command to type next. Cleans the
- * text like pl_show_print. */
+/* Like printf to stdout, but prints nothing with --quiet or --json. For results, and for the command to type
+ * next. Removes control characters like pl_show_print. */
 void pl_show_say(const struct pl_cli *c, const char *fmt, ...) PL_PRINTF(2, 3);
-/* Flushes stdout. PL_EIO: something that was printed could not be written. */
+/* Flushes stdout. PL_EIO: not everything that was printed could be written. */
 PL_MUST_CHECK
 int pl_show_flush(struct pl_err *err);
-/* Copies foreign text and replaces the characters that a terminal would obey; cuts it at `size` bytes. `out`
- * may be `text`. Returns `out`. */
+/* Copies text from the server to `out` and replaces the characters that a terminal would obey; cuts the copy
+ * at `size` bytes. `out` may be `text`. Returns `out`. */
 char *pl_show_clean(const char *text, char *out, size_t size);
 
-/* Cleaner of a program's output that arrives in pieces. Zeroed = at the start of the text. */
+/* State of a filter that removes control characters from text that arrives in pieces. Zeroed = at the start
+ * of the text. */
 struct pl_show_text {
-    /* byte whose meaning depends on the next one: CR, or the first byte of U+0080 to U+009F; 0 = none */
+    /* the last byte, if its meaning depends on the next one: CR, or the first byte of U+0080 to U+009F; 0 =
+     * none */
     uint8_t held;
-    unsigned rest; /* bytes still to come of the current UTF-8 character */
+    unsigned rest; /* number of bytes that the current UTF-8 character still needs */
 };
-/* Cleans the next `n` bytes for a terminal into `out` (at least n + 1 bytes) and returns the number of bytes
+/* Filters the next `n` bytes for a terminal into `out` (at least n + 1 bytes) and returns the number of bytes
  * written. Line ends are kept; CR becomes LF. */
 size_t pl_show_clean_bytes(struct pl_show_text *t, const void *data, size_t n, char *out);
-/* Writes the next bytes of the text to stdout: cleaned if it is a terminal, else unchanged. PL_EIO. */
+/* Writes the next bytes of a text to stdout. If stdout is a terminal, the bytes pass the filter; otherwise
+ * they are unchanged. PL_EIO. */
 PL_MUST_CHECK
 int pl_show_write(struct pl_show_text *t, const void *data, size_t n, struct pl_err *err);
-/* printf for text that may contain foreign text: cleaned on a terminal, with line ends kept. */
+/* Like printf, for text that may come from other users: on a terminal, control characters are replaced; line
+ * ends are kept. */
 void pl_show_print(FILE *to, const char *fmt, ...) PL_PRINTF(2, 3);

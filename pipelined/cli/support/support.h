@@ -1,4 +1,4 @@
-/* cli/support: Code that all verbs share: arguments, tables and JSON output, server access, saved contexts.
+/* cli/support: Code that all subcommands share: arguments, tables and JSON output, server access, saved contexts.
  *
  * In:      argv, the environment.
  * Out:     A parsed verb; printed answers.

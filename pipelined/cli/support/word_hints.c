@@ -1,4 +1,4 @@
-/* Tables of words that users of other tools type, with the command to use instead. */
+/* Tables of words that users of other tools type, with the command of pipelinectl to use instead. */
 #include "pipelined/cli/support/word_hints.h"
 
 #include "storage/base/base.h"
@@ -6,7 +6,8 @@
 
 #define ANY NULL
 
-/* In a group with the same `word`, rows with a `next` come before the row with ANY. */
+/* Among rows with the same `word`, those with a `next` word must come before the row with ANY, because the
+ * first match is used. */
 static const struct {
     const char *word, *next, *instead;
 } words[] = {
@@ -115,7 +116,7 @@ static const struct {
     {"run", "stage", "run pipeline NAME --stage STAGE"},
     {"run", "job", "run pipeline NAME --stage STAGE"},
     {"edit", "pipeline", "update pipeline -f SPEC"},
-    /* kubectl get KIND */
+    /* the kinds that follow `kubectl get` */
     {"get", "pod", "list job shows what runs, logs STAGE what it prints"},
     {"get", "po", "list job shows what runs, logs STAGE what it prints"},
     {"get", "node", "status shows what runs and waits, gpus who holds the GPUs"},
