@@ -1,4 +1,4 @@
-/* cli/try: Verbs that need no server: validate, glob, plan, try.
+/* cli/try: Subcommands that need no server: validate, glob, plan, try.
  *
  * In:      Specs and local folders.
  * Out:     Datums, the output of one datum.
@@ -6,8 +6,8 @@
  * Threads: Main thread; starts pipelined-worker.
  *
  * Inside:
- *   try_folder    temporary folder of a try
- *   try_inputs    inputs of a try, and the choice of its datum
+ *   try_folder    temporary folder of the subcommand try
+ *   try_inputs    inputs of a tried datum, and the choice of the datum
  *   try_worker    runs pipelined-worker --try
  *   verb_offline  validate, glob
  *   verb_plan     plan: datums of local folders

@@ -1,5 +1,5 @@
-/* The temporary folder of a try, and the filter that selects one datum's files when an input folder is
- * stored. */
+/* The temporary folder of the subcommand try, and the filter that selects the files of one datum when an
+ * input folder is stored. */
 #include "pipelined/cli/try/try_folder.h"
 
 #include "pipelined/cli/local/code_folder.h"
@@ -44,10 +44,11 @@ char *pl_cli_try_folder_path(const struct pl_cli_try_folder *f, const char *name
 /* ---- the datum's files ---- */
 
 struct taking {
-    const char *match; /* path of the match in the folder; "" = the whole folder */
+    /* path of the datum's file or folder within the input folder; "" = the whole input folder */
+    const char *match;
     size_t match_len;
     bool is_file;
-    struct pl_glob_set *files; /* the input's `files`; NULL = all files */
+    struct pl_glob_set *files; /* globs of the input's field `files`; NULL = all files */
 };
 
 /* True if `path` is `folder` or lies below it; "" contains everything. */
@@ -62,7 +63,7 @@ static bool takes(void *self, const char *path, bool is_dir)
     size_t n = strlen(path);
 
     if (is_dir && n < t->match_len)
-        return within(t->match, path, n); /* a parent folder of the match */
+        return within(t->match, path, n); /* accept the parent folders of the match */
     if (t->is_file || !within(path, t->match, t->match_len))
         return pl_streq(path, t->match);
     if (is_dir || !t->files)

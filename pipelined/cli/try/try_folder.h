@@ -1,6 +1,6 @@
-/* try_folder: the temporary folder of a try. It holds a store with the datum's files from local folders and
- * the stage's code, the worker's work folder, its request and its answer. pl_cli_try_folder_finish removes
- * it. */
+/* try_folder: the temporary folder of the subcommand try. It holds a store (with the stage's code, and the
+ * datum's files from local folders), the worker's working folder, and the worker's request and answer.
+ * pl_cli_try_folder_finish removes it. */
 #pragma once
 
 #include "pipelined/cli/try/try_inputs.h"
@@ -8,7 +8,7 @@
 #include <limits.h>
 
 struct pl_cli_try_folder {
-    char path[PATH_MAX]; /* below $TMPDIR, else /tmp; "" = not created yet */
+    char path[PATH_MAX]; /* path of the folder, below $TMPDIR or else /tmp; "" = not created yet */
     struct pl_object_store *objects;
     struct pl_store *store;
 };
@@ -18,16 +18,16 @@ PL_MUST_CHECK
  * error. PL_EIO. */
 int pl_cli_try_folder_make(const char *project, struct pl_cli_try_folder *ret, struct pl_err *err);
 void pl_cli_try_folder_finish(struct pl_cli_try_folder *f);
-/* Returns PATH/NAME, malloc'ed; NULL without memory. */
+/* Returns the path of NAME in the folder, malloc'ed; NULL if memory runs out. */
 char *pl_cli_try_folder_path(const struct pl_cli_try_folder *f, const char *name);
 
-/* Stores the files of datum `datum` that come from local folders. `plan` was made over names (pl_name_tree).
- * Afterwards the inputs' roots are trees of the datum's files, and their node sources read this store. Errors
- * of an ingest. */
+/* Stores those files of datum number `datum` that come from local folders. `plan` was made from the names of
+ * the files (pl_name_tree). Afterwards, the roots of the inputs are trees of the datum's files, and their
+ * nodes are read from the folder's store. Errors of an ingest. */
 PL_MUST_CHECK
 int pl_cli_try_folder_take(struct pl_cli_try_folder *f, struct pl_cli_try_inputs *in, const struct pl_plan *plan, size_t datum,
                            struct pl_err *err);
-/* Stores the code folder in its present state; files that git ignores are left out. Errors of
+/* Stores the stage's code folder as it is on disk, without the files that git ignores. Errors of
  * pl_cli_code_store. */
 PL_MUST_CHECK
 int pl_cli_try_folder_take_code(struct pl_cli_try_folder *f, const char *project, const char *folder, struct pl_hash *ret_root,

@@ -1,4 +1,4 @@
-/* Binds a stage's inputs to local folders or to commits of a daemon, and finds the datum to try. */
+/* Chooses a local folder or a commit of a daemon for each input of a stage, and finds the datum to try. */
 #include "pipelined/cli/try/try_inputs.h"
 
 #include "pipelined/cli/support/server_client.h"
@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #define ID_START_MIN 4u
-#define NUMBER_MAX   8u /* digits of a datum's number; a longer text is an id */
+#define NUMBER_MAX   8u /* a text of at most this many digits is a datum's number; a longer one is an id */
 
 /* ---- sources of inputs ---- */
 
@@ -34,7 +34,7 @@ static int open_remote(struct pl_cli_try_inputs *in, const char *project, struct
     return r;
 }
 
-/* Takes the input's commit from the job. Returns 1, or 0 if the job has no such input. */
+/* Uses the commit that the job read for this input. Returns 1, or 0 if the job has no such input. */
 static int bind_to_job(const struct pl_cli_try_inputs *in, const struct pl_input *leaf, struct pl_cli_try_leaf *ret,
                        struct pl_err *err)
 {
@@ -52,7 +52,7 @@ static int bind_to_job(const struct pl_cli_try_inputs *in, const struct pl_input
     return 0;
 }
 
-/* Takes the head of the input's branch. A branch without a commit gives an empty tree. */
+/* Uses the newest commit of the input's branch. A branch without a commit gives an empty tree. */
 static int bind_to_head(struct pl_cli_try_inputs *in, const struct pl_input *leaf, struct pl_cli_try_leaf *ret,
                         struct pl_err *err)
 {
@@ -80,7 +80,7 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
         to->source = pl_name_tree_source(&to->folder->tree);
         return 0;
     }
-    /* all other inputs are local: treat it as the stage's first job, without a previous output */
+    /* no input is read from the daemon: do as for the first job of the stage, which has no previous output */
     if (leaf->previous && !in->asks_daemon && !in->job)
         return 0;
     in->asks_daemon = true;
@@ -110,7 +110,7 @@ int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const
     r = pl_cli_input_options_read(c, &in->folders, err);
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
         r = stage->leaves[i]->previous ? 0 : bind_leaf(in, i, err);
-    /* whether `previous` inputs are read from the daemon depends on the others */
+    /* bind the `previous` inputs last: they are read from the daemon only if another input is */
     for (size_t i = 0; r == 0 && i < stage->n_leaves; i++)
         r = stage->leaves[i]->previous ? bind_leaf(in, i, err) : 0;
     snprintf(reader, sizeof reader, "stage %s", stage->name);
@@ -138,7 +138,7 @@ int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_h
 
 /* ---- choice of the datum ---- */
 
-/* Sets PL_ENOTFOUND and names the first input that matches nothing. */
+/* Sets PL_ENOTFOUND; the message names the first input whose glob matches nothing. */
 static int no_datum(const struct pl_plan *plan, struct pl_err *err)
 {
     for (size_t i = 0; i < plan->n_leaves; i++)
@@ -169,7 +169,8 @@ static bool starts_id(const char *text)
     return !text[n] && n >= ID_START_MIN && n <= PL_HASH_HEX;
 }
 
-/* Finds the only datum whose id starts with `text`: 1 if found, 0 for none, or an error. */
+/* Finds the datum whose id starts with `text`. Returns 1 if there is exactly one, 0 if there is none, or an
+ * error. */
 static int by_id(const struct pl_plan *plan, const char *text, size_t *ret, struct pl_err *err)
 {
     size_t found = 0, n = strlen(text);

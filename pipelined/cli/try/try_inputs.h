@@ -1,6 +1,6 @@
-/* try_inputs: chooses where each input of a stage is read when one datum is tried, and chooses the datum. An
- * input is read from a local folder (--input), else from the commit that a run read (--at RUN), else from the
- * head of its branch. */
+/* try_inputs: chooses the source of each input when one datum of a stage is tried, and chooses the datum. The
+ * source is a local folder (--input), else the commit that a run read (--at RUN), else the newest commit of
+ * the input's branch. */
 #pragma once
 
 #include "pipelined/cli/local/input_option.h"
@@ -8,13 +8,15 @@
 #include "pipelined/plan/plan.h"
 
 struct pl_cli_try_leaf {
-    struct pl_cli_folder *folder; /* NULL = read from the daemon */
-    /* root of the input; for a folder the tree of names, until pl_cli_try_folder_take sets the tree of the
-     * datum's files */
+    /* the local folder that replaces the input; NULL = the input is read from the daemon */
+    struct pl_cli_folder *folder;
+    /* root of the input's tree; for a local folder, the tree of names until pl_cli_try_folder_take replaces
+     * it by the tree of the datum's files */
     struct pl_hash root;
-    /* reads the nodes below `root` */
+    /* reads the nodes of the tree `root` */
     struct pl_node_source source;
-    char commit[PL_ID_HEX + 1]; /* id of the commit; "" for a folder, or for a branch without a commit */
+    /* id of the commit that is read; "" for a local folder, or for a branch without a commit */
+    char commit[PL_ID_HEX + 1];
 };
 
 struct pl_cli_try_inputs {
@@ -22,20 +24,21 @@ struct pl_cli_try_inputs {
     const struct pl_stage *stage;
     struct pl_cli_input_options folders;
     struct pl_cli_try_leaf leaves[PL_SPEC_LEAVES_MAX];
-    json_t *job; /* the job of --at; NULL without it; borrowed */
+    json_t *job; /* JSON object of the job that --at selects, borrowed; NULL without --at */
     struct pl_remote *remote;
-    struct pl_chunk_reader reader; /* reads records through `remote` */
-    bool asks_daemon;              /* some input is read from the daemon */
+    struct pl_chunk_reader reader; /* reads records of the daemon's store through `remote` */
+    bool asks_daemon;              /* at least one input is read from the daemon */
 };
 
-/* Chooses a source for every input of `stage`. `job` is the job of --at, NULL without it; borrowed. Call
- * pl_cli_try_inputs_finish also after an error. PL_ENET, with a hint: an input needs a daemon and there is
- * none. */
+/* Chooses a source for every input of `stage`. `job` is the job that --at selects, borrowed; NULL without
+ * --at. Call pl_cli_try_inputs_finish also after an error. PL_ENET, with a hint: an input needs a daemon and
+ * there is none. */
 PL_MUST_CHECK
 int pl_cli_try_inputs_bind(struct pl_cli_try_inputs *in, struct pl_cli *c, const struct pl_stage *stage, json_t *job,
                            struct pl_err *err);
 void pl_cli_try_inputs_finish(struct pl_cli_try_inputs *in);
-/* Computes the stage's datums over the chosen inputs. `code_identity` NULL = no code in the datum keys. */
+/* Computes the datums of the stage from the chosen inputs. `code_identity` becomes part of the datum keys;
+ * NULL = the stage has no code. */
 PL_MUST_CHECK
 int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_hash *code_identity, struct pl_plan **ret,
                            struct pl_err *err);
@@ -45,7 +48,7 @@ int pl_cli_try_inputs_plan(const struct pl_cli_try_inputs *in, const struct pl_h
  * datum. PL_ENOTFOUND; PL_EUSAGE: several ids start like this. */
 PL_MUST_CHECK
 int pl_cli_datum_choose(const struct pl_plan *plan, const char *text, size_t *ret, struct pl_err *err);
-/* Finds the datum of `plan` that has the same paths as datum `datum` of `other`. PL_ECHANGED: there is none,
- * because files changed between the two plans. */
+/* Finds the datum of `plan` that has the same paths as datum number `datum` of the plan `other`. PL_ECHANGED:
+ * there is none, because files changed between the two plans. */
 PL_MUST_CHECK
 int pl_cli_datum_same(const struct pl_plan *plan, const struct pl_plan *other, size_t datum, size_t *ret, struct pl_err *err);

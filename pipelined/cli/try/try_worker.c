@@ -1,4 +1,5 @@
-/* Runs pipelined-worker for one datum: request file, control group, child process, answer file. */
+/* Runs pipelined-worker for one datum: writes its request file, creates its control group, starts the
+ * process, and reads its answer file. */
 #include "pipelined/cli/try/try_worker.h"
 
 #include "pipelined/plan/plan_json.h"
@@ -15,13 +16,13 @@
 
 #define TOKEN_ENV   "PIPELINED_WORKER_TOKEN"
 #define ANSWER_MAX  (4u << 20)
-#define RENEWALS_MS 30000 /* a try has no lease, but the worker expects these fields */
+#define RENEWALS_MS 30000 /* the worker expects the fields of a lease, although a tried datum has none */
 
 extern char **environ;
 
 /* ---- the request ---- */
 
-/* The task with one datum, in the form in which a daemon leases it to a worker. */
+/* Builds the JSON of a task with one datum, in the form in which a daemon leases tasks to workers. */
 static json_t *task_json(const struct pl_cli_try *t)
 {
     json_t *inputs = json_array();
@@ -42,7 +43,8 @@ static json_t *task_json(const struct pl_cli_try *t)
                      (json_int_t)t->stage->datum.timeout_ms, "inputs", inputs);
 }
 
-/* The daemon's answer to a worker's attach request, with the stage's effective spec. */
+/* Builds the reply that a daemon would give to a worker's attach request; it contains the stage's effective
+ * spec. */
 static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {0};
@@ -60,7 +62,7 @@ static json_t *attach_json(const struct pl_cli_try *t, struct pl_err *err)
                      "project", t->project, "stage", stage, "gpu", "devices", t->gpus);
 }
 
-/* Writes the request file. `cgroup` is the folder of the sandbox's control group; "" = none. */
+/* Writes the request file. `cgroup`: path of the sandbox's control group; "" = none. */
 static int write_request(const struct pl_cli_try *t, const char *path, const char *cgroup, struct pl_err *err)
 {
     _cleanup_free_ char *store = pl_cli_try_folder_path(t->folder, "store"), *work = pl_cli_try_folder_path(t->folder, "work"),
@@ -81,8 +83,9 @@ static int write_request(const struct pl_cli_try *t, const char *path, const cha
 
 /* ---- limits ---- */
 
-/* Creates a control group for the sandbox, with the stage's memory and CPU limits. If this program may not
- * create one, prints a warning that says which limits do not hold, and sets `path` to "". */
+/* Creates a control group for the sandbox, with the stage's memory and CPU limits, and sets `path`. If this
+ * program may not create one, prints a warning that names the limits that are not enforced, and sets `path`
+ * to "". */
 static int make_group(const struct pl_cli_try *t, struct pl_cgroup **ret, char path[PL_CGROUP_PATH], struct pl_err *err)
 {
     const struct pl_resources *says = &t->stage->resources;
@@ -128,7 +131,9 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     if (r < 0)
         return r;
     posix_spawn_file_actions_init(&actions);
-    if (t->c->json) /* standard output is reserved for the JSON answer */
+    /* standard output is reserved for the JSON answer of this program, so the worker prints to standard
+     * error */
+    if (t->c->json)
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     if (t->token)
         setenv(TOKEN_ENV, t->token, 1);
@@ -139,8 +144,8 @@ static int start(const struct pl_cli_try *t, const char *request, pid_t *ret, st
     return e ? pl_err_errno(err, e, "start %s", program) : 0;
 }
 
-/* Waits for the worker. With a shell, SIGINT is ignored here, because the shell handles the terminal's
- * interrupts; without one, the worker gets SIGINT and ends the command. */
+/* Waits for the worker to end. If the worker runs a shell, this program ignores SIGINT, because the shell
+ * itself handles ^C; otherwise the worker receives SIGINT and ends the command. */
 static int wait_for(pid_t pid, bool shell)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before, output;
@@ -156,7 +161,8 @@ static int wait_for(pid_t pid, bool shell)
     pl_cli_end_with_us(0);
     if (shell)
         sigaction(SIGINT, &before, NULL);
-    if (seen && WIFSIGNALED(status)) { /* a worker that was killed has not restored the terminal */
+    /* restore the terminal's settings, which a killed worker has left changed */
+    if (seen && WIFSIGNALED(status)) {
         sigaction(SIGTTOU, &ignore, &output);
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal);
         sigaction(SIGTTOU, &output, NULL);

@@ -29,7 +29,8 @@ static int print_json(const struct pl_cli_spec *s, bool valid, struct pl_err *er
     return pl_show_json(out, err);
 }
 
-/* Checks that code folders exist. Only the machine with the spec file can see that. */
+/* Checks that the code folders exist which the spec names. The server cannot check this: only this machine
+ * has the folders. */
 static int check_code(const struct pl_cli_spec *s, struct pl_err *err)
 {
     for (size_t i = 0; i < s->spec->n_stages; i++) {
@@ -67,7 +68,7 @@ static int validate(struct pl_cli *c, struct pl_err *err)
 
 struct globbing {
     struct pl_glob *glob;
-    struct pl_template *template; /* NULL = print only the path */
+    struct pl_template *template; /* template to print for each match; NULL = print only the path */
     bool json;
 };
 
@@ -118,7 +119,7 @@ static int print_match(const struct globbing *g, const char *path, size_t len, c
     return out ? pl_show_json(out, err) : pl_err_set(err, PL_EPATH, "a path is not UTF-8");
 }
 
-/* Tests one path of standard input, with or without a leading '/'. */
+/* Tests one path that was read from standard input; the path may begin with '/'. */
 static int try_path(const struct globbing *g, const char *path, size_t len, size_t *matches, struct pl_err *err)
 {
     struct pl_span spans[PL_GLOB_CAPTURES_MAX];

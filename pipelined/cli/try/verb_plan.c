@@ -1,4 +1,4 @@
-/* plan: prints the datums that local folders would give, without a server. */
+/* plan: prints the datums that a stage would have if its inputs were local folders. Needs no server. */
 #include "pipelined/cli/local/input_option.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -43,7 +43,7 @@ static int print_datum(const struct pl_plan *plan, size_t datum, struct pl_err *
     return 0;
 }
 
-/* Prints which inputs match nothing: the reason why there is no datum. */
+/* Prints which inputs match no file, to explain why the stage has no datum. */
 static void say_empty(const struct pl_plan *plan)
 {
     for (size_t i = 0; i < plan->n_leaves; i++)
@@ -66,7 +66,8 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
         struct pl_cli_folder *folder =
             pl_input_reads(stage->leaves[i]) ? pl_cli_input_option_of(folders, stage->leaves[i]) : NULL;
 
-        /* a params input, or a previous output, which does not exist here */
+        /* an input without a folder is a params input, or a previous output, which does not exist without a
+         * server */
         inputs[i] = (struct pl_plan_input){.source = &sources[i]};
         sources[i] = (struct pl_node_source){0};
         if (!folder)
@@ -86,8 +87,8 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
     return 0;
 }
 
-/* Returns the first input of the stage without an --input, NULL if there is none. Marks all --input options
- * that the stage reads as used. */
+/* Returns the first input of the stage for which no --input is given, NULL if there is none. Marks all
+ * --input options that the stage reads as used. */
 static const struct pl_input *first_absent(const struct pl_stage *stage, const struct pl_cli_input_options *folders)
 {
     const struct pl_input *absent = NULL;
@@ -99,8 +100,8 @@ static const struct pl_input *first_absent(const struct pl_stage *stage, const s
     return absent;
 }
 
-/* Checks, before the first datum is printed, that some stage of the file reads each --input. Afterwards the
- * file's first spec is current again. */
+/* Checks that at least one stage of the file reads each --input; called before the first datum is printed.
+ * Afterwards the first spec of the file is current again. */
 static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const struct pl_cli_input_options *folders,
                        struct pl_err *err)
 {
@@ -116,7 +117,7 @@ static int check_names(const struct pl_cli *c, struct pl_cli_spec *s, const stru
     return r < 0 ? r : PL_MIN(pl_cli_spec_next(c, s, err), 0);
 }
 
-/* Plans the stages that have all their inputs; `*planned` counts them. */
+/* Plans all stages of the current spec whose inputs are all given; `*planned` counts them. */
 static int plan_all(const struct pl_cli *c, const struct pl_spec *spec, const struct pl_cli_input_options *folders,
                     size_t *planned, struct pl_err *err)
 {

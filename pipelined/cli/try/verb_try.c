@@ -1,5 +1,5 @@
-/* try: runs one datum of a stage on this machine, in the sandbox and with the variables that a worker would
- * give it. It commits nothing. */
+/* try: runs one datum of a stage on this machine, with the sandbox and the environment variables that a
+ * worker would use. It commits nothing. */
 #include "pipelined/cli/local/code_folder.h"
 #include "pipelined/cli/local/spec_file.h"
 #include "pipelined/cli/support/args.h"
@@ -17,14 +17,15 @@
 struct trial {
     struct pl_cli *c;
     struct pl_cli_spec file; /* the spec file of -f */
-    struct pl_spec *told;    /* without -f: spec of the stage as its job ran it */
+    struct pl_spec *told;    /* without -f: the spec that the stage's job ran with */
     const struct pl_spec *spec;
     const struct pl_stage *stage;
-    json_t *job; /* the job of --at, or without -f the stage's newest job; NULL = none */
+    json_t *job; /* the stage's job in the run of --at or, without -f, the stage's newest job; NULL = none */
     struct pl_cli_try_inputs inputs;
     struct pl_cli_try_folder folder;
-    struct pl_plan *names, *plan; /* plans over file names and over file contents */
-    size_t n_datums, number;      /* datums in `names`, and index of the chosen one */
+    /* two plans of the stage: from the names of the files, and from their contents */
+    struct pl_plan *names, *plan;
+    size_t n_datums, number; /* number of datums in the plan `names`, and index of the chosen datum */
     char *url, *token, *secrets;
     struct pl_cli_try request;
 };
@@ -63,7 +64,7 @@ static int find_job(struct trial *t, const char *stage, struct pl_err *err)
     return pl_cli_call(t->c, "GET", path, NULL, &t->job, err);
 }
 
-/* Requests the stage's spec and code as the job ran them. */
+/* Requests the spec and the code with which the job ran. */
 static int ask_stage(struct trial *t, struct pl_err *err)
 {
     const char *project = pl_show_text_at(t->job, "project"), *stage = pl_show_text_at(t->job, "stage"),
@@ -147,7 +148,7 @@ static int take_code(struct trial *t, struct pl_err *err)
     _cleanup_free_ char *folder = NULL;
     int r;
 
-    if (!t->stage->code || t->told) /* the code of a job is in the daemon's store */
+    if (!t->stage->code || t->told) /* without -f, the code comes from the daemon's store */
         return 0;
     folder = pl_cli_spec_code_path(&t->file, t->stage);
     r = folder ? pl_cli_try_folder_take_code(&t->folder, t->spec->project, folder, &t->request.code_root, err)
@@ -155,8 +156,8 @@ static int take_code(struct trial *t, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "stage %s", t->stage->name) : 0;
 }
 
-/* Stores the datum's files and plans again over their contents. Only then is the datum's key, and with it its
- * seed, the same as in a job. */
+/* Stores the files of the datum, then plans again from the contents of the files. Only this plan gives the
+ * datum the same key, and thus the same seed, as in a job. */
 static int take(struct trial *t, struct pl_err *err)
 {
     struct pl_hash code;
@@ -173,7 +174,8 @@ static int take(struct trial *t, struct pl_err *err)
 
 /* ---- devices, secrets and sandbox ---- */
 
-/* Chooses GPU devices: those of --gpus, else the first ones that exist, as many as the stage wants. */
+/* Chooses the GPUs to use: those that --gpus lists, or else the first ones of this machine, as many as the
+ * stage requires. */
 static int find_gpus(struct trial *t, struct pl_err *err)
 {
     const char *given = pl_cli_value(t->c, "gpus");
@@ -206,7 +208,7 @@ static int find_gpus(struct trial *t, struct pl_err *err)
     return 0;
 }
 
-/* Finds the project's secrets in the folder of a daemon on this machine; only the daemon's user can read
+/* Finds the project's secrets in the data folder of a daemon on this machine. Only the daemon's user can read
  * them. */
 static int find_secrets(struct trial *t, struct pl_err *err)
 {
@@ -259,7 +261,7 @@ static int fill_request(struct trial *t, struct pl_err *err)
     return r;
 }
 
-/* Returns the real path of `path` or of its nearest parent folder that exists. */
+/* Resolves symbolic links in `path`, or in its nearest parent folder that exists. */
 static char *real_above(const char *path)
 {
     _cleanup_free_ char *at = strdup(path);
@@ -275,7 +277,8 @@ static char *real_above(const char *path)
     return real;
 }
 
-/* Refuses an output folder inside an input folder: the next try would read it as input. */
+/* Refuses an output folder that lies inside an input folder, because the next try would read the output as
+ * input. */
 static int check_out(const struct trial *t, struct pl_err *err)
 {
     const char *out = pl_cli_value(t->c, "output");
@@ -374,7 +377,8 @@ static int try_datum(struct pl_cli *c, struct pl_err *err)
     _cleanup_(json_decrefp) json_t *answer = NULL;
     int r;
 
-    pl_cli_note_interrupt(); /* so that the temporary folder is removed in every case */
+    /* record interrupts instead of ending at once, so that the temporary folder is always removed */
+    pl_cli_note_interrupt();
     r = find_stage(&t, err);
     r = r < 0 ? r : pl_cli_try_inputs_bind(&t.inputs, c, t.stage, t.job, err);
     r = r < 0 ? r : check_out(&t, err);
