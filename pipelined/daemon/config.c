@@ -1,5 +1,5 @@
-/* The table of all settings, and everything that is derived from it: parsers of options and file, --help,
- * docs/config.md. */
+/* The table of all settings of the daemon, and what is generated from it: the parsers of options and of the
+ * configuration file, --help, docs/config.md. */
 #include "pipelined/daemon/config.h"
 
 #include "storage/base/clock.h"
@@ -13,17 +13,20 @@
 
 #define CONFIG_MAX_BYTES (1u << 20)
 
-/* TREE: an object or a list, only in the file; the fallback says which. */
+/* Kinds of values. TREE: a JSON object or list, which can only be given in the file; the field `fallback`
+ * says which of the two. */
 enum kind { TEXT, NUMBER, COUNT, DURATION, SWITCH, TREE };
 
 static const struct field {
-    const char *key; /* in the file, "a.b" for {"a": {"b": …}}; the option is "--" and the key, with - for _ and . */
+    /* key in the file ("a.b" for {"a": {"b": …}}); the option is "--" and the key, with - for _ and . */
+    const char *key;
     enum kind kind;
     size_t offset;
     const char *fallback;
-    const char *value; /* in --help */
+    const char *value; /* placeholder of the value in --help */
     const char *doc;
-    bool file_only; /* no option: other users see command lines, and trees do not fit there */
+    /* there is no option: other users can see command lines, and a TREE does not fit into one */
+    bool file_only;
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",
      "Data folder of the daemon: database, token, index, cache, logs. Default: ~/.local/share/pipelined, for root "
@@ -182,7 +185,7 @@ static void option_name(const struct field *f, char out[64])
             *p = '-';
 }
 
-/* Sets a field from its text. */
+/* Parses the text of a setting and stores its value in the field of the configuration. */
 static int set(struct pl_config *c, const struct field *f, const char *value, const char *where, struct pl_err *err)
 {
     int64_t least = f->kind == COUNT ? 1 : -1, most = f->kind == COUNT ? 1000000 : 64, number;
@@ -220,7 +223,7 @@ static int set(struct pl_config *c, const struct field *f, const char *value, co
     return 0;
 }
 
-/* What a field accepts in the file, for messages. */
+/* Describes which values a setting accepts in the file, for error messages. */
 static const char *const json_kinds[] = {
     [TEXT] = "a string", [NUMBER] = "a number", [COUNT] = "a number", [DURATION] = "a string", [SWITCH] = "true or false"};
 
@@ -254,7 +257,7 @@ static int set_value(struct pl_config *c, const struct field *f, const json_t *v
     return pl_err_set(err, PL_EINVAL, "%s must be %s", where, json_kinds[f->kind]);
 }
 
-/* True if there are keys "path.…". */
+/* True if the table has keys that begin with "path.". */
 static bool has_parts(const char *path)
 {
     size_t n = strlen(path);
@@ -267,7 +270,8 @@ static bool has_parts(const char *path)
 
 static int set_json(struct pl_config *c, const char *file, const char *key, const json_t *v, struct pl_err *err);
 
-/* Sets the members of an object: {"a": {"b": …}} is "a.b"; the value of "a" itself is the member "url". */
+/* Reads the members of a JSON object into their settings: {"a": {"b": …}} sets the key "a.b". For a setting
+ * "a" that also has a value of its own, the member "url" of the object is that value. */
 static int set_parts(struct pl_config *c, const char *file, const char *key, const json_t *o, struct pl_err *err)
 {
     char path[128];
@@ -303,7 +307,7 @@ static int set_json(struct pl_config *c, const char *file, const char *key, cons
                 : pl_err_set(err, PL_EINVAL, "%s: unknown key \"%s\"", file, key);
 }
 
-/* Reads the settings of a JSON file. */
+/* Reads the settings in a JSON configuration file. */
 static int read_file(struct pl_config *c, const char *file, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = CONFIG_MAX_BYTES};
@@ -347,7 +351,7 @@ static int unknown_option(const char *arg, struct pl_err *err)
                       near ? near : "");
 }
 
-/* Reads the option at argv[i]; returns how many words it took. */
+/* Parses the option at argv[i]. Returns the number of words that it consists of, or a negative error code. */
 static int read_option(struct pl_config *c, char **argv, int i, int argc, struct pl_err *err)
 {
     const char *eq = strchr(argv[i], '=');
@@ -374,7 +378,8 @@ static int read_option(struct pl_config *c, char **argv, int i, int argc, struct
     return unknown_option(argv[i], err);
 }
 
-/* Makes the data folder an absolute path: workers run in other folders and find the daemon through it. */
+/* Makes the path of the data folder absolute, because workers run in other folders and find the daemon
+ * through it. */
 static int settle_data(struct pl_config *c, struct pl_err *err)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_DATA_HOME");
@@ -402,7 +407,7 @@ static int settle_data(struct pl_config *c, struct pl_err *err)
     return 0;
 }
 
-/* Reads all options but --config. */
+/* Parses all options except --config. */
 static int read_options(int argc, char **argv, struct pl_config *c, struct pl_err *err)
 {
     for (int i = 1, r; i < argc; i += r) {
@@ -414,7 +419,7 @@ static int read_options(int argc, char **argv, struct pl_config *c, struct pl_er
         else if (pl_streq(argv[i], "--print-config-doc"))
             c->show_doc = true;
         else if (pl_streq(argv[i], "--config"))
-            r = 2; /* read earlier */
+            r = 2; /* the file that --config names was read before the options */
         else if (strncmp(argv[i], "--config=", 9) == 0)
             r = 1;
         else
@@ -441,7 +446,8 @@ static int check_level(const char *name, struct pl_err *err)
     return pl_err_set(err, PL_EINVAL, "--log-level is \"%s\": use debug, info, warn or error", name);
 }
 
-/* Applies defaults, then the file, then options, and checks the result. */
+/* Sets all settings: first the defaults, then the configuration file, then the options; then checks the
+ * result. */
 int pl_config_read(int argc, char **argv, struct pl_config *ret, struct pl_err *err)
 {
     struct pl_config c = {0};

@@ -1,4 +1,5 @@
-/* Wires the rooms together: opens them in order of dependence, handles signals, and closes them in reverse. */
+/* Starts and stops the daemon: opens the rooms in the order in which they depend on each other, handles
+ * signals, and closes the rooms in reverse order. */
 #include "pipelined/daemon/daemon.h"
 
 #include "pipelined/daemon/kube_settings.h"
@@ -31,30 +32,33 @@
 #define DB_READERS     4
 #define POOL_QUEUE_MAX 65536
 #define POOL_WAITING   16
-/* half of the pool's threads may do slow work, so that a quick request finds a free one */
+/* Threads of the pool beyond one per core, with a local store. At most half of a pool's threads run slow
+ * work, so that a quick request finds a free thread. */
 #define POOL_LOCAL       4
 #define STOP_DEADLINE_MS 3000
 #define DRAIN_TURN_MS    10
 #define HOSTS_MAX        32
 #define LOOK_MS          10000   /* interval of disk checks */
-#define KEEP_FIRST_MS    600000  /* delay of the first retention pass */
-#define KEEP_MS          3600000 /* interval of the later ones */
+#define KEEP_FIRST_MS    600000  /* delay of the first retention pass after the start, in ms */
+#define KEEP_MS          3600000 /* interval of the later retention passes, in ms */
 
 struct daemon {
     const struct pl_config *config;
-    char *store_url, *store_dir; /* set by name_store */
+    char *store_url, *store_dir; /* the store's URL, and its folder ("" for a bucket); set by name_store */
     struct pl_object_store *objects;
     struct pl_project_stores *stores;
     struct pl_db *db;
     struct pl_stage_logs *logs;
-    struct pl_log_ckpt *_Atomic ckpt; /* called by the writer thread */
+    /* schedule of log checkpoints; the writer thread reports log objects to it */
+    struct pl_log_ckpt *_Atomic ckpt;
     struct pl_loop *loop;
     struct pl_pool *pool;
     struct pl_engine *engine;
     struct pl_executor *executor;
-    struct pl_kube_settings kube; /* for executor kubernetes */
+    struct pl_kube_settings kube; /* settings of pods, for --executor kubernetes */
     struct pl_api *_Atomic api;   /* the writer thread sends it events */
-    struct pl_s3 *_Atomic s3;     /* the API's handlers use it; NULL: no gateway, or not yet */
+    /* the S3 gateway; handlers of the API use it; NULL = no gateway, or not started yet */
+    struct pl_s3 *_Atomic s3;
     struct pl_timer *drain_timer, *look_timer, *keep_timer;
     char token[65];
     uint8_t master_key[32];
@@ -83,8 +87,8 @@ static int make_folders(const struct daemon *d, struct pl_err *err)
     return 0;
 }
 
-/* Reads a secret of `n` bytes from DIR/name (hex, mode 0600); creates the file with a random one if it does not
- * exist. */
+/* Reads a secret of `n` bytes from the file DIR/name (hex, mode 0600). If the file does not exist, creates it
+ * with a random secret. */
 static int secret_file(const struct daemon *d, const char *name, char *hex, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 4096};
@@ -207,7 +211,8 @@ static void on_engine_failed(void *arg, const char *what)
     pl_loop_stop(d->loop);
 }
 
-/* No task runs any more, or the drain time is over: shuts the workers down, then stops the loop. */
+/* Called when no task runs any more or the drain time has passed: shuts the workers down, then stops the
+ * loop. */
 static void drained(void *arg)
 {
     struct daemon *d = arg;
@@ -215,7 +220,8 @@ static void drained(void *arg)
     d->executor->ops->shutdown(d->executor, false, stop_loop, d);
 }
 
-/* The first signal starts the drain; a second one, or the end of the drain time, stops at once. */
+/* Called on SIGTERM and SIGINT. The first signal starts the drain. A second signal stops the daemon at once,
+ * as does the end of the drain time. */
 static void on_signal(void *arg)
 {
     struct daemon *d = arg;
@@ -245,7 +251,8 @@ static void look_at_disks(void *arg)
     pl_api_check_disks(d->api);
 }
 
-/* Checks the disks on the pool. If the pool is full, its requests will check them. */
+/* Starts a check of the disks on the pool. If the pool is full, no check is needed: the requests in its queue
+ * check the disks, too. */
 static void on_look(void *arg)
 {
     struct daemon *d = arg;
@@ -267,13 +274,14 @@ static void on_keep(void *arg)
 {
     struct daemon *d = arg;
 
-    (void)!pl_pool_submit(d->pool, keep_now, d, NULL); /* if the pool is full: in an hour */
+    (void)!pl_pool_submit(d->pool, keep_now, d, NULL); /* if the pool is full, the next pass is in an hour */
     pl_timer_start(d->keep_timer, KEEP_MS);
 }
 
 /* ---- start ---- */
 
-/* Sets the URL of --store, and its folder if it is a local one, else "". */
+/* Sets d->store_url to the URL of --store, and d->store_dir to the store's folder if it is a local one, else
+ * to "". */
 static int name_store(struct daemon *d, struct pl_err *err)
 {
     const char *url = d->config->store;
@@ -287,7 +295,7 @@ static int name_store(struct daemon *d, struct pl_err *err)
     return d->store_dir ? 0 : pl_err_nomem(err);
 }
 
-/* Opens the object storage with the settings of the configuration. */
+/* Opens the object storage of the store, with the settings of the configuration. */
 static int open_objects(struct daemon *d, struct pl_err *err)
 {
     const struct pl_config *c = d->config;
@@ -331,7 +339,8 @@ static int open_store(struct daemon *d, struct pl_err *err)
     return pl_project_stores_open(d->objects, index, &d->stores, err);
 }
 
-/* Returns the number of pool threads: they hash, read and write, and with a remote store mostly wait for it. */
+/* Returns the number of the pool's threads. They hash, read and write; with a remote store they spend most of
+ * the time waiting for it, so more threads are useful. */
 static unsigned pool_threads(const struct daemon *d)
 {
     return pl_cores() + (*d->store_dir ? POOL_LOCAL : POOL_WAITING);
@@ -354,7 +363,8 @@ static void tell_recovered(const struct pl_recover_report *r)
     }
 }
 
-/* Opens the database, prunes after a recovery, and opens the stage logs. */
+/* Opens the database and the stage logs. If the database was recovered from the store, first removes from it
+ * what the store no longer has. */
 static int open_db(struct daemon *d, struct pl_err *err)
 {
     struct pl_db_config c = {.dir = d->config->data,
@@ -413,7 +423,8 @@ static int start_local(struct daemon *d, struct pl_err *err)
     return pl_exec_local_create(&c, &d->executor, err);
 }
 
-/* Starts the executor for pods; the URL by which they reach the daemon is set later, when it listens. */
+/* Starts the executor that runs workers as pods. The URL by which pods reach the daemon is set later, when
+ * the daemon listens. */
 static int start_kubernetes(struct daemon *d, struct pl_err *err)
 {
     const struct pl_config_kube *k = &d->config->kube;
@@ -555,7 +566,8 @@ static int start_s3(struct daemon *d, struct pl_err *err)
 
 /* ---- start and stop ---- */
 
-/* Starts the API, then the S3 gateway, then garbage collection, which needs the gateway's uploads. */
+/* Starts the API, then the S3 gateway, then garbage collection, which must keep the data of the gateway's
+ * uploads. */
 static int start_api(struct daemon *d, struct pl_err *err)
 {
     static const struct pl_api_tables *const tables[] = {&pl_api_data_routes, &pl_api_run_routes, NULL};
@@ -597,11 +609,12 @@ static int start_api(struct daemon *d, struct pl_err *err)
     r = pl_api_start(&c, &api, err);
     d->api = api;
     r = r < 0 || !*d->config->s3_listen ? r : start_s3(d, err);
-    r = r < 0 ? r : pl_api_gc_start(api, err); /* the gateway's roots are known now */
+    /* garbage collection must not start before the gateway, whose uploads it has to keep */
+    r = r < 0 ? r : pl_api_gc_start(api, err);
     return r < 0 ? r : write_url(d, err);
 }
 
-/* Opens everything in order. */
+/* Opens all parts of the daemon, in order. */
 static int start(struct daemon *d, struct pl_err *err)
 {
     int r = open_listeners(d, err);
@@ -630,7 +643,8 @@ static int start(struct daemon *d, struct pl_err *err)
     return r < 0 ? r : pl_engine_start(d->engine, err);
 }
 
-/* Runs the completions that database and pool have posted to the loop, and what these post in turn. */
+/* Runs the functions that the database and the pool have posted to the loop, and those that these functions
+ * post in turn. */
 static void run_posted(struct daemon *d)
 {
     for (int i = 0; d->loop && i < 3; i++) {
@@ -639,7 +653,8 @@ static void run_posted(struct daemon *d)
     }
 }
 
-/* Waits for the pool while running the loop, for which jobs may wait. */
+/* Waits until the pool has no jobs. Runs the loop meanwhile, because a job may wait until a function has run
+ * on the loop. */
 static void drain_pool(struct daemon *d)
 {
     while (d->pool && !pl_pool_drain_for(d->pool, DRAIN_TURN_MS))
@@ -647,7 +662,7 @@ static void drain_pool(struct daemon *d)
     run_posted(d);
 }
 
-/* Stops and closes everything; any part may not have been opened. */
+/* Stops and closes all parts of the daemon; each of them may not have been opened. */
 static void stop(struct daemon *d)
 {
     char path[4096];
@@ -657,13 +672,18 @@ static void stop(struct daemon *d)
     pl_log_ckpt_stop(d->ckpt);
     if (d->engine)
         pl_engine_hang_up(d->engine);
-    run_posted(d); /* answers for handlers that asked the loop before the end */
+    /* run the functions that request handlers posted to the loop before it stopped, so that these requests
+     * get a reply */
+    run_posted(d);
     if (d->api)
         pl_api_drain(d->api);
-    pl_s3_stop(d->s3, STOP_DEADLINE_MS); /* before the open commits, which the API stops */
+    /* the gateway must stop before the open commits do, which are stopped with the API */
+    pl_s3_stop(d->s3, STOP_DEADLINE_MS);
     if (d->api)
         pl_api_stop(d->api, STOP_DEADLINE_MS);
-    if (d->executor) { /* after a second signal or an error: kill what still runs; the loop waits for its end */
+    /* after a second signal or an error, workers may still run: kill them, and run the loop until they
+     * have ended */
+    if (d->executor) {
         d->executor->ops->shutdown(d->executor, true, stop_loop, d);
         pl_loop_run(d->loop);
     }
@@ -698,7 +718,7 @@ static void stop(struct daemon *d)
         unlink(path);
 }
 
-/* Raises the limit of open files, starts, serves and stops. */
+/* Raises the limit of open files, starts the daemon, serves requests until a signal arrives, and stops. */
 int pl_daemon_run(const struct pl_config *config)
 {
     struct daemon d = {.config = config};

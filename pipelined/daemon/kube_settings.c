@@ -1,4 +1,4 @@
-/* Checks each "kubernetes.…" key and builds struct pl_pod_settings from it. */
+/* Checks each "kubernetes.…" setting and builds the struct pl_pod_settings from them. */
 #include "pipelined/daemon/kube_settings.h"
 
 #include "pipelined/kube/nodes/node_capacity.h"
@@ -34,7 +34,8 @@ static int check_name(const char *key, const char *text, struct pl_err *err)
                       text);
 }
 
-/* Sets the error for a malformed tree. `at`: the member of `key` that is wrong; NULL: the whole. */
+/* Sets the error for a JSON setting that does not have the expected form. `at`: the wrong member of the
+ * setting `key`; NULL: the setting as a whole is wrong. */
 static int bad_tree(struct pl_err *err, const char *key, const char *at, const json_t *value, const char *accepted)
 {
     _cleanup_free_ char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -43,7 +44,8 @@ static int bad_tree(struct pl_err *err, const char *key, const char *at, const j
                       text ? text : "nothing", accepted);
 }
 
-/* Checks pod_template: an operator may add labels and annotations, but not change which pod it is. */
+/* Checks the setting pod_template. An operator may add labels and annotations to pods, but must not change
+ * its name or namespace, for example. */
 static int check_template(const json_t *template, struct pl_err *err)
 {
     static const char *const lists[] = {"containers", "initContainers", "volumes", "tolerations", "imagePullSecrets"};
@@ -74,7 +76,7 @@ static int check_template(const json_t *template, struct pl_err *err)
     return r < 0 ? pl_err_wrap(err, r, "kubernetes.pod_template") : 0;
 }
 
-/* Checks gpu_shapes by parsing each into a node's capacity. */
+/* Checks the setting gpu_shapes: each of its entries must parse as the capacity of a node. */
 static int check_shapes(const json_t *shapes, struct pl_err *err)
 {
     static const char *const known[] = {"cpu", "memory", "resources", "products"};
@@ -104,7 +106,7 @@ static int check_shapes(const json_t *shapes, struct pl_err *err)
     return r;
 }
 
-/* Checks one preset of gpu_presets. */
+/* Checks one entry of the setting gpu_presets. */
 static int check_preset(const char *name, const json_t *preset, struct pl_err *err)
 {
     static const char *const objects[] = {"limits", "annotations", "labels"};
@@ -155,7 +157,7 @@ static int check_trees(const struct pl_config_kube *k, struct pl_err *err)
     return r;
 }
 
-/* Splits `text` at commas; `*copy` holds the names. */
+/* Splits `text` at its commas; the resulting names point into `*copy`. */
 static int split(const char *key, const char *text, const char *names[], size_t *ret_n, char **copy, struct pl_err *err)
 {
     char *save = NULL;
@@ -173,7 +175,7 @@ static int split(const char *key, const char *text, const char *names[], size_t 
     return 0;
 }
 
-/* Checks "CLAIM" or "PROJECT/CLAIM". */
+/* Checks the name of a PersistentVolumeClaim: "CLAIM" or "PROJECT/CLAIM". */
 static int check_claim(const char *text, struct pl_err *err)
 {
     const char *slash = strchr(text, '/');
@@ -186,7 +188,7 @@ static int check_claim(const char *text, struct pl_err *err)
                       text);
 }
 
-/* Splits and checks all lists of names. */
+/* Splits and checks all settings that are lists of names. */
 static int split_lists(const struct pl_config_kube *k, struct pl_kube_settings *s, struct pl_err *err)
 {
     int r = split("pull_secrets", k->pull_secrets, s->pull_secrets, &s->pods.n_pull_secrets, &s->texts[0], err);
@@ -229,7 +231,7 @@ static int read_proxy_env(const json_t *env, struct pl_pairs *ret, struct pl_err
     return 0;
 }
 
-/* Checks the image, the choices, durations and quantities. */
+/* Checks the settings that are an image, a choice of words, a duration or a quantity. */
 static int read_choices(const struct pl_config_kube *k, struct pl_pod_settings *s, struct pl_err *err)
 {
     static const char *const choices[] = {

@@ -1,4 +1,4 @@
-/* Only literal loopback addresses and "localhost" count as local. */
+/* Decides which addresses count as local: only literal loopback addresses, and "localhost". */
 #include "pipelined/daemon/listen_policy.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,8 @@ bool pl_listen_policy_is_loopback(const char *listen)
         return ntohl(four.s_addr) >> 24 == 127;
     if (inet_pton(AF_INET6, host, &six) == 1)
         return IN6_IS_ADDR_LOOPBACK(&six);
-    return pl_streq(host, "localhost"); /* other names are resolved and may be any address */
+    /* any other name may resolve to an address that other machines reach */
+    return pl_streq(host, "localhost");
 }
 
 int pl_listen_policy_check(const char *option, const char *listen, bool tls, bool behind_proxy, struct pl_err *err)

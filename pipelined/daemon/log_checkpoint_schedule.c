@@ -1,4 +1,4 @@
-/* A counter of log objects and a timer, which start a job on the pool. */
+/* Counts log objects and runs a timer; either of them starts the job on the pool that writes a checkpoint. */
 #include "pipelined/daemon/log_checkpoint_schedule.h"
 
 #include "pipelined/db/writer/db_snapshot.h"
@@ -17,11 +17,11 @@
 struct pl_log_ckpt {
     struct pl_log_ckpt_config config;
     char dir[PATH_MAX];
-    struct pl_timer *day; /* on the loop */
+    struct pl_timer *day; /* timer that fires a day after the last checkpoint; used on the loop only */
     struct pl_loop_work ended;
-    atomic_uint_fast64_t seq;  /* position of the log */
-    atomic_uint_fast64_t made; /* position of the newest checkpoint */
-    atomic_uint_fast64_t due;  /* position at which the next one is due */
+    atomic_uint_fast64_t seq;  /* number of the newest log object */
+    atomic_uint_fast64_t made; /* number of the log object up to which the newest checkpoint goes */
+    atomic_uint_fast64_t due;  /* number of the log object at which the next checkpoint is due */
     atomic_bool writing, stopping;
 };
 
@@ -34,8 +34,8 @@ static bool is_stopping(void *arg)
 
 static void begin(struct pl_log_ckpt *c);
 
-/* On the loop: restarts the day. Objects logged during the writing may make the next one due, and no further event
- * may come. */
+/* On the loop, when a checkpoint has been written: restarts the timer. Starts the next checkpoint if log
+ * objects that arrived meanwhile made it due, because no further log object may come to start it. */
 static void on_ended(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -48,7 +48,7 @@ static void on_ended(void *arg)
         begin(c);
 }
 
-/* Writes a checkpoint, on the pool. */
+/* Writes a checkpoint. Runs on the pool. */
 static void write_it(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -78,7 +78,8 @@ static void begin(struct pl_log_ckpt *c)
 
     if (atomic_load(&c->stopping) || atomic_exchange(&c->writing, true))
         return;
-    if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) { /* the pool is full: the next log object retries */
+    /* the pool is full: the next log object tries again */
+    if (pl_pool_submit(c->config.pool, write_it, c, &err) < 0) {
         atomic_store(&c->writing, false);
         pl_log_warn("ckpt", "a checkpoint of the log is postponed: %s", err.msg);
     }
@@ -93,7 +94,7 @@ void pl_log_ckpt_logged(struct pl_log_ckpt *c, uint64_t seq)
         begin(c);
 }
 
-/* On the loop: a day has passed. */
+/* On the loop: a day has passed. Starts a checkpoint if there are log objects since the last one. */
 static void on_day(void *arg)
 {
     struct pl_log_ckpt *c = arg;
@@ -103,7 +104,7 @@ static void on_day(void *arg)
     pl_timer_start(c->day, (uint64_t)DAY_MS);
 }
 
-/* Reads the position and age of the store's newest checkpoint. */
+/* Reads the position of the store's newest checkpoint, and how long ago it was made. */
 static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
 {
     uint64_t seqs[PL_LOG_CHECKPOINT_LISTED_MAX];
@@ -119,7 +120,8 @@ static int look(struct pl_log_ckpt *c, int64_t *ret_age_ms, struct pl_err *err)
     return 0;
 }
 
-/* Makes an empty folder for scratch files, removing what a crash left. */
+/* Makes an empty folder for scratch files. Removes files that an earlier process left there when it
+ * crashed. */
 static int make_scratch(struct pl_log_ckpt *c, struct pl_err *err)
 {
     int r;
@@ -130,7 +132,8 @@ static int make_scratch(struct pl_log_ckpt *c, struct pl_err *err)
     return r < 0 ? r : pl_io_mkdirs(c->dir, 0700, err);
 }
 
-/* Reads the newest checkpoint, and starts the timer with the rest of its day. */
+/* Reads the newest checkpoint, and starts the timer with the time that is left until that checkpoint is a day
+ * old. */
 int pl_log_ckpt_create(const struct pl_log_ckpt_config *config, struct pl_log_ckpt **ret, struct pl_err *err)
 {
     struct pl_log_ckpt *c = calloc(1, sizeof *c);

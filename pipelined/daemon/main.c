@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     int code;
 
     pl_process_close();
-    umask(077); /* nothing in DIR is for other users, whatever DIR's own mode is */
+    umask(077); /* no file in the data folder is for other users, whatever the mode of the folder itself */
     if (pl_config_read(argc, argv, &config, &err) < 0) {
         fprintf(stderr, "pipelined: %s\n", err.msg);
         return pl_err_info(err.code)->exit_code == 2 ? 2 : 1;
