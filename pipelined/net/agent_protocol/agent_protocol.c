@@ -1,5 +1,4 @@
-/* Readers of the daemon's JSON answers, which name the field that is wrong, and makers of the agent's JSON
- * requests. */
+/* Reads the daemon's JSON replies (an error names the wrong field) and builds the agent's JSON requests. */
 #include "pipelined/net/agent_protocol/agent_protocol.h"
 
 #include "pipelined/policy/project_secret.h"
@@ -18,7 +17,7 @@ static int bad(struct pl_err *err, const char *where, const char *field)
                         field);
 }
 
-/* Returns the string `field`, or `otherwise` if it is absent or null. */
+/* Returns the string in the member `field`, or `otherwise` if the member is absent or null. */
 static const char *string_or(const json_t *o, const char *field, const char *otherwise)
 {
     const char *s = json_string_value(json_object_get(o, field));
@@ -33,7 +32,7 @@ static int64_t integer_or(const json_t *o, const char *field, int64_t otherwise)
     return json_is_integer(v) ? (int64_t)json_integer_value(v) : otherwise;
 }
 
-/* Reads a command with its arguments as a NULL-terminated list. */
+/* Reads a command and its arguments as a NULL-terminated list of strings. */
 static int read_argv(const json_t *run, const char *field, const char ***ret, struct pl_err *err)
 {
     size_t n = json_array_size(run);
@@ -51,7 +50,7 @@ static int read_argv(const json_t *run, const char *field, const char ***ret, st
     return 0;
 }
 
-/* Reads the command, its exit codes, checkpoints and standard input. */
+/* Reads the command, its accepted exit codes, its checkpoints and its standard input. */
 static int read_run(const json_t *stage, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     const json_t *on_error = json_object_get(stage, "on_error");
@@ -117,7 +116,7 @@ static int read_secrets(const json_t *stage, struct pl_agent_protocol_attach *a,
     return 0;
 }
 
-/* Reads the number of GPUs and the assigned devices. */
+/* Reads the number of GPUs, and which devices were assigned. */
 static int read_gpus(const json_t *doc, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     const json_t *gpu = json_object_get(doc, "gpu"), *devices = json_object_get(gpu, "devices");
@@ -141,7 +140,7 @@ static int read_gpus(const json_t *doc, struct pl_agent_protocol_attach *a, stru
     return 0;
 }
 
-/* Reads the whole answer to attach. */
+/* Reads the whole reply to `attach`. */
 static int read_attach(json_t *doc, struct pl_agent_protocol_attach *a, struct pl_err *err)
 {
     json_t *stage = json_object_get(doc, "stage");
@@ -225,7 +224,7 @@ static int read_task_id(const json_t *id, struct pl_agent_protocol_lease *ret, s
     return n <= 0 || n >= (int)sizeof(ret->task) ? bad(err, "next", "task.id") : 0;
 }
 
-/* Reads the parameters, which become the file params.json. */
+/* Reads the parameters of a params input; they become the content of params.json. */
 static int read_params(const json_t *o, struct pl_agent_protocol_input *in, struct pl_err *err)
 {
     const char *key;
@@ -241,7 +240,8 @@ static int read_params(const json_t *o, struct pl_agent_protocol_input *in, stru
     return 0;
 }
 
-/* Reads an input. `*files` points to free space for its globs and a NULL, and is advanced. */
+/* Reads one input of a datum. `*files` points to free space for the input's globs and a NULL; advances it
+ * behind them. */
 static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const char ***files, struct pl_err *err)
 {
     const json_t *globs = json_object_get(o, "files");
@@ -263,7 +263,7 @@ static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const
         return bad(err, "next", "inputs.root");
     in->file = !pl_streq(kind, "dir") && !pl_streq(kind, "4");
     in->writable = json_is_true(json_object_get(o, "writable"));
-    in->n_files = json_array_size(globs); /* 0 if it is not an array */
+    in->n_files = json_array_size(globs); /* json_array_size is 0 if the value is not an array */
     if (in->n_files == 0)
         return 0;
     in->files = *files;
@@ -309,7 +309,7 @@ static int read_row(const json_t *o, struct pl_agent_protocol_datum *row, struct
     return 0;
 }
 
-/* Counts and allocates space for all inputs and globs of the rows. */
+/* Counts the inputs and globs of all rows, and allocates space for them. */
 static int make_room(const json_t *rows, struct pl_agent_protocol_task *t, struct pl_err *err)
 {
     size_t n_inputs = 0, n_files = 0;
@@ -331,7 +331,7 @@ static int make_room(const json_t *rows, struct pl_agent_protocol_task *t, struc
     return t->rows && t->inputs && t->files ? 0 : pl_err_nomem(err);
 }
 
-/* Reads a task: lease, run, job and rows. */
+/* Reads a task: its lease, run, job and rows (datums). */
 static int read_task(const json_t *task, struct pl_agent_protocol_task *t, struct pl_err *err)
 {
     const json_t *rows = json_object_get(task, "rows"), *fence = json_object_get(task, "fence");
@@ -426,7 +426,7 @@ static json_t *rusage_json(const struct pl_command_result *run)
                      (json_int_t)run->voluntary_switches, "involuntary_switches", (json_int_t)run->involuntary_switches);
 }
 
-/* Returns the exit code as a shell reports it. */
+/* Returns the command's exit code in the way that a shell reports it. */
 static int exit_code(const struct pl_command_result *run)
 {
     if (run->how == PL_RUNNER_EXITED)
@@ -434,7 +434,7 @@ static int exit_code(const struct pl_command_result *run)
     return run->how == PL_RUNNER_NO_EXEC ? 127 : run->how == PL_RUNNER_SIGNALED ? 0 : 126;
 }
 
-/* Makes the JSON of one outcome. */
+/* Builds the JSON of the outcome of one row. */
 static json_t *row_json(const struct pl_agent_protocol_outcome *o, bool with_tail)
 {
     const struct pl_command_result *run = &o->run;
@@ -463,7 +463,8 @@ static json_t *row_json(const struct pl_agent_protocol_outcome *o, bool with_tai
     return row;
 }
 
-/* Chooses which tails fit the bound: first those of failed rows, which users read. */
+/* Chooses the rows whose output tails are sent, within PL_AGENT_PROTOCOL_TAILS_MAX. Failed rows come first,
+ * because users read their output. */
 static void choose_tails(const struct pl_agent_protocol_outcome *outcomes, size_t n, bool *chosen)
 {
     size_t left = PL_AGENT_PROTOCOL_TAILS_MAX;
@@ -523,7 +524,7 @@ void pl_agent_protocol_outcome_finish(struct pl_agent_protocol_outcome *o)
     *o = (struct pl_agent_protocol_outcome){0};
 }
 
-/* Returns the length of the UTF-8 character at `p`, 0 if it is invalid. */
+/* Returns the length of the UTF-8 character that begins at `p`; 0 if it is invalid. */
 static size_t character(const uint8_t *p, size_t n)
 {
     size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -537,7 +538,7 @@ char *pl_agent_protocol_text(const uint8_t *data, size_t n, size_t max)
     size_t at = n > max ? n - max : 0;
     int r = pl_buf_reserve(&out, 1, NULL);
 
-    if (at > 0) /* skip the rest of a character that was cut */
+    if (at > 0) /* skip the rest of a character whose beginning was cut off */
         for (int i = 0; i < 3 && at < n && (data[at] & 0xc0) == 0x80; i++)
             at++;
     while (r == 0 && at < n) {

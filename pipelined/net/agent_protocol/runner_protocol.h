@@ -39,10 +39,11 @@
 
 #include <stdint.h>
 
-#define PL_RUNNER_VERSION        1
-#define PL_RUNNER_HEAD_BYTES     5
-#define PL_RUNNER_FRAME_MAX      (2u << 20) /* largest payload; the kernel accepts no longer argv and env either */
-#define PL_RUNNER_ARGS_MAX       65536u     /* argc + envc */
+#define PL_RUNNER_VERSION    1
+#define PL_RUNNER_HEAD_BYTES 5
+/* largest payload of a frame in bytes; the kernel accepts no longer argv and env either */
+#define PL_RUNNER_FRAME_MAX      (2u << 20)
+#define PL_RUNNER_ARGS_MAX       65536u /* most entries of argc + envc together */
 #define PL_RUNNER_HELLO_BYTES    4
 #define PL_RUNNER_RUN_HEAD_BYTES 16
 #define PL_RUNNER_EXIT_NUMBERS   11
@@ -61,11 +62,11 @@ enum pl_runner_type {
 };
 
 enum pl_runner_how {
-    PL_RUNNER_EXITED = 0,   /* code: the exit code */
-    PL_RUNNER_SIGNALED = 1, /* code: the signal */
-    PL_RUNNER_NO_CWD = 2,   /* not started: the working directory cannot be entered; code: errno */
-    PL_RUNNER_NO_EXEC = 3,  /* not started: the program cannot be executed; code: errno */
-    PL_RUNNER_NO_FORK = 4,  /* not started: fork failed; code: errno */
+    PL_RUNNER_EXITED = 0,   /* the command ended by itself; code: its exit code */
+    PL_RUNNER_SIGNALED = 1, /* a signal ended the command; code: the signal's number */
+    PL_RUNNER_NO_CWD = 2,   /* not started, because the working directory cannot be entered; code: errno */
+    PL_RUNNER_NO_EXEC = 3,  /* not started, because the program cannot be executed; code: errno */
+    PL_RUNNER_NO_FORK = 4,  /* not started, because fork failed; code: errno */
 };
 
 static inline void pl_runner_put32(uint8_t *p, uint32_t v)
