@@ -1,5 +1,5 @@
-/* With libcurl: one easy handle per call, in a multi handle of its own, which keeps the connection and can be
- * woken. */
+/* An HTTP client with libcurl. Each call uses a pair of curl handles: an easy handle, and a multi handle of
+ * its own, which keeps the connection open and can be woken by another thread. */
 #include "pipelined/net/http_client/http_client.h"
 
 #include "pipelined/text/json_text.h"
@@ -15,10 +15,10 @@
 #include <sys/queue.h>
 #include <sys/un.h>
 
-#define ERROR_BODY_MAX (64u << 10)  /* bytes of an error answer that are read */
-#define BUFFER_BYTES   (256L << 10) /* of curl's buffers, each direction */
+#define ERROR_BODY_MAX (64u << 10)  /* most bytes of an error reply's body that are read */
+#define BUFFER_BYTES   (256L << 10) /* size of each of curl's two buffers, for sending and receiving */
 
-/* A pair of curl handles; the multi handle keeps the connection. */
+/* A pair of curl handles. The multi handle keeps the connection open. */
 struct line {
     CURL *easy;
     CURLM *multi;
@@ -26,40 +26,40 @@ struct line {
 
 struct pl_http_client {
     const struct pl_curl *curl;
-    char *shown;                           /* URL for messages */
-    char *base;                            /* prefix of all paths */
-    char *socket_path;                     /* NULL = TCP */
-    char *ca;                              /* NULL = the machine's certificates */
-    bool local;                            /* never use a proxy */
-    char *authorization;                   /* "Authorization: Bearer …"; NULL = none */
+    char *shown;                           /* URL of the server, as messages show it */
+    char *base;                            /* URL prefix to which the path of a call is appended */
+    char *socket_path;                     /* path of a unix socket; NULL = use TCP */
+    char *ca;                              /* PEM file with CA certificates; NULL = the certificates of the machine */
+    bool local;                            /* the server is this machine, so no proxy is used */
+    char *authorization;                   /* header "Authorization: Bearer …"; NULL = none */
     pthread_mutex_t lock;                  /* guards the fields below */
-    struct line lines[PL_HTTP_LINES_KEPT]; /* idle handles */
+    struct line lines[PL_HTTP_LINES_KEPT]; /* idle pairs of handles */
     size_t n_lines;
-    LIST_HEAD(, transfer) interruptible; /* interruptible calls in progress */
+    LIST_HEAD(, transfer) interruptible; /* the interruptible calls that are in progress */
 };
 
-/* A call in progress. */
+/* A call that is in progress. */
 struct transfer {
     struct pl_http_client *client;
     const struct pl_http_call *call;
-    CURL *handle; /* of a line */
+    CURL *handle; /* borrowed from a struct line */
     CURLM *multi;
     struct curl_slist *headers;
     struct pl_http_answer answer;
     struct pl_buf error_body;
-    uint64_t uploaded; /* FD, READER: bytes sent */
-    curl_off_t moved;  /* bytes of bodies, both directions */
+    uint64_t uploaded; /* for PL_UPLOAD_FD and PL_UPLOAD_READER: number of bytes sent so far */
+    curl_off_t moved;  /* bytes of bodies sent and received so far */
     int64_t moved_ms;  /* when `moved` last changed */
-    bool answered;     /* a header has arrived */
+    bool answered;     /* a header of the reply has arrived */
     bool stalled;
     atomic_bool interrupted;
-    LIST_ENTRY(transfer) link; /* in `interruptible` */
-    struct pl_err err;         /* error of a callback, which takes precedence; code 0 = none */
+    LIST_ENTRY(transfer) link; /* entry in the client's list `interruptible` */
+    struct pl_err err;         /* error of one of our callbacks, reported instead of curl's error; code 0 = none */
 };
 
 /* --- the client --- */
 
-/* No proxy is used for this machine's addresses, whatever the environment says. */
+/* For addresses of this machine no proxy is used, whatever the environment variables say. */
 bool pl_http_url_is_local(const char *url)
 {
     const char *host = strstr(url, "://") + 3, *at = strchr(host, '@');
@@ -167,7 +167,7 @@ const char *pl_http_client_url(const struct pl_http_client *c)
     return c->shown;
 }
 
-/* Takes an idle pair of handles, or makes one. Its fields are NULL without memory. */
+/* Takes an idle pair of handles, or makes a new one. Both handles are NULL if memory runs out. */
 static struct line borrow(struct pl_http_client *c)
 {
     struct line line = {0};
@@ -238,7 +238,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     int r = 0;
 
     n *= size;
-    if (status_of(t) >= 400) /* enough for the error's message */
+    if (status_of(t) >= 400) /* keep only as much as the error's message needs */
         r = pl_buf_add(&t->error_body, data, PL_MIN(n, ERROR_BODY_MAX - t->error_body.len), &t->err);
     else if (call->write)
         r = call->write(call->write_self, data, n, &t->err);
@@ -271,7 +271,8 @@ static size_t on_upload(char *out, size_t size, size_t n, void *arg)
     struct transfer *t = arg;
     ssize_t got = next_bytes(t, out, n * size);
 
-    if (got == 0 && t->call->len != UINT64_MAX && t->uploaded < t->call->len) /* curl would wait for more forever */
+    /* without an error, curl would wait for the missing bytes forever */
+    if (got == 0 && t->call->len != UINT64_MAX && t->uploaded < t->call->len)
         got = pl_err_set(&t->err, PL_EIO, "the body ended after %llu of %llu bytes", (unsigned long long)t->uploaded,
                          (unsigned long long)t->call->len);
     if (got < 0)
@@ -280,7 +281,8 @@ static size_t on_upload(char *out, size_t size, size_t n, void *arg)
     return (size_t)got;
 }
 
-/* Rewinds the body: curl starts over when a kept-alive connection turns out to be closed. */
+/* Moves back to an earlier position of the body: curl sends the request again if a kept connection turns out
+ * to be closed. */
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
     struct transfer *t = arg;
@@ -291,8 +293,8 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-/* Checks for stalls and cancellation; curl calls it at least once a second. curl's own speed rule is not used,
- * because it takes a few bytes now and then for a standstill. */
+/* Checks for stalls and cancellation; curl calls it at least once a second. curl's own low-speed limit is not
+ * used, because it would treat a transfer as stalled that sends a few bytes now and then. */
 static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
     struct transfer *t = arg;
@@ -339,7 +341,7 @@ static int add_headers(struct transfer *t, struct pl_err *err)
     return r;
 }
 
-/* Sets method and body. */
+/* Sets the method and the body of the request. */
 static void set_upload(struct transfer *t)
 {
     const struct pl_http_call *call = t->call;
@@ -349,7 +351,7 @@ static void set_upload(struct transfer *t)
     if (pl_streq(call->method, "HEAD")) {
         set(t->handle, CURLOPT_NOBODY, 1L);
     } else if (bytes || (call->upload == PL_UPLOAD_NONE && (pl_streq(call->method, "POST") || pl_streq(call->method, "PUT")))) {
-        /* a small body goes out with the headers; Content-Length: 0 without one */
+        /* a small body is sent together with the headers; a request without a body gets Content-Length: 0 */
         set(t->handle, CURLOPT_POSTFIELDS, bytes && call->len ? call->bytes : "");
         set(t->handle, CURLOPT_POSTFIELDSIZE_LARGE, bytes ? (curl_off_t)call->len : (curl_off_t)0);
     } else if (call->upload != PL_UPLOAD_NONE) {
@@ -365,7 +367,7 @@ static void set_upload(struct transfer *t)
     set(t->handle, CURLOPT_CUSTOMREQUEST, call->method);
 }
 
-/* Sets all options of one request; easy_reset has cleared earlier ones. */
+/* Sets all options of one request. easy_reset has cleared the options of the previous one. */
 static void set_options(struct transfer *t, const char *url)
 {
     const struct pl_http_client *c = t->client;
@@ -399,7 +401,7 @@ static void set_options(struct transfer *t, const char *url)
     set_upload(t);
 }
 
-/* Maps curl's error to one of our codes, with a message. */
+/* Maps curl's error to one of our error codes, with a message. */
 static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
 {
     const char *method = t->call->method, *path = t->call->path, *shown = t->client->shown;
@@ -423,7 +425,7 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
         return pl_err_hint(err, PL_ENET, "If it is plain HTTP, write http:// instead of https://.");
     case CURLE_SSL_CACERT_BADFILE:
         return pl_err_set(err, PL_ETLS, "%s holds no certificates in PEM", t->client->ca ? t->client->ca : "the machine's list");
-    case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, or not HTTP at all */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* the server's reply is HTTP/0.9, or not HTTP at all */
         return pl_err_set(err, PL_ENET, "%s %s at %s: the server there does not speak HTTP", method, path, shown);
     case CURLE_URL_MALFORMAT:
         return pl_err_set(err, PL_EINVAL, "%s%s is not a valid address", shown, path);
@@ -434,8 +436,8 @@ static int failed(const struct transfer *t, CURLcode code, struct pl_err *err)
     }
 }
 
-/* True if the request may be sent again: the server closed a kept connection before any answer, and the body can
- * be repeated. */
+/* True if the request may be sent a second time: the server closed a kept connection before any reply, and
+ * the body can be read again. */
 static bool may_start_over(const struct transfer *t, CURLcode code)
 {
     long connects = 1;
@@ -446,7 +448,7 @@ static bool may_start_over(const struct transfer *t, CURLcode code)
     return connects == 0 && (t->call->upload != PL_UPLOAD_READER || t->uploaded == 0);
 }
 
-/* Runs the transfer like curl_easy_perform, but another thread can wake it. */
+/* Runs the transfer like curl_easy_perform, except that another thread can wake and end it. */
 static CURLcode exchange(struct transfer *t)
 {
     const struct pl_curl *curl = t->client->curl;
@@ -478,7 +480,7 @@ static CURLcode exchange(struct transfer *t)
     return code;
 }
 
-/* Makes the request, repeats it once on a new connection if allowed, and maps errors. */
+/* Sends the request, repeats it once on a new connection if may_start_over allows that, and maps errors. */
 static int perform(struct transfer *t, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL;
@@ -500,7 +502,8 @@ static int perform(struct transfer *t, struct pl_err *err)
         code = exchange(t);
     }
     t->answer.status = status_of(t);
-    /* A refused upload may end with a broken connection after the refusal was read: report the refusal. */
+    /* If the server refuses an upload, the connection may break after the refusal was read: then report the
+     * refusal. */
     if (code == CURLE_OK || (t->answer.status >= 400 && t->error_body.len && !t->err.code))
         return 0;
     if (t->err.code && err)
@@ -510,7 +513,8 @@ static int perform(struct transfer *t, struct pl_err *err)
 
 /* --- one call --- */
 
-/* Returns the code for an error answer that is not our JSON (from a proxy or libmicrohttpd). */
+/* Returns the code for an error reply that is not JSON of the daemon: it may come from a proxy or from
+ * libmicrohttpd. */
 static int code_of_status(unsigned status)
 {
     size_t n;
@@ -531,7 +535,7 @@ static int code_of_status(unsigned status)
     return status >= 500 ? PL_EINTERNAL : PL_EPROTO;
 }
 
-/* Turns an error answer into an error. */
+/* Sets the error that an error reply describes. */
 static int refused(const struct transfer *t, struct pl_err *err)
 {
     const char *code = NULL, *message = NULL, *field = NULL, *hint = NULL;
@@ -672,7 +676,7 @@ char *pl_http_path_make(const char *fmt, ...)
             r = pl_buf_addf(&out, NULL, "%llu", (unsigned long long)va_arg(args, uint64_t));
             break;
         default:
-            abort(); /* a bug: unknown format */
+            abort(); /* an unknown format is a programming error */
         }
     }
     va_end(args);
