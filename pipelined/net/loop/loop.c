@@ -1,5 +1,5 @@
-/* One uv_async wakes the loop for posted functions; each callback is timed, and a uv_prepare sums up a turn before
- * each poll. */
+/* One uv_async wakes the loop for posted functions. The time of each callback is measured, and a uv_prepare
+ * adds the times up before each poll. */
 #include "pipelined/net/loop/loop.h"
 
 #include "storage/base/clock.h"
@@ -42,23 +42,23 @@ struct pl_loop {
     uv_loop_t uv;
     uv_async_t async;
     uv_prepare_t prepare;
-    pthread_t thread; /* valid while `running` */
+    pthread_t thread; /* valid only while `running` is true */
     atomic_bool running;
     struct loop_signal *signals;
     struct pl_timer *timers;
 
     pthread_mutex_t lock; /* guards the fields up to the empty line */
     struct pl_loop_work *first, **last;
-    size_t posted, posted_most; /* posted by pl_loop_post */
+    size_t posted, posted_most; /* number of functions posted with pl_loop_post that have not run yet */
     bool stop_asked;
     struct pl_loop_stats stats;
 
-    uint64_t turn_ns; /* time in callbacks since the last poll */
+    uint64_t turn_ns; /* time spent in callbacks since the last poll */
     uint64_t worst_ns;
     const char *worst;
 };
 
-/* --- time: every callback is measured; a turn is their sum between two polls --- */
+/* --- time: every callback is measured; the callbacks between two polls are one turn --- */
 
 static void loop_charge(struct pl_loop *l, const char *label, uint64_t begun_ns)
 {
@@ -85,7 +85,7 @@ static void loop_count_turn(struct pl_loop *l, uint64_t us)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Ends a turn; runs before each poll. */
+/* Ends a turn and records its length; runs before each poll. */
 static void on_prepare(uv_prepare_t *p)
 {
     struct pl_loop *l = p->data;
@@ -102,7 +102,7 @@ static void on_prepare(uv_prepare_t *p)
 
 /* --- posting --- */
 
-/* Runs everything that was posted up to now, in order. */
+/* Runs all functions that have been posted up to now, in order. */
 static void loop_run_posted(struct pl_loop *l)
 {
     struct pl_loop_work *w;
@@ -120,7 +120,7 @@ static void loop_run_posted(struct pl_loop *l)
         pthread_mutex_lock(&l->lock);
         next = w->next;
         copy = *w;
-        w->queued = false; /* from here on its owner may post it again or free it */
+        w->queued = false; /* from here on, the owner of this work may post it again or free it */
         l->posted -= copy.owned;
         pthread_mutex_unlock(&l->lock);
         if (copy.owned)
@@ -137,7 +137,8 @@ static void on_async(uv_async_t *a)
     bool stop;
 
     pthread_mutex_lock(&l->lock);
-    stop = l->stop_asked; /* read first, so that what was posted before the stop is run */
+    /* read before the functions run, so that all functions posted before the stop are run */
+    stop = l->stop_asked;
     pthread_mutex_unlock(&l->lock);
     loop_run_posted(l);
     if (stop)
@@ -301,7 +302,7 @@ struct pl_loop *pl_loop_destroy(struct pl_loop *l)
     uv_walk(&l->uv, close_child, NULL);
     uv_close((uv_handle_t *)&l->async, NULL);
     uv_close((uv_handle_t *)&l->prepare, NULL);
-    uv_run(&l->uv, UV_RUN_NOWAIT); /* run the close callbacks */
+    uv_run(&l->uv, UV_RUN_NOWAIT); /* runs the callbacks of the handles that were closed above */
     while (uv_loop_close(&l->uv) == UV_EBUSY) {
         if (uv_run(&l->uv, UV_RUN_NOWAIT) == 0)
             continue;
@@ -318,7 +319,7 @@ struct pl_loop *pl_loop_destroy(struct pl_loop *l)
 static void on_timer(uv_timer_t *u)
 {
     struct pl_timer *t = u->data;
-    struct pl_loop *l = t->loop; /* the callback may destroy the timer */
+    struct pl_loop *l = t->loop; /* copied before the call, because the callback may destroy the timer */
     const char *label = t->label;
     uint64_t begun = uv_hrtime();
 
@@ -348,7 +349,7 @@ int pl_timer_create(struct pl_loop *l, const char *label, pl_loop_fn fn, void *a
 
 void pl_timer_start(struct pl_timer *t, uint64_t delay_ms)
 {
-    uv_update_time(&t->loop->uv); /* otherwise a long turn would shorten the delay */
+    uv_update_time(&t->loop->uv); /* otherwise the delay would count from the start of the present turn */
     uv_timer_start(&t->uv, on_timer, delay_ms, 0);
 }
 
@@ -425,7 +426,7 @@ static void on_child_exit(uv_process_t *u, int64_t status, int signum)
     uv_close((uv_handle_t *)u, on_closed);
 }
 
-/* Fills the child's descriptors; opens /dev/null into `*null_fd` on first use. */
+/* Sets the child's file descriptors. Opens /dev/null into `*null_fd` when it is first needed. */
 static int child_stdio(const struct pl_child_options *o, uv_stdio_container_t *stdio, int *null_fd, struct pl_err *err)
 {
     unsigned n = PL_MAX(o->n_fds, 3);
@@ -474,7 +475,8 @@ int pl_child_spawn(struct pl_loop *l, const struct pl_child_options *o, pl_child
     u.stdio = stdio;
     r = uv_spawn(&l->uv, &c->uv, &u);
     if (r < 0) {
-        uv_close((uv_handle_t *)&c->uv, on_closed); /* it must be closed even if the spawn failed */
+        /* libuv requires the handle to be closed even if the spawn failed */
+        uv_close((uv_handle_t *)&c->uv, on_closed);
         return pl_err_errno(err, -r, "start %s", o->argv[0]);
     }
     *ret = c;

@@ -1,22 +1,22 @@
-/* net/loop: The libuv loop on which everything that decides runs.
+/* net/loop: The libuv loop. Its thread makes the daemon's decisions, one callback after another.
  *
  * In:      Posted functions, timers, child processes.
  * Out:     Callbacks in order.
  * Uses:    storage/{base, system}
  * Threads: One thread; pl_loop_post from any thread.
  *
- * Callbacks never block; a turn that takes more than PL_LOOP_SLOW_MS is logged with the label of its slowest
- * callback. Functions must be called on the loop's thread unless stated otherwise.
+ * Callbacks never block. A turn (all callbacks between two polls) that takes more than PL_LOOP_SLOW_MS is logged with
+ * the label of its slowest callback. Functions must be called on the loop's thread unless stated otherwise.
  *
- * A label is a constant short text ("sched.step"), kept by pointer. */
+ * A label is a short constant text ("sched.step"); the loop keeps the pointer. */
 #pragma once
 
 #include "storage/base/err.h"
 #include <sys/types.h>
 
 #define PL_LOOP_SLOW_MS 50
-/* Bound on waiting pl_loop_post calls, beyond which pl_loop_post returns PL_EBUSY. pl_loop_post_work does not
- * count: the caller owns its memory. */
+/* Most functions that may wait after pl_loop_post; beyond this number, pl_loop_post returns PL_EBUSY.
+ * Functions posted with pl_loop_post_work do not count, because their memory is the caller's. */
 #define PL_LOOP_POSTS_MAX 65536
 
 struct pl_loop;
@@ -27,42 +27,46 @@ typedef void (*pl_loop_fn)(void *arg);
 
 PL_MUST_CHECK
 int pl_loop_create(struct pl_loop **ret, struct pl_err *err);
-/* Runs until pl_loop_stop; what was posted before the stop still runs. The calling thread becomes the loop's
- * thread. */
+/* Runs the loop until pl_loop_stop. Functions that were posted before the stop still run. The calling thread
+ * becomes the loop's thread. */
 void pl_loop_run(struct pl_loop *l);
 /* Stops the loop. Any thread, also from a callback. */
 void pl_loop_stop(struct pl_loop *l);
-/* Runs what is still posted, closes what the loop owns (timers, signals, handles of children, which live on) and
- * frees it. Call it on the loop's thread, or after that thread ended. Aborts if a raw uv handle is still open,
- * naming its kind. */
+/* Runs the functions that are still posted, closes what the loop owns (timers, signals, and the handles of
+ * children, which continue to run) and frees the loop. Call it on the loop's thread, or after that thread has
+ * ended. Aborts if another libuv handle is still open; a log line names its kind. */
 struct pl_loop *pl_loop_destroy(struct pl_loop *l);
 /* True on the thread that runs the loop. Any thread. */
 bool pl_loop_is_current(const struct pl_loop *l);
 struct uv_loop_s *pl_loop_uv(struct pl_loop *l);
 
-/* Runs fn(arg) on the loop, in order of posting. Any thread, never blocks. PL_EBUSY at the bound, PL_ENOMEM. */
+/* Runs fn(arg) on the loop. Functions run in the order in which they were posted. Any thread, never blocks.
+ * PL_EBUSY: too many functions wait; PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_loop_post(struct pl_loop *l, const char *label, pl_loop_fn fn, void *arg, struct pl_err *err);
-/* The same with the caller's memory: cannot fail. `work` may be reused or freed once `fn` begins; posting it again
- * before that has no effect. For completions, whose number is bounded by their objects. Any thread. */
+/* Like pl_loop_post, but uses the caller's memory and therefore cannot fail. `work` may be reused or freed as
+ * soon as `fn` begins; posting it again before that has no effect. For completions, of which each object has
+ * only a bounded number. Any thread. */
 struct pl_loop_work {
     struct pl_loop_work *next;
     const char *label;
     pl_loop_fn fn;
     void *arg;
     bool queued;
-    bool owned; /* allocated by pl_loop_post; the loop frees it */
+    bool owned; /* allocated by pl_loop_post, so the loop frees it */
 };
 void pl_loop_post_work(struct pl_loop *l, struct pl_loop_work *work, const char *label, pl_loop_fn fn, void *arg);
 
 /* Figures for /metrics and status. Any thread. */
 struct pl_loop_stats {
     uint64_t turns;
-    uint64_t slow_turns;  /* over PL_LOOP_SLOW_MS */
-    uint64_t longest_us;  /* the longest turn so far */
-    size_t posted;        /* waiting now */
-    size_t posted_most;   /* the most that ever waited at once */
-    uint64_t turn_le[12]; /* histogram: turns that took at most 2^i × 64 µs (the last: any) */
+    uint64_t slow_turns; /* number of turns longer than PL_LOOP_SLOW_MS */
+    uint64_t longest_us; /* length of the longest turn so far */
+    size_t posted;       /* number of posted functions that wait now */
+    size_t posted_most;  /* the largest number of posted functions that ever waited at once */
+    /* histogram of turns: element i counts those of at most 2^i × 64 µs; the last element counts all
+     * longer ones */
+    uint64_t turn_le[12];
 };
 void pl_loop_get_stats(struct pl_loop *l, struct pl_loop_stats *ret);
 
@@ -77,7 +81,8 @@ bool pl_timer_active(const struct pl_timer *t);
 struct pl_timer *pl_timer_destroy(struct pl_timer *t);
 
 /* --- signals --- */
-/* Calls fn(arg) on the loop for each signal `signum` until the loop is destroyed. */
+/* Calls fn(arg) on the loop each time that the process receives the signal `signum`, until the loop is
+ * destroyed. */
 PL_MUST_CHECK
 int pl_loop_on_signal(struct pl_loop *l, int signum, const char *label, pl_loop_fn fn, void *arg, struct pl_err *err);
 
@@ -86,19 +91,20 @@ int pl_loop_on_signal(struct pl_loop *l, int signum, const char *label, pl_loop_
 
 struct pl_child_options {
     const char *label;
-    const char *const *argv; /* NULL-terminated; argv[0] without a slash is looked up in PATH */
-    const char *const *env;  /* NULL-terminated "K=V"; NULL = the daemon's own environment */
-    const char *cwd;         /* NULL = the daemon's */
-    /* fds[i] becomes descriptor i of the child, -1 = /dev/null. The first three always exist. The caller keeps its
-     * descriptors. */
+    const char *const *argv; /* NULL-terminated list; argv[0] is looked up in PATH if it has no slash */
+    const char *const *env;  /* NULL-terminated list of "K=V"; NULL = the daemon's own environment */
+    const char *cwd;         /* working directory; NULL = the daemon's */
+    /* fds[i] becomes descriptor i of the child; -1 = /dev/null. Descriptors 0 to 2 of the child are always
+     * open. The caller still owns its descriptors. */
     int fds[PL_CHILD_FDS_MAX];
-    unsigned n_fds; /* at least 3 */
-    /* setsid: a terminal's ^C and the daemon's end do not reach the child, and kill can reach its whole process
-     * group */
+    unsigned n_fds; /* number of descriptors; fewer than 3 count as 3 */
+    /* run the child in a session of its own (setsid): ^C in a terminal and the daemon's end do not reach it,
+     * and pl_child_kill can reach its whole process group */
     bool own_session;
 };
 
-/* `status` is the exit code, or 0 if signal `signum` ended the child. Called once; the child is freed afterwards. */
+/* Called once when the child has ended. `status` is the exit code; it is 0 if the signal `signum` ended the
+ * child. The child is freed after the call. */
 typedef void (*pl_child_exit_fn)(void *arg, int status, int signum);
 
 /* Starts a child process. PL_ENOTFOUND (no such program), PL_EIO: then no process runs and `on_exit` is not
@@ -107,6 +113,6 @@ PL_MUST_CHECK
 int pl_child_spawn(struct pl_loop *l, const struct pl_child_options *o, pl_child_exit_fn on_exit, void *arg,
                    struct pl_child **ret, struct pl_err *err);
 pid_t pl_child_pid(const struct pl_child *c);
-/* Sends `signum` to the process, or with `group` to its process group (own_session only). Returns 0 also if the
- * process has ended. */
+/* Sends `signum` to the process. With `group` it goes to the whole process group, if the child has its own
+ * session. Returns 0 also if the process has ended. */
 int pl_child_kill(struct pl_child *c, int signum, bool group, struct pl_err *err);
