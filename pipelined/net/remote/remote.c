@@ -1,5 +1,5 @@
-/* A remote store: asks the daemon for locations, then reads from local packs, prefetched ranges, or windows over
- * HTTP. */
+/* The store of a daemon, read and written from outside: asks the daemon where records are, then reads them
+ * from pack files on this machine, from prefetched ranges, or through windows over HTTP. */
 #include "pipelined/net/remote/remote.h"
 
 #include "pipelined/net/remote/remote_locations.h"
@@ -15,11 +15,12 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define LOCATION_BYTES 80 /* per id in an answer of `locate`; see location_decode */
+#define LOCATION_BYTES 80 /* size of one location in a reply to `locate`; see location_decode */
 #define OPEN_PACKS     32
-#define DAEMON_FETCHES 4 /* concurrent prefetches through the daemon, which also serves other clients */
+/* most concurrent prefetches through the daemon, because it also serves other clients */
+#define DAEMON_FETCHES 4
 
-/* The daemon's store as a read-only folder. */
+/* The folder of the daemon's store, when this process can read it. */
 struct folder {
     struct pl_object_store store;
     char *dir;
@@ -30,12 +31,13 @@ struct pl_remote {
     char *project;
     char store_id[PL_ID_HEX + 1];
     struct folder folder;
-    struct pl_pack_files *files; /* NULL: read over HTTP */
+    struct pl_pack_files *files; /* the pack files on this machine; NULL = packs are read over HTTP */
     struct pl_pack_read_windows *windows;
     struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
     atomic_bool closing;
-    /* readers retrying a record that did not verify: meanwhile only the daemon's own store is read */
+    /* number of readers that retry a record whose hash was wrong; while there are any, packs are read only
+     * through the daemon, without caches */
     atomic_uint doubting;
     pthread_mutex_t lock; /* guards the fields below */
     struct remote_table *table;
@@ -92,7 +94,8 @@ const char *pl_remote_store_id(const struct pl_remote *r)
     return r->store_id;
 }
 
-/* Asks the daemon's status for its store: "store" is a URL, or an object with one. */
+/* Requests the daemon's status and reads from it where the store is: the member "store" is a URL, or an
+ * object with the member "url". */
 static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 {
     struct pl_err why = {0};
@@ -102,7 +105,7 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
     int e = pl_http_client_json(r->client, "GET", "/api/v1/status", NULL, &status, &why);
 
     if (e == PL_EFORBIDDEN || e == PL_EAUTH)
-        return 0; /* a worker may not ask: it was told (pl_remote_set_store), or reads over HTTP */
+        return 0; /* a worker may not read the status: it uses the store of pl_remote_set_store, or HTTP */
     if (e < 0) {
         if (err)
             *err = why;
@@ -126,7 +129,7 @@ static int remote_ask_store(struct pl_remote *r, struct pl_err *err)
 
 /* --- packs over HTTP --- */
 
-/* Reads a range of a pack by presigned URL, or else through the daemon. */
+/* Reads a range of a pack with a presigned URL; if that is not possible, through the daemon. */
 static int fetch_range(void *self, const struct pl_hash *pack, uint64_t start, uint64_t end, struct pl_buf *ret,
                        struct pl_err *err)
 {
@@ -247,7 +250,7 @@ const char *pl_remote_session_id(const struct pl_remote *r)
     return r->session;
 }
 
-/* Copies the present session's id to `out`. */
+/* Copies the id of the present upload session to `out`. */
 static char *remote_session(struct pl_remote *r, char out[64])
 {
     pthread_mutex_lock(&r->lock);
@@ -256,7 +259,7 @@ static char *remote_session(struct pl_remote *r, char out[64])
     return out;
 }
 
-/* Asks the daemon which records it has: one byte per id. */
+/* Asks the daemon which records it has. The reply has one byte for each id. */
 static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_buf *out, struct pl_err *err)
 {
     char session[64];
@@ -348,20 +351,20 @@ static bool location_decode(const uint8_t *in, struct pl_location *ret)
     return found && offset < PL_PACK_MAX_BYTES && ret->stored <= PL_PACK_MAX_BYTES && ret->raw <= PL_PACK_MAX_BYTES;
 }
 
-/* Joins neighbouring records into ranges, which get one URL each. */
+/* Joins records that lie close together into ranges, so that each range needs only one URL. */
 static void plan_ranges(struct pl_remote *r, const struct pl_location *where, size_t n)
 {
     _cleanup_free_ struct pl_location *sorted = reallocarray(NULL, n + 1, sizeof(*sorted));
     _cleanup_free_ struct pl_remote_range *ranges = reallocarray(NULL, n + 1, sizeof(*ranges));
 
     if (!sorted || !ranges)
-        return; /* URLs are then requested range by range */
+        return; /* without a plan, the URL of each range is requested when it is read */
     memcpy(sorted, where, n * sizeof(*sorted));
     qsort(sorted, n, sizeof(*sorted), pl_remote_location_cmp);
     pl_remote_presigned_plan(r->direct, ranges, pl_remote_coalesce(sorted, n, ranges));
 }
 
-/* Makes one request for at most PL_REMOTE_HAVE_MAX ids. */
+/* Requests the locations of at most PL_REMOTE_HAVE_MAX records from the daemon, and stores them. */
 static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t n, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf out = {.max = n * LOCATION_BYTES};
@@ -478,7 +481,7 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     char hex[PL_HASH_HEX + 1];
     int e;
 
-    /* the daemon may be able to read a file that this process cannot */
+    /* ignore an error: the daemon may be able to read a file that this process cannot read */
     if (r->files && pl_pack_files_read(r->files, &where->pack, read_wanted, &w, NULL) == 0)
         return 0;
     if (pl_remote_prefetch_read(r->ahead, id, where, ret) == 0)
@@ -487,7 +490,8 @@ static int remote_read(struct pl_remote *r, const struct pl_hash *id, const stru
     return e < 0 ? pl_err_wrap(err, e, "pack %.12s", pl_hash_hex(&where->pack, hex)) : 0;
 }
 
-/* Prefetches the chunks of a list, so that a large file needs one request per list and not one per chunk. */
+/* Prefetches the chunks of a chunk list, so that a large file needs one request for each list and not one for
+ * each chunk. */
 static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
 {
     _cleanup_free_ struct pl_hash *ids = NULL;
@@ -500,10 +504,10 @@ static void will_read_list(struct pl_remote *r, const struct pl_buf *bytes)
     for (size_t i = 0; ids && i < list.count; i++)
         pl_list_entry(&list, i, &ids[i], &size);
     if (ids && pl_remote_will_read(r, ids, list.count, NULL) < 0)
-        return; /* the reads will ask again and report the error */
+        return; /* ignore the error: the reads repeat the request and report it */
 }
 
-/* Reads a record; on failure locates and reads it once more. */
+/* Reads a record. If that fails, locates the record again and reads it a second time. */
 static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struct pl_buf *ret, struct pl_err *err)
 {
     struct pl_remote *r = self;
@@ -513,7 +517,8 @@ static int reader_get(void *self, const struct pl_hash *id, unsigned kind, struc
 
     if (e == 0)
         e = remote_read(r, id, &where, ret, err);
-    if (e == PL_ENOTFOUND || e == PL_ECORRUPT) { /* it may have moved, or was damaged in transit: try once more */
+    /* the record may have been moved, or damaged in transit: try once more */
+    if (e == PL_ENOTFOUND || e == PL_ECORRUPT) {
         pthread_mutex_lock(&r->lock);
         pl_remote_locations_forget(r->table, id);
         pthread_mutex_unlock(&r->lock);

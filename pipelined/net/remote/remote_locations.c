@@ -1,5 +1,5 @@
-/* Open addressing with linear probing; the first bytes of an id, which is a hash, choose the slot. Packs are
- * stored by number. */
+/* A hash table with open addressing and linear probing. An id is itself a hash, so its first bytes choose the
+ * slot. A slot has the number of a pack instead of its id. */
 #include "pipelined/net/remote/remote_locations.h"
 
 #include "storage/base/map.h"
@@ -8,7 +8,8 @@
 
 struct slot {
     struct pl_hash id;
-    uint32_t pack; /* number + 1 in the table's packs; 0 = free or forgotten */
+    /* index + 1 of the pack in the table's `packs`; 0 = the slot is free, or its record was forgotten */
+    uint32_t pack;
     uint32_t offset, stored, raw;
     uint8_t codec, kind;
     bool used;
@@ -16,12 +17,12 @@ struct slot {
 
 struct generation {
     struct slot *slots;
-    size_t cap, len; /* cap is a power of two, at most 3/4 used */
+    size_t cap, len; /* number of slots: a power of two, of which at most 3/4 are used */
 };
 
 struct remote_table {
     struct generation young, old;
-    struct pl_map pack_numbers; /* id → number + 1 */
+    struct pl_map pack_numbers; /* map from a pack's id to its index in `packs`, plus 1 */
     struct pl_hash *packs;
     size_t n_packs, cap_packs;
 };
@@ -43,7 +44,7 @@ struct remote_table *pl_remote_locations_destroy(struct remote_table *t)
     return NULL;
 }
 
-/* Returns the slot of an id, or the free slot where it belongs. */
+/* Returns the slot that has the id, or the free slot in which it belongs. */
 static struct slot *generation_slot(const struct generation *g, const struct pl_hash *id)
 {
     size_t at;
@@ -69,7 +70,7 @@ static int generation_grow(struct generation *g, struct pl_err *err)
     return 0;
 }
 
-/* Returns the pack's number + 1, adding the pack if it is new. */
+/* Sets `*ret` to the pack's index in `packs`, plus 1. Adds the pack if it is new. */
 static int table_pack_number(struct remote_table *t, const struct pl_hash *pack, uint32_t *ret, struct pl_err *err)
 {
     uintptr_t number = (uintptr_t)pl_map_get(&t->pack_numbers, pack->b, PL_HASH_BYTES);

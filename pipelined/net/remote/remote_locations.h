@@ -1,5 +1,6 @@
-/* remote_locations: a table of record locations as the daemon reported them: id → location. It has two
- * generations: when the young one is full the old one is dropped, so that recent ids stay. Not thread-safe. */
+/* remote_locations: a table of the record locations that the daemon has reported, by record id. It has two
+ * generations: when the young one is full, it becomes the old one and the previous old one is dropped, so
+ * that recent ids stay. Not thread-safe. */
 #pragma once
 
 #include "pipelined/net/remote/remote.h"
@@ -9,10 +10,10 @@
 
 struct remote_table;
 
-/* NULL without memory. */
+/* Creates an empty table. NULL if memory runs out. */
 struct remote_table *pl_remote_locations_create(void);
 struct remote_table *pl_remote_locations_destroy(struct remote_table *t);
-/* Adds a location, without `where->pack_no`. PL_ENOMEM. */
+/* Adds the location of a record; the member `where->pack_no` is ignored. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_remote_locations_put(struct remote_table *t, const struct pl_hash *id, const struct pl_location *where,
                             struct pl_err *err);

@@ -1,5 +1,5 @@
-/* Ranges in one sorted array, a queue of the planned ones, and threads that load them. One mutex guards
- * everything. */
+/* Keeps all ranges in one sorted array and the planned ones in a queue, from which threads load them. One
+ * mutex guards everything. */
 #include "pipelined/net/remote/remote_prefetch.h"
 
 #include "storage/base/clock.h"
@@ -9,25 +9,25 @@
 #include <signal.h>
 #include <time.h>
 
-#define ELSEWHERE    1 /* not planned, or failed: read another way */
+#define ELSEWHERE    1 /* the record is not in a loaded range: the caller reads it another way */
 #define LOOK_AGAIN_S 1 /* interval of checks for stale ranges */
 #define SPARES       8
 #define SPARE_BYTES                                                                                                              \
-    ((size_t)1 << 20) /* buffers of at least this size are reused: faulting in memory costs more than filling it */
+    ((size_t)1 << 20) /* buffers of at least this size are reused: page faults of a new buffer take longer than filling it */
 
 enum range_state { RANGE_PLANNED, RANGE_LOADING, RANGE_READY, RANGE_FAILED };
 
 struct range {
     struct pl_remote_range at;
     enum range_state state;
-    struct range *next; /* queue of planned ranges, in order of reading */
-    uint64_t number;    /* position in that order */
+    struct range *next; /* next range in the queue of planned ranges, which is in the order of reading */
+    uint64_t number;    /* the range's position in the order of reading */
     unsigned users;
     int64_t touched_ms;
     struct pl_buf bytes;
-    size_t n, left;    /* records planned, and those not yet read */
-    uint32_t *offsets; /* of the records, ascending */
-    uint8_t *read;     /* per record: it was read */
+    size_t n, left;    /* number of records in the range, and how many of them have not been read */
+    uint32_t *offsets; /* offsets of these records in the pack, ascending */
+    uint8_t *read;     /* for each of these records: 1 if it has been read */
 };
 
 struct pl_remote_ahead {
@@ -37,14 +37,16 @@ struct pl_remote_ahead {
     pthread_cond_t changed;
     struct range **ranges; /* sorted by pack and start, not overlapping */
     size_t n, cap;
-    struct range *first, *last; /* queue of planned ranges */
+    struct range *first, *last; /* queue of planned ranges, in the order of reading */
     size_t n_planned;
-    uint64_t held;                /* bytes of loading and ready ranges */
-    struct pl_buf spares[SPARES]; /* reused buffers, while threads run; with `held` within the bound */
+    uint64_t held; /* total size of the ranges that are loading or ready, in bytes */
+    /* buffers kept for reuse while threads run; counted, together with `held`, against the limit of memory */
+    struct pl_buf spares[SPARES];
     size_t n_spares;
     uint64_t spare_bytes;
-    uint64_t next_number, read_number; /* number for the next range; highest number that was read from */
-    int64_t read_ms;                   /* time of the last read */
+    /* number that the next range gets; highest number of a range that was read from */
+    uint64_t next_number, read_number;
+    int64_t read_ms; /* time of the last read, or of the last plan */
     int64_t stale_ms;
     unsigned threads;
     bool ending;
@@ -65,7 +67,7 @@ static uint64_t location_end(const struct pl_location *where)
     return where->offset + PL_PACK_RECORD_BYTES + (uint64_t)where->stored;
 }
 
-/* True if the record fits into the range that was begun. */
+/* True if the record can be added to the range without making it too large or skipping too many bytes. */
 static bool joins(const struct pl_remote_range *r, const struct pl_location *where)
 {
     return pl_hash_eq(&r->pack, &where->pack) && where->offset <= r->end + PL_REMOTE_PREFETCH_GAP &&
@@ -96,7 +98,7 @@ static struct range *range_free(struct range *r)
     return NULL;
 }
 
-/* Makes a range for records that lie in it, sorted. */
+/* Creates a range with these records, which are sorted and lie within it. */
 static struct range *range_make(const struct pl_remote_range *at, const struct pl_location *where, size_t n)
 {
     struct range *r = calloc(1, sizeof(*r));
@@ -115,8 +117,8 @@ static struct range *range_make(const struct pl_remote_range *at, const struct p
     return r;
 }
 
-/* Returns the index after the last range that starts at or before `at`. Needs the lock, like everything up to the
- * threads. */
+/* Returns the index after the last range that starts at or before `at`. The caller holds the lock, as for all
+ * functions up to the section "fetching". */
 static size_t place_of(const struct pl_remote_ahead *a, const struct pl_hash *pack, uint64_t at)
 {
     size_t lo = 0, hi = a->n;
@@ -202,7 +204,8 @@ static void spare_take(struct pl_remote_ahead *a, struct range *r)
     spares_drop(a, a->held + size < PL_REMOTE_PREFETCH_BYTES ? PL_REMOTE_PREFETCH_BYTES - a->held - size : 0);
 }
 
-/* Frees a range that is not planned and not in use. */
+/* Removes and frees a range. The range must not be in the queue of planned ranges, and no thread may use
+ * it. */
 static void range_drop(struct pl_remote_ahead *a, struct range *r)
 {
     size_t place = place_of(a, &r->at.pack, r->at.start) - 1;
@@ -251,7 +254,7 @@ static void queue_remove(struct pl_remote_ahead *a, struct range *r)
 
 /* --- fetching --- */
 
-/* Fetches the whole range, possibly in several pieces. */
+/* Fetches all bytes of the range, if necessary in several pieces. */
 static int fetch_all(const struct pl_remote_ahead *a, struct range *r)
 {
     _cleanup_(pl_buf_finish) struct pl_buf rest = {0};
@@ -274,7 +277,7 @@ static int fetch_all(const struct pl_remote_ahead *a, struct range *r)
     return e;
 }
 
-/* Loads a planned range; releases the lock meanwhile. The caller must release the range. */
+/* Loads a planned range. Releases the lock while it loads. The caller must call range_release afterwards. */
 static void range_load(struct pl_remote_ahead *a, struct range *r)
 {
     int e;
@@ -291,7 +294,8 @@ static void range_load(struct pl_remote_ahead *a, struct range *r)
     pthread_cond_broadcast(&a->changed);
 }
 
-/* True if no reader seems to need the range: reading went on behind it, or stopped. */
+/* True if no reader seems to need the range any more: readers have continued with later ranges, or nothing
+ * has been read for some time. */
 static bool is_stale(const struct pl_remote_ahead *a, const struct range *r)
 {
     const int64_t before_ms = pl_clock_mono_ms() - a->stale_ms;
@@ -324,7 +328,7 @@ static void wait_for_room(struct pl_remote_ahead *a)
     (void)pthread_cond_timedwait(&a->changed, &a->lock, &until);
 }
 
-/* A thread: loads planned ranges in order while there is space. */
+/* A thread that loads planned ranges in order while there is memory for them. */
 static void *fetch_ahead(void *arg)
 {
     struct pl_remote_ahead *a = arg;
@@ -347,8 +351,8 @@ static void *fetch_ahead(void *arg)
     return NULL;
 }
 
-/* Starts threads with all signals blocked, which are for the program's own threads. Without threads the readers
- * fetch. */
+/* Starts threads. Signals are blocked in them, because the program's other threads handle signals. If no
+ * thread can be started, the readers load the ranges themselves. */
 static void start_threads(struct pl_remote_ahead *a, unsigned threads)
 {
     sigset_t all, old;
@@ -411,7 +415,7 @@ struct pl_remote_ahead *pl_remote_prefetch_destroy(struct pl_remote_ahead *a)
 
 /* --- planning --- */
 
-/* A new range, and the position of its first record in the order of reading. */
+/* A new range, and the position of its first record in the order in which records will be read. */
 struct made {
     struct range *range;
     size_t first;
@@ -434,7 +438,8 @@ static int made_cmp(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Copies the sorted records that are in no range, with their order. Returns how many. */
+/* Copies those of the sorted records that lie in no range yet, with their positions in the order of reading.
+ * Returns their number. */
 static size_t take_new(struct pl_remote_ahead *a, const struct placed *sorted, size_t n, struct pl_location *where, size_t *order)
 {
     size_t m = 0;
@@ -450,7 +455,8 @@ static size_t take_new(struct pl_remote_ahead *a, const struct placed *sorted, s
     return m;
 }
 
-/* Makes ranges of the records; a range ends before it would overlap an existing one. */
+/* Makes ranges from the records. A range ends before a record with which it would overlap an existing
+ * range. */
 static size_t make_ranges(struct pl_remote_ahead *a, const struct pl_location *where, const size_t *order, size_t n,
                           struct made *out)
 {
@@ -494,7 +500,7 @@ void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location
         sorted[i] = (struct placed){where[i], i};
     qsort(sorted, n, sizeof(*sorted), placed_cmp);
     pthread_mutex_lock(&a->lock);
-    a->read_ms = pl_clock_mono_ms(); /* reading is about to start */
+    a->read_ms = pl_clock_mono_ms(); /* planning counts as a read: reading is about to start */
     m = take_new(a, sorted, n, fresh, order);
     m = make_ranges(a, fresh, order, m, made);
     qsort(made, m, sizeof(*made), made_cmp);
@@ -507,7 +513,8 @@ void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location
 
 /* --- reading --- */
 
-/* Returns the range of the record, ready and in use by the caller; NULL: there is none. */
+/* Returns the loaded range that contains the record, and marks it as used by the caller; loads it or waits
+ * for it if necessary. NULL if there is no such range. */
 static struct range *acquire(struct pl_remote_ahead *a, const struct pl_location *where)
 {
     struct range *r;

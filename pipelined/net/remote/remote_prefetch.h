@@ -13,39 +13,41 @@
 #include <stdatomic.h>
 
 #define PL_REMOTE_PREFETCH_BYTES   ((uint64_t)64 << 20)
-#define PL_REMOTE_PREFETCH_THREADS 32u /* concurrent fetches, each a round trip to a bucket */
-/* planned and not yet read; records beyond it are read without a plan */
+#define PL_REMOTE_PREFETCH_THREADS 32u /* most concurrent fetches; each is a round trip to the bucket */
+/* most ranges that are planned and not yet read; records beyond this bound are not prefetched */
 #define PL_REMOTE_PREFETCH_RANGES 8192u
-#define PL_REMOTE_PREFETCH_GAP    (256u << 10) /* gap between two records of one range */
-#define PL_REMOTE_PREFETCH_RANGE  (8u << 20)   /* most bytes of one range */
+#define PL_REMOTE_PREFETCH_GAP    (256u << 10) /* largest gap in bytes between two records of one range */
+#define PL_REMOTE_PREFETCH_RANGE  (8u << 20)   /* largest size of a range in bytes */
 #define PL_REMOTE_PREFETCH_STALE_MS                                                                                              \
-    5000 /* a ready range untouched for this time is dropped, if reading went on behind it or has stopped */
+    5000 /* ms without use after which a ready range is dropped, if readers have gone on to later ranges or have stopped */
 
 struct pl_remote_ahead;
 
-/* Bytes start..end of a pack. */
+/* The bytes of a pack from `start` up to, but not including, `end`. */
 struct pl_remote_range {
     struct pl_hash pack;
     uint64_t start, end;
 };
 
-/* Joins records into ranges: `where` is sorted by pack and offset, `out` has space for `n`. Returns the number of
- * ranges. */
+/* Joins records that lie close together into ranges. `where` is sorted by pack and offset; `out` has space
+ * for `n` ranges. Returns the number of ranges. */
 size_t pl_remote_coalesce(const struct pl_location *where, size_t n, struct pl_remote_range *out);
-/* Compares by pack and offset, for qsort. */
+/* Compares two locations by pack and offset, for qsort. */
 int pl_remote_location_cmp(const void *a, const void *b);
 
-/* Creates a prefetcher. Several threads call `fetch` at the same time. NULL without memory. */
+/* Creates a prefetcher. `fetch` reads a range of a pack; several threads call it at the same time. NULL if
+ * memory runs out. */
 struct pl_remote_ahead *pl_remote_prefetch_create(pl_pack_read_window_fetch fetch, void *self);
 /* For tests: replaces PL_REMOTE_PREFETCH_STALE_MS. */
 void pl_remote_prefetch_set_stale(struct pl_remote_ahead *a, int64_t stale_ms);
-/* Waits for the fetches in progress and frees. */
+/* Waits for the fetches in progress and frees the prefetcher. */
 struct pl_remote_ahead *pl_remote_prefetch_destroy(struct pl_remote_ahead *a);
-/* Plans records that will be read soon, in this order, each once, to be fetched by at most `threads` threads. A
- * record planned twice counts once. Without memory, or beyond the bound, records are not planned; that only costs
- * time. */
+/* Plans to fetch records that will be read soon, once each and in this order, with at most `threads` threads.
+ * A record that was planned before is not planned again. If memory runs out or the bound is reached, records
+ * are not planned, and reading them only takes longer. */
 void pl_remote_prefetch_plan(struct pl_remote_ahead *a, const struct pl_location *where, size_t n, unsigned threads);
-/* Reads the record's verified bytes, replacing the content of `ret`: 0; 1 = not planned, or the fetch failed. */
+/* Reads the verified bytes of a record into `ret`, replacing its content. Returns 0, or 1 if the record was
+ * not planned or its fetch failed. */
 PL_MUST_CHECK
 int pl_remote_prefetch_read(struct pl_remote_ahead *a, const struct pl_hash *id, const struct pl_location *where,
                             struct pl_buf *ret);

@@ -1,4 +1,5 @@
-/* Requests URLs from the daemon in batches, keeps them with the planned ranges, and sends the signed requests. */
+/* Requests presigned URLs from the daemon in batches, stores them with the planned ranges, and sends the
+ * signed requests to the bucket. */
 #include "pipelined/net/remote/remote_presigned.h"
 
 #include "storage/base/clock.h"
@@ -10,14 +11,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#define ORIGINS       4     /* bucket addresses; one is usual */
-#define HEADERS       8     /* per signed request */
-#define URL_MARGIN_MS 30000 /* a URL with less time left is not used */
-#define ELSEWHERE     1     /* use the daemon */
+#define ORIGINS       4     /* most different addresses of the bucket; usually there is one */
+#define HEADERS       8     /* most headers of a signed request */
+#define URL_MARGIN_MS 30000 /* ms before it expires at which a URL is no longer used */
+#define ELSEWHERE     1     /* the caller must use the daemon instead of the bucket */
 
-/* A signed request. */
+/* A presigned request, and until when it can be used. */
 struct ticket {
-    json_t *said; /* {"url", "headers"}; NULL = none */
+    json_t *said; /* JSON object {"url", "headers"} from the daemon; NULL = none */
     int64_t until_ms;
 };
 
@@ -35,10 +36,14 @@ struct pl_remote_signed {
     struct pl_http_client *daemon;
     char *project;
     bool get, put;
-    int ca_fd; /* CA certificates in memory; -1: the daemon client's CA, or the system's */
+    /* file in memory with the bucket's CA certificates; -1 = use the CA of the daemon's client, or the
+     * system's */
+    int ca_fd;
     atomic_bool *cancel;
-    pthread_mutex_t asking; /* one request for URLs at a time: its answer serves many readers */
-    pthread_mutex_t lock;   /* guards the fields below */
+    /* held while URLs are requested, so that there is one such request at a time: its reply serves many
+     * readers */
+    pthread_mutex_t asking;
+    pthread_mutex_t lock; /* guards the fields below */
     int64_t paused_until_ms;
     bool said;
     struct origin origins[ORIGINS];
@@ -96,7 +101,7 @@ void pl_remote_presigned_trust(struct pl_remote_signed *s, const char *pem)
 {
     const size_t n = strlen(pem);
 
-    /* libcurl's GnuTLS reads certificates only from files */
+    /* libcurl built with GnuTLS reads certificates only from files */
     pl_closep(&s->ca_fd);
     s->ca_fd = memfd_create("bucket-ca", MFD_CLOEXEC);
     if (s->ca_fd < 0 || pl_io_write(s->ca_fd, pem, n, "certificates", NULL) < 0) {
@@ -130,8 +135,8 @@ bool pl_remote_presigned_reads(struct pl_remote_signed *s)
     return s->get && is_open(s);
 }
 
-/* Pauses the use of the bucket and logs it once. The message omits the client's error, which would contain the
- * URL, which is as good as a key. */
+/* Stops using the bucket for a while, and logs the first time. The message omits the HTTP client's error,
+ * because that contains the URL, and whoever has the URL has access. */
 static int give_up(struct pl_remote_signed *s, const char *what, const char *origin, int code, unsigned status)
 {
     char why[64];
@@ -151,7 +156,7 @@ static int give_up(struct pl_remote_signed *s, const char *what, const char *ori
     return ELSEWHERE;
 }
 
-/* Returns the length of "https://host:port" in a URL; 0 if it is none. */
+/* Returns the length of the part "https://host:port" of a URL; 0 if there is none. */
 static size_t origin_length(const char *url)
 {
     const char *host = strstr(url, "://");
@@ -159,7 +164,8 @@ static size_t origin_length(const char *url)
     return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/") : 0;
 }
 
-/* Returns the client for an address; NULL if none can be made. With the lock held. */
+/* Returns the HTTP client for an address of the bucket; NULL if none can be created. The caller holds the
+ * lock. */
 static const struct origin *origin_find(struct pl_remote_signed *s, const char *url, size_t n)
 {
     struct origin o = {0};
@@ -184,7 +190,7 @@ static const struct origin *origin_find(struct pl_remote_signed *s, const char *
     return &s->origins[s->n_origins++];
 }
 
-/* Sends a signed request. 0 with an answer, or a negative code. */
+/* Sends a signed request. Returns 0 if there was a reply (of any status), or a negative code. */
 static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_call *call, struct pl_http_answer *ret,
                 const char **ret_at)
 {
@@ -213,13 +219,14 @@ static int play(struct pl_remote_signed *s, const json_t *said, struct pl_http_c
     return ret->status >= 400 ? 0 : r;
 }
 
-/* True for errors that are worth another attempt before falling back to the daemon. */
+/* True for errors after which the request is tried again before the daemon is used instead. */
 static bool is_bad_luck(int r, unsigned status)
 {
     return r == PL_ENET || status == 500 || status == 503;
 }
 
-/* Asks the daemon: `list` of `items` (taken). Returns as many answers as items, or NULL. */
+/* Sends a request to the daemon with `items` (reference taken over) as member `list`. Returns the reply's
+ * member `answers` if it has as many elements as `items`, else NULL. */
 static json_t *ask(struct pl_remote_signed *s, const char *path, const char *list, json_t *items, const char *answers)
 {
     size_t n = json_array_size(items);
@@ -252,7 +259,8 @@ static int range_cmp(const void *a, const void *b)
     return c != 0 ? c : (x->at.start > y->at.start) - (x->at.start < y->at.start);
 }
 
-/* Finds the planned range with this byte. With the lock held. A record that begins in a range ends in it. */
+/* Finds the planned range that contains this byte. A record that begins in a range also ends in it. The
+ * caller holds the lock. */
 static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t at)
 {
     size_t lo = 0, hi = s->n_ranges;
@@ -271,7 +279,8 @@ static struct range *range_find(struct pl_remote_signed *s, const struct pl_hash
     return r && pl_hash_eq(&r->at.pack, pack) && at < r->at.end ? r : NULL;
 }
 
-/* Adds those ranges of `made` that are not inside a planned one. With the lock held. */
+/* Adds those ranges of `made` that do not lie inside a range that is already planned. The caller holds the
+ * lock. */
 static void plan_add(struct pl_remote_signed *s, const struct pl_remote_range *made, size_t n)
 {
     struct range *all;
@@ -313,7 +322,8 @@ static bool ticket_is_good(const struct ticket *t)
     return t->said && pl_clock_mono_ms() < t->until_ms;
 }
 
-/* Lists this range, and the planned ones after it without a valid URL, as a request. With the lock held. */
+/* Lists the ranges for which to request URLs: this one, and the planned ones after it that have no valid URL.
+ * The caller holds the lock. */
 static size_t question(struct pl_remote_signed *s, const struct pl_remote_range *first,
                        struct pl_remote_range out[PL_REMOTE_URLS], json_t *items)
 {
@@ -332,7 +342,7 @@ static size_t question(struct pl_remote_signed *s, const struct pl_remote_range 
     return n;
 }
 
-/* Stores the URLs with their ranges. With the lock held. */
+/* Stores the received URLs with their ranges. The caller holds the lock. */
 static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_range *asked, size_t n, const json_t *answers)
 {
     for (size_t i = 0; i < n; i++) {
@@ -345,7 +355,8 @@ static void keep_tickets(struct pl_remote_signed *s, const struct pl_remote_rang
     }
 }
 
-/* Widens `range` to the planned range with its start, and returns that range's URL; NULL: none. */
+/* Widens `range` to the planned range that contains its start, and returns the URL stored for it; NULL if
+ * there is no valid one. */
 static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *range)
 {
     const struct range *planned;
@@ -361,7 +372,7 @@ static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *r
     return said;
 }
 
-/* Requests URLs for the range and those after it; returns the range's URL. */
+/* Requests URLs for this range and for those planned after it. Returns this range's URL. */
 static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);
@@ -387,8 +398,8 @@ static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_ra
     return said;
 }
 
-/* Widens `range` to the planned range with its start and returns a URL for it. `anew`: request a new URL. NULL:
- * none. */
+/* Widens `range` to the planned range that contains its start, and returns a URL for it. `anew`: request a
+ * new URL even if one is stored. NULL if there is no URL. */
 static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *range, bool anew)
 {
     json_t *said = kept_ticket(s, range);
@@ -397,14 +408,16 @@ static json_t *get_ticket(struct pl_remote_signed *s, struct pl_remote_range *ra
         return said;
     json_decref(said);
     pthread_mutex_lock(&s->asking);
-    said = anew ? NULL : kept_ticket(s, range); /* another thread's request may have brought it */
+    /* the request of another thread may have brought this range's URL */
+    said = anew ? NULL : kept_ticket(s, range);
     if (!said)
         said = ask_tickets(s, range);
     pthread_mutex_unlock(&s->asking);
     return said;
 }
 
-/* True if the answer is the range or a first part of it, as the bucket's Content-Range says. */
+/* True if the reply has the beginning of the range, or all of it, according to the Content-Range of the
+ * bucket. */
 static bool is_of(const struct pl_remote_range *range, const struct pl_http_answer *answer, const struct pl_buf *bytes)
 {
     unsigned long long first, last;
@@ -413,7 +426,7 @@ static bool is_of(const struct pl_remote_range *range, const struct pl_http_answ
            first == range->start && last >= first && last - first == bytes->len - 1;
 }
 
-/* Drops the first `n` bytes; false if nothing is left. */
+/* Drops the first `n` bytes of the buffer. Returns false if nothing is left. */
 static bool cut_front(struct pl_buf *b, uint64_t n)
 {
     if (n >= b->len)
@@ -423,7 +436,7 @@ static bool cut_front(struct pl_buf *b, uint64_t n)
     return true;
 }
 
-/* Reads a range with a kept or new URL; tries twice. */
+/* Reads a range with a stored or a new URL; makes up to two attempts. */
 int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *pack, uint64_t start, uint64_t end,
                               struct pl_buf *ret)
 {
@@ -436,10 +449,10 @@ int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *
         return ELSEWHERE;
     for (int attempt = 0; attempt < 2; attempt++) {
         struct pl_remote_range range = {*pack, start, end};
-        /* the URL may have expired by the bucket's clock */
+        /* on status 403 the URL may have expired by the bucket's clock: request a new one */
         json_t *said = get_ticket(s, &range, answer.status == 403);
 
-        /* the daemon will report the reason when asked for the bytes */
+        /* use the daemon, which will report the reason when the bytes are requested from it */
         if (!said || !json_object_get(said, "url")) {
             json_decref(said);
             return ELSEWHERE;
@@ -456,7 +469,8 @@ int pl_remote_presigned_fetch(struct pl_remote_signed *s, const struct pl_hash *
     pl_buf_clear(ret);
     if (r == PL_ECANCELED)
         return r;
-    if (r == 0 && answer.status == 404) /* the data may have moved to another pack; the daemon knows */
+    /* the data may have moved to another pack, which the daemon can find */
+    if (r == 0 && answer.status == 404)
         return ELSEWHERE;
     return give_up(s, "reading from", at, r, answer.status);
 }
@@ -489,7 +503,7 @@ static int tell(struct pl_remote_signed *s, const char *session, const char *pac
     return r;
 }
 
-/* Gets a URL, writes the pack, and reports it to the daemon. */
+/* Requests a URL, uploads the pack with it, and reports the pack to the daemon. */
 int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, const struct pl_hash *pack, const void *bytes,
                             size_t n)
 {
@@ -514,7 +528,8 @@ int pl_remote_presigned_put(struct pl_remote_signed *s, const char *session, con
         return 0;
     if (r == PL_ECANCELED)
         return r;
-    /* 412: it exists, from an earlier attempt or another client; the daemon checks it in either case */
+    /* status 412: the pack already exists, from an earlier attempt or another client; the daemon verifies it
+     * in any case */
     if (r < 0 || (answer.status != 200 && answer.status != 412))
         return give_up(s, "writing to", at, r, answer.status);
     return tell(s, session, hex, n);

@@ -1,5 +1,5 @@
-/* Wraps a sink: each call is repeated after transient errors, with growing pauses, and opens a new session if the
- * old one ended. */
+/* Wraps a pack sink: repeats each call after transient errors, with growing pauses, and opens a new upload
+ * session if the old one has ended. */
 #include "pipelined/net/remote/retrying_sink.h"
 
 #include "pipelined/net/http_client/http_client.h"
@@ -41,7 +41,7 @@ static int give(struct pl_err *to, const struct pl_err *err)
     return err->code;
 }
 
-/* Asks which records exist, with retries. */
+/* Asks the daemon which records exist; repeats the request after transient errors. */
 static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     struct pl_retrying_sink *p = self;
@@ -56,7 +56,7 @@ static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bit
             pl_retrying_sink_done(p);
             return 0;
         }
-        if (why.code == PL_ERETRY && !renewed) { /* the session has ended */
+        if (why.code == PL_ERETRY && !renewed) { /* the upload session has ended */
             renewed = true;
             why.code = pl_remote_session(p->remote, &why);
             if (why.code >= 0)
@@ -67,7 +67,7 @@ static int has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bit
     }
 }
 
-/* True if the pack exists: perhaps only the answer was lost. */
+/* True if the daemon has the pack. Asked after a failed upload, because perhaps only the reply was lost. */
 static bool arrived(struct pl_retrying_sink *p, const struct pl_hash *pack_id)
 {
     char hex[PL_HASH_HEX + 1];
@@ -77,7 +77,7 @@ static bool arrived(struct pl_retrying_sink *p, const struct pl_hash *pack_id)
     return path && pl_http_client_call(p->client, &call, NULL, NULL) == 0;
 }
 
-/* Writes a pack, with retries. */
+/* Uploads a pack; repeats the upload after transient errors. */
 static int put_pack(void *self, const struct pl_hash *pack_id, const void *bytes, size_t n, struct pl_err *err)
 {
     struct pl_retrying_sink *p = self;
