@@ -1,6 +1,6 @@
-/* Streamed bodies: libmicrohttpd's thread fills one buffer while a pool thread writes the other to the sink.
- * `fill` and `drain` are half of PL_HTTP_BODY_BUFFER each. When `fill` is full, the connection is suspended until
- * the pool has swapped them. */
+/* Streamed bodies of requests: libmicrohttpd's thread fills the buffer `fill` while a pool thread writes the
+ * buffer `drain` to the sink. Each is half of PL_HTTP_BODY_BUFFER. When `fill` is full, the connection is
+ * suspended until the pool thread has swapped the two. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/alloc_failure.h"
@@ -9,11 +9,11 @@
 
 struct http_intake {
     struct pl_http_sink sink;
-    struct pl_buf fill;  /* guarded by the request's lock */
-    struct pl_buf drain; /* used by the running job */
+    struct pl_buf fill;  /* next bytes of the body; guarded by the request's lock */
+    struct pl_buf drain; /* bytes that the running job writes to the sink */
     bool running;        /* a job is queued or runs */
     bool eof, ended;
-    bool wanted; /* the pool refused the job */
+    bool wanted; /* the pool had no space for the job: submit it again */
     struct pl_err failure;
 };
 
@@ -28,7 +28,7 @@ void pl_httpd_body_free(struct http_intake *in)
     free(in);
 }
 
-/* Submits the job unless it runs. Caller holds the lock. */
+/* Submits the job to the pool unless it is queued or runs. The caller holds the request's lock. */
 static void intake_schedule(struct pl_http_request *r)
 {
     struct http_intake *in = r->intake;
@@ -43,7 +43,7 @@ static void intake_schedule(struct pl_http_request *r)
     in->running = false;
     in->wanted = true;
     pl_httpd_retry_soon(r->server);
-    pl_httpd_request_unref(r); /* never the last reference: libmicrohttpd or the handler has one */
+    pl_httpd_request_unref(r); /* not the last reference: libmicrohttpd or the handler still has one */
 }
 
 void pl_httpd_body_wake(struct pl_http_request *r)
@@ -58,7 +58,7 @@ size_t pl_httpd_body_add(struct pl_http_request *r, const void *data, size_t n)
     size_t room = INTAKE_HALF - in->fill.len, take = PL_MIN(room, n);
 
     if (in->ended || in->failure.code)
-        return n; /* discard */
+        return n; /* the sink has failed or ended: discard the bytes */
     if (take && pl_buf_add(&in->fill, data, take, NULL) < 0)
         pl_err_nomem(&in->failure);
     if (in->fill.len >= INTAKE_HALF / 2 || in->failure.code)
@@ -104,7 +104,8 @@ void pl_httpd_body_settle(struct pl_http_request *r)
     intake_job(r);
 }
 
-/* Swaps the buffers if there is data. False: the job is done; `ret_end`: it must call `end`. */
+/* Swaps the buffers if there is data, and returns true. Returns false if there is none: then the job is done,
+ * and must call `end` if `*ret_end` is true. */
 static bool intake_next(struct pl_http_request *r, bool *ret_end)
 {
     struct http_intake *in = r->intake;
@@ -119,7 +120,9 @@ static bool intake_next(struct pl_http_request *r, bool *ret_end)
         in->drain = full;
         pl_buf_clear(&in->fill);
         if (!in->eof)
-            pl_httpd_resume(r); /* it waited for space; after the end of the body it waits for the reply */
+            /* the connection was suspended because `fill` was full; once the body has ended, it is
+             * suspended until the reply */
+            pl_httpd_resume(r);
     } else {
         in->running = false;
         *ret_end = !in->ended && (in->eof || in->failure.code);
@@ -129,7 +132,8 @@ static bool intake_next(struct pl_http_request *r, bool *ret_end)
     return more;
 }
 
-/* Writes buffers to the sink until there is no data, and calls `end` after the last. */
+/* A job on the pool: writes buffers to the sink until there is no more data, and calls `end` after the last
+ * of the body. */
 static void intake_job(void *arg)
 {
     struct pl_http_request *r = arg;
@@ -149,9 +153,9 @@ static void intake_job(void *arg)
         }
     }
     if (end) {
-        /* from here on lack of memory concerns this request */
+        /* from here on, a lack of memory that is noted belongs to this request */
         (void)pl_alloc_failure_take();
-        /* replies, which releases the handler's reference */
+        /* `end` sends the reply, which releases the handler's reference */
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL);
     }
     pl_httpd_request_unref(r);

@@ -8,7 +8,8 @@
 
 #define ADDRESS_DIGITS 32
 
-/* Writes an address and port as the table does: its words in the machine's byte order. */
+/* Writes an address and a port as the kernel's table has them: the address is printed in words, in the
+ * machine's byte order. */
 static bool table_text(const struct sockaddr_storage *address, char out[ADDRESS_DIGITS + 8])
 {
     const struct sockaddr_in *four = (const void *)address;
@@ -49,7 +50,7 @@ bool pl_http_peer_user(const struct pl_http_request *r, char *out, size_t size)
     unsigned uid;
     bool open;
 
-    pthread_mutex_lock(lock); /* under the lock the descriptor belongs to this connection */
+    pthread_mutex_lock(lock); /* with the lock held, the descriptor cannot be reused for another connection */
     open = r->connection && r->fd >= 0 && getsockname(r->fd, (void *)&ours, &ours_len) == 0 &&
            getpeername(r->fd, (void *)&theirs, &theirs_len) == 0;
     pthread_mutex_unlock(lock);

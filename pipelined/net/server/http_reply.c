@@ -1,4 +1,5 @@
-/* Replies: handlers make them on any thread, libmicrohttpd's thread queues them once the connection is resumed. */
+/* Replies. Handlers make them on any thread; libmicrohttpd's thread queues them when the connection has been
+ * resumed. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -14,9 +15,8 @@
 
 void pl_httpd_add_header(struct MHD_Response *response, const char *name, const char *value)
 {
-    MHD_add_response_header(response, name,
-                            /* fails only for control characters or without memory: the reply then lacks the header */
-                            value);
+    /* fails only for control characters or if memory runs out: then the reply lacks the header */
+    MHD_add_response_header(response, name, value);
 }
 
 void pl_http_reply_header(struct pl_http_request *r, const char *name, const char *value)
@@ -26,7 +26,7 @@ void pl_http_reply_header(struct pl_http_request *r, const char *name, const cha
     char *text;
 
     if (!headers)
-        return; /* as in pl_httpd_add_header */
+        return; /* memory ran out: the reply lacks the header */
     r->reply_headers = headers;
     text = malloc(name_size + value_size);
     if (!text)
@@ -44,7 +44,8 @@ static const char *reply_header(const struct pl_http_request *r, const char *nam
     return NULL;
 }
 
-/* Adds the headers of every reply, those for private paths, and those that the handler set. */
+/* Adds to a response the headers that every reply has, those for private paths, and those that the handler
+ * set. */
 void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response *response, const char *content_type)
 {
     char id[24];
@@ -68,13 +69,13 @@ void pl_httpd_add_common_headers(struct pl_http_request *r, struct MHD_Response 
         pl_httpd_add_header(response, r->reply_headers[i].name, r->reply_headers[i].value);
 }
 
-/* --- answering --- */
+/* --- setting the reply --- */
 
 void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Response *response)
 {
     pthread_mutex_lock(&r->lock);
     if (r->replied)
-        abort(); /* a handler replied twice */
+        abort(); /* the handler has already replied */
     r->replied = true;
     r->status = status;
     if (r->connection) {
@@ -83,7 +84,7 @@ void pl_httpd_answer(struct pl_http_request *r, unsigned status, struct MHD_Resp
         pl_httpd_resume(r);
     }
     pthread_mutex_unlock(&r->lock);
-    pl_httpd_drop_response(r, response); /* the client has gone */
+    pl_httpd_drop_response(r, response); /* the client has disconnected */
     pl_httpd_request_unref(r);
 }
 
@@ -108,7 +109,8 @@ void pl_httpd_drop_response(const struct pl_http_request *r, struct MHD_Response
         MHD_destroy_response(response);
 }
 
-/* Makes a response of bytes, which it takes if they are to be freed. Without memory returns the shared reply. */
+/* Makes a response from bytes, and takes over the bytes if the mode says that they are to be freed. If memory
+ * runs out, returns the shared reply for lack of memory. */
 static struct MHD_Response *response_of(const struct pl_http_request *r, void *bytes, size_t n, enum MHD_ResponseMemoryMode mode,
                                         unsigned *status)
 {
@@ -182,7 +184,7 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 {
     char *text = pl_json_text(value, JSON_COMPACT | JSON_ENCODE_ANY), *more;
     size_t n = text ? strlen(text) : 0;
-    bool lacked = pl_alloc_failure_take(); /* the value may be incomplete */
+    bool lacked = pl_alloc_failure_take(); /* the buffer ran out of memory, so the value may be incomplete */
 
     json_decref(value);
     more = text && !lacked ? realloc(text, n + 2) : NULL;
@@ -203,7 +205,7 @@ void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *valu
 
 /* --- errors --- */
 
-/* Makes JSON of an error text, which may quote invalid UTF-8 from a client. */
+/* Makes a JSON string from an error's text, which may quote invalid UTF-8 that a client sent. */
 static json_t *json_text(const char *text)
 {
     json_t *value = json_string(text);
@@ -218,14 +220,14 @@ static json_t *json_text(const char *text)
     return json_string(copy);
 }
 
-/* Makes {"error":{…}} of an error; NULL without memory. */
+/* Makes the text {"error":{…}} of an error; NULL if memory runs out. */
 static char *error_json(const struct pl_err *err, size_t *ret_n)
 {
     const struct pl_err_info *info = pl_err_info(err->code);
     json_t *fields, *outer;
     char *text;
 
-    (void)pl_alloc_failure_take(); /* earlier lack of memory is what the error reports */
+    (void)pl_alloc_failure_take(); /* forget an earlier lack of memory: it is what this error reports */
     fields = json_object();
     outer = json_object();
     json_object_set_new(fields, "code", json_string(info->name));
@@ -244,8 +246,8 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     return text;
 }
 
-/* Makes the error's text as the server's options want it; NULL without memory. `*status` 0 becomes that of the
- * code. */
+/* Makes the body of an error reply in the form that the server's options define; NULL if memory runs out. If
+ * `*status` is 0, sets it to the status that belongs to the error code. */
 static char *error_text(struct pl_http_request *r, unsigned *status, const struct pl_err *err, size_t *ret_n)
 {
     _cleanup_(pl_buf_finish) struct pl_buf told = {0};
@@ -275,7 +277,7 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
         pl_httpd_add_header(response, "Retry-After", "1");
-    r->error_text = text; /* valid while the response is */
+    r->error_text = text; /* valid as long as the response exists */
     r->error_len = n;
     return response;
 }
@@ -298,7 +300,7 @@ void pl_httpd_refuse(struct pl_http_request *r, unsigned status, const struct pl
     r->response = response;
 }
 
-/* Sends the error with one write, by TLS or to the socket. */
+/* Sends the error reply with a single write, through TLS or to the socket. */
 void pl_httpd_send_raw(struct pl_http_request *r)
 {
     char head[256];
@@ -319,8 +321,8 @@ void pl_httpd_send_raw(struct pl_http_request *r)
     parts[0] = (struct iovec){.iov_base = head, .iov_len = (size_t)n};
     parts[1] = (struct iovec){.iov_base = (void *)(uintptr_t)r->error_text, .iov_len = r->error_len};
     r->sent_raw = true;
-    /* Nothing else was sent for this request, so a few hundred bytes fit; if not, the client only sees the
-     * connection end. */
+    /* Nothing else was sent for this request, so there is space for a few hundred bytes in the socket's
+     * buffer; if not, the client only sees the connection end. */
     if (sendmsg(r->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         r->gone = true;
 }
@@ -358,7 +360,7 @@ enum pl_http_range pl_http_range_parse(const char *header, uint64_t size, uint64
         if (*end)
             return PL_RANGE_ALL; /* several ranges, or malformed */
         if (last < first && first < size)
-            return PL_RANGE_ALL; /* "5-3" */
+            return PL_RANGE_ALL; /* a range that ends before it starts, such as "5-3" */
     }
     if (first >= size)
         return PL_RANGE_OUTSIDE;
@@ -374,7 +376,7 @@ enum pl_http_range pl_http_request_range(struct pl_http_request *r, uint64_t siz
     char text[96];
 
     if (condition && (!etag || !pl_streq(condition, etag)))
-        range = NULL; /* the client has another version: send everything */
+        range = NULL; /* If-Range names another version of the file: send the whole file */
     kind = pl_http_range_parse(range, size, ret_first, ret_count);
     pl_http_reply_header(r, "Accept-Ranges", "bytes");
     if (kind == PL_RANGE_PART)

@@ -1,4 +1,5 @@
-/* Parses a request: path, arguments, headers and cookies are copied out of the connection and outlive it. */
+/* Parses a request. Path, arguments, headers and cookies are copied from the connection's buffer, because the
+ * request may outlive the connection. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
@@ -19,7 +20,8 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Decodes `n` bytes into `out` (space for n + 1). False: a bad escape, a NUL, or invalid UTF-8. */
+/* Percent-decodes `n` bytes into `out`, which has space for n + 1. Returns false for a malformed escape, a
+ * NUL, or invalid UTF-8. */
 static bool percent_decode(const char *in, size_t n, bool plus_is_space, char *out)
 {
     size_t len = 0;
@@ -78,7 +80,8 @@ void pl_httpd_request_free(struct pl_http_request *r)
         r->drop_context(r->context);
     pl_httpd_drop_response(r, r->response);
     for (size_t i = 0; i < r->n_reply_headers; i++)
-        free((void *)(uintptr_t)r->reply_headers[i].name); /* the value is in the same allocation */
+        /* the value follows the name in the same allocation */
+        free((void *)(uintptr_t)r->reply_headers[i].name);
     free(r->reply_headers);
     pl_httpd_body_free(r->intake);
     pl_httpd_body_finish(r);
@@ -92,7 +95,7 @@ void pl_httpd_request_free(struct pl_http_request *r)
     free(r);
 }
 
-/* Cuts the path into decoded segments: "/a/b%20c" → "a\0b c\0". */
+/* Splits the path into decoded segments, each followed by a NUL: "/a/b%20c" → "a\0b c\0". */
 static int request_read_path(struct pl_http_request *r, struct pl_err *err)
 {
     const char *p = r->target;
@@ -112,7 +115,7 @@ static int request_read_path(struct pl_http_request *r, struct pl_err *err)
     return 0;
 }
 
-/* Cuts the query into decoded arguments, in place. */
+/* Splits the query into decoded arguments, in place. */
 static int request_read_query(struct pl_http_request *r, struct pl_err *err)
 {
     char *p = r->query_text;
@@ -152,11 +155,11 @@ struct header_pass {
     struct pl_http_request *r;
     size_t n, bytes;
     bool malformed;
-    const char *last; /* end of the last line seen */
-    char *out;        /* NULL: count and check only */
+    const char *last; /* end of the last header line so far */
+    char *out;        /* where to copy the headers; NULL: only check and count them */
 };
 
-/* True for a token of RFC 9110. */
+/* True if the text is a token as defined by RFC 9110. */
 static bool token_ok(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -203,7 +206,7 @@ static bool header_ok(const char *name, size_t name_len, const char *value, size
     return true;
 }
 
-/* First pass: checks and counts; second pass: copies the header. */
+/* Called for each header, in two passes: the first checks and counts the headers, the second copies them. */
 static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
                                  size_t value_len)
 {
@@ -237,7 +240,8 @@ static size_t header_count(const struct pl_http_request *r, const char *name)
     return n;
 }
 
-/* Reads the lengths; refuses a request for which two parsers could disagree about the end of the body. */
+/* Reads the length of the body from the headers. Refuses a request whose end two parsers could see in
+ * different places. */
 static int request_read_framing(struct pl_http_request *r, struct pl_err *err)
 {
     const char *length = pl_http_header(r, "Content-Length"), *coding = pl_http_header(r, "Transfer-Encoding");
@@ -289,7 +293,7 @@ int pl_httpd_request_read(struct pl_http_request *r, const char *method, const c
     int e;
 
     request_read_peer(r);
-    snprintf(r->method, sizeof(r->method), "%s", method); /* a longer one matches no route */
+    snprintf(r->method, sizeof(r->method), "%s", method); /* a longer method matches no route */
     MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, on_header, &pass);
     r->headers = calloc(pass.n + 1, sizeof(*r->headers));
     r->header_text = malloc(pass.bytes + 1);
@@ -331,7 +335,7 @@ const char *pl_http_param(const struct pl_http_request *r, const char *name)
             return r->params[n];
         n++;
     }
-    abort(); /* the handler does not belong to the route */
+    abort(); /* a programming error: the handler asks for a parameter that its route does not have */
 }
 
 const struct pl_http_pair *pl_http_headers(const struct pl_http_request *r, size_t *ret_n)
@@ -463,7 +467,8 @@ int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_e
     json_error_t e;
     json_t *value;
 
-    errno = 0; /* jansson does not report that memory was the cause, malloc does */
+    /* if parsing fails, errno tells whether memory ran out: malloc sets it, jansson does not report it */
+    errno = 0;
     value = r->body.len ? json_loadb((const char *)r->body.data, r->body.len, JSON_REJECT_DUPLICATES, &e) : json_object();
     if (!value && r->body.len && errno != ENOMEM)
         return pl_err_set(err, PL_EINVAL, "the body is not JSON: line %d, column %d: %s", e.line, e.column, e.text);
@@ -475,7 +480,8 @@ int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_e
 
 bool pl_http_request_gone(const struct pl_http_request *r)
 {
-    struct pl_http_request *shared = (struct pl_http_request *)(uintptr_t)r; /* only to lock */
+    /* not const, only to take the lock */
+    struct pl_http_request *shared = (struct pl_http_request *)(uintptr_t)r;
     bool gone;
 
     pthread_mutex_lock(&shared->lock);

@@ -1,4 +1,5 @@
-/* Routing: patterns are cut into segments once; a request's decoded segments are compared with them in order. */
+/* Routing. Patterns are split into segments once; then the decoded segments of each request's path are
+ * compared with the patterns in their order. */
 #include "pipelined/net/server/http_internal.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static int segment_compile(const char *text, size_t len, struct http_segment *re
     return 0;
 }
 
-/* Cuts a pattern into segments. */
+/* Splits a pattern into its segments. */
 static int matcher_compile(const struct pl_http_route *route, struct http_matcher *m, struct pl_err *err)
 {
     const char *p = route->pattern;
@@ -66,7 +67,7 @@ int pl_httpd_matchers_compile(const struct pl_http_route *routes, size_t n, stru
     return 0;
 }
 
-/* Compares the path with a pattern and collects the parameters. */
+/* Compares a request's path with a pattern and collects the parameters. */
 static bool matcher_fits(const struct http_matcher *m, const struct pl_http_request *r, const char **params)
 {
     const char *at = r->decoded;
@@ -80,7 +81,7 @@ static bool matcher_fits(const struct http_matcher *m, const struct pl_http_requ
         if (!s->param && !pl_streq(s->text, at))
             return false;
         if (s->param && !s->tail && !*at)
-            return false; /* a parameter is not empty */
+            return false; /* a parameter must not be empty */
         if (s->param)
             params[n++] = at;
         if (s->tail)
@@ -89,7 +90,7 @@ static bool matcher_fits(const struct http_matcher *m, const struct pl_http_requ
     return m->n_segments == r->n_segments;
 }
 
-/* Makes one parameter of the rest of the path: turns its NULs back into slashes. */
+/* Makes one parameter of the rest of the path: replaces the NULs between its segments by slashes. */
 static void join_tail(struct pl_http_request *r)
 {
     const struct http_matcher *m = r->matcher;

@@ -1,7 +1,8 @@
-/* The server's life, its threads, and a request's way through them. The keeper thread accepts connections
- * (libmicrohttpd's quiesce can abort when two of its threads race for the listening socket). Once a second it does
- * what libmicrohttpd does not: it checks whether clients of suspended connections are gone, sends heartbeats, and
- * retries work that a full pool refused. */
+/* Starts and stops the server, runs its threads, and moves requests through their phases. The keeper thread
+ * accepts connections, because libmicrohttpd's quiesce can abort when two of its threads race for the
+ * listening socket. Once a second the keeper does what libmicrohttpd does not: it checks whether the clients
+ * of suspended connections have disconnected, sends heartbeats, and retries work for which the pool had no
+ * space. */
 #include "pipelined/net/server/http_internal.h"
 #include "pipelined/net/server/tls.h"
 
@@ -19,7 +20,8 @@
 #include <time.h>
 
 #define ACCEPT_AT_ONCE 64
-#define DEAF_MS        100 /* pause before accepting again when no descriptors are left */
+/* pause before new connections are accepted again when the process has no file descriptors left, in ms */
+#define DEAF_MS 100
 
 /* --- references, suspension --- */
 
@@ -76,7 +78,7 @@ static void keeper_wake(struct pl_http_server *s)
     uint64_t one = 1;
 
     if (write(s->wake_fd, &one, sizeof(one)) < 0)
-        return; /* EAGAIN: it is awake already */
+        return; /* EAGAIN: the keeper has been woken already */
 }
 
 void pl_httpd_retry_soon(struct pl_http_server *s)
@@ -136,7 +138,8 @@ static int too_large(const struct pl_http_request *r, struct pl_err *err)
                       (unsigned long long)body_max(r->route));
 }
 
-/* Makes all checks that need no handler. `ret_status` 0 = that of the code. */
+/* Makes all checks of a request for which no handler is needed. `*ret_status` stays 0 if the error code
+ * determines the status. */
 static int request_admit(struct pl_http_server *s, struct pl_http_request *r, const char *method, const char *version,
                          unsigned *ret_status, struct pl_err *err)
 {
@@ -170,7 +173,8 @@ static int request_admit(struct pl_http_server *s, struct pl_http_request *r, co
     return 0;
 }
 
-/* Queues the reply in libmicrohttpd. Only when the body is complete, or to close the connection afterwards. */
+/* Queues the reply in libmicrohttpd. Allowed only when the body is complete, or if the connection is closed
+ * afterwards. */
 static enum MHD_Result request_queue(struct pl_http_request *r)
 {
     struct MHD_Response *response = r->response;
@@ -188,7 +192,7 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    (void)pl_alloc_failure_take(); /* from here on lack of memory concerns this request */
+    (void)pl_alloc_failure_take(); /* from here on, a lack of memory that is noted belongs to this request */
     r->route->handler(r, r->route->arg);
 }
 
@@ -203,7 +207,7 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
     pthread_mutex_unlock(&r->lock);
     if (!waits)
         return MHD_NO;
-    pl_httpd_request_ref(r); /* the handler's reference */
+    pl_httpd_request_ref(r); /* this reference belongs to the handler */
     if (r->route->where == PL_ON_LOOP) {
         pl_loop_post_work(s->loop, &r->work, r->route->pattern, run_handler, r);
         return MHD_YES;
@@ -218,7 +222,8 @@ static enum MHD_Result request_dispatch(struct pl_http_server *s, struct pl_http
     return MHD_YES;
 }
 
-/* Handles the complete headers: admits or refuses the request; a STREAM route's handler runs now. */
+/* Called when a request's headers are complete: admits or refuses the request. The handler of a STREAM route
+ * is started here. */
 static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_request *r, struct MHD_Connection *connection,
                                     const char *method, const char *version)
 {
@@ -234,7 +239,8 @@ static enum MHD_Result request_open(struct pl_http_server *s, struct pl_http_req
     e = request_admit(s, r, method, version, &status, &err);
     if (e < 0) {
         pl_httpd_refuse(r, status, &err);
-        /* bad framing, or a client that waits for 100-continue: reply now and close */
+        /* for malformed framing, or a client that waits for 100-continue: reply now and close the
+         * connection */
         return e == PL_EPROTO || (r->expects_continue && r->length) ? request_queue(r) : MHD_YES;
     }
     if (r->route->body != PL_BODY_STREAM)
@@ -278,7 +284,7 @@ static int body_add(struct pl_http_request *r, const char *data, size_t n, struc
     return pl_buf_add(&r->body, data, n, err);
 }
 
-/* Takes as much as fits; `*n` is the rest. */
+/* Accepts as many bytes of the body as fit; sets `*n` to the number of those left over. */
 static enum MHD_Result request_take(struct pl_http_request *r, const char *data, size_t *n)
 {
     struct pl_err err = {0};
@@ -308,7 +314,7 @@ static enum MHD_Result request_take(struct pl_http_request *r, const char *data,
     return ok;
 }
 
-/* Queues the reply if there is one, else suspends until there is. */
+/* Queues the reply if there is one; otherwise suspends the connection until there is. */
 static enum MHD_Result request_finish(struct pl_http_request *r)
 {
     bool answered, waits = true;
@@ -340,7 +346,8 @@ static enum MHD_Result request_body_complete(struct pl_http_server *s, struct pl
     return request_dispatch(s, r);
 }
 
-/* Goes on after a STREAM route's handler has replied or named its sink; neither: the server is cutting off. */
+/* Continues a request after its STREAM route's handler has replied or set a sink. If it has done neither, the
+ * server is cutting off connections. */
 static enum MHD_Result request_opened(struct pl_http_request *r)
 {
     bool answered, ready;
@@ -389,7 +396,7 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *connection, c
     return request_finish(r);
 }
 
-/* Ends a request: libmicrohttpd has sent the reply or lost the connection. */
+/* Frees a request after libmicrohttpd has sent its reply or lost its connection. */
 static void on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode why)
 {
     struct pl_http_request *r = *context;
@@ -421,7 +428,7 @@ static size_t on_unescape(void *arg, struct MHD_Connection *connection, char *te
 {
     (void)arg;
     (void)connection;
-    return strlen(text); /* http_request.c decodes its own copy */
+    return strlen(text); /* http_request.c makes its own decoded copy */
 }
 
 /* --- the keeper --- */
@@ -438,7 +445,7 @@ static void accept_some(struct pl_http_server *s, int64_t *deaf_until)
                 *deaf_until = pl_clock_mono_ms() + DEAF_MS;
             return;
         }
-        /* at the limit of connections it closes the descriptor */
+        /* at the limit of connections, libmicrohttpd closes the descriptor */
         MHD_add_connection(s->daemon, fd, (struct sockaddr *)&peer, len);
     }
 }
@@ -457,7 +464,7 @@ static void sweep_add(struct sweep *sweep, struct pl_http_request *r)
         struct pl_http_request **requests;
 
         if (!fds)
-            return; /* the next sweep includes it */
+            return; /* skip the request: the next sweep will check it */
         sweep->fds = fds;
         requests = reallocarray(sweep->requests, cap, sizeof(struct pl_http_request *));
         if (!requests)
@@ -469,8 +476,8 @@ static void sweep_add(struct sweep *sweep, struct pl_http_request *r)
     sweep->requests[sweep->n++] = r;
 }
 
-/* Holds the server's lock throughout: a request is unlinked before its descriptor is closed, so no descriptor is
- * reused meanwhile. */
+/* Checks all requests in progress. Holds the server's lock throughout: a request is removed from the list
+ * before its descriptor is closed, so no descriptor is reused meanwhile. */
 static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
 {
     int64_t now = pl_clock_mono_ms();
@@ -503,7 +510,7 @@ static void keeper_sweep(struct pl_http_server *s, struct sweep *sweep)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The keeper thread: accepts, sweeps every tick, and reloads the TLS certificate. */
+/* The keeper thread: accepts connections, sweeps the requests every tick, and reloads the TLS certificate. */
 static void *keeper_main(void *arg)
 {
     struct pl_http_server *s = arg;
@@ -526,7 +533,7 @@ static void *keeper_main(void *arg)
             wait = PL_MIN(wait, deaf_until - now);
         if (poll(fds, 2, (int)PL_MAX(wait, 0)) > 0) {
             if (fds[0].revents && read(s->wake_fd, &wakes, sizeof(wakes)) > 0 && wait > HTTP_TICK_HURRY_MS)
-                continue; /* handle the wake-up first */
+                continue; /* woken because work must be retried soon: compute the waiting time again */
             if (fds[1].revents)
                 accept_some(s, &deaf_until);
         }
@@ -547,7 +554,7 @@ static void *keeper_main(void *arg)
 
 /* --- starting --- */
 
-/* Splits "host:port" or "[::1]:port". */
+/* Splits an address "host:port" or "[::1]:port" into host and port. */
 static int listen_address(const char *text, char *host, size_t host_size, const char **ret_port, struct pl_err *err)
 {
     const char *colon = strrchr(text, ':'), *from = text;
@@ -580,7 +587,7 @@ static int listen_on(const struct addrinfo *a, const char *text, struct pl_err *
     return pl_err_errno(err, errnum, "listen on %s", text);
 }
 
-/* Binds and listens, and records the port. */
+/* Binds the address, listens, and records the port. */
 static int server_listen(struct pl_http_server *s, const char *text, struct pl_err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
@@ -767,7 +774,7 @@ void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms)
     pl_http_server_drain(s);
     server_wait_idle(s, deadline_ms);
 
-    atomic_store(&s->stopping, HTTP_CUTTING); /* from here on no connection is suspended */
+    atomic_store(&s->stopping, HTTP_CUTTING); /* from here on, no connection can be suspended */
     keeper_wake(s);
     pthread_join(s->keeper, NULL);
     pthread_mutex_lock(&s->lock);

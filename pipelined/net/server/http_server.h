@@ -1,4 +1,4 @@
-/* http_server: HTTP/1.1 with libmicrohttpd on its own epoll threads. These only receive and send bytes, in bounded
+/* http_server: HTTP/1.1 with libmicrohttpd on its own epoll threads, which only receive and send bytes, in bounded
  * buffers. Handlers run on the loop or on a pool while the connection is suspended, and reply exactly once, from
  * any thread, now or later.
  *
@@ -6,32 +6,37 @@
  *                │refused
  *                └──────▶ discard the body ──▶ reply
  *
- * A STREAM route's handler runs before the body and takes it through a sink.
+ * The handler of a STREAM route runs before the body arrives, and receives the body through a sink.
  *
- * A client that disappears is noticed within two seconds (pl_http_request_gone); a reply to it is dropped. The
- * server itself replies, as {"error":{code,message}}: 404 unknown path; 405 with Allow; 413; 400 for bad
- * percent-encoding, a repeated Host or Content-Length, or both kinds of length; 503 while stopping, or when pool,
- * loop or memory for bodies are at their bounds. libmicrohttpd replies with text: 431, and 400 for requests that
- * it cannot parse. */
+ * The server notices within two seconds that a client has disconnected (pl_http_request_gone); a reply to it is
+ * dropped. The server itself replies, as {"error":{code,message}}: 404 to an unknown path; 405 with Allow to a wrong
+ * method; 413 to a body that is too long; 400 to bad percent-encoding, a repeated Host or Content-Length, or both
+ * kinds of length; 503 while it stops, or when pool, loop or memory for bodies are at their bounds. libmicrohttpd
+ * replies with text: 431, and 400 to requests that it cannot parse. */
 #pragma once
 
 #include "storage/base/buf.h"
 #include "storage/system/thread_pool.h"
 #include <jansson.h>
 
-#define PL_HTTP_HEADER_BYTES_MAX 32768        /* request line and headers together; beyond it 431 */
-#define PL_HTTP_PARAMS_MAX       8            /* per pattern */
-#define PL_HTTP_JSON_MAX         (8u << 20)   /* body_max of a route that says 0 */
-#define PL_HTTP_BODIES_MAX       (256u << 20) /* bytes of all bodies in memory, not counting … */
-/* … the first bytes of each body: small requests pass whatever large ones take */
-#define PL_HTTP_BODY_FREE       (64u << 10)
-#define PL_HTTP_BODY_BUFFER     (256u << 10) /* per streamed body, between network and sink */
-#define PL_HTTP_STREAM_BUFFER   (256u << 10) /* per response stream */
-#define PL_HTTP_IDLE_S          60           /* a connection without progress is closed */
+/* most bytes of the request line and the headers together; more give status 431 */
+#define PL_HTTP_HEADER_BYTES_MAX 32768
+#define PL_HTTP_PARAMS_MAX       8          /* most parameters of a route's pattern */
+#define PL_HTTP_JSON_MAX         (8u << 20) /* longest body of a route whose `body_max` is 0 */
+/* most bytes of all bodies in memory together, not counting … */
+#define PL_HTTP_BODIES_MAX (256u << 20)
+/* … this many first bytes of each body, so that small requests are accepted even when large ones use up the
+ * memory */
+#define PL_HTTP_BODY_FREE (64u << 10)
+/* size of the buffers of a streamed body, between the network and the sink */
+#define PL_HTTP_BODY_BUFFER     (256u << 10)
+#define PL_HTTP_STREAM_BUFFER   (256u << 10) /* size of the buffer of a response stream */
+#define PL_HTTP_IDLE_S          60           /* time after which a connection without progress is closed, in seconds */
 #define PL_HTTP_CONNECTIONS_MAX 8192
-/* for the TLS handshake and the first request's headers; for the body of a refused request */
+/* time limit for the TLS handshake and the first request's headers, and for the body of a refused request */
 #define PL_HTTP_GREETING_MS 30000
-#define PL_HTTP_ADDRESS_MAX 1024 /* connections per client address, on listeners without a proxy in front */
+/* most connections of one client address, on listeners without a proxy in front of them */
+#define PL_HTTP_ADDRESS_MAX 1024
 #define PL_HTTP_TLS_LOOK_MS 5000
 
 struct pl_loop;
@@ -39,57 +44,66 @@ struct pl_http_server;
 struct pl_http_request;
 struct pl_http_stream;
 
-/* Where a handler runs. */
+/* The thread on which a handler runs: the loop's or one of the pool's. */
 enum pl_http_where { PL_ON_LOOP, PL_ON_POOL };
-/* How the body arrives: none (any byte is 413), complete in memory (≤ body_max, else 413), or through a sink. */
+/* How a handler gets the body. NONE: it expects none (any byte gives 413); JSON and BYTES: complete in memory
+ * (at most body_max bytes, else 413); STREAM: through a sink. */
 enum pl_http_body { PL_BODY_NONE, PL_BODY_JSON, PL_BODY_BYTES, PL_BODY_STREAM };
 
-/* Replies exactly once, now or later; the handler owns `req` until then. */
+/* A handler of requests. It replies exactly once, now or later, and owns `req` until it replies. */
 typedef void (*pl_http_handler)(struct pl_http_request *req, void *arg);
 
 struct pl_http_route {
-    const char *method; /* "GET" also answers HEAD */
+    const char *method; /* HTTP method; "GET" also handles HEAD */
     const char
         /* "/api/v1/repos/{project}/{repo}"; a final "{path...}" matches the rest with its slashes, even if empty */
         *pattern;
     enum pl_http_where where;
     enum pl_http_body body;
-    uint64_t body_max; /* JSON, BYTES: 0 = PL_HTTP_JSON_MAX. STREAM: 0 = no bound */
+    uint64_t body_max; /* longest body; for JSON and BYTES, 0 = PL_HTTP_JSON_MAX; for STREAM, 0 = no limit */
     pl_http_handler handler;
     void *arg;
-    unsigned access; /* for the guard; the server ignores it */
+    unsigned access; /* data for the guard; the server does not use it */
 };
 
 struct pl_http_options {
-    const char *listen;                 /* "127.0.0.1:7380", "[::1]:0", "host:port"; port 0 picks one */
-    const struct pl_http_route *routes; /* must outlive the server; the first match wins */
+    /* address to listen on: "127.0.0.1:7380", "[::1]:0", "host:port"; port 0 = any free port */
+    const char *listen;
+    /* array of routes, which must outlive the server; the first route that matches is used */
+    const struct pl_http_route *routes;
     size_t n_routes;
-    /* Checks a request before its handler and body. On the server's threads: must not block. Negative: refused
-     * with `err`'s status and JSON. May be NULL. Not called before 404 and 405 (`route` would be NULL) unless
-     * guard_unknown. */
+    /* Checks a request before its handler runs and its body is read. Called on the server's threads: it must
+     * not block. A negative result refuses the request with the status and JSON of `err`. May be NULL. It is
+     * not called for an unknown path or a wrong method (404 and 405; `route` would be NULL) unless
+     * guard_unknown is set. */
     int (*guard)(struct pl_http_request *req, const struct pl_http_route *route, void *arg, struct pl_err *err);
     void *guard_arg;
-    /* Formats an error, the server's own or of pl_http_reply_error: fills `out` and returns the status; may add
-     * headers with pl_http_reply_header. `status` 0: choose by err. NULL: JSON with the code's status. On the
-     * server's threads: must not block. */
+    /* Formats an error reply, whether the server's own or from pl_http_reply_error: fills `out` and returns
+     * the status; may add headers with pl_http_reply_header. `status` 0 = choose the status that belongs to
+     * `err`. NULL = JSON, with that status. Called on the server's threads: it must not block. */
     unsigned (*tell)(struct pl_http_request *req, unsigned status, const struct pl_err *err, struct pl_buf *out);
-    const char *tell_type; /* Content-Type of these errors */
-    /* Replies to paths with this prefix are private to the principal: no cache stores them and no page of another
-     * origin embeds them (Cache-Control: no-store, CORP, COOP). NULL = no such prefix. Must outlive the server. */
+    const char *tell_type; /* Content-Type of the error replies that `tell` formats */
+    /* Replies to paths with this prefix are private to the user: caches do not store them and pages of
+     * another origin cannot embed them (Cache-Control: no-store, CORP, COOP). NULL = no such prefix. Must
+     * outlive the server. */
     const char *private_prefix;
-    bool guard_unknown;   /* call the guard, with route NULL, before 404 and 405 tell a stranger which paths exist */
-    struct pl_loop *loop; /* for PL_ON_LOOP */
-    struct pl_pool *pool; /* for PL_ON_POOL, body sinks, pull streams */
-    unsigned threads;     /* 0 = 2 */
-    unsigned connections; /* limit; 0 = PL_HTTP_CONNECTIONS_MAX */
-    unsigned per_address; /* limit per client address; 0 = no limit */
-    size_t bodies_max;    /* bytes; 0 = PL_HTTP_BODIES_MAX */
-    unsigned greeting_ms; /* 0 = PL_HTTP_GREETING_MS */
-    /* https only, with the certificate of tls.h, whose files are checked every PL_HTTP_TLS_LOOK_MS */
+    /* also call the guard, with `route` NULL, before the replies 404 and 405, which would tell strangers
+     * which paths exist */
+    bool guard_unknown;
+    struct pl_loop *loop; /* loop that runs handlers of PL_ON_LOOP */
+    struct pl_pool *pool; /* pool that runs handlers of PL_ON_POOL, body sinks and pull streams */
+    unsigned threads;     /* number of libmicrohttpd's threads; 0 = 2 */
+    unsigned connections; /* most connections; 0 = PL_HTTP_CONNECTIONS_MAX */
+    unsigned per_address; /* most connections of one client address; 0 = no limit */
+    size_t bodies_max;    /* most bytes of bodies in memory; 0 = PL_HTTP_BODIES_MAX */
+    unsigned greeting_ms; /* time limit for handshake and headers, in ms; 0 = PL_HTTP_GREETING_MS */
+    /* speak https only, with the certificate of tls.h, whose files are checked for changes every
+     * PL_HTTP_TLS_LOOK_MS */
     bool tls;
 };
 
-/* Listens and starts serving. PL_EINVAL (address, pattern), PL_EINUSE (port taken), PL_EIO. */
+/* Listens and starts serving. PL_EINVAL: a wrong address or pattern; PL_EINUSE: the port is in use;
+ * PL_EIO. */
 PL_MUST_CHECK
 int pl_http_server_start(const struct pl_http_options *o, struct pl_http_server **ret, struct pl_err *err);
 unsigned pl_http_server_port(const struct pl_http_server *s);
@@ -99,28 +113,29 @@ PL_MUST_CHECK
 int pl_http_listener_url(const char *listen, unsigned port, bool tls, char **ret, struct pl_err *err);
 /* True if `listen` means all addresses of the machine. */
 bool pl_http_listens_anywhere(const char *listen);
-/* Begins the shutdown and returns: no new connections, 503 for new requests, endless streams end. Watch
- * pl_http_stats.live. */
+/* Begins the shutdown and returns at once: the server accepts no new connections, replies 503 to new
+ * requests, and ends endless streams. pl_http_stats.live shows how many requests are left. */
 void pl_http_server_drain(struct pl_http_server *s);
-/* Drains, waits up to `deadline_ms` for running requests, then cuts them off. Blocks; not on the loop's thread if
- * handlers run there (instead: drain, watch `live` with a timer, stop the loop, then destroy). Later replies are
- * allowed and dropped. */
+/* Drains the server, waits up to `deadline_ms` for the requests in progress, then cuts them off. Blocks. Do
+ * not call it on the loop's thread if handlers run there; instead: drain, watch `live` with a timer, stop the
+ * loop, then destroy. Handlers may still reply afterwards; these replies are dropped. */
 void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms);
-/* Stops at once if it still runs. Handlers that have not replied keep what they need alive. NULL is allowed. */
+/* Stops the server at once if it still runs, and frees it. What handlers need that have not replied yet is
+ * freed after their replies. NULL is allowed. */
 struct pl_http_server *pl_http_server_destroy(struct pl_http_server *s);
 
 struct pl_http_stats {
-    uint64_t requests;  /* since the start */
-    size_t live;        /* in progress, including streams */
-    size_t streams;     /* open response streams */
-    size_t connections; /* open connections */
+    uint64_t requests;  /* number of requests since the start */
+    size_t live;        /* number of requests in progress, including streams */
+    size_t streams;     /* number of open response streams */
+    size_t connections; /* number of open connections */
     size_t live_most;
 };
 void pl_http_server_get_stats(struct pl_http_server *s, struct pl_http_stats *ret);
 
 /* --- the request: valid until the reply; any thread --- */
 const char *pl_http_method(const struct pl_http_request *r);
-/* Returns the path as sent, percent-encoded, without the query. */
+/* Returns the path as the client sent it, percent-encoded and without the query. */
 const char *pl_http_path(const struct pl_http_request *r);
 /* Returns a decoded parameter of the route's pattern; aborts if the pattern has no such name. */
 const char *pl_http_param(const struct pl_http_request *r, const char *name);
@@ -131,7 +146,8 @@ const char *pl_http_query(const struct pl_http_request *r, const char *name);
 PL_MUST_CHECK
 int pl_http_query_u64(const struct pl_http_request *r, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret,
                       struct pl_err *err);
-/* "1", "true", "" = true; absent, "0", "false" = false. */
+/* Reads a query argument as a flag: "1", "true" and "" are true; "0" and "false" are false, as is an absent
+ * argument. */
 bool pl_http_query_flag(const struct pl_http_request *r, const char *name);
 /* A header or a decoded argument, in the order of the request; valid until the reply. */
 struct pl_http_pair {
@@ -139,51 +155,54 @@ struct pl_http_pair {
 };
 const struct pl_http_pair *pl_http_headers(const struct pl_http_request *r, size_t *ret_n);
 const struct pl_http_pair *pl_http_queries(const struct pl_http_request *r, size_t *ret_n);
-/* Returns a header, with its name in any case; NULL if absent. */
+/* Returns the value of a header; upper and lower case of its name are equal. NULL if absent. */
 const char *pl_http_header(const struct pl_http_request *r, const char *name);
-/* Copies a cookie's value to `out`; false if absent or longer than `size`-1. */
+/* Copies the value of a cookie to `out`; returns false if there is none or it is longer than `size` - 1. */
 bool pl_http_cookie(const struct pl_http_request *r, const char *name, char *out, size_t size);
 /* Returns the client's address as text, without the port. */
 const char *pl_http_peer(const struct pl_http_request *r);
-/* Finds the local user whose process made the request, by name or "uid N". False: the client, or a proxy in front,
- * is on another machine, or has gone. Reads /proc: for rare operations. */
+/* Finds the local user whose process made the request; writes the user's name, or "uid N". Returns false if
+ * the client, or a proxy in front of the server, is on another machine or has disconnected. Reads /proc: use
+ * it for rare operations only. */
 bool pl_http_peer_user(const struct pl_http_request *r, char *out, size_t size);
 /* True if the request came over TLS. */
 bool pl_http_tls(const struct pl_http_request *r);
-/* Returns the request's number, for logs and X-Request-Id, which every reply has. */
+/* Returns the request's number, which is also in the log and in the header X-Request-Id of every reply. */
 uint64_t pl_http_request_id(const struct pl_http_request *r);
-/* Returns the matched route; NULL in a guard for an unknown path. */
+/* Returns the route that matched; NULL in a guard that is called for an unknown path. */
 const struct pl_http_route *pl_http_request_route(const struct pl_http_request *r);
-/* Stores the guard's pointer for the handler (the principal); `drop` (may be NULL) frees it with the request, or
- * when replaced. */
+/* Stores a pointer for the handler, set by the guard (the user who makes the request). `drop` (may be NULL)
+ * frees it with the request, or when it is replaced. */
 void pl_http_set_context(struct pl_http_request *r, void *context, void (*drop)(void *));
 void *pl_http_context(const struct pl_http_request *r);
-/* Returns the whole body (JSON and BYTES routes), NUL-terminated after `len`; valid until the reply. */
+/* Returns the whole body (JSON and BYTES routes only), with a NUL after its `len` bytes; valid until the
+ * reply. */
 const struct pl_buf *pl_http_body(const struct pl_http_request *r);
-/* Parses the body as JSON; the caller owns the reference. No body = an empty object. PL_EINVAL with line and
- * column. */
+/* Parses the body as JSON; the caller owns the reference. A missing body counts as an empty object.
+ * PL_EINVAL, with line and column. */
 PL_MUST_CHECK
 int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_err *err);
-/* True if the client has gone: long work may stop. The handler must still reply. */
+/* True if the client has disconnected: a handler may then stop long work, but must still reply. */
 bool pl_http_request_gone(const struct pl_http_request *r);
 
 /* --- STREAM bodies --- */
 struct pl_http_sink {
     void *self;
-    /* Gets the next bytes, on the pool, one call at a time. Negative: the rest is discarded and `end` gets this
-     * error. */
+    /* Receives the next bytes of the body; called on the pool, one call at a time. After a negative result
+     * the rest of the body is discarded and `end` gets this error. */
     int (*write)(void *self, const void *data, size_t n, struct pl_err *err);
-    /* Called exactly once on the pool, and replies: the body is complete (err NULL), or failed (the sink's error,
-     * PL_ETOOBIG beyond body_max, PL_ENET if the client has gone). */
+    /* Called exactly once, on the pool, and must reply. `err` is NULL if the body is complete; otherwise it
+     * is the sink's error, PL_ETOOBIG for a body longer than body_max, or PL_ENET if the client has
+     * disconnected. */
     void (*end)(void *self, struct pl_http_request *req, const struct pl_err *err);
 };
-/* Sets the sink. Once, in the handler of a STREAM route, instead of a reply. */
+/* Sets the sink of a STREAM route's body. The route's handler calls it once, instead of replying. */
 void pl_http_body_to(struct pl_http_request *r, const struct pl_http_sink *sink);
 /* Returns Content-Length; -1 for a chunked body. */
 int64_t pl_http_body_length(const struct pl_http_request *r);
 
 /* --- replies: exactly one ends the handler's ownership of `req`; any thread --- */
-/* Adds a header to the coming reply: ETag, Location, Set-Cookie, Cache-Control. */
+/* Adds a header to the reply that will follow, such as ETag, Location, Set-Cookie, Cache-Control. */
 void pl_http_reply_header(struct pl_http_request *r, const char *name, const char *value);
 /* Replies with a copy of the bytes. */
 void pl_http_reply(struct pl_http_request *r, unsigned status, const char *content_type, const void *bytes, size_t n);
@@ -191,22 +210,23 @@ void pl_http_reply(struct pl_http_request *r, unsigned status, const char *conte
 void pl_http_reply_buf(struct pl_http_request *r, unsigned status, const char *content_type, struct pl_buf *bytes);
 /* Replies with bytes that live as long as the program (embedded files). */
 void pl_http_reply_static(struct pl_http_request *r, unsigned status, const char *content_type, const void *bytes, size_t n);
-/* Replies to HEAD: a GET would send `length` bytes. */
+/* Replies to a HEAD request; `length` is the length of the body that GET would send. */
 void pl_http_reply_head(struct pl_http_request *r, unsigned status, const char *content_type, uint64_t length);
 /* Replies with compact JSON and a newline; takes the reference. */
 void pl_http_reply_json(struct pl_http_request *r, unsigned status, json_t *value);
 /* Replies with {"error":{"code","message","field"?,"hint"?}} and the code's status. */
 void pl_http_reply_error(struct pl_http_request *r, const struct pl_err *err);
-/* Replies with `len` bytes of file `fd` from `offset` by sendfile; takes `fd`. Honours a single Range (206, 416). */
+/* Replies with `len` bytes of the file `fd` from `offset`, using sendfile; takes over `fd`. Obeys a Range
+ * header with a single range (206, 416). */
 void pl_http_reply_fd(struct pl_http_request *r, int fd, uint64_t offset, uint64_t len, const char *content_type);
 
-/* The part of `size` bytes that a Range header asks for. */
+/* The part of a body of `size` bytes that a Range header requests. */
 enum pl_http_range { PL_RANGE_ALL, PL_RANGE_PART, PL_RANGE_OUTSIDE };
-/* Parses a Range header, which may be NULL. Several ranges, other units and malformed text mean PL_RANGE_ALL (RFC
- * 9110). */
+/* Parses a Range header; `header` may be NULL. Several ranges, other units and malformed text give
+ * PL_RANGE_ALL (RFC 9110). */
 enum pl_http_range pl_http_range_parse(const char *header, uint64_t size, uint64_t *ret_first, uint64_t *ret_count);
-/* The same for this request; adds Accept-Ranges and Content-Range. For PART reply with 206, for OUTSIDE with 416
- * and no body. */
+/* Like pl_http_range_parse, for the Range header of this request; adds Accept-Ranges and Content-Range to the
+ * reply. Reply with 206 for PART, and with 416 and no body for OUTSIDE. */
 enum pl_http_range pl_http_request_range(struct pl_http_request *r, uint64_t size, uint64_t *ret_first, uint64_t *ret_count);
 
 /* --- response streams: server-sent events, followed logs, generated bodies ---
@@ -218,37 +238,41 @@ enum { PL_PULL_END = 0, PL_PULL_MORE = 1, PL_PULL_WAIT = 2 };
 
 struct pl_http_stream_ops {
     void *self;
-    /* Appends to `out` (about 64 KiB per call at most). PL_PULL_MORE: call again; PL_PULL_WAIT: not before
-     * pl_http_stream_wake; PL_PULL_END: done. Negative: cuts the connection, so that the client sees a truncated
-     * body. */
+    /* Generates the next bytes: appends to `out`, about 64 KiB per call at most. PL_PULL_MORE: call again;
+     * PL_PULL_WAIT: call again after pl_http_stream_wake; PL_PULL_END: the body is complete. A negative
+     * result cuts the connection, so that the client sees that the body is truncated. */
     int (*pull)(void *self, struct pl_buf *out, struct pl_err *err);
-    /* Called exactly once, when no other callback runs or will run: frees `self`. Any thread, possibly before
-     * pl_http_reply_stream returns (the client has gone); must not block. */
+    /* Frees `self`. Called exactly once, when no other callback runs or will run. Any thread, possibly before
+     * pl_http_reply_stream returns (if the client has disconnected); must not block. */
     void (*closed)(void *self);
 };
 struct pl_http_stream_options {
-    unsigned status; /* 0 = 200 */
+    unsigned status; /* HTTP status; 0 = 200 */
     const char *content_type;
     uint64_t length; /* length of the body; PL_HTTP_LENGTH_UNKNOWN = chunked */
-    /* sent after heartbeat_ms without data (SSE: ": \n\n"); NULL = none. Must outlive the stream. */
+    /* text that is sent after heartbeat_ms without data (SSE: ": \n\n"); NULL = none. Must outlive the
+     * stream. */
     const char *heartbeat;
-    unsigned heartbeat_ms; /* 0 = 15,000 */
-    bool endless;          /* events, followed logs: a drain ends the stream instead of waiting for it */
+    unsigned heartbeat_ms; /* ms without data after which a heartbeat is sent; 0 = 15,000 */
+    /* the stream ends when the server drains, which does not wait for it: for events and followed logs */
+    bool endless;
 };
 #define PL_HTTP_LENGTH_UNKNOWN UINT64_MAX
 
-/* Replies with a stream. The caller owns a reference, released by pl_http_stream_close (also after the client has
- * gone). */
+/* Replies with a stream. The caller owns a reference, which pl_http_stream_close releases; it must be called
+ * even after the client has disconnected. */
 struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const struct pl_http_stream_options *o,
                                             const struct pl_http_stream_ops *ops);
-/* Push: queues all of the data or nothing; never blocks. PL_EBUSY: the queue is full. PL_ENET: the client has
- * gone, or the stream ended. */
+/* For a push stream: queues all of the data or nothing; never blocks. PL_EBUSY: the queue is full. PL_ENET:
+ * the client has disconnected, or the stream has ended. */
 PL_MUST_CHECK
 int pl_http_stream_write(struct pl_http_stream *s, const void *data, size_t n, struct pl_err *err);
-/* Pull: the generator may have data again. */
+/* For a pull stream: reports that the generator may have data again. */
 void pl_http_stream_wake(struct pl_http_stream *s);
 bool pl_http_stream_gone(const struct pl_http_stream *s);
-/* Sends what is queued, ends the body, releases the reference. A pull stream goes on until PL_PULL_END. */
+/* Sends what is queued, ends the body, and releases the reference. A pull stream continues until
+ * PL_PULL_END. */
 void pl_http_stream_close(struct pl_http_stream *s);
-/* Cuts the connection after what is queued, so that the body is visibly incomplete. Releases the reference. */
+/* Sends what is queued, then cuts the connection, so that the client sees that the body is incomplete.
+ * Releases the reference. */
 void pl_http_stream_fail(struct pl_http_stream *s);

@@ -4,26 +4,28 @@
  *   open ──close / pull's end──▶ ending ──front empty──▶ end of body
  *     └──fail / gone───────────▶ failed ──(gone: at once)──▶ connection cut
  *
- *   over: libmicrohttpd has dropped the response; closed(): called once, when over and no pull runs */
+ * In state `over`, libmicrohttpd has dropped the response. The callback `closed` is called once, when the stream is
+ * over and no pull runs. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"
 
-#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4) /* below it the generator is called */
-#define STREAM_PULL_MAX     (1u << 20)                  /* limit of one pull */
+/* the generator is called when less than this is queued */
+#define STREAM_LOW          (PL_HTTP_STREAM_BUFFER / 4)
+#define STREAM_PULL_MAX     (1u << 20) /* most bytes of one call of the generator */
 #define STREAM_HEARTBEAT_MS 15000
 
 struct pl_http_stream {
-    atomic_uint refs;                /* held by the owner, the response, and a running pull */
-    struct pl_http_request *request; /* a reference; its lock guards the fields below */
+    atomic_uint refs;                /* references are held by the stream's owner, the response, and a running pull */
+    struct pl_http_request *request; /* owns a reference to the request, whose lock guards the fields below */
     struct pl_http_stream_ops ops;
     const char *heartbeat;
     unsigned heartbeat_ms;
     bool endless;
     int64_t sent_ms;
     struct pl_buf front;
-    size_t front_at;    /* bytes already sent */
-    struct pl_buf back; /* used by the running pull */
+    size_t front_at;    /* number of bytes of `front` that were already sent */
+    struct pl_buf back; /* buffer that the running pull fills */
     bool pulling, waiting, woken, wanted;
     bool ending, failed, gone, over, closed;
 };
@@ -46,7 +48,8 @@ static size_t stream_queued(const struct pl_http_stream *s)
     return s->front.len - s->front_at;
 }
 
-/* True once: the caller must then call `closed`, without the lock. */
+/* True if the callback `closed` must be called now; true only once. The caller then calls it without the
+ * lock. */
 static bool stream_closes(struct pl_http_stream *s)
 {
     if (!s->over || s->pulling || s->closed)
@@ -55,7 +58,8 @@ static bool stream_closes(struct pl_http_stream *s)
     return s->ops.closed;
 }
 
-/* Calls the generator on the pool if there is space and it may have data. With the lock held. */
+/* Starts a call of the generator on the pool, if there is space for data and the generator may have some. The
+ * caller holds the lock. */
 static void stream_ask(struct pl_http_stream *s)
 {
     if (!s->ops.pull || s->pulling || s->ending || s->failed || s->over || s->waiting || stream_queued(s) >= STREAM_LOW)
@@ -65,13 +69,14 @@ static void stream_ask(struct pl_http_stream *s)
     atomic_fetch_add(&s->refs, 1);
     if (pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
         return;
-    atomic_fetch_sub(&s->refs, 1); /* never the last: the response has one until `over` */
+    /* never the last reference: the response has one until the stream is over */
+    atomic_fetch_sub(&s->refs, 1);
     s->pulling = false;
     s->wanted = true;
     pl_httpd_retry_soon(s->request->server);
 }
 
-/* Drops the bytes already sent. With the lock held. */
+/* Drops the bytes that were already sent from `front`. The caller holds the lock. */
 static void stream_compact(struct pl_http_stream *s)
 {
     if (!s->front_at)
@@ -83,7 +88,8 @@ static void stream_compact(struct pl_http_stream *s)
 
 /* --- the generator's side --- */
 
-/* Moves what a pull returned to `front`. With the lock held. True: pull again at once. */
+/* Moves the bytes that a pull returned to `front`. Returns true if the generator should be called again at
+ * once. The caller holds the lock. */
 static bool stream_take(struct pl_http_stream *s, int result)
 {
     struct pl_buf empty;
@@ -106,7 +112,7 @@ static bool stream_take(struct pl_http_stream *s, int result)
     return !s->ending && !s->failed && !s->over && !s->waiting && stream_queued(s) < STREAM_LOW;
 }
 
-/* Calls the generator until the queue is filled or it must wait. */
+/* A job on the pool: calls the generator until the queue is filled or the generator must wait for data. */
 static void stream_pull_job(void *arg)
 {
     struct pl_http_stream *s = arg;
@@ -133,7 +139,7 @@ static void stream_pull_job(void *arg)
 
 /* --- libmicrohttpd's side --- */
 
-/* Gives libmicrohttpd the next bytes, or suspends. */
+/* Passes the next bytes to libmicrohttpd, or suspends the connection. */
 static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
 {
     struct pl_http_stream *s = arg;
@@ -167,7 +173,7 @@ static ssize_t on_read(void *arg, uint64_t at, char *out, size_t max)
     return result;
 }
 
-/* The response is dropped: it was sent, or its connection has ended. */
+/* Called when libmicrohttpd drops the response: it was sent, or its connection has ended. */
 static void on_free(void *arg)
 {
     struct pl_http_stream *s = arg;
@@ -214,11 +220,11 @@ static struct MHD_Response *stream_response(struct pl_http_stream *s, uint64_t l
 {
     bool known = length != PL_HTTP_LENGTH_UNKNOWN;
 
-    /* libmicrohttpd reads chunked bodies straight into the connection's buffer */
+    /* libmicrohttpd reads the data of a chunked body directly into the connection's buffer */
     return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN, known ? 32768 : 4096, on_read, s, on_free);
 }
 
-/* Makes a stream for which there is no response: writes to it have no effect. */
+/* Ends a stream for which no response could be made: writes to it have no effect. */
 static void stream_stillborn(struct pl_http_stream *s)
 {
     struct pl_err err = {0};
@@ -226,7 +232,7 @@ static void stream_stillborn(struct pl_http_stream *s)
     s->over = true;
     if (stream_closes(s))
         s->ops.closed(s->ops.self);
-    stream_unref(s); /* the response's reference */
+    stream_unref(s); /* release the reference that was meant for the response */
     pl_err_nomem(&err);
     pl_http_reply_error(s->request, &err);
 }
@@ -238,7 +244,7 @@ struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const str
     struct MHD_Response *response;
 
     if (!s)
-        abort(); /* there is no stream to return, and the type has no error */
+        abort(); /* there is no stream to return, and the return type cannot report an error */
     atomic_init(&s->refs, 2);
     pl_httpd_request_ref(r);
     s->request = r;
@@ -290,7 +296,7 @@ void pl_http_stream_wake(struct pl_http_stream *s)
 {
     pthread_mutex_lock(&s->request->lock);
     s->waiting = false;
-    s->woken = s->pulling; /* the running pull may have looked before the data came */
+    s->woken = s->pulling; /* the running pull may have looked for data before it arrived */
     stream_ask(s);
     pthread_mutex_unlock(&s->request->lock);
 }

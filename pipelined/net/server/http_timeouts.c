@@ -15,13 +15,15 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define PLAIN_MAX 32768 /* bytes of a plain request read before the answer, so that no reset destroys it */
+/* most bytes of a plain HTTP request that are read before the reply: with unread bytes, the connection
+ * would be reset and the reply lost */
+#define PLAIN_MAX 32768
 
 struct http_guest {
     struct http_guest *prev, *next;
     int fd;
-    atomic_int_fast64_t until_ms; /* 0 = no limit */
-    bool spoke;                   /* TLS: the first byte was checked; libmicrohttpd's thread only */
+    atomic_int_fast64_t until_ms; /* time at which the connection is shut down, in ms; 0 = no limit */
+    bool spoke;                   /* for TLS: the first byte has been checked; used on libmicrohttpd's thread only */
 };
 
 /* ---- plain HTTP on a port of TLS ---- */
@@ -49,7 +51,8 @@ static void tell_plain(int fd)
         shutdown(fd, SHUT_WR);
 }
 
-/* Reads for GnuTLS. A TLS record begins with byte 22, a plain HTTP request with a letter. */
+/* Reads from the socket for GnuTLS, and recognises plain HTTP by its first byte: a TLS record begins with
+ * byte 22, a plain HTTP request with a letter. */
 static ssize_t pull(gnutls_transport_ptr_t arg, void *data, size_t n)
 {
     struct http_guest *g = arg;
@@ -81,14 +84,14 @@ static void listen_first(struct MHD_Connection *connection, struct http_guest *g
 
 /* ---- connections ---- */
 
-/* Adds the entry of a new connection. */
+/* Adds an entry for a new connection to the list. */
 static void arrive(struct pl_http_server *s, struct MHD_Connection *connection, void **context)
 {
     const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct http_guest *g = fd ? calloc(1, sizeof *g) : NULL;
 
     *context = g;
-    if (!g) { /* without an entry it would have no limit: close it */
+    if (!g) { /* without an entry the connection would have no time limit: close it */
         if (fd)
             shutdown(fd->connect_fd, SHUT_RDWR);
         return;
@@ -164,6 +167,6 @@ void pl_httpd_timeout_sweep(struct pl_http_server *s, int64_t now_ms)
         int_fast64_t until = atomic_load(&g->until_ms);
 
         if (until && now_ms >= until && atomic_compare_exchange_strong(&g->until_ms, &until, 0))
-            shutdown(g->fd, SHUT_RDWR); /* libmicrohttpd then closes it */
+            shutdown(g->fd, SHUT_RDWR); /* libmicrohttpd then closes the connection */
     }
 }

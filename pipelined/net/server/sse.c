@@ -1,5 +1,5 @@
-/* One ring of events and a list of subscribers, each a cursor with a pull stream. A publish wakes all streams;
- * pulls read the ring. */
+/* The hub has one ring of events and a list of subscribers. Each subscriber is a cursor with a pull stream.
+ * Publishing an event wakes all streams; their generators then read the ring. */
 #include "pipelined/net/server/sse.h"
 
 #include <ctype.h>
@@ -11,28 +11,30 @@
 
 struct event {
     uint64_t id;
-    char *type; /* one allocation: type, NUL, data, NUL */
+    char *type; /* `type` and `data` are in one allocation: type, NUL, data, NUL */
     const char *data;
     size_t bytes;
 };
 
 struct subscriber {
-    atomic_uint refs; /* held by the stream (until closed) and the list */
+    atomic_uint refs; /* references are held by the stream (until it is closed) and by the list */
     struct pl_sse_hub *hub;
     void *filter;
-    uint64_t after;                /* the pull's only */
+    uint64_t after;                /* id of the last event that was sent; used by the running pull only */
     struct pl_http_stream *stream; /* guarded by the hub's lock, like the fields below */
     struct subscriber *prev, *next;
     bool linked, closed;
-    bool foreign; /* it named an event newer than the newest */
+    bool foreign; /* the client named an event with a larger id than the newest event */
 };
 
 struct pl_sse_hub {
     atomic_uint refs;
     struct pl_sse_options o;
-    pthread_mutex_t lock; /* guards the fields below; taken before a request's lock, never after */
+    /* guards the fields below; if both locks are needed, it is taken before the lock of a request */
+    pthread_mutex_t lock;
     struct event *ring;
-    size_t first, n; /* ring[(first + i) % PL_SSE_RING_EVENTS], i < n, ascending ids */
+    /* the events, by ascending id, are ring[(first + i) % PL_SSE_RING_EVENTS] for 0 ≤ i < n */
+    size_t first, n;
     size_t bytes;
     uint64_t floor; /* every event with a larger id is in the ring */
     uint64_t last_id;
@@ -174,7 +176,8 @@ static void subscriber_unref(struct subscriber *s)
     free(s);
 }
 
-/* Returns the index of the first event after `after`. With the lock held. */
+/* Returns the index in the ring of the first event with an id larger than `after`. The caller holds the
+ * lock. */
 static size_t ring_find(struct pl_sse_hub *h, uint64_t after)
 {
     size_t low = 0, high = h->n;
@@ -190,7 +193,7 @@ static size_t ring_find(struct pl_sse_hub *h, uint64_t after)
     return low;
 }
 
-/* Appends the events of the ring after the cursor. With the lock held. */
+/* Appends those events of the ring that come after the subscriber's cursor. The caller holds the lock. */
 static int subscriber_take(struct subscriber *s, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_sse_hub *h = s->hub;
@@ -217,7 +220,7 @@ static int take_reset(struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* Appends events that the ring no longer has. */
+/* Appends events that the ring no longer has, with the callback `older`. */
 static int subscriber_take_older(struct subscriber *s, uint64_t floor, struct pl_buf *out, struct pl_err *err)
 {
     struct pl_sse_hub *h = s->hub;
@@ -228,11 +231,13 @@ static int subscriber_take_older(struct subscriber *s, uint64_t floor, struct pl
         return take_reset(out, err);
     if (r < 0)
         return r;
-    s->after = last > s->after ? last : floor; /* no newer event is kept up to the start of the ring */
+    /* no event between the cursor and the start of the ring is kept */
+    s->after = last > s->after ? last : floor;
     return PL_PULL_MORE;
 }
 
-/* Continues from the ring, or from `older` when the cursor is before it. */
+/* Generator of a subscriber's stream: sends events from the ring or, if the cursor is before the ring, from
+ * `older`. */
 static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct subscriber *s = self;
@@ -245,7 +250,8 @@ static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
         return PL_PULL_END;
     pthread_mutex_lock(&h->lock);
     floor = h->floor;
-    in_ring = s->after >= floor; /* also beyond its end: the store may be ahead of what was published */
+    /* also true if the cursor is beyond the ring: the database may be ahead of what was published */
+    in_ring = s->after >= floor;
     if (!h->ended && !s->foreign && in_ring)
         r = subscriber_take(s, out, err);
     else if (!h->ended)
@@ -284,7 +290,7 @@ static void on_closed(void *self)
     subscriber_unref(s);
 }
 
-/* Reads from which event a client continues. */
+/* Reads from the request the id of the event after which the client continues. */
 static int subscriber_position(struct pl_http_request *req, uint64_t *ret_after, bool *ret_given, struct pl_err *err)
 {
     const char *text = pl_http_header(req, "Last-Event-ID");
@@ -300,7 +306,7 @@ static int subscriber_position(struct pl_http_request *req, uint64_t *ret_after,
     return 0;
 }
 
-/* Makes a subscriber within the bound. */
+/* Creates a subscriber, unless there are PL_SSE_SUBSCRIBERS_MAX already. */
 static int subscriber_create(struct pl_sse_hub *h, struct pl_http_request *req, void *filter, struct subscriber **ret,
                              struct pl_err *err)
 {
@@ -352,7 +358,7 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
     pl_http_reply_header(req, "X-Accel-Buffering", "no"); /* keeps a proxy from buffering events */
     stream = pl_http_reply_stream(req, &o, &ops);
     pthread_mutex_lock(&h->lock);
-    linked = !s->closed; /* the stream may be over already */
+    linked = !s->closed; /* the stream may have ended already */
     if (linked) {
         s->stream = stream;
         s->linked = true;
@@ -360,7 +366,8 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
         if (s->next)
             s->next->prev = s;
         h->subscribers = s;
-        pl_http_stream_wake(stream); /* for events published meanwhile */
+        /* for events that were published before the subscriber was in the list */
+        pl_http_stream_wake(stream);
     }
     pthread_mutex_unlock(&h->lock);
     if (linked)

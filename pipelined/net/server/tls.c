@@ -1,4 +1,5 @@
-/* The process's certificate: read and checked from files, swapped under a lock, copied for each handshake. */
+/* The TLS certificate of the process: read from files and checked, replaced under a lock, and copied for each
+ * handshake. */
 #include "pipelined/net/server/tls.h"
 
 #include "storage/base/buf.h"
@@ -14,7 +15,7 @@
 
 #define FILE_MAX (1u << 20)
 
-/* Identifies the version of a file that was read. */
+/* Identifies the version of a file that was read, to notice a change. */
 struct stamp {
     dev_t dev;
     ino_t ino;
@@ -29,7 +30,9 @@ struct identity {
 };
 
 static struct {
-    pthread_mutex_t looking; /* one check at a time; taken first; guards the names and stamps of the files */
+    /* held during a check of the files, so that only one runs; guards the files' names and stamps; taken
+     * before `lock` */
+    pthread_mutex_t looking;
     char *cert_file, *key_file;
     struct stamp cert, key;
     pthread_rwlock_t lock; /* guards `now` */
@@ -155,7 +158,8 @@ static void show(struct identity *id)
     identity_free(before);
 }
 
-/* Reads the stamps before the files: a file that changes meanwhile is read again. */
+/* Reads the stamps of both files. Called before the files are read, so that a file that changes meanwhile is
+ * read again. */
 static int read_stamps(const char *cert_file, const char *key_file, struct stamp *cert, struct stamp *key, struct pl_err *err)
 {
     mode_t mode;
@@ -198,7 +202,7 @@ int pl_tls_open(const char *cert_file, const char *key_file, struct pl_err *err)
     return 0;
 }
 
-/* Checks the files for changes. With `looking` held. */
+/* Reads the files again if they have changed. The caller holds `looking`. */
 static void look(void)
 {
     struct identity *id = NULL;
@@ -208,12 +212,12 @@ static void look(void)
 
     if (r == 0 && same_stamp(&cert, &tls.cert) && same_stamp(&key, &tls.key))
         return;
-    if (r < 0) /* perhaps between a file's removal and its replacement: checked again later */
+    if (r < 0) /* a file may be missing for a moment while it is replaced: the next check reads it */
         return;
     tls.cert = cert;
     tls.key = key;
     if (load(tls.cert_file, tls.key_file, &id, &err) < 0)
-        /* also while only one of the two is replaced */
+        /* also logged when only one of the two files has been replaced so far */
         pl_log_error("tls", "the old certificate stays in use: %s", err.msg);
     else
         show(id);
@@ -238,7 +242,8 @@ void pl_tls_close(void)
 
 /* ---- a handshake ---- */
 
-/* Copies the identity for GnuTLS, which frees it, so that it outlives a change of the files. */
+/* Copies the certificate and key for GnuTLS, which frees the copy: a handshake can outlive a change of the
+ * files. */
 static int copy_identity(const struct identity *id, gnutls_pcert_st **ret_chain, unsigned *ret_n, gnutls_privkey_t *ret_key)
 {
     gnutls_pcert_st *chain = gnutls_calloc(id->n, sizeof *chain);
