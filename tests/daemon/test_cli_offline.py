@@ -38,7 +38,7 @@ def ctl(tmp_path):
     (["list", "run", "--limit", "0"], "a number from 1"),
     (["list", "run", "--all=1"], "--all takes no value"),
     (["list", "repo", "-x"], "unknown option -x of list repo"),
-    (["-x"], "unknown option -x before the verb"),
+    (["-x"], "unknown option -x before the subcommand"),
     (["create", "pipeline"], "-f SPEC"),
     (["get", "file", "r@master"], "get what?"),
     (["get", "file", "r@master:/x", "-r"], "-o FOLDER"),
@@ -68,7 +68,7 @@ def test_what_can_never_be_is_refused_as_invalid(ctl, line, said):
     (["--server", "http://127.0.0.1:1", "status"], "http://127.0.0.1:1"),
     (["--data", "nowhere", "list", "repo"], "pipelined --data nowhere"),
     (["status"], "http://127.0.0.1:7380"),
-    ([], "\n  pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help lists all verbs"),
+    ([], "\n  pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help lists all subcommands"),
 ])
 def test_no_server(ctl, line, said):
     done = ctl(*line)
@@ -93,7 +93,7 @@ def test_help_shows_every_verb_with_examples(ctl):
         shown = ctl("help", *words.split()).stdout
         assert f"\n  {about}" in shown and "examples:\n  " in shown, words
     assert ctl("put", "file", "--help").stdout == ctl("help", "put", "file").stdout
-    for words, says in ((["nonsense"], "pipelinectl help lists all verbs"), (["lst"], 'did you mean "list"?'), (["list", "reppo"], "did you mean list repo?"), (["apply"], "create pipeline -f SPEC")):
+    for words, says in ((["nonsense"], "pipelinectl help lists all subcommands"), (["lst"], 'did you mean "list"?'), (["list", "reppo"], "did you mean list repo?"), (["apply"], "create pipeline -f SPEC")):
         done = ctl("help", *words)
         assert (done.returncode, done.stdout) == (USAGE, "") and says in done.stderr, done.stderr
     for words in (["create", "nonsense", "--help"], ["lst", "--help"]):

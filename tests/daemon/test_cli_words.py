@@ -21,7 +21,7 @@ def ctl(*args, ok=True, stdin=""):
 def verbs():
     """(verb, noun or None) of every row."""
     rows = []
-    for line in ctl("help").stdout.split("\noptions of every verb:")[0].splitlines():
+    for line in ctl("help").stdout.split("\noptions of every subcommand:")[0].splitlines():
         if words := re.fullmatch(r"  ([a-z]\S*)(?: (\S+))? +\S.*", line):
             rows.append(words.groups())
     return rows

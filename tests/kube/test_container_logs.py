@@ -57,7 +57,7 @@ def test_what_cannot_be_shown_is_refused_in_words(world, gate):  # noqa: F811
                               (("st", "--container", "agent", "--pod", "other"), 3, "the stage has no pod other; it may have ended"),
                               ((f"st@{run[:8]}", "--container", "agent"), 2, "give the stage without a run"),
                               (("st", "--container", "agent", "--datum", "1f"), 2, "do not go together"),
-                              (("st", "--pod", "other"), 2, "--pod goes with --container")):
+                              (("st", "--pod", "other"), 2, "--pod is only accepted with --container")):
         got = log_of(one, *words, ok=False)
         assert (got.code, said in got.err) == (code, True), (words, got.code, got.err)
     gate.open()

@@ -79,8 +79,9 @@ static int check_access(struct pl_doctor *d, struct pl_err *err)
     if (r == PL_EFORBIDDEN) {
         for (size_t i = 0; i < PL_KUBE_FEATURE_COUNT; i++)
             d->access.on[i] = true;
-        return pl_doctor_say(d, PL_DOCTOR_WARN, "rights", NULL, err,
-                             "this account may not ask what it is allowed to do: a missing right shows when it is needed");
+        return pl_doctor_say(
+            d, PL_DOCTOR_WARN, "rights", NULL, err,
+            "this account may not query its own permissions: a missing permission is only noticed when it is needed");
     }
     if (r < 0)
         return r;
@@ -128,7 +129,8 @@ static int check_space(struct pl_doctor *d, struct pl_err *err)
     d->facts.level = pl_facts_level(space);
     level = pl_facts_level_name(d->facts.level);
     if (d->asked.node_cache && d->facts.level != PL_LEVEL_PRIVILEGED)
-        return pl_doctor_say(d, PL_DOCTOR_WARN, "namespace", "Use the component node-cache, or no node_cache", err,
+        return pl_doctor_say(d, PL_DOCTOR_WARN, "namespace",
+                             "Add the component node-cache to the deployment, or set no node_cache", err,
                              "%s enforces \"%s\", which does not admit the node folder %s: workers run without this cache",
                              d->space, level, d->asked.node_cache);
     return pl_doctor_say(d, PL_DOCTOR_OK, "namespace", NULL, err, "%s, Pod Security %s", d->space,
@@ -346,7 +348,7 @@ static int check_claims(struct pl_doctor *d, struct pl_err *err)
     if (!d->facts.dra || !d->access.on[PL_KUBE_MAY_CLAIMS])
         return pl_doctor_say(d, PL_DOCTOR_OK, "claims", NULL, err,
                              "GPUs by resource claims (share \"dra\") are not available: %s",
-                             d->facts.dra ? "this account may not ask for them" : "resource.k8s.io is not served");
+                             d->facts.dra ? "this account may not query them" : "resource.k8s.io is not served");
     snprintf(path, sizeof path, "/apis/resource.k8s.io/%.31s/deviceclasses", d->facts.dra);
     r = pl_doctor_get(d, path, &list, &code, err);
     r = r < 0 ? r : names_of(json_object_get(list, "items"), &names, err);

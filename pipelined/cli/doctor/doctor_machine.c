@@ -171,7 +171,7 @@ static int check_stalled(struct pl_doctor *d, const json_t *status, struct pl_er
             r = SAY(d, err, FAIL, "commits",
                     aside ? "fix the cause, then finish the commit or delete it: pipelinectl finish commit, delete commit"
                           : "repair the store: the daemon tries again by itself, and loses nothing until then",
-                    "puts gathered in %s/%s@%s (commit %.8s) cannot be finished: %s", pl_show_text_at(c, "project"),
+                    "the commit of the puts to %s/%s@%s (commit %.8s) cannot be finished: %s", pl_show_text_at(c, "project"),
                     pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
                     pl_show_text_at(c, "blocked"));
     }

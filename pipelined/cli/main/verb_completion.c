@@ -212,7 +212,7 @@ static const struct pl_verb verbs[] = {
      1,
      NULL,
      completion,
-     "Prints a script that lets a shell complete verbs, nouns and options.",
+     "Prints a script that lets a shell complete subcommands and options.",
      {"completion bash", ". <(pipelinectl completion bash)",
       "completion zsh >~/.zfunc/_pipelinectl      # fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc"}},
 };

@@ -57,12 +57,12 @@ static void print_all(void)
         for (size_t i = 0; i < sections[s].table->n; i++)
             print_line(&sections[s].table->verbs[i]);
     }
-    puts("\noptions of every verb:");
+    puts("\noptions of every subcommand:");
     print_options(pl_cli_common_options);
     puts("\nREPO@REF: REF is a branch, the id of a commit or the start of one; REF^n is n commits before it.\n"
          "PROJECT/REPO is a repo of another project.\n"
          "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 conflict, 5 refused as invalid, 6 no server, 130 interrupted.\n"
-         "Options and examples of a verb: pipelinectl help VERB [NOUN]");
+         "Options and examples of a subcommand: pipelinectl help VERB [NOUN]");
 }
 
 /* help: lists all verbs. help WORD: shows every subcommand with that verb or noun. help VERB NOUN: shows one
@@ -115,7 +115,7 @@ static const struct pl_verb verbs[] = {
      2,
      NULL,
      help,
-     "Shows all verbs, or one with its options and examples.",
+     "Lists all subcommands, or shows one with its options and examples.",
      {"help", "help put file", "help pipeline"}},
     {"version", NULL, "", 0, 0, NULL, version, "Prints the version of this program.", {"version", "version --json", "--version"}},
 };

@@ -87,7 +87,7 @@ static int logs_path(struct pl_cli *c, uint64_t *tail, struct pl_buf *url, struc
     if (container)
         return container_path(c, &job, container, tail, url, err);
     if (pl_cli_value(c, "pod"))
-        return pl_err_set(err, PL_EUSAGE, "--pod goes with --container");
+        return pl_err_set(err, PL_EUSAGE, "--pod is only accepted with --container");
     path = pl_http_path_make("/api/v1/logs/%s/%s?follow=%u", job.project, job.stage, (uint64_t)pl_cli_flag(c, "follow"));
     r = path ? pl_buf_add_str(url, path, err) : pl_err_nomem(err);
     if (r == 0 && *job.run)
@@ -105,7 +105,7 @@ static int logs(struct pl_cli *c, struct pl_err *err)
     int r = pl_cli_number(c, "tail", 1000000, &l.tail, err);
 
     if (r == 0 && l.tail && pl_cli_flag(c, "follow"))
-        r = pl_err_set(err, PL_EUSAGE, "--tail and --follow do not go together");
+        r = pl_err_set(err, PL_EUSAGE, "--tail and --follow cannot be used together");
     r = r < 0 ? r : logs_path(c, &l.tail, &url, err);
     r = r < 0 ? r : pl_cli_client(c, &client, err);
     if (r < 0)

@@ -80,9 +80,9 @@ static void print_stalled(const json_t *s)
     size_t i;
 
     json_array_foreach(pl_show_at(s, "stalled"), i, c)
-        printf("NOT FINISHED: puts gathered in %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
+        printf("NOT FINISHED: the commit of the puts to %s/%s@%s (commit %.8s, %s): %s\n", pl_show_text_at(c, "project"),
                pl_show_text_at(c, "repo"), pl_show_text_at(c, "branch"), pl_show_text_at(c, "id"),
-               json_is_true(pl_show_at(c, "set_aside")) ? "set aside" : "tried again", pl_show_text_at(c, "blocked"));
+               json_is_true(pl_show_at(c, "set_aside")) ? "not retried" : "tried again", pl_show_text_at(c, "blocked"));
 }
 
 static const struct pl_column unfinished[] = {{"RUN", "run", pl_show_id},
@@ -165,7 +165,7 @@ static int status(struct pl_cli *c, struct pl_err *err)
     if (r == PL_ENET && !*err->hint)
         snprintf(err->hint, sizeof err->hint,
                  "pipelined starts a daemon on this machine; pipelinectl login URL uses one on another machine; pipelinectl help "
-                 "lists all verbs");
+                 "lists all subcommands");
     if (r < 0 || c->json)
         return r < 0 ? r : pl_show_json(s, err);
     if (c->quiet)
@@ -313,7 +313,7 @@ static const struct pl_verb verbs[] = {
      0,
      NULL,
      status,
-     "Shows what runs, waits and has failed, and what to type next. It is the verb if none is given.",
+     "Shows what runs, waits and has failed, and what to type next. It is what pipelinectl does without a subcommand.",
      {"status", "status --json", "--server https://10.0.0.7:7380 status"}},
     {"gpus",
      NULL,

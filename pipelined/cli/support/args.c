@@ -15,7 +15,7 @@ const struct pl_option pl_cli_common_options[] = {
     {"project", 0, "NAME", "project of repos, pipelines and stages that are given without one (\"default\")"},
     {"json", 0, NULL, "print the answer as JSON"},
     {"quiet", 'q', NULL, "print errors only"},
-    {"help", 'h', NULL, "show help on the verb"},
+    {"help", 'h', NULL, "show help on the subcommand"},
     {"version", 0, NULL, "show the version of this program"},
     {0},
 };
@@ -104,13 +104,13 @@ static int no_verb(const char *word, const char *next, struct pl_err *err)
     size_t n = known_words(NULL, words, PL_ARRAY_SIZE(words));
 
     if (instead)
-        return pl_err_set(err, PL_EUSAGE, "\"%s\" is not a verb here: %s", word, instead);
+        return pl_err_set(err, PL_EUSAGE, "\"%s\" is not a subcommand of pipelinectl: %s", word, instead);
     if (next && is_noun(word) && pl_cli_find_verb(next, word))
         return pl_err_set(err, PL_EUSAGE, "the verb comes first: pipelinectl %s %s", next, word);
     near = pl_word_nearest(word, words, n);
     if (near)
-        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a verb: did you mean \"%s\"?", word, near);
-    return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a verb: pipelinectl help lists all verbs", word);
+        return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a subcommand: did you mean \"%s\"?", word, near);
+    return pl_err_set(err, PL_EUSAGE, "\"%.60s\" is not a subcommand: pipelinectl help lists all subcommands", word);
 }
 
 /* Sets PL_EUSAGE for a verb whose noun is missing or unknown. Suggests the first of these that exists: the
@@ -197,7 +197,7 @@ static int no_option(const struct pl_cli *c, const char *arg, struct pl_err *err
     if (near)
         return pl_err_set(err, PL_EUSAGE, "unknown option %.60s: did you mean --%s?", arg, near);
     if (!c->verb)
-        return pl_err_set(err, PL_EUSAGE, "unknown option %.60s before the verb", arg);
+        return pl_err_set(err, PL_EUSAGE, "unknown option %.60s before the subcommand", arg);
     return pl_err_set(err, PL_EUSAGE, "unknown option %.60s of %s%s%s", arg, c->verb->verb, c->verb->noun ? " " : "",
                       c->verb->noun ? c->verb->noun : "");
 }

@@ -39,7 +39,7 @@ struct pl_cli {
     struct pl_given *given;
     size_t n_given;
     /* Values of the options that every subcommand accepts; NULL if not given. */
-    const char *server, *data, *ca, *project; /* except `project`, which is "default" if not given */
+    const char *server, *data, *ca, *project; /* `project` is "default" if not given */
     bool json, quiet, help, version;
     /* HTTP client of the server; created by the first call of pl_cli_client(), NULL before */
     struct pl_http_client *client;
