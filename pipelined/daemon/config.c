@@ -392,7 +392,7 @@ static int settle_data(struct pl_config *c, struct pl_err *err)
     if (*c->data) {
         here = getcwd(NULL, 0);
         if (!here)
-            return pl_err_errno(err, errno, "--data %s: the current folder", c->data);
+            return pl_err_errno(err, errno, "--data %s: cannot find the current folder", c->data);
         n = asprintf(&dir, "%s/%s", pl_streq(here, "/") ? "" : here, c->data);
     } else if (geteuid() == 0)
         n = asprintf(&dir, "/var/lib/pipelined");

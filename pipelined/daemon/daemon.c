@@ -233,11 +233,11 @@ static void on_signal(void *arg)
     d->draining = true;
     pl_api_drain(d->api);
     if (with_pods(d)) {
-        pl_log_info("daemon", "stopping: pods go on, and report their results after the next start");
+        pl_log_info("daemon", "stopping: pods continue to run, and report their results after the daemon's next start");
         drained(d);
         return;
     }
-    pl_log_info("daemon", "stopping: finishing what is under way");
+    pl_log_info("daemon", "stopping: waiting for the tasks that are running");
     pl_timer_start(d->drain_timer, (uint64_t)d->config->drain_ms);
     pl_engine_drain(d->engine, drained, d);
 }
