@@ -209,13 +209,13 @@ int pl_loop_create(struct pl_loop **ret, struct pl_err *err)
     r = uv_loop_init(&l->uv);
     if (r < 0) {
         free(l);
-        return pl_err_errno(err, -r, "event loop");
+        return pl_err_errno(err, -r, "cannot create the event loop");
     }
     r = uv_async_init(&l->uv, &l->async, on_async);
     if (r < 0) {
         uv_loop_close(&l->uv);
         free(l);
-        return pl_err_errno(err, -r, "event loop: wake-up");
+        return pl_err_errno(err, -r, "cannot create the wake-up handle of the event loop");
     }
     uv_prepare_init(&l->uv, &l->prepare);
     uv_prepare_start(&l->prepare, on_prepare);
@@ -400,13 +400,13 @@ int pl_loop_on_signal(struct pl_loop *l, int signum, const char *label, pl_loop_
     r = uv_signal_init(&l->uv, &s->uv);
     if (r < 0) {
         free(s);
-        return pl_err_errno(err, -r, "signal %d", signum);
+        return pl_err_errno(err, -r, "cannot watch for signal %d", signum);
     }
     s->uv.data = s;
     r = uv_signal_start(&s->uv, on_signal, signum);
     if (r < 0) {
         uv_close((uv_handle_t *)&s->uv, on_closed);
-        return pl_err_errno(err, -r, "signal %d", signum);
+        return pl_err_errno(err, -r, "cannot watch for signal %d", signum);
     }
     s->next = l->signals;
     l->signals = s;
