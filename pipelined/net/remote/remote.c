@@ -219,7 +219,7 @@ int pl_remote_session(struct pl_remote *r, struct pl_err *err)
         return e;
     session = json_string_value(json_object_get(answer, "session"));
     if (!session || strlen(session) >= sizeof(r->session)) {
-        e = pl_err_set(err, PL_EPROTO, "%s opened no upload session", pl_http_client_url(r->client));
+        e = pl_err_set(err, PL_EPROTO, "the answer of %s has no valid id of an upload session", pl_http_client_url(r->client));
     } else {
         pthread_mutex_lock(&r->lock);
         snprintf(r->session, sizeof(r->session), "%s", session);
@@ -278,7 +278,7 @@ static int sink_ask(struct pl_remote *r, const struct pl_hash *ids, size_t n, st
     pl_buf_clear(out);
     e = pl_http_client_call(r->client, &call, NULL, err);
     if (e == 0 && out->len != n)
-        e = pl_err_set(err, PL_EPROTO, "the server's answer to have: %zu results for %zu ids", out->len, n);
+        e = pl_err_set(err, PL_EPROTO, "the server's answer to \"have\" has %zu results for %zu ids", out->len, n);
     return e;
 }
 
@@ -315,11 +315,11 @@ static int sink_put_pack(void *self, const struct pl_hash *pack_id, const void *
         return pl_err_nomem(err);
     e = pl_remote_presigned_put(r->direct, session, pack_id, bytes, n);
     if (e == PL_ECANCELED)
-        return pl_err_set(err, e, "put pack %.12s was canceled", hex);
+        return pl_err_set(err, e, "the upload of pack %.12s was canceled", hex);
     if (e <= 0)
         return e;
     e = pl_http_client_call(r->client, &call, NULL, err);
-    return e < 0 ? pl_err_wrap(err, e, "put pack %.12s", hex) : 0;
+    return e < 0 ? pl_err_wrap(err, e, "upload of pack %.12s", hex) : 0;
 }
 
 struct pl_pack_sink pl_remote_sink(struct pl_remote *r)
@@ -384,7 +384,7 @@ static int remote_locate(struct pl_remote *r, const struct pl_hash *ids, size_t 
         return pl_err_nomem(err);
     e = pl_http_client_call(r->client, &call, NULL, err);
     if (e == 0 && out.len != n * LOCATION_BYTES)
-        e = pl_err_set(err, PL_EPROTO, "the server's answer to locate: %zu bytes for %zu ids", out.len, n);
+        e = pl_err_set(err, PL_EPROTO, "the server's answer to \"locate\" has %zu bytes for %zu ids", out.len, n);
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; e == 0 && i < n; i++)
         if (location_decode(out.data + i * LOCATION_BYTES, &found[n_found]))
