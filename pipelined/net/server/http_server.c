@@ -637,7 +637,7 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
                          s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
                          MHD_OPTION_NOTIFY_CONNECTION, pl_httpd_on_connection, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (!s->daemon)
-        return pl_err_errno(err, errno, "HTTP server");
+        return pl_err_errno(err, errno, "cannot start the HTTP server");
     s->lacking = pl_httpd_make_no_memory_reply();
     if (!s->lacking) {
         MHD_stop_daemon(s->daemon);
@@ -646,7 +646,7 @@ static int server_run(struct pl_http_server *s, const struct pl_http_options *o,
     r = pthread_create(&s->keeper, NULL, keeper_main, s);
     if (r != 0) {
         MHD_stop_daemon(s->daemon);
-        return pl_err_errno(err, r, "HTTP server: thread");
+        return pl_err_errno(err, r, "cannot start a thread of the HTTP server");
     }
     return 0;
 }

@@ -124,7 +124,8 @@ int pl_sse_hub_publish(struct pl_sse_hub *h, uint64_t id, const char *type, cons
     if (id <= h->last_id) {
         pthread_mutex_unlock(&h->lock);
         free(text);
-        return pl_err_set(err, PL_EINVAL, "event %llu after event %llu", (unsigned long long)id, (unsigned long long)h->last_id);
+        return pl_err_set(err, PL_EINVAL, "event %llu was published after event %llu: ids must rise", (unsigned long long)id,
+                          (unsigned long long)h->last_id);
     }
     ring_make_room(h, type_size + data_size);
     *ring_at(h, h->n++) = (struct event){.id = id, .type = text, .data = text + type_size, .bytes = type_size + data_size};
