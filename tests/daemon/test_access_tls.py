@@ -277,6 +277,16 @@ def test_a_certificate_that_is_none_leaves_the_one_before(secure, authority, pai
     assert serial(d, authority) == before
 
 
+def test_a_key_that_others_may_read_leaves_the_one_before(secure, authority, pair):
+    d = secure
+    before = serial(d, authority)
+    os.chmod(pair[1], 0o644)
+    for _ in range(3):
+        d.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the old certificate stays in use" in d.log(), "the complaint")
+    assert d.log().count("the old certificate stays in use") == 1 and serial(d, authority) == before
+
+
 # --- proxies
 
 

@@ -35,9 +35,12 @@ static struct {
     pthread_mutex_t looking;
     char *cert_file, *key_file;
     struct stamp cert, key;
+    unsigned failed;       /* checks in a row that could not read the files */
     pthread_rwlock_t lock; /* guards `now` */
     struct identity *now;
 } tls = {.looking = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_RWLOCK_INITIALIZER};
+
+#define FAILED_LOOKS 3u /* a failure that lasts for this many checks is logged once */
 
 /* ---- reading ---- */
 
@@ -210,9 +213,13 @@ static void look(void)
     struct pl_err err = {0};
     int r = read_stamps(tls.cert_file, tls.key_file, &cert, &key, &err);
 
-    if (r == 0 && same_stamp(&cert, &tls.cert) && same_stamp(&key, &tls.key))
+    if (r < 0) { /* a file may be missing for a moment while it is replaced: the next check reads it */
+        if (++tls.failed == FAILED_LOOKS)
+            pl_log_error("tls", "the old certificate stays in use: %s", err.msg);
         return;
-    if (r < 0) /* a file may be missing for a moment while it is replaced: the next check reads it */
+    }
+    tls.failed = 0;
+    if (same_stamp(&cert, &tls.cert) && same_stamp(&key, &tls.key))
         return;
     tls.cert = cert;
     tls.key = key;
