@@ -78,7 +78,7 @@ static const struct spec_field fields_of_share[] = {
      FIELD(pairs, pl_gpu_share, values),
      .doc = "`custom`: values of the preset's `${NAME}`, such as `{\"memory\": \"3000\"}`."},
     {.name = "limits", FIELD(qualified, pl_gpu_share, limits), .doc = "`custom`: resource limits of the container."},
-    {.name = "annotations", FIELD(pairs, pl_gpu_share, annotations), .doc = "`custom`: annotations of the pod."},
+    {.name = "annotations", FIELD(pairs, pl_gpu_share, annotations), .doc = "With `custom`: annotations that the pod gets."},
     {.name = "labels", FIELD(qualified, pl_gpu_share, labels), .doc = "`custom`: labels of the pod."},
     {.name = "scheduler", FIELD(kube_name, pl_gpu_share, scheduler), .doc = "`custom`: the pod's `schedulerName`."},
 };

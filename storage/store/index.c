@@ -708,7 +708,7 @@ int pl_index_view_open(struct pl_index *ix, struct pl_index_view **ret, struct p
     pthread_mutex_unlock(&ix->disk);
     if (r < 0) {
         pl_index_view_close(v);
-        return pl_err_wrap(err, r, "open a view of the index");
+        return pl_err_wrap(err, r, "index");
     }
     for (uint32_t i = 0; i < v->n; i++) {
         v->bases[i] = v->entries;

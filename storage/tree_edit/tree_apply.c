@@ -5,8 +5,8 @@
 
 #include "storage/tree/node_stack.h"
 
-/* A pass over one level. The stack's current item is a node of this level, as an item of the level above;
- * for the root it is the whole tree. The node is read only when its entries must be split again. */
+/* A pass over one level. The stack's current item is the parent's entry for the current node of this level; for
+ * the root it stands for the whole tree. The node is read only when its entries must be split again. */
 struct pass {
     struct pl_node_stack *s;
     unsigned level;

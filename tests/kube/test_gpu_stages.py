@@ -35,7 +35,7 @@ def test_gpu_memory_is_asked_for_in_the_unit_of_the_cluster(world):  # noqa: F81
         succeeds(one, begin(one, stage, "cp /pfs/in/f /pfs/out/f", gpu=shares("gpu-mem", amount=amount, unit=unit)))
     assert [limits(pod)["aliyun.com/gpu-mem"] for stage in ("gib", "mib") for pod in one.pods(stage)] == ["5120", "700"], one.tell()
     run = begin(one, "large", "cp /pfs/in/f /pfs/out/f", gpu=shares("gpu-mem", amount=20))
-    says(one, run, "large", "no node offers 20480 aliyun.com/gpu-mem of one device: one has at most 15109")
+    says(one, run, "large", "no node offers 20480 aliyun.com/gpu-mem of one device: the largest has 15109")
 
 
 def test_turns_are_asked_for_as_the_nodes_of_their_strategy_name_them(world):  # noqa: F811

@@ -695,7 +695,7 @@ int pl_guard_login(struct pl_guard *g, const struct pl_http_request *req, const 
         if (g->refused)
             g->refused(g->refused_self, NULL, pl_http_peer(req), "login by a link");
         r = refuse(g, req, "this login link was used already, or is older than five minutes", err);
-        return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open for a new one.") : r;
+        return r == PL_EAUTH ? pl_err_hint(err, r, "Run pipelinectl open to get a new link.") : r;
     }
     r = token_principal(g, &session.token_hash, &who, err);
     if (r < 0)

@@ -54,7 +54,7 @@ static int find_file(struct pl_api *a, const struct pl_http_request *req, struct
     len = strlen(path);
     r = len ? pl_tree_get(&v->source, &v->commit.root, path, len, ret, err) : PL_ENOTFOUND;
     if (r == 0)
-        return ret->kind == PL_KIND_DIR ? pl_err_set(err, PL_EINVAL, "/%s is an empty directory", path) : 0;
+        return ret->kind == PL_KIND_DIR ? pl_err_set(err, PL_EINVAL, "/%s is an empty folder: give the path of a file", path) : 0;
     if (r != PL_ENOTFOUND)
         return r;
     r = len ? is_directory(&v->source, &v->commit.root, path, err) : 1;

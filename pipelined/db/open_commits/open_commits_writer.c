@@ -47,8 +47,8 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
     return r;
 }
 
-/* Checks the limits of the commit with the request's operations added, because everything that is appended
- * must fit into the table. */
+/* Checks that the commit stays within its limits with the group's operations added. Comes before the append:
+ * the table of files in memory must be able to hold everything that is in the commit's file. */
 static int check_bounds(const struct group *g, struct pl_err *err)
 {
     const struct pl_open_commit *c = g->c;

@@ -5,7 +5,7 @@
 
 #include "storage/dataset/log/log.h"
 
-/* attempts to append the object while another daemon keeps writing; about every second one succeeds */
+/* maximum attempts to append the epoch object while another daemon keeps writing; about half of them succeed */
 #define PL_LOG_EPOCH_TRIES 10000
 
 /* Appends the object that opens epoch head->epoch + 1 after the end of the log, following the log as it grows.

@@ -136,7 +136,7 @@ static bool lacks_one(const struct pl_node_capacity *o, const struct pl_node_cap
         if (most == 0)
             append(why, &at, "no node offers %s", name);
         else
-            append(why, &at, "no node offers %lld %s%s: one has at most %lld", (long long)request->extended[i].count, name,
+            append(why, &at, "no node offers %lld %s%s: the largest has %lld", (long long)request->extended[i].count, name,
                    pl_streq(name, PL_GPUSHARE_MEM) ? " of one device" : "", (long long)most);
         append_known(o, why, &at);
         return true;

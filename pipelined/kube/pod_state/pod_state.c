@@ -354,7 +354,7 @@ static void did_not_start(struct look *l, const char *container, const json_t *e
         words(message, "the cluster gives no details"));
 }
 
-/* Judges the end of one container. Returns true if this end decides the pod's verdict. */
+/* Evaluates how one container terminated. Returns true if that determines the result of the pod. */
 static bool container_ended(struct look *l, const char *container, const json_t *end)
 {
     const char *reason = pl_json_str(end, "reason");

@@ -1,5 +1,5 @@
-/* s3_objects: operations on objects and buckets, which are rows of s3_operations.c, and helpers that they
- * share. */
+/* s3_objects: handlers of the operations on objects and buckets (listed in the table of s3_operations.c), and
+ * helpers that they share. */
 #pragma once
 
 #include "pipelined/api/transfer/download.h"

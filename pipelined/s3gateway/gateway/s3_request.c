@@ -393,7 +393,8 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
     if (r == 0 && q->op->body_max) {
-        /* garbage collection must not wait while a client sends its body: ask_again takes the hold again */
+        /* Release the store's hold, so that garbage collection does not wait while the client sends its body;
+         * ask_again takes it again. */
         pl_store_release(&q->hold);
         r = pl_s3_body_create(q, q->op->body_max, &q->body, err);
     }

@@ -265,7 +265,7 @@ static void a_node_that_goes_before_the_watch_begins_is_offered_no_more(void **s
     create(f, false);
     assert_int_equal(f->x->ops->shape(f->x, "default", &gpu->stages[0], 1, true, &id, NULL), 0);
     assert_non_null(strstr(f->heard.shape,
-                           "no node offers 2 nvidia.com/gpu: one has at most 1; known: nvidia.com/gpu (Tesla-T4: 1, 1 free)"));
+                           "no node offers 2 nvidia.com/gpu: the largest has 1; known: nvidia.com/gpu (Tesla-T4: 1, 1 free)"));
     assert_true(kube_fake_delete(f->fake, NODES "/t4"));
     kube_fake_heal(f->fake);
     until(f, has_none);

@@ -133,7 +133,7 @@ static void what_no_node_could_give_is_told_with_what_is_known(void **state)
         {"\"nvidia.com/gpux\": \"1\"", "no node offers nvidia.com/gpux; known: nvidia.com/gpu (NVIDIA-A100-SXM4-40GB: 16, 12 "
                                        "free; Tesla-T4: 4, 4 free), rdma/hca (Tesla-T4: "
                                        "1, 1 free)"},
-        {"\"nvidia.com/gpu\": \"16\"", "no node offers 16 nvidia.com/gpu: one has at most 8; known: nvidia.com/gpu (NVIDIA-A100"},
+        {"\"nvidia.com/gpu\": \"16\"", "no node offers 16 nvidia.com/gpu: the largest has 8; known: nvidia.com/gpu (NVIDIA-A100"},
         {"\"nvidia.com/gpu\": \"8\", \"rdma/hca\": \"1\"", "no node offers all of 8 nvidia.com/gpu, 1 rdma/hca; known: "},
         {"\"nvidia.com/gpu\": \"2\", \"cpu\": \"200\", \"memory\": \"10Gi\"",
          "no node has cpu 200 and memory 10Gi in addition to 2 nvidia.com/gpu: the largest has cpu 96 and memory 1000Gi"},
@@ -234,7 +234,7 @@ static void shapes_outlive_their_nodes_for_thirty_days(void **state)
     assert_string_equal(told(next, "\"nvidia.com/gpu\": \"8\", \"cpu\": \"96\", \"memory\": \"1000Gi\""), "");
     assert_non_null(strstr(told(next, "\"x/y\": 1"), "NVIDIA-A100-SXM4-40GB: 0, 0 free"));
     pl_node_capacity_expire(o, 36 * DAY + 1);
-    assert_non_null(strstr(told(o, "\"nvidia.com/gpu\": \"8\""), "no node offers 8 nvidia.com/gpu: one has at most 4"));
+    assert_non_null(strstr(told(o, "\"nvidia.com/gpu\": \"8\""), "no node offers 8 nvidia.com/gpu: the largest has 4"));
     pl_node_capacity_destroy(o);
     pl_node_capacity_destroy(next);
 }
@@ -374,7 +374,7 @@ static void memory_is_asked_of_one_device(void **state)
     assert_string_equal(told(o, "\"aliyun.com/gpu-mem\": \"16\""), "");
     assert_string_equal(
         told(o, "\"aliyun.com/gpu-mem\": \"17\""),
-        "no node offers 17 aliyun.com/gpu-mem of one device: one has at most 16; known: aliyun.com/gpu-mem (32, 32 "
+        "no node offers 17 aliyun.com/gpu-mem of one device: the largest has 16; known: aliyun.com/gpu-mem (32, 32 "
         "free), aliyun.com/gpu-count (2, 2 free)");
     pl_node_capacity_destroy(o);
 }
@@ -527,7 +527,7 @@ static void counts_are_as_large_as_nodes_and_pods_say(void **state)
     pod(o, "u1", "k1", "\"koordinator.sh/gpu-memory\": \"30Gi\"", "Running");
     assert_string_equal(told(o, "\"koordinator.sh/gpu-memory\": \"80Gi\""), "");
     assert_string_equal(told(o, "\"koordinator.sh/gpu-memory\": \"81Gi\""),
-                        "no node offers 86973087744 koordinator.sh/gpu-memory: one has at most 85899345920; known: "
+                        "no node offers 86973087744 koordinator.sh/gpu-memory: the largest has 85899345920; known: "
                         "koordinator.sh/gpu-memory (85899345920, 53687091200 free)");
     for (size_t i = 0; i < PL_ARRAY_SIZE(limits); i++) {
         (void)snprintf(both, sizeof(both), "%s}}}, {\"resources\": {\"limits\": {%s}}}, {\"resources\": {\"limits\": {%s",
