@@ -417,9 +417,9 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena);
 /* Fills in the results of a restored job from table `result`. */
 PL_MUST_CHECK
 int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
-/* Reuses, for the datums in j->rows, which are sorted by datum key, results of the stage's jobs that failed
- * or were killed since its last success. Reads the table row by row, since many results may belong to datums
- * that no longer exist. */
+/* Gives the datums in j->rows (sorted by datum key) the results that earlier jobs of the stage had before they
+ * failed or were killed, as far as those jobs came after the stage's last success. Reads table `result` row by
+ * row: loading it whole could take much memory for datums that no longer exist. */
 PL_MUST_CHECK
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 /* Deletes the results listed in j->stale. Results of the stage's last PL_KEPT_JOBS_ALL failed or killed jobs

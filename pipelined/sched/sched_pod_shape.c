@@ -101,7 +101,8 @@ static void offer_changed(struct pl_sched *s)
     }
 }
 
-/* Handles event SHAPE: stores what the shape offers, and queues the stages again if that changed. */
+/* Handles event SHAPE: stores whether nodes can take pods of this shape and how many, and queues the stages that
+ * use it again if that changed. */
 int pl_sched_shape_set(struct pl_sched *s, const struct pl_sched_shape *def, struct pl_err *err)
 {
     struct shape *shape;

@@ -15,7 +15,8 @@ static int check_tried(const struct pl_sched_event *ev, struct pl_err *err)
             e++;
         if (r->lo >= r->hi || r->hi > ev->job.to_run || (i > 0 && r->lo < ev->job.tried[i - 1].rows.hi) ||
             (e < ev->job.n_ended && ev->job.ended[e].lo < r->hi))
-            return pl_err_set(err, PL_EINVAL, "job %llu: the history of datums %u to %u is out of range or out of order",
+            return pl_err_set(err, PL_EINVAL,
+                              "job %llu: the entry for datums %u to %u has numbers that the job lacks or that are not ascending",
                               (unsigned long long)ev->job.id, r->lo, r->hi);
     }
     return 0;

@@ -417,7 +417,7 @@ static int look_at_folders(const struct pl_sandbox_config *config, struct pl_err
 
     for (size_t i = 0; folder_at(config, i, path) == 0; i++)
         if (access(path, W_OK) < 0)
-            return pl_err_set(err, PL_EUNAVAILABLE, "the pod's folder %s: %s: the pod's first container must create it", path,
+            return pl_err_set(err, PL_EUNAVAILABLE, "the pod's folder %s: %s: the pod's init container must create it", path,
                               strerror(errno));
     return 0;
 }

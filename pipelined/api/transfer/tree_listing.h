@@ -6,8 +6,8 @@
  *   glob                  files and directories that match the pattern
  *   glob, recursive       files that match, or that are in a directory that matches
  *
- * A page ends with a place: the last path that was handled, with a final '/' for a directory. The next page
- * continues there, even in another tree. */
+ * Each page returns a cursor (`place`): the last path that was handled, with a final '/' for a directory. The next
+ * page continues there, even in another tree. */
 #pragma once
 
 #include "pipelined/text/glob.h"

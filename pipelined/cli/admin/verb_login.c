@@ -99,7 +99,9 @@ static int keep(struct pl_cli *c, const char *name, json_t *context, struct pl_e
         json_object_set(json_object_get(all, "contexts"), name, owned);
     context = json_object_get(json_object_get(all, "contexts"), name);
     if (!context)
-        return pl_err_set(err, PL_ENOTFOUND, "there is no context \"%.120s\": login URL creates one, list context shows all",
+        return pl_err_set(err, PL_ENOTFOUND,
+                          "there is no context \"%.120s\": create one with \"pipelinectl login URL\", or see all with "
+                          "\"pipelinectl list context\"",
                           name);
     json_object_set_new(all, "current", json_string(name));
     r = pl_cli_contexts_write(all, err);

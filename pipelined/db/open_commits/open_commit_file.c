@@ -714,7 +714,7 @@ static int read_groups(struct pl_open_commit_file *s, const uint8_t *file, uint6
         if (!read_group(s, file, end, at, 0, &g))
             return pl_err_set(err, PL_ECORRUPT, "it changed while it was read");
         if (g.number > s->packed && !data_ok(file, &g))
-            return pl_err_set(err, PL_ECORRUPT, "the data of group %llu is damaged", (unsigned long long)g.number);
+            return pl_err_set(err, PL_ECORRUPT, "record group %llu is damaged", (unsigned long long)g.number);
         r = read_records(s, &g, g.number > s->packed, err);
         r = r < 0 ? r : read_message(s, &g, err);
         r = r < 0 ? r : read_ops(&g, set, err);

@@ -61,7 +61,7 @@ int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t 
  * Callback `opened` of pl_project_stores_on_open, with self = struct pl_db *. */
 PL_MUST_CHECK
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err);
-/* Applies a state ("" = live) to the store's memory. */
+/* Sets the pack's state ("" = live) in the index that the open store has in memory. */
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state);
 /* Like pl_pack_state_apply, for the project's store if it is open. Called by pl_db_config.pack_state. */
 struct pl_project_stores;

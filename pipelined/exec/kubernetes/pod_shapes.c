@@ -175,8 +175,8 @@ static json_t *asked_of(const json_t *expressions)
 }
 
 /* Returns a hash of what a node must have for the pod: its extended resources, node selector and required
- * affinity. A pod would wait forever for a property that the cluster now offers under another name; a changed
- * hash reveals this. */
+ * affinity. If the cluster renames a label or resource, new pods ask for the new name and hash differently: a
+ * waiting pod with the old hash would wait forever and is replaced. */
 static uint64_t needs_of(const json_t *pod, const struct pl_node_capacity_request *request)
 {
     const json_t *spec = json_object_get(pod, "spec"), *node = json_object_get(json_object_get(spec, "affinity"), "nodeAffinity"),

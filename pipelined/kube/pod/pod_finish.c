@@ -87,8 +87,8 @@ static bool has_devices(const json_t *container)
     return json_array_size(json_object_get(resources, "claims")) > 0;
 }
 
-/* Completes the containers that the patches added: like main, they get no GPUs, and no more privileges than
- * the namespace's level allows. */
+/* Completes the containers that the patches added: they get no GPUs and, like main, no more privileges than the
+ * namespace's level allows. */
 static void complete(struct pod_build *b, const json_t *before)
 {
     static const char *const lists[] = {"containers", "initContainers"};
