@@ -81,7 +81,7 @@ def test_what_is_advised_exists():
     """Every "did you mean" of the table names verbs that are there."""
     known = {verb for verb, _ in VERBS}
     for word in ("apply", "describe", "exec", "draw", "flush", "repro", "push", "pull", "dag", "log", "clone", "blame", "queue", "auth", "kill", "find", "debug", "tag"):
-        said = ctl(word, ok=False).stderr.split(" here: ", 1)[1]
+        said = ctl(word, ok=False).stderr.split(" of pipelinectl: ", 1)[1]
         assert any(re.search(rf"\b{verb}\b", said) for verb in known), said
 
 

@@ -513,9 +513,9 @@ static void a_stages_placement_and_gpu_ask_for_no_more_than_its_patches(void **s
          "\"nvidia-dcgm-exporter\"}}}",
          "metadata.labels.app", "is reserved for other programs"},
         {"\"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
-         "is a variable that gives devices to the container to the container to the container"},
+         "is a variable that gives devices to the container"},
         {"\"gpu\": 1, \"secrets\": [{\"name\": \"pg\", \"key\": \"k\", \"env\": \"NVIDIA_VISIBLE_DEVICES\"}]", "secrets[0].env",
-         "is a variable that gives devices to the container to the container to the container"},
+         "is a variable that gives devices to the container"},
     };
 
     /* CRI-O hands annotations of pods on to runc, crun and its hooks, meshes make containers by them */
