@@ -9,10 +9,11 @@
 
 #include "storage/base/base.h"
 
-#define PL_DISK_SPACE_LOW_PERCENT       10                  /* low when less than this percentage is free */
-#define PL_DISK_SPACE_LOW_ENDS_PERCENT  12                  /* low ends when this percentage is free */
-#define PL_DISK_SPACE_FULL_PERCENT      2                   /* full when less than this percentage is free, */
-#define PL_DISK_SPACE_FULL_BYTES        ((uint64_t)1 << 30) /* or fewer bytes than this: pushes are refused */
+#define PL_DISK_SPACE_LOW_PERCENT      10 /* low when less than this percentage is free */
+#define PL_DISK_SPACE_LOW_ENDS_PERCENT 12 /* low ends when this percentage is free */
+#define PL_DISK_SPACE_FULL_PERCENT     2  /* full when less than this percentage is free */
+/* full also when fewer bytes than this are free: pushes are refused */
+#define PL_DISK_SPACE_FULL_BYTES        ((uint64_t)1 << 30)
 #define PL_DISK_SPACE_FULL_ENDS_EIGHTHS 9                   /* full ends at this many eighths of the full threshold */
 #define PL_DISK_SPACE_SMALL_DISK_BYTES  ((uint64_t)2 << 30) /* disks below this size use PL_DISK_SPACE_SMALL_DISK_SHARE */
 #define PL_DISK_SPACE_SMALL_DISK_SHARE  8                   /* a small disk is full when less than 1/8 of it is free */

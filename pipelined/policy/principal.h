@@ -22,7 +22,7 @@
 #define PL_ACCESS_VERB(a)     ((enum pl_verb)((a)&0xff))
 /* Flag of pl_http_route.access: the body or the query names the project and repo, so the handler checks the permission. */
 #define PL_ACCESS_ASKS 0x100u
-/* Flag used with PL_ACCESS_ASKS: refuse a caller who has the verb's role nowhere before the body is read. */
+/* Flag used with PL_ACCESS_ASKS: before the body is read, refuse a caller who lacks the verb's role over every scope. */
 #define PL_ACCESS_SOMEWHERE 0x200u
 
 enum pl_role { PL_ROLE_NONE, PL_ROLE_READER, PL_ROLE_WRITER, PL_ROLE_ADMIN };
@@ -175,7 +175,7 @@ enum pl_role pl_principal_role(const struct pl_principal *p, enum pl_permission_
 /* True if the principal may do `verb`. A stage is named by its output repo in `repo`. A NULL principal may do only
  * PL_VERB_OPEN. */
 bool pl_principal_may(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo);
-/* Like pl_principal_may, but returns 0 or PL_EFORBIDDEN. The message names the caller, the verb, the place and the role
+/* Like pl_principal_may, but returns 0 or PL_EFORBIDDEN. The message names the caller, the verb, the scope and the role
  * that is needed. */
 PL_MUST_CHECK
 int pl_principal_check(const struct pl_principal *p, enum pl_verb verb, const char *project, const char *repo,

@@ -25,10 +25,10 @@ static enum pl_retention_reason by_rule(const struct pl_retention_input *w, cons
     return PL_RETENTION_OLD;
 }
 
-/* Walks one branch from its head back and applies the rule to each commit. Stops at a commit that an
- * earlier walk has visited, if two conditions hold: this branch cannot change the decision (the commit is
- * not closer to this head, or it is beyond the number of commits that the rule counts), and all commits of
- * this branch that unfinished runs may read have been passed. */
+/* Walks one branch from its head back and applies the rule to each commit. Stops at a commit that an earlier
+ * walk has visited, if two conditions hold. First, this branch cannot change the decision: either the commit
+ * is not closer to this head than to the earlier one, or it is beyond the number of commits that the rule
+ * counts. Second, the walk has passed all commits of this branch that unfinished runs may read. */
 static void walk(struct pl_retention_input *w, uint32_t head)
 {
     bool read = w->oldest_run == INT64_MAX; /* all commits that unfinished runs may read have been passed */

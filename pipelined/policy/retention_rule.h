@@ -1,8 +1,8 @@
 /* retention_rule: decides which commits a repo keeps. A rule gives a number of commits or a number of days. Commits that
  * are still needed are kept whatever the rule says. The decision is pure.
  *
- * A commit is dropped when the rule keeps it on none of its branches, or when it is unreachable from every branch of its
- * repo, and all of these hold:
+ * A commit is a candidate if the rule keeps it on none of its branches, or if no branch of its repo reaches it. A
+ * candidate is dropped if all of these hold:
  *
  *   it is not the head of a branch (a tag is a branch too),
  *   no kept commit was made from it (provenance, across all repos),
