@@ -27,7 +27,7 @@ struct pl_merge {
     struct merge_item *items;
     size_t n, cap;
     size_t datum;       /* datum whose outputs are being added */
-    struct pl_buf path; /* prefix of that datum, followed by the current path */
+    struct pl_buf path; /* output prefix of that datum, followed by the path of the current output */
     size_t prefix_len;
     struct pl_buf entry;
     /* owner-tree rows of all empty directories that were put, also of those replaced later, and of failed
@@ -209,8 +209,9 @@ static struct merge_item *merge_find(const struct pl_merge *m, const char *path,
     return NULL;
 }
 
-/* Checks the folders above item i. An empty directory there is marked as replaced (entry_len 0); a file is a
- * collision. Folders that the previous item has too were already checked. */
+/* Checks the parent folders of item i. A parent that was put as an empty directory is marked as replaced
+ * (entry_len 0); a parent that was put as a file is a collision. Parents that the previous item shares were
+ * checked with that item. */
 static int merge_check_folders(struct pl_merge *m, size_t i, struct pl_err *err)
 {
     const struct merge_item *item = &m->items[i], *before = i > 0 ? &m->items[i - 1] : NULL;

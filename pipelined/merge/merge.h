@@ -59,8 +59,8 @@ int pl_merge_add_tree(struct pl_merge *m, const struct pl_node_source *source, c
 
 /* Sorts and checks the outputs; call it once. PL_ECOLLISION: `/predictions.csv was written by two datums
  * (test=/test/b1.csv, test=/test/b2.csv): give each a folder with "output": {"prefix": "${test.stem}/"}`.
- * Of several collisions the same one is reported in whatever order the datums were added: the one with the
- * lowest path among those of two files at one path; if there are none, among those of a file and a folder. */
+ * If there are several collisions, the order in which the datums were added does not change which one is reported:
+ * the one with the lowest path. Collisions of two files at one path come before those of a file and a folder. */
 PL_MUST_CHECK
 int pl_merge_finish(struct pl_merge *m, struct pl_err *err);
 

@@ -13,7 +13,7 @@ struct pl_carry {
     struct pl_tree_cursor *table, *output, *owner; /* cursors over the base's trees */
     struct carry_memory memory;
     struct carry_items old, now; /* old and new outputs of the changed datums; finish sorts them */
-    /* directories that may become empty directories of the output, or stop being one */
+    /* directories that may become empty directories of the output, or may stop being empty directories */
     struct carry_dirs dirs;
     /* operations on the datum table, the output tree and the owner tree */
     struct carry_ops rows, paths, owners;
@@ -132,7 +132,8 @@ static bool carry_row_eq(const struct pl_datum_row *a, const struct pl_datum_row
            pl_hash_eq(&a->root, &b->root);
 }
 
-/* Adds the operation on the owner tree that marks the datum as failed, or removes that mark. */
+/* Adds an operation on the owner tree. `op` PL_TREE_PUT marks the datum as failed; PL_TREE_DELETE removes
+ * that mark. */
 static int carry_failed_row(struct pl_carry *c, const struct carry_key *key, uint8_t op, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);
@@ -216,8 +217,8 @@ static struct pl_entry carry_entry(const struct carry_item *item)
     return entry;
 }
 
-/* Adds the operations for a new file. It is a collision if an unchanged datum or another changed datum
- * wrote the file too. */
+/* Adds the operations for a new file. PL_ECOLLISION if an unchanged datum or another changed datum wrote a
+ * file with the same path. */
 static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
 {
     const struct carry_item *item = &c->now.items[i], *before = i > 0 ? item - 1 : NULL;
@@ -237,7 +238,7 @@ static int carry_put_file(struct pl_carry *c, size_t i, struct pl_err *err)
 }
 
 /* Adds the operations that remove an old file, which must be owned by this datum. If the same path is also
- * put, the PUT wins when the operations are settled. */
+ * put, only the PUT is kept when the operations are sorted. */
 static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, struct pl_err *err)
 {
     struct pl_tree_item there;
@@ -255,8 +256,8 @@ static int carry_drop_file(struct pl_carry *c, const struct carry_item *item, st
 
 /* ---- empty directories ---- */
 
-/* Adds the operation on the owner tree that records that a datum wrote an empty directory, or removes that
- * record. */
+/* Adds an operation on the owner tree. `op` PL_TREE_PUT records that the datum wrote the empty directory;
+ * PL_TREE_DELETE removes that record. */
 static int carry_dir_row(struct pl_carry *c, const struct carry_item *item, uint8_t op, struct pl_err *err)
 {
     const struct pl_entry nothing = pl_entry_row("", 0);

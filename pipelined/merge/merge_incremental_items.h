@@ -1,6 +1,6 @@
-/* merge_incremental_items (private to merge_incremental): outputs of changed datums by path, the
- * directories that may become empty directories of the output or cease to be so because of them, and lists
- * of tree operations. */
+/* merge_incremental_items (private to merge_incremental): lists for an incremental merge. They hold the
+ * outputs of changed datums by path, the directories that these outputs may turn into empty directories of
+ * the output tree or back, and tree operations. */
 #pragma once
 
 #include "pipelined/plan/datum_table.h"
@@ -76,7 +76,7 @@ int pl_merge_incremental_dirs_of(struct carry_dirs *d, struct carry_memory *m, c
                                  const struct carry_items *now, struct pl_err *err);
 /* Finds a directory by its path; NULL = not found. */
 const struct carry_dir *pl_merge_incremental_dirs_find(const struct carry_dirs *d, const char *path, size_t len);
-/* True if an alive directory has a path that starts with `prefix`. */
+/* True if the list has a directory with `alive` set whose path starts with `prefix`. */
 bool pl_merge_incremental_dirs_alive_below(const struct carry_dirs *d, const char *prefix, size_t len);
 
 /* Operations on one tree, in any order. */
