@@ -68,8 +68,8 @@ static bool is_stopped(void *self)
 
 /* ---- projects in the store ---- */
 
-/* folder in index_dir that marks that each project with packs in the store has got a folder there; a later
- * project gets its folder when its store is opened */
+/* marker folder in index_dir. If it exists, index_dir has a folder for each project that had packs in the
+ * store when the marker was made. A later project gets its folder when its store is opened */
 #define LISTED ".listed"
 
 struct listing {
@@ -184,8 +184,7 @@ static void add_sums(struct pl_gc *gc, struct pl_gc_report *sums, bool first)
     pl_gc_report_finish(sums);
 }
 
-/* Removes the project's state: it is only needed while the project has condemned packs. So `known` lists the
- * projects that have packs waiting to be doomed. */
+/* Removes the project's entry from the map `known`, which lists only projects that have condemned packs. */
 static void forget_project(struct pl_gc *gc, const char *name)
 {
     free(pl_map_remove(&gc->known, name, strlen(name)));
@@ -243,7 +242,7 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
         add_sums(gc, &g.sums, i == 0);
     }
     pthread_mutex_lock(&gc->lock);
-    gc->report.waiting_packs += g.sums.waiting_packs; /* the packs that wait after the last round */
+    gc->report.waiting_packs += g.sums.waiting_packs; /* condemned packs left after the last round */
     gc->report.waiting_bytes += g.sums.waiting_bytes;
     pthread_mutex_unlock(&gc->lock);
     if (r == 0 && !dry && !g.waiting)
@@ -251,8 +250,8 @@ static int collect_project(struct pl_gc *gc, const char *name, bool dry, const s
     return r;
 }
 
-/* Says whether the project has condemned packs, and every session, lease and hold that existed when they were
- * condemned has ended. */
+/* Says whether the project has condemned packs and all sessions, leases and store holds that existed when the
+ * packs were condemned have ended. */
 static int is_due(struct pl_gc *gc, const char *name, bool *ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(gc->config.db);
@@ -445,8 +444,8 @@ static void *gc_main(void *arg)
         if (gc->asked || (gc->config.every_ms && now >= gc->next_ms)) {
             collect(gc, !gc->asked ? BY_THE_CLOCK : gc->asked_dry ? ASKED_DRY : ASKED);
             look_ms =
-                /* no check is needed soon after a collection; one would also replace the report that the
-                 * client waits for */
+                /* no check for condemned packs is needed soon after a collection. A check might start another
+                 * collection, which would replace the report that the client waits for */
                 pl_clock_mono_ms() + PL_GC_LOOK_MS;
         } else if (now >= look_ms) {
             look_ms = now + PL_GC_LOOK_MS;
@@ -483,9 +482,9 @@ static int64_t time_left_ms(struct pl_gc *gc)
     return since_ms < 0 ? every_ms : PL_MAX(every_ms - since_ms, (int64_t)0);
 }
 
-/* Reads meta 'boot_id', the id of the machine's boot since which no session was lost. If the id is another
- * one, or the database was recovered, sessions may be lost; then the value is cleared until they have
- * expired. */
+/* Reads meta 'boot_id', which names a boot of the machine. No session was lost since that boot. If the
+ * machine was booted again, or the database was recovered, sessions may be lost. Then the value is cleared
+ * until those sessions have expired. */
 static int read_boot(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_gc *gc = arg;

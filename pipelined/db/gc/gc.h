@@ -21,7 +21,7 @@
  *   idle ──due──▶ for each project: mark ──▶ flush ──▶ revive, doom, condemn ──▶ remove doomed ──▶ copy ──┐
  *    ▲                                  ▲                                                                   │
  *    │                                  └─── again, if the packs just condemned need not wait ──────────────┤
- *    └── every PL_GC_LOOK_MS: have those ended for which condemned packs wait? ─────────────────────────────┘
+ *    └── every PL_GC_LOOK_MS: have the sessions ended for which condemned packs wait? ──────────────────────┘
  *
  * The thread has a low priority, also for disk syncs (sync_priority.h). One collection runs at a time (I6 of the
  * protocol). Functions may be called from any thread. */
@@ -39,9 +39,9 @@ struct pl_gc_config {
     struct pl_db *db;
     struct pl_project_stores *stores;
     struct pl_open_commits *opens; /* NULL = no open commits */
-    /* Calls `fn` for each entry of a project that must be kept although neither the database nor an open
-     * commit refers to it. NULL = there are none. Called before the open commits are read, because an upload
-     * may become part of an open commit. */
+    /* Calls `fn` for each entry whose content must be kept although neither the database nor an open commit
+     * refers to the entry, such as the parts of unfinished uploads. NULL = there are no such entries. Called
+     * before the open commits are read, because an upload may become part of an open commit. */
     int (*keep)(void *keeper, const char *project, int (*fn)(void *self, const struct pl_entry *entry, struct pl_err *err),
                 void *self, struct pl_err *err);
     void *keeper;

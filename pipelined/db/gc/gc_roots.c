@@ -103,8 +103,8 @@ int pl_gc_mark_object(struct pl_gc_mark *m, const struct pl_commit *c, struct pl
 enum kind { PIN, COMMIT, TREE, RECORD, INPUT, RESULT, PLANNED };
 
 #define SCHEMA "CREATE TEMP TABLE root(n INTEGER PRIMARY KEY, kind INTEGER, of INTEGER, a BLOB, b BLOB, c BLOB, d BLOB, e BLOB)"
-/* Parameters: ?1 project, ?2 time, ?3 kind. Column `of` is the row id of the commit or job, which a retention
- * rule may drop (retention.h); 0 = no rule can. */
+/* Parameters: ?1 project, ?2 time, ?3 kind. If a retention rule may drop the commit or job to which a root
+ * belongs (retention.h), column `of` is the row id of that commit or job, else 0. */
 #define ROOT1 "INSERT INTO temp.root(kind, of, a) SELECT ?3, "
 #define ROOT5 "INSERT INTO temp.root(kind, of, a, b, c, d, e) SELECT ?3, "
 
@@ -126,8 +126,9 @@ static const struct {
     {INPUT, ROOT1 "0, json_extract(i.value, '$.root') FROM job j, json_each(j.inputs) i"
                   " WHERE j.final = 0 AND json_extract(i.value, '$.project') = ?1"},
     {RESULT, ROOT1 "r.job, r.rows FROM result r JOIN job j ON j.id = r.job WHERE j.project = ?1"},
-    /* The inputs with which the jobs of the branches' heads were planned, even if their commits were deleted:
-     * the next plan finds by their tree nodes what has changed. They come last. */
+    /* The inputs that were read by the jobs that made the branches' heads, even if the commits of those
+     * inputs were deleted. The next plan compares the trees of its inputs with these trees to find what has
+     * changed. These roots come last. */
     {PLANNED, ROOT1 "0, json_extract(i.value, '$.root') FROM branch b JOIN commit_ c ON c.id = b.head JOIN repo p"
                     " ON p.id = c.repo JOIN job j ON j.run = c.run AND j.project = p.project AND j.stage = p.name,"
                     " json_each(j.inputs) i WHERE json_extract(i.value, '$.project') = ?1"},
@@ -304,8 +305,8 @@ static int mark_all(struct reading *g, struct pl_err *err)
 int pl_gc_mark_roots(const struct pl_gc_roots *roots, struct pl_gc_mark *mark, struct pl_err *err)
 {
     struct reading g = {.roots = roots, .mark = mark};
-    /* Read each source before the one that it moves into: an upload becomes part of an open commit, and that
-     * becomes a commit. */
+    /* Read each source of roots before the source to which its data moves: an upload becomes part of an open
+     * commit, and an open commit becomes a commit. */
     int r = roots->keep ? roots->keep(roots->keeper, roots->project, note_kept, &g, err) : 0;
 
     if (r == 0 && roots->opens)

@@ -4,7 +4,8 @@
 #include "pipelined/db/writer/db.h"
 #include "storage/dataset/gc/gc_mark.h"
 
-#define PL_GC_KEPT_MAX (1u << 21) /* entries from `keep`, held in memory until all roots are known */
+/* maximum number of entries that `keep` may report; they are held in memory until all roots are known */
+#define PL_GC_KEPT_MAX (1u << 21)
 
 struct pl_retention_dropped;
 struct pl_open_commits;

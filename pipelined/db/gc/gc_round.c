@@ -19,7 +19,7 @@ struct state_row {
     bool met; /* the store has the pack */
 };
 
-/* Packs whose state is changed in the same way. */
+/* A list of packs and their new states, changed together. */
 struct step {
     struct pl_gc_change *list;
     size_t n, cap;
@@ -35,9 +35,10 @@ struct round {
     size_t n_rows, cap_rows;
     struct pl_map by_pack; /* pack → index of its element in `rows`, + 1 */
     int64_t oldest;        /* log position of the oldest session or lease; a pack condemned later must wait */
-    bool quiet;            /* every hold on the store from the time when a pack was last condemned has been released */
-    bool condemned;        /* this round condemned a pack */
-    bool waits;            /* a pack that an earlier round condemned cannot be doomed yet */
+    /* all store holds (pl_store_hold) that existed when a pack was last condemned have been released */
+    bool quiet;
+    bool condemned; /* this round condemned a pack */
+    bool waits;     /* a pack that an earlier round condemned cannot be doomed yet */
     struct step condemn, revive, doom, gone;
 };
 
@@ -162,7 +163,7 @@ static int mark(struct round *r, struct pl_err *err)
     return 0;
 }
 
-/* ---- the verdict ---- */
+/* ---- the next state of each pack ---- */
 
 static int add(struct step *s, const struct pl_hash *pack, const char *state, uint64_t bytes, struct pl_err *err)
 {
@@ -197,8 +198,8 @@ static int judge(struct round *r, const struct pl_gc_pack *p, struct pl_err *err
     return 0;
 }
 
-/* Drops the state of a condemned pack that is no longer in the store. If the pack appears again, it is judged
- * as a new one. */
+/* Drops the state of a condemned pack that is no longer in the store. If the pack appears again, it counts as
+ * a new pack. */
 static int forget_lost(struct round *r, struct pl_err *err)
 {
     int e = 0;
@@ -217,7 +218,8 @@ static void set_seen(struct round *r, const struct step *s, enum pl_pack_seen se
         pl_store_set_seen(r->store, &s->list[i].pack, seen);
 }
 
-/* Sets the visibility of packs whose state was not changed back to what the database says. */
+/* Restores the visibility of packs whose state the transaction did not change: reads each pack's state from
+ * the database and applies it in memory. */
 static int set_back(struct round *r, const struct step *s, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -279,7 +281,7 @@ static int copy_one(struct round *r, struct pl_gc_copy *copy, const struct pl_gc
     struct pl_err why = {0};
     int e = pl_gc_copy_pack(copy, &p->id, &why);
 
-    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* fsck reports what is damaged */
+    if (e == PL_ECORRUPT || e == PL_EFORMAT) { /* not an error of the round: fsck reports damaged packs */
         pl_log_warn("gc", "a damaged pack of project %s is left as it is: %s", r->g->project, why.msg);
         return 0;
     }
@@ -312,7 +314,8 @@ static int copy_chosen(struct round *r, const uint8_t *chosen, uint64_t all, str
 static int copy(struct round *r, struct pl_err *err)
 {
     _cleanup_free_ uint8_t *chosen = calloc(r->n_packs / 8 + 1, 1);
-    struct pl_store_hold hold = {0}; /* keeps the copies, to which nothing refers before the next mark */
+    /* protects the copies from garbage collection, because nothing refers to them before the next mark */
+    struct pl_store_hold hold = {0};
     uint64_t all = 0;
     int e;
 
@@ -344,7 +347,8 @@ static int remember(struct round *r, const struct pl_hash *pack, void *value, st
     return pl_map_put(m, pack->b, PL_HASH_BYTES, value, NULL, err);
 }
 
-/* Adds a pack to the sums when it is removed, once, if this daemon doomed it. */
+/* Records that a pack was removed. Counts the pack in the sums if this daemon doomed it and it was not
+ * counted before. */
 static int note_removed(struct round *r, const struct pl_hash *pack, struct pl_err *err)
 {
     uintptr_t value = (uintptr_t)pl_map_get(r->g->removed, pack->b, PL_HASH_BYTES);
@@ -413,7 +417,7 @@ static int remove_doomed(struct round *r, struct pl_err *err)
 
         if (!c->done)
             continue;
-        /* the value cannot equal PL_GC_REMOVED: an object with a trailer has more bytes */
+        /* the size of a pack's object is never 1, so it cannot be mistaken for PL_GC_REMOVED */
         e = remember(r, &c->pack, (void *)(uintptr_t)c->bytes, err);
         packs[n++] = c->pack;
     }
@@ -427,7 +431,7 @@ static int remove_doomed(struct round *r, struct pl_err *err)
 
 /* ---- a round ---- */
 
-/* Sets `again` if no session, lease or hold delays the packs that were condemned in this round. */
+/* Sets `again` if no session, lease or store hold delays the packs that were condemned in this round. */
 static int look_ahead(struct round *r, uint64_t seq, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(r->g->db);
@@ -457,7 +461,7 @@ int pl_gc_collect(struct pl_gc_round *g, struct pl_err *err)
     int e = mark(&r, err);
 
     g->again = false;
-    /* everything reachable must be durable before a pack is removed because it holds only unreachable records */
+    /* a pack with only unreachable records may be removed only after all reachable records are durable */
     e = e < 0 ? e : pl_store_flush(r.store, err);
     for (size_t i = 0; i < r.n_packs && e == 0; i++)
         e = judge(&r, &r.packs[i], err);

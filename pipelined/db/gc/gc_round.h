@@ -5,8 +5,8 @@
 #include "pipelined/db/gc/gc.h"
 #include "storage/dataset/gc/gc_copy.h"
 
-/* most entries of `removed`, some 16 MiB. When the map is full it is emptied, and packs that were removed are
- * removed once more */
+/* maximum number of entries of the map `removed`, about 16 MiB. A full map is emptied; then requests are sent
+ * again to remove packs that were removed already */
 #define PL_GC_REMOVED_MAX (1u << 18)
 #define PL_GC_REMOVED     ((void *)(uintptr_t)1)
 

@@ -37,8 +37,8 @@ static int begin_mark(struct looking *l, struct pl_store *store, struct pl_err *
     return r;
 }
 
-/* Drops the mark after a missing record was found: it contains nodes above that record, which would count as
- * complete. */
+/* Destroys the mark after a missing record was found. The mark contains tree nodes above the missing record,
+ * and a marked node would count as complete. */
 static void forget_mark(struct looking *l)
 {
     l->mark = pl_gc_mark_destroy(l->mark);

@@ -6,8 +6,9 @@
  *   recovery sets meta 'regained' ──▶ at start, for each job with results or a log: if a record is missing,
  *                                     delete the rows ──▶ after all jobs delete meta 'regained'
  *
- * All results of a job are dropped together, and so is its log: a part of them would not show what is missing. In
- * place of a dropped log stays a segment without a blob, so that a reader is told why (pl_retention_check_job). */
+ * If one record of a job's results is missing, all results of the job are dropped, because the remaining part would
+ * not show that something is missing. The same holds for its log. A dropped log is replaced by a segment without a
+ * blob, which tells readers of the log why the log is gone (pl_retention_check_job). */
 #pragma once
 
 #include "pipelined/db/writer/db.h"
@@ -19,6 +20,6 @@
  * store that leave it open whether a record exists. */
 PL_MUST_CHECK
 int pl_recovery_prune_results(struct pl_db *db, struct pl_project_stores *stores, struct pl_err *err);
-/* Does the same for logs only, in a database that no daemon will continue. `conn` may write to it. */
+/* Does the same for logs only, in a database that no daemon will use. `conn` may write to it. */
 PL_MUST_CHECK
 int pl_recovery_prune_logs(struct pl_conn *conn, struct pl_project_stores *stores, struct pl_err *err);

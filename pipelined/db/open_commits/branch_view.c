@@ -14,8 +14,7 @@ int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *ope
     struct pl_head_cache_entry head;
     int r = opens ? pl_open_commits_gathering(opens, project, repo, branch, &v.opens, &v.n_opens, err) : 0;
 
-    /* read the head last: the operations of a commit that is finished in between are then seen twice, never
-     * missed */
+    /* read the head last: if a commit is finished in between, its operations are seen twice, never missed */
     r = r < 0 ? r : pl_head_cache_get(heads, project, repo, branch, &head, err);
     if (r < 0) {
         pl_branch_view_finish(&v);
@@ -212,8 +211,8 @@ static int read_base(struct pl_branch_walk *w, struct pl_err *err)
     return 0;
 }
 
-/* Reads the next path of the head and of each layer, and copies the least of these paths to the item. Returns
- * 1, or 0 at the end. */
+/* Reads the next path of the head and of each gathering commit, and copies the least of these paths to
+ * w->item. Returns 1, or 0 at the end. */
 static int read_next(struct pl_branch_walk *w, struct pl_err *err)
 {
     const char *least = NULL;
@@ -244,7 +243,7 @@ static int read_next(struct pl_branch_walk *w, struct pl_err *err)
     return 1;
 }
 
-/* Moves all layers whose next path is the item's path past it. */
+/* Moves each gathering commit whose next path equals the path of w->item past that path. */
 static void go_on(struct pl_branch_walk *w)
 {
     const struct pl_branch_item *item = &w->item;

@@ -29,14 +29,16 @@ int pl_branch_view_init(struct pl_head_cache *heads, struct pl_open_commits *ope
 /* Makes a view of one commit alone. */
 void pl_branch_view_of_commit(const struct pl_commit_row *commit, struct pl_store *store, struct pl_branch_view *ret);
 void pl_branch_view_finish(struct pl_branch_view *v);
-/* Returns a reader for the content of the files that `open` has, or of the head's files when it is NULL. */
+/* Returns a reader for the content of files: of the files in gathering commit `open`, or, if `open` is NULL,
+ * of the files in the head. */
 struct pl_chunk_reader pl_branch_view_reader(const struct pl_branch_view *v, struct pl_open_commit *open);
 
 /* A file of the view. `attributes` are as the client set them; length 0: the file has none. */
 struct pl_branch_file {
     struct pl_entry entry;
     struct pl_buf attributes;
-    struct pl_open_commit *open; /* the gathering commit that has it, borrowed from the view; NULL: the head */
+    /* the gathering commit that has the file, borrowed from the view; NULL: the head has the file */
+    struct pl_open_commit *open;
 };
 static inline void pl_branch_file_finish(struct pl_branch_file *f)
 {
@@ -66,7 +68,7 @@ static inline void pl_branch_walk_destroyp(struct pl_branch_walk **w)
 {
     *w = pl_branch_walk_destroy(*w);
 }
-/* Moves the walk forward to the first path ≥ this one; never moves it back. Costs O(log n) if it skips anything. */
+/* Moves the walk forward to the first path ≥ `path`, never back. Costs O(log n) if it skips anything. */
 PL_MUST_CHECK
 int pl_branch_walk_seek(struct pl_branch_walk *w, const char *path, size_t path_len, struct pl_err *err);
 /* Moves to the next path. 1: `item` is the file; 0: the end. PL_BRANCH_WALK_GONE: the path was deleted, so

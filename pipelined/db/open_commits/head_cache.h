@@ -18,7 +18,7 @@ struct pl_head_cache_entry {
 
 PL_MUST_CHECK
 int pl_head_cache_create(struct pl_db *db, struct pl_head_cache **ret, struct pl_err *err);
-/* NULL is allowed. */
+/* Frees the cache. NULL is allowed. */
 struct pl_head_cache *pl_head_cache_destroy(struct pl_head_cache *h);
 /* Returns a repo and the head of one of its branches, as the database has them now. PL_ENOTFOUND: no such
  * repo. Blocks only to read the database; call it on a pool thread, or on the thread that writes open

@@ -4,7 +4,7 @@
  *
  *   open/<commit>/<offset>-<epoch>-<try>     numbers of 16, 16 and 8 hex digits; the file's bytes from that offset on
  *
- *   append ─▶ object put, name durable ─▶ the log is still ours ─▶ appended to the file ─▶ answered
+ *   append ─▶ object put, name durable ─▶ this daemon still owns the log ─▶ appended to the file ─▶ answered
  *
  * A key is never put twice, because a put that failed may still arrive after its repetition. So if several
  * objects have the same offset, only the one with the last key is used. An object that follows one of a
@@ -69,7 +69,7 @@ static int save(void *self, uint64_t offset, const struct iovec *iov, int n, str
     int r;
 
     make_key(pl_open_commit_head(c)->commit, &p, key);
-    atomic_store(&c->saved, true); /* set it before the put: a put that fails may still store the object */
+    atomic_store(&c->saved, true); /* set `saved` before the put: a put that fails may still store the object */
     r = pl_object_put(objects_of(c->o), key, iov, n, true, err);
     r = r < 0 ? r : pl_object_flush(objects_of(c->o), err);
     return r < 0 ? pl_err_wrap(err, r, "%s", key) : pl_db_check_owner(db, err);
@@ -224,7 +224,7 @@ static int add_piece(struct pl_open_saved *s, const struct piece *p, struct pl_e
 {
     struct piece *list;
     bool again = s->n && s->pieces[s->n - 1].offset == p->offset;
-    size_t before = s->n - again; /* number of pieces at lower offsets */
+    size_t before = s->n - again; /* number of pieces at offsets below p->offset */
 
     if (before ? p->offset != s->pieces[before - 1].offset + s->pieces[before - 1].size || p->epoch < s->pieces[before - 1].epoch
                : p->offset != 0)

@@ -34,7 +34,7 @@ struct kept {
 struct pl_open_commit_file {
     char path[PATH_MAX];
     int fd;
-    uint64_t seed;   /* seed of the groups' checksums, from the commit's id: a group of another file does not verify here */
+    uint64_t seed;   /* seed of group checksums, made from the commit's id, so that groups of other files fail to verify */
     uint64_t size;   /* bytes verified so far; the next group starts here */
     uint64_t group;  /* number of the last group */
     uint64_t packed; /* groups up to this one are in packs */
@@ -44,7 +44,7 @@ struct pl_open_commit_file {
     json_t *head_json; /* the parsed JSON, which owns the texts in `head` */
     pthread_mutex_t lock;
     struct pl_map kept; /* index: record id → struct kept */
-    char *message;      /* the commit's message as the last group that has one gives it; NULL = no group has one */
+    char *message;      /* message of the newest group that has a message; NULL = no group has one */
     int (*copy)(void *self, uint64_t offset, const struct iovec *iov, int n, struct pl_err *err);
     void *copy_self;
     uint64_t unpacked, copied;
@@ -207,7 +207,7 @@ int pl_open_commit_file_create(const char *dir, const struct pl_open_commit_file
     again = json_loads(json, 0, NULL); /* parse it again: json_dumps omits a key when memory is short */
     if (!json_equal(again, s->head_json))
         return pl_err_nomem(err);
-    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* checked above: only memory can be short */
+    r = read_head(s->head_json, &s->head, NULL) < 0 ? pl_err_nomem(err) : 0; /* checked above: only PL_ENOMEM can occur */
     s->seed = pl_xxh64(head->commit, PL_ID_HEX, 0);
     r = r < 0 ? r : prelude(json, &bytes, err);
     r = r < 0 ? r : pl_io_write_file(path, bytes.data, bytes.len, 0600, err);
@@ -308,7 +308,7 @@ static int read_kept(struct pl_open_commit_file *s, const struct kept *k, struct
                                    : pl_err_set(err, PL_ECORRUPT, "%s: record %s is damaged", s->path, pl_hash_hex(&k->id, hex));
 }
 
-/* True if the index still has this copy. False once the record was packed, even if it was appended again. */
+/* True if the index still refers to copy `k` of its record. False once it is packed, even if appended again. */
 static bool still_there(struct pl_open_commit_file *s, const struct kept *k)
 {
     struct kept now;
@@ -427,7 +427,7 @@ static int finish_group(const struct pl_open_commit_file *s, struct pl_buf *grou
     return r < 0 ? r : pl_buf_add_le64(&head, group_hash(s->seed, group->data, group->data + GROUP_HEAD, meta_len), err);
 }
 
-/* Passes the new group to the function that keeps the copy, with all bytes of the file that the copy lacks. */
+/* Calls s->copy with the new group, preceded by all earlier bytes of the file that the copy does not have. */
 static int copy_group(struct pl_open_commit_file *s, const struct pl_buf *group, struct pl_err *err)
 {
     const size_t n = s->copy ? (size_t)(s->size - s->copied) : 0;
@@ -580,12 +580,12 @@ int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t grou
 /* One group of a file in memory. */
 struct group {
     uint64_t number, packed, data_hash;
-    struct pl_cursor records; /* at the first record */
+    struct pl_cursor records; /* cursor at the group's first record */
     uint64_t n_records;
-    uint64_t data_at, end; /* offsets in the file */
+    uint64_t data_at, end; /* offsets of the group's data and of its end */
 };
 
-/* True if the head and meta of a group with this number (0: any) verify at `at`. Its data is not checked. */
+/* True if a group with this number (0: any) starts at `at` and its head and meta verify; ignores its data. */
 static bool read_group(const struct pl_open_commit_file *s, const uint8_t *file, uint64_t size, uint64_t at, uint64_t number,
                        struct group *ret)
 {

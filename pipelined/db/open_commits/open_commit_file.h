@@ -41,7 +41,7 @@ struct pl_pack_builder;
 struct pl_open_commit_file_head {
     const char *commit; /* 32 hex digits; also the file's name */
     const char *project, *repo, *branch, *base, *message, *author;
-    int64_t repo_id;          /* row id of the repo: another repo of the same name does not match */
+    int64_t repo_id;          /* row id of the repo; another repo with the same name does not get the operations */
     struct pl_hash base_root; /* root of the tree that the operations start from; zero = empty */
     int64_t created_us;
     bool gathered; /* a gathering commit (commit_window); false: a client started it */
@@ -109,7 +109,8 @@ int pl_open_commit_file_mark_packed(struct pl_open_commit_file *s, uint64_t grou
 
 /* ---- any thread ---- */
 
-/* Returns the last message of a group, else the head's; malloc'ed, NULL without memory. */
+/* Returns the message of the newest group that has a message, else the message in the head; malloc'ed. NULL
+ * when memory runs out. */
 char *pl_open_commit_file_message(struct pl_open_commit_file *s);
 bool pl_open_commit_file_has(struct pl_open_commit_file *s, const struct pl_hash *id);
 /* Reads the raw bytes of a record into `ret` (replacing its content) and verifies them. PL_ENOTFOUND: the

@@ -77,8 +77,9 @@ void pl_open_commit_info(struct pl_open_commit *c, struct pl_open_commit_info *r
     pthread_mutex_unlock(&c->o->lock);
 }
 
-/* Makes an open commit from its file and adds it to the list, which gets a reference. Takes ownership of
- * `table`, and of `spool` unless it fails. `idle`: ms since the file was last written. */
+/* Makes an open commit from its file and adds it to the list, which gets a reference to the commit. Takes
+ * ownership of `table` in any case, and of `spool` only on success. `idle`: ms since the file was last
+ * written. */
 static int adopt(struct pl_open_commits *o, struct pl_open_commit_file *spool, struct pl_op_set *table, int64_t window_ms,
                  int64_t idle, struct pl_open_commit **ret, struct pl_err *err)
 {
@@ -458,8 +459,8 @@ void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, c
 
 /* ---- at a start ---- */
 
-/* Returns 1 and the repo's commit_window if the commit of the file is still open; 0 if it was finished or its
- * repo no longer exists. */
+/* Checks whether the file's commit is still open. Returns 1 and the repo's commit_window if it is, 0 if the
+ * commit was finished or its repo no longer exists. */
 static int still_open(struct pl_open_commits *o, const struct pl_open_commit_file_head *h, int64_t *ret_window_ms,
                       struct pl_err *err)
 {
@@ -496,7 +497,7 @@ static void set_aside(struct pl_open_commits *o, const char *path, const struct 
     json_decref(event);
 }
 
-/* Returns for how long the file has not been written, counting only time in which a daemon was running. */
+/* Returns the time in ms since the file was last written, counting only time in which a daemon was running. */
 static int64_t idle_ms(const struct pl_open_commits *o, const char *path)
 {
     const int64_t now_ms = pl_clock_trust_passed_us(pl_db_clock(o->config.db)) / 1000;
@@ -591,8 +592,8 @@ int pl_open_commits_open(const struct pl_open_commits_config *config, struct pl_
     if (!o->config.retry_ms)
         o->config.retry_ms = PL_OPEN_COMMIT_RETRY_MS;
     pthread_mutex_init(&o->start_lock, NULL);
-    /* start_lock may be held during a request to the store: it only reads one node of an open store
-     * (open_store) */
+    /* start_lock may be held during a request to the object store, because starting a commit reads only one
+     * tree node, from a store that is open already (open_store) */
     pl_lock_order_spans_requests(&o->start_lock);
     pthread_mutex_init(&o->lock, NULL);
     pthread_condattr_init(&monotonic);

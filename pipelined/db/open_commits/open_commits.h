@@ -54,11 +54,11 @@
 #define PL_OPEN_COMMITS_BYTES_MAX    ((size_t)1 << 30)
 #define PL_OPEN_COMMIT_BYTES_MAX     ((size_t)256 << 20)
 #define PL_OPEN_COMMIT_QUEUE_BYTES   ((size_t)128 << 20)
-#define PL_OPEN_COMMIT_PACK_BYTES    ((uint64_t)64 << 20) /* size at which the records in the spool are put into packs */
+#define PL_OPEN_COMMIT_PACK_BYTES    ((uint64_t)64 << 20) /* total size of the spool's records at which they are put into packs */
 #define PL_OPEN_COMMIT_DIRECT_BYTES  ((uint64_t)16 << 20) /* files of this size or more go directly into packs */
 #define PL_OPEN_COMMIT_GATHER_MAX_MS 60000
 #define PL_OPEN_COMMIT_IDLE_MS       (24LL * 3600 * 1000)
-#define PL_OPEN_COMMIT_RETRY_MS      5000 /* time to the next attempt if finishing failed with an error that may pass */
+#define PL_OPEN_COMMIT_RETRY_MS      5000 /* time until finishing is retried after a temporary error */
 #define PL_OPEN_COMMIT_ENDS_KEPT     1000
 #define PL_OPEN_COMMIT_VIEW_BYTES    ((size_t)64 << 20)
 
@@ -170,7 +170,7 @@ struct pl_open_commit_write {
     int (*check)(struct pl_open_commit_write *w, const struct pl_branch_file *now, struct pl_err *err);
     /* Called exactly once on the writer thread; 0 = the write survives a crash. Must not block. */
     void (*done)(struct pl_open_commit_write *w, int r, const struct pl_err *err);
-    /* Used by the writer thread only. */
+    /* The fields below are used by the writer thread only. */
     struct pl_open_commit_write *next;
     int result;
     struct pl_err err;
@@ -185,8 +185,8 @@ int pl_open_commit_write(struct pl_open_commit *c, struct pl_open_commit_write *
  * it on a pool thread. PL_ERETRY. */
 PL_MUST_CHECK
 int pl_open_commit_revive(struct pl_open_commit *c, const struct pl_pack_set *hidden, struct pl_err *err);
-/* True if the client may skip uploading this record, because it is in the spool or in a pack. A pack is made
- * durable before the write is done. The caller needs a hold on the store until the write is done. */
+/* True if the client may skip uploading this record, because it is in the spool or in a pack. Such a pack is
+ * made durable before the write is done. Until then the caller must keep a store hold (pl_store_hold). */
 bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id);
 
 /* ---- finishing ---- */
@@ -197,7 +197,7 @@ bool pl_open_commit_has(struct pl_open_commit *c, const struct pl_hash *id);
  * it has ended. */
 PL_MUST_CHECK
 int pl_open_commit_finish(struct pl_open_commit *c, const char *message, struct pl_push_result *ret, struct pl_err *err);
-/* How an open commit ended from which no commit was made. */
+/* The end of an open commit that did not become a commit. */
 struct pl_open_commit_end {
     char commit[PL_ID_HEX + 1];
     char project[PL_NAME_MAX_BYTES + 1], repo[PL_NAME_MAX_BYTES + 1], branch[PL_NAME_MAX_BYTES + 1];
@@ -205,9 +205,9 @@ struct pl_open_commit_end {
     char head[PL_ID_HEX + 1]; /* if `unchanged`: the branch's head; "" = the branch has none */
     char reason[512];         /* a sentence for the user that says how it ended */
 };
-/* Finds out how an open commit ended, by its id or a prefix (at least 4 digits). Searches the last
- * PL_OPEN_COMMIT_ENDS_KEPT ends, in one repo or (NULL) in all that `c` may read. If several match, returns
- * the newest. PL_ENOTFOUND. */
+/* Finds the record of how an open commit ended, by the id of the open commit or a prefix of the id (at least
+ * 4 digits). Searches the last PL_OPEN_COMMIT_ENDS_KEPT records: those of one repo, or (NULL) of all repos
+ * that `c` may read. If several match, returns the newest. PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_open_commit_end_find(struct pl_conn *c, const char *project, const char *repo, const char *text,
                             struct pl_open_commit_end *ret, struct pl_err *err);
@@ -234,8 +234,8 @@ void pl_open_commits_drop_repo(struct pl_open_commits *o, const char *project, c
 
 /* ---- reading ---- */
 
-/* What an open commit needs in the store: the content of an entry (PL_CONTENT_CHUNK, PL_CONTENT_LIST), or a
- * whole tree (PL_CONTENT_NONE). */
+/* Data in the store that an open commit needs: the content of an entry (PL_CONTENT_CHUNK, PL_CONTENT_LIST),
+ * or a whole tree (PL_CONTENT_NONE). */
 struct pl_open_commit_need {
     struct pl_hash id;
     uint8_t content;

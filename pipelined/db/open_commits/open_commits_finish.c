@@ -23,7 +23,7 @@ int pl_open_commit_begin_end(struct pl_open_commit *c, struct pl_err *err)
     else
         r = pl_err_set(err, PL_ERETRY, "commit %.8s is %s", pl_open_commit_head(c)->commit,
                        c->state == PL_OPEN_ENDING ? "being finished" : "not open any more");
-    c->queued = false; /* the pool job, if one is queued, finds that this thread ends the commit */
+    c->queued = false; /* this thread ends the commit: a pool job that was queued to end it will do nothing */
     while (r == 0 && c->pending)
         pthread_cond_wait(&o->ended, &o->lock);
     pthread_mutex_unlock(&o->lock);
@@ -49,7 +49,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     if (pl_open_unsave(c, &err) < 0)
         pl_opens_sweep_later(o, &err);
     if (pl_open_commit_file_remove(c->spool, &err) < 0)
-        pl_log_warn("open", "%s", err.msg); /* the next start removes the file */
+        pl_log_warn("open", "%s", err.msg); /* the next start of the daemon removes the file */
     if (c->set_aside)
         pl_open_forget_set_aside(c);
     pthread_mutex_lock(&o->lock);
@@ -65,7 +65,7 @@ void pl_open_commit_removed(struct pl_open_commit *c)
     pthread_cond_signal(&o->wake); /* a later gathering commit of the branch may be due now */
     pthread_mutex_unlock(&o->lock);
     if (listed)
-        pl_open_commit_unref(c); /* releases the reference of the list */
+        pl_open_commit_unref(c); /* releases the reference that the list held */
 }
 
 static int add_records(void *self, struct pl_pack_builder *session, struct pl_err *err)
@@ -112,7 +112,9 @@ static int finish(struct pl_open_commit *c, const char *message, struct pl_push_
     if (r < 0)
         return r;
     pl_open_commit_ref(c);
-    if (!ret->changed) { /* no log record shows this end: check that the log is still ours before the file is removed */
+    /* without a change, no log record shows this end: check that this daemon still owns the log before the file is
+     * removed */
+    if (!ret->changed) {
         r = pl_db_check_owner(c->o->config.db, err);
         r = r < 0 ? r : pl_open_unsave(c, err);
         if (r < 0)
@@ -324,8 +326,8 @@ static void end_by_clock(struct pl_open_commit *c)
     }
 }
 
-/* Ends a due commit; runs on the pool. A thread that waited to end the commit may have done so before this
- * job ran. */
+/* Ends a due commit; runs on the pool. Does nothing if another thread has claimed the end of the commit
+ * (pl_open_commit_begin_end) before this job ran. */
 static void end_job(void *arg)
 {
     struct pl_open_commit *c = arg;
@@ -372,7 +374,7 @@ static int64_t sweep_due(struct pl_open_commits *o, int64_t now_ms)
     return INT64_MAX;
 }
 
-/* Returns the time at which to check `c` again; a time ≤ now means that it must end now. */
+/* Returns the time at which to check `c` again; a time ≤ now means that `c` must be ended now. */
 static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
 {
     if (!pl_open_commit_head(c)->gathered || c->set_aside) {
@@ -381,7 +383,7 @@ static int64_t due_of(struct pl_open_commit *c, int64_t now_ms)
         c->look_ms = now_ms + PL_MIN(LOOK_EVERY_MS, c->o->config.idle_ms);
         return is_idle(c) ? now_ms : c->look_ms;
     }
-    if (!c->written) /* the write for which it was created is still queued */
+    if (!c->written) /* the write for which the commit was created is not queued yet */
         return PL_MAX(c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS, c->retry_ms);
     return PL_MAX(PL_MIN(c->last_ms + c->window_ms, c->first_ms + PL_OPEN_COMMIT_GATHER_MAX_MS), c->retry_ms);
 }
@@ -409,7 +411,7 @@ int64_t pl_open_commits_due(struct pl_open_commits *o, int64_t now_ms)
         int64_t due = due_of(c, now_ms);
 
         if (c->state != PL_OPEN_OPEN || (due <= now_ms && pl_open_commit_head(c)->gathered && has_elder(o, c)))
-            continue; /* whatever ends or reopens the commit that is waited for wakes the writer thread */
+            continue; /* the thread that ends or reopens the blocking commit wakes the writer thread */
         if (due > now_ms) {
             next = PL_MIN(next, due);
             continue;

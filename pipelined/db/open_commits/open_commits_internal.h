@@ -24,7 +24,7 @@ struct pl_open_commit {
     size_t pending;                            /* writes waiting or being written */
     struct pl_open_commit *next_ready;
     bool ready, packing;
-    bool queued;  /* state is ENDING, but neither the pool job nor a waiting thread has claimed the commit to end it */
+    bool queued;  /* a pool job was queued to end the commit, and neither that job nor another thread has claimed it so far */
     bool written; /* at least one write was queued for it */
     int64_t window_ms;
     uint64_t packed_group;     /* number of the spool's last group whose records are in packs */
@@ -39,15 +39,15 @@ struct pl_open_commit {
     int blocked_code;
     int64_t blocked_us; /* wall clock of the first failed attempt */
 
-    atomic_bool saved;   /* the bucket may have objects of it */
+    atomic_bool saved;   /* the bucket may have objects of this commit */
     unsigned save_tries; /* number of puts to the bucket so far; writer thread only */
 
     struct pl_tree_cursor *base; /* cursor in the tree of the base; writer thread only */
 
-    pthread_mutex_t lock;   /* guards the fields below, which follow what is durable in the spool */
+    pthread_mutex_t lock;   /* guards the fields below, which describe what is durable in the spool */
     struct pl_op_set table; /* all operations of the commit, on top of the base */
     struct pl_op_set delta; /* operations since the last view, on top of `root`; used only while `nodes` is set */
-    struct pl_hash packed;  /* root that pl_open_commit_pack returned last */
+    struct pl_hash packed;  /* root that the last pl_open_commit_pack returned */
     struct pl_open_nodes *nodes;
     struct pl_hash root; /* root of the last view in `nodes`, without the operations in `delta` */
 
@@ -65,7 +65,7 @@ struct pl_open_commits {
     char *dir;
     _Atomic size_t bytes; /* total size of the operations of all open commits */
 
-    struct pl_open_saved *saved; /* used at start: what the bucket has of each open commit */
+    struct pl_open_saved *saved; /* used at start: for each open commit, the objects that the bucket has */
     size_t n_saved;
 
     pthread_mutex_t start_lock; /* held while a commit is started: one at a time */
@@ -145,6 +145,6 @@ void pl_opens_sweep_later(struct pl_open_commits *o, const struct pl_err *why);
 
 /* open_commits_view.c */
 void pl_open_commit_nodes_unref(struct pl_open_nodes *n);
-/* Moves a group that is durable into the table, which has reserved space for it (pl_op_set_reserve). Caller
+/* Adds the operations of a durable group to c->table, in which pl_op_set_reserve has reserved space. Caller
  * holds c->lock. */
 void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *group);

@@ -4,7 +4,7 @@
 
 /* ---- writers that wait ---- */
 
-/* Caller holds the lock. */
+/* True if the repo or branch in `args` is closed for writes. Caller holds the lock. */
 static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     for (const struct pl_open_commits_shutdown *s = o->shut; s; s = s->next)
@@ -14,7 +14,8 @@ static bool is_shut(const struct pl_open_commits *o, const struct pl_open_commit
     return false;
 }
 
-/* Returns false while the daemon stops, so that the caller does not wait and gets PL_ESTOPPING. */
+/* Says whether the branch is closed for writes. Returns false while the daemon stops, so that the caller does
+ * not wait for the branch to open but fails with PL_ESTOPPING. */
 bool pl_open_commits_is_closed(struct pl_open_commits *o, const struct pl_open_commit_args *args)
 {
     bool shut;

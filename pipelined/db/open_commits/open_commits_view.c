@@ -107,8 +107,8 @@ void pl_open_commit_group_durable(struct pl_open_commit *c, struct pl_op_set *gr
     pl_op_set_take(&c->table, group);
 }
 
-/* An edit to be made: all operations applied to the base, or the operations since the last view applied to
- * its root. */
+/* An edit to be made: either all operations of the commit on top of its base, or only the operations since
+ * the last view, on top of that view's root. */
 struct todo {
     struct pl_open_nodes *nodes; /* nodes of the last view; new ones if the edit starts from the base */
     struct pl_hash root;

@@ -47,8 +47,8 @@ static int add_record(struct group *g, const struct pl_op_record *record, struct
     return r;
 }
 
-/* Checks that the commit stays within its limits with the group's operations added. Comes before the append:
- * the table of files in memory must be able to hold everything that is in the commit's file. */
+/* Checks that the commit stays within its limits with the group's operations added. Must be called before the
+ * append: at a restart, the daemon loads all operations in the commit's file into memory. */
 static int check_bounds(const struct group *g, struct pl_err *err)
 {
     const struct pl_open_commit *c = g->c;
@@ -86,7 +86,7 @@ static int look_now(struct group *g, const struct pl_tree_op *at, struct pl_bran
     }
     r = pl_branch_view_init(g->c->o->config.heads, g->c->o, g->c->store, h->repo, h->branch, &view, err);
     r = r < 0 ? r : pl_branch_view_get(&view, at->path, at->path_len, ret, err);
-    ret->open = NULL; /* the view, which holds the reference to it, ends here */
+    ret->open = NULL; /* destroying `view` releases the reference to ret->open */
     return r;
 }
 
@@ -134,8 +134,8 @@ static bool stands_on_packs(const struct group *g)
     return false;
 }
 
-/* Makes the group durable: checks that the log is still ours, flushes the store if needed, and appends the
- * group to the spool. */
+/* Makes the group durable: checks that this daemon still owns the log, flushes the store if needed, and
+ * appends the group to the spool. */
 static int make_durable(struct group *g, struct pl_err *err)
 {
     struct pl_open_commit *c = g->c;
@@ -148,7 +148,8 @@ static int make_durable(struct group *g, struct pl_err *err)
         r = pl_db_check_owner(c->o->config.db, err);
     if (r == 0 && stands_on_packs(g))
         r = pl_store_flush(c->store, err);
-    pthread_mutex_lock(&c->lock); /* reserve space in the table before the append: what is durable must fit into it */
+    /* reserve memory in c->table first, because adding the group to it must not fail after the append */
+    pthread_mutex_lock(&c->lock);
     r = r < 0 ? r : pl_op_set_reserve(&c->table, &g->ops, err);
     pthread_mutex_unlock(&c->lock);
     if (r == 0 && (g->ops.n || g->n))

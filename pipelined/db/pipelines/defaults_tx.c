@@ -13,7 +13,8 @@ static const char *scope_of(const char *project, char out[SCOPE_BYTES])
     return out;
 }
 
-/* Checks that the project exists. "default" always does, though its row is only made with its first repo. */
+/* Checks that the project exists. Project "default" counts as existing even before its row is made together
+ * with its first repo. */
 static int need_project(struct pl_conn *c, const char *project, struct pl_err *err)
 {
     int64_t one;

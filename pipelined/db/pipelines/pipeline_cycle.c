@@ -199,7 +199,7 @@ static int report(const json_t *reads, struct pl_err *err)
     char text[512];
     size_t n = 0;
 
-    /* follow the inputs for as many steps as there are stages: the stage then reached is on a cycle */
+    /* follow the inputs for as many steps as there are stages; the stage reached after that is on a cycle */
     for (size_t i = 0; i < json_object_size(reads); i++)
         key = read_of(reads, key);
     first = key;

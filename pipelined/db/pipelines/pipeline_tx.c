@@ -60,7 +60,7 @@ int pl_pipeline_prepare(struct pl_pipeline_args *a, struct pl_db *db, struct pl_
         r = r < 0 ? r : pl_json_add(a->records, stage_record(a, i, text), err);
     }
     if (r == 0 && pl_pipeline_cycle_check(rd.conn, a->spec, NULL) < 0)
-        /* there is a cycle: let the transaction find it again, so that it reports its other errors first */
+        /* there is a cycle: the transaction checks again, after other checks whose errors are more useful */
         a->newest_stage = -1;
     return r;
 }
@@ -92,7 +92,7 @@ static int make_repo(struct pl_tx *tx, const struct pl_spec *spec, const struct 
 }
 
 /* Creates or updates the output repo of a stage. `kept`: the previous version of the stage set a retention
- * rule; it is removed if the new version has none. A rule that no spec has set stays. */
+ * rule, which is removed if the new version sets none. A rule that did not come from a spec is never removed. */
 static int make_output(struct pl_tx *tx, const struct pl_spec *spec, const struct pl_stage *stage, bool kept, struct pl_err *err)
 {
     static const struct pl_retention_rule everything = {.said = true};
@@ -256,7 +256,8 @@ static int has_head(struct pl_tx *tx, const struct pl_input *leaf, json_t *heads
 }
 
 /* Says whether a tree of inputs can be read: all inputs of a cross, or one input of a union, must have a
- * commit or come from a stage of the spec that runs. Sets `*ret_here` if one of them comes from such a stage. */
+ * commit or come from a stage of this spec that will run. Sets `*ret_here` if at least one of the inputs
+ * comes from such a stage. */
 static int can_read(struct pl_tx *tx, const struct pl_input *tree, const bool *runs, json_t *heads, bool *ret, bool *ret_here,
                     struct pl_err *err)
 {

@@ -36,8 +36,8 @@ struct pl_pipeline_args {
     int64_t version;
     char run[PL_ID_HEX + 1]; /* id of the run; "" = no stage can run yet */
     int64_t gpu_s;           /* estimated GPU seconds (update_cost.h) */
-    /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again}], the last two as in
-     * update_cost.h; new reference */
+    /* [{stage, change: "new"|"changed"|"unchanged"|"removed", what, again}]; `what` and `again` are described
+     * in update_cost.h; new reference */
     json_t *changes;
 };
 
@@ -55,16 +55,16 @@ void pl_pipeline_args_finish(struct pl_pipeline_args *a);
 PL_MUST_CHECK
 int pl_tx_pipeline_set(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* Appends [project, stage] to the array `ret` for each stage that can run and is wanted or reads a stage that
- * runs. A stage can run if each input has a commit, or comes from a stage of the spec that runs. `wanted` has
- * one entry per stage. */
+/* Appends [project, stage] to the array `ret` for each stage to run. A stage is to run if it can run, and it
+ * is wanted or reads another stage that is to run. A stage can run if each of its inputs has a commit or
+ * comes from a stage of the spec that is to run. `wanted` has one entry per stage. */
 PL_MUST_CHECK
 int pl_pipeline_stages_to_run(struct pl_tx *tx, const struct pl_spec *spec, const bool *wanted, json_t *ret, struct pl_err *err);
 
 struct pl_pipeline_delete_args {
     const char *project, *name;
     bool keep_repos; /* keep the output repos as plain repos with their data */
-    bool force;      /* also if other pipelines read them */
+    bool force;      /* delete even if other pipelines read the output repos */
 };
 
 /* Deletes the pipeline. arg: struct pl_pipeline_delete_args. PL_ENOTFOUND: no such pipeline; PL_EINUSE:

@@ -22,9 +22,9 @@ static int check_over(struct pl_conn *c, const char *run, struct pl_err *err)
     return r;
 }
 
-/* Says whether the rerun itself writes this branch before the stage reads it. With `failed`, only
- * unsuccessful jobs are repeated. A stage that reads its own output reads the commit that was there before
- * the rerun. */
+/* Says whether a job of the rerun writes this branch before the stage reads it. With `failed`, only
+ * unsuccessful jobs are repeated, and a stage that reads its own output reads the commit from before the
+ * rerun. */
 static int is_output(struct pl_conn *c, const struct pl_rerun_args *a, const char *stage, const char *project, const char *repo,
                      const char *branch, bool *ret, struct pl_err *err)
 {
@@ -172,7 +172,7 @@ int pl_tx_rerun(struct pl_tx *tx, void *arg, struct pl_err *err)
     int r = check_as(a, err);
 
     r = r < 0 ? r : check_over(pl_tx_conn(tx), a->of, err);
-    json_decref(a->stages); /* left by an earlier attempt of this transaction */
+    json_decref(a->stages); /* if the transaction function is called again, release the array of the first call */
     a->stages = json_array();
     r = r < 0 ? r : !a->stages ? pl_err_nomem(err) : add_jobs(pl_tx_conn(tx), a, err);
     if (r < 0)

@@ -60,8 +60,8 @@ static void add_what(char out[WHAT_MAX], const char *key, const json_t *before, 
         snprintf(out + n, WHAT_MAX - n, " %s → %s", from, to);
 }
 
-/* Removes fields from the inputs that only select what a `reference` with one match contains: datum keys hold
- * the path of the reference, not its content. */
+/* Removes the fields that only select the content of a `reference` input with one match. Datum keys contain
+ * the path of such an input but not its content, so these fields do not change the keys. */
 static void drop_unkeyed(json_t *tree)
 {
     const char *glob = pl_json_str(tree, "glob"), *key;

@@ -1,9 +1,9 @@
 /* update_cost: estimates what an update of a pipeline would run again, before the update is made. The number
  * of datums is that of the stage's last job; the time per datum is that of its last job with attempts.
  *
- * A stage runs all its datums again if what their keys hold has changed (datum_identity.h). It runs at most
- * all of them if its input has changed, or if a stage that it reads runs again. A new stage has no
- * estimate. */
+ * A stage runs all its datums again if a field that datum keys contain has changed (datum_identity.h). If only
+ * its input has changed, or a stage that it reads runs again, the number of all its datums is an upper bound. A
+ * new stage has no estimate. */
 #pragma once
 
 #include "pipelined/db/pipelines/pipeline_tx.h"

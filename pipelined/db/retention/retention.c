@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Numbers of what one repo loses in this pass. */
+/* Counts for one repo: what this pass keeps and what it drops. */
 struct loss {
     int64_t kept, held, commits, results, logs;
 };
@@ -17,8 +17,8 @@ struct loss {
 struct passing {
     struct pl_retention_run *pass;
     struct pl_retention_db w;
-    struct loss *losses; /* losses of each repo; same indices as w.repos */
-    struct loss deleted; /* results and logs of stages that no longer exist */
+    struct loss *losses; /* counts of each repo; same indices as w.repos */
+    struct loss deleted; /* counts of dropped results and logs of stages that no longer exist */
 };
 
 static bool is_dropped(const struct passing *p, size_t commit)
@@ -100,8 +100,8 @@ static int drop_commits(struct passing *p, struct pl_err *err)
 
 /* ---- results and logs ---- */
 
-/* A kind of data that jobs leave. `find` is a query for the jobs of stage (?1, ?2) that ended before ?3 and
- * still have such data, at most ?4. */
+/* A kind of data that jobs leave behind. `find` is a query that returns at most ?4 jobs of stage (?1, ?2)
+ * that ended before time ?3 and still have data of this kind. */
 enum rest_kind { LOGS, RESULTS, REUSE };
 struct rest {
     const char *find;
@@ -114,7 +114,8 @@ static const char *const drop_results[] = {"DELETE FROM attempt WHERE job = ?1",
 static const char *const drop_reuse[] = {"DELETE FROM result WHERE job = ?1", "UPDATE job SET kept = 0 WHERE id = ?1", NULL};
 
 #define ENDED_JOBS "SELECT j.id FROM job j WHERE j.project = ?1 AND j.stage = ?2 AND j.final = 1 AND j.finished_us < ?3 AND "
-/* condition that the stage has no unfinished job: it would reuse results of the stage's earlier jobs */
+/* condition: the stage has no unfinished job, because an unfinished job would reuse results of the stage's
+ * earlier jobs */
 #define NONE_GOES_ON " AND NOT EXISTS (SELECT 1 FROM job u WHERE u.project = ?1 AND u.stage = ?2 AND u.final = 0)"
 static const struct rest rests[] = {
     [LOGS] = {ENDED_JOBS "EXISTS (SELECT 1 FROM log_segment x WHERE x.job = j.id) ORDER BY j.id LIMIT ?4", drop_logs},
@@ -128,7 +129,9 @@ static const struct rest rests[] = {
 struct jobs {
     const char *project, *stage;
     const struct rest *rest;
-    const char *still; /* query (project, stage) that is true if the data may still be dropped; NULL = it always may */
+    /* query with parameters (project, stage) that returns true if the data may still be dropped; NULL = no
+     * such check */
+    const char *still;
     int64_t before_us;
     int64_t n; /* out: number of jobs whose data was dropped in this transaction */
 };
@@ -188,7 +191,8 @@ static int count_jobs(struct passing *p, const struct jobs *j, struct pl_map *go
     return r;
 }
 
-/* Drops the data of all jobs that `find` gives, batch by batch. A dry run only counts them. */
+/* Drops the data of all jobs that the query `find` of this kind returns, batch by batch. A dry run only
+ * counts these jobs. */
 static int drop_jobs(struct passing *p, struct jobs *j, enum rest_kind kind, int64_t *ret, struct pl_err *err)
 {
     struct pl_retention_dropped *g = p->pass->going;
@@ -450,7 +454,7 @@ static int one_pass(struct pl_retention_run *pass, struct pl_err *err)
     r = r < 0 ? r : drop_overs(&p, err);
     for (size_t i = 0; p.losses && i < p.w.n_repos; i++)
         pass->commits += (uint64_t)p.losses[i].commits;
-    if (p.losses && !pass->dry_run) /* also for an interrupted pass */
+    if (p.losses && !pass->dry_run) /* an interrupted pass writes its events too */
         told = pl_db_run(pass->db, PL_TX_UNLOGGED, tell, &p, r < 0 ? NULL : err);
     r = r < 0 ? r : told;
     r = r < 0 ? r : make_report(&p, err);

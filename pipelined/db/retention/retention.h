@@ -23,8 +23,8 @@
 #include "pipelined/policy/retention_rule.h"
 
 #define PL_RETENTION_BATCH 256 /* commits, or jobs, per transaction */
-/* attempts of a pass; it starts over when the database changes meanwhile. What it could not drop is left to
- * the next pass */
+/* attempts of a pass, which starts over if the database changes meanwhile. If the last attempt fails too, the
+ * rest is left to the next pass */
 #define PL_RETENTION_TRIES      8
 #define PL_RETENTION_LISTED_MAX 1000u /* commits named in a report */
 

@@ -231,9 +231,10 @@ static int read_edges(struct pl_retention_db *w, struct pl_conn *c, struct pl_er
 
 /* ---- commits that jobs need ---- */
 
-/* Finds the commits that jobs need: the inputs of unfinished jobs; the outputs of their stages, because a job
- * reuses results of its base commit and the base's ancestors, and a rerun on a separate branch those of the
- * heads of the stage's branch; the inputs of jobs that a running rerun repeats. */
+/* Finds the commits that jobs need: (1) the inputs of unfinished jobs; (2) the outputs of the stages of
+ * unfinished jobs, because a job reuses results of its base commit and of the base's ancestors, and a job of
+ * a rerun on a separate branch reuses results of the heads of the stage's own branch; (3) the inputs of jobs
+ * that a running rerun repeats. */
 #define UNFINISHED "(SELECT id FROM job WHERE final = 0)"
 #define DONE_AGAIN "(SELECT j.id FROM run r JOIN job j ON j.run = r.of_run WHERE r.state = 'running' AND r.of_run IS NOT NULL)"
 #define INPUTS_OF                                                                                                                \
@@ -358,7 +359,8 @@ static int check_heads(const struct pl_retention_db *w, struct pl_conn *c, struc
 }
 
 /* Refuses with PL_ERETRY if a commit made since the read has a source that is to be dropped. Only commits
- * with a higher id than the newest kept one need a look: each of them is new, or is to be dropped. */
+ * with a higher row id than the newest kept commit are checked: each of them is either new or is itself to be
+ * dropped. */
 static int check_made(const struct pl_retention_db *w, struct pl_conn *c, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};

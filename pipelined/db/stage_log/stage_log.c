@@ -15,8 +15,8 @@
 
 /* A segment has the same bytes in its file and as a blob: "PLSL", u8 1, then frames:
  *   datum 32 | u32 attempt | u64 offset within the datum's output | u32 length | the bytes        (little-endian)
- * The first frame is empty; its "datum" identifies the job (owner_of). Files are named by row ids of jobs, which
- * start over in a database that was rebuilt. */
+ * The first frame is empty; its "datum" identifies the job (owner_of). The file's name contains the job's row id,
+ * which does not suffice to identify the job, because row ids start over in a database that was rebuilt. */
 #define SEGMENT_MAGIC "PLSL\001"
 #define MAGIC_BYTES   5u
 #define FRAME_BYTES   48u
@@ -28,8 +28,9 @@ struct watcher {
     void *arg;
 };
 
-/* The open segment of one job. A thread that appends or seals holds `mutex` all the time. A reader that only
- * needs the segment's end takes pl_stage_logs.lock instead, so it does not wait for such a thread. */
+/* The open segment of one job. A thread that appends or seals holds `mutex` for the whole operation. A reader
+ * that only needs the segment's end takes pl_stage_logs.lock instead, so the reader does not wait for such a
+ * thread. */
 struct open_log {
     int64_t job;
     unsigned refs;         /* under pl_stage_logs.lock, like the next three fields */
@@ -79,8 +80,8 @@ static bool begins_as(const void *bytes, size_t n, const struct pl_hash *owner)
            memcmp((const uint8_t *)bytes + MAGIC_BYTES, owner->b, PL_HASH_BYTES) == 0;
 }
 
-/* Removes a file whose job is not in the database, or whose row id belongs to another job there: its lines
- * would appear in that job's log. */
+/* Removes a log file that belongs to no job of this database: the job's row id in the file's name is not in
+ * use, or another job has it now. Otherwise the lines of the file would appear in the other job's log. */
 static int remove_foreign(struct pl_stage_logs *l, int dirfd, const char *name, struct pl_err *err)
 {
     uint8_t start[MAGIC_BYTES + FRAME_BYTES];
@@ -242,8 +243,8 @@ static int load_sealed(struct pl_stage_logs *l, const char *project, int64_t job
     return r < 0 ? r : 1;
 }
 
-/* Returns the offset up to which the segment's file may be read. Bytes after it belong to a frame that is
- * being written and may still be undone. */
+/* Returns the offset up to which the segment's file may be read. Bytes after this offset belong to a frame
+ * that is still being written; they are cut off again if the write fails. */
 static uint64_t end_of(struct pl_stage_logs *l, int64_t job, uint64_t segment)
 {
     const struct open_log *o;
@@ -278,7 +279,8 @@ static int load_file(struct pl_stage_logs *l, int64_t job, uint64_t segment, uin
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
         return pl_err_errno(err, errno, "%s", path);
     r = pl_buf_reserve(ret, end - offset, err);
-    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err); /* fewer bytes, if an append truncates the file now */
+    /* returns fewer bytes if an append truncates the file at the same time */
+    n = r < 0 ? r : pl_io_read(fd, ret->data, end - offset, path, err);
     ret->len = (size_t)PL_MAX(n, 0);
     return (int)PL_MIN(n, 0);
 }
@@ -402,7 +404,7 @@ static struct open_log *new_open(struct pl_stage_logs *l, int64_t job, struct pl
     return o;
 }
 
-/* Unlocks and releases what open_of returned. `end`: also removes it from the map. */
+/* Unlocks and releases the open log that open_of returned. `end`: also removes the open log from the map. */
 static void done_with(struct pl_stage_logs *l, struct open_log *o, bool end)
 {
     unsigned refs;
@@ -440,7 +442,7 @@ static int open_of(struct pl_stage_logs *l, const char *project, int64_t job, st
     }
     r = o->loaded ? 0 : load_open(l, project, o, err);
     if (r < 0) {
-        done_with(l, o, true); /* the next call loads it again */
+        done_with(l, o, true); /* the next call loads the segment again */
         return r;
     }
     *ret = o;
@@ -489,7 +491,8 @@ static int seal_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-/* Puts the segment's bytes into a pack. The hold keeps the pack from garbage collection until the row is written. */
+/* Puts the segment's bytes into a pack. `hold` protects the pack from garbage collection until the segment's
+ * row is written. */
 static int put_blob(struct pl_stage_logs *l, const char *project, const struct pl_buf *bytes, struct pl_store_hold *hold,
                     struct pl_hash *ret, struct pl_err *err)
 {
@@ -549,8 +552,8 @@ static void wake(struct pl_stage_logs *l, int64_t job)
 
 /* ---- public functions ---- */
 
-/* Writes a whole frame or none. After a frame that a full disk cut short, its rest would stay behind shorter
- * frames written over it and would be read as a frame. */
+/* Writes a whole frame or none: if the disk fills up, cuts off the incomplete frame. Otherwise shorter frames
+ * written later would overwrite only its beginning, and its rest would be read as a frame. */
 static int write_frame(struct pl_stage_logs *l, struct open_log *o, const struct frame *f, struct pl_err *err)
 {
     uint8_t head[FRAME_BYTES];
@@ -659,8 +662,8 @@ static int take_frames(const struct pl_buf *segment, uint64_t base, const struct
     return 0;
 }
 
-/* Reads on in the cursor's segment. 1: the segment is sealed and another may follow; 0: there is no more text
- * for now. */
+/* Copies text from the cursor's segment. Returns 1 if the segment is sealed, so that another segment may
+ * follow, or 0 if there is no more text for now. */
 static int read_segment(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
                         struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err)
 {

@@ -1,7 +1,7 @@
 /* db/stage_log: Keeps what stages print, in order of arrival.
  *
  * In:      Pieces with datum, attempt and offset.
- * Out:     Log text from any place on, followed as it grows.
+ * Out:     Log text from any cursor on, followed as it grows.
  * Uses:    db/writer, storage/{pack, store, system}
  * Threads: Any thread; seals packs on the pool.
  *
@@ -43,8 +43,8 @@ struct pl_stage_log_cursor {
 PL_MUST_CHECK
 int pl_stage_logs_read(struct pl_stage_logs *l, const char *project, int64_t job, const struct pl_hash *datum,
                        struct pl_stage_log_cursor *cursor, size_t max, struct pl_buf *out, struct pl_err *err);
-/* Calls `wake(arg)` (on any thread) when text of the job arrives or the job is sealed, until unwatch. `wake` must
- * not block. */
+/* Calls `wake(arg)` on any thread when output of the job arrives or the job's log is sealed, until
+ * pl_stage_logs_unwatch. `wake` must not block. */
 PL_MUST_CHECK
 int pl_stage_logs_watch(struct pl_stage_logs *l, int64_t job, void (*wake)(void *arg), void *arg, struct pl_err *err);
 void pl_stage_logs_unwatch(struct pl_stage_logs *l, void *arg);

@@ -159,8 +159,8 @@ static int need_user(struct pl_tx *tx, const char *user, struct pl_err *err)
     return r == PL_ENOTFOUND ? no_user(user, err) : r;
 }
 
-/* Makes the record fields that tokens and keys share. Takes `known`, an object with the credential's "hash"
- * or "access_key", whose fields are added. */
+/* Makes the fields of a log record that tokens and keys share, and adds the fields of `known`, an object with
+ * the credential's "hash" or "access_key". Releases `known`. */
 static json_t *credential_record(struct pl_tx *tx, const struct pl_credential_args *a, json_t *known)
 {
     json_t *rest = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "at", (json_int_t)pl_tx_now_us(tx), "expires",

@@ -16,7 +16,7 @@
 #define PL_AUDIT_PEER_MAX 127
 struct pl_audit {
     const char *who, *token;
-    /* the client's address; for the daemon's own token also the local user who has it */
+    /* the client's address; if the client uses the daemon's own token, also the client's local user name */
     char peer[PL_AUDIT_PEER_MAX + 1];
     const char *verb, *target;
 };

@@ -104,8 +104,8 @@ int pl_commit_object_put(struct pl_pack_builder *session, struct pl_commit_args 
                           .table = a->table,
                           .owner = a->owner,
                           .generation = (uint64_t)a->generation,
-                          /* the log's record has the time; without it the object's bytes depend only on the
-                           * content of the commit */
+                          /* the time is in the log record instead, so that the object's bytes depend only on
+                           * the commit's content */
                           .wall_us = 0,
                           .files = (uint64_t)a->files,
                           .bytes = (uint64_t)a->bytes,

@@ -18,14 +18,15 @@ struct pl_commit_args {
     int64_t expect;
     struct pl_hash object, root, attributes, table, owner, code;
     int64_t generation, files, bytes;
-    const char *parent; /* id of the head that it was built on, "" = none */
+    const char *parent; /* id of the head that the commit was built on, "" = none */
     const char *message, *author, *stage;
     json_t *provenance; /* borrowed; [{project, repo, branch, commit}]; NULL = none */
     /* hidden packs that the commit refers to; the transaction revives them; NULL = none */
     const struct pl_pack_set *stands_on;
 };
 
-/* Commits. PL_ERETRY: the branch has another head now: build on that. PL_EOUTPUT, PL_ENOTFOUND. */
+/* Makes the commit. PL_ERETRY: the branch has a new head, so the caller must build the commit on that head.
+ * PL_EOUTPUT, PL_ENOTFOUND. */
 PL_MUST_CHECK
 int pl_tx_commit(struct pl_tx *tx, void *arg, struct pl_err *err);
 
@@ -59,7 +60,7 @@ struct pl_push_args {
     size_t ops_len;
     /* For finishing an open commit; else all zero. */
     const char *commit; /* id of the open commit */
-    int64_t repo_id;    /* row id of its repo: another repo of the same name is PL_ENOTFOUND */
+    int64_t repo_id;    /* row id of the open commit's repo; PL_ENOTFOUND if the name now belongs to another repo */
     /* root of the tree that the open commit started from: if other commits have changed the same paths since,
      * the push is a conflict */
     const struct pl_hash *base_root;

@@ -1,4 +1,5 @@
-/* Table brought_pack: packs that are expected, unread or quarantined. A pack that was read back has no row. */
+/* Transactions on table brought_pack, which lists the packs that are expected, unread or quarantined. Packs
+ * that were read back have no row. */
 #include "pipelined/db/tx/direct_upload_tx.h"
 
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -73,8 +74,8 @@ int pl_tx_direct_upload_forget(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* Emits a record that keeps the pack's state, only to write to the log: the write fails if another daemon owns the
- * log by now. */
+/* Emits a record that repeats the pack's present state. Its only purpose is the write to the log, which fails
+ * if another daemon owns the log by now. */
 static int fence(struct pl_tx *tx, const struct pl_direct_upload *b, struct pl_err *err)
 {
     char hex[PL_HASH_HEX + 1], state[PL_GC_STATE_BYTES];

@@ -30,11 +30,11 @@ struct pl_brought_many {
 };
 PL_MUST_CHECK
 int pl_tx_brought_add_many(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Says whether a recovery lost the record of which packs were read back. Then the caller must add all existing
- * packs, and record that with pl_tx_brought_remembered. */
+/* Says whether a recovery lost the information which packs were read back. If so, the caller must add a row
+ * for every existing pack and then run pl_tx_brought_remembered. */
 PL_MUST_CHECK
 int pl_brought_is_forgotten(struct pl_conn *c, bool *ret, struct pl_err *err);
-/* Records that all existing packs were added after a recovery. `arg` is ignored. */
+/* Records that a row was added for every existing pack after a recovery. `arg` is ignored. */
 PL_MUST_CHECK
 int pl_tx_brought_remembered(struct pl_tx *tx, void *arg, struct pl_err *err);
 /* Deletes the record of the pack: it was read back and is correct, or it no longer exists. */

@@ -71,7 +71,7 @@ int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err)
     r = r < 0 ? r
               : pl_sql_int(pl_tx_conn(tx), err, &a->id, "SELECT id FROM job WHERE run = ? AND project = ? AND stage = ?", "sss",
                            a->run, a->project, a->stage);
-    /* the job had ended, so the row was not written: no event after its end */
+    /* if the job had ended before, its row was not written: then write no event either */
     return r < 0 || !written ? r : job_event(tx, a, err);
 }
 
@@ -111,8 +111,8 @@ static int run_event(struct pl_tx *tx, const struct pl_run_args *a, struct pl_er
     return pl_tx_event(tx, "run", json_pack("{s:s, s:s, s:s}", "id", a->id, "state", a->state, "reason", text(a->reason)), err);
 }
 
-/* Makes the record of a run. Does not use jansson's s*, which omits a key also when memory is short: a record
- * without its "of" or "as" would describe a different run. */
+/* Makes the record of a run. Does not use the format s* of jansson's json_pack, which omits a key not only
+ * for NULL but also when memory runs out: a record without its "of" or "as" would describe a different run. */
 static json_t *run_record(const struct pl_run_args *a, int64_t at)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:I}", "id", a->id, "cause", a->cause, "message", text(a->message), "stages",

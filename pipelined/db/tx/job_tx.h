@@ -13,15 +13,15 @@ struct pl_job_args {
     struct pl_hash code;
     json_t *inputs, *warnings, *counts, *ms, *bytes;
     int64_t created_us, started_us, finished_us;
-    uint64_t live; /* the scheduler's number of the job */
+    uint64_t live; /* number of the job in the scheduler */
     bool planned;
 };
 
 /* Unlogged: inserts or updates the row of an unfinished job, with a "job" event. */
 PL_MUST_CHECK
 int pl_tx_job_progress(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Checks, in the transaction that commits the job's output, that the job has not ended and that the version
- * of the stage that it runs still exists, even if a newer version is current. PL_ECANCELED otherwise. */
+/* Called in the transaction that commits the job's output. Checks that the job has not ended, and that the
+ * stage version that the job runs still exists; a newer version may be current. PL_ECANCELED otherwise. */
 PL_MUST_CHECK
 int pl_tx_job_may_commit(struct pl_tx *tx, const struct pl_job_args *job, struct pl_err *err);
 /* Logged: records the final result, with a "job" event. */
@@ -34,12 +34,13 @@ struct pl_run_args {
     const char *of; /* the earlier run whose jobs this run repeats, or NULL */
     const char *as; /* the separate branch that gets the run's outputs (rerun_branch.h), or NULL */
 };
-/* Logged: creates a run that was not started by a push but by the creation of a pipeline or by a user, with a
- * "run" event. */
+/* Logged: creates a run for a new pipeline or at a user's request (runs of a push are created with the
+ * commit), and writes a "run" event. */
 PL_MUST_CHECK
 int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Logged: creates the run for branches whose heads changed without a push. It runs all stages that read one
- * of `branches`, a list of names. `ret_run` is its id, or "" when no stage reads them and there is no run. */
+/* Logged: creates the run for branches whose heads changed without a push. The run executes all stages that
+ * read one of `branches`, a list of branch names. `ret_run` is the run's id, or "" if no stage reads these
+ * branches and no run was created. */
 PL_MUST_CHECK
 int pl_tx_run_readers(struct pl_tx *tx, const char *project, const char *repo, const json_t *branches, const char *cause,
                       const char *message, char ret_run[PL_ID_HEX + 1], struct pl_err *err);

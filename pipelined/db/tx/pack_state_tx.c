@@ -38,8 +38,8 @@ static bool may_follow(const char *now, const char *next)
     return pl_streq(now, pl_streq(next, PL_PACK_GONE) ? PL_PACK_DOOMED : PL_PACK_CONDEMNED);
 }
 
-/* Clears change->done if a session pins the pack, so that its state is not changed: the mark may have read
- * the pins before this pin was written. */
+/* Clears change->done if a session pins the pack: then the pack keeps its state. This check is needed because
+ * the pin may have been written after the mark read the pins. */
 static int check_pins(struct pl_tx *tx, const char *project, struct pl_gc_change *change, struct pl_err *err)
 {
     int64_t pins = 0;
@@ -151,7 +151,7 @@ int pl_pack_state_oldest_reader(struct pl_conn *c, const char *project, int64_t 
                       "si", project, now_us);
 }
 
-/* ---- states in the store's memory ---- */
+/* ---- states in the index that the open store has in memory ---- */
 
 void pl_pack_state_apply(struct pl_store *store, const struct pl_hash *pack, const char *state)
 {
@@ -197,8 +197,8 @@ static int tell_store(struct pl_tx *tx, void *store, struct pl_err *err)
     return r < 0 ? r : doubt_brought(pl_tx_conn(tx), store, err);
 }
 
-/* Runs on the writer thread, which also calls pl_pack_state, so that the store gets all states in the order of the
- * log. */
+/* Reads and sets the states on the writer thread. That thread also calls pl_pack_state, so the store gets all
+ * states in the order of the log. */
 int pl_gc_store_opened(void *db, struct pl_store *store, struct pl_err *err)
 {
     return pl_db_run(db, PL_TX_UNLOGGED, tell_store, store, err);

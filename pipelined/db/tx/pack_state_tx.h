@@ -21,11 +21,11 @@ struct pl_gc_tx_args {
     struct pl_gc_change *changes;
     size_t n;
     int64_t budget_us; /* time for this transaction; 0 = no limit */
-    /* out: how many of the changes, counted from the first, were examined: at least one, and without a time
-     * budget all */
+    /* out: number of leading elements of `changes` that were examined: at least one, and all if there is no
+     * time limit */
     size_t seen;
 };
-/* Logged. Makes each change that the pack's present state allows and that no session's pin forbids. A pack
+/* Logged. Makes each change that the pack's present state allows, unless a session pins the pack. A pack
  * whose state changed in the meantime is left alone. arg: struct pl_gc_tx_args. */
 PL_MUST_CHECK
 int pl_tx_pack_state(struct pl_tx *tx, void *arg, struct pl_err *err);

@@ -301,7 +301,7 @@ static int build(struct push *p, struct pl_commit_args *c, bool *ret_changed, st
     nodes = pl_recent_node_sink_sink(&recent);
     source = pl_recent_node_sink_source(&recent);
     r = pl_tree_edit(&source, &nodes, &p->head.root, p->ops, p->n_ops, &c->root, err);
-    /* read the sums now, while the root is in the cache of recent nodes */
+    /* read the numbers of files and bytes now, while the root is in the cache of recent nodes */
     r = r < 0 ? r : pl_tree_stats_get(&source, &c->root, NULL, 0, &stats, err);
     r = r < 0 ? r : edit_attributes(p, &nodes, &c->attributes, err);
     if (r < 0)
@@ -362,7 +362,7 @@ static int read_ops(struct push *p, struct pl_tree_op **ret_own, struct pl_err *
         return 0;
     }
     r = pl_tree_ops_read(p->args->ops, p->args->ops_len, ret_own, &p->n_ops, err);
-    if (r == PL_EFORMAT) /* the bytes come from the client, not from the store */
+    if (r == PL_EFORMAT) /* the bytes come from the client, so a format error is the client's, not damage in the store */
         r = pl_err_wrap(err, PL_EPROTO, "operations");
     p->ops = *ret_own;
     return r < 0 ? r : pl_db_check_content(p->store, p->ops, p->n_ops, p->hidden, p->args->effort, err);

@@ -21,7 +21,7 @@ struct pl_repo_args {
     /* Projects only. */
     bool set_network; /* true: set network_off */
     bool network_off; /* its stages have no network, whatever their specs say */
-    int64_t id;       /* out of delete: the repo's row id */
+    int64_t id;       /* out, for a delete: row id of the deleted repo */
     /* Options of input repos. */
     bool set_window;          /* true: set commit_window_ms */
     int64_t commit_window_ms; /* 0..PL_REPO_COMMIT_WINDOW_MAX_MS */
@@ -57,7 +57,7 @@ struct pl_branch_args {
     const char *from; /* create: a ref of the same repo, "" = start without a commit */
     bool force;       /* delete: even if a current stage reads it */
     bool empty;       /* delete: only if its head has no file */
-    /* out of create: the run of the stages that read the branch; "" = no such stage, or no commit */
+    /* out, for a create: id of the run of the stages that read the branch; "" = no such stage, or no commit */
     char started[PL_ID_HEX + 1];
 };
 

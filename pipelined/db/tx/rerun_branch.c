@@ -1,5 +1,5 @@
-/* Resolves the inputs of a rerun from the job rows of the run that it repeats. If that run was a rerun itself
- * and never planned the job, from those of the run before it. */
+/* Resolves the inputs of a rerun from the job rows of the run that it repeats. If that earlier run is itself
+ * a rerun and never planned the job, uses the job rows of the run that the earlier run repeated. */
 #include "pipelined/db/tx/rerun_branch.h"
 
 #include <stdio.h>
@@ -70,7 +70,8 @@ static int read_inputs(struct pl_conn *c, const char *run, const char *project, 
     return 1;
 }
 
-/* Finds the commit for a job that was never planned: this run's own output, or the branch as of the run `of`. */
+/* Finds the commit of an input of a job that was never planned: if `own`, this run's own output; otherwise
+ * the head that the branch had when run `of` began. */
 static int as_then(struct pl_conn *c, const struct pl_rerun_branch *a, const char *of, const struct pl_input *leaf, bool own,
                    struct pl_commit_row *ret, struct pl_err *err)
 {

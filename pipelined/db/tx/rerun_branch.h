@@ -16,10 +16,11 @@ struct pl_rerun_branch {
 /* Returns 1 and fills `ret` if the run writes a separate branch, else 0. */
 PL_MUST_CHECK
 int pl_rerun_branch_find(struct pl_conn *c, const char *run, struct pl_rerun_branch *ret, struct pl_err *err);
-/* Finds the commit at which input number `i` of a stage is read: 1, or 0 when there was none. It is the commit
- * that the stage's job read in the earlier run; if that was another stage's output in that run, it is that stage's
- * output in this run. A job that was never planned, because an earlier one failed, would have read what was there
- * when its run began. PL_ENOTFOUND: the commit no longer exists. */
+/* Finds the commit at which input number `i` of a stage is read: 1, or 0 when there was none. Normally it is
+ * the commit that the stage's job read in the earlier run. If another stage made that commit in the earlier
+ * run, it is replaced by the output of that other stage in this run. If the job was never planned because an
+ * earlier job failed, it is the commit that was there when the job's run began. PL_ENOTFOUND: the commit no
+ * longer exists. */
 PL_MUST_CHECK
 int pl_rerun_branch_input(struct pl_conn *c, const struct pl_rerun_branch *a, const char *project, const struct pl_stage *stage,
                           size_t i, struct pl_commit_row *ret, struct pl_err *err);

@@ -1,5 +1,5 @@
-/* Tables session, pin and lease. A session's opened_seq is the log position from which garbage collection must
- * wait for it. */
+/* Transactions on tables session, pin and lease. A session delays the removal of packs that are condemned
+ * after log position opened_seq of the session. */
 #include "pipelined/db/tx/upload_session_tx.h"
 
 static int64_t lease_end(const struct pl_tx *tx, const struct pl_upload_session_args *a)
@@ -32,8 +32,9 @@ static int ended(const struct pl_upload_session_args *a, struct pl_err *err)
 int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
 {
     struct pl_upload_session_args *a = arg;
-    /* Advance opened_seq to the previous renewal: every pack that the client was told of before it is pinned
-     * by now, because no answer takes that long. */
+    /* Advance opened_seq to the log position of the previous renewal. Packs of which the client was told
+     * before that renewal are pinned by now, because no response takes as long as the time between two
+     * renewals. */
     int r = pl_sql_exec(pl_tx_conn(tx), err,
                         "UPDATE session SET opened_seq = renewed_seq,"
                         " renewed_seq = (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'log_seq'), lease_us = ?1"
@@ -43,8 +44,9 @@ int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err)
     return r == 0 ? ended(a, err) : PL_MIN(r, 0);
 }
 
-/* Says whether no pinned pack of the session is condemned. The next mark revives a pack that was pinned after
- * it was condemned, but only if the session lasts that long; until then the lease must keep its old position. */
+/* Says whether no pack that the session pins is condemned. If a pack was pinned after it was condemned, the
+ * next mark revives it, but only if the session still exists then. Until that mark, the lease must keep its
+ * old log position. */
 static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bool *ret, struct pl_err *err)
 {
     int64_t condemned = 0;
@@ -57,8 +59,8 @@ static int all_live(struct pl_tx *tx, const struct pl_upload_session_args *a, bo
     return r;
 }
 
-/* Renews the session of lease number `i`, but only once if several leases share it: a second renewal would
- * move opened_seq to the present. */
+/* Renews the session of lease number `i`, unless an earlier lease of the list has the same session: a second
+ * renewal would move opened_seq to the present. */
 static int renew_told(struct pl_tx *tx, const struct pl_lease_pin_args *a, size_t i, bool *lasts, struct pl_err *err)
 {
     struct pl_upload_session_args session = {.project = a->project};

@@ -22,8 +22,8 @@ int pl_tx_upload_session_open(struct pl_tx *tx, void *arg, struct pl_err *err);
 PL_MUST_CHECK
 int pl_tx_upload_session_renew(struct pl_tx *tx, void *arg, struct pl_err *err);
 
-/* The lease of a task, and the session that pins the packs of which its worker has been told. A worker has
- * one session for all its leases; "" = it has not been told of packs yet. */
+/* The lease of a task, and the session of the task's worker. The session pins the packs of which the worker
+ * was told. A worker has one session for all its leases; "" = the worker was not told of any packs. */
 struct pl_lease_pin {
     uint64_t task, fence;
     char session[33];
@@ -34,9 +34,9 @@ struct pl_lease_pin_args {
     size_t n; /* ≤ PL_LEASE_PINS_MAX */
 };
 #define PL_LEASE_PINS_MAX 16u
-/* Renews the sessions of the given leases. The packs that a worker has been told of are pinned while its
- * session lasts, so a renewed lease only delays the removal of packs that were condemned since the previous
- * renewal (gc.h, I3). A lease whose session has ended is left as it is, since its packs are no longer pinned.
+/* Renews the sessions of the given leases. All packs of which a worker was told are pinned while the worker's
+ * session lasts. So a renewed lease only delays the removal of packs that were condemned since the previous
+ * renewal (gc.h, I3). If the session has ended, its packs are no longer pinned, and the lease is not changed.
  * arg: struct pl_lease_pin_args. */
 PL_MUST_CHECK
 int pl_tx_lease_renew_pins(struct pl_tx *tx, void *arg, struct pl_err *err);

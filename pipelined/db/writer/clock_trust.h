@@ -38,7 +38,7 @@ struct pl_clock_view pl_clock_trust_look(struct pl_clock_trust *t);
 int64_t pl_clock_trust_passed_us(struct pl_clock_trust *t);
 /* Accepts the wall clock as right and moves the line to it. */
 void pl_clock_trust_believe(struct pl_clock_trust *t);
-/* NULL is allowed. */
+/* Frees the clock. NULL is allowed. */
 struct pl_clock_trust *pl_clock_trust_destroy(struct pl_clock_trust *t);
 /* Returns 0, or PL_ECONFIRM when the clock is doubted; the message gives both times and how to confirm the clock. */
 PL_MUST_CHECK

@@ -55,11 +55,11 @@ struct pl_tx {
     size_t n_events, cap_events;
     struct new_state *states; /* pack states that the group's transactions set */
     size_t n_states, cap_states;
-    size_t at; /* index of the running transaction */
+    size_t at; /* index of the running transaction in the group */
     enum pl_tx_class class;
     int64_t now_us;
     uint64_t seq; /* the log object that this group will make */
-    bool full;    /* the running transaction did not fit the group's log object */
+    bool full;    /* the log object has no room for the records of the running transaction */
     bool breaks;  /* the database no longer matches the log */
 };
 
@@ -69,7 +69,7 @@ struct pl_db {
     char store_hex[33];
     int lock_fd;
     struct pl_conn *writer;
-    bool synchronous;        /* the writer's COMMIT waits for the disk */
+    bool synchronous;        /* the writer's COMMIT syncs to the disk */
     struct pl_log_head head; /* last log object; writer thread only */
     struct pl_recover_report recovered;
     _Atomic uint64_t seq;
@@ -80,7 +80,7 @@ struct pl_db {
     struct pending *first, *last;
     size_t queued;
     bool stopping;
-    atomic_bool broken; /* set by give_up */
+    atomic_bool broken; /* give_up was called: all transactions fail */
     pthread_t thread;
     bool thread_started;
     struct pl_log_watch *watch;
@@ -305,7 +305,7 @@ static int check_room(const struct pl_db *db, const struct pl_tx *tx, struct pl_
                       (unsigned long long)left >> 10, (unsigned long long)want >> 10);
 }
 
-/* Waits before the next attempt to append; readers go on. False: the db is stopping. */
+/* Waits before the next attempt to append to the log; readers are not blocked. False: the db is stopping. */
 static bool pause_before_asking(struct pl_db *db)
 {
     struct timespec until;
@@ -426,7 +426,7 @@ static int run_all(struct pl_tx *tx, struct pending *group, struct pending **ret
         switch (run_one(tx, p, at++)) {
         case RAN:
             break;
-        case NO_ROOM: /* `before` is set: the first transaction never gets NO_ROOM (run_one) */
+        case NO_ROOM: /* `before` is not NULL: the first transaction never gets NO_ROOM (run_one) */
             *ret_rest = p;
             before->next = NULL;
             return 0;

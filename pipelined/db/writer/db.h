@@ -59,7 +59,7 @@ void pl_db_stop(struct pl_db *db);
 struct pl_db *pl_db_close(struct pl_db *db);
 /* Returns the store's id as 32 hex digits; lives as long as the db. */
 const char *pl_db_store_id(const struct pl_db *db);
-/* Returns what opening has recovered; lives as long as the db. */
+/* Returns the report on the recovery, if any, that opening the database made; lives as long as the db. */
 struct pl_recover_report;
 const struct pl_recover_report *pl_db_recovered(const struct pl_db *db);
 struct pl_object_store *pl_db_objects(const struct pl_db *db);

@@ -59,9 +59,9 @@ static bool is_dead(pid_t pid)
     return pid > 0 && (pid == getpid() || (kill(pid, 0) < 0 && errno == ESRCH));
 }
 
-/* Takes the lock; false when a living process holds it. A daemon that is killed while it forks leaves the lock to
- * the child until the child execs, which takes longer on a busy machine: so a lock whose holder is dead is waited
- * for, up to DEAD_HOLDER_MS. */
+/* Takes the lock; false when a living process holds it. If a daemon is killed while it forks, its child keeps
+ * the lock until the child execs, which may take long on a busy machine. So if the process named in the lock
+ * file is dead, waits for the lock up to DEAD_HOLDER_MS. */
 static bool take_lock(int fd, char holder[HOLDER_BYTES])
 {
     const struct timespec pause = {.tv_nsec = 10000000};
@@ -338,7 +338,8 @@ int pl_db_prepare(const char *dir, struct pl_object_store *objects, struct pl_co
         return pl_err_set(err, PL_ECORRUPT, "the store's marker has a malformed id \"%s\"", marker.store_id);
     r = open_database(dir, objects, &head, &c, &report, err);
     r = r < 0 ? r : check_position(c, objects, &head, err);
-    /* check that the log has no gap: the object of this start's epoch would be appended in it */
+    /* check that the log has no gap, because the object that opens this start's epoch would be put into the
+     * gap */
     r = r < 0 ? r : pl_log_complete(objects, head.seq, &last, err);
     r = r < 0 ? r : pl_db_replay(c, objects, last, false, &head, err);
     if (r < 0) {

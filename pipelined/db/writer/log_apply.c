@@ -11,8 +11,8 @@ static int64_t num(const json_t *o, const char *key)
     return json_integer_value(json_object_get(o, key));
 }
 
-/* Reads a hash. An absent or malformed hash is all zeros, which the database stores as NULL: a NOT NULL column
- * refuses it, unless zeros mean something there (ROOT). */
+/* Reads a hash. An absent or malformed hash becomes all zeros. All zeros are stored as NULL, which a NOT NULL
+ * column refuses; columns of roots store zeros instead (ROOT). */
 static struct pl_hash hash(const json_t *o, const char *key)
 {
     struct pl_hash h = {0};
@@ -267,7 +267,7 @@ static int apply_pipeline(struct pl_conn *c, const json_t *o, uint64_t seq, stru
 
 static int apply_pipeline_delete(struct pl_conn *c, const json_t *o, uint64_t seq, struct pl_err *err)
 {
-    /* a stage that this pipeline once had may belong to another pipeline now */
+    /* keep the checkpoints of a stage that belonged to this pipeline once but belongs to another pipeline now */
     int r = pl_sql_exec(c, err,
                         "DELETE FROM checkpoint WHERE project = ?1 AND stage IN (SELECT s.name FROM stage s JOIN pipeline p"
                         " ON p.id = s.pipeline WHERE p.project = ?1 AND p.name = ?2 AND NOT EXISTS (SELECT 1 FROM stage o"

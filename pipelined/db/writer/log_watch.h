@@ -18,7 +18,7 @@ struct pl_log_watch;
 
 struct pl_log_watch_config {
     struct pl_object_store *objects;
-    uint64_t epoch, seq; /* this daemon's epoch; the last known log object */
+    uint64_t epoch, seq; /* epoch of this daemon; number of the last known log object */
     int64_t every_ms;    /* 0 = no thread: checks only on pl_log_watch_look */
     /* Called once, on any thread, when another daemon has taken over. */
     void (*fenced)(void *self, const struct pl_err *err);
@@ -35,5 +35,5 @@ int pl_log_watch_look(struct pl_log_watch *w, struct pl_err *err);
 void pl_log_watch_at(struct pl_log_watch *w, uint64_t seq);
 /* Stops the thread; after the return it no longer calls `fenced`. */
 void pl_log_watch_stop(struct pl_log_watch *w);
-/* NULL is allowed. */
+/* Frees the watch. NULL is allowed. */
 struct pl_log_watch *pl_log_watch_destroy(struct pl_log_watch *w);

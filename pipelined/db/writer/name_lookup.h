@@ -8,7 +8,7 @@
 struct pl_repo_row {
     int64_t id;
     bool output; /* a stage writes it */
-    /* Options. */
+    /* Options of the repo. */
     int64_t commit_window_ms; /* puts gather in an open commit for this long; 0 = each put is a commit */
     bool bucket;              /* option durable is "bucket": a put is acknowledged only after the bucket has it */
 };
@@ -73,9 +73,9 @@ PL_MUST_CHECK
 int pl_db_branch_as_of(struct pl_conn *c, int64_t repo, const char *branch, int64_t order, struct pl_commit_row *ret,
                        struct pl_err *err);
 
-/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which it has commits,
- * or one of its stages. `seen` is "" to find the repos or stages that the user may read, or "NOT " to find
- * the others. */
+/* SQL conditions on a run. A user sees a run if the user may read one of the repos in which the run has
+ * commits, or one of the run's stages. With `seen` "" the macros find the repos or stages that the user may
+ * read, with "NOT " those that the user may not read. */
 #define PL_RUN_OF_JOBS(seen) "(SELECT 1 FROM job j WHERE j.run = run.id AND " seen "readable(j.project, j.stage))"
 #define PL_RUN_OF_COMMITS(seen)                                                                                                  \
     "(SELECT 1 FROM commit_ c JOIN repo r ON r.id = c.repo WHERE c.run = run.id AND " seen "readable(r.project, r.name))"

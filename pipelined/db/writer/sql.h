@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <sqlite3.h>
 
-/* Returns whether the user `who` may read a repo (or stage) of a project; the project itself, when `name` is NULL;
- * everything, when both are NULL. */
+/* Returns whether the user `who` may read the repo (or stage) `name` of `project`. If `name` is NULL: whether
+ * the user may read the project as a whole. If both are NULL: whether the user may read everything. */
 typedef bool (*pl_readable_fn)(const void *who, const char *project, const char *name);
 
 struct pl_conn {
@@ -35,7 +35,7 @@ struct pl_conn *pl_conn_close(struct pl_conn *c);
 /* The rows of one running statement; `{0}` means that there is no statement. */
 struct pl_rows {
     sqlite3_stmt *stmt;
-    bool cached; /* finish returns the statement to the cache; else finish finalizes it */
+    bool cached; /* true: pl_rows_finish returns the statement to the cache; false: it finalizes the statement */
 };
 void pl_rows_finish(struct pl_rows *rows);
 
