@@ -78,8 +78,8 @@ static json_t *inputs_json(const struct pl_batch *b, const struct pl_agent_proto
     return inputs;
 }
 
-/* Writes a file below WORK/pfs. Not atomic and not synced: the command is blocked while it is written, and
- * after a crash the file is not needed. */
+/* Writes a file below WORK/pfs. Does not sync the file or replace it atomically, because the command is
+ * blocked during the write, and after a crash the file is not needed. */
 static int put(const struct pl_batch *b, const char *name, const void *text, size_t n, struct pl_err *err)
 {
     char path[4200];
@@ -192,8 +192,8 @@ int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, co
 
     *ret = (struct pl_batch_result){0};
     b->timeout_ms = (int64_t)command->timeout_ms;
-    /* until the command gets the datum, this deadline limits its start; asked() sets a new one when it hands
-     * the datum over */
+    /* until the command gets the datum, this deadline limits its start; asked() sets a new deadline when the
+     * command gets the datum */
     b->deadline_ms = b->timeout_ms ? pl_clock_mono_ms() + b->timeout_ms : 0;
     while (r == 0) {
         enum pl_runner_event event = PL_RUNNER_EVENT_FD;

@@ -52,8 +52,9 @@ int pl_batch_create(struct pl_runner_client *runner, const struct pl_sandbox_con
 struct pl_batch *pl_batch_destroy(struct pl_batch *b);
 
 /* Runs one datum whose inputs are in place: writes /pfs/.env and /pfs/.datum.json, starts the command if it
- * is not running, and returns when the datum is over. Of `command` it uses argv, cwd, timeout_ms (for this
- * datum) and the callbacks. PL_EIO: the runner was lost, or the output folder cannot be restored. */
+ * is not running, and returns when the datum is over. The fields of `command` that count are argv, cwd,
+ * timeout_ms (for this datum) and the callbacks. PL_EIO: the runner was lost, or the output folder cannot be
+ * restored. */
 PL_MUST_CHECK
 int pl_batch_run(struct pl_batch *b, const struct pl_runner_command *command, const struct pl_agent_protocol_task *task,
                  const struct pl_agent_protocol_datum *row, struct pl_batch_result *ret, struct pl_err *err);

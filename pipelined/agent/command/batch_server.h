@@ -5,7 +5,7 @@
  *             fail MESSAGE\n               the current datum failed
  *   answer:   ok\n | end\n | error TEXT\n   next datum is in place | no more datums | request refused
  *
- * The answer is sent when there is one, seconds or hours later. One thread. */
+ * The client waits for the answer, which may come seconds or hours after the request. One thread. */
 #pragma once
 
 #include "storage/base/err.h"

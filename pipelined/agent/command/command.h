@@ -9,7 +9,7 @@
  *   batch_command     a command that stays alive for all datums
  *   command_env       environment of a command
  *   gpu_sampler       GPU utilization while a command runs
- *   output_folder     the folder that commands write to, held by its descriptor
+ *   output_folder     the folder that commands write to, kept open
  *   runner_client     starts and drives pl-runner
  *
  * Inside:

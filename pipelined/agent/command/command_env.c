@@ -180,7 +180,7 @@ static bool has_key(const struct pl_env_var *vars, size_t n, const char *text)
 }
 
 /* Joins the constant variables, the secrets and `vars` into one array. `vars` replace constant variables of
- * the same name, except PYTHONPATH, which the constant part already combines. */
+ * the same name, except PYTHONPATH: its constant value already contains the stage's own PYTHONPATH. */
 static int merge(struct pl_env *e, const struct pl_env_var *vars, size_t n, const char *const **ret, struct pl_err *err)
 {
     const size_t n_secrets = e->secrets ? e->secrets->n_env : 0;

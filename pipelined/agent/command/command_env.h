@@ -1,6 +1,7 @@
-/* command_env: the environment of a command. It consists of variables that are constant for the worker's life
- * (search path, home, locale, GPUs) and of the variables that spec/datum_env makes from the datum and the
- * stage's own `env`; the latter replace the former. One thread. */
+/* command_env: the environment of a command. It consists of variables that are constant for the worker's
+ * life (search path, home, locale, GPUs) and of the variables that spec/datum_env makes from the datum and
+ * the stage's own `env`; if both have a variable of the same name, the value from spec/datum_env is used.
+ * One thread. */
 #pragma once
 
 #include "pipelined/agent/command/stage_secrets.h"
@@ -29,8 +30,8 @@ PL_MUST_CHECK
 int pl_env_of(struct pl_env *e, const struct pl_agent_protocol_task *task, const struct pl_agent_protocol_datum *row,
               const char *const **ret, struct pl_err *err);
 /* Returns `argv` with ${params.NAME} replaced by the parameters of the datum `row`, or `argv` itself if the
- * datum has none. Call it after pl_env_of for the same datum; the result is valid until the next call of
- * pl_env_of. PL_ENOMEM. */
+ * datum has no parameters. Call it after pl_env_of for the same datum; the result is valid until the next
+ * call of pl_env_of. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_env_argv(struct pl_env *e, const struct pl_agent_protocol_datum *row, const char *const *argv, const char *const **ret,
                 struct pl_err *err);

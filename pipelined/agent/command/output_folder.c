@@ -75,8 +75,8 @@ int pl_out_folder_restore(struct pl_out_folder *f, struct pl_err *err)
     if (r < 0 && make_anew(f, &why) < 0)
         return pl_err_set(err, PL_EUNAVAILABLE, "cannot create the output folder again: %s", why.msg);
     if (fstat(f->fd, &st) == 0 && (st.st_mode & 07777) != f->mode)
-        /* in a pod this fails if the command changed the folder's owner; moving the output then reports the
-         * problem */
+        /* ignore errors: in a pod fchmod fails if the command changed the folder's owner, and the later step
+         * that moves the output reports that */
         (void)fchmod(f->fd, f->mode);
     return r;
 }

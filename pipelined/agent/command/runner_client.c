@@ -94,8 +94,8 @@ static int spawn(const struct pl_sandbox_argv *argv, int control, int output, in
         r = posix_spawn_file_actions_adddup2(&files, seccomp, SECCOMP_FD_IN_CHILD);
     if (r == 0 && userns >= 0)
         r = posix_spawn_file_actions_adddup2(&files, userns, USERNS_FD_IN_CHILD);
-    /* duplicated last, because until here the number PL_RUNNER_HELD_FD may belong to one of the other
-     * descriptors */
+    /* duplicate `held` last: before this point one of the other descriptors may have the number
+     * PL_RUNNER_HELD_FD */
     if (r == 0 && held > 0)
         r = posix_spawn_file_actions_adddup2(&files, held, PL_RUNNER_HELD_FD);
     posix_spawnattr_setsigmask(&attr, &none);
@@ -293,7 +293,7 @@ static int start_once(struct pl_runner_client *c, struct pl_err *err)
     c->output_fd = pipe_fds[0];
     output = pipe_fds[1];
     fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
-    /* only an optimisation: the default size of 64 KiB works too */
+    /* ignore errors: the larger pipe buffer is only an optimisation, and the default of 64 KiB works too */
     (void)fcntl(output, F_SETPIPE_SZ, OUTPUT_PIPE_BYTES);
     r = spawn(&argv, theirs, output, seccomp, userns, c->config->held_fd, &c->pid, err);
     if (r < 0) {
@@ -416,7 +416,7 @@ int pl_runner_client_start(struct pl_runner_client *c, struct pl_err *err)
     return r;
 }
 
-/* Appends each string of the list with its NUL to the RUN frame. */
+/* Appends each string of `words`, with its NUL, to the RUN frame. */
 static int add_words(struct pl_buf *b, const char *const *words, uint32_t *ret_n, struct pl_err *err)
 {
     uint32_t n = 0;

@@ -24,9 +24,9 @@ static bool is_of_round(const struct pl_secret_redaction *m, const struct pl_sec
     return t->round == m->round || t->round == FOR_GOOD;
 }
 
-/* Returns the array entry for a new text. If PL_SECRET_REDACTION_TEXTS texts are stored, this is the entry of
- * the oldest text that is not of the current round; the caller ensures that there is one. If the replaced
- * text is added again later in this round, it gets a new entry. Returns NULL if memory runs out. */
+/* Returns the array entry for a new text. If PL_SECRET_REDACTION_TEXTS texts are stored, this is the entry
+ * of the oldest text that is not of the current round; the caller ensures that such a text exists. If the
+ * replaced text is added again later in this round, it gets a new entry. Returns NULL if memory runs out. */
 static struct pl_secret_redaction_text *make_room(struct pl_secret_redaction *m)
 {
     struct pl_secret_redaction_text *oldest = NULL;

@@ -10,7 +10,8 @@
 #include "storage/base/buf.h"
 
 #define PL_SECRET_REDACTION_MIN 4u /* shortest text that is replaced, in bytes */
-/* number of bytes that are compared; the rest of a longer text is not searched for */
+/* maximum number of bytes of a secret text that are searched for in output; of a longer text only these
+ * first bytes are replaced */
 #define PL_SECRET_REDACTION_MAX 65536u
 /* maximum number of secret texts; if one round adds more, the excess is not replaced in output */
 #define PL_SECRET_REDACTION_TEXTS 10000u
@@ -20,8 +21,8 @@ struct pl_secret_redaction {
     struct pl_secret_redaction_text {
         char *text;
         size_t len;
-        /* `age` counts up with each text: the lowest is the oldest; `round` is the last round that had the
-         * text */
+        /* `age`: number that increases with each added text, so the text with the lowest `age` is the
+         * oldest; `round`: the last round to which the text was added */
         uint64_t age, round;
     } * texts; /* sorted by length, longest first; the order is valid after pl_secret_redaction_ready */
     size_t n, cap;

@@ -47,7 +47,7 @@ struct pl_uplink {
     atomic_int_least64_t away_since_ms;
 };
 
-/* Makes a new endpoint the current one. With the lock held, or before other threads exist. */
+/* Makes a new endpoint the current one. Call with the lock held, or before other threads exist. */
 static int add_endpoint(struct pl_uplink *l, const char *url, struct pl_err *err)
 {
     struct endpoint *e = calloc(1, sizeof(*e));
@@ -398,7 +398,8 @@ struct pl_chunk_reader pl_daemon_client_reader(const struct pl_uplink_user *user
 }
 
 /* After a sink call failed: true if the upload session may be gone (the daemon was restarted, or the session
- * expired while the command computed) and a new one should be tried. True at most once per `*renewed`. */
+ * expired while the command computed) and a new one should be tried. Sets `*renewed` then; false if
+ * `*renewed` was already set, so that an operation opens at most one new session. */
 static bool session_is_gone(struct pl_uplink *l, int code, bool *renewed)
 {
     if (*renewed || (code != PL_ENOTFOUND && code != PL_EINVAL && code != PL_ERETRY))

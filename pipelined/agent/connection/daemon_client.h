@@ -1,7 +1,7 @@
-/* daemon_client: the agent's connection to its daemon, which survives a restart of the daemon. The daemon may
- * come back at another URL, which it writes to DIR/pipelined.url. Important calls are retried with back-off
- * while commands go on computing. Retrying ends when the daemon has been away for PL_DAEMON_CLIENT_ORPHAN_MS,
- * or when the agent is told to stop.
+/* daemon_client: the agent's connection to its daemon. The connection survives a restart of the daemon. The
+ * daemon may come back at another URL, which it writes to DIR/pipelined.url. Important calls are retried
+ * with back-off while commands go on computing. Retrying ends when the daemon has been away for
+ * PL_DAEMON_CLIENT_ORPHAN_MS, or when the agent is told to stop.
  *
  *   pl_daemon_client_json, pl_daemon_client_post   make one attempt
  *   pl_daemon_client_retry                         after a failure: sleeps, then says whether to try again
@@ -82,9 +82,10 @@ bool pl_daemon_client_is_transport_error(int code);
  * has been away for too long, or the folder of its URL file no longer exists. `*tries` starts at 0 for each
  * call. */
 bool pl_daemon_client_retry(struct pl_uplink *l, int code, unsigned *tries);
-/* Copies the id of the current upload session, in which the daemon answers which chunks it has and receives
- * the missing ones; "" if none is open. Returns the number of sessions that have ended: as long as it stays
- * the same, all chunks were checked and uploaded in one session. Any thread. */
+/* Copies the id of the current upload session; "" if no session is open. Within a session the agent asks
+ * which chunks the daemon has, and uploads the missing chunks. Returns the number of sessions that have
+ * ended: as long as this number stays the same, all chunks were checked and uploaded in one session. Any
+ * thread. */
 #define PL_DAEMON_CLIENT_SESSION_BYTES 64
 uint64_t pl_daemon_client_session(struct pl_uplink *l, char ret[PL_DAEMON_CLIENT_SESSION_BYTES]);
 /* True if the daemon did not answer the last call. */

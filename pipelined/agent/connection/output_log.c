@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <time.h>
 
-/* number of 404 answers that are retried for a task which this worker still holds: after a restart the daemon
- * knows the worker again only after its next renewal */
+/* number of retries after a 404 answer for a task that this worker still holds: after its restart the daemon
+ * does not know the worker until the worker sends its next lease renewal */
 #define REFUSALS_MAX 12
 
 enum kind { OUTPUT, METRICS };
@@ -23,7 +23,8 @@ struct piece {
     char datum[PL_HASH_HEX + 1];
     /* index of the datum in its job, and number of the attempt */
     uint32_t index, attempt;
-    /* position of the first byte in the attempt's output, in bytes; for METRICS number of lines before it */
+    /* offset of the first byte in the attempt's output; METRICS: number of lines of the attempt before this
+     * piece */
     uint64_t offset;
     /* monotonic time of the first byte */
     int64_t born_ms;
@@ -324,7 +325,7 @@ void pl_output_log_drain(struct pl_outlog *o, int64_t timeout_ms, bool patient)
         if (pl_daemon_client_down(o->link)) {
             if (!patient || atomic_load(o->stopping))
                 break;
-            /* while the daemon is away the time limit starts again */
+            /* the time limit counts from the moment at which the daemon answers again */
             until_ms = pl_clock_mono_ms() + timeout_ms;
         }
         wait_until(&o->less, &o->lock, PL_MIN(until_ms, pl_clock_mono_ms() + 100));

@@ -43,7 +43,7 @@ struct pl_outlog *pl_output_log_destroy(struct pl_outlog *o);
 void pl_output_log_add(struct pl_outlog *o, const struct pl_output_log_source *source, uint64_t offset, const uint8_t *data,
                        size_t n);
 /* Appends lines of metrics.jsonl with their newlines. `first` is the number of lines of this attempt that
- * came before; by it the daemon recognises lines that it receives twice. */
+ * came before; the daemon uses this number to recognise lines that it receives twice. */
 void pl_output_log_metrics(struct pl_outlog *o, const struct pl_output_log_source *source, uint64_t first, const char *lines,
                            size_t n);
 /* Sends everything that is buffered, without waiting for the flush time, and waits at most `timeout_ms` for

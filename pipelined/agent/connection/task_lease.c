@@ -212,9 +212,9 @@ static bool names(const json_t *tasks, const struct pl_agent_protocol_lease *lea
     return false;
 }
 
-/* Records which tasks and datums the daemon takes back in its answer to a renewal. Returns true if a running
- * task must be woken, even if an earlier answer already took it back. `*ret_news`: this answer is the first
- * that takes back one of these tasks or tells the worker to stop. */
+/* Records which tasks and datums the daemon takes back in its answer to a renewal. Returns true if the
+ * caller must wake the threads that work on tasks; also true for a lost task that an earlier answer already
+ * took back. `*ret_news`: this answer takes back a task, or is the first that tells the worker to stop. */
 static bool take_back(struct pl_lease *l, const json_t *answer, bool *ret_news)
 {
     const json_t *lost = json_object_get(answer, "lost"), *abandon = json_object_get(answer, "abandon"), *item;
@@ -289,8 +289,8 @@ static size_t recalled(struct pl_lease *l, const json_t *answer, struct pl_agent
     return n;
 }
 
-/* Gives the datums of a task that have not begun back to the daemon. If the request fails, the daemon repeats
- * its wish in the answer to a later renewal. */
+/* Gives the datums of a task that have not begun back to the daemon. If the request fails, the daemon
+ * requests the datums again in its answer to a later renewal. */
 static void give_back(struct pl_lease *l, const struct pl_agent_protocol_lease *task)
 {
     bool whole = false;

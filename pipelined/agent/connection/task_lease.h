@@ -1,6 +1,6 @@
 /* task_lease: the tasks that this worker holds under a lease. A thread renews the leases every renew_ms. The
- * daemon holds each renewal open and answers at once when it takes something back. That is recorded here, and
- * the threads that fetch, compute or upload are woken.
+ * daemon holds each renewal open and answers at once when it takes back a task or a datum. The renewing
+ * thread records this and wakes the threads that fetch, compute or upload.
  *
  *   attach ──▶ next ──task──▶ (the task's datums run; lease renewed) ──▶ hand_in
  *              │end
@@ -29,10 +29,11 @@ struct pl_task_lease_config {
     const char *worker;
     const char *incarnation;
     /* Called when the daemon took back a task or some of its datums, or told the worker to stop;
-     * pl_task_lease_wants says what it wants. Called on the renewing thread or inside pl_task_lease_next. */
+     * pl_task_lease_wants then returns what the daemon wants. Called on the renewing thread or inside
+     * pl_task_lease_next. */
     void (*wake)(void *self);
-    /* Called on the renewing thread when other workers are idle: gives back the datums of that task that have
-     * not begun. Result and parameters are those of pl_datum_flow_recall. */
+    /* Called on the renewing thread when other workers are idle: gives back the datums of the task with
+     * lease `task` that have not begun. Result and parameters are those of pl_datum_flow_recall. */
     uint32_t *(*recall)(void *self, const struct pl_agent_protocol_lease *task, size_t *ret_n, bool *ret_whole);
     void *self;
 };
@@ -62,7 +63,7 @@ PL_MUST_CHECK
 int pl_task_lease_hand_in(struct pl_lease *l, const struct pl_agent_protocol_lease *task,
                           const struct pl_agent_protocol_outcome *outcomes, size_t n, bool leaving, struct pl_err *err);
 
-/* What the daemon wants this worker to do with a datum of a task. */
+/* Instruction of the daemon to this worker about a datum of a task. */
 enum pl_task_lease_want {
     PL_TASK_LEASE_GO_ON,
     PL_TASK_LEASE_ABANDON, /* stop this datum; its result is no longer wanted */

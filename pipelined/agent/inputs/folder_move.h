@@ -1,5 +1,5 @@
-/* folder_move: moves everything in one folder to another by renaming its top-level entries. For folders that
- * are mount points and therefore cannot be renamed themselves. */
+/* folder_move: moves everything in one folder to another by renaming its top-level entries. Used for folders
+ * that are mount points, because a mount point cannot be renamed. */
 #pragma once
 
 #include "storage/base/err.h"

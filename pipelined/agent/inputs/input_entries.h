@@ -42,8 +42,8 @@ struct pl_input_entries {
     size_t n, cap, next, path_at;
 };
 
-/* Announces to the daemon's store that these entries will be read next, in this order, so that it fetches
- * their chunks in the background. Skips entries in `cache` (may be NULL). Does nothing if `user` is NULL. */
+/* Announces to the daemon's store that `entries` will be read next, in this order, so that it fetches their
+ * chunks in the background. Skips entries in `cache` (may be NULL). Does nothing if `user` is NULL. */
 void pl_input_entries_fetch(const struct pl_uplink_user *user, struct pl_file_cache *cache, const struct pl_entry *entries,
                             size_t n);
 /* Begins listing the entries of `in`, which matches a folder. Returned paths are relative to the tree's root.

@@ -36,7 +36,8 @@ int pl_input_parents(const char *dest, const char *path, struct pl_err *err);
  * in a folder that only the agent writes to. PL_ENOSPC, PL_ECORRUPT, PL_EIO. */
 PL_MUST_CHECK
 int pl_input_entry(struct pl_input_folder *f, const struct pl_entry *e, int at, const char *path, struct pl_err *err);
-/* Number and size of the files of a match. For a partial match (`files`) they count the whole match. */
+/* Number and size of the files of a match. Both count all files of the match, even if the input selects only
+ * some of them with `files`. */
 struct pl_input_sums {
     uint64_t files, bytes;
 };

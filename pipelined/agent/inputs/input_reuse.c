@@ -48,7 +48,7 @@ static void boot_text(char out[BOOT_HEX + 1])
     _cleanup_(pl_buf_finish) struct pl_buf b = {.max = 256};
     struct pl_hash h;
 
-    /* if the boot id cannot be read, checkouts of all boots look the same */
+    /* if the boot id cannot be read, checkouts from before the last boot are used too */
     (void)!pl_io_read_file("/proc/sys/kernel/random/boot_id", &b, NULL);
     pl_hash_sha256(b.data, b.len, &h);
     hash_text(&h, out, BOOT_HEX);

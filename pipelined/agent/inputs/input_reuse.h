@@ -18,7 +18,7 @@
 
 #define PL_INPUT_REUSE_KEY   33 /* bytes of a key as text, including the NUL */
 
-/* Computes a key from `n` texts and `len` bytes. */
+/* Computes the key of a checkout: a hash of the `n` strings `texts` and the `len` bytes `bytes`. */
 void pl_input_reuse_key(const char *const *texts, size_t n, const void *bytes, size_t len, char out[PL_INPUT_REUSE_KEY]);
 /* Stores `folder`, the checkout of `root`, by renaming it. On failure the folder stays where it is, without
  * an error, because storing is only an optimisation. */

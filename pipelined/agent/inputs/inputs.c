@@ -47,7 +47,8 @@ struct slot {
     char name[PL_NAME_MAX_BYTES + 1];
     struct copy front, back; /* records of WORK/pfs/<name> and WORK/next/<name> */
     bool littered;           /* WORK/next/<name> exists */
-    /* record of what was staged last, wherever it is now; only the staging thread uses it and `ahead` */
+    /* record of the input staged last, in WORK/next or already applied; `latest` and `ahead` belong to the
+     * staging thread */
     struct copy latest;
     struct copy ahead; /* record of WORK/next/.ahead/<name>, a folder even if the match is a file */
     /* WORK/next/.ahead/<name> exists */
@@ -281,8 +282,8 @@ static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err
     return clear(in, s, AHEAD, &s->ahead, &s->ahead_littered, err);
 }
 
-/* True if the previous datum's file and this one are in the same folder of the tree, where no command could
- * write: then only the file is replaced. */
+/* True if the previous datum's file and the new file are in the same folder of the tree and no command could
+ * write to that folder. Then apply replaces only the file. */
 static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_agent_protocol_input *wi)
 {
     const struct copy *c = &s->front;
@@ -478,7 +479,7 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
 void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
 {
     for (size_t i = 0; i < row->n_inputs; i++) {
-        /* do not add an entry here: that would race with apply */
+        /* do not add a record for a new input here: that would race with apply */
         struct slot *s = known_slot(in, row->inputs[i].name);
 
         int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
@@ -640,7 +641,7 @@ int pl_inputs_stage(struct pl_inputs *in, const struct pl_agent_protocol_datum *
     return r;
 }
 
-/* ---- putting in place ---- */
+/* ---- putting inputs in place ---- */
 
 static void exchange_notes(struct slot *s)
 {

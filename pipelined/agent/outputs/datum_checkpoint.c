@@ -78,7 +78,7 @@ static int tell(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *l
     return pl_daemon_client_json(c->config.link, "/api/v1/worker/checkpoint", body, false, &answer, err);
 }
 
-/* Stores the checkpoint folder and reports the tree's root if it differs from the last one. With `take`
+/* Stores the checkpoint folder and reports the tree's root if it differs from the last one. Call with `take`
  * held. */
 static void take_locked(struct pl_checkpoint *c, const struct pl_agent_protocol_lease *lease, uint32_t index)
 {
@@ -118,8 +118,8 @@ static void *follow(void *arg)
             const struct pl_agent_protocol_lease lease = c->lease;
             const uint32_t index = c->index;
 
-            /* locked before `mutex` is released, so that pl_checkpoint_end waits for this upload and the
-             * folder stays this datum's until then */
+            /* lock `take` before releasing `mutex`: pl_checkpoint_end then waits for this upload, and until
+             * the upload ends the folder belongs to this datum */
             pthread_mutex_lock(&c->take);
             pthread_mutex_unlock(&c->mutex);
             take_locked(c, &lease, index);

@@ -41,7 +41,7 @@ struct pl_early {
     uint64_t bytes, wasted;
     /* time that the scans for this datum took, in us */
     int64_t took_us;
-    struct pl_buf ids; /* array of struct pl_hash: all chunks and lists of the entries */
+    struct pl_buf ids; /* array of struct pl_hash: ids of the chunks and chunk lists that were read early */
 };
 
 int pl_early_upload_create(const struct pl_early_upload_config *config, struct pl_early **ret, struct pl_err *err)
@@ -291,7 +291,7 @@ static int claim(struct pl_early *e, size_t i)
     return r;
 }
 
-/* ---- a pack sink that also records which chunks and lists the entries consist of ---- */
+/* ---- a pack sink that also records the ids of the chunks and chunk lists ---- */
 static int noted_has(void *self, const struct pl_hash *ids, size_t n, uint8_t *ret_bitmap, struct pl_err *err)
 {
     struct pl_early *e = self;

@@ -7,9 +7,9 @@
  * An early copy of a file counts only if the file cannot have changed since:
  *  - When it was read, no process had it open or mapped for writing. This is checked by taking a read
  *    lease (fcntl(2), F_SETLEASE), which is released at once.
- *  - Its change time was then older than still_ms, and at the end of the command its device, inode, size,
- *    mode, modification and change time are unchanged. A process that wrote to it between had to open it
- *    again, and the first written byte changed its change time.
+ *  - When it was read, its change time was older than still_ms, and at the end of the command its device,
+ *    inode, size, mode, modification and change time are unchanged. A process that wrote to it in between
+ *    had to open it again, and the first written byte updated its change time.
  * Whether this works on the work folder's file system is tested once. On tmpfs, for example, writing through
  * a mapping changes no time; on other file systems a mapped file may not count as open. On such systems the
  * chunks are uploaded early too, but the file is read again at the end. take() checks again that the daemon

@@ -172,7 +172,7 @@ static int read_folder(struct walk *k, const char *path, struct pl_err *err)
 
     if (!dir)
         return pl_err_errno(err, errno, "%s/%s", k->shown, path);
-    if (fchmod(dirfd(dir), 0755) < 0 && errno != EPERM) /* so that its files can be read and removed */
+    if (fchmod(dirfd(dir), 0755) < 0 && errno != EPERM) /* lets the agent read and remove the files in it */
         r = pl_err_errno(err, errno, "%s/%s", k->shown, path);
     while (r == 0 && (e = readdir(dir))) {
         if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))

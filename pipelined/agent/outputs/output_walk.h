@@ -1,7 +1,7 @@
 /* output_walk: lists the files, links and empty folders below an output folder, sorted in the order of a
- * tree. Refuses entries that no dataset can hold; the message names the path. Makes folders and files
- * readable that the command left unreadable, because they belong to the agent. The command may change the
- * folder meanwhile; nothing outside the folder is read or changed even then. */
+ * tree. Refuses entries that no dataset can hold; the message names the path. If the command left folders or
+ * files unreadable, makes them readable; the agent may do so because it owns them. The command may change
+ * the folder during the walk; even then nothing outside the folder is read or changed. */
 #pragma once
 
 #include "storage/base/buf.h"

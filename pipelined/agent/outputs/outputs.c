@@ -123,8 +123,8 @@ static int link_cmp(const void *key, const void *item, const struct capture *c)
     return strcmp(key, pl_out_path(&c->walk, item));
 }
 
-/* Selects the files that the ingest reads. Leaves out links, which add_link handles, and files that have an
- * early copy. */
+/* Filter of the ingest: true for the files that it is to read. Leaves out links, which add_link handles, and
+ * files that have an early copy. */
 static bool is_to_be_read(void *self, const char *path, bool is_dir)
 {
     const struct capture *c = self;

@@ -20,6 +20,7 @@ struct pl_link_target {
 };
 
 /* Finds the target of a link. `path`: the link's path below the output folder. `text`: the result of
- * readlink. `pfs`: the folder of the inputs as the command saw it ("/pfs"); its "out" is the output. "." and
- * ".." are resolved by text only; a link through another link is taken as its text says. */
+ * readlink. `pfs`: the folder of the inputs as the command saw it ("/pfs"); its subfolder "out" is the
+ * output folder. "." and ".." are resolved by text only. If a folder in the text is itself a link, it is
+ * treated as a real folder. */
 void pl_link_target_find(const char *path, const char *text, const char *pfs, struct pl_link_target *ret);

@@ -163,8 +163,8 @@ static void send_exit(struct runner *r, enum pl_runner_how how, uint32_t code)
     send_frame(PL_RUNNER_EXIT, p, sizeof(p));
 }
 
-/* Kills each process whose parent is the runner, where there is no pid namespace. Their children then become
- * the runner's children, so sweep(), which repeats this until ECHILD, reaches all of them. */
+/* Used without a pid namespace: kills each process whose parent is the runner. Children of a killed process
+ * become children of the runner. sweep() repeats this until ECHILD, so it reaches all of them. */
 static void kill_children(void)
 {
     DIR *proc = opendir("/proc");
@@ -310,7 +310,7 @@ __attribute__((noreturn)) static void child(const char *cwd, char *const *argv, 
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGTERM, SIG_DFL);
     /* a process group of its own lets the command use "kill 0" without reaching the runner; a new session
-     * would also do that, but cost a scheduling group */
+     * would do that too, but for a session the kernel also creates a scheduling group, which takes time */
     setpgid(0, 0);
     failure->how = PL_RUNNER_NO_CWD;
     if (chdir(cwd) < 0) {
@@ -519,7 +519,8 @@ static void set_up(struct runner *r)
     umask(r->pod ? 002 : 022);
 }
 
-/* Enters the cgroup of file argv[0] and becomes the program argv[1]. */
+/* Enters a cgroup and executes a program in it. argv[0]: the file of the cgroup that lists its processes;
+ * argv[1] and the rest: the program and its arguments. */
 static int enter_cgroup(char **argv)
 {
     char *const env[] = {NULL};

@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define LOOK_MS 20 /* interval of the attempts to connect */
-/* in bytes; a value from here on means no limit, because cgroup version 1 reports a huge number then */
+/* a memory limit of at least this many bytes means that there is none: without a limit cgroup version 1
+ * reports a huge number */
 #define NO_LIMIT    (1ULL << 60)
 #define PATH_PREFIX "PATH="
 #define USUAL_PATH  "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -95,7 +96,8 @@ static bool has_name(char *const *env, const char *word)
     return false;
 }
 
-/* Returns the PATH of RUN with the container's PATH appended, if it ends in ':'; other words unchanged. */
+/* `word` is a variable of the RUN frame. If it is a PATH that ends in ':', returns it with the container's
+ * PATH appended; otherwise returns `word`. */
 static char *join_path(char *word)
 {
     static char joined[8192];

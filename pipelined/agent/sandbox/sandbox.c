@@ -13,7 +13,8 @@
 
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* Folders of the root that are links to /usr on systems with a merged /usr, and real folders on others. */
+/* Top-level folders that are links into /usr on systems with a merged /usr, and real folders on other
+ * systems. */
 static const char *const system_folders[] = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
 
 /* Entries of /etc that are shown: those for resolving names, users, time zones, libraries and certificates.
@@ -135,8 +136,8 @@ static int add_system(struct pl_sandbox_argv *a, struct pl_err *err)
     return r;
 }
 
-/* Adds /proc, devices and private folders. Adds also the parts of /sys that tell libraries about cores and
- * memory, and with GPUs about PCI devices. */
+/* Adds /proc, devices and private folders. Also adds the parts of /sys that describe cores and memory, and
+ * if there are GPUs, the parts that describe PCI devices. */
 static int add_private(const struct pl_sandbox_config *config, struct pl_sandbox_argv *a, struct pl_err *err)
 {
     const char *sys = config->n_gpus ? "/sys" : "/sys/devices/system";

@@ -119,9 +119,9 @@ void pl_sandbox_argv_finish(struct pl_sandbox_argv *argv);
 /* Fills in the paths. PL_EINVAL if the work folder's path is too long. */
 PL_MUST_CHECK
 int pl_sandbox_paths(const struct pl_sandbox_config *config, struct pl_sandbox_paths *ret, struct pl_err *err);
-/* Removes the content of a folder, also while a command changes it, and nothing outside. Keeps the folder
- * itself, because it may be a mount point. PL_ENOTFOUND; PL_EIO and other codes of errno, for instance if the
- * path is a link. */
+/* Removes the content of a folder, even while a command changes the folder; never removes anything outside
+ * it. Keeps the folder itself, because it may be a mount point. PL_ENOTFOUND; PL_EIO and other codes of
+ * errno, for instance if the path is a link. */
 PL_MUST_CHECK
 int pl_sandbox_clear(const char *folder, struct pl_err *err);
 /* Removes the work folder, or only its content if it is a mount point. 0 if it does not exist. Does nothing

@@ -63,8 +63,9 @@ static const int denied[] = {
 
 static const int absent[] = {SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register)};
 
-/* Calls that the default profile of container runtimes allows without capabilities, except those above, and
- * newer calls of the same kind. Calls that libseccomp or the machine does not know are left out. */
+/* Allowed calls: the calls that the default profile of container runtimes allows without capabilities, minus
+ * the calls in the arrays above, plus some newer calls of the same kind. Calls that libseccomp or the
+ * machine does not know are left out. */
 static const char allowed[] =
     "_llseek _newselect accept accept4 access alarm arch_prctl arm_fadvise64_64 arm_sync_file_range bind breakpoint brk "
     "cacheflush cachestat "
@@ -186,7 +187,8 @@ static int choose_arch(scmp_filter_ctx ctx, uint32_t arch)
     return r == 0 && arch == SCMP_ARCH_X86_64 ? seccomp_arch_add(ctx, SCMP_ARCH_X86) : r;
 }
 
-/* Appends to the file the program with the rules of `add`. 0 or a negative errno. */
+/* Makes a BPF program whose rules come from the function `add`, and appends it to the file `fd`. 0 or a
+ * negative errno. */
 static int add_program(int fd, uint32_t arch, uint32_t action, int (*add)(scmp_filter_ctx ctx))
 {
     scmp_filter_ctx ctx = seccomp_init(action);

@@ -2,8 +2,8 @@
  * except mounts and namespaces, kernel keys, bpf, perf, kexec, modules, reboot, swap, clocks, raw ports, and
  * files by handle. The excepted calls fail with EPERM, so that programs can report it. Calls that programs
  * try first and have a fallback for (clone3, io_uring), and all calls that are in no list, fail with ENOSYS,
- * as on a kernel that lacks them. The filter is two programs joined into one: the first denies calls, also by
- * their arguments; calls that it lets through are looked up in the second. */
+ * as on a kernel that lacks them. The filter is two programs joined into one: the first denies calls, some
+ * of them by their arguments; the second gets the remaining calls and allows those in its list. */
 #pragma once
 
 #include "storage/base/err.h"

@@ -1,5 +1,5 @@
-/* A child process in a new user namespace opens it and shares the descriptor; the agent writes the maps and
- * kills the child. */
+/* A child process is created in a new user namespace. It opens the namespace in a descriptor table that it
+ * shares with the agent. The agent writes the id maps and kills the child. */
 #include "pipelined/agent/sandbox/user_namespace.h"
 
 #include "storage/system/io.h"

@@ -89,7 +89,7 @@ static void mask_output(struct attempt *a, const uint8_t *data, size_t n, bool e
 {
     _cleanup_(pl_buf_finish) struct pl_buf masked = {0};
 
-    /* reads changed secrets first: one may have got a new value since the command began */
+    /* reads changed secrets first, because a secret may have got a new value since the command began */
     look_at_secrets(a->c);
     pl_secret_redaction_pass(&a->c->secrets->mask, &a->held, data, n, end, &masked);
     if (masked.len)
@@ -160,7 +160,7 @@ static bool on_tick(void *self)
     return a->given_up;
 }
 
-/* ---- verdict ---- */
+/* ---- reason of a failure ---- */
 
 uint64_t pl_datum_oom_count(void)
 {
@@ -310,7 +310,7 @@ static void set_said(const struct pl_datum_context *c, struct pl_agent_protocol_
     set_reason(o, text ? text : "out of memory");
 }
 
-/* Decides what happened to a batch stage's datum; the command may keep running. */
+/* Sets the outcome of a batch stage's datum; the command may keep running. */
 static void judge_batch(struct pl_datum_context *c, const struct pl_batch_result *end, const char *program, uint64_t timeout_ms,
                         struct pl_agent_protocol_outcome *o)
 {
@@ -372,7 +372,8 @@ static int run_and_judge(struct attempt *a, struct pl_runner_command *command, s
     return 0;
 }
 
-/* Runs the stage's on_error command in the same place and with the same variables as the failed command. */
+/* Runs the stage's on_error command in the sandbox, the working directory and the environment of the failed
+ * command. */
 static int run_on_error(struct attempt *a, const struct pl_runner_command *failed, struct pl_agent_protocol_outcome *o,
                         struct pl_err *err)
 {
@@ -534,7 +535,7 @@ int pl_datum_fetch(struct pl_datum_context *c, const struct pl_agent_protocol_ta
     return r < 0 ? carry(o, c, r, "inputs", &why) : 0;
 }
 
-/* If the outcome is already decided, the datum only passes through: its inputs are not put in place. */
+/* If an earlier step has already decided the outcome, does not put the inputs in place and runs nothing. */
 int pl_datum_compute(struct pl_datum_context *c, const struct pl_agent_protocol_task *task,
                      const struct pl_agent_protocol_datum *row, void (*placed)(void *self), void *self,
                      struct pl_agent_protocol_outcome *o, struct pl_err *err)

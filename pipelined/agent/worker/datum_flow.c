@@ -350,7 +350,7 @@ uint32_t *pl_datum_flow_recall(struct pl_flow *f, const struct pl_agent_protocol
         struct pl_datum_flow_item *row = &t->rows[i];
 
         if (!row->begun && !row->given_back)
-            /* the flag is never reset, so the compute thread may read it without the lock */
+            /* `given_back` is never reset, so the compute thread may read it without the lock */
             row->given_back = true;
         if (row->given_back)
             rows[n++] = row->row->index;

@@ -31,7 +31,8 @@ struct pl_datum_flow_item {
     struct pl_agent_protocol_outcome *outcome;
     int folder; /* number of the folder WORK/done/<folder> with its output; -1 = no output */
     bool last;  /* this is the last datum of its task */
-    /* set by pl_datum_flow_next and pl_datum_flow_recall, under the flow's lock; never both */
+    /* pl_datum_flow_next sets `begun`, and pl_datum_flow_recall sets `given_back`, both under the flow's
+     * lock; at most one of the two is set */
     bool begun, given_back;
     STAILQ_ENTRY(pl_datum_flow_item) link;
 };

@@ -142,7 +142,7 @@ static int run_on_terminal(const struct shell *s, int seccomp, int userns, struc
     }
     note_end(pid, o);
     if (ends)
-        raise(ends); /* the signal then has the effect that it has without a shell */
+        raise(ends); /* send the signal to this process again, now with its normal effect */
     return ends ? pl_err_set(err, PL_ECANCELED, "the shell was ended by a signal: %s", strsignal(ends)) : 0;
 }
 

@@ -44,8 +44,8 @@ struct pl_worker {
     char checkpoint[4200]; /* path of WORK/checkpoint */
 };
 
-/* Called when the daemon took something back: interrupts whatever waits in this worker, so that it checks its
- * lease. */
+/* Called when the daemon took back a task or a datum: wakes the threads of this worker that wait, so that
+ * they check their leases. */
 static void on_lease_change(void *self)
 {
     struct pl_worker *w = self;
@@ -684,7 +684,7 @@ int pl_worker_run(struct pl_worker *w, struct pl_err *err)
     if (w->context.batch)
         pl_batch_leave(w->context.batch);
     pl_output_log_drain(w->outlog, DRAIN_END_MS, false);
-    /* in a pod this is not an error here, because the pod's status reports it */
+    /* in a pod a lost sandbox is not an error of the worker, because the pod's status reports it */
     if (w->sandbox_lost && w->sandbox.mode != PL_SANDBOX_POD)
         return pl_err_set(err, PL_EUNAVAILABLE, "something outside the worker ended the sandbox");
     return r == PL_ECANCELED && told_to_end(w) ? 0 : r;

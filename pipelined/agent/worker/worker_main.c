@@ -323,7 +323,8 @@ static int probe(const char *runner)
     struct pl_err err = {0};
     const char *tmp = getenv("TMPDIR");
 
-    /* only warnings: the caller takes standard error as the reason */
+    /* log only warnings and errors: the caller uses standard error as the reason why bubblewrap does not
+     * work */
     pl_log_init("pipelined-worker", PL_LOG_WARN, true);
     if (pl_runner_client_probe(runner, getenv("PIPELINED_SANDBOX_RO"), tmp ? tmp : "/tmp", &err) == 0)
         return 0;
