@@ -14,8 +14,9 @@
  *
  *   owner tree   output path → enumeration key of the datum that wrote it; for an empty directory: the lowest
  *                key of the datums that wrote it
- *                path, '/', 0x00, enumeration key → nothing: the datum wrote this empty directory. The entry
- *                stays when a file below the directory replaces it; the directory returns when the file goes
+ *                path, '/', 0x00, enumeration key → nothing: the datum wrote this empty directory. If
+ *                another datum writes a file below the directory, the directory is not empty and is not in the
+ *                output tree, but this entry stays. When that file is removed, the empty directory is restored
  *                0x00, enumeration key → nothing: the datum's row is FAILED. Failed datums are found by this
  *                prefix without a walk of the whole table */
 #pragma once

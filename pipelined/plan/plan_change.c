@@ -11,8 +11,8 @@
  * touched one (HOT). */
 enum pick_mode { PICK_ANY, PICK_COLD, PICK_HOT };
 
-/* Which combinations are selected: those whose matches all have the flag `in`. A match counts as touched if
- * (is & hot) == hot_is. */
+/* Selects the combinations whose matches all have the flag `in`. A match whose flags are F counts as touched
+ * if (F & hot) == hot_is. */
 struct pick_set {
     uint8_t in, hot, hot_is;
 };

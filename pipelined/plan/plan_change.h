@@ -4,9 +4,10 @@
  *   difference of each input ──▶ matches OLD, NEW, CHANGED ──▶ combinations over the tree of inputs
  *
  * A datum is planned if it combines NEW matches, at least one of which is CHANGED. A datum is gone if it
- * combines OLD matches, at least one of which is not NEW. The cost of a changed match is the number of
- * combinations with the inputs that it is crossed with. The trees of these inputs are walked only then; the
- * tree of an input that alone changed is never walked. */
+ * combines OLD matches, at least one of which is not NEW. The time for a changed match is proportional to
+ * its number of combinations with matches of the inputs that it is crossed with. The tree of an input is
+ * walked only if the input is crossed with an input that changed. So if only one input changed, its tree is
+ * not walked. */
 #pragma once
 
 #include "pipelined/plan/plan_leaf.h"

@@ -5,9 +5,9 @@
 #include "pipelined/plan/plan_leaf.h"
 
 /* Fills `ret` (matches are malloc'ed, in order) with every match that is new (NEW | CHANGED), has another
- * content or kind (OLD | NEW | CHANGED) or is gone (OLD, with its old content). The cost is that of the
- * difference between the trees, and of reading each matching directory that has a difference in it. A match
- * of a `reference` only changes by appearing or disappearing; `params` never change. */
+ * content or kind (OLD | NEW | CHANGED) or is gone (OLD, with its old content). The time is proportional to
+ * the size of the difference between the trees and of the matching directories in which the trees differ. A
+ * match of a `reference` only changes by appearing or disappearing; `params` never change. */
 PL_MUST_CHECK
 int pl_plan_leaf_diff(const struct pl_input *input, const struct pl_plan_input *from, const struct pl_hash *base,
                       struct plan_memory *memory, struct pl_plan_leaf *ret, struct pl_err *err);
@@ -15,7 +15,7 @@ int pl_plan_leaf_diff(const struct pl_input *input, const struct pl_plan_input *
 PL_MUST_CHECK
 int pl_plan_leaf_complete(const struct pl_input *input, const struct pl_plan_input *from, struct plan_memory *memory,
                           struct pl_plan_leaf *leaf, struct pl_err *err);
-/* Adds those matches of `all` that `leaf` does not have to `leaf`, as OLD | NEW; both lists are sorted.
+/* Adds to `leaf`, as OLD | NEW, the matches of `all` that `leaf` lacks. `all` and `leaf` are sorted.
  * PL_ELIMIT, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_plan_leaf_join(struct plan_memory *memory, const struct pl_plan_leaf *all, struct pl_plan_leaf *leaf, struct pl_err *err);

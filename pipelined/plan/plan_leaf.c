@@ -81,7 +81,8 @@ bool pl_plan_leaf_takes(void *self, const char *path, size_t len)
     return pl_glob_set_takes(w->files, path, len);
 }
 
-/* Adds a matching directory with its content id. "" is the root, which the caller knows is not empty. */
+/* Adds a matching directory with its content id. "" is the root; call it for the root only if the tree is
+ * not empty. */
 static int leaf_add_dir(struct plan_leaf_walk *w, const char *dir, size_t len, struct pl_err *err)
 {
     struct plan_found found = {.kind = PL_KIND_DIR};

@@ -64,8 +64,8 @@ static int again_open(const struct pl_plan_request *q, struct pl_tree_cursor **r
 
 /* ---- matches ---- */
 
-/* Adds matches of failed datums to the input's list, unless it has them. They come in the order of the owner
- * tree, so the list is sorted afterwards. */
+/* Adds matches of failed datums to the input's list, unless it has them. The matches are found in the order
+ * of the owner tree, so the caller sorts the list afterwards. */
 static int again_leaf(const struct pl_plan *p, const struct pl_plan_request *q, size_t leaf, struct plan_leaf_walk *w,
                       struct pl_err *err)
 {
