@@ -45,8 +45,8 @@ static inline void pl_glob_destroyp(struct pl_glob **g)
 unsigned pl_glob_captures(const struct pl_glob *g);
 /* True if the pattern is "/", which makes one datum of the whole repo. */
 bool pl_glob_is_root(const struct pl_glob *g);
-/* Returns the literal prefix of all matching paths, for example "train/" for "/train/ *.csv". Callers seek to it. It has
- * *ret_len bytes and belongs to the glob. */
+/* Returns the literal prefix of all matching paths, for example "train/" for "/train/ *.csv". A caller can
+ * skip all paths before this prefix. The prefix has *ret_len bytes and belongs to the glob. */
 const char *pl_glob_prefix(const struct pl_glob *g, size_t *ret_len);
 
 #define PL_GLOB_MATCH 1u /* the path matches */

@@ -5,7 +5,7 @@
  * A JSON path names a value: keys joined by dots, indices in brackets, other keys as JSON strings in brackets:
  *     stages[1].input.glob      defaults.env["odd key"]      ""  (the whole text)
  *
- * Memory: the keys of the objects that enclose the current place. Any thread. */
+ * Memory: the keys of the objects that enclose the current position. Any thread. */
 #pragma once
 
 #include "storage/base/buf.h"
@@ -25,9 +25,10 @@ struct pl_json_pos {
 PL_MUST_CHECK
 int pl_json_check(const char *text, size_t len, struct pl_json_pos *ret_at, struct pl_err *err);
 
-/* Finds `path` in a text that pl_json_check accepts. Returns true if the value exists: `ret_value`
- * gets the first byte of the value, `ret_key` the opening quote of its key (for an array element or the root: the value).
- * If it does not exist, returns false with the positions of the deepest existing value on the path. Both may be NULL. */
+/* Finds `path` in a text that pl_json_check accepts. Returns true if the value exists: `ret_value` gets the
+ * first byte of the value, `ret_key` the opening quote of its key (for an array element or the root: the
+ * value). If it does not exist, returns false with the positions of the deepest existing value on the path.
+ * `ret_key` and `ret_value` may be NULL. */
 bool pl_json_find(const char *text, size_t len, const char *path, struct pl_json_pos *ret_key, struct pl_json_pos *ret_value);
 
 /* Append the key of a member, or the index of an element, to a JSON path. */
