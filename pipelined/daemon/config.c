@@ -25,7 +25,8 @@ static const struct field {
     const char *fallback;
     const char *value; /* placeholder of the value in --help */
     const char *doc;
-    /* there is no option: other users can see command lines, and a TREE does not fit into one */
+    /* the setting can only be given in the file: it is a secret, which other users could read in a command
+     * line, or a TREE, which is too large for a command line */
     bool file_only;
 } fields[] = {
     {"data", TEXT, offsetof(struct pl_config, data), "", "DIR",

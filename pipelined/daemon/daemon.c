@@ -56,7 +56,7 @@ struct daemon {
     struct pl_engine *engine;
     struct pl_executor *executor;
     struct pl_kube_settings kube; /* settings of pods, for --executor kubernetes */
-    struct pl_api *_Atomic api;   /* the writer thread sends it events */
+    struct pl_api *_Atomic api;   /* the API; the database's writer thread sends events to it */
     /* the S3 gateway; handlers of the API use it; NULL = no gateway, or not started yet */
     struct pl_s3 *_Atomic s3;
     struct pl_timer *drain_timer, *look_timer, *keep_timer;

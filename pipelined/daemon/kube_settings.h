@@ -12,7 +12,8 @@ struct pl_kube_settings {
     struct pl_pod_settings pods; /* complete except for worker_url, which pl_kube_settings_url sets */
     const char *trusted[PL_KUBE_NAMES_MAX];
     size_t n_trusted;
-    /* The memory to which `pods` and `trusted` point, apart from the configuration. */
+    /* Arrays and strings that `pods` and `trusted` point to. They also point to strings of the
+     * configuration. */
     const char *pull_secrets[PL_KUBE_NAMES_MAX], *arch[PL_KUBE_NAMES_MAX], *claims[PL_KUBE_NAMES_MAX],
         *annotations[PL_KUBE_NAMES_MAX];
     char *texts[5];

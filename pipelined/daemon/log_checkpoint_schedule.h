@@ -1,6 +1,7 @@
-/* log_checkpoint_schedule: decides when to write a checkpoint of the log: after a number of log objects, or after a
- * day if there is at least one. The pool writes one checkpoint at a time. A failed one is retried after a tenth of
- * that number, or after a day. Stopping the schedule cancels a checkpoint that is being written.
+/* log_checkpoint_schedule: decides when to write a checkpoint of the log: after `every` log objects, or
+ * after a day if there is at least one log object. The pool writes one checkpoint at a time. A failed
+ * checkpoint is retried after `every` / 10 more log objects, or after a day. Stopping the schedule cancels a
+ * checkpoint that is being written.
  *
  *        objects since the last ≥ every,  or 24 h and ≥ 1
  *   idle ──────────────────────────────────────────────▶ writing ──▶ idle
@@ -17,7 +18,7 @@
 struct pl_log_ckpt;
 
 struct pl_log_ckpt_config {
-    struct pl_db *db; /* the database; it, the loop and the pool must outlive the schedule */
+    struct pl_db *db; /* the database; `db`, `loop` and `pool` must outlive the schedule */
     struct pl_loop *loop;
     struct pl_pool *pool;
     /* the folder DIR/cache; scratch files lie in its subfolder ckpt, which pl_log_ckpt_create empties */

@@ -107,7 +107,8 @@ static void env_add_params(struct env_list *list, const struct pl_datum_env_requ
     }
 }
 
-/* A variable and its place in the order of addition: of equal keys the last one counts. */
+/* A variable and its number in the order in which the variables were added: if several have the same name,
+ * the last one counts. */
 struct env_place {
     struct pl_env_var var;
     size_t at;

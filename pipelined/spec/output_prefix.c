@@ -1,7 +1,8 @@
 /* Compiles output.prefix with the captures that each input's glob provides. */
 #include "pipelined/spec/output_prefix.h"
 
-/* Finds the number of glob captures that every input leaf of that name has. */
+/* Computes how many captures the prefix may use of the input `name`: the smallest number of captures in
+ * the globs of the input leaves with that name. */
 static int prefix_captures(const struct pl_stage *stage, const char *name, unsigned *ret, struct pl_err *err)
 {
     *ret = PL_GLOB_CAPTURES_MAX;

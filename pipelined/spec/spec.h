@@ -45,7 +45,8 @@
 #define PL_SPEC_MAX_BYTES  (10u << 20)
 #define PL_SPEC_DEPTH_MAX  64u
 #define PL_SPEC_ERRORS_MAX 20u
-/* the database's single writer needs about 50 µs per stage, and all other commits wait meanwhile */
+/* The number of stages is limited because the database's single writer thread needs about 50 µs per stage,
+ * and all other commits wait during that time. */
 #define PL_SPEC_STAGES_MAX 1000u
 #define PL_SPEC_REPOS_MAX  1000u
 #define PL_SPEC_LEAVES_MAX 64u    /* maximum number of inputs of one stage */
@@ -153,14 +154,15 @@ struct pl_gpu {
     int64_t wait_ms;
     const char **product; /* globs over product names, best first; n_product 0 = any */
     size_t n_product;
-    int64_t memory_bytes; /* nominal size, as on the box, in units of GiB; 0 = any; see pl_gpu_memory_mib */
+    /* nominal size, as the vendor states it, in bytes ("80G" = 80 GiB); 0 = any; see pl_gpu_memory_mib */
+    int64_t memory_bytes;
     uint32_t compute;     /* minimum compute capability, 100 × major + minor; 0 = any */
     const char *resource; /* name of the GPU resource; NULL = PL_GPU_RESOURCE */
     struct pl_gpu_share share;
 };
 
-/* Returns the MiB that a device must report to count as one of the nominal size: nine tenths, because an "80
- * GB" device reports 81,559 MiB. */
+/* Returns the smallest memory, in MiB, with which a device meets the request: nine tenths of the nominal
+ * size, because a device reports less than its nominal size ("80 GB" = 81,920 MiB: 81,559 MiB). */
 static inline int64_t pl_gpu_memory_mib(const struct pl_gpu *gpu)
 {
     return (gpu->memory_bytes >> 20) * 9 / 10;
@@ -409,7 +411,8 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
  * same bytes, and parsing the result gives the same bytes again. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err);
-/* Appends the whole spec in that form: {"description","pipeline","project","repos","stages"}. */
+/* Appends the whole spec in the same form as pl_stage_effective_json:
+ * {"description","pipeline","project","repos","stages"}. */
 PL_MUST_CHECK
 int pl_spec_effective_json(const struct pl_spec *spec, struct pl_buf *out, struct pl_err *err);
 

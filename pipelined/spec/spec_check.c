@@ -1,5 +1,5 @@
-/* Checks that involve more than one value. They work with what could be read: a field that was refused is
- * NULL here, and no check complains about it again. */
+/* Checks that involve more than one value. They check the fields that were read without an error: a field
+ * whose value was refused is NULL, and no check reports it again. */
 #include "pipelined/spec/spec_reader.h"
 
 #include "pipelined/spec/datum_env.h"
@@ -176,8 +176,8 @@ static void spec_check_pfs(struct spec_reader *r, size_t i)
     }
 }
 
-/* True if one datum can have both leaves; false if they are in different branches of a union. `*ret_found` is
- * the number of the two leaves at or below the node. */
+/* True if one datum can have both leaves, `a` and `b`; false if the leaves are in different branches of a
+ * union, or are not both in `tree`. `*ret_found` = how many of the two leaves are in `tree`. */
 static bool spec_together(const struct pl_input *tree, const struct pl_input *a, const struct pl_input *b, unsigned *ret_found)
 {
     unsigned found = 0;

@@ -36,8 +36,8 @@ static const char *const later_of_pfs[] = {"repo_type",   "commit", "join_on", "
 static const char *const later_of_input[] = {"join", "group", "cron", "git", NULL};
 static const char *const nothing[] = {NULL};
 
-/* How one field is converted: `map` gets its value and stores the result under `key` of the stage, or
- * elsewhere. */
+/* How one field is converted: function `map` gets the field's value and usually stores the result as
+ * member `key` of the native object `to`. */
 struct field {
     const char *name;
     void (*map)(struct spec_reader *r, json_t *value, json_t *to, const char *key);

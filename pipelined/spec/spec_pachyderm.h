@@ -9,8 +9,8 @@
 
 /* True if the text has Pachyderm's form: `pipeline` is an object, or there is a `transform`. */
 bool pl_pachyderm_is(const json_t *root);
-/* Returns the native spec, a new reference. Problems are added to the reader. NULL after a problem or without
- * memory. */
+/* Returns the native spec, a new reference. Problems are added to the reader. NULL if a problem was added
+ * or memory ran out. */
 json_t *pl_pachyderm_map(struct spec_reader *r, json_t *root);
 /* Replaces a path of the native spec by that of Pachyderm's field ("stages[0].run" → "transform.cmd"). Names
  * are spelled as in `root`, the original JSON. PL_ENOMEM. */

@@ -46,8 +46,8 @@ void pl_spec_leave(struct spec_reader *r, size_t path_len)
     r->path.len = path_len;
 }
 
-/* Finds the position of `path` in the text. A field that a stage took from `defaults` is found there; then
- * `path` becomes the path in `defaults`. */
+/* Finds the position of `path` in the text. If a stage got the field from `defaults`, returns the position
+ * of the field in `defaults`, and changes `path` to the path of that field. */
 static struct pl_json_pos spec_locate(struct spec_reader *r, enum spec_place place, struct pl_buf *path)
 {
     struct pl_json_pos key, value, key2, value2;
@@ -69,8 +69,8 @@ static struct pl_json_pos spec_locate(struct spec_reader *r, enum spec_place pla
     return place == SPEC_AT_KEY ? key : value;
 }
 
-/* Inserts a problem by position, unless one with the same text is there. If the list is full, drops the last
- * one. */
+/* Inserts a problem into `list`, which is sorted by position, unless `list` has a problem with the same
+ * text. If `list` is full, drops its last problem. */
 static void spec_insert(struct pl_spec_problem *list, size_t *n, size_t *more, const struct pl_spec_problem *p)
 {
     size_t at = *n;

@@ -34,7 +34,7 @@ struct spec_reader {
 void pl_spec_problem(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
 void pl_spec_problem_key(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
 void pl_spec_warning(struct spec_reader *r, const char *fmt, ...) PL_PRINTF(2, 3);
-/* Adds the error that `value` is not accepted; `accepts` describes what is. */
+/* Adds the error that `value` is not accepted; `accepts` describes the accepted values. */
 void pl_spec_problem_value(struct spec_reader *r, json_t *value, const char *accepts);
 
 /* Append a member or an element to the current path. pl_spec_leave cuts the path back to an earlier

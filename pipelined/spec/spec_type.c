@@ -24,7 +24,7 @@ static const char *spec_text_of(const void *object, const struct spec_field *fie
     return *(const char *const *)pl_spec_from(object, field);
 }
 
-/* Adds an error with the message of another module at the current path. */
+/* Adds an error at the current path, with the message of `err`, which another module has set. */
 static void spec_problem_err(struct spec_reader *r, const struct pl_err *err)
 {
     if (err->code == PL_ENOMEM)

@@ -197,8 +197,8 @@ static void read_profile(struct spec_reader *r, const struct spec_field *field, 
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, text);
 }
 
-/* For each mode: the fields that it accepts beside `mode`, the one that is required, and an example of its
- * value. */
+/* For each mode: the fields that the mode accepts beside `mode`; the field that the mode requires, NULL =
+ * none; and an example of the required field's value. */
 static const struct {
     const char *fields[8];
     const char *needs, *example;
@@ -249,8 +249,8 @@ static void read_share(struct spec_reader *r, const struct spec_field *field, js
         spec_check_share(r, value, share->mode);
 }
 
-/* Writes `share`. Leaves out `unit` in modes that do not use it, where it would have the first word as its
- * value. */
+/* Writes `share`. Leaves out `unit` in modes that do not use it: `unit` has a value in every mode, because
+ * its value is the index of a word and 0 is the first word. */
 static json_t *write_share(const struct spec_field *field, const void *object)
 {
     const struct pl_gpu_share *share = pl_spec_from(object, field);
@@ -371,8 +371,9 @@ static void read_network(struct spec_reader *r, const struct spec_field *field, 
     pl_spec_type_bool.read(r, field, value, object);
 }
 
-/* Writes `network` only if it differs from the default, so that a stage that does not mention the field keeps
- * the effective JSON, and with it the datum keys, that it has in versions without the field. */
+/* Writes `network` only if it differs from the default, so that a stage without the field has the same
+ * effective JSON as in older versions of pipelined, which did not know the field. So its datum keys stay the
+ * same, too. */
 static json_t *write_network(const struct spec_field *field, const void *object)
 {
     return *(const bool *)pl_spec_from(object, field) ? json_null() : json_false();

@@ -214,8 +214,8 @@ static void on_pump_again(struct pl_http_timer *t)
     pump(c);
 }
 
-/* True if the queue's first call was cancelled or the client is closing: such a call is ended without waiting
- * for a running call to end or for a token of the rate limit. */
+/* True if the queue's first call was cancelled or the client is closing. Such a call ends at once: it
+ * waits neither for a running call to end nor for a token of the rate limit. */
 static bool ends_at_once(const struct pl_kube_client *c, const struct list *queue)
 {
     return queue->first != NULL && (atomic_load(&c->closing) || is_cancelled(queue->first));
@@ -383,8 +383,8 @@ static void again_later(struct pl_kube_client *c, struct pl_kube_call *call, int
     wait_until(call, now_ms);
 }
 
-/* Sets the call's error, status and verdict from the attempt's result. Returns true if another attempt may
- * succeed. */
+/* Sets the call's error, its status and the class of the answer (kube_response.h) from the attempt's
+ * result. Returns true if another attempt may succeed. */
 static bool read_answer(struct pl_kube_client *c, struct pl_kube_call *call)
 {
     struct pl_http_exchange *x = &call->x_;
@@ -514,8 +514,8 @@ void pl_kube_client_start(struct pl_kube_client *c, struct pl_kube_call *call)
         give_up(call, PL_EBUSY, "too many requests wait for the API server");
         return;
     }
-    /* A due time far in the past makes the timer fire at once; the added number keeps calls in the order in
-     * which they were started. */
+    /* Due times far in the past make the timers fire at once. Each call's due time is one ms later than
+     * that of the call before it, so that calls begin in the order in which they were started. */
     call->timer_ = (struct pl_http_timer){.fn = on_start, .due_ms = INT64_MIN / 2 + atomic_fetch_add(&c->order, 1)};
     pl_http_io_at(c->io, &call->timer_);
 }

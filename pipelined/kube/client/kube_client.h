@@ -5,12 +5,12 @@
  *               ▲                                            │ AGAIN (kube_response.h): after a pause
  *               └────────────────── paused ◀─────────────────┘ LOGIN: at once, with fresh credentials, once
  *
- * The pause is an exponential back-off with a random part, plus the server's Retry-After. At most
- * PL_KUBE_CALLS calls run at a time over persistent connections, at the rate of kube_rate_limit.h. Streams
- * (watches, followed logs) have PL_KUBE_STREAMS connections of their own and no rate limit; they are not
- * retried here, because only their reader knows where to continue. At most PL_KUBE_LOGS of the streams are
- * logs, so that watches, which everything depends on, always find a connection. `done` and `write` are called
- * on the I/O thread and must not block. Any thread may start calls. */
+ * The pause between two attempts is an exponential back-off with a random part, plus the server's
+ * Retry-After. At most PL_KUBE_CALLS calls run at a time over persistent connections, at the rate of
+ * kube_rate_limit.h. Streams (watches, followed logs) have PL_KUBE_STREAMS connections of their own and no
+ * rate limit; kube_client does not retry a stream, because only the stream's reader knows where to continue.
+ * At most PL_KUBE_LOGS of the streams are logs, so that watches, which everything depends on, always find a
+ * connection. `done` and `write` are called on the I/O thread and must not block. Any thread may start calls. */
 #pragma once
 
 #include "pipelined/kube/client/kube_identity.h"
@@ -30,7 +30,7 @@
 #define PL_KUBE_PATH_MAX    4096u
 #define PL_KUBE_WAITING_MAX 65536u /* maximum number of waiting calls; further calls fail with PL_EBUSY */
 #define PL_KUBE_METADATA                                                                                                         \
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json" /* value of `accept`: send metadata only */
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json" /* `accept` that requests only metadata */
 #define PL_KUBE_METADATA_LIST "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 /* interval at which a call that waits for its next attempt checks whether it was cancelled */
 #define PL_KUBE_CANCEL_MS 250
@@ -53,7 +53,8 @@ struct pl_kube_call {
     const char *accept;       /* media types of the Accept header; NULL = application/json */
     bool stream;
     bool log; /* this stream follows or reads a container's log */
-    /* low priority, as for deletions, which no user waits for: at most half of the concurrent calls */
+    /* low priority, for calls that no user waits for, such as deletions; these calls use at most half of
+     * the concurrent calls */
     bool later;
     bool once; /* make no retries, except one with fresh credentials after status 401 */
     /* ms after the first failure (other than status 429) during which new attempts may begin, so that the
@@ -136,7 +137,8 @@ const char *pl_kube_client_namespace(const struct pl_kube_client *c);
 
 struct pl_kube_client_view {
     double rate; /* current rate limit, requests per second */
-    /* requests: attempts sent; retries: those of them that were not the first attempt of a call */
+    /* requests: number of attempts sent; retries: number of those attempts that repeated a call's earlier
+     * attempt */
     uint64_t requests, retries;
     uint64_t throttled; /* number of answers with status 429 */
     size_t waiting, running;

@@ -12,7 +12,7 @@
 #define PL_KUBE_TOKEN_S 60
 #define PL_KUBE_EARLY_S 10 /* seconds before its expiry at which a credential is renewed */
 #define PL_KUBE_SKEWED_S                                                                                                         \
-    60 /* seconds of use of a plugin's new credential, at least, even if it has expired by the daemon's clock, not the server's */
+    60 /* minimum seconds for which a plugin's new credential is used, even if the daemon's clock says that it has expired */
 #define PL_KUBE_PLUGIN_MS 60000
 #define PL_KUBE_TOKEN_MAX (64u << 10)
 
@@ -30,8 +30,8 @@ void pl_kube_auth_unref(struct pl_kube_auth *a);
 struct pl_kube_identity;
 
 /* Creates the object; takes the contents of `config`, also on failure. After pl_kube_identity_get returned
- * PL_EBUSY, `changed(arg)` is called, on any thread, when another call of it may give a different result.
- * PL_EIO, PL_ENOMEM. */
+ * PL_EBUSY, `changed(arg)` is called, on any thread, when a new call of pl_kube_identity_get may give a
+ * different result. PL_EIO, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_kube_identity_create(struct pl_kubeconfig *config, void (*changed)(void *arg), void *arg, struct pl_kube_identity **ret,
                             struct pl_err *err);

@@ -138,8 +138,8 @@ struct pl_kube_log {
     unsigned failures; /* failed attempts since a line was last received */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Under `lock`. ending: a stop was requested; ended: the container has ended; under_way: a request is in
-     * progress; idle: `over` was called. */
+    /* Under `lock`. ending: a stop was requested; ended: the container has ended; under_way: a request is
+     * in progress; idle: the callback `over` has returned, so the log may be freed. */
     bool ending, ended, under_way, idle;
     /* This connection was opened after the container had ended, so it reads the rest of the log. Written
      * under `lock`. */
@@ -307,7 +307,7 @@ static void step(struct pl_kube_log *l)
                                     .done = on_done,
                                     .arg = l,
                                     .url_ = l->call.url_};
-    /* `done` runs on this thread, so not before this callback has returned */
+    /* `done` also runs on this thread, so it cannot run before this function has returned */
     pl_kube_client_start(l->client, &l->call);
     pthread_mutex_lock(&l->lock);
     l->under_way = true;

@@ -70,8 +70,8 @@ int pl_kube_log_create(struct pl_kube_client *c, const struct pl_kube_log_config
 /* Call when the container has ended according to its status: the rest of the log is read, then the log ends.
  * Any thread. */
 void pl_kube_log_container_ended(struct pl_kube_log *l);
-/* Closes a connection that still follows the log of an ended container, because no more lines will come on
- * it. The rest of the log is read over a new connection. Any thread. */
+/* Call when the container has ended but the server keeps the connection of the followed log open. Closes
+ * that connection; the rest of the log is read over a new connection, which ends by itself. Any thread. */
 void pl_kube_log_cut(struct pl_kube_log *l);
 /* Stops reading; `over` is called soon. Any thread. */
 void pl_kube_log_stop(struct pl_kube_log *l);

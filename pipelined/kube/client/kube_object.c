@@ -62,7 +62,8 @@ static void take_uid(struct pl_kube_object_create *op, const json_t *object)
     (void)snprintf(op->uid, sizeof(op->uid), "%s", uid != NULL ? uid : "");
 }
 
-/* Handles the existing object with the requested name: it is ours if its annotation has our hash. */
+/* Handles the existing object with the requested name: if its annotation has the hash of the requested
+ * object, an earlier attempt created it, and the creation counts as successful. */
 static void on_looked(struct pl_kube_object_create *op)
 {
     const struct pl_kube_call *call = &op->call_;

@@ -1,12 +1,12 @@
-/* kube_object: creates objects exactly once and deletes exactly the object that was seen. The caller chooses
- * the names, so that a repeated creation is noticed: after a 409 answer the existing object is read, and it
- * counts as ours if it has our hash. */
+/* kube_object: creates objects exactly once and deletes exactly the object that was seen. The caller
+ * chooses the names, so that a repeated creation is noticed: the server answers 409, and the existing object
+ * is read. If that object has the hash of the requested object, an earlier attempt created it. */
 #pragma once
 
 #include "pipelined/kube/client/kube_client.h"
 
 #define PL_KUBE_HASH                                                                                                             \
-    "pipelined.io/hash" /* annotation with an object's hash: an existing object with the same hash counts as ours */
+    "pipelined.io/hash" /* annotation with an object's hash: an object with the same hash was made by an earlier attempt */
 
 /* Appends "/api/v1/namespaces/n/pods[/name[/sub]]" to `out`, with a NUL that is not counted. `api`: "v1" or
  * "group/version"; `space` NULL = a cluster-wide object. PL_ENOMEM, PL_EINVAL (not a Kubernetes name: lower
@@ -46,7 +46,8 @@ struct pl_kube_object_create {
     bool looking_;
 };
 void pl_kube_object_create_start(struct pl_kube_client *c, struct pl_kube_object_create *op);
-/* Creates the object and waits; returns op->err.code. Uses `done` and `arg`. Not on the I/O thread. */
+/* Creates the object and waits; returns op->err.code. Overwrites op->done and op->arg. Not on the I/O
+ * thread. */
 PL_MUST_CHECK
 int pl_kube_object_create_run(struct pl_kube_client *c, struct pl_kube_object_create *op);
 void pl_kube_object_create_finish(struct pl_kube_object_create *op);

@@ -1,9 +1,10 @@
-/* kube_rate_limit: limits the requests per second to an API server: a token bucket with an adaptive rate. The
- * rate rises by PL_KUBE_RATE_GAIN with each answer while the server keeps up: at full use it doubles about three
- * times a second. It is halved when the server does not keep up: status 429 or 5xx, no answer, or answers
- * slower than PL_KUBE_SLOW_MS. After the first halving it rises by only PL_KUBE_RATE_STEP a second. The
- * number of concurrent requests is limited by kube_client.h; that limit protects a slow server, this one a
- * server that refuses. Pure: the caller passes times. */
+/* kube_rate_limit: limits the requests per second to an API server: a token bucket with an adaptive rate.
+ * The rate rises by PL_KUBE_RATE_GAIN with each answer while the server keeps up: a client that uses the
+ * whole rate doubles it in about a third of a second. The rate is halved when the server does not keep up:
+ * status 429 or 5xx, no answer, or answers slower than PL_KUBE_SLOW_MS. After the first halving the rate
+ * rises by only PL_KUBE_RATE_STEP a second. kube_client.h also limits the number of concurrent requests,
+ * which protects a slow server; the rate limit protects a server that rejects requests (429). Pure: the
+ * caller passes times. */
 #pragma once
 
 #include "storage/base/base.h"
@@ -13,7 +14,8 @@
 #define PL_KUBE_RATE_MOST  4000.0
 #define PL_KUBE_RATE_LEAST 1.0
 #define PL_KUBE_RATE_STEP  10.0
-/* seconds: the bucket holds the tokens of this time, but at least PL_KUBE_BURST_MIN */
+/* capacity of the bucket in seconds of the current rate; the bucket holds at least PL_KUBE_BURST_MIN
+ * tokens */
 #define PL_KUBE_BURST_S   0.5
 #define PL_KUBE_BURST_MIN 100.0
 #define PL_KUBE_SLOW_MS   2000

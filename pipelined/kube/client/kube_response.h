@@ -8,7 +8,7 @@
  *   CONFLICT   other 409: the object changed, or a precondition does not hold
  *   GONE       404
  *   EXPIRED    410, or a resourceVersion that is too old
- *   AHEAD      a resourceVersion that the server has not reached: it was restored from an older backup
+ *   AHEAD      a resourceVersion newer than any that the server has, because its database was restored from a backup
  *   ENDING     403 because the namespace is being deleted
  *   DENIED     403 by the authorizer: works only after the daemon's account is granted the permission
  *   REFUSED    final: 400, 403, 405, 413, 422 …; the message says why */

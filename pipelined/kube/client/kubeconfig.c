@@ -103,7 +103,8 @@ static void names_of(const struct files *f, const char *list, char *out, size_t 
     }
 }
 
-/* Finds the first entry of that name in `list` ("contexts") and returns its member `kind` ("context"). */
+/* Finds the first entry in the list `list` ("contexts") whose "name" is `name`, and returns the entry's
+ * member `kind` ("context"). */
 static int find(const struct files *f, const char *list, const char *kind, const char *name, struct entry *ret,
                 struct pl_err *err)
 {

@@ -146,7 +146,9 @@ static int find(struct list *list, const struct pl_dcgm_gpu *gpu, struct pl_dcgm
 {
     struct pl_dcgm_gpu *grown;
 
-    for (size_t i = list->n; i-- > 0;) /* from the end: the lines of one metric are adjacent */
+    /* search from the end, because a device that was just added is most often the one that the next line
+     * names */
+    for (size_t i = list->n; i-- > 0;)
         if (same(&list->items[i], gpu)) {
             *ret = &list->items[i];
             return 0;

@@ -1,12 +1,12 @@
 /* dcgm_metrics: parses the metrics of NVIDIA's dcgm-exporter, in Prometheus' text format: for each GPU, or
- * MIG instance of one, its utilisation, its used memory, and the pod that holds it. Pure. From
+ * MIG instance of one, its utilisation, its used memory, and the pod that holds it. Pure. It reads these lines:
  *
  *   DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-…",modelName="…",container="main",namespace="ml",pod="train-0"} 37
  *   DCGM_FI_DEV_FB_USED{…} 10240       MiB
  *   DCGM_FI_DEV_FB_FREE{…} 30720       MiB
  *   DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID="7",…} 0.42      for MIG instances, which have no GPU_UTIL
  *
- * lines with the same UUID, instance and pod give one device. Other metrics are skipped. */
+ * All lines with the same UUID, MIG instance and pod describe one device. Other metrics are skipped. */
 #pragma once
 
 #include "storage/base/err.h"

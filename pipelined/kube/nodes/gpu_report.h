@@ -1,6 +1,6 @@
 /* gpu_report: which GPUs the nodes of a cluster have, which pods hold them, and how they are used if an
  * exporter measures them (dcgm_metrics.h). The caller reports nodes and pods as they appear and disappear, as
- * for node_capacity.h; those without GPUs are not kept. For the shared memory aliyun.com/gpu-mem the
+ * for node_capacity.h; nodes and pods without GPUs are not kept. For the shared memory aliyun.com/gpu-mem the
  * allocation of each device is known too, counted as kubectl-inspect-gpushare does. Pure; not thread-safe.
  *
  * Fields that are read, of a node: metadata{name labels} status{allocatable addresses}; of a pod:

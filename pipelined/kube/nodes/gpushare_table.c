@@ -64,7 +64,7 @@ static bool is_shared(const json_t *row)
 
 /* Properties of the whole table. */
 struct scope {
-    size_t gpus;  /* most devices of any node */
+    size_t gpus;  /* largest number of devices of one node */
     bool pending; /* some node has pending units */
     bool mib;     /* the table is in MiB; false: in GiB */
     long long allocated, total;

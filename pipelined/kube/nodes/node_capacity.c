@@ -1,5 +1,5 @@
-/* node_capacity.c: keeps the shapes of nodes and the extended resources that pods hold. Names are interned,
- * so that the key of a shape can be compared as bytes. */
+/* node_capacity.c: keeps the shapes of nodes (node_capacity.h) and the extended resources that pods hold.
+ * Names are interned, so that the key of a shape can be compared as bytes. */
 #include "pipelined/kube/nodes/node_capacity_internal.h"
 
 #include "pipelined/text/json_text.h"
@@ -163,8 +163,9 @@ static int key_of(struct pl_node_capacity *o, const json_t *resources, const jso
     return r < 0 ? r : add_labels(o, labels, key, err);
 }
 
-/* Returns the shape with that key. If there is none, returns a place in which to store it: an unused one, or
- * that of a shape without nodes, the one that was last seen longest ago. NULL: all places are in use. */
+/* Returns the shape with that key. If there is no such shape, returns an array entry in which to store it:
+ * an unused entry, or the entry of the shape without nodes that was seen least recently. NULL: all entries
+ * are in use. */
 static struct shape *place_of(struct pl_node_capacity *o, const struct shape_key *key)
 {
     struct shape *oldest = NULL;
@@ -241,8 +242,8 @@ static void drop_unused(struct pl_node_capacity *o, const struct node *node)
         free(pl_map_remove(&o->nodes, node->name, strlen(node->name)));
 }
 
-/* Moves the node to the shape with that key; on failure the node keeps its shape. If all places for shapes
- * are in use and the node is the only one of its shape, the place of that shape is reused. */
+/* Moves the node to the shape with that key; on failure the node keeps its shape. If all entries of the
+ * array of shapes are in use and the node is the only node of its old shape, the old shape's entry is reused. */
 static int change_shape(struct pl_node_capacity *o, struct node *node, const struct shape_key *key, int64_t now_ms,
                         struct pl_err *err)
 {

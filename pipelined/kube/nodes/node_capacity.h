@@ -3,8 +3,8 @@
  * configuration declares.
  *
  * Nodes that are alike form one shape: the same extended resources and GPU labels, the same whole CPUs and
- * GiB of memory. Answers examine shapes, never nodes; a cluster of 10,000 nodes has a few dozen. Only pods
- * that hold extended resources are kept.
+ * GiB of memory. The functions below examine shapes, not single nodes; a cluster of 10,000 nodes has a few
+ * dozen shapes. Only pods that hold extended resources are kept.
  *
  * Not thread-safe; no I/O, no clock: `now_ms` is wall time. */
 #pragma once
@@ -69,15 +69,15 @@ void pl_node_capacity_request(const json_t *pod, struct pl_node_capacity_request
 bool pl_node_capacity_has(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
                           char why[PL_NODE_CAPACITY_WHY_BYTES]);
 
-/* True if a node other than these `n` could take the pod: an existing one, or one that the configuration
- * declares. Also true if no node is known. */
+/* True if a node that is not among the `n` named nodes could take the pod: an existing node, or a node of
+ * a shape that the configuration declares. Also true if no node is known. */
 bool pl_node_capacity_has_beside(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request,
                                  const char *const *nodes, size_t n);
 
 /* Returns the largest disk space for pods, in bytes, among the nodes that could take the pod; 0 = unknown. */
 int64_t pl_node_capacity_disk(const struct pl_node_capacity *o, const struct pl_node_capacity_request *request);
 
-/* Sets the members of `ret` that depend on nodes: products, gpu_labels, resources and turns, which this
- * object owns and which are valid until its next change; and gpu_mem_unit. PL_ENOMEM. */
+/* Sets the members of `ret` that depend on nodes: products, gpu_labels, resources, turns and gpu_mem_unit.
+ * `o` owns the lists; they are valid until `o` changes. PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_capacity_describe(struct pl_node_capacity *o, struct pl_pod_cluster *ret, struct pl_err *err);

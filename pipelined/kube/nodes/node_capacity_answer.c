@@ -58,7 +58,7 @@ static const char *product_of(const struct pl_node_capacity *o, const struct sha
     return s->key.n_products > 0 ? o->names[s->key.products[0].value] : "";
 }
 
-/* Returns to + count × times, limited to the largest value. */
+/* Returns `to` + `count` × `times`; UINT64_MAX if the sum overflows. */
 static uint64_t add(uint64_t to, uint64_t count, uint64_t times)
 {
     uint64_t n;

@@ -13,7 +13,8 @@ struct amount {
     uint64_t count;
 };
 
-/* The properties that make nodes alike. Zeroed before it is filled, so that keys can be compared as bytes. */
+/* The properties that all nodes of a shape have in common. A key is zeroed before it is filled, so that
+ * keys can be compared as bytes. */
 struct shape_key {
     /* whole CPUs and GiB of memory; labels: bit i = the node has the label pl_offer_gpu_labels[i] */
     uint32_t cpus, gib, labels;
@@ -52,8 +53,8 @@ struct held {
 struct pl_node_capacity {
     char *names[PL_NODE_CAPACITY_NAMES_MAX];
     uint32_t n_names;
-    struct shape *shapes; /* array of PL_NODE_CAPACITY_SHAPES_MAX places */
-    uint32_t n_shapes;    /* number of places that were ever used */
+    struct shape *shapes; /* array of PL_NODE_CAPACITY_SHAPES_MAX entries */
+    uint32_t n_shapes;    /* number of entries that were ever used */
     struct pl_map nodes, pods;
     bool without_pods;
     struct pl_gpu_product *products; /* lists for pl_node_capacity_describe */

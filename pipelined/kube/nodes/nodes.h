@@ -13,5 +13,5 @@
  * Inside:
  *   gpushare_table          table of shared GPU memory
  *   node_capacity_answer    whether a pod could be placed, and why not
- *   node_capacity_internal  state shared by the two */
+ *   node_capacity_internal  state shared by node_capacity and node_capacity_answer */
 #pragma once

@@ -1,4 +1,4 @@
-/* cluster_facts: reads from an API server's answers the facts of the cluster by which pods are rendered.
+/* cluster_facts: reads the facts about the cluster that pod_render needs from an API server's answers.
  * Pure. */
 #pragma once
 
@@ -6,7 +6,8 @@
 
 #define PL_FACTS_DRA_BYTES 32
 
-/* Returns the Pod Security level that a v1 Namespace enforces; for NULL the one that admits everything. */
+/* Returns the Pod Security level that a v1 Namespace enforces; "privileged", which admits every pod, if
+ * `space` is NULL. */
 enum pl_pod_level pl_facts_level(const json_t *space);
 /* Returns "restricted", "baseline" or "privileged". */
 const char *pl_facts_level_name(enum pl_pod_level level);

@@ -2,7 +2,8 @@
  * folders. */
 #include "pipelined/kube/pod/node_cache_path.h"
 
-/* Forbidden with everything below them: system folders, and folders of the software that runs nodes. */
+/* Folders that are forbidden, as are all folders below them: system folders, and folders of the software
+ * that runs nodes. */
 static const char *const of_the_system[] = {"/bin",
                                             "/boot",
                                             "/dev",
@@ -21,7 +22,8 @@ static const char *const of_the_system[] = {"/bin",
                                             "/var/lib/containerd",
                                             "/var/lib/docker",
                                             "/var/lib/etcd"};
-/* Forbidden themselves, because they contain the data of many programs; folders below them are allowed. */
+/* Folders that are forbidden because they contain the data of many programs; the folders below them are
+ * allowed. */
 static const char *const shared[] = {"/var/cache", "/var/lib", "/var/log", "/var/tmp"};
 
 /* Advances past the next "/NAME" of a path; false if there is no valid name. */

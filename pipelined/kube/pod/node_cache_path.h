@@ -1,5 +1,5 @@
 /* node_cache_path: checks the setting kubernetes.node_cache: the folder of nodes that holds the agents'
- * cache. The folder is given to the agent's user, so it must belong to nothing else. Pure. */
+ * cache. The agent's user becomes the folder's owner, so no other program may use the folder. Pure. */
 #pragma once
 
 #include "storage/base/err.h"

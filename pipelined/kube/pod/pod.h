@@ -1,12 +1,12 @@
 /* kube/pod: A stage's worker as a pod: render, patch, check; secrets as objects. Pure.
  *
  * In:      Stage, cluster facts, settings.
- * Out:     The JSON of a pod, or what the spec may not ask for.
+ * Out:     The JSON of a pod, or an error that names what the spec may not request.
  * Uses:    policy, spec, text, storage/base
  * Threads: Any thread.
  *
  * Headers for other rooms:
- *   cluster_facts        cluster facts that pods are rendered by
+ *   cluster_facts        facts about the cluster that pod_render uses
  *   gpushare             arithmetic of shared GPU memory
  *   node_cache_path      validates the node folder for the agents' cache
  *   pod_patch            JSON merge, strategic merge and JSON patch
@@ -15,7 +15,7 @@
  *
  * Inside:
  *   gpu_labels           GPU facts from cloud node labels
- *   pod_check            refuses what a spec may not ask for
+ *   pod_check            refuses what a spec may not request
  *   pod_check_container  checks of containers
  *   pod_check_internal   state shared by the pod checks
  *   pod_check_volume     checks of volumes

@@ -197,8 +197,8 @@ static int check_fields(struct pod_check *c)
     return pl_pod_refuse_changed(c, "", c->before, c->after, open, PL_ARRAY_SIZE(open));
 }
 
-/* A pod's hostname is in its /etc/hosts: with the daemon's host name, the agent would connect to the command
- * instead of the daemon. */
+/* Refuses the daemon's host name as the pod's hostname. The pod's /etc/hosts maps its hostname to the pod
+ * itself, so the agent would connect to the command's container instead of the daemon. */
 static int check_hostname(struct pod_check *c)
 {
     const char *name = json_string_value(json_object_get(c->after, "hostname")), *url = c->settings->worker_url, *host;
@@ -333,7 +333,7 @@ static int check_annotations(struct pod_check *c, const json_t *metadata)
 }
 
 /* Refuses labels by which Services, GPU measurements (exec/kubernetes/gpu_usage.h) and clouds' identity
- * systems select pods. In the table NULL means any value. */
+ * systems select pods. In table `names`, a NULL value stands for any value of the label. */
 static int check_labels(struct pod_check *c, const json_t *metadata)
 {
     static const char *const names[][2] = {{"app", "pipelined"},

@@ -149,8 +149,9 @@ static const char *bad_variable(struct pod_check *c, const struct judged *one, c
     return bad_source(c, pl_pod_at(variable, "valueFrom"));
 }
 
-/* Returns what is wrong with an envFrom entry; NULL = nothing. With GPUs, main has no NVIDIA_VISIBLE_DEVICES
- * of its own that would take precedence over one from a whole ConfigMap or Secret. */
+/* Returns what is wrong with an envFrom entry; NULL = nothing. For a worker with GPUs, new entries for
+ * main are refused: the ConfigMap or Secret may contain NVIDIA_VISIBLE_DEVICES, and main has no variable of
+ * that name that would override it. */
 static const char *bad_variables(struct pod_check *c, const struct judged *one, const json_t *from)
 {
     static const char *const known[] = {"prefix", "configMapRef", "secretRef"};
@@ -366,8 +367,8 @@ static int check_mounts(struct pod_check *c, const struct judged *one)
 
 /* ---- resources ---- */
 
-/* True if resources with a domain differ: these are devices, whatever their plugins call them, and only the
- * stage's "gpu" may request devices. */
+/* True if the amounts of a resource whose name has a domain ("nvidia.com/gpu") differ. Such resources are
+ * devices, and only the stage's "gpu" may request devices. */
 static bool devices_changed(const json_t *before, const json_t *after)
 {
     const char *key;

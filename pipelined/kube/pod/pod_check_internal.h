@@ -1,10 +1,10 @@
 /* pod_check_internal: private to pod_check, pod_check_container and pod_check_volume: compares a pod with and
  * without the spec's patches.
  *
- * `before` is the pod as pod_render and the operator's template made it, `after` is the same pod with the
- * spec's patches. A spec is judged only where the two differ. The fields that a spec may change are listed;
- * every other field is refused, including those that future versions of Kubernetes may add. A member that is
- * null counts as absent. */
+ * `before` is the pod as pod_render and the operator's template made it; `after` is the same pod with the
+ * spec's patches. Only differences between `before` and `after` are checked. The fields that a spec may
+ * change are listed; every other field is refused, including those that future versions of Kubernetes may
+ * add. A member that is null counts as absent. */
 #pragma once
 
 #include "pipelined/kube/pod/pod_internal.h"

@@ -43,8 +43,9 @@ static int check_projected(struct pod_check *c, const json_t *projected, const c
     return 0;
 }
 
-/* Allows only an empty new disk. A disk made from another volume, a snapshot, or a named volume would have
- * the data of others; annotations could tell the provisioner a folder. */
+/* Allows an ephemeral volume only if it is a new, empty disk. A disk made from another volume or a
+ * snapshot, or an existing volume, could contain data of other projects. Annotations are refused, because
+ * they could make the provisioner use an existing folder. */
 static int check_ephemeral(struct pod_check *c, const json_t *ephemeral, const char *path)
 {
     static const char *const outer[] = {"volumeClaimTemplate"}, *const template[] = {"metadata", "spec"},

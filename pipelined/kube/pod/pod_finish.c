@@ -1,6 +1,6 @@
 /* pod_finish.c: turns the built pod into the one that is sent: applies the operator's template and the
- * stage's patches, completes the containers that these add, checks that these request nothing forbidden, and
- * finally adds the token, so that no patch ever sees it. */
+ * stage's patches, completes the containers that the patches add, checks that the patches request nothing
+ * forbidden, and finally adds the agent's token, so that no patch can copy it. */
 #include "pipelined/kube/pod/pod_internal.h"
 
 #include "pipelined/kube/pod/pod_patch.h"
@@ -148,8 +148,9 @@ static int patch_pod(struct pod_build *b, struct pl_err *err)
     return b->lack ? pl_err_nomem(err) : pl_pod_check(b->worker, b->settings, before, b->pod, err);
 }
 
-/* Fills in the agent's token last: a patch could copy it to where the command reads it, and errors show
- * refused values. A trusted project may have replaced the agent; then there is nothing to fill in. */
+/* Fills in the agent's token after all patches and checks: otherwise a patch could copy the token to where
+ * the command can read it, and errors, which quote refused values, could show it. A trusted project may have
+ * replaced the agent; then there is nothing to fill in. */
 static void give_token(struct pod_build *b)
 {
     const json_t *containers = json_object_get(json_object_get(b->pod, "spec"), "containers"), *container;

@@ -208,7 +208,7 @@ static bool want_named(struct pod_build *b, const char *label, json_t *products)
         return false;
     }
     pl_pod_add(b, all, pl_pod_expression(b, label, "In", values));
-    if (mib > 0) { /* a node with GPU Feature Discovery's memory label is covered by want_discovered */
+    if (mib > 0) { /* nodes with GPU Feature Discovery's memory label match the alternatives of want_discovered */
         pl_pod_add(b, all, pl_pod_expression(b, GPU_MEMORY, "DoesNotExist", NULL));
         if (pl_streq(label, KARPENTER_NAME))
             pl_pod_add(b, all,
@@ -260,8 +260,9 @@ static json_t *named(struct pod_build *b, const char *label)
     return products_of(b, label, "*", b->stage->gpu.share.mode != PL_SHARE_NONE);
 }
 
-/* Adds the node affinity alternatives that use this label. Returns true if nodes have an acceptable product
- * under the label; sets `*will` if such a product meets, or may meet, the request. */
+/* Adds the node affinity alternatives that use this label. Returns true if the label has a known value
+ * that the stage accepts. Sets `*will` to true if a product with such a value meets, or may meet, the stage's
+ * request. */
 static bool want_by(struct pod_build *b, const char *label, bool *will)
 {
     const bool globs = b->stage->gpu.n_product > 0, discovered = pl_streq(label, PL_GPU_PRODUCT);
@@ -481,8 +482,8 @@ static int selectors_of(struct pod_build *b, json_t *selectors, struct pl_err *e
     return 0;
 }
 
-/* Makes the claim's request. Up to v1beta1 it has the device's fields itself; since v1beta2 they are below
- * "exactly". */
+/* Makes the claim's request object. Up to API version v1beta1, the fields that describe the device are
+ * members of the request; since v1beta2, they are members of its object "exactly". */
 static json_t *claim_request(struct pod_build *b, json_t *selectors)
 {
     json_t *exactly =

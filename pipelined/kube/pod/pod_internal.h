@@ -23,14 +23,16 @@ struct pod_build {
     json_t *limits, *requests, *env, *mounts, *volumes;
     json_t *tolerations;
     json_t *require; /* node affinity expressions that must all hold */
-    /* lists of node affinity expressions, of which one whole list must hold; [] = no further requirement */
+    /* lists of node affinity expressions: a node must satisfy all expressions of at least one list; [] =
+     * no further requirement */
     json_t *alternatives;
     json_t *prefer; /* entries for preferredDuringSchedulingIgnoredDuringExecution */
     json_t *claim;  /* ResourceClaimTemplate; NULL = none */
     bool lack;      /* memory ran out: the pod is unusable */
 };
 
-/* These take the reference to `value`; out of memory, they set b->lack. */
+/* The next three functions add a value to an object or a list. pl_pod_put and pl_pod_add take the
+ * reference to `value`. If memory runs out, the functions set b->lack. */
 void pl_pod_put(struct pod_build *b, json_t *object, const char *key, json_t *value);
 void pl_pod_add(struct pod_build *b, json_t *list, json_t *value);
 void pl_pod_variable(struct pod_build *b, json_t *env, const char *name, const char *value);

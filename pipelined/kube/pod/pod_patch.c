@@ -190,11 +190,11 @@ int pl_pod_merge(json_t **doc, const json_t *patch, struct pl_err *err)
 
 /* ---- RFC 6902 ---- */
 
-/* The place to which a JSON pointer refers: a member or an element of `parent`. */
+/* The location that a JSON pointer names: a member or an element of `parent`. There may be no value at it. */
 struct place {
-    json_t *parent; /* object or array that contains the place; NULL = the place is the document itself */
+    json_t *parent; /* object or array that contains the location; NULL = the location is the document itself */
     char key[256];
-    size_t index; /* index in an array; the array's size for "-" and for the place after the last element */
+    size_t index; /* index in an array; the array's size = after the last element, also written "-" */
 };
 
 /* Reads one segment of a pointer, with ~0 and ~1 decoded. Returns the rest; NULL if the pointer is
@@ -246,7 +246,8 @@ static json_t *value_at(json_t *doc, const struct place *p)
     return json_is_array(p->parent) ? json_array_get(p->parent, p->index) : json_object_get(p->parent, p->key);
 }
 
-/* Follows a pointer. The place may be empty, but its parent must exist. */
+/* Finds the location that a JSON pointer names. There may be no value at the location, but its parent must
+ * exist. */
 static int find_place(json_t *doc, const char *pointer, struct place *ret, struct pl_err *err)
 {
     const char *rest = pointer;
@@ -268,8 +269,8 @@ static int find_place(json_t *doc, const char *pointer, struct place *ret, struc
     return 0;
 }
 
-/* Puts a value at the place and takes the reference to it. With `insert`, a value is inserted before the
- * array element at the place; otherwise it replaces the element. */
+/* Stores `value` at location `p` and takes the reference to `value`. In an array, `insert` inserts the
+ * value before the element at the location; otherwise the value replaces that element. */
 static int put_at(json_t **doc, const struct place *p, json_t *value, bool insert, struct pl_err *err)
 {
     int r;

@@ -125,7 +125,8 @@ static void add_pairs(struct pod_build *b, const struct pl_pairs *pairs, json_t 
         pl_pod_put(b, to, pairs->items[i].key, json_string(pairs->items[i].value));
 }
 
-/* Adds the stage's labels and annotations first, so that ours override them. */
+/* Adds the stage's labels and annotations first, so that pipelined's own labels and annotations override
+ * them. */
 static void make_metadata(struct pod_build *b)
 {
     const struct pl_placement *placement = &b->stage->placement;
@@ -171,7 +172,7 @@ static void mount(struct pod_build *b, json_t *mounts, const char *path, const c
     pl_pod_add(b, mounts, m);
 }
 
-/* Mounts those folders of volume `pl` in main that it needs. */
+/* Mounts in container main the folders of volume `pl` that the command needs. */
 static void mount_volume(struct pod_build *b)
 {
     const struct pl_stage *stage = b->stage;
@@ -322,7 +323,8 @@ static int security_of_main(struct pod_build *b, struct pl_err *err)
     security = json_pack("{s:b}", "allowPrivilegeEscalation", 0);
     if (given || (restricted && !b->cluster->openshift))
         pl_pod_put(b, security, "runAsUser", json_integer(uid));
-    /* images do not know this user: its home would be / */
+    /* no image has an entry for this user in /etc/passwd, so without HOME the command's home folder would
+     * be / */
     if (!given && restricted && !b->cluster->openshift)
         pl_pod_variable(b, b->env, "HOME", "/tmp/home");
     if (given && user->gid >= 0)
@@ -396,7 +398,8 @@ static int add_resources(struct pod_build *b, struct pl_err *err)
     return add_memory(b, err);
 }
 
-/* Returns main's command: the runner, and the folders that it opens for the agent. */
+/* Returns the command line of container main: the runner, followed by the folders that the runner opens
+ * for the agent. */
 static json_t *command_of_main(struct pod_build *b)
 {
     json_t *command = json_pack("[sss]", "/pl/bin/pl-runner", "--pod", "/pl/sock/runner");

@@ -1,7 +1,7 @@
 /* pod_render: renders a stage's worker as a pod. A pure function of the stage, the cluster's facts, the
  * daemon's settings and the worker: it returns the pod's JSON, and the claim template that some GPU requests
- * need. The same arguments give the same bytes. The JSON is kept small, because its size is what an API
- * server's work depends on.
+ * need. The same arguments give the same bytes. The JSON is kept small, because an API server needs more time
+ * for larger objects.
  *
  *   install   (init) pipelined's image: makes the volume's folders and copies there the programs that commands
  *             may call
@@ -39,7 +39,7 @@ struct pl_gpu_product {
     const char *label, *value;
 };
 
-/* A resource of nodes that share GPUs by this strategy (a value of PL_GPU_STRATEGY): {"mps",
+/* A resource name on nodes that share GPUs by `strategy` (a value of the label PL_GPU_STRATEGY): {"mps",
  * "nvidia.com/gpu.shared"}. */
 struct pl_gpu_turns {
     const char *strategy, *resource;
@@ -105,9 +105,10 @@ struct pl_pod_worker {
     uint64_t version; /* the stage's version */
     uint32_t index, incarnation;
     const char *token;
-    bool gpu;         /* the worker gets GPUs; false also for the CPU variant of a stage with optional GPUs */
-    bool trusted;     /* the project is in kubernetes.trusted_projects, and its network is not off */
-    bool network_off; /* the project forbids network access: its stages have none, whatever they say */
+    bool gpu;     /* the worker gets GPUs; false also for the CPU variant of a stage with optional GPUs */
+    bool trusted; /* the project is in kubernetes.trusted_projects, and its network is not off */
+    /* the project forbids network access: its stages have no network, whatever their field `network` says */
+    bool network_off;
     /* bytes of the largest datum so far; 0 = unknown. The pod requests this disk space, but at most what some
      * node has */
     int64_t input_bytes;
@@ -128,9 +129,10 @@ struct pl_pod {
     bool elsewhere;
 };
 
-/* Renders the pod; `*ret` must be freed with pl_pod_finish. PL_EINVAL: the stage cannot be a pod (no image, a
- * user that the namespace forbids); PL_EFORBIDDEN: its patch requests what specs may not have;
- * PL_EUNAVAILABLE: the cluster lacks what it requests. The error names the field's path. */
+/* Renders the pod; `*ret` must be freed with pl_pod_finish. PL_EINVAL: the stage cannot be a pod (no
+ * image, a user that the namespace forbids); PL_EFORBIDDEN: the stage's patch requests something that specs
+ * may not request; PL_EUNAVAILABLE: the cluster lacks something that the stage requests. The error names the
+ * field's path. */
 PL_MUST_CHECK
 int pl_pod_render(const struct pl_pod_cluster *cluster, const struct pl_pod_settings *settings,
                   const struct pl_pod_worker *worker, struct pl_pod *ret, struct pl_err *err);

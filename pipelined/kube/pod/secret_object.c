@@ -55,7 +55,7 @@ enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *pr
 #define BLANK_DEPTH 64
 
 struct level {
-    bool object, hides; /* hides: all strings in it, except keys, are overwritten */
+    bool object, hides; /* hides: all strings in the object or array, except keys, are overwritten */
     bool value;         /* in an object: a value follows, not a key */
     bool next;          /* the next value is overwritten */
 };
@@ -74,7 +74,7 @@ static bool hides_values(const char *key, size_t n)
     for (size_t i = 0; i < PL_ARRAY_SIZE(keys); i++)
         if (n == strlen(keys[i]) && memcmp(key, keys[i], n) == 0)
             return true;
-    /* a key with escapes counts as one of them, because the escapes may spell it */
+    /* a key with escapes may be an escaped spelling of one of these keys */
     return memchr(key, '\\', n) != NULL;
 }
 

@@ -1,7 +1,7 @@
 /* secret_object: secrets of projects (project_secret.h) as Kubernetes Secrets. The label PL_SECRET_LABEL
  * names the project. PL_SECRET_STORE names the store whose daemon keeps the secret, because several daemons
  * may share a namespace, each with a project of that name. Secrets without the project's label do not belong
- * to it: stages may not name them, and nothing here lists, changes or deletes them. Pure. */
+ * to the project: its stages may not name them, and this module does not list, change or delete them. Pure. */
 #pragma once
 
 #include "pipelined/kube/pod/pod_render.h"
@@ -23,16 +23,16 @@ json_t *pl_secret_object_patch(const struct pl_secret_op *op);
 
 /* Relation of an object to a project of a store's daemon. */
 enum pl_secret_whose {
-    PL_SECRET_OTHERS, /* it belongs to another project or daemon, or to none */
-    /* it was labelled for the project by hand: stages may use it and lists show it, but only its maker
-     * changes or deletes it */
+    PL_SECRET_OTHERS, /* the object belongs to another project or daemon, or to none */
+    /* a user labelled the object for the project by hand: stages may use it and lists show it, but the
+     * daemon does not change or delete it */
     PL_SECRET_LENT,
-    PL_SECRET_OWN /* it also has the store's label: the daemon keeps it */
+    PL_SECRET_OWN /* the object also has the store's label: the daemon created it, and may change or delete it */
 };
 enum pl_secret_whose pl_secret_object_whose(const json_t *object, const char *project, const char *store);
-/* Overwrites with asterisks all values in objects "data", "stringData" and "annotations" (where kubectl apply
- * copies them) of an answer's text, before anything copies them. Keys stay. Text nested deeper than any API
- * object becomes invalid JSON. */
+/* Overwrites the values of secrets in an answer's text with asterisks, in place, so that no copy of them
+ * is made: all values in the objects "data" and "stringData", and in "annotations", where kubectl apply
+ * stores copies of them. Keys stay. Text nested deeper than any API object becomes invalid JSON. */
 void pl_secret_object_blank(char *text, size_t n);
 /* Returns the value of the secret's project label; "" if it has none or another store keeps the secret.
  * Points into the object. */

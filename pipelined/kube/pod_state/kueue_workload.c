@@ -1,4 +1,5 @@
-/* kueue_workload.c: takes the message of the most telling condition of a Workload. */
+/* kueue_workload.c: selects the condition of a Workload that best explains why the pod waits, and copies
+ * its message. */
 #include "pipelined/kube/pod_state/kueue_workload.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -30,8 +31,8 @@ static const char *message_of(const json_t *conditions, const char *type, const 
 
 void pl_kueue_workload_reason(const json_t *list, char *out, size_t size)
 {
-    /* Conditions, the most telling first: no quota reserved; reserved, but an admission check is pending;
-     * preempted. */
+    /* Conditions that say why the pod waits, in the order in which they are tried: no quota is reserved;
+     * quota is reserved, but an admission check is pending; the pod was preempted. */
     static const char *const telling[][2] = {{"QuotaReserved", "False"}, {"Admitted", "False"}, {"Evicted", "True"}};
     const json_t *workload = json_array_get(json_object_get(list, "items"), 0),
                  *conditions = json_object_get(json_object_get(workload, "status"), "conditions");

@@ -1,6 +1,6 @@
-/* pending_pod_limit: limits how many pods of one shape may wait for a node at once. Pods that cannot start
- * burden the scheduler and other users of the cluster without any gain. So one pod is created first, and each
- * pod that gets a node raises the limit.
+/* pending_pod_limit: limits how many pods with the same requirements (one pod shape) may wait for a node
+ * at once. Pods that cannot start burden the scheduler and other users of the cluster without any gain. So
+ * one pod is created first, and each pod that gets a node raises the limit.
  *
  *   1 ──bound──▶ min(2 × before, max(PL_PENDING_POD_LIMIT_STEP, 2 × bound in the last second)) ──bound──▶ …
  *   any ──the autoscaler refuses, or pods wait and none is bound for PL_PENDING_POD_LIMIT_QUIET_MS──▶ 1

@@ -1,5 +1,5 @@
-/* pod_state.c: judges a pod by its phase, its conditions, its containers' states and its events. Tables map
- * the cluster's reasons to verdicts. */
+/* pod_state.c: determines the state of a pod (enum pl_pod_verdict) from its phase, its conditions, its
+ * containers' states and its events. Tables map the cluster's reasons to states. */
 #include "pipelined/kube/pod_state/pod_state.h"
 
 #include "pipelined/kube/pod_state/log_tail.h"
@@ -210,7 +210,7 @@ static void wait_for_containers(struct look *l)
         say(l, PL_POD_WAITS, "node %s is creating the pod's containers", words(l->to->node != NULL ? l->to->node : "", "?"));
 }
 
-/* True if the container waits for a known reason; then sets the verdict. */
+/* True if the container waits for a reason of table `waiting_reasons`; then sets the pod's state. */
 static bool container_waits(struct look *l, const char *list, const json_t *status)
 {
     static const char *const pulls[] = {"Failed", "FailedToPullImage"};
@@ -331,8 +331,8 @@ static void ran_out_of_memory(struct look *l)
             "OOMKilled: the command needs more than %s, the limit by which a patch or webhook replaced resources.memory", limit);
 }
 
-/* Judges a container that could not be started: if its image is wrong, no other node would help; otherwise
- * the node has a problem. */
+/* Handles a container that could not be started. If its image is wrong, the pod is given up, because the
+ * container would not start on another node either; otherwise the cause is the node. */
 static void did_not_start(struct look *l, const char *container, const json_t *end)
 {
     static const char *const stubborn[] = {"no such file or directory", "permission denied", "executable file not found",
@@ -411,15 +411,16 @@ static bool failed(const json_t *end)
     return end != NULL && json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
-/* True if the runner in container main ended only because the agent had failed: then the agent's end explains
- * the pod's end. */
+/* True if the runner in container main ended only because the agent had failed: then the reason why the
+ * agent terminated explains why the pod ended. */
 static bool left_by_agent(const json_t *main, const json_t *agent)
 {
     return failed(agent) && json_integer_value(json_object_get(main, "exitCode")) == RUNNER_LEFT_ALONE;
 }
 
-/* Judges a pod that has ended, or that a failed container will end. The cluster's actions on the pod are
- * examined first, because they explain the ends of its containers. */
+/* Determines the state of a pod that has ended, or that will end because a container failed. Evictions and
+ * other actions of the cluster on the pod are examined first, because they are the cause if its containers
+ * terminated. */
 static void ended(struct look *l)
 {
     const json_t *main = terminated(l, "main"), *agent = terminated(l, "agent"), *init;
@@ -442,15 +443,15 @@ static void ended(struct look *l)
             words(pl_json_str(l->status, "message"), "the cluster gives no details"));
 }
 
-/* Judges a pod that was deleted before its containers ran: none will be started, and on a lost node the pod
- * may stay for ever. */
+/* Handles a pod that was deleted before its containers ran. The pod is not waited for: its containers will
+ * not be started, and on a lost node the pod may stay for ever. */
 static void leaves(struct look *l)
 {
     if (!ended_by_disruption(l))
         say(l, PL_POD_ELSEWHERE, "its pod was deleted");
 }
 
-/* The states of the containers decide, not the pod's phase, which may change late. */
+/* Examines the states of the containers besides the pod's phase, because the phase may change late. */
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret)
 {
     struct look l = {pod, json_object_get(pod, "spec"), json_object_get(pod, "status"), events, asked, ret};
@@ -478,7 +479,8 @@ void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_a
     else
         wait_for_node(&l);
     if (ret->verdict == PL_POD_RUNS && main == NULL && agent == NULL && ended_by_disruption(&l))
-        ret->verdict = PL_POD_RUNS; /* the pod still runs, but was told to end: keep only the reason */
+        /* the pod still runs, although its disruption was announced: keep only the reason */
+        ret->verdict = PL_POD_RUNS;
 }
 
 const char *pl_pod_verdict_name(enum pl_pod_verdict verdict)

@@ -1,7 +1,7 @@
 /* kube/pod_state: What a pod's state means and who has to act; how many pods may be pending. Pure.
  *
  * In:      A pod and its events.
- * Out:     A verdict and a sentence.
+ * Out:     The state of the pod, and a sentence that explains it.
  * Uses:    text, storage/base
  * Threads: Any thread.
  *
@@ -10,7 +10,8 @@
  *   log_tail           end of a container's log as part of a sentence
  *   pending_pod_limit  how many pods of one shape may be pending
  *
- * The pod's JSON and its events give a verdict and one sentence, in the cluster's words where it has any.
+ * pl_pod_state derives one of these states and one sentence from the pod's JSON and its events. The sentence
+ * quotes the cluster's message if there is one.
  *
  *   waits ─────▶ runs ─────▶ over          both containers have ended: what the agent reported counts
  *     │  └────────┴────────▶ failed        caused by the command (memory, time limit): counts as a try
@@ -51,10 +52,11 @@ struct pl_pod_state {
     /* Name of the pod's node, and image of container main as the node resolved it. Both point into the pod's
      * JSON; NULL = unknown. */
     const char *node, *image;
-    char why[PL_POD_WHY_BYTES]; /* sentence that explains the verdict; "" if the pod runs or ended normally */
+    char why[PL_POD_WHY_BYTES]; /* sentence that explains the pod's state; "" if the pod runs or ended normally */
 };
 
-/* Judges the pod. `events`: a list of v1 or events.k8s.io/v1 events of this pod in any order; may be NULL. */
+/* Determines the state of the pod. `events`: a list of v1 or events.k8s.io/v1 events of this pod in any
+ * order; may be NULL. */
 void pl_pod_state(const json_t *pod, const json_t *events, const struct pl_pod_asked *asked, struct pl_pod_state *ret);
 /* Returns "waits", "runs", "over", … */
 const char *pl_pod_verdict_name(enum pl_pod_verdict verdict);

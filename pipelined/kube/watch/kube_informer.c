@@ -113,7 +113,7 @@ static void step(struct pl_kube_informer *i)
                                     .done = on_done,
                                     .arg = i,
                                     .url_ = i->call.url_};
-    /* `done` runs on this thread, so not before this callback has returned */
+    /* `done` also runs on this thread, so it cannot run before this function has returned */
     pl_kube_client_start(i->client, &i->call);
     pthread_mutex_lock(&i->lock);
     i->under_way = true;

@@ -1,6 +1,6 @@
-/* kube_stream.c: a pushdown automaton over bytes. Each open object or array is a level; the level says
- * whether the object is copied to the output, and which of its members. A completed frame or item is parsed
- * with jansson and passed to a callback. */
+/* kube_stream.c: a pushdown automaton over bytes. Each open object or array is a level of the automaton's
+ * stack. A level records whether the object is copied to the output, and which of its members are copied. A
+ * completed frame or item is parsed with jansson and passed to a callback. */
 #include "pipelined/kube/watch/kube_stream.h"
 
 #include <ctype.h>

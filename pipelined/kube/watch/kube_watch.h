@@ -28,7 +28,7 @@
 
 #define PL_KUBE_PAGE 500u
 #define PL_KUBE_WATCH_S                                                                                                          \
-    60u /* seconds of a watch, plus up to as many at random; the shorter, the sooner a dead connection is noticed */
+    60u /* minimum seconds of a watch; a random time up to as long is added; short watches find dead connections sooner */
 /* ms without data after a watch's own time limit until its connection counts as dead */
 #define PL_KUBE_PATIENCE_MS  30000
 #define PL_KUBE_LIST_MS      120000 /* time limit of the request for one list page */
