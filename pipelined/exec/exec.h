@@ -47,8 +47,8 @@ struct pl_worker_spec {
     uint32_t cpu_milli;
     uint64_t memory_bytes; /* 0 = no limit */
     uint64_t disk_bytes, shm_bytes;
-    /* size in bytes of the largest datum that the stage has had so far; it needs as much disk space in
-     * addition to `disk_bytes`; 0 = unknown */
+    /* size in bytes of the largest datum that the stage has had so far; the worker needs that much disk space
+     * in addition to `disk_bytes`; 0 = unknown */
     uint64_t input_bytes;
 };
 
@@ -62,8 +62,8 @@ struct pl_executor_capacity {
 /* How a worker ended. */
 struct pl_executor_end {
     const char *text; /* reason as text: "exit code 1", "killed by signal 9" */
-    /* the worker's end is of the kind that WORKER_EXITED describes (sched.h): `hopeless` = another worker
-     * would fail in the same way; `counts` = the user's command ended it */
+    /* as in event WORKER_EXITED (sched.h): `hopeless` = another worker would fail in the same way; `counts` =
+     * the user's command ended the worker */
     bool hopeless, counts;
 };
 
@@ -82,11 +82,12 @@ struct pl_executor_events {
     /* The cluster's nodes have changed: the engine must call `shape` again for every stage. Never called
      * within another call. */
     void (*reshape)(void *self);
-    /* Returns true if a stage or a worker of the engine uses the shape; the executor forgets shapes for which
-     * it returns false. Called from a loop turn of its own. NULL: no shape is ever forgotten. */
+    /* Returns true if a stage or a worker of the engine uses the pod shape; the executor forgets pod shapes
+     * for which it returns false. Called in a separate iteration of the event loop. NULL: no shape is ever
+     * forgotten. */
     bool (*has_shape)(void *self, uint64_t id);
-    /* Returns true if the worker has attached. Called for pods only, from a loop turn of its own. NULL: all
-     * workers count as attached. */
+    /* Returns true if the worker has attached. Called for pods only, in a separate iteration of the event
+     * loop. NULL: all workers count as attached. */
     bool (*has_come)(void *self, uint64_t id);
     /* Pods only: reports the image in which the worker's command runs, as the node resolved it
      * ("debian@sha256:…"). Called before the report that the pod is up or has ended. NULL: images are not
@@ -110,8 +111,8 @@ struct pl_executor_check {
     char not_checked[1024];
     /* sentence that says which of the stage's `resources` are not enforced; workers can run nevertheless */
     char not_held[PL_EXECUTOR_NOT_HELD];
-    /* set before `ask`: the cluster did not answer an earlier check, so `ask` does not query it; set by
-     * `ask`: the cluster did not answer this check */
+    /* set by the caller before `ask`: the cluster did not answer an earlier check, so `ask` must not query
+     * the cluster; set by `ask`: the cluster did not answer this check */
     bool away;
     char *body; /* private state that the executor passes from `check` to `ask` */
     char name[64];
@@ -144,19 +145,21 @@ struct pl_executor_ops {
      * does not wait and sets `not_checked`. PL_EINVAL: the cluster refuses the pod; the error has the
      * cluster's words. Must not be called on the loop's thread, nor after `destroy`. */
     int (*ask)(struct pl_executor *x, struct pl_executor_check *check, struct pl_err *err);
-    /* Removes what workers of earlier daemon runs left, for example workers that were killed before they were
-     * recorded, once no process uses it. Call it after all workers on record have been adopted. Reports
+    /* Removes the work folders and cgroups that workers of earlier daemon runs left, for example a worker
+     * that was killed before it was recorded. Does not block: the folders of a worker are removed later, once
+     * no process of that worker is left. Call it after all workers on record have been adopted. Reports
      * nothing. May be NULL. */
     void (*sweep)(struct pl_executor *x);
     /* Reads or changes the secrets of a project (project_secret.h). The caller must have checked `op`; `ret`
      * may be NULL for operations without a result. Not on the loop's thread; blocks. Errors as for
      * pl_secret_files. */
     int (*secrets)(struct pl_executor *x, const struct pl_secret_op *op, json_t **ret, struct pl_err *err);
-    /* Opens a stream of the output of one container, in the pod of one of these workers. The caller must have
-     * checked `ask`, which is borrowed except for its `self`. The caller closes `*ret` exactly once, possibly
-     * after `destroy`; `pull` never blocks. If the log cannot be read, `pull` fails before its first bytes,
-     * with the API server's words. PL_ENOTFOUND: no such pod; PL_EINVAL: several pods match, and the error
-     * names them; PL_EFORBIDDEN. NULL: workers do not run in containers. */
+    /* Opens a stream of the output of one container, in the pod of one of the `n` workers in `workers`. The
+     * caller must have checked `ask`. `ask` is borrowed during the call, but `ask->self` must stay valid
+     * until the stream is closed. The caller closes `*ret` exactly once, possibly after `destroy`; `pull`
+     * never blocks. If the log cannot be read, `pull` fails before its first bytes, with the API server's
+     * words. PL_ENOTFOUND: no such pod; PL_EINVAL: several pods match, and the error names them;
+     * PL_EFORBIDDEN. NULL: workers do not run in containers. */
     int (*container_log)(struct pl_executor *x, const uint64_t *workers, size_t n, const struct pl_container_log_request *ask,
                          struct pl_http_stream_ops *ret, struct pl_err *err);
     void (*capacity)(struct pl_executor *x, struct pl_executor_capacity *ret);
@@ -170,7 +173,8 @@ struct pl_executor_ops {
      * cluster {"node", "driver", "gpus": [], "nodes": as pl_gpu_report_json}. */
     json_t *(*gpus)(struct pl_executor *x);
     /* Returns true if some of the stage's `resources` are not enforced for its workers; `out` then says in
-     * one sentence which, why, and how to remedy it. NULL: all are enforced. */
+     * one sentence which are not enforced, why, and what the operator can do about it. NULL: all are
+     * enforced. */
     bool (*not_held)(struct pl_executor *x, const struct pl_stage *def, char out[PL_EXECUTOR_NOT_HELD]);
     /* Returns which resource limits this machine enforces: {"held", "not_held": names of cgroup controllers
      * as text, "folder"?, "why"?, "remedy"?}, a new reference. NULL: the cluster enforces the limits. */

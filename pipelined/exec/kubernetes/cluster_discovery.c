@@ -42,8 +42,8 @@ static void set_knock(struct kube_learning *l, struct pl_kube_call *call)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Tests whether a server answers and accepts our credentials. An answer that this path is forbidden, refused
- * or missing also counts as success. */
+/* Tests whether a server answers and accepts our credentials. A response that the path /version is forbidden,
+ * rejected or not found also counts as success, because it comes from a server that can be reached. */
 static int knock(struct kube_learning *l)
 {
     struct pl_kube_call call = {.method = "GET", .path = "/version", .once = true, .deadline_ms = KNOCK_MS};
@@ -170,8 +170,8 @@ static int take(struct kube *k, struct kube_learning *l, struct pl_err *err)
     return 0;
 }
 
-/* Records that the server is unreachable and when to try again. Logs the reason and returns true only if it
- * is a new one. */
+/* Records that the server is unreachable and when to try again. If the reason differs from the last one, logs
+ * it and returns true. */
 static bool note_away(struct kube *k, const struct pl_err *err)
 {
     const char *name = pl_kube_client_name(k->client);

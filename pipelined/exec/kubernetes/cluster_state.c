@@ -131,15 +131,15 @@ static int take_nodes(struct pl_cluster *c, char *more, size_t n, struct pl_err 
     }
     next = pl_json_str(json_object_get(list, "metadata"), "continue");
     if (strlen(next) >= n)
-        next = ""; /* the token does not fit into the buffer: the watch delivers the remaining nodes */
+        next = ""; /* the continue token does not fit into the buffer: the watch delivers the remaining nodes */
     snprintf(more, n, "%s", next);
     return 0;
 }
 
 /* Lists the nodes before the first pod is rendered, because pods are rendered for the properties of the
  * nodes. Failures are only logged, because the watch delivers the nodes later. If the daemon may not list
- * nodes, the history of nodes is not used either: nothing would correct it, so for 30 days it would be the
- * only source. */
+ * nodes, the history of nodes is not read either: its entries could not be compared with the real nodes, and
+ * would be used for 30 days. */
 static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
 {
     char more[4096] = "";
@@ -165,8 +165,8 @@ static int ask_nodes(struct pl_cluster *c, struct pl_err *err)
     return r < 0 ? r : pl_node_capacity_describe(c->offer, &c->facts, err);
 }
 
-/* Asks which features the daemon's account may use and logs each missing permission. Fails if it may not make
- * pods. */
+/* Asks which features the daemon's account may use and logs each missing permission. Fails if the account may
+ * not create pods. */
 static int ask_access(struct pl_cluster *c, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf lines = {0};
@@ -284,8 +284,8 @@ static void on_pod(void *self, enum pl_kube_event e, json_t *object)
     count_pod(c, e, object);
 }
 
-/* Starts to watch limits, nodes and other pods, as far as the account may. Without a watch on all pods, the
- * free capacity is unknown. */
+/* Starts to watch the namespace's limits, the nodes, and the pods that are not this store's. A collection
+ * that the account may not watch is skipped. Without a watch on all pods, the free capacity is unknown. */
 int pl_cluster_follow(struct pl_cluster *c, struct pl_err *err)
 {
     struct pl_loop_informer_config nodes = {

@@ -11,8 +11,8 @@
 #include "pipelined/kube/nodes/node_capacity.h"
 
 #define PL_CLUSTER_CHANGED_MS 500 /* changes of nodes within this time cause one report */
-/* Members of a pod's metadata to keep (a selection for kube_scan.h): they say who holds GPUs, and which pods
- * measure GPU use. */
+/* Members of a pod's metadata to keep (a selection for kube_scan.h). From these members the object knows
+ * which stage holds the pod's GPUs, and whether the pod measures GPU use. */
 #define PL_CLUSTER_POD_KEEP                                                                                                      \
     "labels{" PL_GPU_USAGE_LABELS " pipelined.io/project pipelined.io/stage} annotations{ALIYUN_COM_GPU_MEM_IDX "                \
     "scheduler.framework.gpushare.allocation}"
@@ -40,10 +40,10 @@ struct pl_cluster_config {
 /* Creates the object, which contains no facts so far. PL_EINVAL (gpu_shapes), PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cluster_create(const struct pl_cluster_config *config, struct pl_cluster **ret, struct pl_err *err);
-/* Asks the cluster for its facts and waits for the answers. A failed request is logged, and the usual answer
- * is assumed. May be called on any thread except the client's. After an error the object must be destroyed.
- * PL_EAUTH, PL_ENET (no request succeeded), PL_EFORBIDDEN (the account may not create pods), PL_EINVAL,
- * PL_ENOMEM. */
+/* Asks the cluster for its facts and waits for the answers. A failed request is logged, and the fact keeps
+ * its default. May be called on any thread except the client's I/O thread. After an error the object must be
+ * destroyed. PL_EAUTH, PL_ENET (no request succeeded), PL_EFORBIDDEN (the account may not create pods),
+ * PL_EINVAL, PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_cluster_ask(struct pl_cluster *c, struct pl_err *err);
 /* Begins to watch nodes, pods and limits. PL_EINVAL, PL_ENOMEM. */
@@ -59,9 +59,9 @@ void pl_cluster_look_at_limits(struct pl_cluster *c);
 /* Schedules a call of `changed` within PL_CLUSTER_CHANGED_MS; further requests until then are covered by the
  * same call. */
 void pl_cluster_tell_soon(struct pl_cluster *c);
-/* Informs the object of a pod of this store: the executor watches these itself, and the object watches only
- * other pods. `pod` has the members PL_CLUSTER_POD_KEEP of its metadata, its node, its containers' resources,
- * and PL_CLUSTER_HOLDS_KEEP. */
+/* Informs the object of a change to a pod of this store. The executor watches the pods of its own store; the
+ * object watches only all other pods. `pod` has the members PL_CLUSTER_POD_KEEP of its metadata, its node,
+ * its containers' resources, and PL_CLUSTER_HOLDS_KEEP. */
 void pl_cluster_own_pod(struct pl_cluster *c, enum pl_kube_event e, const json_t *pod);
 /* Returns the report of pl_executor_ops.gpus, with "not_measured": the reason why the use of some GPUs is
  * unknown, or "". New reference; NULL without memory. */

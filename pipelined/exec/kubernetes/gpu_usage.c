@@ -65,7 +65,7 @@ static void forget_node(struct pl_gpu_use *u, struct exporter *x)
     x->told = false;
 }
 
-/* Sets the object's `problem` to that of the first exporter that has one. */
+/* Copies the problem of the first exporter that has a problem to the object's field `problem`. */
 static void find_problem(struct pl_gpu_use *u)
 {
     const struct pl_map_slot *slot;
@@ -126,7 +126,8 @@ static int on_bytes(void *self, const void *data, size_t n, struct pl_err *err)
     return pl_buf_add(&((struct reading *)self)->text, data, n, err);
 }
 
-/* Called on the I/O thread when a reading has ended: parses the answer and posts the rest to the loop. */
+/* Called on the I/O thread when a reading has ended: parses the answer and posts the remaining work to the
+ * loop. */
 static void on_done(struct pl_kube_call *call)
 {
     struct reading *r = call->arg;

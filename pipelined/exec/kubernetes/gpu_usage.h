@@ -14,7 +14,7 @@
 #define PL_GPU_USAGE_AGAIN_MS 60000  /* pause after a reading of an exporter failed */
 #define PL_GPU_USAGE_SHUT_MS  600000 /* pause after a reading of an exporter was forbidden */
 #define PL_GPU_USAGE_WAIT_MS  5000
-#define PL_GPU_USAGE_MAX      20000u /* most exporters that are read; more are ignored */
+#define PL_GPU_USAGE_MAX      20000u /* most exporters that are read; further exporters are ignored */
 #define PL_GPU_USAGE_PORT     9400u  /* port of an exporter whose pod declares none */
 /* Labels that the selection for kube_scan.h must keep of each pod. */
 #define PL_GPU_USAGE_LABELS "app app.kubernetes.io/name"
@@ -25,7 +25,8 @@ struct pl_gpu_usage_config {
     struct pl_loop *loop;
     struct pl_kube_client *client;
     int64_t pace_ms; /* pause between readings; 0 = PL_GPU_USAGE_PACE_MS; the other intervals are scaled with it */
-    /* Reports the measurements of a node; if `n` is 0, they are no longer known. `gpus` is borrowed. */
+    /* Reports the measurements of a node; `n` = 0: the node has no current measurements. `gpus` is
+     * borrowed. */
     void (*told)(void *self, const char *node, const struct pl_dcgm_gpu *gpus, size_t n);
     void *self;
 };

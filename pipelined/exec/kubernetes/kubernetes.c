@@ -1,6 +1,6 @@
 /* kubernetes.c: the executor `kubernetes`: implements the operations of exec.h on top of worker_pod.h, and
- * dispatches the watched pods and events to the workers. pod_state decides what a pod's state means,
- * pod_render what a pod looks like. Everything except the client's callbacks runs on the loop. */
+ * dispatches the watched pods and events to the workers. kube/pod_state interprets the status of a pod;
+ * kube/pod renders the pods. Everything except the client's callbacks runs on the loop. */
 #include "pipelined/exec/kubernetes/kubernetes.h"
 
 #include "pipelined/exec/kubernetes/worker_pod.h"
@@ -92,7 +92,7 @@ static void kube_adopt(struct pl_executor *x, const struct pl_worker_spec *spec,
     p->step = KPOD_THERE;
     p->adopted = true;
     if (!spec->def)
-        return; /* the pod's name is unknown: find() matches the pod by its worker's id */
+        return; /* the pod's name is not known: find() then identifies the pod by its worker's id */
     pl_pod_name(k->settings->store_id, spec->project, spec->stage, spec->version, (uint32_t)spec->id, (uint32_t)(spec->id >> 32),
                 p->name);
     p->memory_bytes = spec->def->resources.memory_bytes;
@@ -218,7 +218,8 @@ void pl_kube_on_changed(void *self)
         pl_pod_shape_look(k, slot->value);
 }
 
-/* Schedules one report for many changes, because secrets often change several at a time. */
+/* Schedules one report for all changes of secrets within a short time, because often several secrets change
+ * at once. */
 void pl_kube_on_secrets(void *self)
 {
     const struct kube *k = self;

@@ -1,4 +1,4 @@
-/* exec/kubernetes: Workers as pods: creates, watches, judges and deletes them.
+/* exec/kubernetes: Workers as pods: creates, watches, evaluates and deletes them.
  *
  * In:      Orders of the engine; events of the cluster.
  * Out:     Pods, and the reason why one waits.
@@ -17,10 +17,10 @@
  *   pod_attach_timeout  pods that run but whose agent does not attach
  *   pod_dry_run         asks the API server whether it would accept a stage's pods
  *   pod_logs            reads container logs for clients
- *   pod_poll            asks the API server about one pod after the other
- *   pod_shapes          pods of one shape: rendered once, checked, limited
+ *   pod_poll            queues of requests to the API server about single pods
+ *   pod_shapes          groups pods that need the same of a node; limits pending pods
  *   project_secrets     project secrets in the namespace of the pods
- *   worker_pod          one worker's pod: create, watch, judge, delete; shared state of the executor */
+ *   worker_pod          one worker's pod: create, watch, evaluate, delete; shared state of the executor */
 #pragma once
 
 #include "pipelined/exec/exec.h"
@@ -32,8 +32,8 @@ struct pl_exec_kubernetes_config {
     /* kubeconfig files (as in KUBECONFIG) and the name of a context; "" = kubectl's defaults, or inside a pod
      * its service account */
     const char *kubeconfig, *context;
-    /* pod settings (pod_render.h); what they point to must outlive the executor; a `namespace` of NULL is
-     * replaced by the context's namespace */
+    /* pod settings (pod_render.h); all strings and objects in the settings must outlive the executor; a
+     * `namespace` of NULL is replaced by the context's namespace */
     struct pl_pod_settings *settings;
     /* list of the shapes of nodes that the cluster could add (node_capacity.h); NULL = none; must outlive the
      * executor */

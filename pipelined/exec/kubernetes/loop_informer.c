@@ -54,7 +54,7 @@ static bool take_some(struct pl_kube_feed *f, struct item_list *items)
     return more;
 }
 
-/* Reports those known objects as deleted that were missing from the first listing. */
+/* Delivers DELETED for each object in `known` that was missing from the first listing. */
 static void tell_gone(struct pl_kube_feed *f)
 {
     _cleanup_(json_decrefp) json_t *gone = TAKE_PTR(f->known);
@@ -99,7 +99,8 @@ static void deliver_one(struct pl_kube_feed *f, const struct item *i)
     json_decref(object);
 }
 
-/* Delivers a limited number of events, so that the loop stays responsive. A callback may destroy the feed. */
+/* Delivers a limited number of events, so that the loop stays responsive. A callback may destroy the
+ * informer. */
 static void deliver(void *arg)
 {
     struct pl_kube_feed *f = arg;
@@ -198,7 +199,7 @@ struct pl_kube_feed *pl_loop_informer_destroy(struct pl_kube_feed *f)
         return NULL;
     f->informer = pl_kube_informer_destroy(f->informer);
     f->ending = true;
-    /* posted last, so it runs after all deliveries and frees the feed */
+    /* this callback is posted last, so it runs after all deliveries; it frees the informer */
     pl_loop_post_work(f->config.loop, &f->work, "kube.feed", deliver, f);
     return NULL;
 }

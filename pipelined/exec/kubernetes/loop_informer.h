@@ -18,9 +18,9 @@ struct pl_loop_informer_config {
      * copied */
     const char *path, *labels, *fields, *keep;
     bool metadata_only; /* deliver only the objects' metadata, see kube_watch.h */
-    /* objects that were listed before the watch starts, as {NAME: …}; NULL = none. The feed takes the
-     * reference, also on failure. If the watch's first listing lacks one of them, DELETED with metadata
-     * {name} is delivered for it before the first SYNCED */
+    /* objects that were listed before the watch starts, as {NAME: …}; NULL = none. pl_loop_informer_create
+     * takes ownership of the reference, also on failure. For each of these objects that the watch's first
+     * listing lacks, DELETED with metadata {name} is delivered before the first SYNCED */
     json_t *known;
     /* Receives an event of the watch. `object` is borrowed; it is NULL with SYNCED. */
     void (*event)(void *self, enum pl_kube_event e, json_t *object);

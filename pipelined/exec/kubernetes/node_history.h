@@ -3,8 +3,9 @@
  *
  *   {"version": 1, "server": which cluster, "shapes": [as pl_node_capacity_shape takes them; "seen_ms" by the hour]}
  *
- * The file can be made again from what is seen, so it never prevents a start: a file that is unreadable or of
- * another cluster is logged and replaced. Single-threaded, except for its own writer thread. */
+ * A damaged file never prevents the start of the daemon, because the file can be rebuilt from the nodes that
+ * the daemon sees: a file that is unreadable or of another cluster is logged and replaced. Single-threaded,
+ * except for its own writer thread. */
 #pragma once
 
 #include "pipelined/kube/nodes/node_capacity.h"
@@ -17,15 +18,15 @@
 
 struct pl_seen_nodes;
 
-/* Reads the file and passes the shapes in it to `offer`, except those that were last seen too long ago.
+/* Reads the file and adds the node shapes in it to `offer`, except those that no node has had for 30 days.
  * PL_ENOMEM. */
 PL_MUST_CHECK
 int pl_node_history_create(const char *path, const char *server, struct pl_node_capacity *offer, int64_t now_ms,
                            struct pl_seen_nodes **ret, struct pl_err *err);
-/* Drops from `offer` the shapes that no node has had for 30 days, and writes the others if the file differs.
- * Does not wait: while a write is in progress it starts none. A failure is logged once; the next call tries
- * again. */
+/* Removes from `offer` the node shapes that no node has had for 30 days, and writes the remaining node shapes
+ * if they differ from the file. Does not wait: if a write is in progress, this call starts no other write. A
+ * failure is logged once; the next call tries again. */
 void pl_node_history_keep(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms);
-/* Writes what has not been written, waits for the write, and frees the object. `offer` NULL: writes
- * nothing. */
+/* Writes the node shapes of `offer` if they differ from the file, waits for the write, and frees the object.
+ * `offer` NULL: writes nothing. */
 struct pl_seen_nodes *pl_node_history_destroy(struct pl_seen_nodes *s, struct pl_node_capacity *offer, int64_t now_ms);

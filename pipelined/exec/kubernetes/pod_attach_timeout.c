@@ -19,7 +19,8 @@ void pl_worker_pod_is_up(struct kpod *p, const char *node)
         p->node = strdup(node);
 }
 
-/* Returns true if the agent has attached; frees in that case what was kept for the reports. */
+/* Returns true if the agent has attached; in that case also frees the node name that was kept for the
+ * reports. */
 static bool has_come(struct kpod *p)
 {
     p->came = p->came || p->kube->events.has_come(p->kube->events.self, p->id);

@@ -1,5 +1,5 @@
-/* pod_poll.c: a queue of pods about which the executor must ask the API server a question. Sends one request
- * at a time, and at most PL_POD_TURNS between two timer ticks. */
+/* pod_poll.c: a queue of pods for each of which one GET request must be sent to the API server. Sends one
+ * request at a time, and at most PL_POD_TURNS between two timer ticks. */
 #include "pipelined/exec/kubernetes/worker_pod.h"
 
 struct kturn_ask {

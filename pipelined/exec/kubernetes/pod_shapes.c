@@ -63,7 +63,7 @@ int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const stru
     return pl_pod_render(pl_cluster_facts(k->cluster), k->settings, &worker, ret, err);
 }
 
-/* Returns the id of the shape for a stage of which no pod can be made. */
+/* Returns the id of the placeholder shape for a stage whose spec cannot be rendered as a pod. */
 static uint64_t number_of_stage(const struct pl_worker_spec *spec)
 {
     uint64_t n = pl_xxh64(spec->project, strlen(spec->project), spec->version * 2 + spec->gpu);
@@ -104,7 +104,8 @@ uint64_t pl_kube_facts_of(struct kube *k, const char *project)
 {
     size_t n_names = 0;
     _cleanup_free_ const char **names = pl_project_secrets_names(k->secrets, project, &n_names);
-    uint64_t n = names == NULL; /* without memory: another start value than with names */
+    /* NULL (no memory) starts the hash at 1, so that it differs from that of an empty list */
+    uint64_t n = names == NULL;
 
     for (size_t i = 0; i < n_names; i++)
         n = pl_xxh64(names[i], strlen(names[i]), n);
@@ -156,8 +157,8 @@ static uint64_t number_of(const struct pl_pod *pod)
     return n ? n : 1;
 }
 
-/* Returns those expressions of the list that require a property. Expressions that only exclude nodes are not
- * requirements. */
+/* Returns the match expressions of a node selector that require a property of a node. Expressions that only
+ * exclude nodes (NotIn, DoesNotExist) are left out. */
 static json_t *asked_of(const json_t *expressions)
 {
     json_t *asked = json_array();
@@ -217,7 +218,8 @@ static struct kshape *shape_at(struct kube *k, uint64_t id)
     return s;
 }
 
-/* Returns the shape for a stage of which no pod can be made, for the reason in `why`. */
+/* Finds or creates the placeholder shape for a stage whose spec cannot be rendered as a pod; `why` has the
+ * reason. */
 static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_err *why)
 {
     struct kshape *s = shape_at(k, id);
@@ -230,7 +232,7 @@ static struct kshape *broken_shape(struct kube *k, uint64_t id, const struct pl_
 }
 
 /* Finds or creates the shape of a rendered pod, and reports it: always if `tell` is set, otherwise only if it
- * is new. `why` is set if no pod could be made. */
+ * is new. `why` is not NULL if the pod could not be rendered; `pod` is then unused. */
 static struct kshape *find_shape(struct kube *k, const struct pl_worker_spec *spec, const struct pl_pod *pod,
                                  const struct pl_err *why, bool tell)
 {

@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #define KEEP "metadata{labels{" PL_SECRET_LABEL " " PL_SECRET_STORE "}}"
-/* secrets per page when only their metadata is read, which may contain the values too (in kubectl apply's
- * annotation): up to 256 KiB each */
+/* number of secrets per page when only their metadata is read. The metadata of one secret may have 256 KiB,
+ * because kubectl apply stores the values in an annotation */
 #define SEEN_PAGE      50
 #define ASK_MS         30000
 #define PATH_BYTES     700
@@ -402,7 +402,8 @@ static int lent(const struct pl_project_secrets *s, const struct pl_secret_op *o
                        s->space, op->name, s->space, op->name, s->store);
 }
 
-/* Gets the named secret, as much of it as `accept` selects, and sets *ret_whose: whose secret it is. */
+/* Gets the named secret, as much of it as `accept` selects, and sets *ret_whose to the owner of the
+ * secret. */
 static int look_at(struct pl_project_secrets *s, const struct pl_secret_op *op, const char *accept, json_t **ret,
                    enum pl_secret_whose *ret_whose, struct pl_err *err)
 {
@@ -434,7 +435,8 @@ static void forget_text(char *text)
     free(text);
 }
 
-/* Makes the error for a name that is in use; its text depends on whose secret has the name. */
+/* Makes the error for a name that is in use; the text of the error depends on the owner of the secret that
+ * has the name. */
 static int taken(struct pl_project_secrets *s, const struct pl_secret_op *op, struct pl_err *err)
 {
     _cleanup_(json_decrefp) json_t *there = NULL;

@@ -8,9 +8,9 @@
 #include "pipelined/policy/project_secret.h"
 #include "pipelined/spec/spec.h"
 
-#define PL_PROJECT_SECRETS_MAX 65536u /* most secrets of which the object knows, of all projects together */
-/* secrets per page of a listing that also reads their values, to get the names of their keys: each secret may
- * have 1 MiB */
+#define PL_PROJECT_SECRETS_MAX 65536u /* most secrets in the table, of all projects together */
+/* number of secrets per page of a listing that also reads the values, because the API server returns the
+ * names of the keys only together with the values. The values of one secret may have 1 MiB */
 #define PL_PROJECT_SECRETS_PAGE 10
 
 struct pl_project_secrets;

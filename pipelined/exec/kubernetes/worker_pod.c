@@ -208,15 +208,16 @@ int pl_worker_pod_order(struct kpod *p, const struct pl_worker_spec *spec, struc
     return 0;
 }
 
-/* Returns true if the pod would perhaps be rendered differently now, because the facts have changed. */
+/* Returns true if the facts about the cluster have changed since the pod was rendered, so that a new
+ * rendering may differ. */
 static bool is_outdated(struct kpod *p)
 {
     return p->order && p->facts != pl_kube_facts_of(p->kube, p->order->spec.project);
 }
 
-/* Returns the shape of the stage's pods without nodes to avoid and without input space; NULL if this pod has
- * neither, so that its own shape is the same. Clears the list of nodes to avoid if no other node can take the
- * pod. */
+/* Returns the shape of the stage's pods that have no nodes to avoid and no disk space for inputs. Returns
+ * NULL if the pod in `spec` is such a pod, because then its own shape is that shape. Clears the list of nodes
+ * to avoid if no other node can take the pod. */
 static struct kshape *avoiding(struct kube *k, struct pl_worker_spec *spec)
 {
     const bool differs = spec->n_avoid > 0 || spec->input_bytes > 0;
@@ -291,13 +292,13 @@ static void on_claim(struct kpod *p)
 
 /* ---- pods that cannot be made now ---- */
 
-/* Returns true if the reason of the refusal may pass, so that it is worth trying again. */
+/* Returns true if the refusal may be temporary, so that the request should be retried. */
 static bool passes(enum pl_kube_verdict v)
 {
     return v == PL_KUBE_AGAIN || v == PL_KUBE_LOGIN || v == PL_KUBE_PARK || v == PL_KUBE_GONE || v == PL_KUBE_ENDING ||
            v == PL_KUBE_DENIED ||
-           /* two requests changed a quota at the same time; a name that is in use has the verdict EXISTS
-            * instead */
+           /* two requests changed a quota at the same time; if the name of the object is in use, the result
+            * is PL_KUBE_EXISTS instead */
            v == PL_KUBE_CONFLICT;
 }
 
@@ -329,8 +330,8 @@ static void park(struct kpod *p, enum pl_kube_verdict verdict, const struct pl_e
     k->events.waits(k->events.self, p->id, p->why);
 }
 
-/* Tries to create a parked pod again, rendered by the current facts. If no pod can be made any more, the
- * worker ends, but its job does not fail because of that. */
+/* Tries to create a parked pod again, rendered by the current facts. If the stage cannot be rendered as a pod
+ * any more, the worker ends; this end does not make its job fail. */
 static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
 {
     struct pl_err err = {0};
@@ -344,8 +345,9 @@ static void make_again(struct kpod *p, enum pl_kube_verdict verdict)
         failed_to_make(p, &err, false);
 }
 
-/* Retries the parked pods whose pause is over. `room`: also one pod that a quota refused; `others`: also all
- * pods that were refused for other reasons. Pods that this call parks again are not retried. */
+/* Retries the parked pods whose pause is over. With `room`, also retries one pod that a quota refused; with
+ * `others`, also retries all pods that were refused for other reasons. Pods that this call parks again are
+ * not retried. */
 static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool others)
 {
     const struct kpod *last = TAILQ_LAST(&k->parked, kpod_list);
@@ -359,7 +361,8 @@ static void make_all_again(struct kube *k, int64_t now_ms, bool room, bool other
             (p->retry_ms > now_ms && !(by_room ? room : others)))
             continue;
         make_again(p, p->parked_by);
-        room = room && !by_room; /* only one pod: if it finds room, the next one is tried then */
+        /* only one pod per call: if the quota accepts this pod, the next pod is tried after that */
+        room = room && !by_room;
     }
 }
 
@@ -378,7 +381,7 @@ void pl_worker_pods_try_all(struct kube *k)
     make_all_again(k, INT64_MIN, false, true);
 }
 
-/* Called after a parked pod was created: what prevented it no longer prevents other pods either, so these are
+/* Called after a parked pod was created: the obstacle is gone for other parked pods too, so these are
  * retried. */
 static void tell_parked(struct kpod *p)
 {
@@ -514,7 +517,7 @@ void pl_worker_pod_delete(struct kpod *p, bool kill)
         return; /* a callback or the next timer tick repeats the call, or the request was already sent */
     m = calloc(1, sizeof *m);
     if (!m)
-        return; /* without memory the next timer tick tries again */
+        return; /* no memory: the next timer tick tries again */
     snprintf(m->path, sizeof m->path, "%s/%s", p->kube->pods_path, p->name);
     m->op =
         (struct pl_kube_object_delete){.path = m->path, .uid = p->uid, .grace_s = p->kill ? 1 : -1, .done = deleted, .arg = p};
@@ -631,7 +634,8 @@ void pl_worker_pod_tick(struct kpod *p)
         return;
     if (!p->object) {
         if (!p->seen && pl_clock_mono_ms() - p->made_ms > PL_POD_UNSEEN_MS)
-            /* the answer to the deletion says that the pod is gone, or the watch reports its end */
+            /* delete the pod: either the answer says that the pod does not exist, or the watch reports the
+             * end of the pod */
             pl_worker_pod_delete(p, true);
         return;
     }
@@ -649,7 +653,7 @@ void pl_worker_pod_tick(struct kpod *p)
     tell_why(p, &st);
     if (st.queued)
         pl_kueue_pending_check(p);
-    if (p->up) { /* from here on only a new object of the pod changes anything; events do not */
+    if (p->up) { /* from now on only updates of the pod object matter, not cluster events */
         p->object = (json_decref(p->object), NULL);
         p->events = (json_decref(p->events), NULL);
     }

@@ -11,8 +11,8 @@
  *
  * A temporary refusal (a quota, an unreachable server, a missing permission, a namespace that is being
  * deleted) parks the pod: its creation is tried again later, and nothing counts as failed. The worker's end
- * is reported to the engine once: when the pod enters GOING without having been told to, or when it is gone.
- * After that the engine does not know the worker any more. */
+ * is reported to the engine once: when the pod enters GOING although the engine did not tell it to end, or
+ * when the pod is gone. After that the engine does not know the worker any more. */
 #pragma once
 
 #include "pipelined/exec/exec.h"
@@ -32,27 +32,27 @@
 #define PL_POD_EVENTS_MAX 16u /* most cluster events that are kept per pod */
 #define PL_POD_LOOK_MS    2000
 #define PL_POD_LOOK_TURN  64u /* pods that one loop turn examines */
-/* requests to a failing server are repeated for so long before the failure is reported */
+/* time for which requests to a failing server are repeated before the failure is reported */
 #define PL_POD_TRIES_MS 5000
 /* first pause before the creation of a parked pod is tried again; doubles up to PL_POD_RETRY_MAX_MS */
 #define PL_POD_RETRY_MIN_MS     10000
 #define PL_POD_RETRY_MAX_MS     60000
 #define PL_POD_DRY_RUN_WAIT_MS  5000
 #define PL_POD_DRY_RUN_FRESH_MS 600000
-/* most hashes of pod bodies that are kept because the cluster accepted them */
+/* most pod bodies accepted by the cluster whose hashes are kept */
 #define PL_POD_DRY_RUN_MAX 4096u
-/* time after a pod's containers run, after which the agent's log is read to find out why the agent has not
- * attached */
+/* time that an agent has to attach after the containers of its pod run; after that its log is read to find
+ * out why it has not attached */
 #define PL_POD_ATTACH_TIMEOUT_MS        30000
 #define PL_POD_ATTACH_TIMEOUT_REPEAT_MS 10000
-/* time after a pod was first seen held back by a queue, after which its Workload is read */
+/* time from when a pod was first seen to be held back by a queue until its Workload is read */
 #define PL_POD_QUEUED_MS          2000
 #define PL_POD_TURNS              16u   /* most requests about pods, per kind, between two timer ticks */
 #define PL_POD_POLL_MS            10000 /* time limit of one request about a pod */
 #define PL_POD_POLL_PATH_MAX      1024u
 #define PL_POD_QUEUE_REASON_BYTES 480u
-/* A pod that was made but is missing from every listing for so long is gone. The time is longer than a watch
- * may be silent before it is restarted. */
+/* A pod that was created but is missing from every listing for this long counts as gone. This time is longer
+ * than the time after which a silent watch is restarted. */
 #define PL_POD_UNSEEN_MS (2000 * (int64_t)PL_KUBE_WATCH_S + 2 * PL_KUBE_PATIENCE_MS)
 
 struct kshape {
@@ -95,8 +95,8 @@ struct kpod_order {
 /* Which request to end the pod the cluster has accepted: none, a graceful one, or a kill. */
 enum kpod_asked { KPOD_ASKED_NOTHING, KPOD_ASKED_TO_END, KPOD_KILLED };
 
-/* A queue of requests to the API server about pods. All are of one kind and are sent one at a time, oldest
- * first (pod_poll.c). */
+/* A queue of requests to the API server about pods (pod_poll.c). All requests of a queue are of one kind, and
+ * are sent one at a time, oldest first. */
 struct kturns {
     struct kube *kube;
     const struct kturns_kind *kind;
@@ -220,7 +220,7 @@ void pl_worker_pod_gone(struct kpod *p, const char *text);
 void pl_worker_pod_event(struct kpod *p, json_t *event);
 /* Decides again what the pod's state means, because time has passed. */
 void pl_worker_pod_tick(struct kpod *p);
-/* Tries the parked pods again whose pause is over. */
+/* Tries again to create the parked pods whose pause is over. */
 void pl_worker_pods_tick_blocked(struct kube *k);
 /* Try parked pods again before their pause is over: one pod that a quota refused (try_room); all pods that
  * were refused for other reasons (try_all). */
@@ -243,7 +243,7 @@ void pl_cluster_discovery_stop(struct kube *k);
 /* Defined in kubernetes.c. Called when discovery is complete: starts the watches on pods and events. */
 PL_MUST_CHECK
 int pl_kube_begin(struct kube *k, struct pl_err *err);
-/* Callbacks for: the cluster's facts changed; the set of secrets changed; a quota may have room. */
+/* Callbacks, called when: facts of the cluster changed; the set of secrets changed; a quota may have room. */
 void pl_kube_on_changed(void *kube);
 void pl_kube_on_secrets(void *kube);
 void pl_kube_on_room(void *kube);
@@ -266,8 +266,8 @@ void pl_pod_attach_timeout_check(struct kpod *p);
 extern const struct kturns_kind pl_kturns_silent;
 
 /* ---- kueue_pending.c: pods that a queue of Kueue holds back ---- */
-/* Called for a pod that a queue holds back: when it is due, queues a read of the reason, which is then
- * reported. */
+/* Called for a pod that a Kueue queue holds back. When the next read is due, queues a request that reads the
+ * reason; the reason is then reported to the engine. */
 void pl_kueue_pending_check(struct kpod *p);
 extern const struct kturns_kind pl_kturns_queued;
 
@@ -334,9 +334,9 @@ uint64_t pl_kube_facts_of(struct kube *k, const char *project);
 const char *pl_kube_queue_of(const json_t *pod);
 /* Returns true if the project forbids network access (pl_executor_events.network_off). */
 bool pl_kube_network_off(const struct kube *k, const char *project);
-/* Renders the pod of a worker. `shape`: shape of the pod if it is known, which says how much space for inputs
- * nodes have; else NULL. PL_EUNAVAILABLE (the cluster has not answered, or lacks the owner ConfigMap or a
- * secret); errors of pl_pod_render. */
+/* Renders the pod of a worker. `shape`: shape of the pod, from which the disk space that nodes offer for
+ * inputs is found; NULL = unknown. PL_EUNAVAILABLE (the cluster has not answered, or lacks the owner
+ * ConfigMap or a secret); errors of pl_pod_render. */
 PL_MUST_CHECK
 int pl_kube_render(struct kube *k, const struct pl_worker_spec *spec, const struct kshape *shape, struct pl_pod *ret,
                    struct pl_err *err);

@@ -1,5 +1,5 @@
-/* gpu_slots.c: reads the GPUs once through NVML, then matches a stage's request against that table. Without
- * NVML, or beyond the GPUs that it knows, a slot has only a number. */
+/* gpu_slots.c: reads the GPUs once through NVML into a table of slots, then matches a stage's request against
+ * that table. A slot for which NVML has no GPU, or any slot on a machine without NVML, has only a number. */
 #include "pipelined/exec/local/gpu_slots.h"
 
 #include "pipelined/exec/local/nvml.h"

@@ -1,9 +1,9 @@
 /* local.c: workers as child processes of this machine. Each agent is the leader of its own session, so that a
  * ^C at the daemon's terminal reaches only the daemon. An agent that outlived its daemon is watched through
  * its pidfd. The agent and its runner hold the writing end of the named pipe DIR/work/<id>.held, which the
- * next daemon opens again: when reading it gives end of file, no process of the worker is left. If cgroups
- * are delegated to the daemon, the sandbox of each worker has its own cgroup with the limits of its stage;
- * the daemon and the agents are outside these cgroups. */
+ * next daemon opens again: when a read from it returns end of file, no process of the worker is left. If
+ * cgroups are delegated to the daemon, the sandbox of each worker has its own cgroup with the limits of its
+ * stage; the daemon and the agents are outside these cgroups. */
 #include "pipelined/exec/local/local.h"
 
 #include "pipelined/exec/local/gpu_slots.h"
