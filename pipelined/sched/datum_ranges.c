@@ -1,4 +1,4 @@
-/* datum_ranges: the ranges are in a growing array, whose first places may be unused. Look-ups are binary
+/* datum_ranges: the ranges are in a growing array, whose first elements may be unused. Look-ups are binary
  * searches. */
 #include "pipelined/sched/datum_ranges.h"
 
@@ -8,8 +8,8 @@ void pl_datum_ranges_finish(struct pl_datum_ranges *r)
     *r = (struct pl_datum_ranges){0};
 }
 
-/* Returns the index of the first range that ends at or after the datum number `row`: the range that holds it,
- * or the place at which to insert it. */
+/* Returns the index of the first range that ends at or after the datum number `row`: the range that contains
+ * `row`, or else the position at which to insert a range for `row`. */
 static size_t ranges_find(const struct pl_datum_ranges *r, uint32_t row)
 {
     const struct pl_sched_range *v = pl_datum_ranges_items(r);
@@ -35,7 +35,7 @@ static bool ranges_reserve(struct pl_datum_ranges *r)
 
     if (r->head + r->n < r->cap)
         return true;
-    if (r->head > r->cap / 2) { /* reuse the many unused places at the front instead of growing the array */
+    if (r->head > r->cap / 2) { /* reuse the unused elements at the front instead of growing the array */
         memmove(r->items, pl_datum_ranges_items(r), r->n * sizeof(*items));
         r->head = 0;
         return true;

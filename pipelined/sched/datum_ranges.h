@@ -1,7 +1,7 @@
 /* datum_ranges: a set of datum numbers, stored as ascending, disjoint ranges that do not touch. Removing
  * numbers at the front and adding numbers at the end cost O(1). A change in the middle moves the ranges
- * behind it (8 bytes each). `struct pl_datum_ranges r = {0}` is an empty set. Largest size: one range for
- * every second one of PL_SCHED_ROWS_MAX numbers, 64 MiB. Not thread-safe. */
+ * behind it (8 bytes each). `struct pl_datum_ranges r = {0}` is an empty set. Largest size: 64 MiB, if the
+ * set contains every other number below PL_SCHED_ROWS_MAX. Not thread-safe. */
 #pragma once
 
 #include "pipelined/sched/sched.h"

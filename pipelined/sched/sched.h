@@ -46,9 +46,9 @@
  *
  * Rows. The datums of a job that must run are numbered 0 … to_run − 1 in spec order. In identifiers these
  * numbers are called rows; the engine's plan maps them to the numbers of all the job's datums. Each of these
- * datums is always in exactly one place: waiting (in a bin of datums with the same history), in one leased
- * task, or ended. Sets of them are stored as ranges, so the cost of a job depends on the number of ranges,
- * even with 2^24 datums.
+ * datums is always in exactly one state: waiting (in a bin of datums with the same history), part of one
+ * leased task, or ended. Sets of them are stored as ranges, so the cost of a job depends on the number of
+ * ranges, even with 2^24 datums.
  *
  * Rules
  *  - Order: each run has a number, `order`, which is unique and rises from run to run. It comes from the
@@ -58,12 +58,13 @@
  *    and does not run if that job fails. Otherwise it waits for the newest unfinished earlier job that
  *    writes the input, and then reads the branch as it is.
  *  - on_new = newest: a job with complete inputs kills earlier jobs of its stage that have leased nothing,
- *    starting with the one directly before it. It stops at the first job that must be kept: one that is
- *    being planned (it will run sooner), or one of the run that its pipeline carries through. Jobs that wait
- *    for a killed job of the same run are killed too. A pipeline carries through the first run that begins,
- *    until all the pipeline's jobs in that run have ended. This way a stage that joins the outputs of other
- *    stages still commits, however fast new pushes come. on_new = restart: also kills running jobs, and jobs
- *    of the carried run; the engine reuses the datums that they finished.
+ *    starting with the one directly before it. It stops at the first job that must be kept: a job that is
+ *    being planned (it will run sooner), or a job of the run that the pipeline carries through (see below).
+ *    Jobs that wait for a killed job of the same run are killed too. Each pipeline carries through the first
+ *    of its runs that begins: it keeps the jobs of that run until all of them have ended. This way a stage
+ *    that joins the outputs of other stages still commits, however fast new pushes come. on_new = restart:
+ *    also kills running jobs, and jobs of the carried run; the engine reuses the results of datums that the
+ *    killed jobs finished.
  *  - Runs with a separate branch (`aside`) write to a branch that other stages do not read. Such a run has
  *    no jobs of downstream stages, no other run waits for it, and its jobs do not wait for inputs from other
  *    runs. Its jobs take their turn, but supersede no job and are superseded by none.
@@ -82,11 +83,12 @@
  *    again if no other node has taken a pod for PL_SCHED_ELSEWHERE_MS. A restart of the daemon forgets these
  *    losses.
  *  - Task size: a task has 1 datum at first. Later tasks aim at PL_SCHED_AIM_MS of compute time, by the mean
- *    of the job's measured datums, and have at most four times as many datums as were measured so far. A
- *    task has at most PL_SCHED_TASK_ROWS_MAX and at least ⌈waiting / 32,768⌉ datums, but never more than
+ *    of the job's measured datums, and have at most four times as many datums as were measured so far. A task
+ *    has at most PL_SCHED_TASK_ROWS_MAX and at least ⌈waiting / 32,768⌉ datums, but never more than
  *    ⌈waiting / live workers⌉. A worker may get a further task while one computes, so that input files are
- *    fetched ahead. This needs: no other worker lacks work, none of the task's datums failed or was lost
- *    before, and datums take at most PL_SCHED_AIM_MS on average, or many datums wait if none was measured.
+ *    fetched ahead. It gets one only if no other worker lacks work, none of the task's datums failed or was
+ *    lost before, and datums take at most PL_SCHED_AIM_MS on average. If no datum was measured so far, many
+ *    datums must be waiting instead.
  *  - Recall: if a worker of the stage is idle and no datum is ready, a worker that holds several datums is
  *    asked to give back those that it has not begun (RECALL). Workers are asked in the order in which their
  *    tasks were leased, as many at a time as there are idle workers. A recalled worker gets no task ahead
@@ -95,20 +97,21 @@
  *    with the highest priority is served first; at equal priority, the pipeline with the fewest workers. A
  *    smaller request of the same kind does not overtake the first one in the queue. An idle worker is kept
  *    for linger_ms, or keep_warm_ms if that is longer; it is stopped at once if another stage needs its
- *    place.
- *  - GPUs are exclusive slots. A stage with a required GPU waits for it. A stage whose GPU is not required
- *    takes a GPU if the executor offers enough and they become free within wait_ms. Otherwise, if no worker
- *    of the stage has a GPU then, it runs on the CPU; it does so at once if the executor offers too few. A
- *    stage without `gpu` never gets a GPU. A stage that accepts only certain slots waits for these; only
- *    stages that want one of the same slots wait behind it.
+ *    resources.
+ *  - GPUs are exclusive slots. A stage with a required GPU waits for a free slot. A stage whose GPU is not
+ *    required takes a GPU if the executor offers enough and they become free within wait_ms. Otherwise, if no
+ *    worker of the stage has a GPU when wait_ms has passed, the stage runs on the CPU. If the executor offers
+ *    too few GPUs, the stage runs on the CPU at once. A stage without `gpu` never gets a GPU. A stage that
+ *    accepts only certain slots waits for these; only stages that want one of the same slots wait behind it.
  *  - Pods: on a cluster a worker is a pod, and pods that ask for the same things have the same shape. The
- *    scheduler does not count nodes. A shape says whether any node could take such a pod, and how many of
- *    its pods may wait for a node at the same time. Shapes do not wait for each other; within a shape, the
- *    pipeline with the fewest workers goes first. A pod may wait for a node without limit, unless its GPU is
- *    not required: then it waits wait_ms, and is replaced by a pod of the CPU shape.
- *  - Replaced pods: a pod that still waits for a node is replaced, and not counted as a failure, if its
- *    stage's shape now needs something else of a node and is offered. A pod without a GPU that still waits
- *    is also replaced if the cluster comes to offer the GPU that its stage prefers.
+ *    scheduler does not count nodes. A shape says whether any node could take such a pod, and how many of its
+ *    pods may wait for a node at the same time. Requests for pods of different shapes do not wait for each
+ *    other; within a shape, the pipeline with the fewest workers goes first. A pod may wait for a node
+ *    without limit, unless its GPU is not required: then it waits wait_ms, and is replaced by a pod of the
+ *    CPU shape.
+ *  - Replaced pods: a pod that still waits for a node is replaced, and not counted as a failure, if pods of
+ *    the stage now require other properties of a node, and a node with these could take them. A pod without a
+ *    GPU that still waits is also replaced if the cluster comes to offer the GPU that its stage prefers.
  *  - Wait reasons: every unfinished job has a sentence that says what it does or waits for. JOB_STATE reports
  *    each change.
  *
@@ -132,10 +135,10 @@
 #define PL_SCHED_AIM_MS    10000 /* target for the compute time of one task */
 /* most tasks that one worker holds: one is uploaded, one computes, one is fetched */
 #define PL_SCHED_WORKER_LEASES 3
-/* a worker gets a third task only while its datums hold at most this much compute time */
+/* a worker gets a third task only while the datums that it holds need at most this much compute time */
 #define PL_SCHED_AHEAD_MS 1000
-/* number of ready datums per worker from which tasks are leased ahead although no datum was measured so
- * far */
+/* if no datum was measured so far, tasks are leased ahead only while at least this many datums per worker are
+ * ready */
 #define PL_SCHED_AHEAD_ROWS 16
 /* most losses of one datum, and most failed starts in a row of a stage's workers */
 #define PL_SCHED_LOSSES_MAX     20
@@ -184,8 +187,8 @@ const char *pl_sched_state_name(enum pl_sched_state state);
 enum pl_sched_on_new { PL_SCHED_NEWEST, PL_SCHED_QUEUE, PL_SCHED_RESTART };
 
 struct pl_sched_config {
-    /* lower bound of the ids (of jobs, tasks, workers) and fences that the scheduler assigns: all are larger,
-     * e.g. than the log's epoch << 32 */
+    /* exclusive lower bound: all ids (of jobs, tasks, workers) and all fences that the scheduler assigns are
+     * larger than this number, for example the log's epoch << 32 */
     uint64_t first_id;
     int64_t linger_ms; /* time that an idle worker is kept; 0 = 2,000; negative: it is stopped at once */
     int64_t lease_ms;  /* duration of a lease; 0 = 30,000 */
@@ -211,8 +214,8 @@ struct pl_sched_range {
 struct pl_sched_stage {
     uint64_t stage; /* number of the stage, the same for all its versions */
     uint64_t version;
-    /* order of the change that set this version: runs with a lower order (restored ones) get no job of it; 0
-     * = all runs do */
+    /* order of the change that set this version: a restored run with a lower order gets no job of this
+     * version; 0 = every run gets its job */
     uint64_t since;
     uint64_t pipeline; /* number of the pipeline, for fair share */
     /* among stages that request the same kind of resource, the one with the highest priority is served
@@ -300,8 +303,8 @@ enum pl_sched_event_kind {
     /* Time passed. The answer to TIMER and CONTINUE. */
     PL_SCHED_EV_TICK,
 
-    /* .stage: adds a stage, or a higher version of one. Jobs of the older version go on, or are superseded by
-     * a later run as on_new says. PL_EINVAL: a cycle, an output that another stage writes, a bad value;
+    /* .stage: adds a stage, or a higher version of one. Jobs of the older version continue, or are superseded
+     * by a later run if on_new says so. PL_EINVAL: a cycle, an output that another stage writes, a bad value;
      * PL_EEXISTS: the version is not higher; PL_ELIMIT. */
     PL_SCHED_EV_STAGE_SET,
     /* .stage, of which only stage, version, shape and cpu_shape are used: new shapes for pods of this
@@ -310,10 +313,10 @@ enum pl_sched_event_kind {
     /* .id = stage: removes the stage, kills its jobs and stops its workers. A job that is committing ends
      * when the answer to its COMMIT arrives; COMMIT_FAILED kills it. PL_ENOTFOUND. */
     PL_SCHED_EV_STAGE_REMOVED,
-    /* .run: a new run, because branch heads moved or because stages are to run over the heads as they are.
-     * Creates a job for each stage that the run names or that reads a moved head, and for every stage
-     * downstream. PL_EEXISTS: the run is known; PL_EINVAL: its order is not above all earlier ones; PL_EBUSY:
-     * PL_SCHED_JOBS_MAX is reached. */
+    /* .run: a new run, because branch heads moved, or because the run asks for stages to run again over
+     * unchanged heads. Creates a job for each stage that the run names or that reads a moved head, and for
+     * every stage downstream. PL_EEXISTS: the run is known; PL_EINVAL: its order is not above all earlier
+     * ones; PL_EBUSY: PL_SCHED_JOBS_MAX is reached. */
     PL_SCHED_EV_RUN,
     /* .id = job, .plan: the job's plan is made. PL_ELIMIT: the plan has too many datums; send PLAN_FAILED
      * then. */
@@ -507,10 +510,11 @@ enum pl_sched_action_kind {
      * that it has not begun. It answers with a RESULT with gave_back, without datums if it has begun all.
      * Repeat the request with each renewal until a RESULT of the task arrives. */
     PL_SCHED_RECALL,
-    /* .lease job, rows, failures, losses: these datums count as failed, because too often they were lost with
-     * their workers or ended their worker. .lease.message is the reason. */
+    /* .lease job, rows, failures, losses: these datums count as failed: they were lost with their workers too
+     * often, or ended their workers too often. .lease.message is the reason. */
     PL_SCHED_GIVE_UP,
-    /* .result: verdicts on the datums of an accepted RESULT, in the order of its datums. */
+    /* .result: the outcome for each datum of an accepted RESULT event, in the order of the datums in that
+     * event. */
     PL_SCHED_RESULT,
     /* .at_ms: send a TICK at this time instead of the time requested before; INT64_MAX: no TICK is needed. */
     PL_SCHED_TIMER,

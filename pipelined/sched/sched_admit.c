@@ -22,8 +22,8 @@ static uint64_t left(uint64_t have, uint64_t used)
     return have > used ? have - used : 0;
 }
 
-/* True if enough CPU, or memory, is free for one more worker. `back`: amount that workers which are
- * being stopped still hold, to be counted as free. */
+/* fits_cpu, fits_memory: true if enough CPU, or enough memory, is free for one more worker. `back`: amount to
+ * count as free although workers that are being stopped still hold it. */
 static bool fits_cpu(const struct pl_sched *s, const struct version *v, enum device device, uint64_t back)
 {
     return pl_sched_cpu_need(s, v, device) <= left(s->capacity.cpu_milli + back, s->cpu_used);
@@ -199,7 +199,8 @@ static void wish(struct pl_sched *s, struct version *v, enum device d)
         pl_sched_fair_share_add(s, v, shape ? &shape->line : &s->lines[d], d);
 }
 
-/* A job waits only once for a GPU that is not required, and only while no worker of its stage has one. */
+/* Returns the device for the next worker of the job. If the stage prefers a GPU but does not require one, the
+ * job waits for a GPU only once, and only while no worker of its stage has a GPU. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
 {
     const struct version *v = job->version;
@@ -210,7 +211,7 @@ enum device pl_sched_admit_device(struct pl_sched *s, struct job *job)
         return GPU;
     if (job->on_cpu || (v->shape ? v->cpu_shape && !may_be_offered(v->shape) : !pl_sched_gpus_offered(s, v)))
         return CPU;
-    if (v->shape && !v->shape->told) /* the executor has not reported yet whether it has a GPU to wait for */
+    if (v->shape && !v->shape->told) /* the executor has not reported yet whether it offers such a GPU */
         return GPU;
     if (job->gpu_since < 0)
         job->gpu_since = s->now;
@@ -225,8 +226,8 @@ void pl_sched_admit_request(struct pl_sched *s, struct version *v)
     uint32_t live = v->starting + v->idle + v->busy;
 
     if (job && job->version == v && job->in_line && !job->rows && v->wish && !s->draining)
-        /* the job is still being planned: it keeps the place in the line that it got from the job that it
-         * superseded */
+        /* the job is still being planned: it keeps the position in the queue that it took over from the
+         * superseded job */
         return;
     if (!job || job->version != v || !job->rows || pl_sched_state_final(job->state) || job->state == PL_SCHED_FINISHING ||
         s->draining || v->retry_at > s->now || live >= v->def.workers ||
@@ -313,8 +314,8 @@ static bool gets_one_after_all(const struct pl_sched *s, const struct version *v
            fits(s, v, GPU);
 }
 
-/* Updates the first request in the line and returns it. If that changes which request is the first, returns
- * NULL and sets `*ret_again`: the caller must try again. */
+/* Updates the first request in the line and returns its stage version. If after the update another request is
+ * the first, returns NULL and sets `*ret_again`: the caller must call again. */
 static struct version *first_in(struct pl_sched *s, const struct line *line, bool *ret_again)
 {
     struct version *v = pl_sched_fair_share_first(line);
@@ -355,7 +356,9 @@ static void admit_beside(struct pl_sched *s, const struct version *first)
         if (v->wish && v->wish_device == GPU)
             start_first(s, v, GPU);
         if (next && !next->wish)
-            return; /* the request after this one has left the line; the next turn looks at it */
+            /* request `next` has left the line, so the walk cannot go on; the next call serves the remaining
+             * requests */
+            return;
     }
 }
 
@@ -413,7 +416,7 @@ static void admit_shapes(struct pl_sched *s)
     struct shape *shape, *last = TAILQ_LAST(&s->ready, shape_list);
     bool is_last = false;
 
-    /* shapes that become ready during this loop belong to stages that were just served: they wait for the
+    /* a shape that becomes ready during this loop belongs to a stage that was just served: it waits for the
      * next call */
     while (!is_last && !s->oom && (shape = TAILQ_FIRST(&s->ready))) {
         is_last = shape == last;

@@ -93,8 +93,8 @@ static void graph_link(struct pl_sched *s, struct stage *stage)
 struct search {
     struct stage **stack;
     size_t n, cap;
-    /* number of this search, and of the search in the opposite direction; each visited stage is marked with
-     * one of them */
+    /* `mark`: number of this search; `other`: number of the search in the opposite direction. Each search
+     * marks the stages that it visits with its number */
     uint64_t mark, other;
     struct stage *met; /* stage at which the two searches met; NULL if they have not met */
     uint64_t own;      /* id of the stage that is being set; its older version is ignored */

@@ -52,7 +52,7 @@ TAILQ_HEAD(shape_list, shape);
 enum device { CPU, GPU, DEVICES, NO_DEVICE = -1 };
 
 #define FAIR_BUCKETS 64 /* all pipelines with this many workers or more share the last bucket */
-/* from this number of bins on, bins of the same history are joined even if their back-offs differ */
+/* once there are this many bins, bins of the same history are merged even if their back-offs differ */
 #define BINS_APART_MAX 64
 /* number of waiting stages per queue whose wait reasons are updated when devices change hands */
 #define SAY_WAITING 64
@@ -71,7 +71,8 @@ struct rank {
     TAILQ_ENTRY(rank) link;
 };
 
-/* One pipeline in one line: its stages of one priority that request a worker ("wishes" for one). */
+/* Entry of a pipeline in a rank of a line: lists the pipeline's stages of that priority that request ("wish
+ * for") a worker. */
 struct wisher {
     struct pipeline *pipeline;
     struct rank *rank;
@@ -99,8 +100,8 @@ struct pipeline {
     uint64_t id;
     uint32_t versions; /* number of its stage versions, each of which holds a reference */
     uint32_t workers;  /* workers that are not gone yet */
-    /* run whose jobs are not superseded once one of them has begun, so that stages which join their outputs
-     * can commit; NULL = none */
+    /* run that the pipeline carries through: once one of its jobs has begun, its jobs are not superseded, so
+     * that a stage that joins outputs of the run can commit; NULL = none */
     struct run *carried;
     uint32_t carried_open; /* number of this pipeline's unfinished jobs in the run `carried` */
     SLIST_HEAD(, wisher) wishers;
@@ -135,8 +136,8 @@ struct version {
     struct worker_list workers;
     /* workers whose request for a task is open: idle ones first, then busy ones that would fetch ahead */
     struct worker_list asking;
-    /* numbers of workers by state; with_gpu counts the starting, idle and busy ones that have a GPU, without
-     * pods that wait for a node */
+    /* numbers of workers by state. with_gpu: number of starting, idle and busy workers that have a GPU; pods
+     * that wait for a node are not counted */
     uint32_t starting, idle, busy, stopping, with_gpu;
     uint32_t recalls;        /* workers that were asked to give datums back and have not answered */
     uint32_t start_failures; /* number of failed starts in a row */
@@ -144,7 +145,7 @@ struct version {
     char *last_failure;
     int64_t unused_since;            /* time since when `unfinished` is 0 */
     struct shape *shape, *cpu_shape; /* shapes of its pods with and without GPUs; NULL = none */
-    struct wisher *wish;             /* its place in a line of requests; NULL = it requests no worker */
+    struct wisher *wish;             /* its pipeline's entry in a line; NULL = the version requests no worker */
     enum device wish_device;
     bool kept; /* while restoring: an older version that holds a reference until RESTORE_DONE */
     TAILQ_ENTRY(version) wish_link, stage_link;
@@ -161,7 +162,7 @@ struct bin {
 struct lost_on {
     char *node;
     uint32_t losses;
-    int64_t at; /* time of the last loss that counted; losses shortly after another do not */
+    int64_t at; /* time of the last loss that was counted; a loss shortly after a counted one is not counted */
 };
 
 /* The datums that a planned job must run. */
@@ -397,8 +398,8 @@ int64_t pl_sched_datums_next(const struct pl_sched *s, const struct rows *rows);
 /* Puts datums that are neither waiting nor leased into the bin of this history. */
 void pl_sched_datums_wait(struct pl_sched *s, struct rows *rows, const struct pl_datum_ranges *which, uint32_t failures,
                           uint32_t losses, int64_t not_before);
-/* Leases ready datums of the job to the worker. Returns false if no datum is ready, or if none may be leased
- * ahead of time to a busy worker. */
+/* Leases ready datums of the job to the worker. Returns false if no datum is ready, or if the worker is busy
+ * and no ready datum may be leased ahead of time. */
 bool pl_sched_task_lease(struct pl_sched *s, struct job *job, struct worker *w);
 /* Asks workers to give back datums of the job that they have not begun: one worker for each idle worker of
  * the version. */
@@ -449,7 +450,7 @@ void pl_sched_workers_trim(struct pl_sched *s, struct version *v);
  * takes it out. */
 void pl_sched_admit_request(struct pl_sched *s, struct version *v);
 void pl_sched_admit_withdraw(struct pl_sched *s, struct version *v);
-/* Returns the device on which the job's next worker should run, judged by what is free now. */
+/* Returns the device on which the job's next worker should run, given the resources that are free now. */
 enum device pl_sched_admit_device(struct pl_sched *s, struct job *job);
 /* Starts workers for the requests in all lines, as far as resources allow. */
 void pl_sched_admit(struct pl_sched *s);

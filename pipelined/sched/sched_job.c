@@ -105,8 +105,10 @@ static bool is_waited_for(const struct pl_sched *s, const struct job *job, const
     return false;
 }
 
-/* True if `job` can run as soon as `old` could, and no pipeline carries the run of `old`. If `job` still
- * waits, `old` must wait for the same jobs, and no job of the run of `old` may have leased a task. */
+/* True if `job` can run as soon as `old` could, so that `job` may supersede `old`. If all inputs of `job` are
+ * there, the run of `old` must not be a run that has begun and that a pipeline carries (allowed with on_new =
+ * restart). If `job` still waits for other jobs, `old` must wait for the same jobs, and no job of the run of
+ * `old` may have leased a task. */
 static bool runs_as_soon(const struct pl_sched *s, const struct job *job, const struct job *old)
 {
     const struct pl_sched_stage *def = &job->version->def;
@@ -144,8 +146,8 @@ static bool is_ready(const struct job *job)
     return job->linked && job->state == PL_SCHED_CREATED && job->blocked_on == 0 && !job->queued;
 }
 
-/* Called for a planned job: lets the next job of the stage supersede it, if the inputs of that job became
- * complete in the meantime. Returns true if the planned job has ended. */
+/* Called for a planned job: if the inputs of the next job of the stage became complete during planning, that
+ * next job supersedes the planned job. Returns true if the planned job has ended. */
 static bool is_superseded(struct pl_sched *s, struct job *job)
 {
     struct job *next = TAILQ_NEXT(job, lane_link);
@@ -179,7 +181,7 @@ void pl_sched_job_look(struct pl_sched *s, struct job *job)
         }
         if (job->blocked_on == 0)
             job->blocked_on = up->id;
-        if (first || up->run != job->run) /* the jobs of the same run already notify this one when they end */
+        if (first || up->run != job->run) /* since the first check, jobs of the same run notify this job */
             depend(s, up, job);
     }
     supersede(s, job);

@@ -143,13 +143,12 @@ static int restore_worker(struct pl_sched *s, const struct pl_sched_event *ev, s
         return pl_err_set(err, PL_EINVAL, "worker %llu is a pod of a shape that its stage does not have",
                           (unsigned long long)ev->worker.id);
     w = pl_sched_worker_make(s, v, ev->worker.id,
-                             /* a restored worker that has attached may be computing, until it asks for a
-                              * task */
+                             /* a restored worker that has attached counts as busy until it asks for a task */
                              starting ? WORKER_STARTING : WORKER_BUSY);
     if (!w)
         return pl_err_nomem(err);
     s->last_id = PL_MAX(s->last_id, w->id);
-    /* it attached before the restart, so its exit does not count as a failed start */
+    /* a worker that attached before the restart: its exit does not count as a failed start */
     w->productive = !starting;
     if (shape) {
         pl_sched_shape_take(s, w, shape, starting && !placed);

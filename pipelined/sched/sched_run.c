@@ -158,7 +158,8 @@ bool pl_sched_run_expand(struct pl_sched *s)
         return false;
     if (run_make_next(s, run))
         return true;
-    /* link the jobs only now, because the jobs of the same run that write the inputs exist only now */
+    /* link the jobs only after all jobs of the run were created, because a job may read the output of any of
+     * them */
     if (run->at_linked < run->n_jobs) {
         pl_sched_job_link(s, run->jobs[run->at_linked++]);
         return true;

@@ -131,8 +131,8 @@ static uint64_t held_rows(const struct worker *w)
 }
 
 /* True if datums of the bin may be leased to a busy worker ahead of time. Datums that failed or were lost
- * before may not: they should not wait behind another datum that may take long, while a worker is about to
- * become free. */
+ * before are not leased ahead: such a datum should not wait behind another datum, which may take long, while
+ * a worker is about to become free. */
 static bool may_fetch_ahead(const struct pl_sched *s, const struct rows *rows, const struct bin *bin, const struct worker *w)
 {
     const struct version *v = w->version;
@@ -257,7 +257,7 @@ void pl_sched_task_recall(struct pl_sched *s, struct job *job)
 
     if (v->recalls >= idle || bin_ready(s, job->rows, NULL))
         return;
-    /* a worker with a single datum computes it, and has none to give back */
+    /* a worker that holds a single datum is running it, and has no datum to give back */
     for (task = TAILQ_FIRST(&job->rows->tasks); task && v->recalls < idle; task = TAILQ_NEXT(task, link))
         if (!task->worker->recall && held_rows(task->worker) > 1)
             pl_sched_worker_ask_back(s, task->worker);
@@ -307,8 +307,8 @@ static void note_failed(struct pl_sched *s, struct rows *rows, uint32_t index, c
     rows->first_message = pl_sched_strdup(s, message);
 }
 
-/* Marks all datums of the task that have not ended as failed, and appends an action for them. The caller then
- * counts the last failure or loss in the returned action. */
+/* Marks all datums of the task that have not ended as failed, and appends an action for them. Returns the
+ * action; the caller must add the last failure or the last loss to the counts in it. */
 static struct pl_sched_action *give_up(struct pl_sched *s, struct task *task, const char *text)
 {
     struct pl_sched_action *a = say_rows(s, task, PL_SCHED_GIVE_UP);
@@ -393,8 +393,8 @@ static enum pl_sched_verdict take_row(struct pl_sched *s, struct task *task, con
     if (!pl_datum_ranges_remove(&task->open, row->index, row->index + 1))
         s->oom = true;
     pl_sched_job_leased(s, task->job, -1);
-    /* a datum that the worker gave back unasked waits a moment, so that it is not leased and given back in a
-     * fast loop */
+    /* a datum that the worker gave back without a recall waits a second, so that it is not leased and given
+     * back in a fast loop */
     if (row->gave_back) {
         row_wait(s, task, row->index, task->failures, s->now + (task->recalled ? 0 : 1000));
         return PL_SCHED_ROW_WAITING;
@@ -431,8 +431,8 @@ static void note_recall(struct worker *w, const struct pl_sched_event *ev)
         pl_sched_worker_recall(w, RECALL_ANSWERED);
 }
 
-/* Handles a RESULT: appends a verdict for each datum in an action RESULT. Ends the task when all its datums
- * have ended. */
+/* Handles event RESULT: appends an action RESULT with the outcome for each datum. Ends the task when all its
+ * datums have ended. */
 void pl_sched_task_result(struct pl_sched *s, struct worker *w, const struct pl_sched_event *ev)
 {
     struct pl_sched_lease lease = {ev->result.task, ev->result.fence};

@@ -51,7 +51,7 @@ void pl_sched_without_gpu(const struct pl_sched *s, uint64_t id, char out[PL_SCH
     if (job->on_cpu)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU came within %s", pl_duration_text(v->def.gpu_wait_ms, duration));
     else if (v->shape && (!v->shape->told || v->shape->offered))
-        /* GPUs may have become available since then */
+        /* GPUs may be offered again by now, so the text uses the past tense */
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU was on offer");
     else if (v->shape)
         snprintf(out, PL_SCHED_MESSAGE_MAX, "no GPU is on offer: %s", v->shape->text);

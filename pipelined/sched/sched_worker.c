@@ -79,8 +79,8 @@ static void set_state(struct pl_sched *s, struct worker *w, enum worker_state st
 
 /* ---- deadlines ---- */
 
-/* True if the worker must attach within a time limit. A pod that is not up has no such limit: it may wait for
- * a node or its image, and the executor reports if it cannot start. */
+/* True if the worker must attach within a time limit. A pod that is not up has no such limit: it may have to
+ * wait for a node or for its image, and if the pod cannot start, the executor reports that. */
 static bool has_limit(const struct pl_sched *s, const struct worker *w)
 {
     return s->config.start_wait_ms >= 0 && (!w->shape || w->up);
