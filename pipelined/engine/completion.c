@@ -40,8 +40,8 @@ static void ending_free(struct pl_ending *end)
     free(end);
 }
 
-/* Inserts the entry into the waiting list by its sequence number, so that an end that is retried goes before
- * later ones. */
+/* Inserts the entry into the waiting list by its sequence number, so that an end that is retried is written
+ * before later ends. */
 static void ending_wait(struct pl_ending *end)
 {
     struct pl_ending **link = &end->engine->endings;

@@ -184,8 +184,8 @@ static void set_timer(struct pl_engine *e, int64_t at_ms)
         pl_timer_start(e->timer, at_ms > now ? (uint64_t)(at_ms - now) : 0);
 }
 
-/* Carries out one action. It must not pass an event to the scheduler directly, because that would overwrite
- * the actions that follow: an answer that is known at once is posted to the loop. */
+/* Carries out one action. It must not pass an event to the scheduler directly, because a step overwrites the
+ * list of actions that are still to be carried out: an answer that is known at once is posted to the loop. */
 static void act(struct pl_engine *e, const struct pl_sched_action *a)
 {
     pl_trace("sched", "  %s", pl_sched_action_text(a, (char[PL_SCHED_ACTION_TEXT]){0}));
@@ -287,8 +287,8 @@ static void tick(void *arg)
         pl_log_error("engine", "the scheduler cannot handle a timer event: %s", err.msg);
 }
 
-/* A function call that is posted to the loop. It brings its own memory, so the limit on the length of the
- * loop's queue does not apply; its number is bounded by the jobs and requests that wait for such calls. */
+/* A function call that is posted to the loop. Each call has its own memory, so the length limit of the loop's
+ * queue does not apply. The number of jobs and requests that wait for calls bounds the number of calls. */
 struct posted {
     struct pl_loop_work work; /* must be the first member: free(work) frees the whole struct */
     pl_loop_fn fn;

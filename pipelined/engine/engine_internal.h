@@ -14,14 +14,14 @@
 #include "storage/system/trace.h"
 #include <pthread.h>
 
-/* most rows that table `attempt` keeps per job: this many failed attempts, and this many successful ones */
+/* most failed attempts, and also most successful attempts, of one job that table `attempt` keeps */
 #define PL_JOB_ATTEMPTS_KEPT 1000
 /* most datum tables that are searched for results to reuse: those of the base commit and of the 8 commits
  * before it */
 #define PL_BASES_MAX    9
 #define PL_LONG_POLL_MS 25000
-/* most ended leases per worker that are kept for the answer to its next renewal. An older one is reported
- * when the worker names it in a renewal */
+/* most ended leases per worker that are kept, to be reported in the answer to the worker's next renewal.
+ * Older ended leases are not kept: such a lease is reported when the worker tries to renew it */
 #define PL_ENGINE_LOST_MAX 8
 /* interval at which a worker's renewals extend the upload sessions of its leases: a third of a session's
  * lifetime */
@@ -74,15 +74,17 @@ struct pl_etotals {
     uint64_t datums, planned, reused, done, failed, recovered, attempts;
     /* total time that datums spent in each phase; phases overlap */
     uint64_t wait_ms, fetch_ms, compute_ms, upload_ms;
-    /* time that workers and GPUs were held by the job: computing, waiting or moving data */
+    /* time for which the job held workers (held_ms) and GPUs (gpu_ms), whether they were computing, waiting
+     * or moving data */
     uint64_t held_ms, gpu_ms;
     /* time during which the job had a leased task, over all starts of the daemon */
     int64_t busy_ms;
     uint64_t bytes_in, bytes_out;
     uint64_t user_us, sys_us, max_rss_kb, oom;
     uint64_t gpus; /* largest number of GPUs of one worker */
-    /* GPU use, multiplied by the number of GPUs: time that was measured, busy time within it, and time in
-     * which no command ran. gpu_mem_peak: most memory used on one worker, in bytes. */
+    /* GPU use, multiplied by the number of GPUs: gpu_measured_ms: time for which the use was measured;
+     * gpu_used_ms: busy time within that time; gpu_wait_ms: time in which no command ran. gpu_mem_peak:
+     * largest GPU memory use of one worker, in bytes. */
     uint64_t gpu_measured_ms, gpu_used_ms, gpu_wait_ms, gpu_mem_peak;
 };
 
@@ -110,12 +112,13 @@ struct pl_ejob {
     json_t *inputs; /* the job's inputs, once it is planned: [{project, repo, branch, commit, name, root}] */
     json_t *warnings;
     char base[PL_ID_HEX + 1];
-    /* the run's separate branch, known once planned; its `branch` is "" if the run has none */
+    /* the run's separate branch, valid once `planned` is set; aside.branch is "" if the run has no separate
+     * branch */
     struct pl_rerun_branch aside;
     bool planned;
-    bool forced; /* every datum runs again and no result is reused; known once planned */
+    bool forced; /* all datums run again, no result is reused; valid once `planned` is set */
     struct pl_ebase from;
-    /* the full plan, or only the datums that differ from the base commit; `from` describes the base */
+    /* plan of all datums, or only of the datums that differ from the base commit that `from` describes */
     struct pl_plan *plan;
     /* maps the numbers of datums that must run (the scheduler's rows) to datum numbers in the plan */
     uint32_t *rows;
@@ -181,8 +184,8 @@ struct pl_etask {
     struct pl_ejob *job;
     uint32_t failures, losses;
     bool told; /* the answer with the task was sent to the worker */
-    /* the worker must give back the datums that it has not begun; it is asked again with each renewal until a
-     * result arrives */
+    /* the worker must give back the datums that it has not begun. The request is repeated in the answer to
+     * each renewal until a result of the task arrives */
     bool recalled;
 };
 
@@ -222,7 +225,7 @@ struct pl_engine {
     _Atomic int64_t stages_made;
     /* pass in progress that computes the stages' pod shapes again; NULL = none */
     struct pl_reshaping *reshaping;
-    /* another such pass must follow, because the settings changed during this one */
+    /* the settings changed during the pass `reshaping`: another pass must follow it */
     bool reshape_again;
     bool started, restoring;
     _Atomic bool failed; /* the engine makes no more decisions */
@@ -333,8 +336,8 @@ void pl_engine_network_changed(struct pl_engine *e, const char *project);
 /* Gives a stage version to the scheduler, as the stage's current version. */
 PL_MUST_CHECK
 int pl_engine_stage_set(struct pl_engine *e, struct pl_estage *s, struct pl_err *err);
-/* Gives stage versions (row ids, ascending) to the scheduler, in an order in which none closes a cycle with a
- * version that is still to be replaced. A version that the scheduler refuses is logged. */
+/* Gives stage versions (row ids, ascending) to the scheduler, in an order in which no new version forms a
+ * cycle with an old version that is replaced later. A version that the scheduler refuses is logged. */
 PL_MUST_CHECK
 int pl_engine_set_versions(struct pl_engine *e, const uint64_t *versions, size_t n, struct pl_err *err);
 /* Makes the scheduler's stages equal to the current stages in the database: sets new versions, and removes
@@ -357,10 +360,10 @@ int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err);
 
 /* ---- job_plan.c ---- */
 /* Makes the job's plan: finds its inputs, enumerates its datums, finds results to reuse. Sets the job's plan,
- * rows, roots, commits, inputs, base, and the results of reused datums. A restored job, whose `inputs` are
- * set, is planned over these same commits and its base. `conn` NULL: takes one of the pool's readers; the
- * loop passes its own reader, because all of the pool's readers may be held by threads that wait for the
- * loop. On the pool, or at the start. */
+ * rows, roots, commits, inputs, base, and the results of reused datums. A restored job has its `inputs` and
+ * its base commit already: it is planned again from the same commits and the same base commit. `conn` NULL:
+ * takes one of the pool's readers; the loop passes its own reader, because all of the pool's readers may be
+ * held by threads that wait for the loop. On the pool, or at the start. */
 PL_MUST_CHECK
 int pl_job_plan(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err);
 /* Discards the job's plan, but keeps its inputs and base. */
@@ -417,13 +420,13 @@ const char *pl_result_message(const json_t *row, struct pl_arena *arena);
 /* Fills in the results of a restored job from table `result`. */
 PL_MUST_CHECK
 int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
-/* Gives the datums in j->rows (sorted by datum key) the results that earlier jobs of the stage had before they
- * failed or were killed, as far as those jobs came after the stage's last success. Reads table `result` row by
- * row: loading it whole could take much memory for datums that no longer exist. */
+/* Sets the results of datums in j->rows (sorted by datum key) from results of earlier jobs of the stage that
+ * failed or were killed. Considers only jobs after the stage's last successful job. Reads table `result` row
+ * by row: loading it whole could take much memory for datums that no longer exist. */
 PL_MUST_CHECK
 int pl_kept_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
 /* Deletes the results listed in j->stale. Results of the stage's last PL_KEPT_JOBS_ALL failed or killed jobs
- * are always kept; older results only while the newest plan uses them. */
+ * are always kept; results of older jobs are kept only while the newest plan uses them. */
 #define PL_KEPT_JOBS_ALL 64
 PL_MUST_CHECK
 int pl_kept_drop_stale(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err);
@@ -436,8 +439,8 @@ void pl_engine_result_action(struct pl_engine *e, const struct pl_sched_action *
 
 /* ---- job_attempts.c ---- */
 enum pl_tried_state { PL_TRIED_WAITING, PL_TRIED_FAILED, PL_TRIED_RECOVERED };
-/* A record of the attempts and losses of some of a job's datums, by row number. The newest record of a datum
- * counts. */
+/* A record of the attempts and losses of a set of datums of one job. If several records name a datum, the
+ * newest record is valid. */
 struct pl_etried {
     char *rows; /* row numbers as JSON text, in the form that pl_ranges_text writes */
     uint32_t failures, losses;
@@ -459,14 +462,14 @@ int pl_ranges_parse(const json_t *list, struct pl_sched_range **ret, size_t *ret
 void pl_engine_return_task(struct pl_engine *e, const struct pl_sched_action *a);
 /* Carries out action GIVE_UP: records the datums as failed. */
 void pl_engine_give_up(struct pl_engine *e, const struct pl_sched_action *a);
-/* For a restored job whose datums with results are already marked as settled: settles the datums that ended
- * without a result, and fills the event's failed, first_failed and tried. Texts and lists belong to the
- * arena. */
+/* Called for a restored job after its datums with results were marked as settled. Marks the datums that ended
+ * without a result as settled too, and sets the fields failed, first_failed and tried of `ev`. Texts and
+ * lists belong to the arena. */
 PL_MUST_CHECK
 int pl_job_attempts_load(struct pl_ejob *j, struct pl_conn *c, struct pl_arena *arena, struct pl_sched_event *ev,
                          struct pl_err *err);
-/* Returns true if the datum with this row number, of a restored job, has exactly this history. A lease that
- * records another history is not the datum's newest lease. */
+/* Returns true if the datum with number `row` of a restored job has exactly this number of failures and
+ * losses. A stored lease with other numbers is not the newest lease of the datum. */
 bool pl_job_attempts_of_row(const struct pl_ejob *j, uint32_t row, uint32_t failures, uint32_t losses);
 /* Deletes the job's records of attempts and losses, because the job is planned again and its datums get other
  * row numbers. Waits for the database. */
@@ -511,8 +514,8 @@ void pl_engine_answer(struct pl_eworker *w, char *answer, uint64_t task);
 void pl_engine_worker_drop_ready(struct pl_eworker *w);
 /* Carries out action LEASE: writes the lease to the database, then answers the worker. */
 void pl_engine_lease(struct pl_engine *e, const struct pl_sched_action *a);
-/* Ends a lease. If the worker was told of the task, its open or next renewal reports the end to it; otherwise
- * the task is never sent. */
+/* Ends a lease. If the worker was told of the task, the answer to its open or next renewal reports the end of
+ * the lease; otherwise the task is never sent. */
 void pl_engine_drop_task(struct pl_engine *e, uint64_t worker, uint64_t task, uint64_t fence);
 /* Ends a lease like pl_engine_drop_task, but reports nothing, because the worker itself handed in the last
  * result. */

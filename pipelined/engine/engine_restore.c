@@ -126,8 +126,8 @@ static int feed_run(struct pl_engine *e, enum pl_sched_event_kind kind, const st
     return pl_engine_feed(e, &ev, err);
 }
 
-/* Gives the scheduler no run while there are stages that it does not know. These are being loaded on the
- * pool; pipelines_changed follows and calls this function again. */
+/* Does nothing while there are stages in the database that the scheduler does not know. A pool thread is
+ * loading these stages; after that, pipelines_changed calls this function again. */
 int pl_engine_new_runs(struct pl_engine *e, struct pl_err *err)
 {
     int64_t made = 0;
@@ -235,8 +235,8 @@ static int read_job(struct pl_conn *c, int64_t id, struct job_row *ret, struct p
     return ret->reason && ret->inputs && ret->counts ? 0 : pl_err_nomem(err);
 }
 
-/* Checks that the new plan has as many datums, and as many reused ones, as the old plan: leases name datums
- * by row numbers that only this plan defines. */
+/* Checks that the new plan has as many datums, and as many reused ones, as the old plan: the row numbers in
+ * stored leases are valid only for that same plan. */
 static int check_plan(const struct pl_ejob *j, const struct job_row *row, struct pl_err *err)
 {
     json_int_t total = json_integer_value(json_object_get(row->counts, "total")),
@@ -348,8 +348,8 @@ static int take_job(struct pl_engine *e, const struct job_row *row, uint64_t ord
     struct pl_ejob *j;
     int r = pl_engine_stage(e, (uint64_t)row->version, &stage, err);
 
-    /* a job from a recovered log has no scheduler id (`live`): its row id is used instead, which is below all
-     * new ids */
+    /* a job from a recovered log has no scheduler id (`live`). Its row id is used instead, because row ids
+     * are smaller than all ids that the scheduler assigns */
     r = r < 0 ? r : pl_engine_add_job(e, row->live ? (uint64_t)row->live : (uint64_t)row->id, order, row->run, stage, &j, err);
     if (r < 0)
         return r;
@@ -624,7 +624,8 @@ static int restore_each(struct pl_engine *e, const char *sql, int (*one)(struct 
 }
 
 /* ---- jobs that nothing else will end ----
- * Their pipeline was deleted, or the daemon died between the end of their run and their own. */
+ * Jobs whose pipeline was deleted, and jobs whose run has ended but whose own end was not written before the
+ * daemon died. */
 
 /* Reads the job's row, which is then written again in state killed. */
 static int read_stray(struct pl_tx *tx, int64_t id, struct pl_job_args *ret, struct pl_rows *rows, struct pl_err *err)
@@ -703,7 +704,7 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
     r = r < 0 ? r : restore_stages(e, err);
     r = r < 0 ? r : restore_runs(e, err);
     r = r < 0 ? r : restore_each(e, "SELECT id FROM worker ORDER BY id", restore_worker, err);
-    /* newest leases first: datums of an older, returned lease may have been leased again since */
+    /* newest lease first: the datums of an older lease may have been returned and leased again */
     r = r < 0 ? r : restore_each(e, "SELECT task FROM lease ORDER BY task DESC", restore_task, err);
     r = r < 0 ? r : pl_engine_feed(e, &(struct pl_sched_event){.kind = PL_SCHED_EV_RESTORE_DONE}, err);
     e->restoring = false;
@@ -713,6 +714,7 @@ int pl_engine_restore(struct pl_engine *e, struct pl_err *err)
         pl_engine_network_changed(e, NULL);
     if (r >= 0 && e->executor->ops->sweep)
         e->executor->ops->sweep(e->executor);
-    /* the steps above also gave the scheduler versions that only old jobs and workers use */
+    /* the steps above may have set old stage versions, which old jobs and workers use: set the current
+     * versions, and remove the stages that do not exist any more */
     return r < 0 ? r : pl_engine_sync_stages(e, err);
 }

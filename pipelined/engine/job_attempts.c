@@ -84,8 +84,8 @@ static int change_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
     return PL_MIN(r, 0);
 }
 
-/* Frees the change. If the write failed, a restart finds the old lease; a newer lease of the same datums
- * takes precedence over it. */
+/* Frees the change. If the write failed, the lease stays in the database. After a restart, a newer lease of
+ * the same datums takes precedence over that lease. */
 static void change_done(void *arg, int r, const struct pl_err *err)
 {
     struct change *g = arg;

@@ -17,7 +17,8 @@ struct committing {
     struct pl_hash parent_object;
     bool has_parent;
     json_t *provenance;
-    /* hold that protects the objects looked up from garbage collection until the commit is written */
+    /* lock that keeps garbage collection from deleting the objects that this commit refers to, until the
+     * commit is written */
     struct pl_store_hold hold;
     int result;
     struct pl_err err;
@@ -48,7 +49,7 @@ static void fill_row(const struct pl_ejob *j, const struct pl_hash *key, const s
 {
     if (!res) {
         *row = (struct pl_datum_row){.state = PL_ROW_FAILED, .key = *key};
-        /* cannot fail: the run's id was checked when the run was made */
+        /* the decoding cannot fail: the run's id was checked when the run was created */
         (void)!pl_hex_decode(j->run, row->run, sizeof row->run);
         return;
     }
@@ -161,8 +162,8 @@ static int compare_source(const void *a, const void *b)
     return 0;
 }
 
-/* Returns the branch from which an input was read. In a run with a separate branch, the outputs of the run's
- * own stages are on that branch. */
+/* Returns the branch from which an input was read. An input that a stage of the same run wrote was read from
+ * the run's separate branch, if the run has one. */
 static json_t *branch_of(const struct pl_ejob *j, const json_t *in)
 {
     bool aside = *j->aside.branch && pl_streq(json_string_value(json_object_get(in, "commit")), j->run);

@@ -58,7 +58,7 @@ static int fill(const struct pl_ejob *j, struct pl_ewhole *w, const struct pl_ma
         size_t len = pl_plan_enum_key(w->own_plan, d, key), at = (size_t)pl_map_get(planned, key, len);
 
         if (at) {
-            /* a borrowed copy: the job still owns the result's memory */
+            /* a shallow copy: the job still owns the memory to which the result points */
             w->own_results[d] = j->results[at - 1];
             w->own_has_result[d] = j->has_result[at - 1];
             continue;

@@ -97,7 +97,8 @@ static int take_inputs(struct pl_ejob *j, struct pl_err *err)
 struct bases {
     struct pl_store *store;
     struct pl_node_source source;
-    /* root hashes of datum tables: found while a database reader is held; the tables are opened afterwards */
+    /* root hashes of the datum tables; they are read from the database first, and the tables are opened after
+     * the database reader was released */
     struct pl_hash roots[PL_BASES_MAX];
     size_t n_roots;
     struct pl_tree_cursor *tables[PL_BASES_MAX];
@@ -138,9 +139,9 @@ static void find_tables(const struct pl_ejob *j, struct pl_conn *c, struct pl_co
 
 /* Finds the commits whose results may be reused: the head of the output branch (or, if a restored job is
  * planned `again`, the job's own base commit) and the commits before it. Every commit of an output branch was
- * made by a successful job. A run with a separate branch that has no commits so far reuses results of the
- * stage's own branch; but it does not use that branch's commit as base commit, because its inputs were other
- * trees. */
+ * made by a successful job. If the run has a separate branch without commits so far, results of the stage's
+ * own branch are reused. But no commit of the stage's own branch is then the base commit, because its inputs
+ * were other trees. */
 static int find_bases(struct pl_ejob *j, struct pl_conn *c, bool again, struct bases *b, struct pl_err *err)
 {
     struct pl_commit_row row;
@@ -224,8 +225,8 @@ static int by_key(const void *a, const void *b, void *keys)
     return memcmp(k[*(const uint32_t *)a].b, k[*(const uint32_t *)b].b, PL_HASH_BYTES);
 }
 
-/* Reuses results of the stage's failed or killed jobs for datums that no datum table has. A stage without a
- * cache reuses none, but still finds out which stored results can be deleted. */
+/* Reuses results of the stage's failed or killed jobs for datums that were found in no datum table. A stage
+ * without a cache reuses none, but still finds out which stored results can be deleted. */
 static int reuse_kept(struct pl_ejob *j, struct pl_conn *conn, struct pl_err *err)
 {
     int64_t any = 0;
@@ -480,8 +481,8 @@ static void start_planning(void *arg, int r, const struct pl_err *err)
     planning_over(p);
 }
 
-/* Carries out action PLAN after all earlier ends are written: only the written end of the stage's previous
- * job says that its results are kept and may be reused. */
+/* Carries out action PLAN after all earlier ends are written: the results of the stage's previous job are
+ * marked as reusable only when the end of that job is written. */
 void pl_engine_plan(struct pl_engine *e, struct pl_ejob *j)
 {
     struct planning *p = calloc(1, sizeof *p);

@@ -54,8 +54,8 @@ int pl_result_of_json(const json_t *row, const char *run, struct pl_eresult *ret
 }
 
 /* Adds the GPU use of one datum to the totals. Without "gpu" nothing was measured, which is not the same as a
- * use of 0. An agent measures only while the command runs; the cluster's figure ("whole") covers all the time
- * for which the datum held the worker. */
+ * use of 0. An agent measures only while the command runs; a measurement by the cluster ("whole") covers all
+ * the time for which the datum held the worker. */
 static void add_gpu(struct pl_etotals *t, const json_t *row, const json_t *ms)
 {
     const json_t *gpu = json_object_get(row, "gpu");
@@ -115,7 +115,7 @@ struct kept {
 struct reporting {
     struct pl_engine *engine;
     json_t *results;
-    const json_t *row_list; /* results of the datums of the RESULT that is being handled */
+    const json_t *row_list; /* results of single datums in the RESULT that is being handled */
     uint32_t attempt;       /* number of this attempt at its datums */
     uint32_t losses;        /* number of times its datums were lost before */
     struct pl_eworker *worker;
@@ -129,8 +129,8 @@ struct reporting {
  * Loop only. */
 static struct reporting *feeding;
 
-/* Records in which image a pod's command ran. While the cluster has not reported the image, the attempt keeps
- * its worker's id instead. */
+/* Records in which image a pod's command ran. As long as the cluster has not reported the image, the attempt
+ * has only the id of its worker, by which the image is added later. */
 static void name_image(const struct pl_ejob *j, struct pl_eworker *w, json_t *attempt)
 {
     if (w->pod == PL_NO_POD)
@@ -612,8 +612,8 @@ int pl_job_load_results(struct pl_ejob *j, struct pl_conn *c, struct pl_err *err
 
 /* ---- results of jobs that failed or were killed ---- */
 
-/* Returns the first position in j->rows, sorted by datum key, of a datum with this key or a greater one;
- * n_rows if there is none. */
+/* Returns the first position in j->rows, sorted by datum key, of a datum with the given key or a greater key;
+ * n_rows if there is no such datum. */
 static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
 {
     uint32_t lo = 0, hi = j->n_rows;
@@ -629,8 +629,8 @@ static uint32_t find_key(const struct pl_ejob *j, const struct pl_hash *key)
     return lo;
 }
 
-/* Uses a kept result for each datum with its key that has no result so far; newer results come first. Returns
- * 1 if any datum uses it. */
+/* Uses the stored result `item` for each datum that has the same key and no result so far. Must be called for
+ * newer results first. Returns 1 if any datum uses the result. */
 static int keep_one(struct pl_ejob *j, const json_t *item, const char *run, struct pl_err *err)
 {
     const char *text = json_string_value(json_array_get(item, 2));

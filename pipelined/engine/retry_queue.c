@@ -1,7 +1,7 @@
 /* retry_queue: a list of work for the pool and of database transactions that were refused because a queue was
- * full, or memory short. They are retried after a pause. The caller does not wait, because the loop must not
- * block, and it gets no error. The length of the list is bounded by the number of jobs and requests to which
- * the work belongs. */
+ * full, or memory short. They are retried after a pause. The caller never waits, because it may run on the
+ * loop, and it gets no error when the work is refused. The length of the list is bounded by the number of
+ * jobs and requests to which the work belongs. */
 #include "pipelined/engine/engine_internal.h"
 
 #include <pthread.h>

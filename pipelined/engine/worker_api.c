@@ -18,8 +18,8 @@
 #define METRIC_LINE_MAX  1024
 #define METRICS_MAX      ((int64_t)1 << 40) /* largest number of a metric line of one attempt */
 #define LEASE_MS         30000
-/* interval of a worker's renewals; an older agent, whose renewals are not held open, may work on an ended
- * lease for so long */
+/* interval of a worker's renewals. An older agent, whose renewals are answered at once, may learn of an ended
+ * lease only after this interval */
 #define RENEW_MS 2000
 
 /* Finds the worker that "worker" (its id as text) names, and checks that the request came with this worker's
@@ -357,8 +357,8 @@ static json_t *lease_json(const struct pl_sched_lease *lease)
     return json_pack("{s:I, s:I}", "task", (json_int_t)lease->task, "fence", (json_int_t)lease->fence);
 }
 
-/* Answers a renewal. Takes ownership of `lost` and `recall`, which list tasks that the request named; adds
- * the worker's leases that ended since the last answer. */
+/* Answers a renewal. Takes ownership of `lost` and `recall`, which list tasks that the request named; adds to
+ * `lost` the leases of the worker that ended since the last answer. */
 static void answer_renewal(struct pl_eworker *w, struct pl_http_request *req, json_t *lost, json_t *recall)
 {
     for (size_t i = 0; i < w->n_lost; i++)
@@ -582,8 +582,8 @@ static int metric_tx(struct pl_tx *tx, void *arg, struct pl_err *err)
         const char *text = json_string_value(line);
         json_t *value = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
         bool good = json_is_object(value) && i < PL_AGENT_PROTOCOL_LINES_MAX && strlen(text) <= METRIC_LINE_MAX;
-        /* an invalid line is an error of the stage's command: skip it; the file with all lines is part of the
-         * output anyway */
+        /* skip an invalid line, which is an error of the stage's command; the output of the datum contains
+         * the metrics file with all lines anyway */
         int r = good ? add_metric(tx, p, i, text, value, err) : 0;
 
         json_decref(value);
