@@ -34,7 +34,8 @@ struct pl_access {
     pthread_mutex_t reloading; /* held by the one reload that runs; taken before `lock` */
     pthread_rwlock_t lock;     /* guards `now` */
     struct directory *now;     /* the current directory; NULL = the last reload failed */
-    size_t shut;               /* directory.shut as last logged; guarded by `reloading` */
+    /* number of undecryptable S3 keys that was logged last; guarded by `reloading` */
+    size_t shut;
 };
 
 /* ---- create and free a directory ---- */
@@ -98,9 +99,9 @@ static size_t read_grants(const json_t *roles, struct pl_grant *out)
     return n;
 }
 
-/* Returns the previous directory's principal `before` if the newly read one is equal to it, so that
- * requests and streams that use `before` continue; else `fresh`. Takes the reference to `fresh`; the
- * result is a reference too. */
+/* Chooses between two copies of one principal: returns the copy `before` of the previous directory if it
+ * equals the copy `fresh` that was just read, else `fresh`. Requests and streams that use `before` then
+ * continue. Takes the reference to `fresh`; the result is a new reference. */
 static struct pl_principal *same_as(struct pl_principal *fresh, struct pl_principal *before)
 {
     if (!before || !pl_principal_same(fresh, before))

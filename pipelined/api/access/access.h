@@ -44,9 +44,9 @@ struct pl_access *pl_access_close(struct pl_access *a);
 PL_MUST_CHECK
 int pl_access_reload(struct pl_access *a, struct pl_err *err);
 
-/* Generate a new random token with its SHA-256, the id of a token from that hash, and a new S3 key with
- * its secret. `start` is the token's prefix: PL_TOKEN_START, or a text of the same length. `out` of
- * pl_token_id is returned. */
+/* Make credentials and ids. pl_token_make generates a random token that begins with `start` (PL_TOKEN_START,
+ * or a text of the same length), and its SHA-256. pl_token_id writes the id of the token with this SHA-256
+ * into `out` and returns `out`. pl_s3_key_make generates a random S3 key and its secret. */
 void pl_token_make(const char *start, char out[PL_TOKEN_CHARS + 1], struct pl_hash *ret_hash);
 char *pl_token_id(const struct pl_hash *hash, char out[PL_TOKEN_ID_HEX + 1]);
 void pl_s3_key_make(char access_key[PL_S3_KEY_CHARS + 1], char secret[PL_S3_SECRET_CHARS + 1]);
@@ -58,8 +58,8 @@ int pl_access_token(struct pl_access *a, const char *token, struct pl_principal 
 /* Like pl_access_token, but finds the token by its SHA-256. */
 PL_MUST_CHECK
 int pl_access_token_by_hash(struct pl_access *a, const struct pl_hash *hash, struct pl_principal **ret, struct pl_err *err);
-/* Finds a token by its id and gives its principal and its SHA-256, by which login sessions refer to the
- * token. Ownership and errors as pl_access_token. */
+/* Finds a token by its id; gives the token's principal and SHA-256. Login sessions refer to a token by its
+ * SHA-256. Ownership and errors as pl_access_token. */
 PL_MUST_CHECK
 int pl_access_token_by_id(struct pl_access *a, const char *id, struct pl_hash *ret_hash, struct pl_principal **ret,
                           struct pl_err *err);
@@ -76,6 +76,6 @@ PL_MUST_CHECK
 int pl_access_s3_key(struct pl_access *a, const char *access_key, char ret_secret[PL_S3_SECRET_CHARS + 1],
                      struct pl_principal **ret, struct pl_err *err);
 /* Returns true if `who`, a struct pl_principal, may read the repo or pipeline `name` of `project`. With
- * `name` NULL: if it may see the project. With both NULL: if it may read everything. Used as
- * pl_conn.readable (sql.h), which filters lists. */
+ * `name` NULL: true if the principal may see the project. With both NULL: true if it may read everything.
+ * Used as pl_conn.readable (sql.h), which filters lists. */
 bool pl_access_may_read(const void *who, const char *project, const char *name);

@@ -1,5 +1,5 @@
-/* Writes audit entries: directly (pl_audit_write), or by a job on the pool. Entries of the second kind may
- * be frequent, so their rate is limited per user or address. */
+/* Writes audit entries: either directly (pl_audit_write), or later by a job on the pool. Entries written by a
+ * job may be frequent, so their rate is limited per user or address. */
 #include "pipelined/api/access/audit.h"
 
 #include "pipelined/policy/rate_limit.h"
@@ -105,7 +105,8 @@ static enum pl_rate_limit_verdict count(struct tellings *t, const char *whose)
 }
 
 /* Makes an entry with copies of its texts; `who` may be NULL. Returns NULL without memory, or if the rate
- * limit suppresses it. The first entry over the limit says that more were left out. */
+ * limit suppresses the entry. The first entry over the limit is still made; its text says that further
+ * entries were left out. */
 static struct pl_api_telling *telling_create(struct pl_audit_log *l, enum pl_rate_limit_verdict verdict,
                                              const struct pl_principal *who, const char *verb, const char *target)
 {

@@ -24,20 +24,21 @@ int pl_audit_log_create(struct pl_db *db, struct pl_pool *pool, struct pl_audit_
 /* Frees the audit log. Call it only when the pool runs no jobs any more. NULL is allowed; returns NULL. */
 struct pl_audit_log *pl_audit_log_destroy(struct pl_audit_log *l);
 
-/* Writes the entry that `who` has done `verb` to `target`. If it cannot be written, only a log line says
- * so. Blocks. */
+/* Writes an audit entry: principal `who` did `verb` to `target`. If the entry cannot be written, this is
+ * logged and the caller gets no error. Blocks. */
 void pl_audit_write(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                     const char *target);
-/* Queues the entry that a request of `who` (NULL = unknown user) for `target` was refused. `log` is the
- * struct pl_audit_log (pl_guard_config.refused). Any thread, does not block. */
+/* Queues an audit entry: a request of principal `who` (NULL = unknown user) for `target` was refused.
+ * `log` is a struct pl_audit_log, so that the function can be pl_guard_config.refused. Any thread, does
+ * not block. */
 void pl_audit_write_refused(void *log, const struct pl_principal *who, const char *peer, const char *target);
-/* Prepares the entry for an S3 put. Returns NULL without memory, or if the rate limit is reached.
- * pl_api_audit_put_done frees it (NULL is allowed) and, if the put succeeded (`taken`), queues it. The
- * request and `who` may be freed before that call. */
+/* Prepares the audit entry of an S3 put. Returns NULL without memory, or if the rate limit is reached.
+ * pl_api_audit_put_done queues the entry if the put succeeded (`taken`), and frees it; NULL is allowed. The
+ * request and `who` may be freed before pl_api_audit_put_done is called. */
 struct pl_api_telling *pl_api_audit_put(struct pl_audit_log *l, const struct pl_http_request *req, const struct pl_principal *who,
                                         const char *bucket, const char *target);
 void pl_api_audit_put_done(struct pl_api_telling *t, bool taken);
-/* Returns the audit entry for a transaction of access_tx.h, which writes the entry itself. `verb` and
+/* Makes the audit entry that a transaction of access_tx.h stores together with its change. `verb` and
  * `target` are borrowed. */
 struct pl_audit pl_api_audit_entry(const struct pl_http_request *req, const struct pl_principal *who, const char *verb,
                                    const char *target);

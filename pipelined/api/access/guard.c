@@ -21,7 +21,7 @@
 
 struct login_code {
     struct pl_hash hash;        /* SHA-256 of the login code; memory does not hold the code itself */
-    int64_t until_ms;           /* monotonic time of its expiry; 0 = free slot */
+    int64_t until_ms;           /* monotonic time when the code expires; 0 = free slot */
     struct pl_hash token;       /* SHA-256 of the token that the new session will be bound to */
     char user[PL_USER_MAX + 1]; /* user who requested the link */
 };
@@ -397,7 +397,7 @@ int pl_guard_forbid(struct pl_guard *g, const struct pl_principal *who, int code
 {
     enum pl_rate_limit_verdict verdict;
 
-    /* the error names a field: the content of the request is at fault, and no role would allow it */
+    /* `err` names a field of the request: its content is invalid, and no role would allow it */
     if (*err->field)
         return code;
     pthread_mutex_lock(&g->lock);
@@ -493,8 +493,8 @@ static int cookie_principal(struct pl_guard *g, const struct pl_http_request *re
 
 /* ---- users named by a proxy ---- */
 
-/* Returns true if the header occurs more than once: one of them may come from the client and have passed
- * through the proxy, and the proxy's own cannot be told apart from it. */
+/* Returns true if the header occurs more than once. The client may then have sent one of the headers through
+ * the proxy, and the guard cannot tell which header the proxy has set. */
 static bool is_repeated(const struct pl_http_request *req, const char *name)
 {
     size_t n, found = 0;
@@ -548,10 +548,11 @@ static const char *param_of(const struct pl_http_request *req, const struct pl_h
     return strstr(route->pattern, braced) ? pl_http_param(req, name) : NULL;
 }
 
-/* Checks the verb on the project and repo that the path names; a stage is checked as the repo that it
- * writes. If the body or query names them (PL_ACCESS_ASKS), the handler checks them later; here only those
- * are refused who cannot pass that check: with PL_ACCESS_SOMEWHERE a principal that has the verb's role
- * nowhere, and a worker whose token never allows the verb. */
+/* Checks the verb on the project and repo in the request's path; a stage is checked as the repo that it
+ * writes. If the project or repo is named in the body or query instead (PL_ACCESS_ASKS), the handler checks
+ * the verb later. Such a request is refused here only if the later check cannot succeed: the token is a
+ * worker's and never allows the verb, or, with PL_ACCESS_SOMEWHERE, the principal has the verb's role
+ * nowhere. */
 static int check_verb(const struct pl_http_request *req, const struct pl_http_route *route, const struct pl_principal *p,
                       struct pl_err *err)
 {

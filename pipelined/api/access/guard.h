@@ -21,8 +21,8 @@
 #define PL_LOGIN_CODE_MS     (5 * 60 * 1000)
 #define PL_LOGIN_CODE_HEX    32
 #define PL_SESSION_COOKIE    "pl_session"
-/* Rate limit of refused requests per address (pipelined/policy/rate_limit.h). Beyond it, requests with wrong
- * tokens get PL_EBUSY; requests with a valid token always pass. */
+/* Rate limit of refused requests per address (pipelined/policy/rate_limit.h). At an address over the limit,
+ * requests with wrong tokens get PL_EBUSY; requests with a valid token always pass. */
 #define PL_GUARD_FAILURES          200
 #define PL_GUARD_FAILURES_A_MINUTE 300
 #define PL_GUARD_ADDRESSES         1024 /* addresses whose refusals are counted at the same time */
@@ -66,14 +66,14 @@ void pl_guard_add_port(struct pl_guard *g, unsigned port);
 PL_MUST_CHECK
 int pl_guard_check(struct pl_http_request *req, const struct pl_http_route *route, void *guard, struct pl_err *err);
 
-/* Checks again after some time, for example after the body was received: refuses if the token was deleted or
- * the user lost the role meanwhile. Does nothing if the principal is still valid. */
+/* Checks a request a second time, for example after its body was received: refuses it if the token was
+ * deleted or the user lost the role since the first check. Does nothing if the principal is still valid. */
 PL_MUST_CHECK
 int pl_guard_check_again(struct pl_http_request *req, void *guard, struct pl_err *err);
 
-/* Counts a refused request of an address. `code` is the error with which the request was refused; `err`
- * has its message. Returns `code`, or PL_EBUSY with another message if the address is over the limit. Also
- * used for the gateway's signatures. */
+/* Counts a refused request of an address. `code` is the error with which the request was refused; `err` has
+ * its message. Returns `code`, or PL_EBUSY with another message if the address is over the limit. The S3
+ * gateway counts requests with invalid signatures this way too. */
 int pl_guard_refuse(struct pl_guard *g, const char *peer, int code, struct pl_err *err);
 /* Counts a request that was refused because of the roles of `who`. The limit per user is the same as per
  * address; it never affects requests that the roles allow. A refusal that names a field (a spec that sets

@@ -68,9 +68,9 @@ static int read_rows(struct pl_db *db, struct pl_map *ret, struct pl_err *err)
     return r;
 }
 
-/* Replaces the copy in memory by the database's rows. A session that is in both keeps its principal; the
- * principal of a session that has no row any more is revoked. The caller holds `changing`. If the rows
- * cannot be read, no session is valid until the next change. */
+/* Replaces the sessions in memory by the database's rows. A session that is both in memory and in the
+ * database keeps its principal. If the row of a session is gone, its principal is revoked. If the rows cannot
+ * be read, no session is valid until the next change. The caller holds `changing`. */
 static int reload(struct pl_login_sessions *s, struct pl_err *err)
 {
     _cleanup_(finish_sessions) struct pl_map fresh = {0};

@@ -38,8 +38,8 @@ static int view_open(struct pl_open_commit *c, struct pl_commit_view *ret, struc
     return 0;
 }
 
-/* Splits a ref such as "ID^2^" into the id and the total number of generations to go back, here 3. Returns
- * false for refs that cannot name an open commit. */
+/* Splits a ref such as "ID^2^" into the id and the total number of generations to go back (3 in this
+ * example). Returns false if the ref has another form and so cannot name an open commit. */
 static bool split_back(const char *ref, char id[PL_ID_HEX + 1], unsigned *ret_back)
 {
     const char *caret = strchr(ref, '^');

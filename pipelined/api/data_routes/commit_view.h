@@ -6,8 +6,8 @@
 #include "pipelined/db/open_commits/open_commits.h"
 
 struct pl_commit_view {
-    /* for an open commit: `run` is its id, `parent` its base commit; object, generation and totals are
-     * unset */
+    /* the commit's row. An open commit has none: then `run` is its id, `parent` is its base commit, and
+     * object, generation and totals are unset. */
     struct pl_commit_row commit;
     struct pl_open_commit *open; /* NULL = a finished commit */
     struct pl_open_commit_view view;
@@ -28,7 +28,8 @@ void pl_commit_view_finish(struct pl_commit_view *v);
 PL_MUST_CHECK
 int pl_commit_view_open_named(struct pl_api *a, const struct pl_http_request *req, const char *ref, struct pl_open_commit **ret,
                               struct pl_err *err);
-/* Makes the API's JSON of an open commit. `with_sums` adds its root and the number of its files and bytes,
- * for which a view of the commit is opened. Call it on the pool. */
+/* Makes the API's JSON of an open commit. With `with_sums` the JSON also has the commit's root and its
+ * numbers of files and bytes; the function opens a view of the commit to compute them. Call it on the
+ * pool. */
 PL_MUST_CHECK
 int pl_commit_view_open_json(struct pl_open_commit *c, bool with_sums, json_t **ret, struct pl_err *err);

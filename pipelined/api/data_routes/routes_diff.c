@@ -98,14 +98,14 @@ static int diff_commits(struct pl_api *a, const struct pl_http_request *req, str
     return r < 0 ? pl_err_field(err, r, "from") : 0;
 }
 
-/* Reads a tree node through the view of either commit, because each of two open commits has nodes that
- * only its own view can read. */
+/* Reads a tree node through the view of either commit: if both commits are open, each has nodes that the
+ * other commit's view cannot read. */
 static int get_of_either(void *self, const struct pl_hash *id, struct pl_buf *ret, struct pl_err *err)
 {
     const struct pl_commit_view *const *views = self;
     int r = views[0]->source.get(views[0]->source.self, id, ret, err);
 
-    /* a node that the store lacks may belong to the other open commit */
+    /* the first view does not find the node: it may belong to the other commit, if that is open */
     if ((r != PL_ENOTFOUND && r != PL_ECORRUPT) || !views[1]->open)
         return r;
     pl_buf_clear(ret);

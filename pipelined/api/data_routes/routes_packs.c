@@ -1,5 +1,5 @@
-/* The data plane: sessions, look-ups of record ids, upload and download of packs. These routes handle
- * packs and records only as bytes; commits decide what the bytes mean. */
+/* Transfer of packs: upload sessions, look-ups of record ids, upload and download of packs. These routes do
+ * not interpret packs and records; their content gets its meaning when a commit refers to it. */
 #include "pipelined/api/server/api_context.h"
 
 #include "pipelined/api/transfer/branch_push.h"
@@ -81,8 +81,8 @@ static int read_ids(struct pl_api *a, struct pl_http_request *req, struct pl_sto
     return pl_api_store(a, req, ret_store, err);
 }
 
-/* Makes the found records durable and pins their packs until the session ends. Only after that may the
- * reply tell the client that the records exist. */
+/* Makes the found records durable and pins their packs until the upload session ends. Both must be done
+ * before the reply tells the client that the records exist. */
 static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *store, uint32_t *packs, size_t n,
                 struct pl_err *err)
 {
@@ -92,8 +92,9 @@ static int tell(struct pl_api *a, struct pl_http_request *req, struct pl_store *
                  : pl_upload_session_pin_numbers(a->sessions, a->config.db, store, pl_http_query(req, "session"), packs, n, err);
 }
 
-/* Replies for each record id whether the session may skip uploading the record. Holds the store from the
- * look-up until the pins are written, so that garbage collection removes no pack in between. */
+/* Replies for each record id whether the session may skip uploading the record. Keeps a hold on the store
+ * (pl_store_hold) from the look-up until the pins are written, so that garbage collection removes no pack in
+ * between. */
 static int have(struct pl_api *a, struct pl_http_request *req, struct pl_buf *out, struct pl_err *err)
 {
     const char *project = pl_http_param(req, "project");
@@ -179,7 +180,7 @@ static void on_locate(struct pl_api *a, struct pl_http_request *req)
     reply_bytes(req, locate(a, req, &out, &err), &out, &err);
 }
 
-/* ---- upload of a pack: into a temporary file of the object store, verified there, then renamed ---- */
+/* ---- upload of a pack: the pack is received into a temporary file, verified, and then renamed ---- */
 
 struct intake {
     struct pl_api *api;
@@ -203,7 +204,8 @@ static int intake_finish(struct intake *in, struct pl_http_request *req, struct 
 {
     int r = pl_guard_check_again(req, in->api->services.guard, err);
 
-    /* if the session is still valid, its pin has kept the pack from being removed since the upload began */
+    /* The session has pinned the pack since the upload began. If the session is still valid, garbage
+     * collection has not removed the pack. */
     r = r < 0 ? r : pl_upload_session_use(in->api->config.db, pl_http_query(req, "session"), pl_store_project(in->store), err);
     struct pl_direct_upload b;
 
@@ -289,8 +291,7 @@ static void put_pack(struct pl_api *a, struct pl_http_request *req)
     pl_http_body_to(req, &(struct pl_http_sink){.self = in, .write = intake_write, .end = intake_end});
 }
 
-/* ---- download: the store's own file or a local copy; a small range of a remote pack is fetched alone
- * ---- */
+/* ---- download: from the store's file or a local copy; a small range comes from the remote pack ---- */
 
 static int pack_place(struct pl_api *a, struct pl_http_request *req, struct pl_store **ret, struct pl_hash *ret_id,
                       char key[PL_PACK_KEY_BYTES], struct pl_err *err)

@@ -10,7 +10,7 @@
 
 #define URLS_MAX   256 /* largest number of URLs in one request */
 #define LIFE_GET_S 900 /* seconds that a URL for reading is valid */
-/* seconds that a URL for writing is valid; a session in use has at least that much of its lease left */
+/* seconds that a URL for writing is valid; the lease of a session in use lasts at least that much longer */
 #define LIFE_PUT_S 600
 #define BODY_MAX   (1 << 20)
 
@@ -35,7 +35,7 @@ static int hash_of(const char *hex, const char *name, struct pl_hash *ret, struc
     return r < 0 ? pl_err_field(err, r, name) : 0;
 }
 
-/* Calls `step` for each item of the body's array `list`; `step` adds the reply for the item. */
+/* Calls `step` for each item of the array `list` in the body; `step` adds the item's reply to the result. */
 static int each(struct pl_api *a, struct pl_http_request *req, const char *list,
                 int (*step)(struct asked *k, size_t i, struct pl_err *err), json_t **ret, const char *name, struct pl_err *err)
 {

@@ -10,14 +10,15 @@
 #define NAMES_MAX  65536 /* largest number of files that a request's body may name */
 #define NAMES_BODY ((uint64_t)16 << 20)
 #define PULL_BYTES ((size_t)48 << 10)
-#define PULL_STEPS 5000000u /* search steps in one call of `pull`; then the thread may serve other streams */
+/* limit of search steps in one call of `pull`, so that the thread can serve other streams */
+#define PULL_STEPS 5000000u
 
 struct entries {
     struct pl_node_source source;
     struct pl_tree_cursor *cursor;
     struct pl_glob_set *files; /* NULL = all files */
     struct pl_tree_ops_writer writer;
-    size_t cut;     /* bytes at the start of the tree's paths that the reply leaves out */
+    size_t cut;     /* length of the prefix of each path that the reply omits, in bytes */
     uint64_t steps; /* search steps made in the current call of `pull` */
     bool single, begun;
 };
@@ -113,7 +114,8 @@ static int place(struct entries *e, const struct pl_hash *root, char path[PL_PAT
     e->cut = len + 1;
     memcpy(path + len, "/", 2);
     e->cursor = pl_tree_cursor_destroy(e->cursor);
-    if (r == 0) { /* no entry for it: a directory exists if a file is below it */
+    /* the tree has no entry for the path itself; the path is a directory if a file is below it */
+    if (r == 0) {
         r = pl_tree_cursor_create(&e->source, root, path, len + 1, &e->cursor, err);
         r = r < 0 ? r : pl_tree_cursor_next(e->cursor, &item, err);
         if (r <= 0)
@@ -214,7 +216,8 @@ static int read_names(const struct pl_http_request *req, struct name **ret, size
     return 0;
 }
 
-/* Adds one file to the reply. The first `below` bytes of `path` are the folder, including its slash. */
+/* Adds the file `name` of one folder to the reply. The first `below` bytes of `path` are the folder's path
+ * with its final slash; the function writes the name after them. */
 static int add_named(struct entries *e, char path[2 * PL_PATH_MAX_BYTES + 2], size_t below, const struct name *name,
                      struct pl_err *err)
 {

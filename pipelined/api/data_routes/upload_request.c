@@ -64,7 +64,7 @@ static int store_file(struct upload *u, const struct pl_http_request *req, struc
     return r < 0 ? r : pl_tree_ops_writer_end(&writer, err);
 }
 
-/* Returns the bytes that the request's session has uploaded since they were last reported. */
+/* Returns the number of bytes uploaded in the request's session since the previous report. */
 static uint64_t brought(struct upload *u, const struct pl_http_request *req)
 {
     const char *session = pl_http_query(req, "session");
@@ -80,9 +80,9 @@ static void bring_again(struct upload *u, const struct pl_http_request *req, uin
         pl_upload_sessions_count_bytes(u->api->sessions, session, bytes);
 }
 
-/* Checks and renews the upload session of the request, if it names one. Call it with the store held: the
- * records that the session uploaded, or was told exist, then stay until the operations are applied. A
- * session of another project is refused. */
+/* Checks and renews the upload session that the request names, if any. Refuses a session of another project.
+ * The caller must have a hold on the store (pl_store_hold): garbage collection then keeps the session's
+ * records, uploaded or reported as existing, until the operations are applied. */
 static int use_session(struct upload *u, const struct pl_http_request *req, struct pl_err *err)
 {
     const char *session = u->is_file ? NULL : pl_http_query(req, "session");
@@ -190,9 +190,9 @@ static int apply(struct upload *u, struct pl_http_request *req, struct pl_err *e
 {
     int r = 0;
 
-    if (!u->is_file) /* a file's size was checked before its body was received */
+    if (!u->is_file) /* a file is not checked here: its size was checked before its body was received */
         r = pl_branch_push_admit(&u->api->services, req, err);
-    /* receiving the body may have taken long, and other requests have used space meanwhile */
+    /* check a spooled file again: other requests may have used disk space while its body was received */
     else if (u->spool.fd >= 0)
         r = pl_disk_watch_admit(u->api->services.disks, u->spool.size, err);
     if (r < 0 && (u->is_file || !only_removes(&u->spool)))
@@ -243,8 +243,8 @@ static int find_target(struct pl_api *a, const struct pl_http_request *req, bool
     return r;
 }
 
-/* Checks the disk space for a file. Above PL_BODY_SPOOL_MEMORY_BYTES it is spooled on the disk of the
- * daemon's folder first. */
+/* Checks the disk space for a file. A file above PL_BODY_SPOOL_MEMORY_BYTES also needs space in the daemon's
+ * folder, where its body is spooled before it is stored. */
 static int admit_file(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     int64_t length = pl_http_body_length(req);

@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
-#define IMAGES_MAX 8  /* images listed per job */
-#define JOBS_BACK  20 /* earlier jobs of the stage that are searched: a job that ran nothing has no image */
+#define IMAGES_MAX 8 /* images listed per job */
+/* number of earlier jobs of the stage that are searched for an image; a job that ran nothing has none */
+#define JOBS_BACK 20
 
 static int images_of(struct pl_conn *c, int64_t job, json_t *list, struct pl_err *err)
 {
@@ -22,8 +23,8 @@ static int images_of(struct pl_conn *c, int64_t job, json_t *list, struct pl_err
     return r;
 }
 
-/* Finds the stage's most recent earlier job whose commands ran in the image `image`, as written in the
- * spec ("" = the default). Returns 1, or 0 if there is none. */
+/* Finds the stage's most recent earlier job that ran the image `image`: the name written in the spec, "" for
+ * the default image. Returns 1, or 0 if there is no such job. */
 static int job_before(struct pl_conn *c, int64_t job, const char *image, int64_t *ret, char ret_run[PL_ID_HEX + 1],
                       struct pl_err *err)
 {
@@ -44,7 +45,8 @@ static int job_before(struct pl_conn *c, int64_t job, const char *image, int64_t
     return 1;
 }
 
-/* Returns "sha256:…" after the image's name; NULL if the runtime reports another form. */
+/* Returns the digest "sha256:…" that follows the image's name, or NULL if the container runtime reported no
+ * digest. */
 static const char *digest_of(const json_t *image)
 {
     const char *at = json_is_string(image) ? strrchr(json_string_value(image), '@') : NULL;
@@ -58,7 +60,7 @@ static bool differ(const json_t *a, const json_t *b)
     return digest_of(a) && digest_of(b) && !pl_streq(digest_of(a), digest_of(b));
 }
 
-/* Returns the first image of `list` that differs from `image`, or NULL. */
+/* Returns the first image of `list` whose digest differs from that of `image`, or NULL. */
 static const json_t *other_than(const json_t *list, const json_t *image)
 {
     const json_t *one;
@@ -74,7 +76,8 @@ static const json_t *other_than(const json_t *list, const json_t *image)
 
 #define DIGEST_SHOWN "%.19s" /* shows "sha256:" and 12 digits of a digest */
 
-/* Adds the warning; `where_a` and `where_b` follow the digests in the text. */
+/* Adds the warning that `image` had the two digests of `a` and `b`. In the warning, the text `where_a`
+ * follows the first digest, and `where_b` the second. */
 static int add_warning(json_t *warnings, const char *image, const json_t *a, const char *where_a, const json_t *b,
                        const char *where_b, struct pl_err *err)
 {
@@ -87,8 +90,8 @@ static int add_warning(json_t *warnings, const char *image, const json_t *a, con
     return pl_json_add(warnings, json_string(pl_utf8_clean(text)), err);
 }
 
-/* Adds a warning if `image` had another digest in the last attempt of the previous job (job_before) than
- * `now`. */
+/* Adds a warning if the name `image` had a digest other than that of `now` in the last attempt of the
+ * previous job (job_before). */
 static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, const json_t *now, json_t *warnings,
                           struct pl_err *err)
 {
@@ -106,7 +109,8 @@ static int warn_of_before(struct pl_conn *c, int64_t job, const char *image, con
     return add_warning(warnings, image, before, where, now, " in this one", err);
 }
 
-/* Adds at most one warning that `image` stood for two digests. `list` has the job's images, at least one. */
+/* Adds a warning if the image name `image` stood for two digests; at most one warning. `list` has the images
+ * of the job, at least one. */
 static int warn_of_tag(struct pl_conn *c, int64_t job, const char *image, const json_t *list, json_t *warnings,
                        struct pl_err *err)
 {

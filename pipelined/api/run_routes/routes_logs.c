@@ -40,7 +40,7 @@ static int pull(void *self, struct pl_buf *out, struct pl_err *err)
 {
     struct following *f = self;
     size_t before = out->len;
-    /* checked before reading, so that everything logged before the end is read */
+    /* check before reading: if the job has ended, the read then gets everything that it logged */
     bool over = !f->follow || job_over(f);
     int r = pl_stage_logs_read(f->api->config.logs, f->project, f->job, f->all_datums ? NULL : &f->datum, &f->cursor, PIECE_BYTES,
                                out, err);
@@ -74,7 +74,8 @@ static void closed(void *self)
 {
     struct following *f = self;
 
-    pl_stage_logs_unwatch(f->api->config.logs, f); /* after this call `wake` is not called any more */
+    /* when pl_stage_logs_unwatch returns, `wake` is not called any more */
+    pl_stage_logs_unwatch(f->api->config.logs, f);
     unref(f);
 }
 
@@ -168,10 +169,10 @@ struct printed {
     struct pl_http_stream_ops from;
     struct pl_http_stream *_Atomic stream;
     struct pl_buf first; /* data received before the reply */
-    bool follow, ended;  /* `ended`: the log is complete, and `first` has all of it */
+    bool follow, ended;  /* `ended`: the log is complete, and `first` has its remaining bytes */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool came; /* data arrived; guarded by `lock` */
+    bool came; /* the log's source has reported new data; guarded by `lock` */
 };
 
 static void printed_came(void *self)
@@ -201,7 +202,7 @@ static void printed_closed(void *self)
 {
     struct printed *p = self;
 
-    p->from.closed(p->from.self); /* after this call the source makes no more callbacks */
+    p->from.closed(p->from.self); /* when `closed` returns, the log's source makes no more callbacks */
     printed_unref(p);
 }
 
@@ -229,8 +230,9 @@ static int printed_pull(void *self, struct pl_buf *out, struct pl_err *err)
     return r < 0 ? r : PL_PULL_END;
 }
 
-/* Waits for the first data, so that an error becomes the reply's status. A request with `follow` also gets
- * its reply when the source is known to work although the container has printed nothing so far. */
+/* Waits for the first data of the log, so that an error of the source can become the status of the reply.
+ * With `follow` the wait also ends, without data, when the source has called back or FIRST_MS has passed: a
+ * container may print nothing for long. */
 static int await_first(struct printed *p, struct pl_err *err)
 {
     const int64_t until_ms = pl_clock_mono_ms() + FIRST_MS;
@@ -254,8 +256,9 @@ static int await_first(struct printed *p, struct pl_err *err)
     return r;
 }
 
-/* Waits for the first data if fewer than AWAITED_MAX threads do so; otherwise the reply begins before its
- * status is known. A kubelet that does not answer then blocks only a few threads, each for a limited time. */
+/* Waits for the first data, unless AWAITED_MAX threads already wait for the logs of other requests. Without
+ * the wait the reply begins before it is known whether the log can be read. The limit is there so that a
+ * kubelet that does not answer blocks only a few threads. */
 static int await_status(struct printed *p, struct pl_err *err)
 {
     static atomic_uint awaited;
@@ -265,7 +268,8 @@ static int await_status(struct printed *p, struct pl_err *err)
     return r;
 }
 
-/* Checks that the stage exists or had jobs: a deleted stage may still have pods. */
+/* Checks that the stage exists or had jobs. A deleted stage is accepted if it had jobs, because its pods may
+ * still exist. */
 static int need_stage(struct pl_api *a, const struct pl_http_request *req, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);
@@ -294,7 +298,8 @@ static int read_ask(struct pl_http_request *req, struct pl_container_log_request
     return r < 0 ? r : pl_http_query_u64(req, "tail", 0, TAIL_MAX, &ask->tail, err);
 }
 
-/* On success `p` belongs to the stream and the handler, on failure to the handler alone. */
+/* Opens the source of the log and waits for its status. On success the stream and the handler have a
+ * reference to `p` each; on failure only the handler has one. */
 static int begin_printed(struct pl_api *a, struct pl_http_request *req, struct printed *p, struct pl_err *err)
 {
     struct pl_container_log_request ask = {.follow = p->follow, .came = printed_came, .self = p};

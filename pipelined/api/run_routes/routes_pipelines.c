@@ -19,7 +19,8 @@ struct context {
     struct pl_conn *conn;
     const struct pl_principal *who;
     char owner[PL_NAME_MAX_BYTES + 1];
-    char *defaults[3];    /* malloc'ed JSON: the cluster's defaults, the project's defaults, NULL */
+    /* malloc'ed JSON: first the cluster's defaults, then the project's; the third element is NULL */
+    char *defaults[3];
     struct pl_err failed; /* first error of a callback; if set, the callbacks' results are invalid */
 };
 
@@ -39,8 +40,8 @@ static bool find_repo(struct context *c, const char *project, const char *repo, 
     return r > 0;
 }
 
-/* Says whether a repo exists. A repo that the principal may not read counts as existing, so that the
- * answer reveals nothing; may_set refuses it later. */
+/* Returns true if the repo exists. Also returns true for a repo that the principal may not read, so that the
+ * result does not reveal whether it exists; may_set refuses the request later. */
 static bool repo_exists(void *self, const char *project, const char *repo)
 {
     struct context *c = self;
@@ -112,7 +113,7 @@ struct setting {
     struct pl_pipeline_args args;
     json_t *warnings; /* list of warnings, from the spec parser and the cluster */
     struct pl_store_hold hold;
-    /* packs that the code folders need although garbage collection has condemned them (gc.h) */
+    /* packs that garbage collection has condemned (gc.h), but that the code folders need */
     struct pl_pack_set hidden;
     struct pl_effort effort; /* limit of the work that checking the code folders may cause */
 };

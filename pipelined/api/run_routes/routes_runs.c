@@ -15,8 +15,8 @@
 
 /* ---- runs ---- */
 
-/* A run's reason and message may name other repos and stages: they are shown only to principals that may read
- * all of these (the run itself: PL_RUN_SEEN). */
+/* The reason and message of a run may name other repos and stages. They are shown only to principals that may
+ * read all repos and stages of the run; PL_RUN_SEEN decides who sees the run itself. */
 #define RUN_SEEN_WHOLE "(readable(NULL, NULL) OR NOT (EXISTS " PL_RUN_OF_JOBS("NOT ") " OR EXISTS " PL_RUN_OF_COMMITS("NOT ") "))"
 #define RUN_COLUMNS                                                                                                              \
     "id, state, iif(" RUN_SEEN_WHOLE ", reason, ''), iif(" RUN_SEEN_WHOLE ", message, ''), cause, created_us, finished_us"
@@ -52,8 +52,8 @@ static int list_runs(struct pl_api *a, struct pl_http_request *req, json_t **ret
     return 0;
 }
 
-/* Finds a run by "ID" or a prefix of it. A client that names "REPO@REF" resolves it first: a commit's id is
- * its run's id. */
+/* Finds a run by its id or a prefix of it. The ref "REPO@REF" is not accepted: the client resolves it to a
+ * commit, whose id is also the id of its run. */
 static int run_of(struct pl_conn *c, const char *text, struct pl_rows *rows, struct pl_err *err)
 {
     char id[PL_ID_HEX + 1];
@@ -105,8 +105,8 @@ static int inspect_run(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
-/* Checks write permission on every stage that has a job in the run, or, if none has, on the repos that it has
- * commits in. */
+/* Checks write permission on every stage that has a job in the run. If the run has no jobs, checks write
+ * permission on every repo that has a commit in the run. */
 static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, const char *run, struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -120,8 +120,8 @@ static int may_touch_run(struct pl_conn *c, const struct pl_http_request *req, c
     return r;
 }
 
-/* Finds the request's run and checks that the principal may change it. PL_ENOTFOUND both for an id without a
- * run and for a run of which the principal may see nothing. */
+/* Finds the run that the request names and checks that the principal may change it. PL_ENOTFOUND: no run has
+ * this id, or the principal may see nothing of the run. */
 static int find_own(struct pl_conn *c, const struct pl_http_request *req, char ret_id[PL_ID_HEX + 1], struct pl_err *err)
 {
     _cleanup_(pl_rows_finish) struct pl_rows rows = {0};
@@ -196,7 +196,7 @@ static int superseded_by(struct pl_conn *c, const char *run, char ret[PL_ID_HEX 
     return r < 0 ? r : 1;
 }
 
-/* Makes the reply for a commit that is still open: its run begins when it is finished. */
+/* Makes the reply for a commit that is still open: the commit's run begins when the commit is finished. */
 static int not_begun(const char *id, json_t **ret)
 {
     *ret = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:n, s:b}", "id", id, "state", "running", "reason",
@@ -205,8 +205,9 @@ static int not_begun(const char *id, json_t **ret)
     return 0;
 }
 
-/* Makes the reply for an open commit that ended without becoming a commit, so that it has no run. `done`
- * is true. If the open commit changed nothing, `unchanged_at` is the commit that has its content. */
+/* Makes the reply for an open commit that ended without a finished commit, and so without a run. The reply's
+ * `done` is true. If the open commit changed nothing, `unchanged_at` is the id of the head commit, which has
+ * the same content. */
 static int never_began(struct pl_conn *c, const char *id, json_t **ret)
 {
     struct pl_open_commit_end end;
@@ -341,7 +342,8 @@ static int inspect_job(struct pl_api *a, struct pl_http_request *req, json_t **r
     return r;
 }
 
-/* Replies with the spec and code that a job ran, although its pipeline may have changed since. */
+/* Replies with the spec and code that the job ran. The pipeline may have been changed since; the reply does
+ * not show these changes. */
 static int job_spec(struct pl_api *a, struct pl_http_request *req, json_t **ret, struct pl_err *err)
 {
     _cleanup_(pl_db_reading_finish) struct pl_db_reading rd = pl_db_read(a->config.db);

@@ -31,8 +31,8 @@ static json_t *counts_json(struct pl_conn *c)
                      (json_int_t)count(c, "SELECT count(*) FROM commit_"));
 }
 
-/* Makes the JSON of the free disk space: of the daemon's folder, which is the last one that the disk watch
- * reports, and of all watched folders. */
+/* Makes the JSON of the free disk space: the space of the daemon's folder, and the list of all watched
+ * folders. The daemon's folder is the last element of the list that the disk watch returns. */
 static json_t *disk_json(struct pl_api *a)
 {
     json_t *disks = pl_disk_watch_json(a->services.disks), *data = json_array_get(disks, json_array_size(disks) - 1);
@@ -41,9 +41,9 @@ static json_t *disk_json(struct pl_api *a)
                      json_object_get(data, "total_bytes"), "places", disks);
 }
 
-/* Returns the CA certificates with which clients verify the server of the bucket's presigned URLs. NULL:
- * clients use the certificates of their own system, because the daemon has no CA file, or the file cannot
- * be read or is larger than BUCKET_CA_BYTES. If their own certificates do not fit, clients transfer packs
+/* Returns the CA certificates with which clients verify the server of the bucket's presigned URLs. Returns
+ * NULL if the daemon has no CA file, or the file cannot be read or is larger than BUCKET_CA_BYTES. Clients
+ * then use the CA certificates of their own system. If these cannot verify the server, clients transfer packs
  * through the daemon. */
 static json_t *bucket_ca(struct pl_object_store *objects)
 {
@@ -78,8 +78,8 @@ static bool readable_at(const struct pl_http_request *req, const json_t *o)
     return pl_access_may_read(pl_http_context(req), pl_json_text_at(o, "project"), pl_json_text_at(o, "stage"));
 }
 
-/* Replaces each holder of a node's GPUs that the principal may not read by the number of GPUs that it
- * holds. Pods of other systems are shown to operators only. */
+/* Hides who uses a node's GPUs: each stage that the principal may not read is replaced by the number of GPUs
+ * that it uses. Pods of other systems are shown to operators only. */
 static void hide_holders(const struct pl_http_request *req, json_t *rows)
 {
     const bool operates = pl_principal_may(pl_http_context(req), PL_VERB_OPERATE, NULL, NULL);

@@ -10,10 +10,10 @@
 
 #include <stdio.h>
 
-#define NODES_MAX 500 /* nodes in one reply; the rest is reported as left out */
+#define NODES_MAX 500 /* largest number of nodes in one reply; the origin of further nodes is left out */
 #define DEPTH_MAX 64
-#define FILES_MAX 20 /* files of an input folder that are followed */
-/* Entries of an input folder that are examined with patterns. */
+#define FILES_MAX 20 /* largest number of files of an input folder whose origin is reported */
+/* Largest number of entries of an input folder that are compared with the stage's file patterns. */
 #define VISITS_MAX 100000
 
 /* State of one request. The request holds no database reader while it reads trees. */
@@ -56,8 +56,8 @@ static int open_place(struct why *w, const char *project, const char *repo, cons
 
 /* ---- the datum of an output path ---- */
 
-/* Looks up `key` in a tree whose entries are rows and appends the row to `out`. Returns 1, or 0 if the
- * tree has no such key. */
+/* Looks up `key` in a tree whose values are byte strings (rows), and appends the value to `out`. Returns 1,
+ * or 0 if the tree has no such key. */
 static int row_at(const struct place *at, const struct pl_hash *root, const void *key, size_t len, struct pl_buf *out,
                   struct pl_err *err)
 {
@@ -72,7 +72,7 @@ static int row_at(const struct place *at, const struct pl_hash *root, const void
     return r < 0 ? r : 1;
 }
 
-/* The part of an enumeration key for one input. */
+/* One part of an enumeration key (plan.h): the path that the datum reads from one input. */
 struct match {
     size_t leaf;      /* index of the input */
     const char *path; /* the path, without a final slash; points into the key */
@@ -80,8 +80,9 @@ struct match {
     bool dir;
 };
 
-/* Reads the next part of an enumeration key (plan.h), which has one for each input of the datum. False at the
- * end, and for a key that was too long and is a hash. */
+/* Reads the next part of an enumeration key (plan.h); a key has one part for each input of the datum. Returns
+ * false at the end of the key. Also returns false for a key that was too long: the plan stores its hash
+ * instead. */
 static bool next_match(struct pl_cursor *c, struct match *ret)
 {
     const uint8_t *start, *end;
@@ -165,7 +166,8 @@ static int explain_files(struct why *w, const struct place *at, struct folder *f
     return PL_MIN(r, 0);
 }
 
-/* Explains a folder: the first FILES_MAX of its files. Without patterns the tree knows their total number. */
+/* Explains a folder: the first FILES_MAX of its files. Without file patterns, the total number of files comes
+ * from the tree. */
 static int explain_folder(struct why *w, const struct place *at, const char *path, const json_t *files, unsigned depth,
                           json_t **ret, struct pl_err *err)
 {
@@ -274,8 +276,8 @@ static int find_maker(struct why *w, const struct place *at, struct maker *ret, 
     return ret->inputs && ret->spec && ret->git ? 1 : pl_err_nomem(err);
 }
 
-/* Computes the id of the datum with that enumeration key, as attempts store it. For a key that is a hash the
- * id belongs to no datum. */
+/* Computes the datum's id, as attempts store it, from the datum's enumeration key. If the key is a hash, the
+ * computed id does not belong to any datum. */
 static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_hash *ret)
 {
     struct pl_cursor c = pl_cursor_of(key->data, key->len);
@@ -298,8 +300,8 @@ static void datum_of(const struct pl_buf *key, const json_t *inputs, struct pl_h
     pl_datum_id(leaves, n, ret);
 }
 
-/* Adds the image that the datum ran in. `run` is the run that computed the datum; it may be an earlier run
- * than that of the commit. */
+/* Adds the image that the datum ran in. `run` is the run that computed the datum; it may be earlier than the
+ * run of the commit. */
 static int add_image(struct why *w, const struct place *at, const char *run, const struct pl_buf *key, json_t *out,
                      struct pl_err *err)
 {

@@ -35,8 +35,8 @@ const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *
 
 /* ---- from the server to a route's handler ---- */
 
-/* Checks path parameters that are names before any handler runs, so that no handler can mistake one for a
- * path. */
+/* Checks path parameters that are names of objects before any handler runs, so that no handler uses an
+ * invalid name in a file path. */
 static int check_params(const struct pl_http_request *req, const char *pattern, struct pl_err *err)
 {
     static const char *const names[] = {"project", "repo", "branch", "pipeline", "stage"};
@@ -86,7 +86,8 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
     const struct pl_api_route *route = bound->route;
     struct pl_err err = {0};
     json_t *value = NULL;
-    /* time has passed since the guard's check: the body was received, or the request waited for its turn */
+    /* check again: time has passed since the guard's check, while the body was received or the request
+     * waited */
     int r = pl_guard_check_again(req, bound->api->services.guard, &err);
 
     if (r == 0 && pl_http_request_gone(req))
@@ -109,7 +110,7 @@ static void serve_request(const struct pl_api_bound *bound, struct pl_http_reque
             r = pl_guard_forbid(bound->api->services.guard, pl_http_context(req), r, &err);
         }
         err.code = r;
-        /* memory ran out during this request: report that, whatever error the handler set */
+        /* if memory ran out during this request, report that instead of the error that the handler has set */
         if (pl_alloc_failure_take()) {
             err = (struct pl_err){0};
             pl_err_nomem(&err);
@@ -133,7 +134,7 @@ static void take_turn(void *arg)
     struct costly c = *(struct costly *)arg;
 
     free(arg);
-    /* clear the flag: from here on it tells whether memory ran out during this request */
+    /* clear this thread's flag of failed allocations: from here on it belongs to this request */
     (void)pl_alloc_failure_take();
     c.fn(c.self, c.req);
 }
@@ -454,7 +455,7 @@ void pl_api_stop(struct pl_api *a, int64_t deadline_ms)
     pl_upload_verify_stop(a->read_back);
     a->gc = pl_gc_destroy(a->gc);
     pl_open_commits_stop(
-        /* all requests have their reply by now or were cut off; either way, accepted data is on disk */
+        /* each request has had its reply or was cut off; the data that the daemon has accepted is on disk */
         a->services.opens);
 }
 

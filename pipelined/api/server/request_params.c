@@ -7,9 +7,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* Returns the name of the field whose value has a wrong type, or NULL if the body itself has. jansson
- * reports only the position in the format (`column`), so this counts the fields before it; each field has
- * two arguments, its name and the address of its value, both pointers. */
+/* Returns the name of the field whose value has a wrong type, or NULL if the body itself has the wrong type.
+ * jansson reports the error as a position in the format string (`column`). The function counts the fields
+ * before this position and skips their arguments: each field has two, its name and the address of its value,
+ * and both are pointers. */
 static const char *key_at(const char *fmt, int column, va_list ap)
 {
     int n = 0;

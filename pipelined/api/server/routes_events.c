@@ -105,7 +105,7 @@ void pl_api_event(struct pl_api *a, int64_t id, int64_t at_us, const char *type,
     (void)at_us;
     if (pl_sse_hub_publish(a->hub, (uint64_t)id, type, data, &err) < 0)
         pl_log_warn("api", "event %lld was not sent to subscribers: %s", (long long)id, err.msg);
-    /* a commit made from an open commit has no run event */
+    /* a commit that was made from an open commit is announced by a commit event, without a run event */
     if (pl_streq(type, "run") || (pl_streq(type, "commit") && strstr(data, "\"change\"")))
         pl_run_waiters_wake(a->waits);
 }

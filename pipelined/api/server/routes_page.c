@@ -20,7 +20,7 @@ static void get_health(struct pl_api *a, struct pl_http_request *req)
 /* Counts the open commits that could not be finished automatically. */
 struct stalls {
     size_t n;
-    int code; /* error code of the first of them */
+    int code; /* error code of the first open commit that was counted */
 };
 
 static int add_stall(void *self, struct pl_open_commit *c)
@@ -34,8 +34,9 @@ static int add_stall(void *self, struct pl_open_commit *c)
     return 0;
 }
 
-/* Reports "ready" while the daemon takes work, even if the store refuses commits, because puts still gather
- * in open commits; the text then says so. The route needs no token, so it names no repo. */
+/* Replies "ok" while the daemon accepts work. It does so even if open commits cannot be finished, because
+ * puts are still collected in them; the text then gives the number of these commits. The text does not name a
+ * repo, because the route needs no token. */
 static void get_ready(struct pl_api *a, struct pl_http_request *req)
 {
     struct stalls stalls = {0};

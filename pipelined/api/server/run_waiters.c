@@ -1,6 +1,6 @@
-/* A list of waiting requests. Checks run on the pool, one at a time for each request; a wake-up during a
- * check makes it run again. One timer on the loop serves the timeouts and retries checks that a full pool
- * refused. */
+/* Keeps a list of waiting requests. Checks run on the pool, one at a time for each request. A wake-up during
+ * a check makes the check run again. One timer on the loop serves the timeouts, and repeats checks that could
+ * not be queued because the pool was full. */
 #include "pipelined/api/server/run_waiters.h"
 
 #include "storage/base/clock.h"
@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#define BUSY_MS 20 /* time until a check that a full pool refused is tried again */
+#define BUSY_MS 20 /* milliseconds until a check is queued again if the pool was full */
 
 struct wait {
     struct wait *next, *prev;
@@ -55,8 +55,9 @@ static void unlink_wait(struct wait *w)
         w->next->prev = w->prev;
 }
 
-/* Ends a check with result `r`. Returns true if `w` goes back to waiting, false if the check must run again
- * or `*ret_over` is set: `w` is then unlinked and must get its reply. */
+/* Ends a check with result `r`. Returns true if `w` goes back to waiting. Returns false with `*ret_over` set
+ * if `w` must get its reply now; `w` is then unlinked. Returns false without `*ret_over` if the check must
+ * run again. */
 static bool look_ended(struct wait *w, int r, bool *ret_over)
 {
     struct pl_run_waits *all = w->all;
@@ -73,7 +74,7 @@ static bool look_ended(struct wait *w, int r, bool *ret_over)
     return waits;
 }
 
-/* Checks a request until it can get its reply or must wait. */
+/* Checks a request until it can get its reply or goes back to waiting. */
 static void look(void *arg)
 {
     struct wait *w = arg;

@@ -24,8 +24,8 @@ int pl_run_waiters_create(struct pl_loop *loop, struct pl_pool *pool, pl_run_wai
 void pl_run_waiters_add(struct pl_run_waits *w, struct pl_http_request *req, uint64_t timeout_ms);
 /* Checks all waiting requests again. Call it when a run has changed. */
 void pl_run_waiters_wake(struct pl_run_waits *w);
-/* Replies to all waiting requests with the present state, and at once to those added later. The loop must
- * turn once more, or be destroyed, afterwards. */
+/* Replies to all waiting requests with the present state, and at once to those added later. After this call
+ * the loop must run one more iteration, or be destroyed. */
 void pl_run_waiters_stop(struct pl_run_waits *w);
 /* Frees the object. Call it after stop, when pool and loop have finished their work for it. NULL is allowed;
  * returns NULL. */

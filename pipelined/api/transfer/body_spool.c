@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* bytes that all spools together keep in memory beyond PL_BODY_SPOOL_MEMORY_FREE of each */
+/* total memory of all spools, without the first PL_BODY_SPOOL_MEMORY_FREE bytes of each spool */
 static _Atomic size_t in_memory;
 
 void pl_body_spool_init(struct pl_body_spool *s, const char *dir, struct pl_disk_watch *disks)

@@ -6,9 +6,10 @@
 #include "storage/base/buf.h"
 
 #define PL_BODY_SPOOL_MEMORY_BYTES ((size_t)1 << 20)
-/* bytes that each spool may keep in memory in any case */
+/* bytes that each spool may keep in memory, however many spools there are */
 #define PL_BODY_SPOOL_MEMORY_FREE ((size_t)64 << 10)
-/* bytes that all spools together may keep in memory beyond that; the rest is in files */
+/* limit of the memory that all spools together use above PL_BODY_SPOOL_MEMORY_FREE each; a spool that would
+ * exceed it moves its bytes to a file */
 #define PL_BODY_SPOOL_MEMORY_ALL ((size_t)128 << 20)
 /* bytes written to a file between two checks of the disk space */
 #define PL_BODY_SPOOL_LOOK_BYTES ((uint64_t)4 << 20)
@@ -19,8 +20,8 @@ struct pl_body_spool {
     const char *dir; /* folder in which the unnamed file is made; borrowed */
     struct pl_disk_watch *disks;
     struct pl_buf memory;
-    /* bytes of this body kept in memory at most: PL_BODY_SPOOL_MEMORY_BYTES, or what the owner sets before
-     * the first write */
+    /* largest number of bytes of this body in memory: PL_BODY_SPOOL_MEMORY_BYTES, or a limit that the owner
+     * sets before the first write */
     size_t memory_max;
     size_t counted; /* this spool's share of PL_BODY_SPOOL_MEMORY_ALL */
     int fd;         /* descriptor of the unnamed file; -1 while the body is in memory */

@@ -1,4 +1,5 @@
-/* Pushes: the checks before the body is received, the transaction, and the reply. */
+/* Implements pushes to a branch: the checks before the body is received, the transaction, and the JSON of the
+ * reply. */
 #include "pipelined/api/transfer/branch_push.h"
 
 #include "pipelined/db/tx/commit_tx.h"

@@ -4,8 +4,8 @@
 
 #include "pipelined/api/transfer/transfer.h"
 
-/* Checks that there is disk space for a push, as far as the request states its size. Workers' results are
- * always admitted. PL_ENOSPC. */
+/* Checks that there is disk space for a push. The size is the one that the request states; without one, a
+ * small push is assumed. Results of workers are always admitted. PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_branch_push_admit(struct pl_api_services *s, const struct pl_http_request *req, struct pl_err *err);
 

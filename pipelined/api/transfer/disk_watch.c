@@ -1,5 +1,5 @@
-/* Watches one or two places: the store's folder and the daemon's. statvfs runs without the lock; its
- * result is recorded, logged and published under the lock. */
+/* Watches one or two folders: the store's folder and the daemon's. The thread that calls statvfs does not
+ * have the lock meanwhile; it takes the lock to record, log and publish the result. */
 #include "pipelined/api/transfer/disk_watch.h"
 
 #include "storage/base/path.h"
@@ -18,12 +18,12 @@ struct place {
     bool refuses; /* pushes are refused when this disk is full */
     uint64_t free_bytes, total_bytes;
     enum pl_disk_space room;
-    bool looked_at; /* a thread is calling statvfs for this place */
+    bool looked_at; /* a thread is calling statvfs for this folder */
 };
 
 struct pl_disk_watch {
     struct pl_db *db;
-    pthread_mutex_t lock; /* guards the places, except their fields path, of and refuses */
+    pthread_mutex_t lock; /* guards all fields of `places`, except path, of and refuses */
     struct place places[PLACES_MAX];
     size_t n;
 };
@@ -122,9 +122,9 @@ static bool begin_look(struct pl_disk_watch *w, struct place *p)
     return mine;
 }
 
-/* Calls statvfs for a place, unless another thread is doing so. The caller must not hold the lock, because
- * statvfs may take long or never return; meanwhile other threads use the previous result. If statvfs
- * fails, the place keeps its state. */
+/* Calls statvfs for a folder, unless another thread is doing so. The caller must not have the lock, because
+ * statvfs may take long or never return. Meanwhile other threads use the previous result. If statvfs fails,
+ * the folder keeps its previous state. */
 static void look_at(struct pl_disk_watch *w, struct place *p)
 {
     struct statvfs fs;
@@ -146,7 +146,8 @@ static void look(struct pl_disk_watch *w)
         look_at(w, &w->places[i]);
 }
 
-/* Checks that `bytes` more leave the reserve free. The caller holds the lock. */
+/* Checks that the reserve of the disk stays free after `bytes` more are written. The caller holds the
+ * lock. */
 static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err)
 {
     char left[32], total[32], want[32], more[32];
@@ -165,7 +166,7 @@ static int check_place(const struct place *p, uint64_t bytes, struct pl_err *err
                       total, want, pl_size_text(bytes, more));
 }
 
-/* Checks all places. The daemon's folder, where bodies are spooled, is the last place. */
+/* Checks all watched folders. The last one is the daemon's folder, where bodies are spooled. */
 static int admit(struct pl_disk_watch *w, uint64_t bytes, bool spooled, struct pl_err *err)
 {
     int r = 0;

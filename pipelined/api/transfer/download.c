@@ -1,5 +1,5 @@
-/* A file of one chunk is read and sent at once. A file with a chunk list is a stream that reads one chunk
- * each time the server wants more data. */
+/* Sends a file of one chunk at once. A file of several chunks is sent as a stream, which reads one chunk each
+ * time the server asks for more data. */
 #include "pipelined/api/transfer/download.h"
 
 #include "storage/chunk/chunk_list.h"
@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-/* for every file, so that a browser never runs uploaded content as a page of this origin */
+/* media type of every file, so that a browser never runs uploaded content as a page of this origin */
 #define TYPE "application/octet-stream"
 
 /* A file of several chunks that is being sent. */

@@ -6,16 +6,17 @@
 #include "storage/pack/chunk_reader.h"
 #include "storage/tree/tree.h"
 
-/* The source of a file's bytes. `owner` (may be NULL) is released with `drop` when nothing more is read. */
+/* Reader of a file's bytes. `owner` (may be NULL) is the object that the reader depends on; `drop` releases
+ * it after the last read. */
 struct pl_download_from {
     struct pl_chunk_reader reader;
     void *owner;
     void (*drop)(void *owner);
 };
 
-/* Replies with `count` bytes from offset `first`, with this status and content type. 1: the reply is in
- * progress and has taken the owner; 0: the reply is complete, the caller keeps the owner; negative: no reply
- * was made. */
+/* Replies with `count` bytes of the file from offset `first`, with this status and content type. Returns 1 if
+ * the reply is still in progress: the stream then releases the owner. Returns 0 if the reply is complete: the
+ * caller still has to release the owner. Negative: no reply was made. */
 PL_MUST_CHECK
 int pl_download_bytes(struct pl_http_request *req, const struct pl_download_from *from, const struct pl_entry *entry,
                       unsigned status, const char *type, uint64_t first, uint64_t count, struct pl_err *err);

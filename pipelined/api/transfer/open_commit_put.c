@@ -1,5 +1,6 @@
-/* A put collects operations and encoded records, holds the store meanwhile, and hands everything to the open
- * commit's writer. A large file is written to packs directly instead of the commit's own file. */
+/* A put collects operations and encoded records and gives them to the open commit's writer. Until the write
+ * has ended, it has a hold on the store (pl_store_hold). Records of a large file are written to packs
+ * directly, not to the open commit's file. */
 #include "pipelined/api/transfer/open_commit_put.h"
 
 #include "storage/chunk/codec.h"
@@ -10,8 +11,8 @@
 
 #include <stdio.h>
 
-/* attempts to put into a branch's gathering commit; each uses the next one if the previous one was being
- * finished */
+/* attempts to put into the open commit that collects a branch's puts; if that commit is just being finished,
+ * the next attempt uses its successor */
 #define GATHER_TRIES 64
 
 struct put {
@@ -24,7 +25,8 @@ struct put {
     struct pl_op_record *records;
     size_t n, cap;
     struct pl_buf stored; /* the encoded records, one after another */
-    /* an operation stream, or paths and attributes one after another; the operations point into it */
+    /* memory that the operations point into: an operation stream, or paths and attributes one after
+     * another */
     struct pl_buf stream;
     struct pl_store_hold hold;
 };
@@ -169,7 +171,7 @@ static int pack_file(struct put *p, uint8_t kind, struct pl_body_spool *spool, s
     return 0;
 }
 
-/* Gives the put to the open commit. Takes `p` on success. */
+/* Gives the put to the open commit's writer. Takes `p` on success. */
 static int send(struct put **p, struct pl_err *err)
 {
     struct put *put = *p;
@@ -233,7 +235,7 @@ int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const s
     return put_file(how, c, path, PL_KIND_FILE, attributes, spool, err);
 }
 
-/* Copies the operations and what they point to. */
+/* Copies the operations, with their paths and attributes. */
 static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struct pl_err *err)
 {
     size_t room = 1;
@@ -256,8 +258,8 @@ static int copy_ops(struct put *p, const struct pl_tree_op *ops, size_t n, struc
     return r;
 }
 
-/* Checks that the content of the operations exists, in the store or among the open commit's records, and
- * revives condemned packs. */
+/* Checks that the content that the operations name exists, either in the store or among the open commit's
+ * records. Revives condemned packs. */
 static int check_ops(struct put *p, struct pl_err *err)
 {
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};

@@ -9,7 +9,7 @@ enum { TAKE = 1, ENTER = 2 };
 struct walk {
     const struct pl_tree_listing *l;
     struct pl_tree_cursor *cursor;
-    char prefix[PL_PATH_MAX_BYTES + 2]; /* all keys of the list begin with it */
+    char prefix[PL_PATH_MAX_BYTES + 2]; /* common prefix of all keys in the list */
     size_t base_len;                    /* length of "base/" */
     char place[PL_PATH_MAX_BYTES + 2];  /* the last path that was handled */
     size_t place_len;
@@ -23,7 +23,8 @@ static bool starts_with(const char *s, size_t len, const char *prefix, size_t pr
     return len >= prefix_len && memcmp(s, prefix, prefix_len) == 0;
 }
 
-/* Says what to do with a directory (its path without the slash): list it, enter it, both or neither. */
+/* Returns whether to list the directory (TAKE), to enter it (ENTER), both or neither. `path` is without the
+ * final slash. */
 static unsigned wants_dir(const struct pl_tree_listing *l, const char *path, size_t len)
 {
     unsigned bits;
@@ -78,8 +79,8 @@ static int give_dir(struct walk *w, const char *path, size_t len, struct pl_err 
 
 enum { FULL = 0, ON = 1, PAST = 2 };
 
-/* Handles the directories whose first file is this item. Returns ON: handle the file next; PAST: the
- * cursor has skipped a directory; FULL: the page is full. */
+/* Handles the directories whose first file is `item`. Returns ON if the file must be handled next, PAST if
+ * the tree cursor has skipped a directory, and FULL if the page is full. */
 static int new_dirs(struct walk *w, const struct pl_tree_item *item, struct pl_err *err)
 {
     for (size_t at = w->base_len; at < item->path_len; at++) {
@@ -120,8 +121,8 @@ static int walk_item(struct walk *w, const struct pl_tree_item *item, struct pl_
     return ON;
 }
 
-/* Sets the common prefix of all keys in the list, from `base` and the literal start of the glob. Returns
- * false if no key can be in the list. */
+/* Sets the prefix that all keys in the list have in common, from `base` and the literal start of the glob.
+ * Returns false if `base` and that start exclude each other, so that the list is empty. */
 static bool set_prefix(struct walk *w)
 {
     const struct pl_tree_listing *l = w->l;
@@ -141,7 +142,7 @@ static bool set_prefix(struct walk *w)
     return starts_with(w->prefix, w->base_len, literal, literal_len);
 }
 
-/* Moves the cursor past `after`. */
+/* Moves the tree cursor past the path `after`. */
 static int resume(struct walk *w, struct pl_err *err)
 {
     const char *after = w->l->after;
@@ -158,7 +159,7 @@ static int resume(struct walk *w, struct pl_err *err)
     set_place(w, after, len);
     if (after[len - 1] == '/' && !(wants_dir(w->l, after, len - 1) & ENTER))
         return pl_tree_cursor_seek_past(w->cursor, after, len, err);
-    /* finding `after` leaves the cursor just past it */
+    /* if the tree has `after`, pl_tree_cursor_get leaves the tree cursor just past it */
     r = pl_tree_cursor_get(w->cursor, after, len, &item, err);
     return r > 0 ? 0 : r < 0 ? r : pl_tree_cursor_seek(w->cursor, after, len, err);
 }

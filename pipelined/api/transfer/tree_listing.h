@@ -6,16 +6,16 @@
  *   glob                  files and directories that match the pattern
  *   glob, recursive       files that match, or that are in a directory that matches
  *
- * Each page returns a cursor (`place`): the last path that was handled, with a final '/' for a directory. The next
- * page continues there, even in another tree. */
+ * Each page returns a page cursor (`ret_place`): the last path that was handled, with a final '/' for a
+ * directory. The next page continues after this path, even in another tree. */
 #pragma once
 
 #include "pipelined/text/glob.h"
 #include "storage/tree/tree_walk.h"
 
-/* entries examined for one page; then it ends, however few were listed */
+/* largest number of entries examined for one page; the page then ends, even if few entries were listed */
 #define PL_TREE_LISTING_VISITS_MAX 200000u
-/* cost of matching with the glob (pl_glob_cost) for one page; then it ends too */
+/* largest cost of matching paths with the glob (pl_glob_cost) for one page; the page then ends too */
 #define PL_LISTING_STEPS_MAX 100000000u
 
 struct pl_tree_listing_item {
@@ -30,14 +30,14 @@ struct pl_tree_listing {
     const char *base;           /* canonical path; "" = the whole tree */
     const struct pl_glob *glob; /* matched against whole paths; NULL = none */
     bool recursive;
-    const char *after; /* a place; NULL = from the start */
+    const char *after; /* page cursor that the previous page returned; NULL = from the start */
     size_t limit;
     int (*item)(void *self, const struct pl_tree_listing_item *item, struct pl_err *err);
     void *self;
 };
 
-/* Calls `item` for at most `limit` entries. Returns 1: there may be more, after `ret_place`; 0: the list is
- * complete. PL_ENOTFOUND: `base` does not exist; PL_EINVAL: `after` is not a place; errors of `source` and
- * `item`. */
+/* Calls `item` for at most `limit` entries. Returns 1 if there may be more entries, after the page cursor
+ * `ret_place`; 0 if the list is complete. PL_ENOTFOUND: `base` does not exist; PL_EINVAL: `after` is not a
+ * page cursor; errors of `source` and `item`. */
 PL_MUST_CHECK
 int pl_tree_listing_read(const struct pl_tree_listing *l, char ret_place[PL_PATH_MAX_BYTES + 2], struct pl_err *err);

@@ -1,5 +1,5 @@
-/* Sessions and their pins are rows of the database. Memory has, in a ring, the byte counts, and the pins
- * already written, so that they are not written again. */
+/* Upload sessions and their pins are rows of the database. A ring in memory has, for each recent session, the
+ * number of bytes received and the packs already pinned, so that no pin is written twice. */
 #include "pipelined/api/transfer/upload_session.h"
 
 #include "pipelined/db/tx/pack_state_tx.h"
@@ -133,7 +133,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Reduces `numbers` to distinct packs that are not known to be pinned; returns how many. */
+/* Removes from `numbers` repeated numbers and the packs that are known to be pinned. Returns the number of
+ * packs that remain. */
 static size_t new_pins(struct pl_sessions *s, const char *id, uint32_t *numbers, size_t n)
 {
     struct sum *sum;
@@ -163,8 +164,9 @@ static void remember_pins(struct pl_sessions *s, const char *id, const uint32_t 
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Finds packs that garbage collection has condemned between the look-up and the pin. The hold on the store
- * has kept it from dooming them, which could not be undone (gc.h). */
+/* Finds packs that garbage collection has condemned between the look-up and the pin. A condemned pack can
+ * still be revived: the hold on the store has kept garbage collection from dooming it, which is final
+ * (gc.h). */
 static int find_condemned(struct pl_db *db, const char *project, const struct pl_hash *packs, size_t n, struct pl_pack_set *ret,
                           struct pl_err *err)
 {

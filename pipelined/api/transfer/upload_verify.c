@@ -1,5 +1,5 @@
-/* Unread packs are in a list, which one thread works off, and are noted in rows of the database (notes). A
- * thread holds a pack while it changes its object or note; one thread at a time can hold a pack. */
+/* Packs to verify (unread packs) are in a list, which one thread works off, and in rows of the database
+ * (notes). A thread locks a pack (hold) while it changes the pack's object or note. */
 #include "pipelined/api/transfer/upload_verify.h"
 
 #include "pipelined/db/writer/db_fsck.h"
@@ -35,7 +35,7 @@ struct pl_read_back {
     bool started;
     struct waiting *first, **last;
     struct pl_map unread; /* pack id → struct waiting, owned by the list */
-    struct pl_map held;   /* ids of the packs that a thread holds */
+    struct pl_map held;   /* ids of the packs that a thread has locked (hold) */
     struct pl_upload_verify_stats stats;
     atomic_bool stopping;
 };
@@ -54,9 +54,9 @@ void pl_upload_verify_origin(const struct pl_http_request *req, const char *proj
         snprintf(ret->writer, sizeof ret->writer, "%s", who->name);
 }
 
-/* ---- hold a pack ---- */
+/* ---- lock a pack ---- */
 
-/* Waits until no other thread holds the pack, then holds it until let_go. PL_ENOMEM. */
+/* Waits until no other thread has locked the pack, then locks it until let_go. PL_ENOMEM. */
 static int hold(struct pl_read_back *b, const struct pl_hash *pack, struct pl_err *err)
 {
     int r;
@@ -77,8 +77,8 @@ static void let_go(struct pl_read_back *b, const struct pl_hash *pack)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Returns true if the object was overwritten since the thread began to read it, so that the verdict does
- * not apply to it. The caller holds the pack. */
+/* Returns true if the object was overwritten since the thread began to read it: the result of the
+ * verification is then out of date. The caller has locked the pack (hold). */
 static bool is_new(struct pl_read_back *b, const struct pl_hash *pack)
 {
     const struct waiting *w;
@@ -129,7 +129,7 @@ static int find(struct verdict *v, int r, const struct pl_err *err)
     return 0;
 }
 
-/* Verifies a pack window by window. A fault may also be due to the transfer or a proxy (look_again). */
+/* Verifies a pack in pieces. Invalid bytes may also come from the transfer or a proxy (see look_again). */
 static int look(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -139,7 +139,7 @@ static int look(struct pl_store *store, const struct pl_direct_upload *pack, str
     return r < 0 ? r : find(v, pl_store_verify_pack(store, &pack->pack, note_bad, v, err), err);
 }
 
-/* Gets all bytes of the pack; none if it is larger than any pack. */
+/* Reads all bytes of the pack's object; `v->bytes` stays empty if the object is larger than any pack. */
 static int get_bytes(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_hash *ret_hash,
                      struct pl_err *err)
 {
@@ -154,8 +154,8 @@ static int get_bytes(struct pl_store *store, const struct pl_direct_upload *pack
     return r == PL_ETOOBIG ? 0 : r;
 }
 
-/* Verifies the bytes in memory, after reading them twice with the same result: only the bytes themselves can
- * condemn a pack. */
+/* Reads the whole object twice, requires equal bytes, and verifies them in memory, so that a transfer error
+ * cannot make a valid pack invalid. */
 static int look_again(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     struct pl_pack_verify how = {.project = pack->project, .claimed = &pack->pack, .bad = note_bad, .arg = v};
@@ -177,7 +177,7 @@ static int look_again(struct pl_store *store, const struct pl_direct_upload *pac
     return find(v, pl_pack_verify(&in, &how, NULL, err), err);
 }
 
-/* Verifies a pack. 0: `v` is the verdict; PL_ENOTFOUND: there is no object; other errors: try again later. */
+/* Verifies a pack. 0: `v` has the result; PL_ENOTFOUND: there is no object; other errors: try again later. */
 static int judge(struct pl_store *store, const struct pl_direct_upload *pack, struct verdict *v, struct pl_err *err)
 {
     int r = look(store, pack, v, err);
@@ -187,7 +187,7 @@ static int judge(struct pl_store *store, const struct pl_direct_upload *pack, st
 
 /* ---- quarantine a pack ---- */
 
-/* The files that need a quarantined pack. */
+/* List of the files that need a quarantined pack. */
 struct hurt {
     struct pl_read_back *back;
     json_t *files;
@@ -221,7 +221,7 @@ static bool is_stopping(void *self)
     return atomic_load(&h->back->stopping);
 }
 
-/* Copies the bytes to the quarantine key, where no pack is looked for. */
+/* Copies the bytes to the quarantine key, which the store does not search for packs. */
 static int set_aside(struct pl_store *store, const struct pl_direct_upload *pack, const struct pl_buf *bytes, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES], aside[PL_PACK_KEY_BYTES + 2];
@@ -284,8 +284,8 @@ static int put_away(struct pl_read_back *b, struct pl_store *store, const struct
     return r;
 }
 
-/* Copies the pack aside, makes the store forget its records, finds the files that need it, and removes its
- * object. 1: the object was overwritten meanwhile and stays. */
+/* Copies the pack to its quarantine key, drops its records from the store, finds the files that need them,
+ * and removes the pack's object. Returns 1 if the object was overwritten meanwhile; the object then stays. */
 static int quarantine(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack,
                       const struct verdict *v, struct pl_err *err)
 {
@@ -299,7 +299,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
     r = r < 0 ? r : drop(b, store, &pack->pack, err);
     if (r == 0 && pl_db_fsck_run(&check, &sum, err) < 0 && !atomic_load(&b->stopping))
         pl_log_warn("store", "cannot find out which files need pack %.12s: %s", pl_hash_hex(&pack->pack, hex), err->msg);
-    if (r == 0 && atomic_load(&b->stopping)) /* the next daemon repeats the quarantine */
+    if (r == 0 && atomic_load(&b->stopping)) /* the daemon repeats the quarantine after its restart */
         r = pl_err_set(err, PL_ECANCELED, "the daemon is stopping");
     if (r == 0 && !(lie.told = event_of(pack, v, &hurt)))
         r = pl_err_nomem(err);
@@ -315,7 +315,7 @@ static int quarantine(struct pl_read_back *b, struct pl_store *store, const stru
 
 /* ---- the thread ---- */
 
-/* Settles a pack that is valid, or (`gone`) missing. 1: not done, because the object was overwritten. */
+/* Records that a pack is valid, or (`gone`) missing. 1: not done, because the object was overwritten. */
 static int settle(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, bool gone,
                   struct pl_err *err)
 {
@@ -334,7 +334,7 @@ static int settle(struct pl_read_back *b, struct pl_store *store, const struct p
     return r;
 }
 
-/* Verifies one pack. 0: done; 1: read it again. */
+/* Verifies one pack. Returns 0 if that is done, 1 if the pack must be read again. */
 static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     _cleanup_(verdict_finish) struct verdict v = {0};
@@ -354,7 +354,7 @@ static int read_one(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return r;
 }
 
-/* Removes the first pack of the list, which is finished. The caller holds the lock. */
+/* Removes the first pack of the list, which was verified. The caller holds the lock. */
 static void drop_first(struct pl_read_back *b)
 {
     struct waiting *w = b->first;
@@ -437,7 +437,7 @@ static void start_thread(struct pl_read_back *b)
 /* ---- the list ---- */
 
 /* Marks a pack as unread, without adding it to the list; NULL without memory. `*ret_known`: the pack was
- * unread before, is in the list, and will be read again. */
+ * marked before; it is in the list already and will be read again. */
 static struct waiting *reserve(struct pl_read_back *b, const struct pl_direct_upload *pack, bool *ret_known)
 {
     struct waiting *w;
@@ -492,8 +492,8 @@ static int go_on(void *self, const struct pl_direct_upload *pack, struct pl_err 
     return 0;
 }
 
-/* Adds a pack that an earlier daemon expected or quarantined, if the store has it: it was uploaded after
- * all or again, or its quarantine was not finished. */
+/* Adds to the list a pack that an earlier daemon expected or quarantined, if the store has the pack: it was
+ * uploaded meanwhile, or its quarantine was not finished. */
 static int go_on_if_there(void *self, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     struct pl_read_back *b = self;
@@ -533,7 +533,7 @@ static int add_note(void *self, const struct pl_direct_upload *pack, struct pl_e
     return 0;
 }
 
-/* Calls `visit` for each pack noted in that state; no database reader is open meanwhile. */
+/* Calls `visit` for each pack whose note has that state; no database reader is open during the calls. */
 static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
                       int (*visit)(void *self, const struct pl_direct_upload *b, struct pl_err *err), struct pl_err *err)
 {
@@ -550,7 +550,7 @@ static int each_noted(struct pl_read_back *b, enum pl_direct_upload_state state,
     return PL_MIN(r, 0);
 }
 
-/* Notes the pack of an object; its key is p/<project>/<two digits>/<id> (storage/pack/pack_format.h). */
+/* Adds an object's pack to the struct notes. The key is p/<project>/<two digits>/<id> (pack_format.h). */
 static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err *err)
 {
     struct pl_direct_upload pack = {.bytes = size, .writer = "a client before the recovery"};
@@ -562,8 +562,8 @@ static int doubt_pack(void *self, const char *key, uint64_t size, struct pl_err 
     return add_note(self, &pack, err);
 }
 
-/* After a recovery verifies all packs again, because the notes are as old as the checkpoint. Needed only if
- * clients can upload directly. */
+/* Verifies all packs again after a recovery, because the notes of the checkpoint may be out of date. Needed
+ * only if clients can upload directly. */
 static int doubt_all(struct pl_read_back *b, struct pl_err *err)
 {
     struct pl_object_store *objects = pl_project_stores_objects(b->stores);
@@ -682,7 +682,7 @@ static bool is_going(struct pl_read_back *b, const struct pl_hash *pack)
     return going;
 }
 
-/* Adds an uploaded pack to the store and the list. The caller holds the pack. */
+/* Adds an uploaded pack to the store and the list. The caller has locked the pack (hold). */
 static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, struct pl_err *err)
 {
     char key[PL_PACK_KEY_BYTES];
@@ -710,7 +710,7 @@ static int add(struct pl_read_back *b, struct pl_store *store, const struct pl_d
     if (r < 0 && is_the_packs_fault(r)) /* the fault is in the bytes that the client uploaded */
         r = err->code = PL_EPROTO;
     if (!known)
-        enlist(b, w); /* also if the object is not a pack: the thread must remove it */
+        enlist(b, w); /* even if the object is not a pack: the thread must remove the object */
     return r;
 }
 
@@ -739,7 +739,7 @@ static int is_noted(struct pl_read_back *b, const struct pl_direct_upload *pack,
     return pl_direct_upload_is_noted(rd.conn, pack->project, &pack->pack, err);
 }
 
-/* Does the work of pl_upload_verify_receive. The caller holds the pack. */
+/* Does the work of pl_upload_verify_receive. The caller has locked the pack (hold). */
 static int receive(struct pl_read_back *b, struct pl_store *store, const struct pl_direct_upload *pack, const char *path,
                    struct pl_err *err)
 {

@@ -5,20 +5,22 @@
  *                        └──its bytes are not valid──▶ quarantined: moved to q/…, its records unknown;
  *                                                      event pack.quarantined
  *
- * While a pack is unread, only its own session is told that its records exist (pl_upload_verify_reveal). No
- * other writer, not even the daemon, skips an upload because of an unverified claim. Readers verify each
- * record anyway. The list of unread packs is in the database and survives a restart.
+ * While a pack is unread, only the session that uploaded it is told that its records exist
+ * (pl_upload_verify_reveal). Every other writer, the daemon too, uploads these records itself, because nobody
+ * has verified that the pack has them. Readers verify each record anyway. The list of unread packs is in the
+ * database and survives a restart.
  *
- * One thread, started with the first pack, reads one pack after another by windows. A pack that seems invalid
- * is read again as a whole into memory (PL_PACK_MAX_BYTES): its bytes alone decide, so that an error on the
- * way from the bucket cannot condemn it. */
+ * One thread, started with the first pack, reads one pack after another, piece by piece. A pack that seems
+ * invalid is read again as a whole into memory (PL_PACK_MAX_BYTES) and verified there, so that a transfer
+ * error cannot cause the quarantine of a valid pack. */
 #pragma once
 
 #include "pipelined/db/tx/direct_upload_tx.h"
 #include "pipelined/net/server/http_server.h"
 #include "storage/store/project_stores.h"
 
-/* unread packs (at most 256 GiB); further packs must be sent through the daemon, which is slower */
+/* largest number of unread packs (at most 256 GiB); clients must send further packs through the daemon, which
+ * is slower */
 #define PL_UPLOAD_VERIFY_MAX   4096
 #define PL_UPLOAD_VERIFY_FILES 32    /* largest number of damaged files named in an event */
 #define PL_UPLOAD_VERIFY_LEAST 100   /* milliseconds until a failed read is repeated; doubled each time */
@@ -36,20 +38,20 @@ void pl_upload_verify_origin(const struct pl_http_request *req, const char *proj
  * must outlive it. */
 PL_MUST_CHECK
 int pl_upload_verify_create(struct pl_db *db, struct pl_project_stores *stores, struct pl_read_back **ret, struct pl_err *err);
-/* Notes that a client may upload the pack soon: if the daemon ends before the client reports the upload, the
- * next start looks for it. Blocks: call it on the pool. */
+/* Records that a client may upload the pack soon. If the daemon ends before the client reports the upload,
+ * the daemon looks for the pack at its next start. Blocks: call it on the pool. */
 PL_MUST_CHECK
 int pl_upload_verify_expect(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
-/* Adds a pack that was uploaded: reads its footer and makes its records known as unverified. Blocks: call
- * it on the pool. PL_ENOTFOUND: it is not in the bucket; PL_EPROTO: the object is not a pack, or is a pack
- * with another id; PL_EBUSY: too many packs are unread, or the object with its name is just being removed:
- * the client must send it through the daemon. */
+/* Adds a pack that was uploaded to the bucket: reads its footer, and makes its records known as unverified.
+ * Blocks: call it on the pool. PL_ENOTFOUND: the pack is not in the bucket; PL_EPROTO: the object is not a
+ * pack, or is a pack with another id; PL_EBUSY: too many packs are unread, or an invalid object of the same
+ * name is just being removed. After PL_EBUSY the client must send the pack through the daemon. */
 PL_MUST_CHECK
 int pl_upload_verify_add(struct pl_read_back *b, const struct pl_direct_upload *pack, struct pl_err *err);
-/* Receives a pack through the daemon: pl_store_receive_pack of the file at `path`, which is removed in any
- * case, then a flush. The pack is verified again later if a presigned URL was given for it or an object
- * had its name before, because a client may overwrite the object with the URL. Blocks: call it on the
- * pool. */
+/* Receives a pack through the daemon: calls pl_store_receive_pack for the file at `path`, which is removed in
+ * any case, and flushes the store. If a presigned URL was given for the pack, or an object had its name
+ * before, the pack is verified again later, because a client may overwrite its object with the URL. Blocks:
+ * call it on the pool. */
 PL_MUST_CHECK
 int pl_upload_verify_receive(struct pl_read_back *b, const struct pl_direct_upload *pack, const char *path, struct pl_err *err);
 /* Adds to the result of pl_store_has_many the records that are in unread packs of this session. */
@@ -63,7 +65,8 @@ struct pl_upload_verify_stats {
     uint64_t quarantined; /* packs quarantined since the start of the daemon */
 };
 void pl_upload_verify_get_stats(struct pl_read_back *b, struct pl_upload_verify_stats *ret);
-/* Ends the thread and cancels its read. Call it before the database and the stores are closed. */
+/* Ends the thread and cancels the read that it is doing. Call it before the database and the stores are
+ * closed. */
 void pl_upload_verify_stop(struct pl_read_back *b);
 /* Stops and frees the verifier. NULL is allowed; returns NULL. */
 struct pl_read_back *pl_upload_verify_destroy(struct pl_read_back *b);

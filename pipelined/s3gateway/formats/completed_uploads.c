@@ -1,5 +1,5 @@
-/* The newest PL_S3_ENDED_MAX results are in memory, in a ring; each is also a file next to those of the
- * uploads in progress. */
+/* Keeps the newest PL_S3_ENDED_MAX results in a ring in memory. Each result is also a file, in the folder
+ * that has the files of the uploads in progress. */
 #include "pipelined/s3gateway/formats/completed_uploads.h"
 
 #include "storage/system/io.h"

@@ -25,13 +25,13 @@ struct pl_s3_ended_list;
 PL_MUST_CHECK
 int pl_s3_ended_open(const char *dir, struct pl_s3_ended_list **ret, struct pl_err *err);
 struct pl_s3_ended_list *pl_s3_ended_close(struct pl_s3_ended_list *l);
-/* Adds a copy of `e` in memory; pl_s3_ended_write writes its file. `ret_gone`: the id of the result that
- * was dropped to make room, or "". */
+/* Adds a copy of `e` to the results in memory; pl_s3_ended_write writes its file. If the oldest result was
+ * dropped to make room, `ret_gone` is that result's id, else "". */
 void pl_s3_ended_add(struct pl_s3_ended_list *l, const struct pl_s3_ended *e, char ret_gone[PL_ID_HEX + 1]);
 /* Returns the result with this id, or NULL. */
 const struct pl_s3_ended *pl_s3_ended_find(const struct pl_s3_ended_list *l, const char *id);
 
-/* Writes the file of `e` in `dir`, durable on return, and removes the file of the id `gone` ("" = none). Any
- * thread. PL_EIO, PL_ENOSPC. */
+/* Writes the result `e` to its file in `dir`; the file is durable on return. Removes the file of the result
+ * with the id `gone` ("" = none). Any thread. PL_EIO, PL_ENOSPC. */
 PL_MUST_CHECK
 int pl_s3_ended_write(const char *dir, const struct pl_s3_ended *e, const char *gone, struct pl_err *err);

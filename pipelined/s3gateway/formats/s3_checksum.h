@@ -9,15 +9,16 @@ enum pl_s3_sum_kind { PL_S3_SUM_NONE, PL_S3_CRC32, PL_S3_CRC32C, PL_S3_CRC64NVME
 
 #define PL_S3_ETAG_MAX      63u
 #define PL_S3_SUM_MAX_BYTES 32
-#define PL_S3_SUM_TEXT      56 /* size of a sum as text: base64, "-10000" and the NUL fit */
-#define PL_S3_ETAG_MAX      63u
+/* bytes of a checksum as text: base64, a suffix such as "-10000" (number of parts), and the NUL */
+#define PL_S3_SUM_TEXT 56
+#define PL_S3_ETAG_MAX 63u
 
 struct pl_s3_sum_info {
     const char *name;    /* name in x-amz-checksum-algorithm, such as "CRC32" */
     const char *header;  /* name of the header, such as "x-amz-checksum-crc32" */
     const char *element; /* name of the XML element, such as "ChecksumCRC32" */
     size_t bytes;
-    bool joins; /* the sum of a file can be computed from the sums of its parts */
+    bool joins; /* true if the checksum of a file can be computed from the checksums of its parts */
 };
 /* Returns the properties of a kind; NULL for PL_S3_SUM_NONE. */
 const struct pl_s3_sum_info *pl_s3_sum_info(enum pl_s3_sum_kind kind);
@@ -36,10 +37,10 @@ PL_MUST_CHECK
 int pl_s3_sum_init(struct pl_s3_sum *s, enum pl_s3_sum_kind kind, struct pl_err *err);
 void pl_s3_sum_finish(struct pl_s3_sum *s);
 void pl_s3_sum_add(struct pl_s3_sum *s, const void *data, size_t n);
-/* Gives the sum, big-endian, zero-padded. No data may be added afterwards. */
+/* Gives the checksum: big-endian, padded with zeros. No data may be added afterwards. */
 void pl_s3_sum_get(struct pl_s3_sum *s, uint8_t ret[PL_S3_SUM_MAX_BYTES]);
-/* Joins CRCs: `a` is the CRC of some bytes, `b` that of the `b_bytes` bytes after them; `a` becomes the CRC
- * of both together. */
+/* Joins two CRCs. `a` is the CRC of a first block of bytes, and `b` is the CRC of the `b_bytes` bytes that
+ * follow this block. On return `a` is the CRC of the block and these bytes together. */
 void pl_s3_sum_join(enum pl_s3_sum_kind kind, uint8_t a[PL_S3_SUM_MAX_BYTES], const uint8_t b[PL_S3_SUM_MAX_BYTES],
                     uint64_t b_bytes);
 

@@ -1,5 +1,5 @@
-/* All uploads are in memory, in a map by id; each has an append-only file that is read only at the start. A
- * part is appended and synced before it is added in memory. */
+/* Keeps all uploads in memory, in a map by id. Each upload also has an append-only file, which is read only
+ * at the start. A new part is first appended to the file and synced, and then added in memory. */
 #include "pipelined/s3gateway/formats/s3_upload_file.h"
 
 #include "pipelined/s3gateway/formats/s3_error.h"
@@ -27,7 +27,8 @@ struct pl_s3_upload {
     char id[PL_S3_UPLOAD_ID_HEX + 1];
     char path[PATH_MAX];
     struct pl_s3_upload_head head;
-    json_t *head_json;          /* the JSON object that holds the head's texts */
+    /* JSON of the head line of the upload's file; owns the texts that `head` points to */
+    json_t *head_json;
     _Atomic int64_t touched_ms; /* monotonic time of the last part, or of the creation */
     unsigned refs;              /* guarded by all->lock, not by `lock` */
     bool ended;                 /* guarded by all->lock, not by `lock` */
@@ -42,7 +43,8 @@ struct pl_s3_upload_files {
     char *dir;
     pthread_mutex_t lock;
     struct pl_map map; /* id → struct pl_s3_upload, one reference each */
-    int64_t now_us;    /* trusted wall time when the files were opened, from which idle times are computed */
+    /* trusted wall time when the files were opened; the idle times of uploads are computed from it */
+    int64_t now_us;
     size_t n_parts;
     struct pl_s3_ended_list *ended;
 };
@@ -125,7 +127,8 @@ static int hex_read(const char *hex, struct pl_buf *out, struct pl_err *err)
                : pl_err_set(err, PL_EFORMAT, "a hexadecimal value is malformed");
 }
 
-/* Appends a line and syncs it. Opens the file each time, because thousands of uploads may stay for days. */
+/* Appends a line to the upload's file and syncs it. The file is not kept open, because thousands of uploads
+ * may be in progress for days. */
 static int write_line(struct pl_s3_upload *u, const json_t *o, struct pl_err *err)
 {
     _cleanup_free_ char *json = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
@@ -161,7 +164,8 @@ static json_t *head_json(const struct pl_s3_upload_head *h)
                : NULL;
 }
 
-/* Reads the head. Takes the reference to `o`, from which the head borrows its texts. */
+/* Reads the head line of an upload's file. Takes the reference to `o`, the JSON of the line; u->head points
+ * to texts in it. */
 static int read_head(struct pl_s3_upload *u, json_t *o, struct pl_err *err)
 {
     struct pl_s3_upload_head *h = &u->head;
@@ -267,7 +271,7 @@ static int no_upload(struct pl_err *err)
     return pl_s3_error(err, PL_S3_NO_SUCH_UPLOAD);
 }
 
-/* Checks that the upload may get another part. With u->lock held. */
+/* Checks that the upload is in progress and may get another part. The caller holds u->lock. */
 static int check_open(struct pl_s3_upload *u, struct pl_err *err)
 {
     bool ended, full;
@@ -315,7 +319,7 @@ int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *
 
 /* ---- begin and end ---- */
 
-/* Adds the upload to the map, which then has a reference. */
+/* Adds the upload to the map; the map gets a reference of its own. */
 static int adopt(struct pl_s3_upload *u, struct pl_err *err)
 {
     struct pl_s3_upload_files *all = u->all;
@@ -328,7 +332,7 @@ static int adopt(struct pl_s3_upload *u, struct pl_err *err)
     return r;
 }
 
-/* Ends the uploads for which `fits` returns true; `why` is for the log. */
+/* Ends the uploads that `fits` selects; `with` is its second argument. `why` is the reason for the log. */
 static void drop_some(struct pl_s3_upload_files *all, bool (*fits)(const struct pl_s3_upload *u, int64_t with), int64_t with,
                       const char *why)
 {
@@ -605,7 +609,7 @@ static json_t *next_line(const struct pl_buf *file, size_t *at)
     return json_loadb(line + HASH_HEX + 1, len - HASH_HEX - 1, JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* Reads the head and the parts, and cuts off a torn last line. */
+/* Reads the head line and the parts of an upload's file. Cuts off a last line that is torn. */
 static int read_lines(struct pl_s3_upload *u, const struct pl_buf *file, struct pl_err *err)
 {
     struct pl_s3_part part;

@@ -27,26 +27,28 @@
 #define PL_S3_UPLOAD_IDLE_US     (7LL * 24 * 3600 * 1000000)
 
 struct pl_s3_upload_files;
-struct pl_s3_upload; /* one upload; a reference keeps the struct alive, also after the upload has ended */
+struct pl_s3_upload; /* one upload; each reference keeps the struct alive, even after the upload has ended */
 
 struct pl_s3_upload_head {
     const char *project, *repo, *branch, *key, *author;
     int64_t repo_id, created_us;
-    struct pl_buf attributes; /* attributes of the object that the upload will make; without ETag */
+    /* attributes of the object that the completed upload becomes; without its ETag */
+    struct pl_buf attributes;
     enum pl_s3_sum_kind sum;
-    bool whole; /* the object's checksum is over its bytes, not over its parts' checksums */
+    /* true if the object's checksum is computed from its bytes, false if from the checksums of its parts */
+    bool whole;
 };
 struct pl_s3_part {
     unsigned number;
     int64_t at_us;
     uint8_t md5[16];
     uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum, of the kind in the head */
-    struct pl_entry entry;            /* the part's bytes, stored as a file; entry.size is their number */
+    struct pl_entry entry;            /* file entry of the part's bytes; entry.size is the number of bytes */
 };
 
-/* Reads the uploads in `dir`, creating the folder. `now_us`: wall time that has certainly passed
- * (clock_trust.h), against which the age of the uploads is measured. Damaged files are renamed to *.damaged
- * and logged. PL_EIO. */
+/* Reads the uploads in `dir`; creates the folder if it is missing. `now_us` is a wall time that has certainly
+ * passed (clock_trust.h); the age of the uploads is measured against it. Damaged files are renamed to
+ * *.damaged and logged. PL_EIO. */
 PL_MUST_CHECK
 int pl_s3_upload_files_open(const char *dir, int64_t now_us, struct pl_s3_upload_files **ret, struct pl_err *err);
 /* Frees the object. Call it when all references to uploads were released. NULL is allowed. */
@@ -78,15 +80,16 @@ int pl_s3_upload_add(struct pl_s3_upload *u, const struct pl_s3_part *part, stru
 /* Gives a malloc'ed copy of the parts received so far, sorted by number. */
 PL_MUST_CHECK
 int pl_s3_upload_parts(struct pl_s3_upload *u, struct pl_s3_part **ret, size_t *ret_n, struct pl_err *err);
-/* Ends the upload: it accepts no more parts, and its file is removed. `result`: the result of a completed
- * upload, which is kept for a while, also over restarts, for clients that repeat the request; NULL = the
- * upload was aborted or dropped. PL_S3_NO_SUCH_UPLOAD: it has ended already. */
+/* Ends the upload: it accepts no more parts, and its file is removed. `result` is the result of a completed
+ * upload; it is kept for a while, also over restarts, so that a client that repeats the request gets the same
+ * reply. NULL: the upload was aborted or dropped. PL_S3_NO_SUCH_UPLOAD: the upload has ended already. */
 PL_MUST_CHECK
 int pl_s3_upload_end(struct pl_s3_upload *u, const struct pl_s3_result *result, struct pl_err *err);
-/* Finds the kept result of a completed upload of this bucket and key; false if there is none. */
+/* Finds the result of a completed upload of this bucket and key. Returns false if no result is kept. */
 bool pl_s3_upload_ended(struct pl_s3_upload_files *u, int64_t repo_id, const char *branch, const char *id, const char *key,
                         struct pl_s3_result *ret);
-/* Lists the uploads of a bucket, by key, then id: malloc'ed, one reference each. */
+/* Lists the uploads of a bucket, sorted by key, then id. `ret` is a malloc'ed array with a reference to each
+ * upload; the caller owns both. */
 PL_MUST_CHECK
 int pl_s3_upload_files_list(struct pl_s3_upload_files *u, const char *project, const char *repo, const char *branch,
                             struct pl_s3_upload ***ret, size_t *ret_n, struct pl_err *err);

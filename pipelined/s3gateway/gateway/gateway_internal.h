@@ -39,7 +39,7 @@ struct pl_s3_op {
     const char *query;  /* query argument that must be present; NULL = none required */
     const char *header; /* header that must be present; NULL = none required */
     uint64_t body_max;  /* largest body in bytes; 0 = no body */
-    bool sum_elsewhere; /* a checksum header does not describe the body of this request */
+    bool sum_elsewhere; /* true if a checksum header of the request does not describe its body */
     bool costly;        /* may take long: costly requests of one user run in turns (pool_turns.h) */
     bool brings;        /* the operation adds data to the store: it is refused if there is no disk space */
     /* Checks the request before its body is received; may be NULL. */
@@ -74,12 +74,12 @@ struct pl_s3_request {
     struct pl_sigv4_key signing;
     const char *payload; /* value of x-amz-content-sha256 */
     struct pl_s3_target target;
-    /* held on the target's store while the request writes, so that garbage collection deletes no pack that
-     * the request may refer to; released while the body is received */
+    /* hold on the target's store while the request writes, so that garbage collection removes no pack to
+     * which the request may refer; released while the body is received */
     struct pl_store_hold hold;
     struct pl_s3_body *body;
-    enum pl_s3_sum_kind default_sum; /* checksum to compute for a body that comes without one */
-    /* state of the operation, from `before` to its reply; freed by drop_more */
+    enum pl_s3_sum_kind default_sum; /* checksum to compute if the request has none for its body */
+    /* state of the operation; exists from `before` until the reply; freed by drop_more */
     void *more;
     void (*drop_more)(void *more);
 };
@@ -111,12 +111,13 @@ void pl_s3_reply_xml(struct pl_s3_request *q, struct pl_buf *xml);
 
 /* ---- s3_target ---- */
 
-/* Resolves the request's bucket into q->target and checks that the principal may do `verb` on it. For verbs
- * other than reading it also holds the store (q->hold). PL_S3_NO_SUCH_BUCKET, PL_S3_INVALID_BUCKET_NAME,
- * PL_S3_ACCESS_DENIED; PL_S3_METHOD_NOT_ALLOWED when writing to a commit. */
+/* Resolves the request's bucket into q->target and checks that the principal may do `verb` on it. If `verb`
+ * is not a read, q->hold becomes a hold on the target's store. PL_S3_NO_SUCH_BUCKET,
+ * PL_S3_INVALID_BUCKET_NAME, PL_S3_ACCESS_DENIED; PL_S3_METHOD_NOT_ALLOWED: the bucket is a commit and `verb`
+ * writes. */
 PL_MUST_CHECK
 int pl_s3_target(struct pl_s3_request *q, enum pl_verb verb, struct pl_err *err);
-/* Like pl_s3_target, for any bucket and without the hold; used for the source of a copy. */
+/* Like pl_s3_target, but for any bucket and without a hold on its store; used for the source of a copy. */
 PL_MUST_CHECK
 int pl_s3_target_of(struct pl_s3_request *q, const char *bucket, enum pl_verb verb, struct pl_s3_target *ret, struct pl_err *err);
 /* Parses a bucket name; looks nothing up. PL_S3_INVALID_BUCKET_NAME. */
@@ -127,8 +128,8 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
 PL_MUST_CHECK
 int pl_s3_view(struct pl_s3_request *q, const struct pl_s3_target *t, const char *version, struct pl_branch_view *ret,
                struct pl_err *err);
-/* Calls pl_open_commit_put_run for the request's bucket. Returns PL_S3_ANSWERS_LATER if `put` returned 0: `q`
- * may be freed already. PL_S3_NO_SUCH_BUCKET: the branch was deleted meanwhile. */
+/* Calls pl_open_commit_put_run for the request's bucket. Returns PL_S3_ANSWERS_LATER if `put` returned 0; `q`
+ * may then be freed already. PL_S3_NO_SUCH_BUCKET: the branch was deleted meanwhile. */
 PL_MUST_CHECK
 int pl_s3_open_commit_put(struct pl_s3_request *q, int (*put)(void *self, struct pl_open_commit *c, struct pl_err *err),
                           void *self, struct pl_err *err);

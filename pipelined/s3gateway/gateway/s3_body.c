@@ -1,5 +1,5 @@
-/* Bytes pass, in order: the framing parser (if framed), the hashes, the spool. Chunk signatures are checked
- * as each chunk ends; everything else when the body is complete. */
+/* Passes the bytes of a body through the framing parser (if the body is framed), then the hashes, then the
+ * spool. Checks the signature of each chunk at its end, and everything else when the body is complete. */
 #include "pipelined/s3gateway/gateway/s3_body.h"
 
 #include "pipelined/s3gateway/gateway/gateway_internal.h"
@@ -89,7 +89,7 @@ static int trailer(void *self, const char *name, const char *value, struct pl_er
     char lower[256];
     size_t n = strlen(name);
 
-    /* the trailer signature comes last: lines after it are not covered by any signature */
+    /* refuse lines after the trailer signature, because no signature covers them */
     if (b->trailer_signed)
         return pl_s3_error(err, PL_S3_MALFORMED_TRAILER);
     if (b->signs_trailer && strcasecmp(name, TRAILER_SIGNATURE) == 0)
@@ -207,8 +207,8 @@ static int read_sum(struct pl_s3_body *b, const struct pl_s3_request *q, struct 
     return pl_s3_sum_init(&b->sum, kind ? kind : q->default_sum, err);
 }
 
-/* Lets the spool keep a medium body in memory: the bytes are read again immediately, so writing them to a
- * file would be wasted. */
+/* Lets the spool keep a body of up to PL_S3_MEMORY_ONE bytes in memory. The bytes are read again as soon as
+ * the body is complete, so writing them to a file would be wasted work. */
 static void prefer_memory(struct pl_s3_body *b)
 {
     if (b->length > PL_BODY_SPOOL_MEMORY_BYTES && b->length <= PL_S3_MEMORY_ONE)

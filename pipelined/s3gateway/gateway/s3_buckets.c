@@ -133,8 +133,8 @@ static int remove_repo(void *self, struct pl_err *err)
     return r;
 }
 
-/* Deletes an empty bucket: a branch only, or, for master, the whole repo if all its branches are empty. No
- * put can begin meanwhile, so none is lost. */
+/* Deletes an empty bucket. For master this deletes the whole repo, if all its branches are empty; for another
+ * branch, only the branch. No put can begin meanwhile, so none is lost. */
 static int remove_empty(struct pl_s3_request *q, bool whole, struct pl_err *err)
 {
     const struct pl_s3_target *t = &q->target;

@@ -64,7 +64,7 @@ int pl_s3_source(struct pl_s3_request *q, struct pl_s3_copy_source *s, struct pl
 
 static int is_kept(struct pl_store *store, const struct pl_entry *e)
 {
-    /* packs in this set are revived by the transaction that records the copy */
+    /* condemned packs with the content; not used here: the transaction that records the copy revives them */
     _cleanup_(pl_pack_set_finish) struct pl_pack_set hidden = {0};
     struct pl_tree_op op = {.op = PL_TREE_PUT, .path = "", .entry = *e};
 
@@ -123,7 +123,7 @@ int pl_s3_copy_result(struct pl_buf *out, const char *element, const char *etag)
     return r < 0 ? r : pl_s3_xml_close(out, element, NULL);
 }
 
-/* Replies after the write: the copy's version and the result document. */
+/* Sends the reply when the write has ended: the copy's version id and the result document. */
 static void copy_done(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err)
 {
     struct pl_s3_request *q = self;
@@ -197,8 +197,8 @@ struct copy {
     struct pl_file_attributes attributes;
 };
 
-/* Makes one attempt to write the copy into the open commit `c`. Between projects it stores the bytes that
- * begin_copy has read. */
+/* Makes one attempt to write the copy into the open commit `c`. If source and copy are in different projects,
+ * first stores the bytes of the source, which begin_copy has read. */
 static int copy_into(void *self, struct pl_open_commit *c, struct pl_err *err)
 {
     const struct copy *copy = self;

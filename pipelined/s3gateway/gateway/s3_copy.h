@@ -6,7 +6,8 @@
 
 struct pl_s3_copy_source {
     struct pl_buf name;
-    const char *text, *key, *version; /* point into `name` or the header; version NULL = the newest */
+    /* parts of the source's name, within `name` or the request's header; version NULL = the newest */
+    const char *text, *key, *version;
     char bucket[PL_S3_BUCKET_MAX + 1];
     struct pl_s3_target target;
     struct pl_branch_view view;

@@ -276,7 +276,8 @@ int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_
 int pl_s3_check_wants(const struct pl_s3_request *q, struct pl_err *err)
 {
     static const struct {
-        const char *header, *fine; /* harmless values, each with a blank before and after it */
+        /* `fine`: values that are accepted because they need no special feature; blanks enclose each value */
+        const char *header, *fine;
     } table[] = {
         {"x-amz-acl", " private bucket-owner-full-control bucket-owner-read "},
         {"x-amz-grant-full-control", ""},

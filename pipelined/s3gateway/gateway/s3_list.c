@@ -1,10 +1,11 @@
 /* ListObjects, versions 1 and 2: walks the keys of a branch with its open commits, in order, beginning after
- * a given key. Keys that share a prefix up to the delimiter become one line; a seek skips the rest of them.
+ * a given key. Keys that share a prefix up to the delimiter become one line: the first such key adds the
+ * line, and a seek skips the others.
  *
- * A key that ends with a slash is an empty folder. The tree stores it as its name without the slash, which
- * sorts before "name-…" and "name.…", although "name/" sorts after them. When the walk meets a folder, it
- * therefore keeps it in `folders` (each of them is a prefix of the next) and lists it only after all keys
- * that sort before "name/". */
+ * A key "name/" that ends with a slash is an empty folder. The tree stores it under "name", without the
+ * slash. The walk therefore meets it before "name-…" and "name.…", but S3 sorts "name/" after these keys.
+ * When the walk meets a folder, it holds the folder back in `folders`, where each path is a prefix of the
+ * next. It lists the folder only after all keys that sort before "name/". */
 #include "pipelined/s3gateway/gateway/s3_headers.h"
 #include "pipelined/s3gateway/gateway/s3_objects.h"
 
@@ -13,7 +14,7 @@
 
 #include <stdio.h>
 
-/* paths examined for one page; then the page ends, if it has at least one line */
+/* largest number of paths examined for one page; the page then ends, if it has at least one line */
 #define STEPS_MAX     200000u
 #define FOLDERS_MAX   PL_PATH_MAX_BYTES
 #define PLACE_MAX     (PL_PATH_MAX_BYTES + 2)
@@ -28,10 +29,12 @@ struct list {
     size_t prefix_len, delimiter_len;
     uint64_t max_keys;
     bool v2, url, owner;
-    char place[PLACE_MAX]; /* all keys up to and including this one were listed or skipped; "" = none */
+    /* position of the list: all keys up to and including `place` were listed or skipped; "" = the start */
+    char place[PLACE_MAX];
     size_t place_len;
 
-    char folder[PLACE_MAX];        /* path of the longest held-back folder */
+    /* path of the longest empty folder that the walk has met but not listed yet (held back) */
+    char folder[PLACE_MAX];
     uint16_t folders[FOLDERS_MAX]; /* lengths of the held-back folders, all of them prefixes of `folder` */
     size_t n_folders;
 
@@ -107,7 +110,8 @@ static void set_place(struct list *l, const char *text, size_t len)
     l->place_len = len;
 }
 
-/* Returns the length of the key's common prefix up to the delimiter; 0 = none. */
+/* Returns the length of the key's common prefix: the part up to the first delimiter after `prefix`, with the
+ * delimiter. Returns 0 if the key has none. */
 static size_t common(const struct list *l, const char *key, size_t len)
 {
     const char *at;
@@ -133,8 +137,8 @@ static int seek_past(struct list *l, const char *prefix, size_t len, struct pl_e
 
 enum { FULL = 0, ON = 1 };
 
-/* Adds one key, in S3's order: as its own line, or as that of its common prefix. Returns ON, FULL or an
- * error. */
+/* Adds one key: its own line, or the line of its common prefix. Keys must be given in S3's order. Returns ON,
+ * FULL or an error. */
 static int give(struct list *l, const char *key, size_t len, const struct pl_branch_file *f, struct pl_err *err)
 {
     size_t shared;
@@ -170,15 +174,15 @@ static struct pl_branch_file a_folder(void)
     return (struct pl_branch_file){.entry = pl_entry_dir()};
 }
 
-/* Lists the held-back folders that sort before `key` (NULL: all of them). */
+/* Lists the held-back empty folders that sort before `key`; `key` NULL: all held-back folders. */
 static int give_folders(struct list *l, const char *key, size_t len, struct pl_err *err)
 {
     struct pl_branch_file folder = a_folder();
     char name[PLACE_MAX];
     int r = ON;
 
-    /* of the held-back folders the longest sorts first: each shorter one is a prefix of it, followed there
-     * by a byte below '/' */
+    /* List the longest folder first: each shorter path is a prefix of it and continues there with a byte
+     * below '/', so "shorter/" sorts after "longer/". */
     while (r == ON && l->n_folders) {
         size_t n = l->folders[l->n_folders - 1];
 
@@ -200,8 +204,8 @@ static void add_folder(struct list *l, const char *path, size_t len)
         l->folders[l->n_folders++] = (uint16_t)len;
 }
 
-/* Finds the folders that are still held back where a page continues: folders whose path is a prefix of
- * l->place and is followed there by a byte below '/'. */
+/* Finds the empty folders that were held back when the previous page ended. Their paths are those prefixes of
+ * l->place after which l->place has a byte below '/'. */
 static int find_folders(struct list *l, struct pl_err *err)
 {
     int r = 0;
@@ -232,7 +236,8 @@ static int seek_first(struct list *l, struct pl_err *err)
     if (!before && shared && pl_key_cmp_prefix(l->place, l->place_len, l->prefix, l->prefix_len) == 0)
         /* the common prefix of this key already has its line on a page */
         return seek_past(l, l->place, shared, err);
-    /* the prefix is "name/": the walk does not meet the folder, which is stored as "name" */
+    /* The prefix is "name/". Look the folder up, because the walk does not meet it: it is stored as
+     * "name". */
     if (len && from[len - 1] == '/') {
         _cleanup_(pl_branch_file_finish) struct pl_branch_file f = {0};
 

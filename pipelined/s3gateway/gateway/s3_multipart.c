@@ -18,7 +18,7 @@ int pl_s3_upload_named(struct pl_s3_request *q, struct pl_s3_upload **ret, struc
     const struct pl_s3_target *t = &q->target;
     int r = pl_s3_upload_find(q->s3->uploads, t->project, t->repo, t->branch, q->key, pl_s3_query(q, "uploadId"), ret, err);
 
-    /* the upload belongs to a deleted repo of the same name */
+    /* a repo of the same name was deleted, and the upload belongs to that repo */
     if (r == 0 && pl_s3_upload_head(*ret)->repo_id != t->row.id) {
         *ret = pl_s3_upload_unref(*ret);
         r = pl_s3_error(err, PL_S3_NO_SUCH_UPLOAD);

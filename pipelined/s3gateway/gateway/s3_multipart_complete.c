@@ -13,13 +13,14 @@
 
 struct complete {
     struct pl_s3_upload *upload;
-    struct pl_s3_part *known; /* all parts that were uploaded, by number */
+    struct pl_s3_part *known; /* all parts of the upload, sorted by number */
     size_t n_known;
-    struct pl_entry *parts; /* the parts that the client names, in order */
+    struct pl_entry *parts; /* the parts that the client names in its request, in order */
     size_t n;
-    EVP_MD_CTX *md5; /* MD5 over the MD5s of the parts so far; the ETag is made from it */
+    EVP_MD_CTX *md5; /* MD5 of the MD5s of the parts checked so far; becomes the object's ETag */
     struct pl_s3_sum sum_of_sums;
-    uint8_t sum[PL_S3_SUM_MAX_BYTES]; /* checksum of the whole file, or the result of sum_of_sums */
+    /* the object's checksum: of all bytes, or the final value of sum_of_sums */
+    uint8_t sum[PL_S3_SUM_MAX_BYTES];
     uint64_t size;
     struct pl_s3_result result;
 };
@@ -74,7 +75,7 @@ static void answer(struct pl_s3_request *q, const struct pl_s3_result *result)
     pl_buf_finish(&out);
 }
 
-/* Ends the upload, once the file is committed durably, and replies. On the pool. */
+/* Ends the upload and replies. Called on the pool after the file was committed durably. */
 static void finish_job(void *arg)
 {
     struct pl_s3_request *q = arg;
@@ -155,7 +156,8 @@ static int add_part(struct complete *c, const struct pl_s3_part *p)
     return 0;
 }
 
-/* Checks one named part (number, order, ETag, checksum, size) and adds it. */
+/* Checks one part that the client names (number, order, ETag, checksum, size) and adds it to the file's
+ * parts. */
 static int take_part(struct complete *c, const struct pl_s3_xml_node *node, unsigned long *last, struct pl_err *err)
 {
     const char *number = pl_s3_xml_text(node, "PartNumber"), *etag = pl_s3_xml_text(node, "ETag");
@@ -239,7 +241,7 @@ static void name_sums(struct complete *c)
         snprintf(result->sum_text + len, sizeof result->sum_text - len, "-%zu", c->n);
 }
 
-/* Compares the whole file with the checksum and size in the request's headers. */
+/* Compares checksum and size of the whole file with those that the request's headers state. */
 static int check_whole(const struct pl_s3_request *q, const struct complete *c, struct pl_err *err)
 {
     const struct pl_s3_sum_info *info = pl_s3_sum_info(pl_s3_upload_head(c->upload)->sum);

@@ -43,7 +43,7 @@ static int add_part(struct pl_buf *out, const struct pl_s3_part *p, enum pl_s3_s
 
 struct parts_page {
     uint64_t after, max;
-    size_t first, last; /* indexes of the page's parts: [first, last) */
+    size_t first, last; /* indexes of the parts on this page: `first` is included, `last` is not */
     bool truncated;
 };
 
@@ -141,8 +141,8 @@ static int add_shared(struct uploads_page *p, const char *key, size_t len, struc
     return r < 0 ? r : pl_s3_xml_close(&p->prefixes, "CommonPrefixes", err);
 }
 
-/* Returns true if the upload comes after the marker: by key, or, if the marker has an id, also by id within
- * the key. */
+/* Returns true if the upload comes after the marker. Uploads are ordered by key, then id. A marker without an
+ * id comes after all uploads of its key. */
 static bool is_behind(const struct uploads_page *p, const struct pl_s3_upload *u)
 {
     int order = strcmp(pl_s3_upload_head(u)->key, p->key_marker);

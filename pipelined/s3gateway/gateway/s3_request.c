@@ -209,7 +209,8 @@ static int verify(struct pl_s3_request *q, char secret[PL_S3_SECRET_MAX + 1], st
     return r < 0 ? r : check_no_body(q, err);
 }
 
-/* Authenticates the request. Wrong keys and signatures count as wrong tokens do. */
+/* Authenticates the request. A wrong key or signature counts as a refused request of the address, like a
+ * wrong token. */
 static int who_asks(struct pl_s3_request *q, struct pl_err *err)
 {
     char secret[PL_S3_SECRET_MAX + 1] = "";
@@ -318,7 +319,7 @@ static void run_turn(void *self)
     pl_s3_request_end(q);
 }
 
-/* Runs the operation at once, or, if it is costly, when it is the user's turn. */
+/* Runs the operation at once. A costly operation runs when it is the user's turn (pool_turns.h). */
 static void run_soon(struct pl_s3_request *q)
 {
     struct pl_err err = {0};
@@ -338,8 +339,7 @@ static int body_write(void *self, const void *data, size_t n, struct pl_err *err
     return pl_s3_body_write(q->body, data, n, err);
 }
 
-/* Checks again after the body was received, which may take hours: the key, the role or the repo may be gone,
- * or the disk space for storing a spooled body. */
+/* Checks key, role, repo and disk space a second time, because receiving the body may have taken hours. */
 static int ask_again(struct pl_s3_request *q, struct pl_err *err)
 {
     char secret[PL_S3_SECRET_MAX + 1] = "";
@@ -393,8 +393,8 @@ static int open(struct pl_s3_request *q, struct pl_err *err)
     if (r == 0 && q->op->before)
         r = q->op->before(q, err);
     if (r == 0 && q->op->body_max) {
-        /* Release the store's hold, so that garbage collection does not wait while the client sends its body;
-         * ask_again takes it again. */
+        /* Release the hold on the store, so that garbage collection does not wait while the client sends its
+         * body; ask_again gets a new hold. */
         pl_store_release(&q->hold);
         r = pl_s3_body_create(q, q->op->body_max, &q->body, err);
     }

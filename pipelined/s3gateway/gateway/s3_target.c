@@ -52,7 +52,7 @@ int pl_s3_target_name(const char *bucket, struct pl_s3_target *ret, struct pl_er
         part[n++] = strsep(&next, ".");
     if (n > PARTS_MAX)
         return bad_name(bucket, err);
-    /* no branch or repo may have a name of 32 hex digits, so the forms cannot be confused */
+    /* no branch or repo may have a name of 32 hex digits, so such a first part can only be a commit id */
     if ((n == 3 && is_commit(part[0], PL_ID_HEX)) || (n == 4 && is_commit(part[0], PL_COMMIT_REF_PREFIX_DIGITS)))
         snprintf(t.commit, sizeof t.commit, "%s", part[at++]);
     else if (n == 4)
@@ -162,8 +162,8 @@ static int commit_view(struct pl_s3_request *q, const struct pl_s3_target *t, co
     return 0;
 }
 
-/* If `version` is the id of an open commit of the view, drops the later open commits from the view and
- * returns true. */
+/* Returns true if `version` is the id of an open commit in the view. The view then ends with this commit:
+ * later open commits are dropped from it. */
 static bool is_gathering(struct pl_branch_view *v, const char *version)
 {
     for (size_t i = 0; i < v->n_opens; i++) {
