@@ -137,8 +137,8 @@ static int read_users(struct pl_conn *c, const struct directory *before, struct 
     return r;
 }
 
-/* Makes the principal of a token or S3 key. Columns 0..3 of `rows` are user, role, scope and expires_us.
- * `token` is the token's id, "" for an S3 key. */
+/* Makes the principal of a token or S3 key from a database row, whose columns 0..3 are user, role, scope and
+ * expires_us. `token` is the token's id, "" for an S3 key. */
 static int read_principal(const struct pl_rows *rows, const struct directory *d, const char *token,
                           const struct credential *before, struct pl_principal **ret, struct pl_err *err)
 {

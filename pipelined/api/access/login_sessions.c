@@ -18,7 +18,8 @@ struct session {
     char id[PL_LOGIN_SESSION_ID_HEX + 1];
     struct pl_hash token_hash;
     int64_t expires_us; /* wall clock */
-    /* NULL until the session's first request; replaced when the token's principal has changed */
+    /* principal of the session; NULL until the first request; replaced when the token's principal has
+     * changed */
     struct pl_principal *who;
 };
 

@@ -81,8 +81,8 @@ static int delete_branch(struct pl_api *a, struct pl_http_request *req, json_t *
                                   .repo = pl_http_param(req, "repo"),
                                   .name = pl_http_param(req, "branch"),
                                   .force = pl_http_query_flag(req, "force")};
-    /* otherwise the branch's open commit that collects puts would create the branch again when it is
-     * finished */
+    /* finish the branch's open commit first: if it were finished after the branch is deleted, it would create
+     * the branch again */
     int r = pl_open_commits_flush(a->services.opens, args.project, args.repo, args.name, err);
 
     (void)ret;

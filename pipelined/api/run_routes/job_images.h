@@ -1,6 +1,6 @@
-/* job_images: the container images in which a job's commands ran, as its nodes resolved them:
- * "REPO@sha256:…". An image is known only for attempts that are kept, and only once the node has reported
- * it; if the command was quick, that is shortly after its end. Jobs that ran as local processes have none. */
+/* job_images: the container images in which a job's commands ran, as resolved by the nodes: "REPO@sha256:…".
+ * The image is known only for attempts that are kept. A node reports it while the command runs, or shortly
+ * after the end of a quick command. Jobs that ran as local processes have no images. */
 #pragma once
 
 #include "pipelined/api/server/api_context.h"

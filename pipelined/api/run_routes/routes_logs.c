@@ -14,8 +14,8 @@
 #define AWAITED_MAX 2u /* pool threads that may wait for a log's first data at the same time */
 #define TAIL_MAX    1000000u
 
-/* A log being sent. Referenced by the stream until `closed`, and by the handler until it has stored the
- * stream here. */
+/* A log that is being sent. The stream has a reference until `closed`; the handler has one until it has set
+ * the field `stream`. */
 struct following {
     _Atomic unsigned refs;
     struct pl_api *api;
@@ -161,8 +161,8 @@ static void get_logs(struct pl_api *a, struct pl_http_request *req)
 
 /* ---- logs of containers ---- */
 
-/* A container's log being sent. Referenced by the stream until `closed`, and by the handler until it has
- * replied. */
+/* A log of a container that is being sent. The stream has a reference until `closed`; the handler has one
+ * until it has replied. */
 struct printed {
     _Atomic unsigned refs;
     struct pl_principal *who;

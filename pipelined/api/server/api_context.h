@@ -73,7 +73,7 @@ const struct pl_api_table *const *pl_api_tables(const struct pl_api *a, size_t *
 /* Progress of the store check that runs, or of the last one. */
 struct pl_api_check {
     _Atomic bool running, full;
-    const char *_Atomic stage; /* name of the step that the check is at; a constant string */
+    const char *_Atomic stage; /* name of the current step of the check; a constant string */
     _Atomic uint64_t done, total, found;
 };
 
@@ -84,8 +84,8 @@ struct pl_api_moved {
 };
 
 struct pl_api {
-    /* Texts are owned by this struct, except `more_routes`, `hosts`, `worker_url` and `proxy_…`, which are
-     * read only at the start. */
+    /* Settings. The struct owns copies of the texts, except `more_routes`, `hosts`, `worker_url` and
+     * `proxy_…`, which are used only while the API starts. */
     struct pl_api_config config;
     /* db, stores, loop, pool, token, tls and per_address are copies of those in `config` */
     struct pl_api_services services;

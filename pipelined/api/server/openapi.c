@@ -28,7 +28,8 @@ static bool strip(char *text, const char *end)
     return true;
 }
 
-/* Reads the next field at `*at` and advances it; false at the end. */
+/* Reads the next "name:type" of a field list at `*at`, and advances `*at` past it. Returns false at the end
+ * of the list. */
 static bool next_field(const char **at, struct field *ret)
 {
     size_t len, name_len;

@@ -15,7 +15,7 @@
 struct place {
     char *path;
     const char *of;
-    bool refuses; /* pushes are refused when this disk is full */
+    bool refuses; /* true if pushes are refused while this disk is full */
     uint64_t free_bytes, total_bytes;
     enum pl_disk_space room;
     bool looked_at; /* a thread is calling statvfs for this folder */
@@ -55,7 +55,8 @@ static int write_change(struct pl_tx *tx, void *arg, struct pl_err *err)
                        err);
 }
 
-/* Frees the change. A failed event is only logged, because the log has reported the change itself. */
+/* Frees the change of state after its event was written. If the event could not be written, that is only
+ * logged, because the log has reported the change itself. */
 static void change_written(void *arg, int r, const struct pl_err *err)
 {
     if (r < 0)

@@ -22,8 +22,8 @@ struct pl_disk_watch_config {
 /* Creates the watch and checks the disks once. PL_EIO: a folder does not exist. */
 PL_MUST_CHECK
 int pl_disk_watch_create(const struct pl_disk_watch_config *config, struct pl_disk_watch **ret, struct pl_err *err);
-/* Checks the disks, and that a push that will store `bytes` bytes (0 = few, or unknown) leaves the reserve
- * free. PL_ENOSPC names the disk, its free space and the reserve. */
+/* Checks the disks. Also checks that the reserve stays free after a push of `bytes` bytes; 0 = a small push,
+ * or an unknown size. PL_ENOSPC names the disk, its free space and the reserve. */
 PL_MUST_CHECK
 int pl_disk_watch_admit(struct pl_disk_watch *w, uint64_t bytes, struct pl_err *err);
 /* Like pl_disk_watch_admit, for a body of `bytes` bytes that is spooled in the daemon's folder first

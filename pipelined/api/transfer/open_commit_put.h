@@ -37,8 +37,8 @@ struct pl_open_commit_put_options {
      * these options. `r` is 0 if the write is durable, else the error `err`. Must not block. */
     void (*done)(void *self, struct pl_open_commit *c, uint64_t new_bytes, int r, const struct pl_err *err);
 };
-/* Adds a file with its attributes; the caller may free attributes and spool afterwards. Errors and PL_ERETRY
- * as for pl_open_commit_put_file; `done` is not called then. */
+/* Adds a file with its attributes; the caller may free attributes and spool afterwards. PL_ERETRY and other
+ * errors as for pl_open_commit_put_file; after an error how->done is not called. */
 PL_MUST_CHECK
 int pl_open_commit_put_bytes(struct pl_open_commit *c, const char *path, const struct pl_file_attributes *attributes,
                              struct pl_body_spool *spool, const struct pl_open_commit_put_options *how, struct pl_err *err);

@@ -6,8 +6,8 @@
  *                                                      event pack.quarantined
  *
  * While a pack is unread, only the session that uploaded it is told that its records exist
- * (pl_upload_verify_reveal). Every other writer, the daemon too, uploads these records itself, because nobody
- * has verified that the pack has them. Readers verify each record anyway. The list of unread packs is in the
+ * (pl_upload_verify_reveal). Every other writer, the daemon too, uploads these records itself, because the
+ * content of the pack is not verified. Readers verify each record anyway. The list of unread packs is in the
  * database and survives a restart.
  *
  * One thread, started with the first pack, reads one pack after another, piece by piece. A pack that seems

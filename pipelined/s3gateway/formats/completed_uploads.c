@@ -60,7 +60,7 @@ static int read_one(const char *path, const char *id, struct pl_s3_ended *ret, s
     return r;
 }
 
-/* Adds `e`, and, if the ring is full, drops the oldest result, which may be `e` itself. */
+/* Adds the result `e`. If the ring is full, the oldest result is dropped; that may be `e` itself. */
 static void keep(struct pl_s3_ended_list *l, size_t *n, const struct pl_s3_ended *e, char ret_gone[PL_ID_HEX + 1])
 {
     size_t oldest = 0;

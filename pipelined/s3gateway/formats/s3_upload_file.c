@@ -36,7 +36,7 @@ struct pl_s3_upload {
     pthread_mutex_t lock;     /* guards the fields below; taken before all->lock */
     struct pl_s3_part *parts; /* sorted by number */
     size_t n, cap;
-    bool broken; /* a failed write could not be undone: the file accepts no more lines */
+    bool broken; /* a failed write left the file in an unknown state: it accepts no more lines */
 };
 
 struct pl_s3_upload_files {
@@ -649,7 +649,8 @@ static void set_aside(const struct pl_s3_upload *u, const struct pl_err *why)
         pl_log_warn("s3", "cannot rename %s: %s", u->path, strerror(errno));
 }
 
-/* Reads one upload at the start. A damaged file is set aside; other errors are returned. */
+/* Reads the file of one upload at the start. A damaged file is renamed (set_aside); other errors are
+ * returned. */
 static int read_one(struct pl_s3_upload_files *all, const char *id, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf file = {.max = FILE_MAX};

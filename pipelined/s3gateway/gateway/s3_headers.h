@@ -21,7 +21,8 @@ void pl_s3_iso_time(int64_t us, char ret[32]);
 PL_MUST_CHECK
 int pl_s3_attributes(const struct pl_s3_request *q, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
                      struct pl_buf *out, struct pl_err *err);
-/* The same from existing attributes; a given checksum replaces the existing one. */
+/* Like pl_s3_attributes, but starts from the existing attributes `from` instead of the request's headers. A
+ * given checksum replaces the existing one. */
 PL_MUST_CHECK
 int pl_s3_attributes_again(const struct pl_buf *from, const char *etag, enum pl_s3_sum_kind kind, const char *sum,
                            struct pl_buf *out, struct pl_err *err);
