@@ -10,6 +10,6 @@
         "name", 0, "TEXT", "what it is for; shown in lists"                                                                      \
     }
 
-/* Builds the JSON body of the request from the command's options and its first argument, which names the user
- * and is optional. Returns NULL, with `err` set, on failure. */
+/* Builds the JSON body of the request from the command's options and its first argument. The argument names
+ * the user and is optional. Returns NULL, with `err` set, on failure. */
 json_t *pl_cli_credential_body(const struct pl_cli *c, struct pl_err *err);

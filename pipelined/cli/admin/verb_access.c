@@ -42,8 +42,8 @@ static void show_expires(const json_t *value, const json_t *item, char out[PL_SH
         snprintf(out, PL_SHOW_TEXT_MAX, "never");
 }
 
-/* Builds the JSON list [{"scope", "role"}…] with the role of --role for the scope of each --over; the list is
- * empty without --role. */
+/* Builds the JSON list [{"scope", "role"}…]: one element with the role of --role for each scope that --over
+ * names. Without --over, the list has one element with the scope "". Without --role, the list is empty. */
 static int given_roles(const struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     const char *role = pl_cli_value(c, "role");

@@ -1,4 +1,5 @@
-/* mirror: copies to one store what it lacks of another, for backups, moves and repairs. */
+/* mirror: copies to a target store all data of a source store that the target lacks; for backups, moves and
+ * repairs. */
 #include "pipelined/cli/local/store_url.h"
 #include "pipelined/cli/support/args.h"
 #include "pipelined/cli/support/progress.h"

@@ -72,8 +72,8 @@ static json_t *kept_key(struct pl_cli *c, const json_t *all, const char *store)
     return NULL;
 }
 
-/* Makes the S3 key that belongs to the daemon's own token: access key "pipelined", and the token as secret
- * key. */
+/* Makes the S3 key that belongs to the daemon's own token. Its access key is "pipelined", its secret key is
+ * the token. */
 static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
 {
     _cleanup_free_ char *url = NULL, *token = NULL;
@@ -85,8 +85,8 @@ static int own_key(struct pl_cli *c, json_t **ret, struct pl_err *err)
     return *ret ? 0 : pl_err_nomem(err);
 }
 
-/* Creates an S3 key for --user, or else for the caller. The daemon's own token has no user for whom a key
- * could be created: a caller with this token gets the token's own key, and `*ret_own` is set to true. */
+/* Creates an S3 key for --user, or else for the caller. The daemon's own token belongs to no user: for a
+ * caller with that token, returns the S3 key that belongs to the token and sets `*ret_own` to true. */
 static int make_key(struct pl_cli *c, json_t **ret, bool *ret_own, struct pl_err *err)
 {
     const char *user = pl_cli_value(c, "user");

@@ -43,17 +43,17 @@ static int get_to_stdout(struct get *g, struct pl_err *err)
 #define LOCATE_AHEAD 4096u
 #define NAMES_MAX    ((size_t)16 << 20) /* most bytes of the list of file names that --files-from gives */
 
-/* A source of entries read from the server's ops stream. Before it returns an entry, it has requested the
- * locations of that entry's chunks. A single file gets the target's name. */
+/* An entry source that reads the server's ops stream. Before it returns an entry, it has requested the
+ * locations of that entry's chunks. If `name` is set, the stream's single entry is returned under that name. */
 struct renamed {
     /* reader of all entries of the stream */
     struct pl_entry_source all;
     const char *name; /* name that the single file gets; NULL = all entries keep their names */
     struct pl_remote *remote;
-    /* a second reader of the same stream, ahead of `all`: the chunks of entries that it has passed are
-     * located */
+    /* a second reader of the same stream, which reads ahead of `all` to request the locations of the entries'
+     * chunks */
     struct pl_tree_ops_reader ahead;
-    size_t located; /* number of entries whose chunks are located and which have not been returned yet */
+    size_t located; /* number of entries that `ahead` has read and `all` has not */
 };
 
 /* Locates the chunks of the next LOCATE_AHEAD entries. */

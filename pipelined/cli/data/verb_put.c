@@ -340,7 +340,7 @@ static int put_long(struct put *p, struct pl_err *err)
     if (r == 0)
         pl_remote_end_session(remote);
     if (r == 0 && cache && pl_stat_cache_save(cache, NULL) < 0)
-        return 0; /* without a saved cache the next put only takes longer */
+        return 0; /* ignore the error: without a saved cache the next put only takes longer */
     return r;
 }
 
@@ -365,7 +365,7 @@ static int put_file(struct pl_cli *c, struct pl_err *err)
     do {
         pl_buf_clear(&p.head);
         r = put_once(&p, err);
-        /* the store has garbage collected data that this push relies on: send everything again */
+        /* garbage collection has deleted data that this push relies on: send everything again */
     } while (r == PL_ERETRY && --tries > 0 && !p.stdin_);
     return r < 0 ? r : pl_cli_push_print(c, &p.push, p.answer, err);
 }

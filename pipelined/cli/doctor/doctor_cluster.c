@@ -251,8 +251,8 @@ static int say_arch(struct pl_doctor *d, const struct nodes *n, struct pl_err *e
                          n->arm64 ? n->amd64 ? "amd64, arm64" : "arm64" : "amd64");
 }
 
-/* Reports the nodes' GPUs. To get the text, it asks for a resource that no node has: the refusal ends with
- * "known: " and a list of the nodes' GPUs. */
+/* Reports the nodes' GPUs. Only an error message of pl_node_capacity_has contains the list of GPUs: if a
+ * request needs a resource that no node has, the message ends with "known: " and that list. */
 static int say_gpus(struct pl_doctor *d, struct nodes *n, struct pl_err *err)
 {
     const struct pl_node_capacity_request nobody = {.n = 1, .extended = {{"pipelined.io/none", 1}}};
@@ -454,8 +454,8 @@ int pl_doctor_cluster(struct pl_doctor *d, struct pl_err *err)
     r = r < 0 ? r : check_nodes(d, &nodes, err);
     r = r < 0 ? r : check_runtime_classes(d, err);
     r = r < 0 ? r : check_claims(d, err);
-    /* these facts point into nodes.offer, which is destroyed here; the test pod uses no GPU and does not need
-     * them */
+    /* clear the fields of d->facts that point into nodes.offer, which is destroyed below; the test pod does
+     * not need these fields, because it uses no GPU */
     d->facts.products = NULL;
     d->facts.resources = NULL;
     d->facts.gpu_labels = NULL;

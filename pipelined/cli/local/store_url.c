@@ -42,8 +42,8 @@ static bool is_given(const struct pl_cli *c, const char *prefix, const char *nam
     return pl_cli_flag(c, whole);
 }
 
-/* Opens the object storage at a URL. `reads`: the caller will only read. Then no conditional writes are
- * needed, and the bucket's server is not tested for them. */
+/* Opens the object storage at a URL. `reads`: the caller will only read. The bucket's server is then not
+ * tested for conditional writes, because only writers need them. */
 static int open_at(const struct pl_cli *c, const char *name, const char *prefix, bool reads, struct pl_object_store **ret,
                    struct pl_err *err)
 {

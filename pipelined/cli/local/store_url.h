@@ -23,8 +23,8 @@
 PL_MUST_CHECK
 int pl_cli_store_open(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
                       struct pl_err *err);
-/* Opens a place that will become a store. Creates the folder if it does not exist; for a bucket, tests which
- * conditional writes its server supports. */
+/* Opens a folder or bucket in which the caller will create a store. A folder is created if it does not exist.
+ * For a bucket, tests which conditional writes its server supports. */
 PL_MUST_CHECK
 int pl_cli_store_make(const struct pl_cli *c, const char *url, const char *prefix, struct pl_object_store **ret, char **ret_name,
                       struct pl_err *err);

@@ -78,8 +78,8 @@ static void print_value_options(void)
 }
 
 /* Prints the branches of two shell `case` statements: which words may follow a verb, and which options may
- * follow a verb with its noun. `offer` prints a list of words in the shell's syntax; `assign` is the text
- * that begins the assignment of the options. */
+ * follow a verb with its noun. `offer` prints a list of words in the shell's syntax; `assign` is the
+ * shell text that begins the assignment of the list of options to a variable. */
 static void print_cases(void (*offer)(const struct listing *l, const char *verb), const char *assign)
 {
     const struct listing verbs = list_words(NULL);

@@ -56,7 +56,7 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
 }
 
 /* Opens the upload session for code. If that fails with PL_ENOTFOUND, creates the project and tries again.
- * The project is not created before, because only an admin may create projects. */
+ * The project is not created unless it is missing, because only an admin may create projects. */
 static int open_session(struct setting *s, struct pl_remote *remote, struct pl_err *err)
 {
     int r = pl_remote_session(remote, err);
@@ -194,8 +194,8 @@ static int confirm(struct setting *s, bool *ret_yes, struct pl_err *err)
     return 0;
 }
 
-/* Returns the part of a warning after the file's name. The server's warning has the name without its folder,
- * so the two names may differ. */
+/* Returns the part of a warning after the file's name. Only this part is compared with pipelinectl's own
+ * warnings, because the server's warning has the file's name without its folder. */
 static const char *behind_name(const char *warning)
 {
     const char *colon = strchr(warning, ':');

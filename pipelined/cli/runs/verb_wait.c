@@ -64,9 +64,9 @@ static int ask(struct waiting *w, int64_t slice_ms, struct pl_err *err)
     return pl_cli_call(w->c, "GET", path, NULL, &w->answer, err);
 }
 
-/* Evaluates the server's last reply. Returns 1 if the run has ended. If another run superseded this run,
- * continues to wait for that run; likewise if this run found its commit unchanged, for the run that made the
- * commit. */
+/* Evaluates the server's last reply. Returns 1 if the run has ended, or 0 to continue waiting. If another
+ * run superseded this run, sets w->id to the other run and returns 0. If this run found its commit unchanged,
+ * sets w->id to the run that made the commit and returns 0. */
 static int check(struct waiting *w, struct pl_err *err)
 {
     const char *next = pl_show_text_at(w->answer, "superseded_by"), *same = pl_show_text_at(w->answer, "unchanged_at");
@@ -148,9 +148,9 @@ static int tell(struct waiting *w, struct pl_err *err)
                               pl_show_text_at(run, "reason"));
 }
 
-/* If `text` names a branch, finishes the open commit that collects the branch's puts during commit_window, so
- * that these puts are waited for, too. If a stage writes the branch, sets `*ret` to the run that will write
- * it next; otherwise leaves `*ret` unchanged. */
+/* If `text` names a branch, finishes the open commit in which the branch collects puts during commit_window,
+ * so that the caller waits for these puts, too. If a stage writes the branch, also sets `*ret` to the run that
+ * will write the branch next; otherwise leaves `*ret` unchanged. */
 static int find_newest(struct pl_cli *c, const char *text, char **ret, struct pl_err *err)
 {
     _cleanup_free_ char *path = NULL;

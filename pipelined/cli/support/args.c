@@ -365,7 +365,8 @@ static int check_count(const struct pl_cli *c, struct pl_err *err)
     return pl_err_set(err, PL_EUSAGE, "an argument is missing; usage: pipelinectl %s", usage);
 }
 
-/* Allocates enough space for every word to be an argument and every byte to be a short option. */
+/* Allocates the arrays of arguments and options. They have space for the worst case: every word is an
+ * argument, and every byte is a short option. */
 static int make_room(struct pl_cli *c, int argc, char **argv, struct pl_err *err)
 {
     size_t bytes = 2;

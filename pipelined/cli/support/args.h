@@ -32,6 +32,6 @@ const char *pl_cli_value(const struct pl_cli *c, const char *name);
 const char *pl_cli_value_at(const struct pl_cli *c, const char *name, size_t i);
 size_t pl_cli_value_count(const struct pl_cli *c, const char *name);
 /* Parses the value of an option as a number from 1 to `max`. Leaves `*ret` unchanged if the option was not
- * given. PL_EUSAGE: not such a number. */
+ * given. PL_EUSAGE: the value is not such a number. */
 PL_MUST_CHECK
 int pl_cli_number(const struct pl_cli *c, const char *name, uint64_t max, uint64_t *ret, struct pl_err *err);

@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* The ref is the id of a finished commit, to which nothing can be pushed. Returns 0 if a branch has that
- * name, else PL_EUSAGE. */
+/* Called if `ref` matches the id of a finished commit. Returns 0 if a branch has the name `ref->name`;
+ * otherwise PL_EUSAGE, because nothing can be pushed to a finished commit. */
 static int check_branch(struct pl_cli *c, const struct pl_commit_ref *ref, const char *id, struct pl_err *err)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/repos/%s/%s/branches/%s", ref->project, ref->repo, ref->name);

@@ -13,8 +13,8 @@
 struct pl_cli_push {
     struct pl_commit_ref to; /* the branch or open commit that receives the files */
     bool open;               /* `to` names an open commit */
-    /* `base`: id of a commit; the server refuses the push if a pushed path has changed since. Each may be
-     * NULL */
+    /* each may be NULL; `base` is the id of a commit: the server refuses the push if a pushed path has changed
+     * since that commit */
     const char *message, *base, *session;
 };
 

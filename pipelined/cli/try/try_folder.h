@@ -22,8 +22,9 @@ void pl_cli_try_folder_finish(struct pl_cli_try_folder *f);
 char *pl_cli_try_folder_path(const struct pl_cli_try_folder *f, const char *name);
 
 /* Stores those files of datum number `datum` that come from local folders. `plan` was made from the names of
- * the files (pl_name_tree). Afterwards, the roots of the inputs are trees of the datum's files, and their
- * nodes are read from the folder's store. Errors of an ingest. */
+ * the files (pl_name_tree). Afterwards, the root of each of these inputs is the root of a tree with the
+ * datum's files, and the nodes of that tree are read from the store in the temporary folder. Errors of an
+ * ingest. */
 PL_MUST_CHECK
 int pl_cli_try_folder_take(struct pl_cli_try_folder *f, struct pl_cli_try_inputs *in, const struct pl_plan *plan, size_t datum,
                            struct pl_err *err);

@@ -80,7 +80,7 @@ static int bind_leaf(struct pl_cli_try_inputs *in, size_t i, struct pl_err *err)
         to->source = pl_name_tree_source(&to->folder->tree);
         return 0;
     }
-    /* no input is read from the daemon: do as for the first job of the stage, which has no previous output */
+    /* if no input is read from the daemon, a `previous` input is empty, as in the first job of a stage */
     if (leaf->previous && !in->asks_daemon && !in->job)
         return 0;
     in->asks_daemon = true;

@@ -10,8 +10,8 @@
 struct pl_cli_try_leaf {
     /* the local folder that replaces the input; NULL = the input is read from the daemon */
     struct pl_cli_folder *folder;
-    /* root of the input's tree; for a local folder, the tree of names until pl_cli_try_folder_take replaces
-     * it by the tree of the datum's files */
+    /* root of the input's tree; for a local folder, this is first the tree of file names, and after
+     * pl_cli_try_folder_take the tree of the datum's files */
     struct pl_hash root;
     /* reads the nodes of the tree `root` */
     struct pl_node_source source;

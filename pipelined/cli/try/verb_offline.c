@@ -29,8 +29,8 @@ static int print_json(const struct pl_cli_spec *s, bool valid, struct pl_err *er
     return pl_show_json(out, err);
 }
 
-/* Checks that the code folders exist which the spec names. The server cannot check this: only this machine
- * has the folders. */
+/* Checks that all code folders named in the spec exist. The server cannot check this, because only this
+ * machine has the folders. */
 static int check_code(const struct pl_cli_spec *s, struct pl_err *err)
 {
     for (size_t i = 0; i < s->spec->n_stages; i++) {

@@ -66,8 +66,8 @@ static int plan_stage(const struct pl_cli *c, const struct pl_stage *stage, cons
         struct pl_cli_folder *folder =
             pl_input_reads(stage->leaves[i]) ? pl_cli_input_option_of(folders, stage->leaves[i]) : NULL;
 
-        /* an input without a folder is a params input, or a previous output, which does not exist without a
-         * server */
+        /* an input without a folder is either a params input or a `previous` input; a `previous` input is empty,
+         * because only a server has previous outputs */
         inputs[i] = (struct pl_plan_input){.source = &sources[i]};
         sources[i] = (struct pl_node_source){0};
         if (!folder)

@@ -240,8 +240,8 @@ static int read_params(const json_t *o, struct pl_agent_protocol_input *in, stru
     return 0;
 }
 
-/* Reads one input of a datum. `*files` points to free space for the input's globs and a NULL; advances it
- * behind them. */
+/* Reads one input of a datum. Stores the input's globs in the zeroed array at `*files`, and advances `*files`
+ * past the globs and the NULL that ends them. */
 static int read_input(const json_t *o, struct pl_agent_protocol_input *in, const char ***files, struct pl_err *err)
 {
     const json_t *globs = json_object_get(o, "files");

@@ -37,11 +37,11 @@
 #define PL_AGENT_PROTOCOL_REASON_MAX 1024
 #define PL_AGENT_PROTOCOL_INLINE_MAX                                                                                             \
     960u /* outputs up to this size (an ops stream) are sent in the result; PL_DATUM_ROW_INLINE_OPS_MAX */
-#define PL_AGENT_PROTOCOL_EMPTY_OPS 7u /* bytes of an ops stream that has no operations */
-/* bytes of the command's output that a result contains for each row … */
-#define PL_AGENT_PROTOCOL_TAIL_MAX  4096u
-#define PL_AGENT_PROTOCOL_TAILS_MAX (1u << 20) /* … and for all rows together; failed rows come first */
-#define PL_AGENT_PROTOCOL_LINES_MAX 64u        /* most lines of metrics in one request */
+#define PL_AGENT_PROTOCOL_EMPTY_OPS 7u    /* bytes of an ops stream that has no operations */
+#define PL_AGENT_PROTOCOL_TAIL_MAX  4096u /* most bytes of the command's output in a result, for one row */
+/* most bytes of commands' output in a result, for all rows together; failed rows come first */
+#define PL_AGENT_PROTOCOL_TAILS_MAX (1u << 20)
+#define PL_AGENT_PROTOCOL_LINES_MAX 64u /* most lines of metrics in one request */
 #define PL_AGENT_PROTOCOL_GPUS_MAX  64
 
 /* How a command ended and what it used. */
@@ -49,7 +49,7 @@ struct pl_command_result {
     enum pl_runner_how how;
     int code; /* an exit code, a signal's number or an errno, depending on `how` */
     bool timed_out;
-    bool killed;        /* killed because on_tick asked for it */
+    bool killed;        /* the agent's callback on_tick requested that the command be killed */
     uint32_t leftovers; /* number of processes that the command left running and that were killed */
     uint32_t ooms;      /* in a pod or a cgroup: number of processes that the kernel killed for lack of memory */
     uint64_t wall_us, user_us, sys_us, max_rss_kb, minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches,
@@ -92,7 +92,7 @@ struct pl_agent_protocol_attach {
     struct pl_agent_protocol_secret *secrets;
     size_t n_secrets;
     const char *code_root; /* root of the code's tree, 64 hex digits; NULL = the stage has no code */
-    bool has_gpus;         /* the daemon has assigned GPU devices: `gpus` */
+    bool has_gpus;         /* the daemon has assigned the GPU devices that `gpus` lists */
     size_t n_gpus;
     unsigned gpus[PL_AGENT_PROTOCOL_GPUS_MAX];
     /* number of GPUs of a task; also set in a pod, where only the node knows the devices */
@@ -148,9 +148,10 @@ struct pl_agent_protocol_outcome {
     uint32_t index;
     bool success;
     bool recovered; /* the command failed, but the command of on_error succeeded */
-    bool gave_back; /* the attempt did not run to its end: the result lists it in gave_back instead of rows */
-    /* the container ended during the attempt, which is not reported: the daemon learns the reason from the
-     * pod's end */
+    /* the attempt did not run to its end: the RESULT lists the row in its member gave_back instead of rows */
+    bool gave_back;
+    /* the container ended during the attempt; the RESULT omits the row, because the daemon learns the reason
+     * from the state of the pod */
     bool lost;
     bool oom;
     struct pl_command_result run;

@@ -6,7 +6,7 @@
  *   runner → agent   HELLO  once, when it is ready
  *   agent  → runner  RUN    one command; the next one only after its EXIT
  *                    KILL   kills the command at once; ignored when none runs (it may have just ended)
- *                    SHARE  opens the folders of a pod (agent/runner/runner_pod.h); a command may run
+ *                    SHARE  opens the folders of a pod (agent/runner/runner_pod.h); allowed while a command runs
  *   runner → agent   EXIT   the command has ended and none of its processes is left
  *                    SHARED the answer to SHARE
  *
@@ -20,21 +20,22 @@
  *            u32 LE ooms (processes killed by the kernel because the container was out of memory; only in a pod:
  *            elsewhere the agent reads the cgroup's count), then u64 LE each: wall_us, user_us, sys_us, max_rss_kb,
  *            minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches,
- *            memory_limit (of the container, in bytes; set where ooms is; 0 = no limit)
+ *            memory_limit (of the container, in bytes; set if ooms is not 0; 0 = no limit)
  *
- * The command's output goes to the runner's own standard output and error: everything written before EXIT is in
- * that pipe by then. Times and faults are sums over the command and all its processes; max_rss is that of the
- * largest.
+ * The command's output goes to the runner's own standard output and error, which are a pipe to the agent. All output
+ * of the command is in that pipe before the runner sends EXIT. Times and faults are sums over the command and all
+ * its processes; max_rss is the maximum over these processes.
  *
  * When the agent ends (end of file), an idle runner exits with 0. A running command is killed, because no agent
- * would take its result, and the runner exits with 75. The runner keeps descriptor PL_RUNNER_HELD_FD open, if it
- * is, until its end, and passes it to no command: the holder of the pipe's other end sees when no process of the
- * worker is left.
+ * would take its result, and the runner exits with 75. Descriptor PL_RUNNER_HELD_FD is optional: one end of a pipe,
+ * which the runner keeps open until it ends and does not pass to commands. The holder of the pipe's other end sees
+ * when no process of the worker is left.
  *
  *   pl-runner --enter-cgroup FILE PROGRAM ARGUMENT…
  *
- * starts a sandbox with limits: it writes itself into the cgroup.procs FILE and executes PROGRAM, found through
- * PATH, with an empty environment. So no process of the sandbox is ever outside its cgroup. */
+ * starts a sandbox with limits: pl-runner writes its own pid into FILE (the cgroup.procs of a cgroup), then executes
+ * PROGRAM, found through PATH, with an empty environment. So no process of the sandbox is ever outside that
+ * cgroup. */
 #pragma once
 
 #include <stdint.h>

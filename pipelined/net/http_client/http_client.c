@@ -49,7 +49,7 @@ struct transfer {
     struct pl_buf error_body;
     uint64_t uploaded; /* for PL_UPLOAD_FD and PL_UPLOAD_READER: number of bytes sent so far */
     curl_off_t moved;  /* bytes of bodies sent and received so far */
-    int64_t moved_ms;  /* when `moved` last changed */
+    int64_t moved_ms;  /* time at which `moved` last changed */
     bool answered;     /* a header of the reply has arrived */
     bool stalled;
     atomic_bool interrupted;

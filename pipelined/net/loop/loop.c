@@ -137,7 +137,7 @@ static void on_async(uv_async_t *a)
     bool stop;
 
     pthread_mutex_lock(&l->lock);
-    /* read before the functions run, so that all functions posted before the stop are run */
+    /* read the flag before running the functions: then all functions posted before the stop are run */
     stop = l->stop_asked;
     pthread_mutex_unlock(&l->lock);
     loop_run_posted(l);
@@ -319,7 +319,7 @@ struct pl_loop *pl_loop_destroy(struct pl_loop *l)
 static void on_timer(uv_timer_t *u)
 {
     struct pl_timer *t = u->data;
-    struct pl_loop *l = t->loop; /* copied before the call, because the callback may destroy the timer */
+    struct pl_loop *l = t->loop; /* copy loop and label now, because the callback may free the timer */
     const char *label = t->label;
     uint64_t begun = uv_hrtime();
 
@@ -333,7 +333,7 @@ int pl_timer_create(struct pl_loop *l, const char *label, pl_loop_fn fn, void *a
 
     if (!t)
         return pl_err_nomem(err);
-    uv_timer_init(&l->uv, &t->uv); /* cannot fail */
+    uv_timer_init(&l->uv, &t->uv); /* never fails */
     t->uv.data = t;
     t->loop = l;
     t->label = label;
@@ -349,7 +349,8 @@ int pl_timer_create(struct pl_loop *l, const char *label, pl_loop_fn fn, void *a
 
 void pl_timer_start(struct pl_timer *t, uint64_t delay_ms)
 {
-    uv_update_time(&t->loop->uv); /* otherwise the delay would count from the start of the present turn */
+    /* without this update, libuv would count the delay from the start of the present turn */
+    uv_update_time(&t->loop->uv);
     uv_timer_start(&t->uv, on_timer, delay_ms, 0);
 }
 

@@ -45,8 +45,9 @@ struct uv_loop_s *pl_loop_uv(struct pl_loop *l);
 PL_MUST_CHECK
 int pl_loop_post(struct pl_loop *l, const char *label, pl_loop_fn fn, void *arg, struct pl_err *err);
 /* Like pl_loop_post, but uses the caller's memory and therefore cannot fail. `work` may be reused or freed as
- * soon as `fn` begins; posting it again before that has no effect. For completions, of which each object has
- * only a bounded number. Any thread. */
+ * soon as `fn` begins; posting it again before that has no effect. The number of such functions is
+ * not limited: use pl_loop_post_work for completions, of which each object has only a bounded number. Any
+ * thread. */
 struct pl_loop_work {
     struct pl_loop_work *next;
     const char *label;

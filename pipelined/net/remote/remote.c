@@ -36,8 +36,8 @@ struct pl_remote {
     struct pl_remote_ahead *ahead;
     struct pl_remote_signed *direct;
     atomic_bool closing;
-    /* number of readers that retry a record whose hash was wrong; while there are any, packs are read only
-     * through the daemon, without caches */
+    /* number of threads that read a record again because its hash was wrong; while it is not 0, packs are read
+     * only through the daemon, without caches */
     atomic_uint doubting;
     pthread_mutex_t lock; /* guards the fields below */
     struct remote_table *table;

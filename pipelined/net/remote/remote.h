@@ -33,7 +33,7 @@
 struct pl_remote;
 struct pl_pack_sink;
 
-/* Opens the store of one project and asks the daemon once where it is. `client` must outlive the result.
+/* Opens the store of one project and asks the daemon once where that store is. `client` must outlive the result.
  * Thread-safe. */
 PL_MUST_CHECK
 int pl_remote_open(struct pl_http_client *client, const char *project, struct pl_remote **ret, struct pl_err *err);

@@ -44,7 +44,7 @@ struct pl_remote_ahead {
     struct pl_buf spares[SPARES];
     size_t n_spares;
     uint64_t spare_bytes;
-    /* number that the next range gets; highest number of a range that was read from */
+    /* number that the next new range gets; highest number among the ranges that were read so far */
     uint64_t next_number, read_number;
     int64_t read_ms; /* time of the last read, or of the last plan */
     int64_t stale_ms;

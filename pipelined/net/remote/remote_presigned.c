@@ -372,7 +372,7 @@ static json_t *kept_ticket(struct pl_remote_signed *s, struct pl_remote_range *r
     return said;
 }
 
-/* Requests URLs for this range and for those planned after it. Returns this range's URL. */
+/* Requests URLs for `range` and for the ranges planned after it. Returns the URL of `range`. */
 static json_t *ask_tickets(struct pl_remote_signed *s, const struct pl_remote_range *range)
 {
     _cleanup_free_ char *path = pl_http_path_make("/api/v1/projects/%s/get-urls", s->project);

@@ -1,5 +1,6 @@
-/* remote_presigned: reads packs from the bucket and writes them to it, with URLs that the daemon signs for a limited
- * time, if its store supports that. The reader verifies what it reads, and the daemon verifies what was written.
+/* remote_presigned: reads and writes packs directly in the bucket of the daemon's store, if that store supports
+ * presigned URLs. The daemon signs the URLs; each is valid for a limited time. The reader verifies the records that
+ * it reads, and the daemon verifies the packs that were written.
  *
  *   located ──plan──▶ ranges ──get-urls, many at a time──▶ URLs ──▶ the bucket
  *
@@ -10,15 +11,16 @@
 #include "pipelined/net/http_client/http_client.h"
 #include "pipelined/net/remote/remote_prefetch.h"
 
-/* most ranges that are kept with their URLs (6 MiB); beyond it, all earlier ones are dropped */
+/* most planned ranges in memory, with their URLs (6 MiB); when more are planned, all earlier ranges are dropped */
 #define PL_REMOTE_PLANNED_MAX        8192
 #define PL_REMOTE_URLS               256 /* most ranges in one request for URLs */
 #define PL_REMOTE_PRESIGNED_PAUSE_MS 60000
 
 struct pl_remote_signed;
 
-/* Creates the object. `client` is the daemon's HTTP client; it and `cancel` must outlive the object. Setting
- * `cancel` ends all requests within a second. NULL if memory runs out. */
+/* Creates the result without access to a bucket (see pl_remote_presigned_allow). `client` is the HTTP client for
+ * the daemon; `client` and `cancel` must outlive the result. Setting `cancel` ends all requests within a second.
+ * NULL if memory runs out. */
 struct pl_remote_signed *pl_remote_presigned_create(struct pl_http_client *client, const char *project, atomic_bool *cancel);
 struct pl_remote_signed *pl_remote_presigned_destroy(struct pl_remote_signed *s);
 /* Sets whether the daemon's store signs URLs for reading and for writing, according to the member "packs" of

@@ -5,7 +5,7 @@
  *   call ──ok──▶ done
  *     └─lost──▶ wait (0.1 s, doubled up to 2 s) ──▶ a new session, if the old one has ended ──▶ call
  *
- * "Lost" means: no server, a broken connection, a daemon that is stopping or at its bounds. */
+ * "Lost" means: no server, a broken connection, a daemon that is stopping or has reached one of its limits. */
 #pragma once
 
 #include "pipelined/net/remote/remote.h"
@@ -39,8 +39,8 @@ void pl_retrying_sink_init_plain(struct pl_retrying_sink *p);
 struct pl_pack_sink pl_retrying_sink(struct pl_retrying_sink *p);
 /* True if a call that failed with this code may succeed later. */
 bool pl_retrying_sink_is_transient(int code);
-/* Call it after any other request has failed: pauses and returns true if the request should be repeated.
- * `*pause_ms` must be 0 before the first failure. */
+/* For requests that do not go through the sink: call it after such a request has failed. Pauses and returns true
+ * if the request should be repeated. `*pause_ms` must be 0 before the first failure. */
 bool pl_retrying_sink_retry(struct pl_retrying_sink *p, const struct pl_err *err, unsigned *pause_ms);
 /* Reports that a call succeeded, which restarts the time limit. */
 void pl_retrying_sink_done(struct pl_retrying_sink *p);

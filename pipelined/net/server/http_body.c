@@ -153,7 +153,7 @@ static void intake_job(void *arg)
         }
     }
     if (end) {
-        /* from here on, a lack of memory that is noted belongs to this request */
+        /* forget failed allocations of earlier requests on this thread */
         (void)pl_alloc_failure_take();
         /* `end` sends the reply, which releases the handler's reference */
         in->sink.end(in->sink.self, r, in->failure.code ? &in->failure : NULL);

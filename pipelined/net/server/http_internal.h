@@ -23,8 +23,8 @@
 #define HTTP_SEGMENTS_MAX 24  /* most segments of a route's pattern */
 #define HTTP_QUERY_MAX    256 /* most arguments of a query */
 #define HTTP_DISCARD_QUIET                                                                                                       \
-    (1u << 20) /* bytes of a refused request's body that are read before the reply; a longer body gets it early and is cut */
-#define HTTP_DISCARD_MAX (64u << 20) /* most bytes of a refused request's body that are read at all */
+    (1u << 20) /* a refused request whose remaining body is larger gets its reply at once, a smaller one after the body */
+#define HTTP_DISCARD_MAX (64u << 20) /* bytes of a refused request's body after which its connection is closed */
 #define HTTP_TICK_MS     1000
 /* interval of the keeper's sweeps while the pool has no space for a body or a stream */
 #define HTTP_TICK_HURRY_MS 10
@@ -140,7 +140,7 @@ void pl_httpd_request_unref(struct pl_http_request *r);
 bool pl_httpd_suspend(struct pl_http_request *r);
 /* Resumes the connection if it is suspended. The caller holds the request's lock. */
 void pl_httpd_resume(struct pl_http_request *r);
-/* Makes the keeper thread retry soon what the pool had no space for. */
+/* Makes the keeper thread resubmit soon the jobs for which the pool had no space. */
 void pl_httpd_retry_soon(struct pl_http_server *s);
 
 /* Frees the body of a request and returns its share of the memory for bodies. */

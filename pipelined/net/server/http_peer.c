@@ -8,8 +8,8 @@
 
 #define ADDRESS_DIGITS 32
 
-/* Writes an address and a port as the kernel's table has them: the address is printed in words, in the
- * machine's byte order. */
+/* Writes an address and a port in the format of the kernel's table: the address is printed as hexadecimal 32-bit
+ * words, each in the machine's byte order. */
 static bool table_text(const struct sockaddr_storage *address, char out[ADDRESS_DIGITS + 8])
 {
     const struct sockaddr_in *four = (const void *)address;

@@ -227,7 +227,8 @@ static char *error_json(const struct pl_err *err, size_t *ret_n)
     json_t *fields, *outer;
     char *text;
 
-    (void)pl_alloc_failure_take(); /* forget an earlier lack of memory: it is what this error reports */
+    /* forget earlier failed allocations: if there was one, `err` already reports it */
+    (void)pl_alloc_failure_take();
     fields = json_object();
     outer = json_object();
     json_object_set_new(fields, "code", json_string(info->name));
@@ -277,7 +278,7 @@ static struct MHD_Response *error_response(struct pl_http_request *r, unsigned *
         pl_httpd_add_header(response, "WWW-Authenticate", "Bearer");
     if (*status == 503)
         pl_httpd_add_header(response, "Retry-After", "1");
-    r->error_text = text; /* valid as long as the response exists */
+    r->error_text = text; /* borrowed from the response, which owns the text */
     r->error_len = n;
     return response;
 }

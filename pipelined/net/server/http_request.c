@@ -168,15 +168,15 @@ static bool token_ok(const char *s, size_t n)
     return n > 0;
 }
 
-/* True if the line ended with CR LF. libmicrohttpd 0.9.75 also accepts LF alone, and overwrites the line's end
- * with as many NULs. */
+/* True if the line ended with CR LF. libmicrohttpd 0.9.75 also accepts LF alone. It overwrites each byte of the
+ * line's end with a NUL, so that CR LF leaves two NULs. */
 static bool line_ok(const char *end)
 {
     return MHD_VERSION >= 0x01000000 || (end[0] == '\0' && end[1] == '\0');
 }
 
-/* True if an empty line with CR LF ends the head: two more NULs after those of the last line. `end` is in the same
- * buffer as `method`. */
+/* True if the head ends with CR LF (of the last header line) and CR LF (of the empty line): then it ends exactly 4
+ * bytes after `end`, the end of the last header line's text. `end` and `method` point into the same buffer. */
 static bool head_ok(struct MHD_Connection *connection, const char *method, const char *end)
 {
     const union MHD_ConnectionInfo *size = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -184,9 +184,9 @@ static bool head_ok(struct MHD_Connection *connection, const char *method, const
     return MHD_VERSION >= 0x01000000 || (size && end + strlen("\r\n\r\n") == method + size->header_size);
 }
 
-/* True if the header is well formed. libmicrohttpd 0.9.75 appends a folded line to the header's *name* and leaves
- * the value where it was, so that the value does not follow the name; and it accepts names with spaces ("Host :
- * a"). Both could smuggle a length past a proxy. */
+/* True if the header is well formed. libmicrohttpd 0.9.75 has two faults here. It appends a folded line to the
+ * header's *name* and leaves the value where it was, so that the value does not follow the name. It also accepts
+ * names with spaces ("Host : a"). With either, a client could hide a Content-Length from a proxy. */
 static bool header_ok(const char *name, size_t name_len, const char *value, size_t value_len)
 {
     if (!token_ok(name, name_len) || memchr(value ? value : "", '\r', value_len))
@@ -480,7 +480,7 @@ int pl_http_body_json(const struct pl_http_request *r, json_t **ret, struct pl_e
 
 bool pl_http_request_gone(const struct pl_http_request *r)
 {
-    /* not const, only to take the lock */
+    /* without const, because taking the lock modifies the request */
     struct pl_http_request *shared = (struct pl_http_request *)(uintptr_t)r;
     bool gone;
 

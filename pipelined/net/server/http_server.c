@@ -192,7 +192,7 @@ static void run_handler(void *arg)
 {
     struct pl_http_request *r = arg;
 
-    (void)pl_alloc_failure_take(); /* from here on, a lack of memory that is noted belongs to this request */
+    (void)pl_alloc_failure_take(); /* forget failed allocations of earlier requests on this thread */
     r->route->handler(r, r->route->arg);
 }
 
@@ -346,8 +346,8 @@ static enum MHD_Result request_body_complete(struct pl_http_server *s, struct pl
     return request_dispatch(s, r);
 }
 
-/* Continues a request after its STREAM route's handler has replied or set a sink. If it has done neither, the
- * server is cutting off connections. */
+/* Continues a request after its STREAM route's handler has replied or set a sink. If the handler has done neither,
+ * the server is cutting off connections. */
 static enum MHD_Result request_opened(struct pl_http_request *r)
 {
     bool answered, ready;
@@ -428,7 +428,7 @@ static size_t on_unescape(void *arg, struct MHD_Connection *connection, char *te
 {
     (void)arg;
     (void)connection;
-    return strlen(text); /* http_request.c makes its own decoded copy */
+    return strlen(text); /* decode nothing: http_request.c makes a decoded copy */
 }
 
 /* --- the keeper --- */

@@ -23,10 +23,10 @@
 #define PL_HTTP_HEADER_BYTES_MAX 32768
 #define PL_HTTP_PARAMS_MAX       8          /* most parameters of a route's pattern */
 #define PL_HTTP_JSON_MAX         (8u << 20) /* longest body of a route whose `body_max` is 0 */
-/* most bytes of all bodies in memory together, not counting … */
+/* most bytes of all bodies in memory together, without the first PL_HTTP_BODY_FREE bytes of each body */
 #define PL_HTTP_BODIES_MAX (256u << 20)
-/* … this many first bytes of each body, so that small requests are accepted even when large ones use up the
- * memory */
+/* number of first bytes of each body that do not count in PL_HTTP_BODIES_MAX: small requests are accepted even
+ * when large ones use up that memory */
 #define PL_HTTP_BODY_FREE (64u << 10)
 /* size of the buffers of a streamed body, between the network and the sink */
 #define PL_HTTP_BODY_BUFFER     (256u << 10)
@@ -120,8 +120,8 @@ void pl_http_server_drain(struct pl_http_server *s);
  * not call it on the loop's thread if handlers run there; instead: drain, watch `live` with a timer, stop the
  * loop, then destroy. Handlers may still reply afterwards; these replies are dropped. */
 void pl_http_server_stop(struct pl_http_server *s, int64_t deadline_ms);
-/* Stops the server at once if it still runs, and frees it. What handlers need that have not replied yet is
- * freed after their replies. NULL is allowed. */
+/* Stops the server at once if it still runs, and frees it. Handlers that have not replied yet may still
+ * reply; the memory that they need is freed after the last reply. NULL is allowed. */
 struct pl_http_server *pl_http_server_destroy(struct pl_http_server *s);
 
 struct pl_http_stats {
@@ -254,13 +254,13 @@ struct pl_http_stream_options {
      * stream. */
     const char *heartbeat;
     unsigned heartbeat_ms; /* ms without data after which a heartbeat is sent; 0 = 15,000 */
-    /* the stream ends when the server drains, which does not wait for it: for events and followed logs */
+    /* when the server drains, it ends this stream instead of waiting for the end: for events and followed logs */
     bool endless;
 };
 #define PL_HTTP_LENGTH_UNKNOWN UINT64_MAX
 
-/* Replies with a stream. The caller owns a reference, which pl_http_stream_close releases; it must be called
- * even after the client has disconnected. */
+/* Replies with a stream. The caller owns a reference, which pl_http_stream_close releases. Call
+ * pl_http_stream_close even after the client has disconnected. */
 struct pl_http_stream *pl_http_reply_stream(struct pl_http_request *r, const struct pl_http_stream_options *o,
                                             const struct pl_http_stream_ops *ops);
 /* For a push stream: queues all of the data or nothing; never blocks. PL_EBUSY: the queue is full. PL_ENET:

@@ -69,7 +69,7 @@ static void stream_ask(struct pl_http_stream *s)
     atomic_fetch_add(&s->refs, 1);
     if (pl_pool_submit_slow(s->request->server->pool, stream_pull_job, s, NULL) == 0)
         return;
-    /* never the last reference: the response has one until the stream is over */
+    /* this never releases the last reference: the response has one until the stream is over */
     atomic_fetch_sub(&s->refs, 1);
     s->pulling = false;
     s->wanted = true;
@@ -220,7 +220,8 @@ static struct MHD_Response *stream_response(struct pl_http_stream *s, uint64_t l
 {
     bool known = length != PL_HTTP_LENGTH_UNKNOWN;
 
-    /* libmicrohttpd reads the data of a chunked body directly into the connection's buffer */
+    /* a chunked body needs only a small block buffer, because libmicrohttpd does not use it: it reads the data
+     * directly into the connection's buffer */
     return MHD_create_response_from_callback(known ? length : MHD_SIZE_UNKNOWN, known ? 32768 : 4096, on_read, s, on_free);
 }
 
@@ -296,7 +297,8 @@ void pl_http_stream_wake(struct pl_http_stream *s)
 {
     pthread_mutex_lock(&s->request->lock);
     s->waiting = false;
-    s->woken = s->pulling; /* the running pull may have looked for data before it arrived */
+    /* a running pull may have found no data just before the new data arrived: the generator is called again */
+    s->woken = s->pulling;
     stream_ask(s);
     pthread_mutex_unlock(&s->request->lock);
 }

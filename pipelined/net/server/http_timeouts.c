@@ -5,8 +5,9 @@
  *   accepted ──greeting_ms──▶ request's headers ──(no limit here)──▶ answered ──greeting_ms + PL_HTTP_IDLE_S──▶ next
  *                                      └─refused──greeting_ms──▶ its body
  *
- * A connection's entry (struct http_guest) is in a list under the server's lock from libmicrohttpd's first notice
- * to its last, which comes before the descriptor is closed: so the holder of the lock may shut it down. */
+ * libmicrohttpd reports when a connection begins and when it ends; the end is reported before the descriptor is
+ * closed. Between the two reports, the connection's entry (struct http_guest) is in a list that the server's lock
+ * guards. The holder of that lock may therefore shut down the descriptors in the list. */
 #include "pipelined/net/server/http_internal.h"
 
 #include "storage/base/clock.h"

@@ -30,7 +30,7 @@ struct subscriber {
 struct pl_sse_hub {
     atomic_uint refs;
     struct pl_sse_options o;
-    /* guards the fields below; if both locks are needed, it is taken before the lock of a request */
+    /* guards the fields below; a thread that needs this lock and a request's lock takes this lock first */
     pthread_mutex_t lock;
     struct event *ring;
     /* the events, by ascending id, are ring[(first + i) % PL_SSE_RING_EVENTS] for 0 ≤ i < n */
@@ -232,7 +232,7 @@ static int subscriber_take_older(struct subscriber *s, uint64_t floor, struct pl
         return take_reset(out, err);
     if (r < 0)
         return r;
-    /* no event between the cursor and the start of the ring is kept */
+    /* if `older` examined no event, none is left before the ring: move the cursor to the start of the ring */
     s->after = last > s->after ? last : floor;
     return PL_PULL_MORE;
 }
@@ -251,7 +251,8 @@ static int on_pull(void *self, struct pl_buf *out, struct pl_err *err)
         return PL_PULL_END;
     pthread_mutex_lock(&h->lock);
     floor = h->floor;
-    /* also true if the cursor is beyond the ring: the database may be ahead of what was published */
+    /* also true if the cursor is past the ring's newest event: `older` may have read events from the database
+     * that are not published yet */
     in_ring = s->after >= floor;
     if (!h->ended && !s->foreign && in_ring)
         r = subscriber_take(s, out, err);
@@ -367,7 +368,7 @@ void pl_sse_hub_subscribe(struct pl_sse_hub *h, struct pl_http_request *req, voi
         if (s->next)
             s->next->prev = s;
         h->subscribers = s;
-        /* for events that were published before the subscriber was in the list */
+        /* events that were published before the subscriber was in the list did not wake its stream */
         pl_http_stream_wake(stream);
     }
     pthread_mutex_unlock(&h->lock);

@@ -21,10 +21,10 @@ int pl_sse_format(struct pl_buf *out, uint64_t id, const char *type, const char 
 
 struct pl_sse_options {
     void *self;
-    /* Appends the events after `after`, formatted by pl_sse_format, about 64 KiB; `*ret_last` becomes the id
-     * of the last event that it examined (`after` if none). Runs on the pool, for several subscribers at
-     * once. PL_ENOTFOUND: these events are no longer kept. NULL = there are no events besides those in the
-     * ring. */
+    /* Appends the events with ids larger than `after`, formatted by pl_sse_format, about 64 KiB; `*ret_last`
+     * becomes the id of the last event that it examined (`after` if none). Runs on the pool, for several
+     * subscribers at once. PL_ENOTFOUND: these events are no longer kept. NULL = there are no events besides
+     * those in the ring. */
     int (*older)(void *self, uint64_t after, void *filter, struct pl_buf *out, uint64_t *ret_last, struct pl_err *err);
     /* Returns true if a subscriber with `filter` gets the event. NULL = every subscriber gets every event.
      * Must not block. */

@@ -1,8 +1,8 @@
 /* tls: the TLS certificate of the process, which all its listeners use. It is read from two PEM files, and again when
  * they change; existing connections keep the old one. TLS 1.2 and 1.3 by GnuTLS, which libmicrohttpd uses.
  *
- * There is only one, because libmicrohttpd's callback does not tell which listener a connection belongs to. Any
- * thread. */
+ * There is only one certificate for all listeners, because libmicrohttpd's callback does not tell which listener a
+ * connection belongs to. Any thread. */
 #pragma once
 
 #include "storage/base/err.h"
