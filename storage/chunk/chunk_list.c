@@ -407,8 +407,8 @@ void pl_list_seen_finish(struct pl_list_seen *s)
     pl_map_finish(&s->lists, NULL);
 }
 
-/* Encodes the level and size of a list in a pointer, to be stored as a value in the map of visited lists. It
- * is never NULL, because a list describes at least one byte. */
+/* Encodes the level and size of a list in a pointer, to be stored as a value in the map of visited lists.
+ * The pointer is never NULL, because a list describes at least one byte. */
 static void *list_found(unsigned level, uint64_t bytes)
 {
     return (void *)(uintptr_t)(bytes << 3 | level);

@@ -22,8 +22,8 @@
 #define PL_LIST_MAX_BYTES   ((size_t)256 << 10)
 #define PL_FILE_MAX_BYTES   (UINT64_C(1) << 48)
 
-/* Callbacks that store and read list objects. Both structs have the shape of pl_node_sink and pl_node_source
- * (tree.h). */
+/* Callbacks that store and read list objects. The two structs have the same members as pl_node_sink and
+ * pl_node_source (tree.h). */
 struct pl_list_sink {
     void *self;
     int (*put)(void *self, const void *bytes, size_t n, struct pl_hash *ret_id, struct pl_err *err);

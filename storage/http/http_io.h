@@ -78,10 +78,10 @@ struct pl_http_exchange {
      * many wait), PL_ENOMEM, PL_ETOOBIG (the body exceeds out->max), or the error of `write`. */
     struct pl_err err;
     bool sent; /* the server may have received the whole request */
-    /* libcurl sent the request a second time, because a kept connection was closed before a response;
-     * the response is to the second */
+    /* libcurl sent the request a second time, because a kept connection was closed before a response
+     * arrived; the response is to the second transmission */
     bool resent;
-    struct pl_buf problem; /* body of a response with another status; the caller frees it */
+    struct pl_buf problem; /* body of a response whose status is not 200 to 299; the caller frees it */
     int64_t date_s;        /* Date header in seconds since 1970; 0 = none */
     /* Content-Range: offset of the first byte and size of the whole; total = UINT64_MAX: none */
     uint64_t first, total;
@@ -104,7 +104,7 @@ struct pl_http_exchange {
  * `fn` runs. */
 struct pl_http_timer {
     void (*fn)(struct pl_http_timer *t); /* may free the timer or arm it again */
-    int64_t due_ms;                      /* on the clock of pl_clock_mono_ms */
+    int64_t due_ms;                      /* time at which `fn` is due, on the clock of pl_clock_mono_ms */
     struct pl_http_timer *next_;
 };
 

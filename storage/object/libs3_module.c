@@ -161,8 +161,8 @@ static S3Status take_keys(int truncated, const char *next, int n, const S3ListBu
 {
     struct call *c = arg;
 
-    /* unused: libs3 sets it only if the request has a delimiter; the next page is requested by the last
-     * key instead */
+    /* `next` is unused: libs3 sets it only if the request has a delimiter. The next page is requested with
+     * the last key of this page */
     (void)next;
     (void)n_prefixes;
     (void)prefixes;

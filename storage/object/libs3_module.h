@@ -1,9 +1,9 @@
 /* libs3_module: the interface of the module pl-libs3.so, which gives the daemon plain S3 calls signed with
  * Signature V2, through Debian's libs3.
  *
- * libs3 is packaged under GPL-3 and exports common names (urlEncode, hash). It therefore stays in a module of
- * its own, which object_libs3 loads with RTLD_LOCAL; only the functions below connect the two. The module
- * uses no other function and no other type of this program.
+ * libs3 is packaged under GPL-3 and exports common names (urlEncode, hash). It therefore stays in a module
+ * of its own, which object_libs3 loads with RTLD_LOCAL; only the functions below connect the module and
+ * this program. The module uses no other function and no other type of this program.
  *
  * One call is one attempt and blocks. Any thread. */
 #pragma once

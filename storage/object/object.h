@@ -124,7 +124,7 @@ struct pl_object_config {
     const char *tmp_dir;   /* folder of pl_object_tmp_path; default: TMPDIR */
     const char *cache_dir; /* folder of the cache of pl_object_local_fd; default: no cache */
     uint64_t cache_bytes;  /* maximum size of the cache; 0 = PL_OBJECT_CACHE_BYTES */
-    unsigned connections;  /* maximum number at a time; 0 = the driver's default */
+    unsigned connections;  /* maximum number of simultaneous connections; 0 = the driver's default */
     /* the operator guarantees that no other daemon uses the store, so that PL_OBJECT_PUT_IF_ABSENT is not
      * required */
     bool exclusive;

@@ -8,7 +8,8 @@
 
 #include "storage/base/buf.h"
 
-#define PL_OBJECT_CACHE_LOADS 2u /* loads at a time; each has a whole object in memory */
+/* maximum number of simultaneous loads; each load has a whole object in memory */
+#define PL_OBJECT_CACHE_LOADS 2u
 
 struct pl_object_cache;
 

@@ -29,7 +29,8 @@ struct object_file {
     /* Allows one flush at a time: a flush that finds no dirty folder must not return while another flush is
      * still syncing. */
     pthread_mutex_t flush;
-    struct pl_map dirty; /* set of folders with new names, relative to `dir` ("" = itself) */
+    /* set of folders whose names may not be on the disk yet, relative to `dir` ("" = `dir` itself) */
+    struct pl_map dirty;
     /* folders that are not in `dirty` may be dirty too: there was no memory to record them, or an earlier
      * process did not sync them */
     bool all_dirty;
@@ -63,9 +64,9 @@ static void file_note_dirty(struct object_file *f, const char *dir, size_t len)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Makes one folder and records its parent (the first `parent` bytes of `key`) as dirty. Both happen under the
- * lock: a thread that sees the new folder and then takes the lock finds the parent recorded, so no flush
- * misses it. */
+/* Makes one folder and records its parent (the first `parent` bytes of `key`) as dirty. Both happen under
+ * the lock: a thread that sees the new folder and then takes the lock finds the parent recorded, so no
+ * flush misses the parent. */
 static int file_make_dir(struct object_file *f, const char *path, const char *key, size_t parent, struct pl_err *err)
 {
     int r = 0;
@@ -392,8 +393,8 @@ static bool prefix_may_match(const char *key, size_t len, const char *prefix)
     return strncmp(key, prefix, PL_MIN(len, want)) == 0 && (len >= want || (len > 0 && key[len - 1] == '/'));
 }
 
-/* Adds a name of folder `rel` ("" or ending with '/') if it is a key after `after` with the prefix, or a
- * folder that may contain some. Files that are not valid keys are skipped. */
+/* Adds a name of folder `rel` ("" or ending with '/') if it is a key after `after` that has the prefix, or
+ * a folder that may contain such keys. Files that are not valid keys are skipped. */
 static int file_read_name(DIR *dir, const char *name, const char *rel, const char *prefix, const char *after,
                           struct file_names *v, struct pl_err *err)
 {

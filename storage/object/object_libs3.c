@@ -27,7 +27,7 @@
 struct libs3_store {
     struct pl_object_store store;
     struct pl_s3_place place;
-    struct pl_libs3_bucket bucket; /* its strings are owned by the fields below */
+    struct pl_libs3_bucket bucket; /* the strings that it points to are in the fields below */
     char access_key[PL_S3_ACCESS_KEY_MAX + 1];
     char secret[PL_S3_SECRET_MAX + 1];
     struct pl_object_cache *cache; /* NULL = none */

@@ -25,8 +25,8 @@
 
 /* ---- put ---- */
 
-/* Checksums that let the server reject damaged bytes: the SHA-256 in the signature. Over TLS, which already
- * protects the bytes in transit, only the cheaper CRC-32C is sent. */
+/* Checksum of the body, which lets the server reject damaged bytes. Without TLS: the SHA-256, which is part
+ * of the signature. With TLS, which already protects the bytes in transit: the cheaper CRC-32C. */
 struct put_sum {
     char hex[PL_HASH_HEX + 1];
     char crc[PL_CRC32C_BASE64 + 1];

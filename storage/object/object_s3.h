@@ -12,8 +12,8 @@
 #include "storage/s3/s3_client.h"
 
 #define PL_S3_RANGE_BYTES ((uint64_t)8 << 20) /* a larger range is read in pieces of this size */
-#define PL_S3_RANGES      4u                  /* pieces read at a time */
-#define PL_S3_DELETE_KEYS 1000u               /* keys per request, S3's maximum */
+#define PL_S3_RANGES      4u                  /* number of pieces of one range that are read in parallel */
+#define PL_S3_DELETE_KEYS 1000u               /* maximum number of keys per delete request, set by S3 */
 #define PL_S3_OBJECT_MAX  ((size_t)256 << 20) /* maximum size of an object for local_fd, in bytes */
 /* consecutive empty pages after which a listing is considered endless */
 #define PL_S3_EMPTY_PAGES  100u

@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#define PROBE_TIMEOUT_MS   20000
-#define PROBE_LIFE_S       300
-#define PROBE_TRIES        8 /* within about seven seconds */
+#define PROBE_TIMEOUT_MS 20000
+#define PROBE_LIFE_S     300
+/* maximum number of attempts of the whole test; the pauses between them add up to about seven seconds */
+#define PROBE_TRIES        8
 #define PROBE_PAUSE_MS     100
 #define PROBE_PAUSE_MAX_MS 2000
 #define PROBE_PATIENCE_MS                                                                                                        \

@@ -4,7 +4,7 @@
 
 #include "storage/base/hash.h"
 
-#define PL_PACK_SINK_HAS_MAX 65536u /* ids per call of `has` */
+#define PL_PACK_SINK_HAS_MAX 65536u /* maximum number of ids per call of `has` */
 
 struct pl_pack_sink {
     void *self;

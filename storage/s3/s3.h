@@ -1,7 +1,7 @@
 /* storage/s3: The S3 protocol: URLs, credentials, Signature V4 in both directions, XML documents, retries.
  *
  * In:      Method, key, body; or a received request to verify.
- * Out:     A classified response; or the access key and a verdict.
+ * Out:     A classified response; or the access key and the result of the verification.
  * Uses:    storage/{base, http, system}
  * Threads: Any thread; callbacks on the I/O thread of storage/http.
  *

@@ -30,7 +30,7 @@ struct pl_s3_client {
     struct pl_s3_place place; /* guarded by `lock`: its region may change */
     _Atomic int64_t skew_s;   /* the server's clock minus this machine's clock, in seconds */
     atomic_bool closing;
-    atomic_bool waking; /* the timer `wake` is armed */
+    atomic_bool waking; /* true: the timer `wake` is armed */
     struct pl_http_timer wake, pump_again;
     bool pump_armed;
     /* The fields below belong to the I/O thread. */
@@ -62,8 +62,8 @@ static bool is_known(const struct pl_s3_call *call, int code)
     return code == PL_EEXISTS || (code == PL_ENOTFOUND && pl_streq(call->method, "DELETE"));
 }
 
-/* Ends a call with an error. If the server may have carried out an earlier attempt, the error is PL_ENET, so
- * that the caller finds out whether it did. */
+/* Ends a call with an error. If the server may have carried out an earlier attempt, the error is PL_ENET,
+ * so that the caller checks whether the request was carried out. */
 static void fail_call(struct pl_s3_call *call, int code)
 {
     if (call->unknown && code != PL_ENET && code != PL_ETIMEOUT && !is_known(call, code))
@@ -95,8 +95,7 @@ static void copy_place(struct pl_s3_client *c, struct pl_s3_place *ret)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Replaces the place with `at`, but keeps the region, because the bucket's region is the same whichever
- * endpoint is used. */
+/* Copies the location `at` to `p`, except for the region: all endpoints of a bucket have the same region. */
 static void put_behind(struct pl_s3_place *p, const struct pl_s3_place *at)
 {
     char region[sizeof(p->region)];

@@ -43,7 +43,7 @@ struct pl_s3_client;
  * before `err` point to must stay valid until then. */
 struct pl_s3_call {
     const char *method;
-    const char *key; /* object key without the prefix of the place; NULL = the bucket itself */
+    const char *key; /* object key without the prefix of the store's URL; NULL = the bucket itself */
     const struct pl_sigv4_pair *query;
     size_t n_query;
     /* Headers in addition to those of every request, at most PL_S3_CALL_HEADERS; they are signed. */
@@ -85,7 +85,7 @@ struct pl_s3_call {
     struct pl_s3_access_keys *keys_;
     struct pl_buf text_; /* URL and headers of the current attempt */
     const char *lines_[PL_S3_CALL_HEADERS + 8];
-    struct pl_s3_place moved_; /* place to which a redirect sent this call, if has_moved_ */
+    struct pl_s3_place moved_; /* location to which a redirect sent this call; valid if has_moved_ */
     bool has_moved_;
     int64_t deadline_ms_, due_ms_; /* deadline of the call; time of its next attempt */
     unsigned redirects_;

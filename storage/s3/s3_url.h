@@ -33,7 +33,8 @@ struct pl_s3_place {
 PL_MUST_CHECK
 int pl_s3_place_init(struct pl_s3_place *p, const char *url, const char *endpoint, const char *region, const char *style,
                      struct pl_err *err);
-/* Changes the place to another endpoint of the same bucket, for URLs that other machines use. PL_EINVAL. */
+/* Changes the location `p` to another endpoint of the same bucket, for URLs that other machines use.
+ * PL_EINVAL. */
 PL_MUST_CHECK
 int pl_s3_place_behind(struct pl_s3_place *p, const char *endpoint, struct pl_err *err);
 /* Changes the region, after a response named another region as the bucket's; Amazon's host changes with it.

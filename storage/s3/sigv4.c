@@ -78,7 +78,8 @@ char *pl_sigv4_scope_text(const struct pl_sigv4_scope *scope, char out[PL_SIGV4_
 
 /* ---- signing keys ---- */
 
-static EVP_MAC *mac; /* fetched once: the lookup costs more than a signature */
+/* OpenSSL's HMAC; fetched once, because EVP_MAC_fetch takes longer than computing a signature */
+static EVP_MAC *mac;
 
 static void mac_fetch(void)
 {

@@ -47,8 +47,8 @@ static bool entry_alive(const struct pl_index *ix, const struct pl_index_entry *
     return no < ix->pack_count && !ix->packs[no].gone;
 }
 
-/* The best entry found so far in a lookup: the entry whose pack has the lowest pack_rank, and the newest of
- * these. */
+/* The best entry found so far in a lookup: the entry whose pack has the lowest pack_rank; among entries of
+ * equal rank, the newest. */
 struct best {
     const struct pl_index_entry *entry;
     unsigned rank;
@@ -213,7 +213,7 @@ static int index_write_manifest(struct pl_index *ix, const struct pl_segment *se
     if (m.segments == NULL || m.packs == NULL)
         return pl_err_nomem(err);
     memcpy(m.segments, segments, n * sizeof(*segments));
-    pthread_rwlock_rdlock(&ix->lock); /* another thread may be dropping packs */
+    pthread_rwlock_rdlock(&ix->lock); /* take the lock, because another thread may be dropping packs */
     for (uint32_t i = 0; i < packs; i++)
         if (!ix->packs[i].gone)
             m.packs[i] = ix->packs[i].id;

@@ -41,8 +41,8 @@ enum pl_pack_seen {
 };
 
 /* Reasons why a pack's records may differ from what its footer says; 0 = the pack was verified. If several
- * packs contain a record, a lookup prefers the pack with the least doubt; among equals a pack that is shown;
- * and then the newest. */
+ * packs contain a record, a lookup prefers the pack with the least doubt. Among packs with equal doubt it
+ * prefers those that are not hidden, and among these the newest. */
 enum pl_pack_doubt {
     /* the pack's footer was read, but its records were not verified; only the client that uploaded the pack
      * relies on it */

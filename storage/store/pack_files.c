@@ -1,6 +1,6 @@
-/* Keeps up to `max` pack files open and counts their readers. If the object store has no local files, it also
- * counts for each pack how many separate places in it were read, to decide when fetching the whole pack is
- * worth its cost. */
+/* Keeps up to `max` pack files open and counts their readers. If the object store has no local files, it
+ * also counts for each pack the reads that did not continue an earlier read, to decide when fetching the
+ * whole pack is worth its cost. */
 #include "storage/store/pack_files.h"
 
 #include "storage/store/pack_read_window.h"
@@ -16,10 +16,10 @@ struct open_pack {
     struct pl_hash id;
     int fd;
     unsigned readers;
-    uint64_t used; /* tick of the last use */
+    uint64_t used; /* value of `tick` at the last use */
 };
 
-/* Counter of the separate places in one remote pack that were read. */
+/* Counts the reads of one remote pack that did not continue an earlier read. */
 struct spots {
     struct pl_hash pack;
     unsigned n;
@@ -231,7 +231,8 @@ static void files_note_spot(struct pl_pack_files *f, const struct pl_hash *pack)
 }
 
 /* True if the record should be read from a local copy of its pack: if it is a tree node, because nodes are
- * read often and together; if many places of the pack were read already; or if a local copy exists. */
+ * read often and together; if many reads of the pack did not continue an earlier read; or if a local copy
+ * exists. */
 static bool files_want_copy(struct pl_pack_files *f, const struct pl_location *where)
 {
     char key[PL_PACK_KEY_BYTES];

@@ -11,7 +11,8 @@
 #include "storage/pack/pack_reader.h"
 #include "storage/store/index.h"
 
-#define PL_PACK_SPOTS_WHOLE 8u /* separate places of a pack that are read before the whole pack is fetched */
+/* after this many reads that did not continue an earlier read, the whole pack is fetched */
+#define PL_PACK_SPOTS_WHOLE 8u
 
 struct pl_pack_files;
 

@@ -62,8 +62,8 @@ static bool window_covers(const struct window *v, const struct pl_hash *pack, ui
     return v->state != WINDOW_EMPTY && v->start <= start && end <= v->end && pl_hash_eq(&v->pack, pack);
 }
 
-/* Returns how many bytes to read from `start`: twice the size of a window that ends near `start`,
- * otherwise the minimum. */
+/* Returns how many bytes to read from `start`: twice the size of the window that ends near `start`; the
+ * minimum if there is no such window. */
 static uint64_t windows_plan(const struct pl_pack_read_windows *w, const struct pl_hash *pack, uint64_t start)
 {
     uint64_t size = PL_PACK_READ_WINDOW_LEAST;

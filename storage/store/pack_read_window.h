@@ -1,7 +1,7 @@
-/* pack_read_window: keeps ranges of remote packs in memory for records that lie close together, such as
- * the files of one folder. The first window at a place is small. Each window that continues a previous one is
- * twice as large, up to PL_PACK_READ_WINDOW_BYTES. Any thread. While one thread fetches a window, other
- * threads that need the same bytes wait for it. */
+/* pack_read_window: keeps ranges of remote packs in memory for records that lie close together, such as the
+ * files of one folder. A window that does not continue an earlier window is small. A window that continues
+ * one is twice as large as it, up to PL_PACK_READ_WINDOW_BYTES. Any thread. While one thread fetches a
+ * window, other threads that need the same bytes wait for it. */
 #pragma once
 
 #include "storage/base/buf.h"

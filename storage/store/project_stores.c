@@ -133,8 +133,8 @@ int pl_project_stores_get(struct pl_project_stores *s, const char *project, stru
             r = open_first(s, project, &p, err);
         if (r == 0)
             r = outcome(p, ret, err);
-        /* the opening was cancelled because the client of the thread that did it has disconnected; the client
-         * of this thread has not, so try again */
+        /* another thread was opening the store, and its opening was cancelled because that thread's client
+         * disconnected. The client of this thread still waits, so try again */
     } while (r == PL_ECANCELED && others);
     pthread_mutex_unlock(&s->mutex);
     return r;

@@ -12,8 +12,8 @@ struct cached_record {
     struct cached_record *older, *newer;
     struct pl_hash id;
     size_t n;
-    unsigned users; /* number of threads that are reading its bytes */
-    bool forgotten; /* evicted: the last user frees it */
+    unsigned users; /* number of threads that are reading the record's bytes */
+    bool forgotten; /* true: the record was evicted; the last thread that reads it frees it */
     _Atomic(void *) aside;
     uint8_t bytes[];
 };

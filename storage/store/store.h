@@ -113,8 +113,8 @@ bool pl_store_pack_id(struct pl_store *s, uint32_t no, struct pl_hash *ret);
 /* A hold protects lookups from garbage collection: a pack that is condemned during a hold is not doomed
  * before the hold ends. Every part of this process that asks the store which records exist, or puts packs,
  * and then writes references to them into the database, begins a hold before the first lookup and ends it
- * after the write. The struct is linked into a list and must not move. `{0}` is no hold, and releasing
- * that does nothing. Holds may be nested. */
+ * after the write. The struct is linked into a list and must not move. A zeroed struct (`{0}`) is not a
+ * hold; releasing it does nothing. Holds may be nested. */
 struct pl_store_hold {
     struct pl_store *store;
     struct pl_store_hold *prev, *next;
@@ -128,7 +128,7 @@ void pl_store_release(struct pl_store_hold *h);
 uint64_t pl_store_moment(struct pl_store *s);
 /* True if all holds that began up to `moment` have ended. */
 bool pl_store_quiet_since(struct pl_store *s, uint64_t moment);
-/* Returns a pack number N such that all packs with numbers below N existed before the oldest current hold
+/* Returns a number N: all packs with numbers below N existed before the oldest hold that has not ended
  * began. */
 uint32_t pl_store_settled_packs(struct pl_store *s);
 /* Opens a view of all index entries that exist now (index.h). */

@@ -382,7 +382,7 @@ int pl_cgroup_open(const struct pl_cgroup_config *config, struct pl_cgroup **ret
 struct pl_cgroup *pl_cgroup_close(struct pl_cgroup *g)
 {
     if (g && g->made)
-        /* fails if the folder still contains a worker's group, and then it should stay */
+        /* rmdir fails if the folder still contains a worker's group; the folder must then stay */
         (void)rmdir(g->folder);
     free(g);
     return NULL;

@@ -77,7 +77,8 @@ unsigned pl_cgroup_judge(const struct pl_cgroup_facts *facts, char why[PL_CGROUP
 struct pl_cgroup;
 
 struct pl_cgroup_config {
-    /* name for messages and commands in them: "pipelined", "pipelinectl" */
+    /* name of this program, for messages and for the commands that messages suggest: "pipelined",
+     * "pipelinectl" */
     const char *program;
     /* name of the group made in the root group; the same after a restart */
     const char *name;

@@ -84,7 +84,8 @@ static bool io_fault(enum pl_io_call call)
     return !io_exit_after;
 }
 
-/* Called after each call that io_fault allowed: exits if this is where the test wants it. */
+/* Called after each call that io_fault allowed: exits the process if fault injection asks for an exit after
+ * this call. */
 static void io_done(void)
 {
     if (io_exit_after)
@@ -280,8 +281,8 @@ int pl_io_read_file(const char *path, struct pl_buf *out, struct pl_err *err)
     if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max)
         return pl_err_set(err, PL_ETOOBIG, "%s has %lld bytes; at most %zu are allowed", path, (long long)st.st_size, max);
     for (;;) {
-        /* One byte more than the file's size, so that the end is found without growing the buffer. Files in
-         * /proc have size 0. */
+        /* Request one byte more than the file's size, so that the read that finds the end of the file needs
+         * no larger buffer. Files in /proc have size 0. */
         size_t want = S_ISREG(st.st_mode) && (size_t)st.st_size >= out->len ? (size_t)st.st_size - out->len + 1 : 4096;
         ssize_t n;
 

@@ -236,7 +236,7 @@ static void pop(const void *lock)
 }
 
 /* Checks an acquisition before the thread waits for `lock`. The order of two locks of the same kind is not
- * checked, because it is unknown here. */
+ * checked, because all locks of a kind look the same here. */
 static void take(const void *lock, bool exclusive, const void *code)
 {
     const unsigned kind = kind_of(lock);
@@ -254,7 +254,8 @@ static void take(const void *lock, bool exclusive, const void *code)
     push(lock, kind);
 }
 
-static const char thing_keys[PL_LOCK_THINGS]; /* the address of each element represents the thing in `held` */
+/* the address of element i stands for `enum pl_lock_thing` i in the list `held` */
+static const char thing_keys[PL_LOCK_THINGS];
 
 void pl_lock_order_take(enum pl_lock_thing thing)
 {

@@ -1,5 +1,5 @@
-/* A map of the principals that have requests running or waiting. A finished request submits the principal's
- * next one. */
+/* Keeps a map of the owners that have work running or waiting. When a piece of work ends, the owner's next
+ * piece is submitted to the pool. */
 #include "storage/system/pool_turns.h"
 
 #include "storage/base/map.h"
@@ -14,17 +14,17 @@ struct turn {
     void *arg;
 };
 
-/* A principal whose requests run or wait. */
+/* An owner that has work running or waiting. */
 struct owner {
     char *who;
     unsigned running, waiting;
-    struct turn *first, *last; /* queue of the requests that wait */
+    struct turn *first, *last; /* queue of the owner's waiting work */
 };
 
 struct pl_turns {
     struct pl_pool *pool;
     unsigned each;
-    pthread_cond_t none;  /* no owner is left */
+    pthread_cond_t none;  /* signalled when no owner is left in the map */
     pthread_mutex_t lock; /* guards the fields below, and all owners */
     struct pl_map owners;
 };
@@ -48,7 +48,7 @@ struct pl_turns *pl_turns_destroy(struct pl_turns *t)
     if (!t)
         return NULL;
     pthread_mutex_lock(&t->lock);
-    /* a finished request may already have replied to its client, but is still counted as running */
+    /* work that has already replied to its client may still be counted as running */
     while (t->owners.len)
         pthread_cond_wait(&t->none, &t->lock);
     pthread_mutex_unlock(&t->lock);
@@ -77,7 +77,7 @@ static struct owner *owner_of(struct pl_turns *t, const char *who)
     return NULL;
 }
 
-/* Removes the owner if none of its requests runs or waits. With the lock held. */
+/* Removes the owner if none of its work runs or waits. With the lock held. */
 static void owner_leave(struct pl_turns *t, struct owner *o)
 {
     if (o->running || o->waiting)
@@ -89,8 +89,8 @@ static void owner_leave(struct pl_turns *t, struct owner *o)
         pthread_cond_signal(&t->none);
 }
 
-/* Counts a request as finished and returns the owner's next one, counted as running; NULL if none waits. With
- * the lock held. */
+/* Counts a piece of work as finished. Returns the owner's next piece and counts it as running; NULL if none
+ * waits. With the lock held. */
 static struct turn *owner_next(struct pl_turns *t, struct owner *o)
 {
     struct turn *next = o->first;

@@ -36,8 +36,9 @@ struct pl_pool {
     pthread_t ids[POOL_MAX_THREADS];
 };
 
-/* Returns the queue from which a thread takes its next item; NULL if it must wait. Alternates between the two
- * if both have work; returns the queue of slow work only if fewer than slow_max threads run slow work. */
+/* Returns the queue from which a thread takes its next item; NULL if it must wait. Alternates between the
+ * two queues if both have work; returns the queue of slow work only if fewer than slow_max threads run slow
+ * work. */
 static struct pool_lane *pool_lane(struct pl_pool *p)
 {
     struct pool_lane *quick = &p->lanes[QUICK], *slow = &p->lanes[SLOW];

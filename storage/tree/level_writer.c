@@ -1,6 +1,6 @@
-/* The open node is built directly as encoded bytes; the number of entries in its header is filled in when the
- * node ends. The writers of a tower are adjacent elements of one array, so the writer of the level above is
- * at the next address. */
+/* The open node is built directly as encoded bytes; the number of entries in its header is filled in when
+ * the node ends. A tower keeps the writers of all levels in one array, so the writer of the level above is
+ * the next array element. */
 #include "storage/tree/level_writer.h"
 
 #define VARINT_MAX_BYTES 10u
@@ -145,8 +145,8 @@ int pl_level_writer_flush(struct pl_level_writer *w, struct pl_err *err)
     return w->emit(w->self, &item, err);
 }
 
-/* Adds a written node to the level above. `self` is the writer of the level below; the next one in the
- * array is above it. */
+/* Adds a written node to the level above. `self` is the writer of the level below; the next element of the
+ * array is the writer of the level above. */
 static int emit_upwards(void *self, const struct pl_level_item *item, struct pl_err *err)
 {
     struct pl_level_writer *below = self;

@@ -12,7 +12,8 @@
 struct pl_node_frame {
     struct pl_node node;
     struct pl_hash id;
-    /* `node` is the node `id`; it is kept when the stack leaves it, so that returning reads nothing */
+    /* true: `node` holds the decoded node `id`. The node is kept when the stack leaves it, so that
+     * returning to it reads nothing */
     bool held;
     uint32_t at;    /* number of the current item */
     uint32_t first; /* item at which the node was entered */
@@ -21,8 +22,8 @@ struct pl_node_frame {
 struct pl_node_stack {
     struct pl_node_source source;
     struct pl_hash root;
-    bool opened; /* the root is loaded, so `top` is known */
-    bool end;    /* behind the last item */
+    bool opened; /* true: the root was loaded, so `top` is valid */
+    bool end;    /* true: the position is after the last item */
     unsigned top;
     unsigned low;
     struct pl_node_frame f[PL_TREE_MAX_LEVELS]; /* frames, indexed by level */
@@ -35,22 +36,22 @@ void pl_node_stack_finish(struct pl_node_stack *s);
 /* Loads the root and moves to the whole tree. */
 PL_MUST_CHECK
 int pl_node_stack_open(struct pl_node_stack *s, struct pl_err *err);
-/* Enters the current subtree and moves to its first item, or, if `bound` is not NULL, to the first item
- * that reaches the bound; sets `end` if no item does. */
+/* Enters the current subtree and moves to its first item. If `bound` (a search target, see tree_node.h) is
+ * not NULL, moves to the first item at or after the bound instead; sets `end` if there is no such item. */
 PL_MUST_CHECK
 int pl_node_stack_enter(struct pl_node_stack *s, const struct pl_node_bound *bound, struct pl_err *err);
-/* Moves to the first item of `level` (≤ top + 1) that reaches the bound. The key of a subtree is its last
- * key. Sets `end` if no item reaches the bound. */
+/* Moves to the first item of `level` (≤ top + 1) whose key is at or after the bound. The key of a subtree
+ * is its last key. Sets `end` if there is no such item. */
 PL_MUST_CHECK
 int pl_node_stack_seek(struct pl_node_stack *s, const struct pl_node_bound *bound, unsigned level, struct pl_err *err);
 /* Moves to the last item of `level`. */
 PL_MUST_CHECK
 int pl_node_stack_last(struct pl_node_stack *s, unsigned level, struct pl_err *err);
-/* Moves behind the current item, to the highest item that begins there, so that the subtree stays unread.
- * Reads nothing. */
+/* Moves to the item after the current one. If several levels have an item that begins there, moves to the
+ * one on the highest level, so that its subtree stays unread. Reads nothing. */
 void pl_node_stack_next(struct pl_node_stack *s);
-/* Move to the neighbour on `level`, which must be the current level. next_at may reach the end. prev_at
- * returns 1, or 0 and does not move if there is no previous item. */
+/* Move to the next or the previous item of `level`, which must be the current level. next_at may reach the
+ * end. prev_at returns 1, or 0 and does not move if there is no previous item. */
 PL_MUST_CHECK
 int pl_node_stack_next_at(struct pl_node_stack *s, unsigned level, struct pl_err *err);
 PL_MUST_CHECK

@@ -40,8 +40,8 @@ int pl_path_conflict_trail_go(struct pl_path_conflict_trail *t, const char *path
 
 void pl_path_conflict_trail_mark(struct pl_path_conflict_trail *t, uint32_t tag)
 {
-    /* always true: the lengths of the steps strictly ascend and are at most the path's length, so there are
-     * never more than PL_PATH_MAX_BYTES */
+    /* this condition is always true: each step is longer than the step before it and at most as long as the
+     * path, so there are at most PL_PATH_MAX_BYTES steps */
     if (t->n < PL_PATH_MAX_BYTES)
         t->step[t->n++] = (struct pl_path_conflict_step){(uint32_t)t->path.len, tag};
 }

@@ -37,7 +37,7 @@
 #define PL_ONE_CHUNK_BYTES  (64u << 10) /* a file up to this size is always one chunk */
 /* largest chunk, and so the largest file of one chunk */
 #define PL_CHUNK_LIMIT_BYTES (256u << 10)
-#define PL_FILE_LIMIT_BYTES  (1ull << 48) /* a file is smaller than this */
+#define PL_FILE_LIMIT_BYTES  (1ull << 48) /* every file has fewer bytes than this */
 #define PL_LINK_MAX_BYTES    4095u        /* target of a link: PATH_MAX without its NUL */
 #define PL_ROW_MAX_BYTES     4096u        /* value of a row */
 /* key of a row; paths are limited by PL_PATH_MAX_BYTES */

@@ -69,8 +69,8 @@ static int enter(const struct pl_tree_differ *d, struct pl_node_stack *s, struct
     return pl_node_stack_enter(s, &bound, err);
 }
 
-/* If `s` has entered the node that is the current, unread subtree of `whole`, and is still at the start of
- * that node, moves both stacks behind the node and returns true. */
+/* `whole` is on an unread subtree. If `s` has entered a node with the same id and is still at the first
+ * item of that node, moves both stacks past the node and returns true. */
 static bool skip_entered(struct pl_node_stack *s, struct pl_node_stack *whole)
 {
     unsigned level = whole->low - 1;

@@ -25,7 +25,7 @@ struct mark {
     /* `behind`: offset in the node of the entry that follows the key; `key`: offset of the key's bytes in the
      * index */
     uint32_t behind, key;
-    uint32_t key_len, left; /* number of entries after the key */
+    uint32_t key_len, left; /* `left`: number of the node's entries after the key */
 };
 
 struct node_index {
@@ -107,7 +107,7 @@ static int compare_next(struct scan *s)
     return rest == n ? (s->match == s->key_len ? 0 : -1) : 1;
 }
 
-/* Returns the bytes of an entry's value and moves behind it. */
+/* Returns the bytes of the entry's value and moves the scan to the next entry. */
 static const uint8_t *value(struct scan *s, size_t *ret_len)
 {
     const uint8_t *from = s->c.p;
@@ -205,11 +205,11 @@ static const struct node_index *index_of(const struct scan *s, const struct pl_b
     index = index_make(*s, node, pl_byte_view_decoded_max(node->n));
     if (index == NULL || atomic_compare_exchange_strong(node->aside, &before, index))
         return index;
-    free(index); /* another thread has stored its index first */
+    free(index); /* another thread has built and stored the node's index first */
     return before;
 }
 
-/* Moves the scan behind the last mark whose key is less than the searched key. */
+/* Moves the scan to the entry after the greatest key in the index that is less than the searched key. */
 static void skip_to(struct scan *s, const struct pl_byte_view *node, const struct node_index *index)
 {
     uint32_t lo = 0, hi = index->n;

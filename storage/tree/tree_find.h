@@ -1,7 +1,7 @@
-/* tree_find: finds one key of a tree in the raw bytes of one node per level, without decoding the nodes.
- * A lookup costs about a tenth of one with a cursor (tree_walk.h); it is for callers that look up single keys
- * very often. It trusts the source to verify the bytes against the ids, and does not compare nodes with their
- * parents. Any thread. */
+/* tree_find: finds one key of a tree in the raw bytes of one node per level, without decoding the nodes. A
+ * lookup costs about a tenth of a lookup with a cursor (tree_walk.h). This module is for callers that look
+ * up single keys very often. It relies on the source to verify the bytes against the ids, and does not
+ * compare nodes with their parents. Any thread. */
 #pragma once
 
 #include "storage/base/byte_view.h"

@@ -96,10 +96,10 @@ struct pl_node_bound {
     size_t key_len;
     bool past;
 };
-/* Returns the number of the first entry that reaches the bound; node->n if there is none. */
+/* Returns the number of the first entry whose key is at or after the bound; node->n if there is none. */
 uint32_t pl_node_find(const struct pl_node *node, const struct pl_node_bound *bound);
-/* Finds the first entry at or behind the bound, as pl_node_find does, but faster if it is `guess` or
- * `guess` + 1. Any guess is valid. */
+/* Returns the same entry number as pl_node_find, but is faster if that number is `guess` or `guess` + 1.
+ * Any value of `guess` is allowed. */
 uint32_t pl_node_find_near(const struct pl_node *node, const struct pl_node_bound *bound, uint32_t guess);
 /* True if `key` reaches the bound: it is at or behind the search target. */
 bool pl_node_bound_reached(const struct pl_node_bound *bound, const void *key, size_t key_len);

@@ -77,7 +77,7 @@ int pl_tree_cursor_seek_past(struct pl_tree_cursor *c, const char *prefix, size_
     return place(c, bound, err);
 }
 
-/* Returns 1 and the current item if it is within the prefix; otherwise 0. */
+/* Returns 1 and the cursor's current item if the item's key starts with the cursor's prefix; otherwise 0. */
 static int give(struct pl_tree_cursor *c, struct pl_tree_item *ret)
 {
     const struct pl_node_frame *f;
@@ -171,7 +171,7 @@ static int add_stats(struct pl_node_stack *s, const struct pl_node_bound *start,
     return 0;
 }
 
-/* True if the current item is entirely behind the prefix. */
+/* True if all keys of the current item come after the keys that start with the prefix. */
 static bool is_past(const struct pl_node_stack *s, const struct pl_node_bound *start)
 {
     size_t len;

@@ -78,7 +78,8 @@ void pl_change_list_settle(struct pl_change_list *l)
 
         if (c.type == PL_CHANGE_DROP_PREFIX && !covered)
             prefix = c;
-        /* a PUT of a key within a dropped prefix must stay: without it the prefix would remove the key */
+        /* a DROP and PUT of the same entry below a dropped prefix must both stay: without the PUT,
+         * DROP_PREFIX would remove the key */
         if (i + 1 < l->n && !covered) {
             struct pl_change following = pl_change_list_get(l, i + 1);
 

@@ -14,7 +14,7 @@ struct pl_op_block {
     size_t n;
     union {
         struct op_item *items[BLOCK_ITEMS];
-        struct pl_op_block *next; /* in the list of spare blocks */
+        struct pl_op_block *next; /* next block in the list of spare blocks */
     };
 };
 
@@ -301,8 +301,8 @@ int pl_op_set_add(struct pl_op_set *t, const struct pl_tree_op *op, struct pl_er
 }
 
 /* Computes how many new blocks pl_op_set_take needs at most, and allocates them. The items arrive in order,
- * so a block that is full now is split at most once, and each half is split again only after as many new
- * items as it has free places. */
+ * so a block that is full now is split at most once. Each half is split again only after new items have
+ * filled its free slots. */
 int pl_op_set_reserve(struct pl_op_set *t, const struct pl_op_set *from, struct pl_err *err)
 {
     size_t blocks = PL_MIN(from->n, t->n_blocks + from->n / (BLOCK_ITEMS / 2) + 1);

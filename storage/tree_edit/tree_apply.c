@@ -5,16 +5,17 @@
 
 #include "storage/tree/node_stack.h"
 
-/* A pass over one level. The stack's current item is the parent's entry for the current node of this level; for
- * the root it stands for the whole tree. The node is read only when its entries must be split again. */
+/* A pass over one level. The node stack is at the entry that describes the current node of this level in
+ * the node's parent; if the current node is the root, the stack is at the item "whole tree". A node is read
+ * only when its entries must be split into nodes again. */
 struct pass {
     struct pl_node_stack *s;
     unsigned level;
     pl_change_fn next;
     void *next_self;
-    struct pl_change c; /* the next change, if `has` */
+    struct pl_change c; /* next change; valid if `has` is true */
     bool has;
-    struct pl_buf prefix; /* keys with this prefix are being dropped, if `in_prefix` */
+    struct pl_buf prefix; /* prefix of the keys being dropped; valid if `in_prefix` is true */
     bool in_prefix;
     bool prefix_passed_up;
     struct pl_level_writer w;
@@ -96,7 +97,8 @@ static int apply_changes_to(struct pass *p, const char *key, size_t key_len, boo
         else if (p->c.type == PL_CHANGE_DROP_PREFIX)
             r = begin_prefix(p, err);
         if (order == 0)
-            gone = true; /* dropped or replaced, or the first key of the prefix */
+            /* the change drops or replaces the entry of `key`, or drops all keys that start with `key` */
+            gone = true;
         if (r == 0)
             r = advance(p, err);
     }
@@ -134,7 +136,8 @@ static int pass_up_drop(struct pass *p, struct pl_err *err)
     return pl_change_list_add(p->out, &drop, err);
 }
 
-/* Passes the entries of the current node, with the changes that fall between them, to the level writer. */
+/* Passes the entries of the current node to the level writer, together with the changes whose keys lie
+ * within that node. */
 static int cut_node(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -205,8 +208,9 @@ static int next_node(struct pass *p, struct pl_err *err)
     return pl_node_stack_seek(p->s, &past, p->level + 1, err);
 }
 
-/* Returns 1 if a new node ends where the old node before the current one ends, and no change affects the
- * first entry of the current node: the level is then unchanged up to the next change. */
+/* Returns 1 if a new node ends at the same key as the old node before the current one, and no change
+ * affects the first entry of the current node. The nodes from the current one up to the next change are
+ * then unchanged. */
 static int boundaries_meet(struct pass *p, struct pl_err *err)
 {
     const struct pl_node *node;
@@ -253,7 +257,8 @@ static int find_start(struct pass *p, struct pl_err *err)
     return r < 0 ? r : 0;
 }
 
-/* Runs a pass: for each stretch of changes, splits nodes again until the boundaries meet. */
+/* Runs a pass. For each group of neighbouring changes, splits nodes again until a new node ends at the same
+ * key as an old node. */
 static int run_pass(struct pass *p, struct pl_err *err)
 {
     int r = advance(p, err);
@@ -335,7 +340,8 @@ static int read_list(void *self, struct pl_change *ret, struct pl_err *err)
     return 1;
 }
 
-/* Runs the pass of one level, with the changes from p->next; those of the level above go to p->out. */
+/* Runs the pass of one level. Reads the changes of this level from p->next and writes the changes of the
+ * level above to p->out. */
 static int cut_level(struct pass *p, const struct pl_node_sink *sink, uint8_t tree, struct written *ret, struct pl_err *err)
 {
     int r;

@@ -79,8 +79,8 @@ static int compare_changes(struct merge *m, struct pl_err *err)
     return note_conflict(m, &c, err);
 }
 
-/* Reports a conflict: `change` of side `who` adds a path below a file that the other side added, which is
- * the first `len` bytes of the path. */
+/* Reports a conflict: `change`, made by side `who`, adds a path below a file that the other side added. The
+ * path of that file is the first `len` bytes of the added path. */
 static int file_above(struct merge *m, int who, const struct pl_tree_change *change, size_t len, struct pl_err *err)
 {
     struct pl_tree_conflict c = {change->path, len, change->path, change->path_len, NULL, NULL, NULL};

@@ -38,7 +38,8 @@ struct checkout_level {
 
 struct checkout {
     struct pl_checkout_job job;
-    struct checkout_level levels[PL_CHECKOUT_DEPTH_MAX + 1]; /* the first is the destination */
+    /* stack of open folders; levels[0] is the destination */
+    struct checkout_level levels[PL_CHECKOUT_DEPTH_MAX + 1];
     size_t depth;
     struct checkout_batch *batch; /* the batch being filled; NULL = none */
     char path[PL_PATH_MAX_BYTES + 1];

@@ -49,7 +49,7 @@ struct pl_entry_source pl_entry_source_ops(struct pl_tree_ops_reader *reader);
 /* A source of the entries below a directory of a tree, or of one file. `strip` bytes are removed from the
  * start of each path. */
 struct pl_entry_source_tree {
-    struct pl_tree_cursor *cursor; /* limited to the directory */
+    struct pl_tree_cursor *cursor; /* cursor over the entries below the directory only */
     size_t strip;
 };
 struct pl_entry_source pl_entry_source_tree(struct pl_entry_source_tree *t);

@@ -242,7 +242,8 @@ static int part_write(const struct large_part *p, struct pl_err *err)
         at += p->lens[i];
     }
     if (atomic_load_explicit(&p->file->job->failed, memory_order_relaxed))
-        atomic_store(&p->file->failed, true); /* some chunks were skipped */
+        /* another file's failure made this thread skip chunks, so this file is incomplete */
+        atomic_store(&p->file->failed, true);
     return 0;
 }
 

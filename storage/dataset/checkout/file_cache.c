@@ -59,7 +59,7 @@ static int64_t ctime_ns(const struct stat *st)
 
 /* A cached file that no checkout uses. */
 struct idle_file {
-    int64_t used_ns; /* ctime: when it was last linked */
+    int64_t used_ns; /* ctime of the file, in ns: time when a link to it was last made or removed */
     uint64_t size;
     char name[CACHE_NAME_BYTES];
 };
@@ -67,7 +67,7 @@ struct idle_file {
 struct cache_scan {
     uint64_t bytes;
     int64_t latest_ns;      /* largest ctime of all files */
-    struct idle_file *idle; /* NULL = only count bytes */
+    struct idle_file *idle; /* list of unused files to fill; NULL = only count bytes */
     size_t n, cap;
 };
 
@@ -179,8 +179,8 @@ int pl_file_cache_evict(struct pl_file_cache *c, struct pl_err *err)
     return r;
 }
 
-/* True if `size` more bytes may be stored. Evicts if necessary, but at most once in CACHE_EVICT_GAP,
- * because that reads all folders. */
+/* True if `size` more bytes may be stored. Evicts files if necessary, but at most once in CACHE_EVICT_GAP,
+ * because an eviction reads all folders of the cache. */
 static bool cache_room(struct pl_file_cache *c, uint64_t size)
 {
     if (c->max_bytes == 0 || atomic_load(&c->state->bytes) + size <= c->max_bytes)

@@ -27,7 +27,7 @@
 #define PL_COMMIT_AUTHOR_MAX       255
 #define PL_COMMIT_OBJECT_MAX_BYTES (1u << 20)
 
-/* A commit of another repo that this one was made from. Commit ids are run ids (32 hex digits). */
+/* A commit of another repo from which this commit was made. Commit ids are run ids (32 hex digits). */
 struct pl_commit_source {
     const char *project;
     const char *repo;
@@ -39,10 +39,11 @@ struct pl_commit_source {
  * with the required texts is a valid commit of an empty repo. Encoding borrows the texts; decoding allocates
  * them in the caller's arena. */
 struct pl_commit {
-    const char *project;       /* project of the repo; required */
-    const char *repo;          /* name of the repo; required */
-    char id[PL_ID_HEX + 1];    /* required: id of the run that made it, 32 hex digits */
-    const char *branch;        /* branch that it was made on; may have moved or been deleted since */
+    const char *project;    /* project of the repo; required */
+    const char *repo;       /* name of the repo; required */
+    char id[PL_ID_HEX + 1]; /* required: id of the run that made it, 32 hex digits */
+    /* branch on which the commit was made; the branch may have moved or been deleted since */
+    const char *branch;
     struct pl_hash tree;       /* root: paths → entries */
     struct pl_hash attributes; /* root: paths → ETag, content type, x-amz-meta-* */
     struct pl_hash table;      /* root of the datum table, for output commits */
@@ -55,7 +56,7 @@ struct pl_commit {
     uint64_t bytes;
     const char *author;
     const char *message;
-    const char *stage;   /* stage that wrote it; "" for a push */
+    const char *stage;   /* stage that wrote the commit; "" for a push */
     struct pl_hash code; /* identity of the stage's code; zero for a push */
     /* object ids of the parent commits; the previous head of the branch is the first */
     const struct pl_hash *parents;

@@ -1,7 +1,7 @@
 /* recent_node_sink: a node sink over a pack builder that keeps the last PL_RECENT_NODE_SINK_MAX nodes in
- * memory, and a node source that finds these nodes before their pack is written. So the code that makes a
- * commit can read the sums of the tree that it has just written, and put the commit object into the same
- * pack. Single-threaded. */
+ * memory, and a node source that finds these nodes before their pack is written. The code that makes a
+ * commit uses it to read the sums of the tree that it has just written, and to put the commit object into
+ * the same pack as that tree. Single-threaded. */
 #pragma once
 
 #include "storage/tree/tree.h"

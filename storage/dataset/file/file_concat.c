@@ -39,7 +39,7 @@ struct join {
     struct piece pieces[PIECES_MAX]; /* pieces that begin in the buffer, in order */
     size_t starts[PIECES_MAX];       /* where they begin, as offsets in `buffer` */
     size_t first, n;
-    /* before this offset in `buffer` there may be starts of pieces that `pieces` had no space for */
+    /* offset in `buffer` before which there may be starts of pieces that the full array `pieces` lacks */
     size_t unknown;
     struct piece back[PIECES_MAX]; /* stack of pieces that next_piece returns again before it reads on */
     size_t n_back;
@@ -109,8 +109,9 @@ static int next_piece(struct join *j, struct piece *ret, struct pl_err *err)
     if (r < 0)
         return r;
     if (j->part_at == e->size) {
-        /* The end of the last part is also the end of the new file, so its last chunk can be used. A part of
-         * at most 64 KiB was stored without chunking, so its bytes may contain a boundary. */
+        /* The end of the last part is also the end of the new file, so the last chunk of that part can be
+         * used unchanged. A part of at most 64 KiB is one chunk although its bytes may contain a chunk
+         * boundary, so it cannot be used unchanged in a larger file. */
         ret->as_is =
             j->part + 1 == j->n_parts && ret->len == e->size ? e->size > PL_CHUNK_WHOLE_BYTES : j->part + 1 == j->n_parts;
         j->cursor = pl_list_cursor_close(j->cursor);

@@ -16,10 +16,11 @@
 #include "storage/tree/tree.h"
 
 /* Joins `n` parts, which are entries of kind FILE or EXEC, to an entry of `kind`, FILE or EXEC. New chunks
- * and lists go to `sink`. Chunks of the parts are read through `reader` and stay where they are.
- * `effort` counts each chunk of the parts; NULL = no limits. A list may name one node many times, so few
- * stored bytes can be many chunks. PL_ETOOBIG: the result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL: a part
- * is not a FILE or EXEC; errors of effort, reader and sink. */
+ * and lists go to `sink`. Chunks of the parts are read through `reader` and stay where they are. `effort`
+ * limits the number of chunks of the parts; NULL = no limits. The limit is needed because a chunk list may
+ * name the same node many times, so a few stored bytes can describe very many chunks. PL_ETOOBIG: the
+ * result is not below PL_FILE_LIMIT_BYTES; PL_EINVAL: a part is not a FILE or EXEC; errors of effort,
+ * reader and sink. */
 PL_MUST_CHECK
 int pl_file_concat(const struct pl_entry *parts, size_t n, uint8_t kind, const struct pl_chunk_reader *reader,
                    const struct pl_file_write_sink *sink, struct pl_effort *effort, struct pl_entry *ret, struct pl_err *err);

@@ -21,7 +21,7 @@ struct visited {
 struct fsck {
     struct pl_fsck common;
     struct visited visited;
-    struct pl_map hurt_lists; /* key of a list (list_key) → struct hurt_list */
+    struct pl_map hurt_lists; /* map of the damaged chunk lists: key (list_key) → struct hurt_list */
     /* the root being checked; before its first finding is reported, the option `alive` is called for it */
     const struct pl_fsck_root *root;
     enum { NOT_ASKED, WANTED, DELETED } wanted;

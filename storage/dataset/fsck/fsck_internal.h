@@ -13,7 +13,8 @@ struct pl_fsck {
     const struct pl_fsck_options *options;
     struct pl_fsck_report report;
     struct pl_map damaged; /* ids of records that failed verification */
-    /* packs that failed verification as a whole: a record in them counts as intact only after it was read */
+    /* packs that failed verification as a whole. A record in such a pack counts as intact only after that
+     * record was read and verified */
     struct pl_map bad_packs;
     pthread_mutex_t lock; /* guards the fields above while packs are checked, and serialises the callbacks */
 };

@@ -18,7 +18,7 @@ struct log_check {
     struct pl_object_store *objects;
     const struct pl_fsck_options *options;
     struct pl_fsck_report *sum;
-    struct pl_log_head head; /* state after the object before the one being checked */
+    struct pl_log_head head; /* log head after the object that precedes the one being checked */
     uint64_t last;           /* number of the newest object when the check began */
     struct pl_log_checkpoint_head ckpts[PL_LOG_CHECKPOINT_LISTED_MAX];
     /* number of intact checkpoints that must still be compared with the log objects that they name */

@@ -32,25 +32,25 @@
  *       crashes interleave.
  *   I3  A condemned pack is doomed only when all sessions, leases and holds that existed when it was
  *       condemned have ended, and a mark that began after that has found no live record in it.
- *         a session   belongs to an uploading or reading client. It counts from the log position
- *                     `opened_seq`. A renewal moves that forward to the position of the renewal before,
- *                     because packs that the client was told of by then are pinned. A long session thus
- *                     holds up only the packs that it has pinned.
+ *         a session   belongs to an uploading or reading client. Garbage collection waits for it from the
+ *                     log position `opened_seq` on. A renewal sets `opened_seq` to the log position of the
+ *                     previous renewal, because all packs that the client was told of before that are
+ *                     pinned by now. So a long session delays the removal only of packs that it has pinned.
  *         a lease     belongs to a task. Records that the task's result refers to are not looked up again,
- *                     so the lease counts until the result is in the database. A renewal moves it forward in
- *                     the same way, as long as the one session lasts in which the worker was told of packs,
- *                     and which pins them.
+ *                     so the lease counts until the result is in the database. A renewal of the lease moves
+ *                     its log position in the same way, but only while the session exists in which the
+ *                     worker was told of packs: that session pins them.
  *         a hold      protects the daemon's own work, from the first lookup until the references are in the
  *                     database (pl_store_hold).
- *       After a start no pack is doomed for the lifetime of one session, because sessions may have been lost
- *       with a machine. An unread pack (pl_store_set_unread) is neither condemned nor doomed: of two packs
- *       with the same record a mark counts only one, and that one may be wrong.
+ *       After a start of the daemon no pack is doomed for the lifetime of one session, because the database
+ *       may have lost sessions that clients still use. An unread pack (pl_store_set_unread) is neither
+ *       condemned nor doomed: if two packs have the same record, a mark counts it for only one of them, and
+ *       the copy in that pack may be damaged.
  *   I4  A collector that is killed at any point does no harm, and the next one finishes its work.
- *   I5 A client that asks which records it need not upload never gets an answer that relies on a condemned
+ *   I5  A client that asks which records it need not upload never gets an answer that relies on a condemned
  *       pack: the pack is hidden in memory before it is condemned in the database, and hidden again when the
- *       daemon starts. Reads find it until
- *       it is doomed.
- *   I6 There is one collector at a time, in the daemon that owns the log. Dooming a pack needs a log record,
+ *       daemon starts. Reads still find the pack until it is doomed.
+ *   I6  There is one collector at a time, in the daemon that owns the log. Dooming a pack needs a log record,
  *       which a daemon that was fenced cannot write.
  *
  * Roots, of one project: commits (object, tree, attributes, table with all outputs that its rows refer to,

@@ -9,7 +9,8 @@
 #define PL_GC_LIVE_PERCENT 60
 /* packs smaller than this are "small": they are copied if there are at least PL_GC_SMALL_PACKS of them */
 #define PL_GC_SMALL_BYTES ((uint64_t)4 << 20)
-/* minimum number of small packs for copying them, so that the same few are not copied again and again */
+/* small packs are copied only if there are at least this many, so that the same few packs are not copied
+ * again in every collection */
 #define PL_GC_SMALL_PACKS 16u
 
 struct pl_gc_copy;

@@ -10,7 +10,7 @@
 struct pl_gc_mark {
     struct pl_gc_mark_config config;
     struct pl_node_source source;
-    uint32_t settled; /* the mark decides about packs with lower numbers */
+    uint32_t settled; /* the mark decides only about packs whose number is lower than this */
     struct pl_index_view *view;
     uint8_t *bits;   /* bitmap by number of the entry: 1 = reachable */
     uint8_t *unread; /* bitmap by number of the pack: 1 = unread when the mark began */
@@ -94,7 +94,8 @@ bool pl_gc_mark_record(struct pl_gc_mark *m, const struct pl_hash *id)
         if (is_there(m, id)) {
             if (pl_map_get(&m->late, id->b, PL_HASH_BYTES) != NULL)
                 return false;
-            /* without memory the record is walked again */
+            /* if the map cannot grow for lack of memory, the record is only walked again when it is met
+             * again */
             (void)!pl_map_put(&m->late, id->b, PL_HASH_BYTES, m, NULL, NULL);
             return true;
         }
@@ -250,7 +251,8 @@ int pl_gc_mark_nodes(struct pl_gc_mark *m, const struct pl_hash *root, struct pl
 
 void pl_gc_mark_pack(struct pl_gc_mark *m, const struct pl_hash *pack)
 {
-    /* without memory the mark decides about no pack, as if all packs were pinned */
+    /* for lack of memory the pack cannot be remembered as pinned: let this mark decide about no pack at
+     * all, so that none is removed */
     if (pl_map_put(&m->pinned, pack->b, PL_HASH_BYTES, m, NULL, NULL) < 0)
         m->settled = 0;
 }

@@ -65,13 +65,13 @@ void pl_gc_mark_stats(const struct pl_gc_mark *m, struct pl_gc_mark_stats *ret);
 /* The result for one pack. */
 struct pl_gc_pack {
     struct pl_hash id;
-    /* true if the pack existed before the oldest current hold began: the mark can decide whether it is
-     * needed. It cannot for other packs */
+    /* true if the pack existed before the oldest current hold (pl_store_hold) began. Only then can the mark
+     * decide whether the pack is needed */
     bool judged;
     bool pinned;
-    /* true if the pack's records had not been verified (PL_DOUBT_UNREAD) when the mark began. It must not be
-     * removed before they are, because the other pack for which the same records were counted may be the
-     * wrong one */
+    /* true if the pack's records had not been verified (PL_DOUBT_UNREAD) when the mark began. Such a pack
+     * must not be removed before its records are verified: the mark may have counted the same records for
+     * another pack, and the copies in that other pack may be damaged */
     bool unread;
     uint32_t records, live_records;
     uint64_t bytes, live_bytes; /* stored bytes of all records and of the live ones */

@@ -41,9 +41,9 @@ struct pl_pack_sink;
 #define PL_INGEST_THREADS_MAX   64u
 #define PL_INGEST_SPLIT_BYTES   (8u << 20) /* files of at least this size are read by several readers */
 #define PL_INGEST_SEGMENT_BYTES (4u << 20)
-#define PL_INGEST_HAS_MAX       65536u /* ids per question to the store */
+#define PL_INGEST_HAS_MAX       65536u /* maximum number of ids per lookup in the store */
 #define PL_INGEST_OPS_MAX_BYTES (1ull << 30)
-#define PL_INGEST_DEPTH_MAX     256u /* depth of nested folders */
+#define PL_INGEST_DEPTH_MAX     256u /* maximum depth of nested folders */
 
 /* A file or folder and its destination. */
 struct pl_ingest_source {
@@ -58,8 +58,8 @@ struct pl_ingest_progress {
     _Atomic uint64_t bytes;
 };
 
-/* Results of an ingest. The number of new records and bytes is known to the pack builder when it is
- * finished. */
+/* Results of an ingest. The numbers of new records and bytes are not included: the pack builder reports
+ * them after pl_pack_builder_finish. */
 struct pl_ingest_stats {
     uint64_t files;  /* files and links, without empty folders */
     uint64_t bytes;  /* total size of the files */

@@ -26,7 +26,7 @@ struct pl_large_file_job {
 
     pthread_mutex_t lock;
     pthread_cond_t moved; /* signalled when cut_next or list_next increases, and on an error */
-    uint64_t taken;       /* segments taken by helpers */
+    uint64_t taken;       /* number of segments that helpers have taken so far */
     uint64_t cut_next;    /* number of the segment to cut next */
     uint64_t list_next;   /* number of the segment whose chunk ids the list needs next */
     size_t carry_len;

@@ -245,7 +245,8 @@ int pl_log_owned(struct pl_object_store *objects, uint64_t epoch, uint64_t *seq,
 }
 
 /* Makes the name of an object durable. A writer that crashed may have put the object without syncing its
- * name. If it were lost in a power failure after it was applied, the database would be ahead of its log. */
+ * name. If that name were lost in a power failure after the object was applied, the database would be ahead
+ * of its log. */
 static int make_name_durable(struct pl_object_store *objects, const char *key, const struct pl_buf *bytes, struct pl_err *err)
 {
     struct iovec iov = {.iov_base = bytes->data, .iov_len = bytes->len};

@@ -66,8 +66,8 @@ struct pl_log_sink {
     int (*begin)(void *self, uint64_t seq, uint64_t epoch, struct pl_err *err);
     int (*record)(void *self, const struct pl_log_record *record, uint64_t seq, struct pl_err *err);
     int (*end)(void *self, const struct pl_log_head *head, struct pl_err *err);
-    /* nothing is written to the store, not even to make names durable: for a database that will be
-     * discarded */
+    /* true: the replay writes nothing to the store, and does not make names of objects durable; for a
+     * database that will be discarded */
     bool look_only;
 };
 
@@ -91,10 +91,10 @@ int pl_log_encode(const struct pl_log_head *head, const struct pl_log_batch *b, 
 PL_MUST_CHECK
 int pl_log_decode(const void *bytes, size_t n, struct pl_log_head *head, const struct pl_log_sink *sink, struct pl_err *err);
 
-/* Puts the object that follows `head`. On success it is durable and `head` is advanced. PL_EFENCED:
- * another object has this number, so another daemon owns the store. After another error the object does
- * not exist, unless `*ret_unknown` is set: then it may exist; the same call again (after PL_ENET or
- * PL_ETIMEOUT) or a replay finds out. */
+/* Puts the object that follows `head`. On success it is durable and `head` is advanced. PL_EFENCED: another
+ * object has this number, so another daemon owns the store. After another error the object does not exist,
+ * unless `*ret_unknown` is set: then the object may exist. To find out, repeat the same call (after PL_ENET
+ * or PL_ETIMEOUT) or replay the log. */
 PL_MUST_CHECK
 int pl_log_append(struct pl_object_store *objects, struct pl_log_head *head, const struct pl_log_batch *b, bool *ret_unknown,
                   struct pl_err *err);

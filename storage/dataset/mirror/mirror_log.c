@@ -48,8 +48,9 @@ static int see_record(void *self, const struct pl_log_record *record, uint64_t s
     return 0;
 }
 
-/* Makes a head that the object follows, by copying the previous hash from the object itself. It allows
- * reading the object's records without the objects before it; the chain of hashes is checked elsewhere. */
+/* Makes the log head that object `seq` expects before it, with the previous hash copied from the object
+ * itself. With this head the object's records can be read without reading the objects before it; the chain
+ * of hashes is checked elsewhere. */
 static void head_before(const struct pl_mirror *m, const struct pl_buf *bytes, uint64_t seq, struct pl_log_head *ret)
 {
     struct pl_cursor at = pl_cursor_of(bytes->data, bytes->len);
@@ -112,7 +113,8 @@ static int own_way(uint64_t seq, struct pl_err *err)
         "an empty place.");
 }
 
-/* Checks that object `seq` exists on both sides and is the same. `head` becomes the state after it. */
+/* Checks that object `seq` exists in source and target with the same bytes. `head` becomes the state after
+ * that object. */
 static int compare(struct pl_mirror *m, uint64_t seq, struct pl_log_head *head, struct pl_err *err)
 {
     _cleanup_(pl_buf_finish) struct pl_buf from = {.max = PL_LOG_OBJECT_MAX_BYTES}, to = {.max = PL_LOG_OBJECT_MAX_BYTES};
@@ -183,7 +185,7 @@ static int copy_log(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     memcpy(head.store_id, m->store_id, sizeof head.store_id);
     if (r < 0)
         return pl_err_wrap(err, r, "target");
-    /* the surplus was copied in an earlier round, or a daemon has run on the target */
+    /* the target has objects after `upto`: an earlier round copied them, or a daemon has run on the target */
     if (target.last > upto)
         r = compare(m, target.last, &head, err);
     next = target.first_missing ? target.first_missing : target.last + 1;
@@ -277,7 +279,7 @@ static int copy_ckpts(struct pl_mirror *m, uint64_t upto, struct pl_err *err)
     if (n_to < 0)
         return n_to;
     for (int i = 0; r == 0 && i < n_from && kept < PL_LOG_CHECKPOINT_KEPT; i++) {
-        if (from[i] > upto) /* the target lacks the log objects that it needs */
+        if (from[i] > upto) /* the target lacks log objects that this checkpoint covers */
             continue;
         kept++;
         r = pl_mirror_stopped(m, err);

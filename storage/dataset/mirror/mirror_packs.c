@@ -102,8 +102,8 @@ static int copy(struct pl_mirror *m, const char *key, bool replace, struct pl_er
             return PL_MIN(r, 0);
     }
     r = read_verified(m->from, key, &bytes, &why);
-    /* garbage collection removed it after it was listed; pl_mirror_dooms will find the record of that in
-     * the log */
+    /* garbage collection removed the pack after it was listed; pl_mirror_dooms will find the `doomed`
+     * record in the log */
     if (r == PL_ENOTFOUND)
         return 0;
     if (r < 0 && is_damage(r))
