@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from conftest import SANDBOX, HttpError, cmdline, processes_with, sh, wait_until, workers_of
+from conftest import QUICK, SANDBOX, HttpError, cmdline, processes_with, sh, wait_until, workers_of
 from test_kill9 import check_acknowledged, check_copies, commits_of, everything, tree, wait_moment
 
-ROUNDS = int(os.environ.get("PL_PAIR_ROUNDS", "6"))  # 16 pairings of two kills: 192, and those of test_kill9
+ROUNDS = int(os.environ.get("PL_PAIR_ROUNDS") or ("3" if QUICK else "6"))  # 16 pairings of two kills: 192, and those of test_kill9
 PARTS = 2  # worlds that share the rounds
 KINDS = ["agent", "runner", "sandbox", "daemon"] if SANDBOX == "bwrap" else ["agent", "runner", "daemon"]
 GAPS = (0, 0.002, 0.02, 0.2)  # seconds between the two kills are drawn below one of these

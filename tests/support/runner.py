@@ -167,8 +167,10 @@ def build(counts, name, targets=()):
 
 # ---- C tests ----------------------------------------------------------------------------------------------------------------------------
 
-LONGEST = ["test_merge_incremental", "test_alloc_open_commits", "test_db_crash", "test_alloc_commit", "test_open_commits_crash", "test_pack_builder",
-           "test_exec_kubernetes_attach_timeout", "test_exec_kubernetes_blocked", "test_gc_random", "test_exec_kubernetes_logs", "test_http_stream"]
+# each failed allocation, each crash, many seeds: the group sweeps
+SWEEPS = ["test_alloc_open_commits", "test_merge_incremental", "test_alloc_commit", "test_db_crash", "test_open_commits_crash"]
+LONGEST = [*SWEEPS, "test_sched_simulation", "test_pack_builder", "test_inputs", "test_exec_kubernetes_attach_timeout",
+           "test_gc_random", "test_exec_kubernetes_blocked", "test_http_stream", "test_db"]
 THREADS = re.compile(r"pthread|pl_pool_|pl_loop_|threads|pl_head_cache_|gc_world|s3_mock")
 
 
@@ -229,7 +231,13 @@ def unit_choice(extra):
 
 def group_unit(counts, group, extra):
     chosen, only = unit_choice(extra)
-    run_c_tests(counts, group, build(counts, "asan"), c_tests(None, chosen), only)
+    names = [name for name in c_tests(None, chosen) if chosen or name not in SWEEPS]
+    run_c_tests(counts, group, build(counts, "asan"), names, only)
+
+
+def group_sweeps(counts, group, extra):
+    chosen, only = unit_choice(extra)
+    run_c_tests(counts, group, build(counts, "asan"), [name for name in c_tests(None, chosen) if name in SWEEPS], only)
 
 
 def group_tsan(counts, group, extra):
@@ -407,10 +415,11 @@ class Group:
 
 GROUPS = {
     "check": Group("readme", "computes", 1, "build test check demo", "how the code reads: sizes, layers, symbols, format, words, shell scripts", group_check),
-    "unit": Group("readme", "computes", 5, "build run test demo", "the C tests under the address and undefined-behaviour sanitizers", group_unit),
+    "unit": Group("readme", "computes", 5, "build run test demo", "the C tests under the address and undefined-behaviour sanitizers, but for those of sweeps", group_unit),
     "daemon": Group("readme", "computes", 4, "build run test demo", "the real programs of the release build, with assertions, driven by pytest", group_daemon),
     "smoke": Group("readme", "waits", 1, "build run test demo", "S3, Kubernetes and the image, each against a server in the same process", group_smoke),
     "abuse": Group("all", "computes", 2, "build run test demo", "small requests that cost much, each beside somebody else's `whoami`: p99 at most 100 ms", group_abuse),
+    "sweeps": Group("all", "computes", 3, "build run test demo", "the longest C tests: each failed allocation and each crash of the database, many seeds", group_sweeps),
     "tsan": Group("all", "computes", 6, "build run test demo", "the C tests that have threads, under the thread sanitizer", group_tsan),
     "daemon-asan": Group("all", "computes", 8, "build run test demo", "the group daemon over the build with the address sanitizer", group_daemon_asan),
     "fuzz": Group("all", "computes", 3, "build test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),
