@@ -330,7 +330,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
         {"not_found", "no /README/x", "GET", FILES "/README/x"},
         {"invalid", "is a directory", "GET", FILES "/test"},
         {"invalid", "is a directory", "GET", FILES "/"},
-        {"invalid", "empty directory", "GET", FILES "/train/empty"},
+        {"invalid", "empty folder", "GET", FILES "/train/empty"},
         {"invalid_path", "..", "GET", FILES "/a/%2E%2E/b"},
         {"invalid_path", "root", "PUT", REPO "/branches/master/files/"},
         {"invalid_path", "", "PUT", REPO "/branches/master/files/a//b"},
