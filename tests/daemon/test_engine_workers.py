@@ -4,6 +4,7 @@ import os
 import select
 import shutil
 import signal
+import statistics
 import time
 
 import pytest
@@ -125,7 +126,7 @@ def test_a_lease_that_is_taken_back_at_any_step_leaves_its_worker_free(make_daem
             began = time.monotonic()
             p.run("in", {"n": f"quick {step} {n}"}, deletes=["slow"], timeout=60)
             took.append(time.monotonic() - began)
-        assert min(took) <= 0.1 + min(plain), (step, took, plain)
+        assert min(took) <= 0.1 + statistics.median(plain), (step, took, plain)
 
 
 @pytest.mark.parametrize("how", ["one datum", "one by one", "many datums in a task"])
