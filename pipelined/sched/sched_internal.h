@@ -514,8 +514,8 @@ void pl_sched_node_placed(struct pl_sched *s, struct worker *w, const char *node
 void pl_sched_node_lost(struct pl_sched *s, const struct worker *w);
 /* Lists in the START_WORKER action of a new worker the nodes that its pod should avoid. */
 void pl_sched_nodes_avoid(struct pl_sched *s, struct worker *w, const struct rows *rows, struct pl_sched_action *start);
-/* Returns true if the worker must not get datums that were lost before, because it already ran on its node
- * when the job began to avoid that node. */
+/* Returns true if the job avoids the worker's node and the worker was started there before that: it must not get
+ * datums that an earlier worker lost. */
 bool pl_sched_node_is_avoided(const struct pl_sched *s, const struct rows *rows, const struct worker *w);
 /* Returns true if the worker has no task, and all ready datums are datums that it must not get. */
 bool pl_sched_node_idles(const struct pl_sched *s, const struct rows *rows, const struct worker *w);

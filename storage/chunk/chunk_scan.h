@@ -10,8 +10,8 @@
 
 #define PL_CHUNK_SCAN_WORDS(n) (((n) + 63) / 64)
 
-/* Sets bit i of `ret_bits` (PL_CHUNK_SCAN_WORDS(n) words, least significant bit first) if data[i] is the last
- * byte of a candidate, and clears the others. The 63 bytes before `data` must be readable and belong to the
+/* Sets bit i of `ret_bits` (PL_CHUNK_SCAN_WORDS(n) words, least significant bit first) if a chunk may
+ * end after data[i] (a candidate cut point), and clears the others. The 63 bytes before `data` must be readable and belong to the
  * file; at the start of a file their values do not matter. */
 void pl_chunk_scan(const uint8_t *data, size_t n, uint64_t *ret_bits);
 

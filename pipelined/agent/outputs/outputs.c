@@ -206,7 +206,8 @@ static int add_kept_link(struct capture *c, const char *path, const char *text, 
     return r == 0 ? add_made(c, path, &entry, err) : r;
 }
 
-/* Adds a link within the output, or the entries of an input that the link leads to. Refuses other links. */
+/* Adds a symbolic link: itself if its target is in the output, the target's entries if that is in an input. Refuses
+ * other targets. */
 static int add_link(struct capture *c, const struct pl_out_item *item, struct pl_err *err)
 {
     const char *path = pl_out_path(&c->walk, item), *text = (const char *)c->walk.names.data + item->text;

@@ -189,7 +189,8 @@ static int check_routes(const struct pl_api *a, struct pl_err *err)
 {
     for (size_t i = 0; i < a->n_routes; i++)
         if (!pl_permission_rule(PL_ACCESS_VERB(a->routes[i].access)))
-            return pl_err_set(err, PL_EINTERNAL, "%s %s has no verb", a->routes[i].method, a->routes[i].pattern);
+            return pl_err_set(err, PL_EINTERNAL, "%s %s: no permission is defined for this route", a->routes[i].method,
+                              a->routes[i].pattern);
     return 0;
 }
 

@@ -79,7 +79,7 @@ static int download_open(const struct pl_download_from *from, const struct pl_en
     d->end = first + count;
     r = pl_list_cursor_open(&d->lists, &entry->id, &d->cursor, err);
     if (r == 0 && pl_list_cursor_bytes(d->cursor) != entry->size)
-        r = pl_err_set(err, PL_ECORRUPT, "the chunk list does not have the size of its file");
+        r = pl_err_set(err, PL_ECORRUPT, "the chunks of the list add up to another size than that of the file");
     r = r < 0 ? r : pl_list_cursor_seek(d->cursor, first, err);
     if (r < 0) {
         d->from.owner = NULL;

@@ -38,7 +38,7 @@ struct pl_run_args {
  * commit), and writes a "run" event. */
 PL_MUST_CHECK
 int pl_tx_run_create(struct pl_tx *tx, void *arg, struct pl_err *err);
-/* Logged: creates the run for branches whose heads changed without a push. The run executes all stages that
+/* Writes to the transaction log. Creates the run for branches whose heads changed without a push. The run executes all stages that
  * read one of `branches`, a list of branch names. `ret_run` is the run's id, or "" if no stage reads these
  * branches and no run was created. */
 PL_MUST_CHECK

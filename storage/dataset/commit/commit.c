@@ -58,8 +58,8 @@ static int check_provenance(const struct pl_commit *c, struct pl_err *err)
         if (!pl_id_ok(s->commit))
             return pl_err_set(err, PL_EINVAL, "commit: provenance %zu: its id is not 32 hex digits", i);
         if (i > 0 && source_cmp(s - 1, s) >= 0)
-            return pl_err_set(err, PL_EINVAL, "commit: provenance %zu (%s/%s@%s) is not in order", i, s->project, s->repo,
-                              s->branch);
+            return pl_err_set(err, PL_EINVAL, "commit: provenance entry %zu (%s/%s@%s) is not sorted after the one before", i,
+                              s->project, s->repo, s->branch);
     }
     return 0;
 }
