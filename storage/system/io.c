@@ -17,7 +17,7 @@
 
 #define REMOVE_DEPTH_MAX 64u
 /* maximum for one removal, enough for a tree of folders nested 6 million deep */
-#define REMOVE_RESCANS_MAX 100000u
+#define REMOVE_RETRIES_MAX 100000u
 
 /* State of fault injection, per kind of call; fail_at is the number of the call that fails, 0 = none. */
 static struct {
@@ -453,37 +453,63 @@ struct removal {
     /* descriptor of the folder being removed, to which deeply nested folders are moved; -1 = not opened
      * yet */
     int top;
-    unsigned rescans; /* number of repeated scans, of folders that were not empty after a scan */
+    unsigned retries; /* number of names and scans that were tried again */
 };
 
 static int remove_children(struct removal *rm, int fd, unsigned depth);
 
-/* Removes one name in the folder `at`. Also returns 0 if another file or folder has taken the name meanwhile;
- * a later scan then removes that one. A folder that is nested too deeply for the stack and the limit of
- * descriptors is moved to the top folder, whose loop finds it later. */
-static int remove_name(struct removal *rm, int at, const char *name, unsigned depth)
+/* Returns true if something that a live process changed may be tried again; false, with EBUSY, if it changes things
+ * without end. */
+static bool may_try_again(struct removal *rm)
+{
+    if (rm->retries++ < REMOVE_RETRIES_MAX)
+        return true;
+    errno = EBUSY;
+    return false;
+}
+
+/* Removes a folder with its content. Fails with ENOTDIR or ELOOP if the name is not a folder, and with ENOTEMPTY if
+ * the folder was filled again. A folder that is nested too deeply for the stack and the limit of descriptors is moved
+ * to the top folder, whose loop finds it later. */
+static int remove_folder(struct removal *rm, int at, const char *name, unsigned depth)
 {
     static _Atomic unsigned moved;
     char shallow[64];
-    int fd, r;
+    int fd;
 
-    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -1;
     if (depth >= REMOVE_DEPTH_MAX) {
         (void)snprintf(shallow, sizeof(shallow), ".pl-remove-%u-%d", atomic_fetch_add(&moved, 1), (int)getpid());
-        r = renameat(at, name, rm->top, shallow);
-        return r < 0 && errno == ENOENT ? 0 : r;
+        return renameat(at, name, rm->top, shallow);
     }
     fd = remove_open(at, name);
     if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+        return -1;
     if (depth == 0)
         rm->top = fd;
-    r = remove_children(rm, fd, depth + 1);
-    r = r < 0 ? r : unlinkat(at, name, AT_REMOVEDIR);
-    return r < 0 && (errno == ENOENT || (depth > 0 && (errno == ENOTDIR || errno == ENOTEMPTY))) ? 0 : r;
+    return remove_children(rm, fd, depth + 1) < 0 ? -1 : unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Removes one name in the folder `at`, and whatever a live process puts in its place meanwhile. */
+static int remove_name(struct removal *rm, int at, const char *name, unsigned depth)
+{
+    int refused;
+
+    do {
+        if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+            return 0;
+        refused = errno; /* of a folder EISDIR, on some file systems EPERM */
+        if (refused != EISDIR && refused != EPERM)
+            return -1;
+        if (remove_folder(rm, at, name, depth) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != ENOTDIR && errno != ELOOP && errno != ENOTEMPTY)
+            return -1;
+        if (errno != ENOTEMPTY && refused == EPERM) { /* not a folder, so it is this name that may not be removed */
+            errno = EPERM;
+            return -1;
+        }
+    } while (may_try_again(rm));
+    return -1;
 }
 
 /* Removes everything in the folder and closes `fd`. Scans the folder until it is empty, because nested
@@ -501,8 +527,7 @@ static int remove_children(struct removal *rm, int fd, unsigned depth)
         return -1;
     }
     for (unsigned scans = 0; found && r == 0; scans++) {
-        if (scans > 1 && rm->rescans++ == REMOVE_RESCANS_MAX) {
-            errno = EBUSY;
+        if (scans > 1 && !may_try_again(rm)) {
             r = -1;
             break;
         }
@@ -531,10 +556,6 @@ int pl_io_remove_tree(const char *path, struct pl_err *err)
 int pl_io_remove_tree_at(int at, const char *name, struct pl_err *err)
 {
     struct removal rm = {.top = -1};
-    int r;
 
-    /* repeat if files were added to the folder between its last scan and its removal */
-    while ((r = remove_name(&rm, at, name, 0)) < 0 && errno == ENOTEMPTY && rm.rescans++ < REMOVE_RESCANS_MAX)
-        ;
-    return r < 0 ? pl_err_errno(err, errno, "cannot remove %s", name) : 0;
+    return remove_name(&rm, at, name, 0) < 0 ? pl_err_errno(err, errno, "cannot remove %s", name) : 0;
 }

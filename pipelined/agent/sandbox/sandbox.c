@@ -361,8 +361,7 @@ int pl_sandbox_clear(const char *folder, struct pl_err *err)
     while (r == 0 && (e = readdir(dir))) {
         if (pl_streq(e->d_name, ".") || pl_streq(e->d_name, ".."))
             continue;
-        if (unlinkat(fd, e->d_name, 0) < 0)
-            r = pl_io_remove_tree_at(fd, e->d_name, err);
+        r = pl_io_remove_tree_at(fd, e->d_name, err);
     }
     closedir(dir);
     return r < 0 ? pl_err_wrap(err, r, "%s", folder) : r;

@@ -5,7 +5,9 @@
 #include "storage/system/sync_priority.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 static char *dir;
@@ -197,6 +199,40 @@ static void a_tree_deeper_than_any_path_is_removed(void **state)
     assert_int_equal(fixture_count(dir), 0);
 }
 
+/* Sets or clears "immutable" (chattr +i). False where the file system or the user may not. */
+static bool set_immutable(const char *path, bool on)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int flags = 0;
+    bool done = fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0;
+
+    flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+    done = done && ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+    close(fd);
+    return done;
+}
+
+static void what_cannot_be_removed_is_an_error(void **state)
+{
+    static const char *const names[] = {"alone", "tree/inner/f"};
+    struct pl_err err = {0};
+
+    (void)state;
+    assert_ok(pl_io_mkdirs(fixture_path(dir, "tree/inner"), 0755, &err), &err);
+    for (size_t i = 0; i < PL_ARRAY_SIZE(names); i++) {
+        const char *path = fixture_path(dir, names[i]);
+        int r;
+
+        assert_ok(pl_io_write_file(path, "x", 1, 0600, &err), &err);
+        if (!set_immutable(path, true))
+            skip();
+        r = pl_io_remove_tree(i == 0 ? path : fixture_path(dir, "tree"), &err);
+        assert_true(set_immutable(path, false));
+        assert_true(r < 0);
+        assert_non_null(strstr(err.msg, strerror(EPERM)));
+    }
+}
+
 /* The file that pl_io_write_file was to make is there only when the process ended after its rename. */
 static void a_process_can_be_made_to_end_at_any_call(void **state)
 {
@@ -292,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tree_is_removed_without_following_links, setup, teardown),
         cmocka_unit_test_setup_teardown(a_tree_deeper_than_any_path_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_removed_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_patient_waits_for_those_who_sync_and_not_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(syncs_of_files_and_folders_are_waited_for, setup, teardown),
     };
