@@ -230,14 +230,10 @@ def unit_choice(extra):
 
 
 def group_unit(counts, group, extra):
+    """The groups unit and sweeps. A program that is named runs in either."""
     chosen, only = unit_choice(extra)
-    names = [name for name in c_tests(None, chosen) if chosen or name not in SWEEPS]
+    names = [name for name in c_tests(None, chosen) if chosen or (name in SWEEPS) == (group == "sweeps")]
     run_c_tests(counts, group, build(counts, "asan"), names, only)
-
-
-def group_sweeps(counts, group, extra):
-    chosen, only = unit_choice(extra)
-    run_c_tests(counts, group, build(counts, "asan"), [name for name in c_tests(None, chosen) if name in SWEEPS], only)
 
 
 def group_tsan(counts, group, extra):
@@ -419,7 +415,7 @@ GROUPS = {
     "daemon": Group("readme", "computes", 4, "build run test demo", "the real programs of the release build, with assertions, driven by pytest", group_daemon),
     "smoke": Group("readme", "waits", 1, "build run test demo", "S3, Kubernetes and the image, each against a server in the same process", group_smoke),
     "abuse": Group("all", "computes", 2, "build run test demo", "small requests that cost much, each beside somebody else's `whoami`: p99 at most 100 ms", group_abuse),
-    "sweeps": Group("all", "computes", 4, "build run test demo", "the longest C tests: each failed allocation and each crash of the database, many seeds", group_sweeps),
+    "sweeps": Group("all", "computes", 4, "build run test demo", "the longest C tests: each failed allocation and each crash of the database, many seeds", group_unit),
     "tsan": Group("all", "computes", 6, "build run test demo", "the C tests that have threads, under the thread sanitizer", group_tsan),
     "daemon-asan": Group("all", "computes", 8, "build run test demo", "the group daemon over the build with the address sanitizer", group_daemon_asan),
     "fuzz": Group("all", "computes", 3, "build test fuzz", "each parser of foreign bytes for PL_FUZZ_SECONDS (10); also the build with clang", group_fuzz),

@@ -172,14 +172,14 @@ static void nothing_outside_is_stored_for_a_command_that_swaps(void **state)
     struct pl_checkpoint_config config = {.worker = "w", .project = "default", .every_ms = 3600000};
     struct pl_agent_protocol_lease lease = {0};
     struct pl_checkpoint *c = NULL;
-    struct swapper s = {0};
+    struct swapper s = {.seed = 23};
     char folder[160];
 
     (void)state;
     snprintf(folder, sizeof(folder), "%s/in", files->dir);
     config.folder = folder;
     assert_int_equal(pl_checkpoint_create(&config, &c, NULL), 0);
-    swapper_start(&s, 23, folder, files->dir, 3);
+    swapper_start(&s, folder, files->dir, 3);
     for (unsigned i = 0; swapper_goes_on(&s, i); i++) {
         pl_checkpoint_begin(c, &lease, 0);
         pl_checkpoint_end(c, true); /* which stores the folder */
