@@ -25,6 +25,7 @@ struct copy {
     bool writable;
     struct pl_hash root;
     bool file;
+    bool bare; /* the folder's name is the matched file itself, which replaces the previous datum's file */
     char *path;
     char *files; /* the globs, each with its NUL; may be empty */
     size_t files_len;
@@ -50,7 +51,7 @@ struct slot {
     /* record of the input staged last, in WORK/next or already applied; `latest` and `ahead` belong to the
      * staging thread */
     struct copy latest;
-    struct copy ahead; /* record of WORK/next/.ahead/<name>, a folder even if the match is a file */
+    struct copy ahead; /* record of WORK/next/.ahead/<name> */
     /* WORK/next/.ahead/<name> exists */
     bool ahead_littered;
     enum staged staged;
@@ -63,7 +64,8 @@ struct pl_inputs {
     struct pl_file_cache *cache;
     struct pl_node_cache nodes;
     struct pl_input_folder folder;
-    bool saved; /* WORK/next/.checkpoint holds what an earlier attempt saved */
+    bool saved;      /* WORK/next/.checkpoint holds what an earlier attempt saved */
+    bool ahead_made; /* WORK/next/.ahead exists; belongs to the staging thread */
     struct slot slots[PL_AGENT_PROTOCOL_INPUTS_MAX];
     size_t n_slots;
 };
@@ -282,11 +284,10 @@ static int clear_ahead(const struct pl_inputs *in, struct slot *s, struct pl_err
     return clear(in, s, AHEAD, &s->ahead, &s->ahead_littered, err);
 }
 
-/* True if the previous datum's file and the new file are in the same folder of the tree and no command could
- * write to that folder. Then apply replaces only the file. */
-static bool is_next_file(const struct pl_inputs *in, const struct slot *s, const struct pl_agent_protocol_input *wi)
+/* True if the file of the previous datum `c` and the new file are in the same folder of the tree and no
+ * command could write to that folder. Then apply replaces only the file. */
+static bool is_next_file(const struct pl_inputs *in, const struct copy *c, const struct pl_agent_protocol_input *wi)
 {
-    const struct copy *c = &s->front;
     const char *a = c->filled ? strrchr(c->path, '/') : NULL, *b = strrchr(wi->path, '/');
     size_t len = b ? (size_t)(b - wi->path) : 0;
 
@@ -350,6 +351,13 @@ static int open_to_command(const struct pl_inputs *in, const char *folder, struc
     if (nftw(folder, in->config.by_group ? make_writable_by_group : make_writable, 16, FTW_PHYS) != 0)
         return pl_err_errno(err, errno, "%s", folder);
     return 0;
+}
+
+/* Writes what apply puts in place at the path `next`: the matched file alone (`bare`) or the input's folder. */
+static int build(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, bool bare, const char *next,
+                 struct pl_input_sums *ret, struct pl_err *err)
+{
+    return bare ? build_file(in, s, wi, next, ret, err) : build_folder(in, s, wi, next, ret, err);
 }
 
 /* Writes the input's folder as copies of the files, without hard links to the cache. */
@@ -458,6 +466,7 @@ void pl_inputs_keep(struct pl_inputs *in)
  * can be changed into this one. */
 static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
+    const bool bare = is_next_file(in, &s->latest, wi);
     _cleanup_(pl_buf_finish) struct pl_buf files = {0};
     struct pl_input_sums sums = {0};
     char parent[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
@@ -467,13 +476,16 @@ static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
         return r;
     r = clear_ahead(in, s, err);
     r = r < 0 ? r : pl_input_path(parent, in->config.work, AHEAD, err);
-    r = r < 0 ? r : pl_io_mkdirs(parent, 0755, err);
+    if (r == 0 && !in->ahead_made)
+        r = pl_io_mkdirs(parent, 0755, err);
     r = r < 0 ? r : pl_input_path(path, parent, s->name, err);
     if (r < 0)
         return r;
-    s->ahead_littered = true;
-    r = build_folder(in, s, wi, path, &sums, err);
-    return r < 0 ? r : copy_note(&s->ahead, wi, &files, &sums, err);
+    in->ahead_made = s->ahead_littered = true;
+    r = build(in, s, wi, bare, path, &sums, err);
+    r = r < 0 ? r : copy_note(&s->ahead, wi, &files, &sums, err);
+    s->ahead.bare = bare;
+    return r;
 }
 
 void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum *row)
@@ -491,23 +503,22 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum 
     }
 }
 
-/* Moves what was fetched ahead to the path `next`, which does not exist: the matched file (`file`) or the
- * folder. Returns 1 if it did, 0 if something else was fetched ahead. In both cases nothing remains in
- * WORK/next/.ahead/<name>. */
+/* Moves what was fetched ahead to the path `next`, which does not exist. Returns 1 if it did, 0 if something
+ * else was fetched ahead. In both cases nothing remains in WORK/next/.ahead/<name>. */
 static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
-                      bool file, const char *next, struct pl_input_sums *ret, struct pl_err *err)
+                      bool bare, const char *next, struct pl_input_sums *ret, struct pl_err *err)
 {
-    const bool same = !wi->writable && copy_is_of(&s->ahead, wi, files) && pl_hash_eq(&s->ahead.root, &wi->root);
-    char folder[PL_INPUTS_PATH_MAX], path[PL_INPUTS_PATH_MAX];
+    const bool same =
+        !wi->writable && s->ahead.bare == bare && copy_is_of(&s->ahead, wi, files) && pl_hash_eq(&s->ahead.root, &wi->root);
+    char path[PL_INPUTS_PATH_MAX];
     int r = 0;
 
     if (same) {
         *ret = s->ahead.sums;
-        r = place(in, AHEAD, s, folder, err);
-        r = r < 0 ? r : pl_input_path(path, folder, file ? wi->path : "", err);
+        r = place(in, AHEAD, s, path, err);
         if (r == 0 && rename(path, next) < 0)
             r = pl_err_errno(err, errno, "%s", path);
-        s->ahead_littered = file || r < 0;
+        s->ahead_littered = r < 0;
     }
     r = r < 0 ? r : clear_ahead(in, s, err);
     return r < 0 ? r : same;
@@ -518,7 +529,7 @@ static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agen
 static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      bool alone, struct pl_err *err)
 {
-    const bool file = is_next_file(in, s, wi);
+    const bool bare = is_next_file(in, &s->front, wi);
     char next[PL_INPUTS_PATH_MAX];
     struct pl_input_sums sums = {0};
     int r;
@@ -536,11 +547,9 @@ static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
     if (r < 0)
         return r;
     s->littered = true;
-    r = take_ahead(in, s, wi, files, file, next, &sums, err);
+    r = take_ahead(in, s, wi, files, bare, next, &sums, err);
     if (r == 0)
-        r = wi->writable ? build_writable(in, s, wi, next, &sums, err)
-            : file       ? build_file(in, s, wi, next, &sums, err)
-                         : build_folder(in, s, wi, next, &sums, err);
+        r = wi->writable ? build_writable(in, s, wi, next, &sums, err) : build(in, s, wi, bare, next, &sums, err);
     r = r < 0 ? r : copy_note(&s->back, wi, files, &sums, err);
     if (r == PL_ECANCELED)
         set_aside(in, s, "next");
@@ -548,7 +557,7 @@ static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent
         (void)!clear_next(in, s, NULL);
         return r;
     }
-    s->staged = wi->writable ? REFILL : file ? FILE_IN : FOLDER;
+    s->staged = wi->writable ? REFILL : bare ? FILE_IN : FOLDER;
     return 0;
 }
 
