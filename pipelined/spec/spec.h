@@ -280,6 +280,8 @@ struct pl_stage {
     const char *image;        /* as written; NULL = none */
     /* code folder relative to the spec's folder, canonical ("code", "a/b", "."); NULL = none */
     const char *code;
+    const char **code_files; /* globs over the folder's files: only these are copied; n_code_files 0 = all */
+    size_t n_code_files;
     struct pl_env_var *env; /* sorted by key */
     size_t n_env;
     struct pl_gpu gpu;
@@ -411,6 +413,8 @@ const struct pl_stage *pl_spec_stage(const struct pl_spec *spec, const char *nam
  * same bytes, and parsing the result gives the same bytes again. PL_ENOMEM, PL_ETOOBIG. */
 PL_MUST_CHECK
 int pl_stage_effective_json(const struct pl_stage *stage, struct pl_buf *out, struct pl_err *err);
+/* True if both stages have the same code folder and name the same files of it, in the same order. */
+bool pl_stage_same_code(const struct pl_stage *a, const struct pl_stage *b);
 /* Appends the whole spec in the same form as pl_stage_effective_json:
  * {"description","pipeline","project","repos","stages"}. */
 PL_MUST_CHECK

@@ -564,6 +564,53 @@ static void spec_check_owner(struct spec_reader *r, size_t i)
                         name, project);
 }
 
+static bool same_texts(const char *const *a, size_t n_a, const char *const *b, size_t n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (size_t i = 0; i < n_a; i++)
+        if (!pl_streq(a[i], b[i]))
+            return false;
+    return true;
+}
+
+bool pl_stage_same_code(const struct pl_stage *a, const struct pl_stage *b)
+{
+    if (!a->code || !b->code)
+        return !a->code && !b->code;
+    return pl_streq(a->code, b->code) && same_texts(a->code_files, a->n_code_files, b->code_files, b->n_code_files);
+}
+
+/* True if both stages run the same command, which may read the same files. */
+static bool runs_the_same(const struct pl_stage *a, const struct pl_stage *b)
+{
+    if (a->script || b->script)
+        return a->script && b->script && pl_streq(a->script, b->script);
+    return same_texts(a->run, a->n_run, b->run, b->n_run);
+}
+
+/* Warns if an earlier stage with another command has the same whole code folder. */
+static void spec_warn_code(struct spec_reader *r, size_t i)
+{
+    const struct pl_stage *stage = &r->spec->stages[i], *other;
+
+    if (!stage->code || stage->n_code_files > 0)
+        return;
+    for (size_t k = 0; k < i; k++) {
+        other = &r->spec->stages[k];
+        if (!pl_stage_same_code(other, stage) || runs_the_same(other, stage))
+            continue;
+        pl_spec_enter_key(r, "code");
+        pl_spec_warning(
+            r,
+            "%s: stage \"%s\" has the same code folder: a change of any file in it runs both again; name the files of "
+            "each stage: {\"path\": \"%s\", \"files\": [\"%s.py\", …]}",
+            stage->name, other->name, stage->code, stage->name);
+        pl_spec_enter_stage(r, i);
+        return;
+    }
+}
+
 static void spec_warn(struct spec_reader *r, size_t i)
 {
     const struct pl_stage *stage = &r->spec->stages[i];
@@ -581,7 +628,9 @@ static void spec_warn(struct spec_reader *r, size_t i)
         pl_spec_enter_key(r, "image");
         pl_spec_warning(r, "%s: image \"%s\" has no digest (@sha256:…): the tag can name another image later, without a new run",
                         stage->name, stage->image);
+        pl_spec_enter_stage(r, i);
     }
+    spec_warn_code(r, i);
 }
 
 void pl_spec_check(struct spec_reader *r)

@@ -109,9 +109,11 @@ static const struct spec_field fields_of_stage[] = {
             "says so."},
     {.name = "code",
      FIELD(code, pl_stage, code),
-     .doc = "Code folder, at or below the spec's folder and without `..`; at most 256 MiB and 10,000 files. Files that git "
-            "ignores are left out. The command's "
-            "working directory, `/code`, is a private copy of it. Its content is part of the datum key."},
+     .child = &pl_spec_object_code,
+     .doc = "Code folder, at or below the spec's folder and without `..`; at most 256 MiB and 10,000 files. Files that git or "
+            "`.pipelinedignore` files ignore are left out. The command's working directory, `/code`, is a private copy of it. "
+            "Its content is part of the datum key. The object names the files of this stage, so that a change of other files in "
+            "the folder does not run it again."},
     {.name = "env",
      FIELD(env, pl_stage, env),
      .fallback = "{}",
@@ -311,6 +313,21 @@ static const struct spec_field fields_of_on_error[] = {
 };
 OBJECT(on_error, "on_error", "The command that runs after a datum's command has failed.", nothing);
 
+static const struct spec_field fields_of_code[] = {
+    {.name = "path",
+     FIELD(folder, pl_stage, code),
+     .required = true,
+     .doc = "The folder, at or below the spec's folder and without `..`."},
+    {.name = "files",
+     .type = &pl_spec_type_globs,
+     LIST(pl_stage, code_files, n_code_files),
+     .min = 1,
+     .required = true,
+     .doc = "Globs over the folder's files: only files that match are copied and count. A glob without `/` matches at any depth; "
+            "one that matches a folder selects everything in it."},
+};
+OBJECT(code, "code", "A part of a code folder: a change of another file in it does not run the stage again.", nothing);
+
 static const struct spec_field fields_of_checkpoint[] = {
     {.name = "every",
      FIELD(duration, pl_stage, checkpoint_ms),
@@ -400,25 +417,12 @@ static const struct spec_field fields_of_cache[] = {
 };
 OBJECT(cache, "cache", "Which datums count as done already.", nothing);
 
-const struct spec_object *const pl_spec_objects[] = {&pl_spec_object_file,
-                                                     &pl_spec_object_repo,
-                                                     &pl_spec_object_repo_keep,
-                                                     &pl_spec_object_stage,
-                                                     &pl_spec_object_input,
-                                                     &pl_spec_object_gpu,
-                                                     &pl_spec_object_share,
-                                                     &pl_spec_object_resources,
-                                                     &pl_spec_object_on_error,
-                                                     &pl_spec_object_datum,
-                                                     &pl_spec_object_output,
-                                                     &pl_spec_object_keep,
-                                                     &pl_spec_object_cache,
-                                                     &pl_spec_object_secret,
-                                                     &pl_spec_object_scratch,
-                                                     &pl_spec_object_placement,
-                                                     &pl_spec_object_toleration,
-                                                     &pl_spec_object_checkpoint,
-                                                     NULL};
+const struct spec_object *const pl_spec_objects[] = {
+    &pl_spec_object_file,       &pl_spec_object_repo,       &pl_spec_object_repo_keep, &pl_spec_object_stage,
+    &pl_spec_object_input,      &pl_spec_object_gpu,        &pl_spec_object_share,     &pl_spec_object_resources,
+    &pl_spec_object_on_error,   &pl_spec_object_datum,      &pl_spec_object_output,    &pl_spec_object_keep,
+    &pl_spec_object_cache,      &pl_spec_object_secret,     &pl_spec_object_scratch,   &pl_spec_object_placement,
+    &pl_spec_object_toleration, &pl_spec_object_checkpoint, &pl_spec_object_code,      NULL};
 
 const struct spec_field *pl_spec_field_find(const struct spec_object *object, const char *name)
 {

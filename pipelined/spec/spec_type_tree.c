@@ -200,7 +200,7 @@ static json_t *write_repo(const struct spec_field *field, const void *object)
     return json_string(text);
 }
 
-static void read_code(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+static void read_folder(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
 {
     const char *text = json_string_value(value);
     char canonical[PL_PATH_MAX_BYTES + 1];
@@ -218,6 +218,21 @@ static void read_code(struct spec_reader *r, const struct spec_field *field, jso
         pl_spec_problem(r, "%s: the folder must be at or below the spec's folder", err.msg);
     else
         *(const char **)pl_spec_at(object, field) = pl_spec_strdup(r, canonical);
+}
+
+static void read_code(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
+{
+    if (json_is_object(value))
+        pl_spec_read_object(r, &pl_spec_object_code, value, object);
+    else
+        read_folder(r, field, value, object);
+}
+
+static json_t *write_code(const struct spec_field *field, const void *object)
+{
+    const struct pl_stage *stage = object;
+
+    return stage->n_code_files > 0 ? pl_spec_object_write(&pl_spec_object_code, stage) : pl_spec_write_text(field, object);
 }
 
 static void read_repos(struct spec_reader *r, const struct spec_field *field, json_t *value, void *object)
@@ -395,8 +410,11 @@ const struct spec_type pl_spec_type_union = {"a list of 1 to 64 inputs",
 const struct spec_type pl_spec_type_pfs = {"an input with a \"repo\"", "{\"$ref\":\"#/$defs/input\"}", read_pfs, write_pfs};
 const struct spec_type pl_spec_type_repo = {"a repo is \"NAME\", \"NAME@BRANCH\" or \"PROJECT/NAME@BRANCH\"",
                                             "{\"type\":\"string\"}", read_repo, write_repo};
-const struct spec_type pl_spec_type_code = {"a folder at or below the spec's folder, without ..", "{\"type\":\"string\"}",
-                                            read_code, pl_spec_write_text};
+const struct spec_type pl_spec_type_folder = {"a folder at or below the spec's folder, without ..", "{\"type\":\"string\"}",
+                                              read_folder, pl_spec_write_text};
+const struct spec_type pl_spec_type_code = {"a folder at or below the spec's folder, without .., or {\"path\", \"files\"}",
+                                            "{\"anyOf\":[{\"type\":\"string\"},{\"$ref\":\"#/$defs/code\"}]}", read_code,
+                                            write_code};
 const struct spec_type pl_spec_type_repos = {
     "an object of at most 1,000 repos, each {} for the defaults",
     "{\"type\":\"object\",\"maxProperties\":1000,\"additionalProperties\":{\"$ref\":\"#/$defs/repo\"}}", read_repos, write_repos};

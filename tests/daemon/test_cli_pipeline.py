@@ -196,6 +196,74 @@ def test_the_code_is_what_git_takes(pair):
     assert "nothing changed" in pair("update", "pipeline", "-f", "spec.json").out
 
 
+def test_the_code_is_what_pipelinedignore_leaves(pair):
+    """In a folder that git does not know, and for files that git tracks."""
+    subprocess.run(["git", "init", "-q"], cwd=pair.folder / "code", check=True)
+    pair.write("code/run.sh", "find . -type f | sort >$PL_OUT/files\n")
+    pair.write("code/.pipelinedignore", "*.md\n/data/\n")
+    for path in ("README.md", "lib/NOTES.md", "data/x", "lib/data/x", "lib/keep.txt", "lib/drop.txt"):
+        pair.write(f"code/{path}")
+    pair.write("code/lib/.pipelinedignore", "*.txt\n!keep.*\n")
+    subprocess.run(["git", "add", "-A"], cwd=pair.folder / "code", check=True)
+    pair("wait", "run", pair.json("update", "pipeline", "-f", "spec.json")["run"])
+    assert pair("cat", "copy@master:/files").out.split() == ["./lib/data/x", "./lib/keep.txt", "./run.sh"]
+    pair.write("code/README.md", "changed")
+    assert "nothing changed" in pair("update", "pipeline", "-f", "spec.json").out
+    pair.write("code/.pipelinedignore", "*.md\n[\n")
+    assert "code/.pipelinedignore:2: " in pair.fails(INVALID, "update", "pipeline", "-f", "spec.json")
+
+
+def of_files(name, *files, repo="in"):
+    """A stage that lists the files of its code."""
+    return {"name": name, "input": {"repo": repo}, "run": ["sh", f"{name}.sh"], "code": {"path": "code", "files": list(files)}}
+
+
+def test_a_stage_names_its_files_of_a_shared_folder(ctl):
+    """Only they are copied, and only a change of them runs it again."""
+    stages = of_files("one", "one.sh", "/lib"), of_files("two", "two.sh", "/lib", repo="one")
+    for name in ("one", "two"):
+        ctl.write(f"code/{name}.sh", "find . -type f -o -type d -empty | sort >$PL_OUT/files\n")
+    for path in ("lib/a", "lib/b/c", "other", "b/lib/no"):
+        ctl.write(f"code/{path}")
+    (ctl.folder / "code" / "empty").mkdir()
+    ctl.spec(*stages)
+    ctl("create", "pipeline", "-f", "spec.json")
+    ctl("wait", "run", ctl.push("hello"))
+    assert ctl("cat", "one@master:/files").out.split() == ["./lib/a", "./lib/b/c", "./one.sh"]
+    assert ctl("cat", "two@master:/files").out.split() == ["./lib/a", "./lib/b/c", "./two.sh"]
+    ctl.write("code/other", "changed")
+    (ctl.folder / "code" / "empty2").mkdir()
+    assert "nothing changed" in ctl("update", "pipeline", "-f", "spec.json").out
+    ctl.write("code/two.sh", "echo changed >$PL_OUT/files\n")
+    assert "code (two.sh): 1 of 1 datum to run" in ctl("update", "pipeline", "-f", "spec.json", "--dry-run").out
+    run = ctl.json("update", "pipeline", "-f", "spec.json")["run"]
+    ctl("wait", "run", run)
+    assert ctl("cat", "two@master:/files").out == "changed\n"
+    assert [job["stage"] for job in ctl.json("inspect", "run", run)["jobs"] if job["datums"].get("done")] == ["two"]
+
+
+@pytest.mark.parametrize("code, said", [
+    ({"path": "code"}, "stages[0].code"), ({"files": ["a"]}, "stages[0].code"), ({"path": "code", "files": []}, "stages[0].code.files"),
+    ({"path": "../x", "files": ["a"]}, "stages[0].code.path"), ({"path": "code", "files": ["["]}, "stages[0].code.files[0]"),
+    ({"path": "code", "files": ["a"], "x": 1}, 'unknown field "x"'), (["code"], "stages[0].code"), ({"path": "code", "files": ["nix.py"]}, 'matches "nix.py"')])
+def test_files_of_code_that_cannot_be(ctl, code, said):
+    ctl.write("code/one.sh", "true")
+    ctl.spec({**of_files("one", "one.sh"), "code": code})
+    done = ctl("create", "pipeline", "-f", "spec.json", ok=False)
+    assert done.code in (INVALID, NOT_FOUND) and said in done.err, done.err
+
+
+def test_a_folder_that_stages_with_other_commands_share_is_warned_of(ctl):
+    one, two = {**of_files("one"), "code": "code"}, {**of_files("two", repo="one"), "code": "code"}
+    ctl.write("code/one.sh", "true")
+    ctl.spec(one, two)
+    said = ctl("validate", "spec.json")
+    assert 'stage "one" has the same code folder' in said.out + said.err and '"files": ["two.py", …]' in said.out + said.err
+    ctl.spec(one, of_files("two", "two.sh", repo="one"))
+    said = ctl("validate", "spec.json")
+    assert "same code folder" not in said.out + said.err
+
+
 def test_the_commit_of_the_code_is_kept(pair):
     for args in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *args], cwd=pair.folder / "code", check=True)

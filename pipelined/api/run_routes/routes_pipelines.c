@@ -8,10 +8,13 @@
 #include "pipelined/plan/datum_identity.h"
 #include "storage/dataset/gc/reachability.h"
 #include "storage/pack/pack_builder.h"
+#include "storage/system/log_line.h"
+#include "storage/tree/tree_diff.h"
 
 #include <stdio.h>
 
-#define SPEC_BODY_MAX (12u << 20)
+#define SPEC_BODY_MAX       (12u << 20)
+#define CHANGED_FILES_SHOWN 20 /* names of changed code files in an answer, per stage */
 
 /* ---- context of the spec parser ---- */
 
@@ -293,6 +296,66 @@ static int ask_cluster(struct setting *s, bool strict, struct pl_err *err)
     return config->engine->check_stages(config->engine_self, s->spec, strict, s->warnings, err);
 }
 
+struct changed_files {
+    json_t *names; /* the first CHANGED_FILES_SHOWN */
+    json_int_t count;
+};
+
+static int add_changed_file(void *self, const struct pl_tree_change *change, struct pl_err *err)
+{
+    struct changed_files *files = self;
+
+    if (files->count++ < CHANGED_FILES_SHOWN && json_array_append_new(files->names, json_string(change->path)) < 0)
+        return pl_err_nomem(err);
+    return 0;
+}
+
+/* "" is the root of no files. */
+static int read_root_at(const json_t *roots, size_t i, struct pl_hash *ret, struct pl_err *err)
+{
+    const char *text = json_string_value(json_array_get(roots, i));
+
+    *ret = (struct pl_hash){0};
+    return *text ? pl_hash_parse(text, ret, err) : 0;
+}
+
+/* Replaces the tree roots in a stage's entry ("code", see update_cost.h) by the names of the files that differ:
+ * "files": {"changed": [NAME…], "count"}. */
+static int name_changed_files(struct setting *s, json_t *entry, struct pl_err *err)
+{
+    const json_t *roots = json_object_get(entry, "code");
+    struct changed_files files = {.names = json_array()};
+    struct pl_hash before, after;
+    struct pl_store *store;
+    int r = pl_project_stores_get(s->api->config.stores, s->spec->project, &store, err);
+
+    r = r < 0 ? r : read_root_at(roots, 0, &before, err);
+    r = r < 0 ? r : read_root_at(roots, 1, &after, err);
+    if (r == 0)
+        r = pl_tree_diff(&(struct pl_node_source){.self = store, .get = pl_store_node_get}, &before, &after, NULL, 0,
+                         add_changed_file, &files, err);
+    if (r == 0 && json_object_set_new(entry, "files", json_pack("{s:O, s:I}", "changed", files.names, "count", files.count)) < 0)
+        r = pl_err_nomem(err);
+    json_decref(files.names);
+    (void)!json_object_del(entry, "code");
+    return r;
+}
+
+/* Names the changed files of each stage whose code has changed. */
+static int name_all_changed_files(struct setting *s, struct pl_err *err)
+{
+    json_t *entry;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(s->args.changes, i, entry)
+    {
+        if (r == 0 && json_object_get(entry, "code"))
+            r = name_changed_files(s, entry, err);
+    }
+    return r;
+}
+
 static json_t *set_reply(const struct setting *s)
 {
     return json_pack("{s:s, s:s, s:I, s:b, s:s, s:O, s:I, s:o}", "project", s->spec->project, "pipeline", s->spec->pipeline,
@@ -306,6 +369,7 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     _cleanup_(setting_finish) struct setting s = {.api = a, .req = req, .effort = pl_request_effort(req)};
     const char *project = NULL;
     int update = 0, dry_run = 0, yes = 0, strict = 0, r;
+    struct pl_err why = {0};
     json_t *code = NULL;
 
     s.filename = "spec.json";
@@ -330,6 +394,9 @@ static int set_pipeline(struct pl_api *a, struct pl_http_request *req, json_t **
     r = r < 0 ? r : pl_db_run(a->config.db, PL_TX_LOGGED, pl_tx_pipeline_set, &s.args, err);
     if (r < 0 && !(dry_run && r == PL_ECANCELED))
         return r;
+    r = name_all_changed_files(&s, &why);
+    if (r < 0) /* the update itself is made */
+        pl_log_warn("api", "pipeline %s/%s: the changed files cannot be named: %s", s.spec->project, s.spec->pipeline, why.msg);
     *ret = set_reply(&s);
     if (!dry_run && s.args.changed)
         a->config.engine->pipelines_changed(a->config.engine_self, s.args.run);
@@ -594,7 +661,8 @@ static const struct pl_api_schema schemas[] = {
     {"PipelineSet",
      "spec:string filename:string? project:string? code:object? update:boolean? dry_run:boolean? yes:boolean? strict:boolean?"},
     {"RunAgain", "datums:integer of:integer at_most:boolean gpu_s:integer? worker_s:integer?"},
-    {"StageChange", "stage:string change:string what:string? again:RunAgain?"},
+    {"ChangedFiles", "changed:string[] count:integer"},
+    {"StageChange", "stage:string change:string what:string? files:ChangedFiles? again:RunAgain?"},
     {"PipelineSetReply",
      "project:string pipeline:string version:integer changed:boolean run:string stages:StageChange[] gpu_s:integer "
      "warnings:string[]"},

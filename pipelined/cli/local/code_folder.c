@@ -1,8 +1,11 @@
-/* Stores a code folder as a tree, without the files that git ignores; the program pl-git lists those. */
+/* Stores a code folder: asks pl-git which files git ignores, reads .pipelinedignore files as the walk meets their
+ * folders, and stores the rest as a tree. */
 #include "pipelined/cli/local/code_folder.h"
 
 #include "pipelined/cli/local/local_tree.h"
 #include "pipelined/cli/support/program_path.h"
+#include "pipelined/text/glob.h"
+#include "pipelined/text/ignore_rules.h"
 #include "storage/base/map.h"
 #include "storage/system/io.h"
 #include <fcntl.h>
@@ -21,6 +24,9 @@ struct folder {
     int fd;
     /* the ignored paths, relative to the folder, as keys of a map; the values are any non-NULL pointer */
     struct pl_map ignored;
+    struct pl_ignore_rules *rules; /* of the .pipelinedignore files met so far */
+    struct pl_glob_set *wanted;    /* the files that are taken; NULL = all */
+    struct pl_err why;             /* error of a .pipelinedignore file: no further file is taken */
     uint64_t files, bytes;
     bool over; /* a limit on files or bytes was exceeded: accept no further file */
     json_t *git;
@@ -29,6 +35,8 @@ struct folder {
 static void folder_finish(struct folder *f)
 {
     pl_map_finish(&f->ignored, NULL);
+    pl_ignore_rules_destroyp(&f->rules);
+    pl_glob_set_destroyp(&f->wanted);
     json_decref(f->git);
     pl_closep(&f->fd);
 }
@@ -121,18 +129,46 @@ static int read_git(struct folder *f, struct pl_err *err)
 
 /* ---- the folder's tree ---- */
 
-/* Filter for pl_cli_tree_store: accepts a file that is not ignored, and counts files and bytes. `path` is
- * relative to the folder. */
+/* Adds the rules of the .pipelinedignore file in the folder `path` ("" = the code folder), if it has one. */
+static int read_rules(struct folder *f, const char *path, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf text = {.max = 4 * PL_IGNORE_FILE_BYTES};
+    _cleanup_close_ int fd = -1;
+    struct pl_err why = {0};
+    char name[PATH_MAX];
+    struct stat st;
+    int r;
+
+    snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "", PL_IGNORE_FILE);
+    fd = openat(f->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return pl_err_errno(err, errno, "%s/%s", f->path, name);
+    if (!S_ISREG(st.st_mode))
+        return pl_err_set(err, PL_EINVAL, "%s/%s is not a file", f->path, name);
+    r = st.st_size > PL_IGNORE_FILE_BYTES ? 0 : read_all(fd, &text, err);
+    if (r < 0)
+        return pl_err_wrap(err, r, "%s/%s", f->path, name);
+    r = pl_ignore_rules_add(f->rules, path, (const char *)text.data, PL_MAX(text.len, (size_t)st.st_size), &why);
+    return r < 0 ? pl_err_set(err, r, "%s/%s", f->path, why.msg) : 0;
+}
+
+/* Filter for pl_cli_tree_store; `path` is relative to the folder. Counts files and bytes. The walk offers a folder before
+ * what is in it. */
 static bool takes(void *self, const char *path, bool is_dir)
 {
     struct folder *f = self;
-    const char *slash = strrchr(path, '/');
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct stat st;
 
-    if (f->over || pl_streq(slash ? slash + 1 : path, ".git") || pl_map_get(&f->ignored, path, strlen(path)))
+    if (f->over || f->why.code || pl_streq(name, ".git") || pl_streq(name, PL_IGNORE_FILE) ||
+        pl_map_get(&f->ignored, path, strlen(path)) || pl_ignore_rules_match(f->rules, path, is_dir))
         return false;
     if (is_dir)
-        return true;
+        return read_rules(f, path, &f->why) == 0;
+    if (f->wanted && !pl_glob_set_takes(f->wanted, path, strlen(path)))
+        return false;
     f->files++;
     if (fstatat(f->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
         f->bytes += (uint64_t)st.st_size;
@@ -149,8 +185,8 @@ static int check_limits(const struct folder *f, struct pl_err *err)
     return pl_err_hint(err, PL_ELIMIT, "Keep what is not code out of it with .gitignore, or name a smaller folder.");
 }
 
-int pl_cli_code_store(const struct pl_pack_sink *sink, const char *project, const char *folder, struct pl_hash *ret_root,
-                      json_t **ret_git, struct pl_err *err)
+int pl_cli_code_store(const struct pl_pack_sink *sink, const char *project, const char *folder, const char *const *files,
+                      size_t n_files, struct pl_hash *ret_root, json_t **ret_git, struct pl_err *err)
 {
     _cleanup_(folder_finish) struct folder f = {.path = folder, .fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     int r;
@@ -159,9 +195,19 @@ int pl_cli_code_store(const struct pl_pack_sink *sink, const char *project, cons
         return pl_err_set(err, PL_EINVAL, "code folder %s is a file", folder);
     if (f.fd < 0)
         return pl_err_errno(err, errno, "code folder %s", folder);
-    r = read_git(&f, err);
-    r = r < 0 ? r : pl_cli_tree_store(sink, project, folder, takes, &f, ret_root, err);
+    r = n_files > 0 ? pl_glob_set_compile(files, n_files, &f.wanted, err) : 0;
+    r = r < 0 ? r : read_git(&f, err);
+    r = r < 0 ? r : pl_ignore_rules_create(&f.rules, err);
+    r = r < 0 ? r : read_rules(&f, "", err);
+    r = r < 0 ? r : pl_cli_tree_store(sink, project, folder, takes, &f, f.wanted != NULL, ret_root, err);
     r = r < 0 ? r : check_limits(&f, err);
+    if (r == 0 && f.why.code) {
+        r = f.why.code;
+        *err = f.why;
+    }
+    if (r == 0 && f.wanted && f.files == 0)
+        r = pl_err_set(err, PL_ENOTFOUND, "no file in code folder %s matches \"%s\"%s", folder, files[0],
+                       n_files > 1 ? ", …" : "");
     if (r == 0)
         *ret_git = TAKE_PTR(f.git);
     return r;

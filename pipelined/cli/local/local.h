@@ -2,7 +2,7 @@
  *
  * In:      Paths and URLs.
  * Out:     Parsed specs, uploaded code, open stores.
- * Uses:    cli/support, spec, storage/{base, object, pack, system, tree}, storage/dataset/{commit, ingest}
+ * Uses:    cli/support, spec, text, storage/{base, object, pack, system, tree}, storage/dataset/{commit, ingest}
  * Threads: Main thread.
  *
  * Headers for other rooms:

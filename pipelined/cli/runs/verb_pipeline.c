@@ -10,6 +10,8 @@
 #include "storage/pack/pack_sink.h"
 #include <stdio.h>
 
+#define FILES_TEXT_MAX 120u /* bytes of the text that names changed files */
+
 /* ---- create, update ---- */
 
 struct setting {
@@ -27,13 +29,13 @@ static void setting_finish(struct setting *s)
     json_decref(s->answer);
 }
 
-/* Returns the entry of an earlier stage that has the same code folder; NULL if there is none. */
-static json_t *same_folder(const struct setting *s, size_t i)
+/* Returns the entry of an earlier stage with the same code, NULL if there is none. */
+static json_t *same_code(const struct setting *s, size_t i)
 {
     const struct pl_spec *spec = s->file.spec;
 
     for (size_t k = 0; k < i; k++)
-        if (spec->stages[k].code && pl_streq(spec->stages[k].code, spec->stages[i].code))
+        if (spec->stages[k].code && pl_stage_same_code(&spec->stages[k], &spec->stages[i]))
             return json_object_get(s->code, spec->stages[k].name);
     return NULL;
 }
@@ -45,7 +47,9 @@ static int store_one(struct setting *s, struct pl_remote *remote, const struct p
     json_t *git = NULL, *entry;
     const struct pl_pack_sink sink = pl_remote_sink(remote);
     struct pl_hash root;
-    int r = folder ? pl_cli_code_store(&sink, s->file.spec->project, folder, &root, &git, err) : pl_err_nomem(err);
+    int r =
+        folder ? pl_cli_code_store(&sink, s->file.spec->project, folder, stage->code_files, stage->n_code_files, &root, &git, err)
+               : pl_err_nomem(err);
 
     if (r < 0)
         return pl_err_wrap(err, r, "stage %s", stage->name);
@@ -79,7 +83,7 @@ static int store_code(struct setting *s, struct pl_err *err)
     for (size_t i = 0; i < spec->n_stages && r == 0; i++) {
         if (!spec->stages[i].code)
             continue;
-        same = same_folder(s, i);
+        same = same_code(s, i);
         if (same) {
             json_object_set(s->code, spec->stages[i].name, same);
             continue;
@@ -157,6 +161,28 @@ static void again_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
                  of == 1 ? "" : "s", price);
 }
 
+/* Writes which files of a stage's code changed, such as " (train.py, network.py and 3 more)"; "" if none did. */
+static void files_text(const json_t *change, char out[PL_SHOW_TEXT_MAX])
+{
+    const json_t *files = pl_show_at(change, "files"), *one;
+    const json_int_t count = pl_show_int_at(files, "count");
+    size_t i, n = 0, len = 0;
+
+    *out = '\0';
+    json_array_foreach(pl_show_at(files, "changed"), i, one)
+    {
+        if (len + json_string_length(one) + 32 > FILES_TEXT_MAX)
+            break;
+        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, "%s%s", n++ ? ", " : " (", json_string_value(one));
+    }
+    if (n > 0 && (json_int_t)n < count)
+        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, " and %lld more", (long long)count - (long long)n);
+    else if (count > 0 && n == 0)
+        len += (size_t)snprintf(out + len, PL_SHOW_TEXT_MAX - len, " (%lld file%s", (long long)count, count == 1 ? "" : "s");
+    if (count > 0)
+        snprintf(out + len, PL_SHOW_TEXT_MAX - len, ")");
+}
+
 static void print_changes(const struct setting *s)
 {
     const json_t *one;
@@ -165,10 +191,12 @@ static void print_changes(const struct setting *s)
     json_array_foreach(pl_show_at(s->answer, "stages"), i, one)
     {
         const char *what = pl_show_text_at(one, "what");
-        char again[PL_SHOW_TEXT_MAX];
+        char again[PL_SHOW_TEXT_MAX], files[PL_SHOW_TEXT_MAX];
 
         again_text(one, again);
-        pl_show_say(s->c, "  %-20s %s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), again);
+        files_text(one, files);
+        pl_show_say(s->c, "  %-20s %s%s%s\n", pl_show_text_at(one, "stage"), *what ? what : pl_show_text_at(one, "change"), files,
+                    again);
     }
 }
 

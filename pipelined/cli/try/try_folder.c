@@ -81,7 +81,7 @@ static int take_match(struct pl_cli_try_folder *f, const struct pl_input *leaf, 
     int r = leaf->n_files ? pl_glob_set_compile(leaf->files, leaf->n_files, &files, err) : 0;
 
     t.files = files;
-    r = r < 0 ? r : pl_cli_tree_store(&sink, pl_store_project(f->store), to->folder->dir, takes, &t, &to->root, err);
+    r = r < 0 ? r : pl_cli_tree_store(&sink, pl_store_project(f->store), to->folder->dir, takes, &t, false, &to->root, err);
     to->source = (struct pl_node_source){.self = f->store, .get = pl_store_node_get};
     return r < 0 ? pl_err_wrap(err, r, "input %s", leaf->name) : 0;
 }
@@ -97,12 +97,12 @@ int pl_cli_try_folder_take(struct pl_cli_try_folder *f, struct pl_cli_try_inputs
     return r;
 }
 
-int pl_cli_try_folder_take_code(struct pl_cli_try_folder *f, const char *project, const char *folder, struct pl_hash *ret_root,
-                                struct pl_err *err)
+int pl_cli_try_folder_take_code(struct pl_cli_try_folder *f, const char *project, const struct pl_stage *stage,
+                                const char *folder, struct pl_hash *ret_root, struct pl_err *err)
 {
     const struct pl_pack_sink sink = pl_store_sink(f->store);
     json_t *git = NULL;
-    int r = pl_cli_code_store(&sink, project, folder, ret_root, &git, err);
+    int r = pl_cli_code_store(&sink, project, folder, stage->code_files, stage->n_code_files, ret_root, &git, err);
 
     json_decref(git);
     return r;

@@ -28,8 +28,8 @@ char *pl_cli_try_folder_path(const struct pl_cli_try_folder *f, const char *name
 PL_MUST_CHECK
 int pl_cli_try_folder_take(struct pl_cli_try_folder *f, struct pl_cli_try_inputs *in, const struct pl_plan *plan, size_t datum,
                            struct pl_err *err);
-/* Stores the stage's code folder as it is on disk, without the files that git ignores. Errors of
+/* Stores the stage's code, which lies in `folder`, in its present state; ignored files are left out. Errors of
  * pl_cli_code_store. */
 PL_MUST_CHECK
-int pl_cli_try_folder_take_code(struct pl_cli_try_folder *f, const char *project, const char *folder, struct pl_hash *ret_root,
-                                struct pl_err *err);
+int pl_cli_try_folder_take_code(struct pl_cli_try_folder *f, const char *project, const struct pl_stage *stage,
+                                const char *folder, struct pl_hash *ret_root, struct pl_err *err);

@@ -151,7 +151,7 @@ static int take_code(struct trial *t, struct pl_err *err)
     if (!t->stage->code || t->told) /* without -f, the code comes from the daemon's store */
         return 0;
     folder = pl_cli_spec_code_path(&t->file, t->stage);
-    r = folder ? pl_cli_try_folder_take_code(&t->folder, t->spec->project, folder, &t->request.code_root, err)
+    r = folder ? pl_cli_try_folder_take_code(&t->folder, t->spec->project, t->stage, folder, &t->request.code_root, err)
                : pl_err_nomem(err);
     return r < 0 ? pl_err_wrap(err, r, "stage %s", t->stage->name) : 0;
 }

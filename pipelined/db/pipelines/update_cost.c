@@ -201,7 +201,26 @@ static void note_runs(const struct pl_spec *spec, const json_t *runs, bool *ret)
     }
 }
 
-/* Adds "what" and "again" to the stage's entry of changes. */
+/* Adds what changed in a stage that exists: "what" and "code". */
+static int add_changed(json_t *change, const struct old_stage *old, const json_t *now, const struct pl_stage_code *code,
+                       struct pl_err *err)
+{
+    char what[WHAT_MAX], from[PL_HASH_HEX + 1] = "", to[PL_HASH_HEX + 1] = "";
+    int r = 0;
+
+    say_what(old, now, code, what);
+    if (*what)
+        r = json_object_set_new(change, "what", json_string(what));
+    if (!pl_hash_is_zero(&old->code_root))
+        pl_hash_hex(&old->code_root, from);
+    if (!pl_hash_is_zero(&code->root))
+        pl_hash_hex(&code->root, to);
+    if (r == 0 && !pl_streq(from, to))
+        r = json_object_set_new(change, "code", json_pack("[s, s]", from, to));
+    return r < 0 ? pl_err_nomem(err) : 0;
+}
+
+/* Adds "what", "code" and "again" to the stage's entry of changes. */
 static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size_t i, json_t *change, enum again *stages,
                        int64_t *gpu_s, struct pl_err *err)
 {
@@ -210,7 +229,6 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     _cleanup_(json_decrefp) json_t *now = NULL;
     struct past past = {-1, -1, -1};
     struct old_stage old = {0};
-    char what[WHAT_MAX];
     int r = pl_stage_effective_json(stage, &text, err);
 
     now = r < 0 ? NULL : json_loadb((const char *)text.data, text.len, 0, NULL);
@@ -218,9 +236,7 @@ static int price_stage(struct pl_conn *c, const struct pl_pipeline_args *a, size
     r = r < 0 || !old.spec ? r : read_past(c, a->spec->project, stage->name, &past, err);
     stages[i] = ALL;
     if (r == 0 && old.spec) {
-        say_what(&old, now, &a->code[i], what);
-        if (*what && json_object_set_new(change, "what", json_string(what)) < 0)
-            r = pl_err_nomem(err);
+        r = add_changed(change, &old, now, &a->code[i], err);
         stages[i] = again_of(a, i, &old, now, stages);
     }
     json_decref(old.spec);

@@ -11,6 +11,7 @@
 /* Adds estimates to the entries of `changes` (pl_pipeline_args; one per stage of the spec, in its order), for
  * stages that `runs` ([project, stage]…) lists:
  *   what   text, for a changed stage: "image app:1.4 → app:1.5, env"
+ *   code   [old, new] tree roots of the code in hex, if they differ; "" = no code
  *   again  {datums, of, at_most, gpu_s, worker_s}: `datums` of `of` run again; at_most: `datums` is an upper
  *          bound; gpu_s, worker_s: seconds for which they would hold GPUs and workers, null if unknown.
  *          Absent for new stages and stages that never had a job.

@@ -13,19 +13,19 @@
 
 /* The four specs of the language's description. */
 static const char digits[] =
-    "{\"pipeline\": \"digits\", \"repos\": {\"digits\": {}}, \"defaults\": {\"code\": \"code\"}, \"stages\": [\n"
-    "  {\"name\": \"prepare\", \"input\": {\"repo\": \"digits\", \"glob\": \"/train/*.csv\"}, \"run\": [\"python3\", "
-    "\"prepare.py\"], "
+    "{\"pipeline\": \"digits\", \"repos\": {\"digits\": {}}, \"stages\": [\n"
+    "  {\"name\": \"prepare\", \"input\": {\"repo\": \"digits\", \"glob\": \"/train/*.csv\"}, "
+    "\"code\": {\"path\": \"code\", \"files\": [\"prepare.py\", \"digits.py\"]}, \"run\": [\"python3\", \"prepare.py\"], "
     "\"workers\": 4, \"output\": {\"prefix\": \"${digits.stem}/\"}},\n"
-    "  {\"name\": \"train\", \"input\": {\"repo\": \"prepare\", \"files\": [\"*.npz\"]}, \"run\": [\"python3\", \"train.py\"], "
-    "\"gpu\": "
-    "{\"count\": 1, \"required\": false}, \"output\": {\"expect\": [\"/model.npz\", \"/metrics.json\"]}},\n"
+    "  {\"name\": \"train\", \"input\": {\"repo\": \"prepare\", \"files\": [\"*.npz\"]}, "
+    "\"code\": {\"path\": \"code\", \"files\": [\"train.py\", \"digits.py\"]}, \"run\": [\"python3\", \"train.py\"], "
+    "\"gpu\": {\"count\": 1, \"required\": false}, \"output\": {\"expect\": [\"/model.npz\", \"/metrics.json\"]}},\n"
     "  {\"name\": \"infer\", \"input\": {\"cross\": [{\"repo\": \"digits\", \"name\": \"test\", \"glob\": \"/test/*.csv\"}, "
-    "{\"repo\": "
-    "\"train\", \"name\": \"model\", \"files\": [\"/model.npz\"]}]},\n"
-    "   \"run\": [\"python3\", \"infer.py\"], \"output\": {\"prefix\": \"${test.stem}/\"}},\n"
-    "  {\"name\": \"report\", \"input\": {\"repo\": \"infer\", \"files\": [\"predictions.csv\"]}, \"run\": [\"python3\", "
-    "\"report.py\"]}]}\n";
+    "{\"repo\": \"train\", \"name\": \"model\", \"files\": [\"/model.npz\"]}]}, "
+    "\"code\": {\"path\": \"code\", \"files\": [\"infer.py\", \"digits.py\"]}, "
+    "\"run\": [\"python3\", \"infer.py\"], \"output\": {\"prefix\": \"${test.stem}/\"}},\n"
+    "  {\"name\": \"report\", \"input\": {\"repo\": \"infer\", \"files\": [\"predictions.csv\"]}, "
+    "\"code\": {\"path\": \"code\", \"files\": [\"report.py\", \"digits.py\"]}, \"run\": [\"python3\", \"report.py\"]}]}\n";
 
 static const char cats[] =
     "{\"pipeline\": \"cats\", \"defaults\": {\"image\": \"reg.example/cats@sha256:0\", \"code\": \"src\"}, \"stages\": [\n"
