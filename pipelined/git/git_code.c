@@ -2,8 +2,9 @@
  * for ignored files. */
 #include "pipelined/git/git_code.h"
 
+#include "pipelined/git/git_setup.h"
+
 #include <dirent.h>
-#include <git2.h>
 #include <git2/sys/repository.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,30 +12,7 @@
 
 #define DEPTH_MAX 256u
 
-static int git_fail(struct pl_err *err, const char *what)
-{
-    const git_error *e = git_error_last();
-
-    return pl_err_set(err, PL_EIO, "%s: %s", what, e && e->message ? e->message : "git failed");
-}
-
 /* ---- the repository ---- */
-
-static int no_settings(struct pl_err *err)
-{
-    static const int levels[] = {GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL,
-                                 GIT_CONFIG_LEVEL_PROGRAMDATA};
-
-    if (git_libgit2_init() < 0)
-        return git_fail(err, "cannot set up libgit2");
-    for (size_t i = 0; i < PL_ARRAY_SIZE(levels); i++)
-        if (git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "") < 0)
-            return git_fail(err, "cannot set up libgit2");
-    /* the repository is only read, and nothing in it is executed, so its owner does not matter */
-    if (git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0) < 0)
-        return git_fail(err, "cannot set up libgit2");
-    return 0;
-}
 
 /* Opens the repository that contains the folder and returns 1. If there is none, makes a repository in memory
  * with the folder as its work tree, for applying the ignore rules, and returns 0. */
@@ -47,12 +25,12 @@ static int open_repository(const char *folder, git_repository **ret, struct pl_e
     if (r == 0)
         git_repository_free(*ret);
     else if (r != GIT_ENOTFOUND)
-        return git_fail(err, folder);
+        return pl_git_fail(err, folder);
     if (git_repository_new(ret) < 0)
-        return git_fail(err, folder);
+        return pl_git_fail(err, folder);
     if (git_repository_set_workdir(*ret, folder, 0) < 0) {
         git_repository_free(*ret);
-        return git_fail(err, folder);
+        return pl_git_fail(err, folder);
     }
     return 0;
 }
@@ -63,7 +41,7 @@ static int read_head(git_repository *repo, struct pl_git_code *out, struct pl_er
     int r = git_reference_name_to_id(&id, repo, "HEAD");
 
     if (r < 0 && r != GIT_ENOTFOUND)
-        return git_fail(err, "cannot read HEAD");
+        return pl_git_fail(err, "cannot read HEAD");
     if (r == 0)
         git_oid_tostr(out->head, sizeof out->head, &id);
     return 0;
@@ -88,7 +66,7 @@ static int read_dirty(git_repository *repo, struct pl_git_code *out, struct pl_e
     if (*out->path)
         options.pathspec = (git_strarray){paths, 1};
     if (git_status_foreach_ext(repo, &options, stop_at_first, &out->dirty) < 0)
-        return git_fail(err, "cannot read the status of the folder");
+        return pl_git_fail(err, "cannot read the status of the folder");
     return 0;
 }
 
@@ -161,7 +139,7 @@ static int walk_name(struct walk *w, size_t len, const struct dirent *d, unsigne
     dir = S_ISDIR(st.st_mode);
     snprintf(in_repo, sizeof in_repo, "%s%s", w->path + w->workdir_len + 1, dir ? "/" : "");
     if (git_ignore_path_is_ignored(&ignored, w->repo, in_repo) < 0)
-        return git_fail(err, in_repo);
+        return pl_git_fail(err, in_repo);
     if (ignored && !tracked(w, w->path + w->workdir_len + 1, dir))
         return add_ignored(w, err);
     if (!dir)
@@ -197,7 +175,7 @@ static int read_ignored(git_repository *repo, const char *folder, struct pl_git_
     w.workdir_len = out->path && *out->path ? w.folder_len - strlen(out->path) - 1 : w.folder_len;
     snprintf(w.path, sizeof w.path, "%s", folder);
     if (out->repository && git_repository_index(&w.index, repo) < 0)
-        return git_fail(err, "index");
+        return pl_git_fail(err, "index");
     r = walk_folder(&w, w.folder_len, 0, err);
     git_index_free(w.index);
     return r;
@@ -215,7 +193,7 @@ int pl_git_code_info(const char *folder, struct pl_git_code *ret, struct pl_err 
         json_decref(out.ignored);
         return pl_err_errno(err, errno, "%s", folder);
     }
-    r = no_settings(err);
+    r = pl_git_setup(err);
     r = r < 0 ? r : open_repository(real, &repo, err);
     out.repository = r > 0;
     if (r > 0) {

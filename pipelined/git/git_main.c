@@ -1,5 +1,6 @@
-/* pl-git: prints what git knows about a folder, as JSON for programs (git_code.h). */
+/* pl-git: what git knows about a folder (git_code.h), and follows repositories for the daemon (git_serve.h). */
 #include "pipelined/git/git_code.h"
+#include "pipelined/git/git_serve.h"
 
 #include <stdio.h>
 
@@ -28,10 +29,22 @@ static int print_code(const char *folder)
     return print(git);
 }
 
+static int serve(const char *folder, char **readable, int n)
+{
+    struct pl_err err = {0};
+
+    if (pl_git_serve(folder, (const char *const *)readable, (size_t)n, &err) == 0)
+        return 0;
+    fprintf(stderr, "pl-git: %s\n", err.msg);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc >= 3 && pl_streq(argv[1], "serve"))
+        return serve(argv[2], argv + 3, argc - 3);
     if (argc == 3 && pl_streq(argv[1], "code"))
         return print_code(argv[2]);
-    fputs("usage: pl-git code FOLDER\n", stderr);
+    fputs("usage: pl-git code FOLDER | serve FOLDER [READABLE…]\n", stderr);
     return 2;
 }

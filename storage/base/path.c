@@ -279,3 +279,26 @@ int pl_path_object_key_check(const char *key, struct pl_err *err)
     }
     return start ? pl_err_set(err, PL_EINVAL, "object key \"%s\" ends with a slash", key) : 0;
 }
+
+bool pl_path_link_stays(const char *path, const char *target)
+{
+    int64_t depth = 0;
+
+    if (target[0] == '/')
+        return false;
+    for (const char *p = path; *p != '\0'; p++)
+        depth += *p == '/';
+    while (*target != '\0') {
+        size_t len = strcspn(target, "/");
+
+        if (len == 2 && target[0] == '.' && target[1] == '.')
+            depth--;
+        else if (len > 0 && !(len == 1 && target[0] == '.'))
+            depth++;
+        if (depth < 0)
+            return false;
+        target += len;
+        target += *target == '/';
+    }
+    return true;
+}

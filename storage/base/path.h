@@ -25,6 +25,8 @@ int pl_name_check(const char *what, const char *name, struct pl_err *err);
  * are not empty and do not start with '.'; the first segment is not "tmp". PL_EINVAL. */
 PL_MUST_CHECK
 int pl_path_object_key_check(const char *key, struct pl_err *err);
+/* True if the link at `path`, relative to a folder, has a relative target that no prefix of it leads out of that folder. */
+bool pl_path_link_stays(const char *path, const char *target);
 /* Returns true for valid UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool pl_utf8_ok(const void *data, size_t len);
 /* Removes an incomplete character at the end of the text, which truncation may have left. Returns `text`. */

@@ -183,30 +183,6 @@ static void path_set(struct pl_walk *w, size_t folder_len, const char *name)
     w->path[w->path_len] = '\0';
 }
 
-/* True if a link target is relative and no prefix of it leaves the source. */
-static bool link_stays(const char *below, const char *target)
-{
-    int64_t depth = 0;
-
-    if (target[0] == '/')
-        return false;
-    for (const char *p = below; *p != '\0'; p++)
-        depth += *p == '/';
-    while (*target != '\0') {
-        size_t len = strcspn(target, "/");
-
-        if (len == 2 && target[0] == '.' && target[1] == '.')
-            depth--;
-        else if (len > 0 && !(len == 1 && target[0] == '.'))
-            depth++;
-        if (depth < 0)
-            return false;
-        target += len;
-        target += *target == '/';
-    }
-    return true;
-}
-
 static const char *path_below_source(const struct pl_walk *w)
 {
     const char *below = w->path + strlen(w->source->dest);
@@ -218,7 +194,7 @@ static int link_keep(const struct pl_walk *w, const char *target, struct pl_err 
 {
     char text[PL_WALK_QUOTE_BYTES], to[PL_WALK_QUOTE_BYTES];
 
-    if (link_stays(path_below_source(w), target))
+    if (pl_path_link_stays(path_below_source(w), target))
         return 0;
     return pl_err_set(err, PL_EINVAL, "%s is a link to %s; only relative links that stay inside the stored folder are accepted",
                       local_path(w->source, w->path, text), quote(target, to));

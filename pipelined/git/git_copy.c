@@ -1,0 +1,329 @@
+/* git_copy: fetches one branch into a bare repository, and walks the trees of its commits. */
+#include "pipelined/git/git_copy.h"
+
+#include "pipelined/text/glob.h"
+#include "pipelined/text/ignore_rules.h"
+#include "storage/base/buf.h"
+#include "storage/base/path.h"
+
+#include <stdio.h>
+
+#define TIP                   "refs/pipelined/tip"
+#define HEADS                 "refs/heads/"
+#define LFS_POINTER           "version https://git-lfs.github.com/spec/"
+#define LFS_POINTER_BYTES_MAX 1024u
+#define BRANCHES_SHOWN        5u
+
+void pl_git_commit_finish(struct pl_git_commit *c)
+{
+    free(c->author);
+    free(c->message);
+    *c = (struct pl_git_commit){0};
+}
+
+int pl_git_copy_open(const char *dir, git_repository **ret, struct pl_err *err)
+{
+    git_repository_init_options options = GIT_REPOSITORY_INIT_OPTIONS_INIT;
+    int r = git_repository_open_bare(ret, dir);
+
+    if (r != GIT_ENOTFOUND)
+        return r < 0 ? pl_git_fail(err, "cannot open the copy of the repository") : 0;
+    options.flags = GIT_REPOSITORY_INIT_BARE | GIT_REPOSITORY_INIT_MKPATH;
+    return git_repository_init_ext(ret, dir, &options) < 0 ? pl_git_fail(err, "cannot make the copy of the repository") : 0;
+}
+
+/* ---- the tip ---- */
+
+struct fetch {
+    bool too_big;
+};
+
+static int on_progress(const git_indexer_progress *stats, void *self)
+{
+    struct fetch *f = self;
+
+    f->too_big = f->too_big || stats->received_bytes > PL_GIT_PACK_BYTES_MAX;
+    return f->too_big ? -1 : 0;
+}
+
+static int no_branch(const char *branch, const git_remote_head *const *heads, size_t n, struct pl_err *err)
+{
+    _cleanup_(pl_buf_finish) struct pl_buf there = {.max = 1024};
+    unsigned shown = 0;
+
+    for (size_t i = 0; i < n && shown < BRANCHES_SHOWN; i++)
+        if (strncmp(heads[i]->name, HEADS, sizeof HEADS - 1) == 0)
+            (void)!pl_buf_addf(&there, NULL, "%s%.100s", shown++ ? ", " : "", heads[i]->name + sizeof HEADS - 1);
+    if (!*branch)
+        return pl_err_set(err, PL_ENOTFOUND, "the repository has no commit yet");
+    return pl_err_set(err, PL_ENOTFOUND, "the repository has no branch \"%s\"%s%s", branch, shown ? "; it has " : "",
+                      shown ? pl_buf_str(&there) : "");
+}
+
+/* Finds the branch among the references of the connected remote. `name` receives its full name. */
+static int find_tip(git_remote *remote, const char *branch, char name[PL_PATH_MAX_BYTES], git_oid *ret, struct pl_err *err)
+{
+    const git_remote_head **heads = NULL;
+    size_t n = 0;
+
+    if (git_remote_ls(&heads, &n, remote) < 0)
+        return pl_git_fail(err, "cannot read the branches of the repository");
+    if (*branch)
+        snprintf(name, PL_PATH_MAX_BYTES, HEADS "%s", branch);
+    for (size_t i = 0; i < n && !*branch; i++)
+        if (strcmp(heads[i]->name, "HEAD") == 0)
+            snprintf(name, PL_PATH_MAX_BYTES, "%s", heads[i]->symref_target ? heads[i]->symref_target : "HEAD");
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(heads[i]->name, name) == 0) {
+            git_oid_cpy(ret, &heads[i]->oid);
+            return 0;
+        }
+    return no_branch(branch, (const git_remote_head *const *)heads, n, err);
+}
+
+static int fetch_branch(git_remote *remote, const char *name, struct pl_err *err)
+{
+    git_fetch_options options = GIT_FETCH_OPTIONS_INIT;
+    char spec[PL_PATH_MAX_BYTES + sizeof TIP + 2];
+    char *specs[] = {spec};
+    struct fetch f = {0};
+    int r;
+
+    snprintf(spec, sizeof spec, "+%s:%s", name, TIP);
+    options.download_tags = GIT_REMOTE_DOWNLOAD_TAGS_NONE;
+    options.update_fetchhead = 0;
+    options.callbacks.transfer_progress = on_progress;
+    options.callbacks.payload = &f;
+    r = git_remote_fetch(remote, &(git_strarray){specs, 1}, &options, NULL);
+    if (f.too_big)
+        return pl_err_set(err, PL_ETOOBIG, "the repository sends more than %llu GiB in one fetch",
+                          (unsigned long long)(PL_GIT_PACK_BYTES_MAX >> 30));
+    return r < 0 ? pl_git_fail(err, "cannot fetch the branch") : 0;
+}
+
+static int read_commit(git_repository *copy, const git_oid *id, const char *have, struct pl_git_commit *ret, struct pl_err *err)
+{
+    const git_signature *author;
+    git_commit *commit = NULL;
+    git_oid before;
+    int r;
+
+    if (git_commit_lookup(&commit, copy, id) < 0)
+        return pl_git_fail(err, "cannot read the commit at the branch's tip");
+    author = git_commit_author(commit);
+    git_oid_tostr(ret->id, sizeof ret->id, id);
+    ret->at_s = git_commit_time(commit);
+    ret->message = strndup(git_commit_message(commit), PL_GIT_MESSAGE_BYTES);
+    r = asprintf(&ret->author, "%.200s <%.200s>", author->name, author->email);
+    git_commit_free(commit);
+    if (r < 0)
+        ret->author = NULL;
+    if (!ret->message || !ret->author) {
+        pl_git_commit_finish(ret);
+        return pl_err_nomem(err);
+    }
+    pl_utf8_clean(ret->message);
+    pl_utf8_clean(ret->author);
+    ret->forced = *have && git_oid_fromstr(&before, have) == 0 && !git_oid_equal(&before, id) &&
+                  git_graph_descendant_of(copy, id, &before) != 1;
+    return 0;
+}
+
+int pl_git_copy_look(git_repository *copy, const char *url, const char *branch, const char *have, struct pl_git_commit *ret,
+                     struct pl_err *err)
+{
+    git_remote_callbacks callbacks = GIT_REMOTE_CALLBACKS_INIT;
+    char name[PL_PATH_MAX_BYTES] = "", id[GIT_OID_HEXSZ + 1];
+    git_remote *remote = NULL;
+    git_oid tip;
+    int r;
+
+    *ret = (struct pl_git_commit){0};
+    if (git_remote_create_anonymous(&remote, copy, url) < 0)
+        return pl_git_fail(err, "cannot use the address of the repository");
+    r = git_remote_connect(remote, GIT_DIRECTION_FETCH, &callbacks, NULL, NULL) < 0
+            ? pl_git_fail(err, "cannot reach the repository")
+            : 0;
+    r = r < 0 ? r : find_tip(remote, branch, name, &tip, err);
+    if (r == 0 && strcmp(git_oid_tostr(id, sizeof id, &tip), have) != 0)
+        r = fetch_branch(remote, name, err);
+    git_remote_disconnect(remote);
+    git_remote_free(remote);
+    return r < 0 ? r : read_commit(copy, &tip, have, ret, err);
+}
+
+/* ---- files ---- */
+
+struct walk {
+    git_repository *copy;
+    git_odb *odb;
+    const struct pl_git_selection *want;
+    int (*file)(void *self, const struct pl_git_file *file, struct pl_err *err);
+    void *self;
+    struct pl_glob *glob;
+    struct pl_glob_set *files;
+    struct pl_ignore_rules *rules;
+    uint64_t n, len;
+    char path[PL_PATH_MAX_BYTES + 1];
+};
+
+/* Checks a file's size before its content is read. */
+static int check_size(struct walk *w, const git_oid *id, struct pl_err *err)
+{
+    git_object_t type;
+    size_t len = 0;
+
+    if (git_odb_read_header(&len, &type, w->odb, id) < 0)
+        return pl_git_fail(err, w->path);
+    if (++w->n > w->want->n_max)
+        return pl_err_set(err, PL_ELIMIT, "more than %llu files match", (unsigned long long)w->want->n_max);
+    w->len += len;
+    if (len > w->want->len_max || w->len > w->want->len_max)
+        return pl_err_set(err, PL_ETOOBIG, "%s has %zu bytes; %s at most %llu", w->path, len,
+                          len > w->want->len_max ? "a file may have" : "the files together may have",
+                          (unsigned long long)w->want->len_max);
+    return 0;
+}
+
+static bool is_lfs_pointer(const void *bytes, size_t len)
+{
+    return len >= sizeof LFS_POINTER - 1 && len <= LFS_POINTER_BYTES_MAX &&
+           memcmp(bytes, LFS_POINTER, sizeof LFS_POINTER - 1) == 0;
+}
+
+static int take_blob(struct walk *w, const git_tree_entry *e, struct pl_err *err)
+{
+    const git_filemode_t mode = git_tree_entry_filemode(e);
+    struct pl_git_file file = {.path = w->path};
+    git_blob *blob = NULL;
+    int r = check_size(w, git_tree_entry_id(e), err);
+
+    if (r < 0)
+        return r;
+    if (git_blob_lookup(&blob, w->copy, git_tree_entry_id(e)) < 0)
+        return pl_git_fail(err, w->path);
+    file.kind = mode == GIT_FILEMODE_LINK ? PL_GIT_LINK : mode == GIT_FILEMODE_BLOB_EXECUTABLE ? PL_GIT_EXEC : PL_GIT_FILE;
+    file.bytes = git_blob_rawcontent(blob);
+    file.len = (size_t)git_blob_rawsize(blob);
+    file.lfs = file.kind == PL_GIT_FILE && is_lfs_pointer(file.bytes, file.len);
+    r = w->file(w->self, &file, err);
+    git_blob_free(blob);
+    return r;
+}
+
+/* Adds the rules of the folder's .pipelinedignore file, if it has one. */
+static int read_rules(struct walk *w, const git_tree *tree, size_t len, struct pl_err *err)
+{
+    const git_tree_entry *e = w->rules ? git_tree_entry_byname(tree, PL_IGNORE_FILE) : NULL;
+    char folder[PL_PATH_MAX_BYTES + 1];
+    git_blob *blob = NULL;
+    int r;
+
+    if (!e || git_tree_entry_type(e) != GIT_OBJECT_BLOB)
+        return 0;
+    if (git_blob_lookup(&blob, w->copy, git_tree_entry_id(e)) < 0)
+        return pl_git_fail(err, PL_IGNORE_FILE);
+    snprintf(folder, sizeof folder, "%.*s", (int)len, w->path);
+    r = pl_ignore_rules_add(w->rules, folder, git_blob_rawcontent(blob), (size_t)git_blob_rawsize(blob), err);
+    git_blob_free(blob);
+    return r;
+}
+
+static bool takes(const struct walk *w, bool is_dir)
+{
+    const size_t len = strlen(w->path);
+    const char *slash = strrchr(w->path, '/');
+
+    if (w->rules && (pl_streq(slash ? slash + 1 : w->path, PL_IGNORE_FILE) || pl_ignore_rules_match(w->rules, w->path, is_dir)))
+        return false;
+    if (w->glob)
+        return (pl_glob_test(w->glob, w->path, len, NULL) & (is_dir ? PL_GLOB_BELOW : PL_GLOB_MATCH)) != 0;
+    return is_dir || !w->files || pl_glob_set_takes(w->files, w->path, len);
+}
+
+static int walk_tree(struct walk *w, const git_oid *id, size_t len, unsigned depth, struct pl_err *err);
+
+/* Looks at one entry of a folder, whose path has `len` bytes. */
+static int walk_entry(struct walk *w, const git_tree_entry *e, size_t len, unsigned depth, struct pl_err *err)
+{
+    const char *name = git_tree_entry_name(e);
+    const git_object_t type = git_tree_entry_type(e);
+    const size_t more = strlen(name);
+
+    if (len + 1 + more > PL_PATH_MAX_BYTES)
+        return pl_err_set(err, PL_EPATH, "%.200s/%.200s: the path is longer than %d bytes", w->path, name, PL_PATH_MAX_BYTES);
+    snprintf(w->path + len, sizeof w->path - len, "%s%s", len ? "/" : "", name);
+    if ((type != GIT_OBJECT_TREE && type != GIT_OBJECT_BLOB) || !takes(w, type == GIT_OBJECT_TREE))
+        return 0; /* of other types are submodules */
+    if (!pl_utf8_ok(name, more))
+        return pl_err_set(err, PL_EPATH, "%s: the name is not UTF-8", pl_utf8_clean(w->path));
+    return type == GIT_OBJECT_BLOB ? take_blob(w, e, err) : walk_tree(w, git_tree_entry_id(e), strlen(w->path), depth + 1, err);
+}
+
+static int walk_tree(struct walk *w, const git_oid *id, size_t len, unsigned depth, struct pl_err *err)
+{
+    git_tree *tree = NULL;
+    int r;
+
+    if (depth > PL_GIT_DEPTH_MAX)
+        return pl_err_set(err, PL_ELIMIT, "%s: more than %u folders deep", w->path, PL_GIT_DEPTH_MAX);
+    if (git_tree_lookup(&tree, w->copy, id) < 0)
+        return pl_git_fail(err, *w->path ? w->path : "the commit's files");
+    r = read_rules(w, tree, len, err);
+    for (size_t i = 0; r == 0 && i < git_tree_entrycount(tree); i++) {
+        r = walk_entry(w, git_tree_entry_byindex(tree, i), len, depth, err);
+        w->path[len] = '\0';
+    }
+    git_tree_free(tree);
+    return r;
+}
+
+/* Finds the tree of the wanted folder. */
+static int find_folder(git_repository *copy, const struct pl_git_selection *want, git_oid *ret, struct pl_err *err)
+{
+    git_tree_entry *entry = NULL;
+    git_commit *commit = NULL;
+    git_tree *tree = NULL;
+    git_oid id;
+    int r = 0;
+
+    if (git_oid_fromstr(&id, want->commit) < 0 || git_commit_lookup(&commit, copy, &id) < 0)
+        return pl_git_fail(err, "cannot read the commit");
+    if (git_commit_tree(&tree, commit) < 0)
+        r = pl_git_fail(err, "cannot read the commit's files");
+    git_commit_free(commit);
+    if (r < 0)
+        return r;
+    if (!*want->folder)
+        git_oid_cpy(ret, git_tree_id(tree));
+    else if (git_tree_entry_bypath(&entry, tree, want->folder) < 0 || git_tree_entry_type(entry) != GIT_OBJECT_TREE)
+        r = pl_err_set(err, PL_ENOTFOUND, "the commit has no folder %s", want->folder);
+    else
+        git_oid_cpy(ret, git_tree_entry_id(entry));
+    git_tree_entry_free(entry);
+    git_tree_free(tree);
+    return r;
+}
+
+int pl_git_copy_read(git_repository *copy, const struct pl_git_selection *want,
+                     int (*file)(void *self, const struct pl_git_file *file, struct pl_err *err), void *self, struct pl_err *err)
+{
+    struct walk w = {.copy = copy, .want = want, .file = file, .self = self};
+    git_oid id;
+    int r = find_folder(copy, want, &id, err);
+
+    if (r == 0 && git_repository_odb(&w.odb, copy) < 0)
+        r = pl_git_fail(err, "cannot open the copy of the repository");
+    if (r == 0 && want->glob)
+        r = pl_glob_compile(want->glob, &w.glob, err);
+    if (r == 0 && want->n_files > 0)
+        r = pl_glob_set_compile(want->files, want->n_files, &w.files, err);
+    if (r == 0 && want->ignore)
+        r = pl_ignore_rules_create(&w.rules, err);
+    r = r < 0 ? r : walk_tree(&w, &id, 0, 0, err);
+    pl_ignore_rules_destroy(w.rules);
+    pl_glob_set_destroy(w.files);
+    pl_glob_destroy(w.glob);
+    git_odb_free(w.odb);
+    return r;
+}

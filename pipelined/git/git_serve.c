@@ -1,0 +1,122 @@
+/* git_serve: reads a request, answers it, reads the next. */
+#include "pipelined/git/git_serve.h"
+
+#include "pipelined/git/git_copy.h"
+#include "pipelined/git/git_fence.h"
+#include "storage/base/path.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+
+#define MAPPED_BYTES_MAX (512u << 20) /* of packs, at any time */
+
+static int print(json_t *line, struct pl_err *err)
+{
+    const bool good = line && json_dumpf(line, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+
+    json_decref(line);
+    return good ? 0 : pl_err_set(err, PL_EIO, "cannot write an answer");
+}
+
+static int print_file(void *self, const struct pl_git_file *file, struct pl_err *err)
+{
+    static const char *const kinds[] = {[PL_GIT_FILE] = "file", [PL_GIT_EXEC] = "exec", [PL_GIT_LINK] = "link"};
+    int r = print(json_pack("{s:s, s:s, s:I, s:b}", "path", file->path, "kind", kinds[file->kind], "len", (json_int_t)file->len,
+                            "lfs", (int)file->lfs),
+                  err);
+
+    (void)self;
+    if (r == 0 && fwrite(file->bytes, 1, file->len, stdout) != file->len)
+        r = pl_err_set(err, PL_EIO, "cannot write an answer");
+    return r;
+}
+
+static int look(git_repository *copy, json_t *request, struct pl_err *err)
+{
+    const char *url, *branch, *have;
+    struct pl_git_commit commit;
+    int r;
+
+    if (json_unpack(request, "{s:s, s:s, s:s}", "url", &url, "branch", &branch, "have", &have) < 0)
+        return pl_err_set(err, PL_EINVAL, "look: url, branch and have are expected");
+    r = pl_git_copy_look(copy, url, branch, have, &commit, err);
+    if (r == 0)
+        r = print(json_pack("{s:s, s:s, s:s, s:I, s:b}", "id", commit.id, "author", commit.author, "message", commit.message,
+                            "at", (json_int_t)commit.at_s, "forced", (int)commit.forced),
+                  err);
+    pl_git_commit_finish(&commit);
+    return r;
+}
+
+static int read_files(git_repository *copy, json_t *request, struct pl_err *err)
+{
+    struct pl_git_selection want = {0};
+    json_int_t n_max, len_max;
+    json_t *files, *one;
+    const char **globs;
+    int ignore, r = 0;
+    size_t i;
+
+    if (json_unpack(request, "{s:s, s:s, s?:s, s:o, s:b, s:I, s:I}", "commit", &want.commit, "folder", &want.folder, "glob",
+                    &want.glob, "files", &files, "ignore", &ignore, "n_max", &n_max, "len_max", &len_max) < 0)
+        return pl_err_set(err, PL_EINVAL, "read: commit, folder, glob, files, ignore, n_max and len_max are expected");
+    globs = calloc(json_array_size(files) + 1, sizeof *globs);
+    json_array_foreach(files, i, one)
+    {
+        if (globs && !(globs[i] = json_string_value(one)))
+            r = pl_err_set(err, PL_EINVAL, "read: files[%zu] is not a text", i);
+    }
+    want.files = globs;
+    want.n_files = json_array_size(files);
+    want.ignore = ignore;
+    want.n_max = (uint64_t)n_max;
+    want.len_max = (uint64_t)len_max;
+    r = !globs ? pl_err_nomem(err) : r < 0 ? r : pl_git_copy_read(copy, &want, print_file, NULL, err);
+    free(globs);
+    return r < 0 ? r : print(json_pack("{s:b}", "done", 1), err);
+}
+
+static int answer(const char *folder, json_t *request, struct pl_err *err)
+{
+    const char *what = "", *name = "";
+    git_repository *copy = NULL;
+    char path[PATH_MAX];
+    int r;
+
+    if (json_unpack(request, "{s:s, s:s}", "do", &what, "copy", &name) < 0)
+        return pl_err_set(err, PL_EINVAL, "a request has \"do\" and \"copy\"");
+    r = pl_name_check("copy", name, err);
+    if (r == 0 && snprintf(path, sizeof path, "%s/%s.git", folder, name) >= (int)sizeof path)
+        r = pl_err_set(err, PL_EINVAL, "the folder's path is too long");
+    r = r < 0 ? r : pl_git_copy_open(path, &copy, err);
+    if (r == 0)
+        r = pl_streq(what, "look")   ? look(copy, request, err)
+            : pl_streq(what, "read") ? read_files(copy, request, err)
+                                     : pl_err_set(err, PL_EINVAL, "\"do\": \"%s\"; \"look\" or \"read\" is expected", what);
+    git_repository_free(copy);
+    return r;
+}
+
+int pl_git_serve(const char *folder, const char *const *readable, size_t n_readable, struct pl_err *err)
+{
+    _cleanup_free_ char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int r = pl_git_fence(folder, readable, n_readable, err);
+
+    r = r < 0 ? r : pl_git_setup(err);
+    if (r == 0 && git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, (size_t)MAPPED_BYTES_MAX) < 0)
+        r = pl_git_fail(err, "cannot set up libgit2");
+    while (r == 0 && (n = getline(&line, &cap, stdin)) > 0) {
+        _cleanup_(json_decrefp) json_t *request = json_loadb(line, (size_t)n, JSON_REJECT_DUPLICATES, NULL);
+        struct pl_err why = {0};
+
+        if (answer(folder, request, &why) < 0)
+            r = print(json_pack("{s:i, s:s}", "error", why.code, "message", pl_utf8_clean(why.msg)), err);
+        if (fflush(stdout) != 0 || ferror(stdout))
+            r = pl_err_set(err, PL_EIO, "cannot write an answer");
+    }
+    git_libgit2_shutdown();
+    return r;
+}

@@ -1,0 +1,23 @@
+/* git_serve: the daemon's requests about repositories, answered one after another by this process. The daemon starts it for
+ * a batch of sources and kills it when an answer takes too long: libgit2 has no time limits.
+ *
+ *   pl-git serve FOLDER [READABLE…]      FOLDER holds the copies; READABLE: folders below which repositories may lie
+ *
+ * Each request is one line of JSON on standard input, each answer lines of JSON on standard output:
+ *
+ *   {"do": "look", "copy", "url", "branch", "have"}
+ *     → {"id", "author", "message", "at", "forced"}
+ *   {"do": "read", "copy", "commit", "folder", "glob"?, "files": [GLOB…], "ignore", "n_max", "len_max"}
+ *     → {"path", "kind": "file" | "exec" | "link", "len", "lfs"} and then `len` bytes, for each file; {"done": true}
+ *   either → {"error": number of the code, "message"}
+ *
+ * `copy` is a name below FOLDER. The process ends when its input does. It can write only below FOLDER and read only FOLDER,
+ * the READABLE folders and what programs need (certificates, name service), where the kernel has Landlock; its memory and
+ * the size of its files are limited. */
+#pragma once
+
+#include "storage/base/err.h"
+
+/* Answers requests until the input ends. PL_EIO, PL_EINVAL: the input is not a request, or the output is closed. */
+PL_MUST_CHECK
+int pl_git_serve(const char *folder, const char *const *readable, size_t n_readable, struct pl_err *err);
