@@ -51,9 +51,8 @@ struct slot {
     /* record of the input staged last, in WORK/next or already applied; `latest` and `ahead` belong to the
      * staging thread */
     struct copy latest;
-    struct copy ahead; /* record of WORK/next/.ahead/<name> */
-    /* WORK/next/.ahead/<name> exists */
-    bool ahead_littered;
+    struct copy ahead;   /* record of WORK/next/.ahead/<name> */
+    bool ahead_littered; /* WORK/next/.ahead/<name> exists */
     enum staged staged;
     struct pl_tree_cursor *cursor; /* finds matches that are files, in the tree `cursor_root` */
     struct pl_hash cursor_root;
@@ -186,8 +185,7 @@ static int copy_note(struct copy *c, const struct pl_agent_protocol_input *wi, c
     return 0;
 }
 
-/* Finds the entry of the match `wi`, which is a file. The cursor stays open, because the next match is
- * usually near. */
+/* Finds the entry of the match `wi`, a file. The cursor stays open: the next match is usually near. */
 static int find_file(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_entry *ret,
                      struct pl_err *err)
 {
@@ -421,8 +419,7 @@ static void key_of(const struct pl_inputs *in, const struct slot *s, const char 
     pl_input_reuse_key(texts, PL_ARRAY_SIZE(texts), files, files_len, out);
 }
 
-/* If another worker of the stage has stored a checkout of this match, moves it to WORK/next/<name>, where
- * change() finds it. */
+/* Moves a checkout of this match that another worker has stored to WORK/next/<name>, where change() finds it. */
 static int take_kept(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      struct pl_err *err)
 {
@@ -462,8 +459,7 @@ void pl_inputs_keep(struct pl_inputs *in)
     }
 }
 
-/* Fetches one input ahead. Skips it if the staged datum has the same input: that folder will be in place, or
- * can be changed into this one. */
+/* Fetches one input ahead, unless the staged datum has the same: it will be in place, or can be changed. */
 static int ahead_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, struct pl_err *err)
 {
     const bool bare = is_next_file(in, &s->latest, wi);
@@ -493,7 +489,6 @@ void pl_inputs_ahead(struct pl_inputs *in, const struct pl_agent_protocol_datum 
     for (size_t i = 0; i < row->n_inputs; i++) {
         /* do not add a record for a new input here: that would race with apply */
         struct slot *s = known_slot(in, row->inputs[i].name);
-
         int r = s ? ahead_one(in, s, &row->inputs[i], NULL) : 0;
 
         if (r == PL_ECANCELED)
@@ -524,8 +519,7 @@ static int take_ahead(struct pl_inputs *in, struct slot *s, const struct pl_agen
     return r < 0 ? r : same;
 }
 
-/* Stages one input: leaves it in place, changes an older checkout, moves what was fetched ahead, or builds
- * it. */
+/* Stages one input: leaves it in place, changes an older checkout, takes what was fetched ahead, or builds. */
 static int stage_one(struct pl_inputs *in, struct slot *s, const struct pl_agent_protocol_input *wi, const struct pl_buf *files,
                      bool alone, struct pl_err *err)
 {
